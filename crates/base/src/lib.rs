@@ -1,0 +1,23 @@
+//! Floor 0: what every other crate speaks in. Quantities with units, the virtual clock, seeded
+//! randomness, latency histograms, flash operation counters and fixed-seed hashing.
+//!
+//! Absent on purpose: input and output, wall clocks, global state. Two runs with the same seed give
+//! the same bits, on any machine and with any version of any dependency.
+
+pub mod clock;
+pub mod distribution;
+pub mod flash_counters;
+pub mod hash;
+pub mod histogram;
+pub mod permutation;
+pub mod random;
+pub mod units;
+
+pub use clock::VirtualClock;
+pub use distribution::{AddressGenerator, Distribution, DistributionError};
+pub use flash_counters::{Cause, FlashCounters, FlashOperation};
+pub use hash::{FixedHashMap, FixedHashSet, fnv1a};
+pub use histogram::{LatencyHistogram, LatencySummary};
+pub use permutation::Permutation;
+pub use random::Rng;
+pub use units::{ByteCount, Lpn, Nanos, Picojoules, Ppn, SectorIndex, to_index, to_u32};
