@@ -1,1 +1,36 @@
-//! Placeholder.
+//! Floor 1: the contract between those who use a storage device and those who are one.
+//!
+//! ```text
+//!   probe, storage, lab ──► Device ◄── drives::{file, ssd, hdd, scm}, memory, faulty, recorder
+//! ```
+//!
+//! Time is data: the caller says when a request is issued and learns when it is done, so one trait
+//! serves io_uring and the virtual clock. The seven rules of the contract stand in [`contract`];
+//! [`testing`] checks them on any device.
+//!
+//! Absent on purpose: any knowledge of what kind of drive it is.
+
+pub mod buffer;
+pub mod contract;
+pub mod counters;
+pub mod error;
+pub mod faulty;
+pub mod memory;
+pub mod queue;
+pub mod raw_flash;
+pub mod recorder;
+pub mod store;
+pub mod testing;
+
+pub use buffer::IoBuffer;
+pub use contract::{
+    Completion, Device, DeviceInfo, Geometry, Inspect, Operation, Rejected, Request, TimeSource,
+};
+pub use counters::{Counters, FlashUse, OperationCounters, WearSummary};
+pub use error::DeviceError;
+pub use faulty::{FaultPlan, FaultyDevice, UnflushedFate};
+pub use memory::{MemoryConfig, MemoryDevice};
+pub use queue::CompletionQueue;
+pub use raw_flash::{RawFlash, RawFlashGeometry};
+pub use recorder::{RecordedRequest, Recorder};
+pub use store::SectorStore;

@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Floor 3: the makes of device behind the contract of `nandu_device`.
+//!
+//! ```text
+//!   target ─► file    a real file or block device: O_DIRECT, io_uring or pread/pwrite
+//!          └► sim:X ─► profile X ─► ssd | hdd | scm on the virtual clock
+//! ```
+//!
+//! Siblings of equal shape: one file or folder per make, one `DriveKind`, one section of a profile.
+//! Only `file` may read a wall clock.
+
+pub mod file;
+pub mod hdd;
+pub mod profile;
+pub mod scm;
+pub mod ssd;
+pub mod target;

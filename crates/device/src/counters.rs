@@ -1,0 +1,88 @@
+//! What a device has done so far. All counters only grow.
+
+use nandu_base::{FlashCounters, Nanos, Picojoules};
+
+/// Requests and bytes of one operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperationCounters {
+    /// Completed without error.
+    pub request_count: u64,
+    /// Bytes they moved.
+    pub byte_count: u64,
+    /// Completed with an error.
+    pub error_count: u64,
+}
+
+/// Erase counts over all erase blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WearSummary {
+    /// The least worn.
+    pub erase_count_min: u64,
+    /// The sum over all erase blocks.
+    pub erase_count_sum: u64,
+    /// The most worn.
+    pub erase_count_max: u64,
+    /// How many erase blocks there are, bad ones included.
+    pub erase_block_count: u64,
+    /// How many are bad.
+    pub bad_erase_block_count: u64,
+}
+
+impl WearSummary {
+    /// For reports.
+    #[must_use]
+    pub fn erase_count_mean(&self) -> f64 {
+        self.erase_count_sum as f64 / self.erase_block_count.max(1) as f64
+    }
+}
+
+/// What happened to the flash inside a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashUse {
+    /// Chip commands by operation and cause.
+    pub commands: FlashCounters,
+    /// Erase counts.
+    pub wear: WearSummary,
+}
+
+/// What a device has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads.
+    pub reads: OperationCounters,
+    /// Writes.
+    pub writes: OperationCounters,
+    /// Trims.
+    pub trims: OperationCounters,
+    /// Flushes.
+    pub flushes: OperationCounters,
+    /// How long the device worked; the sum over parts that work in parallel.
+    pub busy: Nanos,
+    /// Energy used, where the device models it.
+    pub energy: Option<Picojoules>,
+    /// Flash commands and wear, where there is flash to be seen.
+    pub flash: Option<FlashUse>,
+}
+
+impl Counters {
+    /// The counters of one operation.
+    pub const fn of_mut(&mut self, operation: crate::Operation) -> &mut OperationCounters {
+        match operation {
+            crate::Operation::Read => &mut self.reads,
+            crate::Operation::Write => &mut self.writes,
+            crate::Operation::Trim => &mut self.trims,
+            crate::Operation::Flush => &mut self.flushes,
+        }
+    }
+
+    /// Counts the end of a request.
+    pub fn count(&mut self, operation: crate::Operation, byte_count: u64, succeeded: bool) {
+        let counters = self.of_mut(operation);
+        if succeeded {
+            counters.request_count += 1;
+            counters.byte_count += byte_count;
+        } else {
+            counters.error_count += 1;
+        }
+    }
+}

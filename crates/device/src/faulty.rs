@@ -1,0 +1,355 @@
+//! Faults around a device, as a plan says: the n-th request fails, a write is torn at a sector, the
+//! power goes and takes what was not flushed with it.
+//!
+//! ```text
+//!            ┌── fails ◄── plan.fail_request(n)
+//!  request ──┤
+//!            └── inner device ── completed write ── volatile ── flush completed ── durable
+//!                                                      │
+//!                                     power cut: each kept, dropped or torn, by plan.unflushed
+//! ```
+//!
+//! 1. A write that was covered by a completed flush is never lost.
+//! 2. A torn write keeps some of its sectors and loses the others; a sector is never torn inside.
+//! 3. What happens follows from the plan and its seed alone.
+//! 4. After a power cut every request is answered with `PowerLost` until the power is back.
+
+use crate::queue::InFlight;
+use crate::{
+    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, Inspect, Operation,
+    Rejected, Request,
+};
+use nandu_base::{Nanos, Rng, SectorIndex};
+use std::collections::BTreeMap;
+
+/// What a power cut does to writes that no flush covered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnflushedFate {
+    /// They are all lost.
+    #[default]
+    Dropped,
+    /// They all survive, as behind a capacitor.
+    Kept,
+    /// Each sector of each write survives or not by the toss of a coin.
+    Torn,
+}
+
+/// Which faults happen when. Requests are counted from 1 in the order of submission.
+#[derive(Clone, Debug, Default)]
+pub struct FaultPlan {
+    /// These requests end with a media error and change nothing.
+    pub fail_requests: Vec<u64>,
+    /// Before this request is served, the power goes.
+    pub power_cut_at_request: Option<u64>,
+    /// If the power goes while a write is being served, this many of its sectors arrive.
+    pub torn_sector_count: Option<u32>,
+    /// The fate of what was not flushed.
+    pub unflushed: UnflushedFate,
+    /// Seed of every toss.
+    pub seed: u64,
+}
+
+/// A device with faults.
+#[derive(Debug)]
+pub struct FaultyDevice<D> {
+    inner: D,
+    plan: FaultPlan,
+    rng: Rng,
+    submitted_count: u64,
+    power_is_on: bool,
+    own_completions: CompletionQueue,
+    /// Durable images of the sectors that were written since they were last flushed.
+    volatile: BTreeMap<u64, Vec<u8>>,
+    /// The images under the writes in flight, by request.
+    writes_in_flight: BTreeMap<u64, Vec<(u64, Vec<u8>)>>,
+    /// What the volatile sectors held when a flush in flight was issued, by request.
+    flush_marks: BTreeMap<u64, BTreeMap<u64, Vec<u8>>>,
+}
+
+impl<D: Inspect> FaultyDevice<D> {
+    /// Wraps `inner`.
+    #[must_use]
+    pub fn new(inner: D, plan: FaultPlan) -> Self {
+        let rng = Rng::for_part(plan.seed, "faulty device");
+        Self {
+            inner,
+            plan,
+            rng,
+            submitted_count: 0,
+            power_is_on: true,
+            own_completions: CompletionQueue::default(),
+            volatile: BTreeMap::new(),
+            writes_in_flight: BTreeMap::new(),
+            flush_marks: BTreeMap::new(),
+        }
+    }
+
+    /// How many requests were submitted, so that a test can place its faults.
+    #[must_use]
+    pub const fn submitted_count(&self) -> u64 {
+        self.submitted_count
+    }
+
+    /// The device below.
+    pub fn into_inner(self) -> D {
+        self.inner
+    }
+
+    /// Cuts the power now: unflushed writes meet their fate, requests in flight end with
+    /// [`DeviceError::PowerLost`], their writes torn or lost.
+    pub fn cut_power(&mut self) {
+        let mut ended = Vec::new();
+        while let Some(mut completion) = self.inner.next_completion(Nanos::MAX) {
+            if let Some(images) = self.writes_in_flight.remove(&completion.id) {
+                for (sector, image) in images {
+                    self.volatile.entry(sector).or_insert(image);
+                }
+            }
+            completion.result = Err(DeviceError::PowerLost);
+            ended.push(completion);
+        }
+        for completion in ended {
+            self.own_completions.push(completion);
+        }
+        for (sector, image) in std::mem::take(&mut self.volatile) {
+            let lost = match self.plan.unflushed {
+                UnflushedFate::Dropped => true,
+                UnflushedFate::Kept => false,
+                UnflushedFate::Torn => self.rng.below(2) == 0,
+            };
+            if lost {
+                self.inner.poke(SectorIndex(sector), &image);
+            }
+        }
+        self.flush_marks.clear();
+        self.power_is_on = false;
+    }
+
+    /// Restores the power. Nothing else has changed.
+    pub fn power_on(&mut self) {
+        self.power_is_on = true;
+    }
+
+    /// Asserts rule 4 of the module and that nothing volatile is left without power.
+    ///
+    /// # Panics
+    /// If an invariant does not hold.
+    pub fn audit(&self) {
+        assert!(self.power_is_on || self.volatile.is_empty(), "a cut settles every sector");
+        assert!(self.power_is_on || self.writes_in_flight.is_empty(), "a cut ends every write");
+    }
+
+    fn pre_images(&self, request: &Request) -> Vec<(u64, Vec<u8>)> {
+        (request.first_sector.0..request.end_sector())
+            .map(|sector| (sector, self.image_of(sector)))
+            .collect()
+    }
+
+    fn image_of(&self, sector: u64) -> Vec<u8> {
+        let mut image = vec![0; self.inner.info().geometry.sector_bytes as usize];
+        self.inner.peek(SectorIndex(sector), &mut image);
+        image
+    }
+
+    /// The write that is being served when the power goes: its first sectors arrive for good.
+    fn tear(&mut self, request: &Request) {
+        let (Some(count), Some(buffer)) = (self.plan.torn_sector_count, &request.buffer) else {
+            return;
+        };
+        let kept = count.min(request.sector_count);
+        let bytes = self.inner.info().geometry.bytes_of(kept);
+        self.inner.poke(request.first_sector, &buffer[..nandu_base::to_index(bytes)]);
+    }
+
+    fn fail(&mut self, now: Nanos, request: Request, error: DeviceError) {
+        let completion = InFlight::of(request, now).complete(now, Err(error));
+        self.own_completions.push(completion);
+    }
+
+    fn settle(&mut self, completion: &Completion) {
+        if let Some(images) = self.writes_in_flight.remove(&completion.id) {
+            for (sector, image) in images {
+                self.volatile.entry(sector).or_insert(image);
+            }
+        }
+        // A flush makes durable what the sectors held when it was issued (contract rule 6); what was
+        // written to them since then stays volatile, on top of that state.
+        for (sector, flushed) in self.flush_marks.remove(&completion.id).unwrap_or_default() {
+            if self.image_of(sector) == flushed {
+                self.volatile.remove(&sector);
+            } else {
+                self.volatile.insert(sector, flushed);
+            }
+        }
+    }
+}
+
+impl<D: Inspect> Device for FaultyDevice<D> {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        if let Err(error) = self.info().check(&request, self.in_flight()) {
+            return Err(Rejected { request, error });
+        }
+        self.submitted_count += 1;
+        let number = self.submitted_count;
+        if self.plan.power_cut_at_request == Some(number) {
+            self.cut_power();
+            if request.operation == Operation::Write {
+                self.tear(&request);
+            }
+        }
+        if !self.power_is_on {
+            self.fail(now, request, DeviceError::PowerLost);
+            return Ok(());
+        }
+        if self.plan.fail_requests.contains(&number) {
+            let what = format!("fault planned for request {number}");
+            let first_sector = request.first_sector.0;
+            self.fail(now, request, DeviceError::Media { first_sector, what });
+            return Ok(());
+        }
+        match request.operation {
+            Operation::Write | Operation::Trim => {
+                let images = self.pre_images(&request);
+                self.writes_in_flight.insert(request.id, images);
+            }
+            Operation::Flush => {
+                let images =
+                    self.volatile.keys().map(|&sector| (sector, self.image_of(sector))).collect();
+                self.flush_marks.insert(request.id, images);
+            }
+            Operation::Read => {}
+        }
+        self.inner.submit(now, request)
+    }
+
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        if let Some(completion) = self.own_completions.pop(until) {
+            return Some(completion);
+        }
+        let completion = self.inner.next_completion(until)?;
+        self.settle(&completion);
+        Some(completion)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight() + self.own_completions.len()
+    }
+
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        self.inner.idle_until(time)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IoBuffer, MemoryConfig, MemoryDevice};
+
+    fn device(plan: FaultPlan) -> FaultyDevice<MemoryDevice> {
+        FaultyDevice::new(MemoryDevice::new(MemoryConfig::default()), plan)
+    }
+
+    fn run(device: &mut FaultyDevice<MemoryDevice>, request: Request) -> Completion {
+        device.submit(device.now(), request).unwrap();
+        let completion = device.next_completion(Nanos::MAX).unwrap();
+        device.audit();
+        completion
+    }
+
+    fn write(id: u64, sector: u64, fill: u8, sectors: u32) -> Request {
+        let buffer = IoBuffer::copy_of(&vec![fill; 512 * sectors as usize]);
+        Request::write(id, sector, sectors, Some(buffer))
+    }
+
+    fn first_bytes(device: &FaultyDevice<MemoryDevice>, sectors: u64) -> Vec<u8> {
+        (0..sectors)
+            .map(|sector| {
+                let mut bytes = [0; 512];
+                device.inner.peek(SectorIndex(sector), &mut bytes);
+                assert!(bytes.iter().all(|&b| b == bytes[0]), "a sector is never torn inside");
+                bytes[0]
+            })
+            .collect()
+    }
+
+    #[test]
+    fn without_faults_the_contract_holds() {
+        crate::testing::check_contract(&mut || Box::new(device(FaultPlan::default())));
+    }
+
+    #[test]
+    fn the_named_request_fails_and_changes_nothing() {
+        let mut device = device(FaultPlan { fail_requests: vec![2], ..FaultPlan::default() });
+        run(&mut device, write(1, 0, 1, 1)).result.unwrap();
+        let failed = run(&mut device, write(2, 0, 2, 1));
+        assert!(matches!(failed.result, Err(DeviceError::Media { first_sector: 0, .. })));
+        assert!(failed.buffer.is_some(), "the buffer comes back");
+        assert_eq!(first_bytes(&device, 1), [1]);
+    }
+
+    #[test]
+    fn a_power_cut_takes_what_was_not_flushed_and_nothing_else() {
+        let mut device =
+            device(FaultPlan { power_cut_at_request: Some(4), ..FaultPlan::default() });
+        run(&mut device, write(1, 0, 1, 2)).result.unwrap();
+        run(&mut device, Request::flush(2)).result.unwrap();
+        run(&mut device, write(3, 1, 3, 2)).result.unwrap();
+        let cut = run(&mut device, write(4, 3, 4, 1));
+        assert_eq!(cut.result, Err(DeviceError::PowerLost));
+        assert_eq!(first_bytes(&device, 4), [1, 1, 0, 0]);
+        assert_eq!(run(&mut device, Request::flush(5)).result, Err(DeviceError::PowerLost));
+        device.power_on();
+        run(&mut device, write(6, 0, 6, 1)).result.unwrap();
+    }
+
+    #[test]
+    fn a_write_after_the_flush_was_issued_stays_volatile() {
+        let mut device = device(FaultPlan::default());
+        run(&mut device, write(1, 0, 1, 1)).result.unwrap();
+        device.submit(device.now(), Request::flush(2)).unwrap();
+        device.submit(device.now(), write(3, 0, 3, 1)).unwrap();
+        while device.next_completion(Nanos::MAX).is_some() {}
+        device.cut_power();
+        assert_eq!(first_bytes(&device, 1), [1]);
+    }
+
+    #[test]
+    fn a_write_that_is_being_served_is_torn_at_the_named_sector() {
+        let plan = FaultPlan {
+            power_cut_at_request: Some(2),
+            torn_sector_count: Some(3),
+            ..FaultPlan::default()
+        };
+        let mut device = device(plan);
+        run(&mut device, write(1, 0, 1, 5)).result.unwrap();
+        run(&mut device, write(2, 0, 2, 5));
+        assert_eq!(first_bytes(&device, 5), [2, 2, 2, 0, 0]);
+    }
+
+    #[test]
+    fn torn_fates_follow_the_seed() {
+        let outcome = |seed| {
+            let unflushed = UnflushedFate::Torn;
+            let mut device = device(FaultPlan { unflushed, seed, ..FaultPlan::default() });
+            run(&mut device, write(1, 0, 9, 64)).result.unwrap();
+            device.cut_power();
+            device.audit();
+            first_bytes(&device, 64)
+        };
+        assert_eq!(outcome(5), outcome(5));
+        assert_ne!(outcome(5), outcome(6));
+        assert!(outcome(5).contains(&0) && outcome(5).contains(&9));
+    }
+}
