@@ -1,2 +1,56 @@
-//! Placeholder.
-fn main() {}
+//! Chores of the repository, outside the building: `cargo xtask tidy` checks the rules that neither
+//! rustfmt nor clippy knows, `cargo xtask ci` runs every check in turn.
+//!
+//! One module per chore. A chore answers with an error text; only this file ends the process.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
+
+mod ci;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Chores of the nandu repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+enum Chore {
+    /// Check floors, file heads, documents, links, manifests and banned words.
+    Tidy,
+    /// Run formatting, lints, tidy, tests and the documentation build; stop at the first failure.
+    Ci {
+        /// Leave out the tests of the default members, for a caller that has just run them.
+        #[arg(long)]
+        skip_tests: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let root = repository_root();
+    let outcome = match Arguments::parse().chore {
+        Chore::Tidy => tidy::report(&root),
+        Chore::Ci { skip_tests } => ci::run(&root, skip_tests),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The directory above this crate when cargo runs it, else the current one.
+fn repository_root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .and_then(|directory| Path::new(&directory).parent().map(Path::to_path_buf))
+        .unwrap_or_else(|| PathBuf::from("."))
+}

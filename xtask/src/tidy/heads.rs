@@ -1,0 +1,73 @@
+//! Rust files open with a head that says what they are, and stay short enough to be read.
+
+use super::Problem;
+use super::source::{SourceFile, SourceTree};
+
+const HEAD_LINES_MAX: usize = 40;
+const FILE_LINES_MAX: usize = 800;
+
+/// Line 1 is `//!`, the head is short, the file is short.
+pub(super) fn check(tree: &SourceTree) -> Vec<Problem> {
+    tree.with_extension("rs")
+        .filter(|file| file.path.starts_with("crates/") || file.path.starts_with("xtask/"))
+        .flat_map(check_file)
+        .collect()
+}
+
+fn check_file(file: &SourceFile) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let head_line_count = file.text.lines().take_while(|line| line.starts_with("//!")).count();
+    if head_line_count == 0 {
+        problems.push(Problem::new(
+            &file.path,
+            1,
+            "the file does not start with `//!`",
+            "say on line 1 what it is and whose idea, then its numbered invariants",
+        ));
+    }
+    if head_line_count > HEAD_LINES_MAX {
+        problems.push(Problem::new(
+            &file.path,
+            head_line_count,
+            format!("the head has {head_line_count} lines, more than {HEAD_LINES_MAX}"),
+            "move detail to the items or to docs/",
+        ));
+    }
+    let line_count = file.text.lines().count();
+    if line_count > FILE_LINES_MAX {
+        problems.push(Problem::new(
+            &file.path,
+            line_count,
+            format!("the file has {line_count} lines, more than {FILE_LINES_MAX}"),
+            "split it by idea; tests may move to a sibling tests.rs",
+        ));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::problems_of;
+    use super::*;
+
+    #[test]
+    fn a_short_file_with_a_head_passes() {
+        assert!(problems_of(&[("crates/x/src/lib.rs", "//! What it is.\n")], check).is_empty());
+    }
+
+    #[test]
+    fn a_missing_head_is_named_with_file_and_line() {
+        let found = problems_of(&[("crates/x/src/lib.rs", "\n//! Too late.\n")], check);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("crates/x/src/lib.rs:1: the file does not start"));
+    }
+
+    #[test]
+    fn long_heads_and_long_files_are_reported_only_past_the_limit() {
+        let head = "//! Line.\n".repeat(HEAD_LINES_MAX);
+        let body = "\n".repeat(FILE_LINES_MAX - HEAD_LINES_MAX);
+        assert!(problems_of(&[("xtask/a.rs", &format!("{head}{body}"))], check).is_empty());
+        let found = problems_of(&[("xtask/a.rs", &format!("{head}//! More.\n{body}"))], check);
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+}

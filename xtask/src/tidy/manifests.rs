@@ -1,0 +1,173 @@
+//! Manifests: third-party crates stand once, in the root, each with its reason; the crates' own
+//! manifests take them and the lints from there.
+//!
+//! Read line by line, which suffices for the form that these rules demand.
+
+use super::Problem;
+use super::source::{SourceFile, SourceTree};
+
+/// A reason shorter than this says nothing.
+const REASON_CHARACTERS_MIN: usize = 8;
+
+/// One `name = …` of a table, with the lines that its brackets span.
+struct Entry<'a> {
+    line: usize,
+    name: &'a str,
+    text: String,
+    reason: String,
+}
+
+/// Reasons in the root, nothing but `workspace = true` elsewhere, nothing unused.
+pub(super) fn check(tree: &SourceTree) -> Vec<Problem> {
+    let members: Vec<&SourceFile> =
+        tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")).collect();
+    let mut problems: Vec<Problem> = members.iter().flat_map(|file| check_member(file)).collect();
+    if let Some(root) = tree.file("Cargo.toml") {
+        problems.extend(check_root(root, &members));
+    }
+    problems
+}
+
+fn check_root(root: &SourceFile, members: &[&SourceFile]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let used: Vec<&str> = members
+        .iter()
+        .flat_map(|file| entries_of(file, |table| table.ends_with("dependencies")))
+        .map(|entry| entry.name)
+        .collect();
+    for entry in entries_of(root, |table| table == "workspace.dependencies") {
+        let mut add = |what: String, remedy: &str| {
+            problems.push(Problem::new(&root.path, entry.line, what, remedy));
+        };
+        let is_ours = entry.text.contains("path =");
+        if !is_ours && entry.reason.chars().count() < REASON_CHARACTERS_MIN {
+            add(format!("`{}` has no reason", entry.name), "say in a comment on its line why");
+        }
+        if !is_ours && !used.contains(&entry.name) {
+            add(format!("no crate uses `{}`", entry.name), "remove it");
+        }
+    }
+    for (number, line) in root.lines() {
+        if line.starts_with("[workspace.dependencies.") {
+            let what = "a dependency has its own table";
+            let remedy = "write it on one line, with its reason";
+            problems.push(Problem::new(&root.path, number, what, remedy));
+        }
+    }
+    problems
+}
+
+fn check_member(file: &SourceFile) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for entry in entries_of(file, |table| table.contains("dependencies")) {
+        let compact: String = entry.text.split_whitespace().collect();
+        if !compact.contains("workspace=true") {
+            let what = format!("`{}` is not taken from the workspace", entry.name);
+            let remedy = "name it in the root Cargo.toml, and write `workspace = true` here";
+            problems.push(Problem::new(&file.path, entry.line, what, remedy));
+        }
+    }
+    let takes_lints = entries_of(file, |table| table == "lints")
+        .iter()
+        .any(|entry| entry.name == "workspace" && entry.text.ends_with("true"));
+    if !takes_lints {
+        let remedy = "add `[lints]` with `workspace = true`";
+        problems.push(Problem::new(&file.path, 1, "the workspace lints are off", remedy));
+    }
+    problems
+}
+
+/// The entries of the tables that `wanted` names.
+fn entries_of(file: &SourceFile, wanted: impl Fn(&str) -> bool) -> Vec<Entry<'_>> {
+    let mut entries: Vec<Entry<'_>> = Vec::new();
+    let mut is_wanted = false;
+    let mut depth = 0_usize;
+    for (number, line) in file.lines() {
+        let (code, comment) = split_comment(line);
+        let code = code.trim();
+        if depth == 0 {
+            if let Some(table) = code.strip_prefix('[') {
+                is_wanted = wanted(table.trim_end_matches(']').trim());
+                continue;
+            }
+            let Some((key, _)) = code.split_once('=').filter(|_| is_wanted) else { continue };
+            let name = key.trim().split_once('.').map_or(key.trim(), |(name, _)| name);
+            entries.push(Entry { line: number, name, text: String::new(), reason: String::new() });
+        }
+        if let Some(entry) = entries.last_mut().filter(|_| is_wanted) {
+            entry.text.push_str(code);
+            entry.reason.push_str(comment.trim());
+            let opened = code.matches(['[', '{']).count();
+            depth = (depth + opened).saturating_sub(code.matches([']', '}']).count());
+        }
+    }
+    entries
+}
+
+/// A line up to its `#` outside a string, and what follows it.
+fn split_comment(line: &str) -> (&str, &str) {
+    let mut quoted = false;
+    for (at, letter) in line.char_indices() {
+        match letter {
+            '"' => quoted = !quoted,
+            '#' if !quoted => return (&line[..at], &line[at + 1..]),
+            _ => {}
+        }
+    }
+    (line, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::problems_of;
+    use super::*;
+
+    const MEMBER: &str = "[package]\nname = \"x\"\n[lints]\nworkspace = true\n[dependencies]\n";
+
+    fn check_both(root: &str, dependencies: &str) -> Vec<String> {
+        let member = format!("{MEMBER}{dependencies}");
+        problems_of(&[("Cargo.toml", root), ("crates/x/Cargo.toml", &member)], check)
+    }
+
+    #[test]
+    fn reasons_and_workspace_entries_pass() {
+        let root = "[workspace.dependencies]\nours = { path = \"crates/ours\" }\n\
+                    serde = \"1\" # profiles and results\n\
+                    wide = { version = \"1\", features = [\n  \"a#b\",\n] } # several lines\n";
+        let used = "serde.workspace = true\nours.workspace = true\n\
+                    wide = { workspace = true, optional = true }\n";
+        assert_eq!(check_both(root, used), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_missing_reason_is_found() {
+        let root = "[workspace.dependencies]\n# A heading is no reason.\nserde = \"1\"\n";
+        let found = check_both(root, "serde.workspace = true\n");
+        assert_eq!(
+            found,
+            ["Cargo.toml:3: `serde` has no reason; say in a comment on its line why"]
+        );
+    }
+
+    #[test]
+    fn an_unused_third_party_is_found() {
+        let root = "[workspace.dependencies]\nserde = \"1\" # profiles and results\n";
+        assert_eq!(check_both(root, ""), ["Cargo.toml:2: no crate uses `serde`; remove it"]);
+    }
+
+    #[test]
+    fn a_version_in_a_member_is_found() {
+        for own in ["libc = \"0.2\"\n", "libc = { version = \"0.2\" }\n", "libc.version = \"0\"\n"]
+        {
+            let found = check_both("", own);
+            assert_eq!(found.len(), 1, "{own}: {found:?}");
+            assert!(found[0].starts_with("crates/x/Cargo.toml:6: `libc` is not taken"));
+        }
+    }
+
+    #[test]
+    fn a_member_without_the_workspace_lints_is_found() {
+        let found = problems_of(&[("crates/x/Cargo.toml", "[package]\nname = \"x\"\n")], check);
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+}
