@@ -44,6 +44,7 @@ type Check = fn(&SourceTree) -> Vec<Problem>;
 
 const CHECKS: &[Check] = &[
     heads::check,
+    heads::check_data,
     documents::check_form,
     documents::check_listed,
     documents::check_test_command,

@@ -1,4 +1,4 @@
-//! Rust files open with a head that says what they are, and stay short enough to be read.
+//! Files open by saying what they are, and Rust files stay short enough to be read.
 
 use super::Problem;
 use super::source::{SourceFile, SourceTree};
@@ -11,6 +11,18 @@ pub(super) fn check(tree: &SourceTree) -> Vec<Problem> {
     tree.with_extension("rs")
         .filter(|file| file.path.starts_with("crates/") || file.path.starts_with("xtask/"))
         .flat_map(check_file)
+        .collect()
+}
+
+/// Experiments and profiles open with a comment: the question, or the drive and its sources.
+pub(super) fn check_data(tree: &SourceTree) -> Vec<Problem> {
+    tree.with_extension("toml")
+        .filter(|file| ["experiments/", "profiles/"].iter().any(|it| file.path.starts_with(it)))
+        .filter(|file| !file.text.starts_with('#'))
+        .map(|file| {
+            let remedy = "say on line 1 what it asks or which drive it is, and from which source";
+            Problem::new(&file.path, 1, "the file does not start with a comment", remedy)
+        })
         .collect()
 }
 
@@ -60,6 +72,15 @@ mod tests {
         let found = problems_of(&[("crates/x/src/lib.rs", "\n//! Too late.\n")], check);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("crates/x/src/lib.rs:1: the file does not start"));
+    }
+
+    #[test]
+    fn experiments_and_profiles_open_with_a_comment() {
+        let good = ("profiles/a.toml", "# Device A of a paper, table 1.\n");
+        let bare = ("experiments/p/t.toml", "name = \"t\"\n");
+        let found = problems_of(&[good, bare, ("crates/x/Cargo.toml", "[package]\n")], check_data);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("experiments/p/t.toml:1:"));
     }
 
     #[test]

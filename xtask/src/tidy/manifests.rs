@@ -17,11 +17,12 @@ struct Entry<'a> {
     reason: String,
 }
 
-/// Reasons in the root, nothing but `workspace = true` elsewhere, nothing unused.
+/// Reasons in the root, nothing but `workspace = true` elsewhere, nothing that no source mentions.
 pub(super) fn check(tree: &SourceTree) -> Vec<Problem> {
     let members: Vec<&SourceFile> =
         tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")).collect();
-    let mut problems: Vec<Problem> = members.iter().flat_map(|file| check_member(file)).collect();
+    let mut problems: Vec<Problem> =
+        members.iter().flat_map(|file| check_member(tree, file)).collect();
     if let Some(root) = tree.file("Cargo.toml") {
         problems.extend(check_root(root, &members));
     }
@@ -57,7 +58,7 @@ fn check_root(root: &SourceFile, members: &[&SourceFile]) -> Vec<Problem> {
     problems
 }
 
-fn check_member(file: &SourceFile) -> Vec<Problem> {
+fn check_member(tree: &SourceTree, file: &SourceFile) -> Vec<Problem> {
     let mut problems = Vec::new();
     for entry in entries_of(file, |table| table.contains("dependencies")) {
         let compact: String = entry.text.split_whitespace().collect();
@@ -65,6 +66,10 @@ fn check_member(file: &SourceFile) -> Vec<Problem> {
             let what = format!("`{}` is not taken from the workspace", entry.name);
             let remedy = "name it in the root Cargo.toml, and write `workspace = true` here";
             problems.push(Problem::new(&file.path, entry.line, what, remedy));
+        }
+        if !is_mentioned(tree, file, entry.name) {
+            let what = format!("the source does not mention `{}`", entry.name);
+            problems.push(Problem::new(&file.path, entry.line, what, "remove the dependency"));
         }
     }
     let takes_lints = entries_of(file, |table| table == "lints")
@@ -75,6 +80,17 @@ fn check_member(file: &SourceFile) -> Vec<Problem> {
         problems.push(Problem::new(&file.path, 1, "the workspace lints are off", remedy));
     }
     problems
+}
+
+/// Whether a Rust file of the crate with this manifest has `name::` or `name!`.
+fn is_mentioned(tree: &SourceTree, manifest: &SourceFile, name: &str) -> bool {
+    let directory = manifest.path.trim_end_matches("Cargo.toml");
+    let identifier = name.replace('-', "_");
+    tree.with_extension("rs").filter(|file| file.path.starts_with(directory)).any(|file| {
+        file.text
+            .match_indices(&identifier)
+            .any(|(at, _)| file.text[at + identifier.len()..].starts_with(['!', ':']))
+    })
 }
 
 /// The entries of the tables that `wanted` names.
@@ -126,7 +142,14 @@ mod tests {
 
     fn check_both(root: &str, dependencies: &str) -> Vec<String> {
         let member = format!("{MEMBER}{dependencies}");
-        problems_of(&[("Cargo.toml", root), ("crates/x/Cargo.toml", &member)], check)
+        let source =
+            "use serde::Serialize;\nuse ours::x;\nwide!();\nlibc::open();\nlet loose = 1;\n";
+        let files = [
+            ("Cargo.toml", root),
+            ("crates/x/Cargo.toml", &member),
+            ("crates/x/src/lib.rs", source),
+        ];
+        problems_of(&files, check)
     }
 
     #[test]
@@ -153,6 +176,15 @@ mod tests {
     fn an_unused_third_party_is_found() {
         let root = "[workspace.dependencies]\nserde = \"1\" # profiles and results\n";
         assert_eq!(check_both(root, ""), ["Cargo.toml:2: no crate uses `serde`; remove it"]);
+    }
+
+    #[test]
+    fn a_dependency_that_the_source_does_not_mention_is_found() {
+        let found = check_both("", "libc.workspace = true\nloose.workspace = true\n");
+        assert_eq!(
+            found,
+            ["crates/x/Cargo.toml:7: the source does not mention `loose`; remove the dependency"]
+        );
     }
 
     #[test]
