@@ -1,0 +1,86 @@
+//! What an SSD is made of: chips, a translation layer, a controller, a link.
+
+use nandu_base::Nanos;
+use nandu_device::DeviceError;
+use nandu_ftl::FtlConfig;
+use serde::{Deserialize, Serialize};
+
+/// The parts of a simulated SSD. Every time is in nanoseconds, every size in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdConfig {
+    /// Name of the NAND preset (`nandu_nand` presets).
+    pub chip: String,
+    /// Independent buses between controller and dies.
+    pub channel_count: u32,
+    /// Dies on each channel.
+    pub dies_per_channel: u32,
+    /// Planes of a die that work together, if not the preset's.
+    #[serde(default)]
+    pub planes_per_die: Option<u32>,
+    /// Physical capacity beyond the logical, in parts per million of the logical one.
+    pub over_provisioning_ppm: u32,
+    /// The translation layer with its parameters.
+    pub ftl: FtlConfig,
+    /// Commands that the controller works on at once; 1 for drives without queueing.
+    pub native_queue_depth: u32,
+    /// Controller time per read command; the controller does one thing at a time.
+    pub read_command_ns: Nanos,
+    /// Controller time per write command.
+    pub write_command_ns: Nanos,
+    /// Further controller time of a read that does not continue the one before: the look-up of its
+    /// address in the firmware's map.
+    #[serde(default)]
+    pub map_lookup_ns: Nanos,
+    /// Further delay of every command in which the controller can do other work: link and host
+    /// protocol, polling, firmware pipeline.
+    #[serde(default)]
+    pub pipeline_ns: Nanos,
+    /// Host link, each way; zero takes no time.
+    pub link_bytes_per_second: u64,
+    /// Sequential read-ahead; zero has none.
+    #[serde(default)]
+    pub read_ahead_bytes: u64,
+    /// Memory for writes that wait for their program; zero writes through.
+    #[serde(default)]
+    pub write_buffer_bytes: u64,
+    /// Partly written mapping units that the controller keeps open, at least 1.
+    #[serde(default = "one")]
+    pub open_unit_count: u32,
+    /// Whether what is in memory survives a power cut (a capacitor backs it).
+    #[serde(default)]
+    pub power_loss_protected: bool,
+    /// Time of a trim command beyond the controller's write command.
+    #[serde(default)]
+    pub trim_ns: Nanos,
+    /// Time of a flush beyond draining the buffer.
+    #[serde(default)]
+    pub flush_ns: Nanos,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl SsdConfig {
+    /// Checks what the parts themselves do not.
+    ///
+    /// # Errors
+    /// Names the field and what it must be.
+    pub fn validate(&self) -> Result<(), DeviceError> {
+        let invalid = |what: &str| Err(DeviceError::InvalidGeometry { what: what.into() });
+        if self.channel_count == 0 || self.dies_per_channel == 0 {
+            return invalid("channel_count and dies_per_channel must be at least 1");
+        }
+        if self.native_queue_depth == 0 {
+            return invalid("native_queue_depth must be at least 1");
+        }
+        if self.open_unit_count == 0 {
+            return invalid("open_unit_count must be at least 1");
+        }
+        if self.over_provisioning_ppm == 0 {
+            return invalid("over_provisioning_ppm must be above 0: cleaning needs room");
+        }
+        Ok(())
+    }
+}

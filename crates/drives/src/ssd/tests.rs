@@ -1,0 +1,192 @@
+//! The drive against the contract, hand-computed times and a plain array.
+
+use super::*;
+use nandu_device::testing::{check_contract, run};
+use proptest::prelude::*;
+
+const SECTORS: u64 = 8192;
+
+/// A 4 MiB drive with the SLC chip of S000 (20/200/1500 us, transfer folded in).
+fn config(ftl: &str) -> SsdConfig {
+    let text = format!(
+        "chip = \"myers_slc\"\nchannel_count = 2\ndies_per_channel = 2\n\
+         over_provisioning_ppm = 250000\nnative_queue_depth = 8\nread_command_ns = 10000\n\
+         write_command_ns = 20000\nlink_bytes_per_second = 100000000\nftl = {ftl}"
+    );
+    toml::from_str(&text).unwrap()
+}
+
+const PAGE: &str = "{ kind = \"page\" }";
+const CHUNK: &str = "{ kind = \"chunk\", chunk_bytes = 524288 }";
+
+fn drive(config: &SsdConfig) -> Ssd {
+    let geometry = Geometry::new(512, SECTORS).unwrap();
+    Ssd::new("test", geometry, config, true, 1).unwrap()
+}
+
+#[test]
+fn every_translation_layer_keeps_the_contract() {
+    for ftl in [PAGE, CHUNK] {
+        for write_buffer_bytes in [0, 65_536] {
+            let config = SsdConfig { write_buffer_bytes, ..config(ftl) };
+            check_contract(&mut || Box::new(drive(&config)));
+        }
+    }
+}
+
+#[test]
+fn a_single_read_takes_command_chip_and_link() {
+    let mut ssd = drive(&config(PAGE));
+    ssd.fill_at_once().unwrap();
+    let done = run(&mut ssd, Request::read(1, 0, 4, None));
+    // 10 us command + 20 us chip + 2048 B at 100 MB/s.
+    assert_eq!(done.latency(), Nanos(10_000 + 20_000 + 20_480));
+}
+
+#[test]
+fn dies_work_side_by_side() {
+    let config = SsdConfig {
+        link_bytes_per_second: 0,
+        read_command_ns: Nanos(100),
+        native_queue_depth: 64,
+        ..config(PAGE)
+    };
+    let elapsed = |depth: u64| {
+        let mut ssd = drive(&config);
+        ssd.fill_at_once().unwrap();
+        let mut sent = 0;
+        let mut last = Nanos::ZERO;
+        while sent < 400 || ssd.in_flight() > 0 {
+            while sent < 400 && u64::from(ssd.in_flight()) < depth {
+                ssd.submit(ssd.now(), Request::read(sent, (sent * 4 * 7) % SECTORS, 4, None))
+                    .unwrap();
+                sent += 1;
+            }
+            last = ssd.next_completion(Nanos::MAX).unwrap().completed_at;
+        }
+        ssd.audit();
+        last.0 as f64
+    };
+    let gain = elapsed(1) / elapsed(16);
+    assert!((3.0..4.1).contains(&gain), "four dies give up to four times: {gain}");
+}
+
+#[test]
+fn a_write_buffer_takes_a_burst_and_then_runs_at_the_speed_of_the_chips() {
+    let config = SsdConfig {
+        write_buffer_bytes: 16 * 2048,
+        link_bytes_per_second: 0,
+        write_command_ns: Nanos(1000),
+        ..config(PAGE)
+    };
+    let mut ssd = drive(&config);
+    let latencies: Vec<u64> = (0..400)
+        .map(|page| run(&mut ssd, Request::write(page, page * 4, 4, None)).latency().0)
+        .collect();
+    assert!(latencies[..16].iter().all(|&latency| latency == 1000), "{:?}", &latencies[..16]);
+    let sustained: u64 = latencies[200..].iter().sum::<u64>() / 200;
+    // 200 us of program on each of four dies.
+    assert!(sustained.abs_diff(50_000) < 2_000, "{sustained}");
+}
+
+#[test]
+fn sequential_reads_come_from_the_read_ahead() {
+    let config = SsdConfig { read_ahead_bytes: 16_384, ..config(PAGE) };
+    let mut ssd = drive(&config);
+    ssd.fill_at_once().unwrap();
+    let latencies: Vec<u64> = (0..50)
+        .map(|page| run(&mut ssd, Request::read(page, page * 4, 4, None)).latency().0)
+        .collect();
+    assert_eq!(latencies[0], 50_480, "the first read waits for the chip");
+    assert!(latencies[10..].iter().all(|&latency| latency == 30_480), "command and link remain");
+}
+
+#[test]
+fn a_misaligned_write_reads_what_it_does_not_replace() {
+    let mut ssd = drive(&config(PAGE));
+    let fill = |value: u8, sectors: u32| Some(IoBuffer::copy_of(&vec![value; 512 * sectors as usize]));
+    run(&mut ssd, Request::write(1, 0, 8, fill(1, 8))).result.unwrap();
+    run(&mut ssd, Request::write(2, 3, 2, fill(2, 2))).result.unwrap();
+    run(&mut ssd, Request::flush(3)).result.unwrap();
+    let done = run(&mut ssd, Request::read(4, 0, 8, fill(0, 8)));
+    let bytes: Vec<u8> = done.buffer.unwrap().chunks(512).map(|sector| sector[0]).collect();
+    assert_eq!(bytes, [1, 1, 1, 2, 2, 1, 1, 1]);
+    let flash = ssd.counters().flash.unwrap().commands;
+    assert_eq!(flash.host_write_pages, 4, "two whole units, then two halves after a merge");
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let geometry = Geometry::new(512, SECTORS).unwrap();
+    let refuse = |change: &dyn Fn(&mut SsdConfig)| {
+        let mut config = config(PAGE);
+        change(&mut config);
+        assert!(Ssd::new("bad", geometry, &config, false, 1).is_err(), "{config:?}");
+    };
+    refuse(&|config| config.channel_count = 0);
+    refuse(&|config| config.native_queue_depth = 0);
+    refuse(&|config| config.over_provisioning_ppm = 0);
+    refuse(&|config| config.chip = "no such chip".into());
+    let wide = Geometry::new(4096, 1024).unwrap();
+    assert!(Ssd::new("bad", wide, &config(PAGE), false, 1).is_err(), "sector above mapping unit");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, u32, u8),
+    Read(u64, u32),
+    Trim(u64, u32),
+    Flush,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = || (0..SECTORS - 40, 1_u32..40);
+    prop_oneof![
+        4 => (place(), any::<u8>()).prop_map(|((first, count), fill)| Step::Write(first, count, fill)),
+        2 => place().prop_map(|(first, count)| Step::Read(first, count)),
+        1 => place().prop_map(|(first, count)| Step::Trim(first, count)),
+        1 => Just(Step::Flush),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn it_behaves_like_a_plain_array(
+        steps in proptest::collection::vec(step(), 1..120),
+        chunked: bool,
+        buffered: bool,
+    ) {
+        let config = SsdConfig {
+            write_buffer_bytes: if buffered { 32_768 } else { 0 },
+            read_ahead_bytes: 8192,
+            open_unit_count: 2,
+            ..config(if chunked { CHUNK } else { PAGE })
+        };
+        let mut ssd = drive(&config);
+        let mut model = vec![0_u8; SECTORS as usize];
+        for (id, step) in (0..).zip(steps) {
+            match step {
+                Step::Write(first, count, fill) => {
+                    let buffer = IoBuffer::copy_of(&vec![fill; 512 * count as usize]);
+                    run(&mut ssd, Request::write(id, first, count, Some(buffer))).result.unwrap();
+                    model[first as usize..][..count as usize].fill(fill);
+                }
+                Step::Trim(first, count) => {
+                    run(&mut ssd, Request::trim(id, first, count)).result.unwrap();
+                    model[first as usize..][..count as usize].fill(0);
+                }
+                Step::Flush => run(&mut ssd, Request::flush(id)).result.unwrap(),
+                Step::Read(first, count) => {
+                    let buffer = IoBuffer::zeroed(512 * count as usize);
+                    let done = run(&mut ssd, Request::read(id, first, count, Some(buffer)));
+                    for (sector, bytes) in done.buffer.unwrap().chunks(512).enumerate() {
+                        let expected = model[first as usize + sector];
+                        prop_assert!(bytes.iter().all(|&byte| byte == expected));
+                    }
+                }
+            }
+        }
+        ssd.audit();
+    }
+}
