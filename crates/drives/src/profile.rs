@@ -1,1 +1,555 @@
-//! To be written.
+//! Profiles: simulated drives as commented TOML, each figure with its source.
+//!
+//! ```text
+//!   title, paper, kind        what it is and which experiment needs it
+//!   capacity, sector_bytes    its addressable space: "32GB", 512
+//!   [ssd] | [hdd] | [scm]     the parts, as the drive's own configuration names them
+//!   [sources]                 "ssd.chip" = "[S] S000 8.4 ..." one line per figure of the section
+//! ```
+//!
+//! A source opens with its mark: `[S]` the paper, `[V]` verified elsewhere, `[C]` computed or fitted
+//! to a published figure, `[M]` recalled or assumed. The source of a table inside the section covers
+//! its figures.
+//!
+//! 1. The name of a profile is its file's stem; its kind has exactly one section, its own.
+//! 2. `./profiles/NAME.toml` comes before the profile of that name inside the binary.
+//! 3. Whatever a profile holds, a loaded one has been checked by its drive.
+
+use crate::hdd::{HardDisk, HddConfig};
+use crate::scm::{ScmConfig, StorageClassMemory};
+use crate::ssd::{Ssd, SsdConfig};
+use include_dir::{Dir, include_dir};
+use nandu_base::ByteCount;
+use nandu_device::{Device, DeviceError, Geometry};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
+const FOLDER: &str = "profiles";
+
+/// The makes of simulated drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriveKind {
+    /// Flash chips behind a translation layer.
+    Ssd,
+    /// Arm and platter.
+    Hdd,
+    /// Byte-addressable memory that keeps its content.
+    Scm,
+}
+
+impl DriveKind {
+    /// The name of the kind and of its section.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Ssd => "ssd",
+            Self::Hdd => "hdd",
+            Self::Scm => "scm",
+        }
+    }
+}
+
+/// The parts of a drive, by kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DriveConfig {
+    /// Of an SSD.
+    Ssd(SsdConfig),
+    /// Of a hard disk.
+    Hdd(HddConfig),
+    /// Of a storage-class memory.
+    Scm(ScmConfig),
+}
+
+/// A simulated drive, described.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The stem of its file, as in `sim:NAME`.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Which paper measured the drive, or "-".
+    pub paper: String,
+    /// Addressable space of the whole drive.
+    pub geometry: Geometry,
+    /// Its parts.
+    pub drive: DriveConfig,
+    /// Where each figure comes from, by its path in the file, such as `hdd.revolution_ns`.
+    pub sources: BTreeMap<String, String>,
+    /// The file it was read from, or where in the binary it was.
+    pub origin: String,
+    /// The text it was read from, for a hash beside the results.
+    pub text: String,
+}
+
+/// How to open a simulated drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SimOptions {
+    /// A scaled-down drive: the same times over fewer erase blocks or cylinders. `None` for the whole.
+    pub capacity: Option<ByteCount>,
+    /// Seed of everything random inside the drive.
+    pub seed: u64,
+    /// Whether written bytes can be read back; without it reads return zeros and take no memory.
+    pub keep_data: bool,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        Self { capacity: None, seed: 1, keep_data: true }
+    }
+}
+
+/// The file, as serde sees it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProfileFile {
+    title: String,
+    paper: String,
+    kind: DriveKind,
+    capacity: String,
+    sector_bytes: u32,
+    ssd: Option<SsdConfig>,
+    hdd: Option<HddConfig>,
+    scm: Option<ScmConfig>,
+    #[serde(default)]
+    sources: BTreeMap<String, String>,
+}
+
+impl Profile {
+    /// The names of all profiles, embedded and in `./profiles`, sorted.
+    #[must_use]
+    pub fn list() -> Vec<String> {
+        Self::list_in(Path::new(FOLDER))
+    }
+
+    fn list_in(folder: &Path) -> Vec<String> {
+        let on_disk = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = on_disk.map(|entry| entry.path());
+        let embedded = EMBEDDED.files().map(|file| file.path().to_path_buf());
+        let names: BTreeSet<String> = paths
+            .chain(embedded)
+            .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+            .collect();
+        names.into_iter().collect()
+    }
+
+    /// The profile called `name`, or in the file `name` where that ends in `.toml`.
+    ///
+    /// # Errors
+    /// If there is none (naming the nearest), it cannot be read, or its content is wrong (naming
+    /// file, line and nearest valid key).
+    pub fn load(name: &str) -> Result<Self, ProfileError> {
+        Self::load_in(Path::new(FOLDER), name)
+    }
+
+    fn load_in(folder: &Path, name: &str) -> Result<Self, ProfileError> {
+        if name.ends_with(".toml") {
+            return Self::read(Path::new(name));
+        }
+        let is_plain = !name.is_empty() && !name.contains(['/', '\\']);
+        let file_name = format!("{name}.toml");
+        let on_disk = folder.join(&file_name);
+        if is_plain && on_disk.is_file() {
+            return Self::read(&on_disk);
+        }
+        if let Some(file) = EMBEDDED.get_file(&file_name).filter(|_| is_plain) {
+            let text = file.contents_utf8().expect("cargo embeds our own profiles, which are UTF-8");
+            return Self::parse(name, &format!("{FOLDER}/{file_name}"), text);
+        }
+        let known = Self::list_in(folder);
+        let nearest = nearest(name, known.iter().map(String::as_str));
+        Err(ProfileError::NotFound { name: name.into(), nearest })
+    }
+
+    fn read(path: &Path) -> Result<Self, ProfileError> {
+        let origin = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable {
+            file: origin.clone(),
+            message: error.to_string(),
+        })?;
+        let name = path.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
+        Self::parse(&name, &origin, &text)
+    }
+
+    /// The profile `name` from `text`; `origin` names the text in errors.
+    ///
+    /// # Errors
+    /// If the content is wrong, with the line and, where a key is unknown, the nearest valid one.
+    pub fn parse(name: &str, origin: &str, text: &str) -> Result<Self, ProfileError> {
+        let file: ProfileFile = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_at(text, span.start));
+            let nearest = nearest_expected(error.message());
+            let message = error.message().trim_end().to_owned();
+            ProfileError::Invalid { file: origin.into(), line, message, nearest }
+        })?;
+        let invalid = |message: String| {
+            // A check names the key at fault in backticks.
+            let key = message.split('`').nth(1).unwrap_or_default();
+            let line = line_of_key(text, key);
+            ProfileError::Invalid { file: origin.into(), line, message, nearest: None }
+        };
+        let geometry = file.geometry().map_err(invalid)?;
+        let sections = [
+            (DriveKind::Ssd, file.ssd.is_some()),
+            (DriveKind::Hdd, file.hdd.is_some()),
+            (DriveKind::Scm, file.scm.is_some()),
+        ];
+        for (kind, present) in sections {
+            if present != (kind == file.kind) {
+                let (kind, label) = (file.kind.label(), kind.label());
+                let what = if present { "must not have" } else { "needs" };
+                return Err(invalid(format!("`kind` {kind} {what} a section [{label}]")));
+            }
+        }
+        let drive = match (file.ssd, file.hdd, file.scm) {
+            (Some(ssd), ..) => {
+                ssd.validate().map_err(|error| invalid(error.to_string()))?;
+                DriveConfig::Ssd(ssd)
+            }
+            (_, Some(hdd), _) => {
+                hdd.check().map_err(invalid)?;
+                DriveConfig::Hdd(hdd)
+            }
+            (.., Some(scm)) => {
+                scm.check().map_err(invalid)?;
+                DriveConfig::Scm(scm)
+            }
+            (None, None, None) => unreachable!("the kind's section is there"),
+        };
+        Ok(Self {
+            name: name.into(),
+            title: file.title,
+            paper: file.paper,
+            geometry,
+            drive,
+            sources: file.sources,
+            origin: origin.into(),
+            text: text.into(),
+        })
+    }
+
+    /// Its make.
+    #[must_use]
+    pub const fn kind(&self) -> DriveKind {
+        match self.drive {
+            DriveConfig::Ssd(_) => DriveKind::Ssd,
+            DriveConfig::Hdd(_) => DriveKind::Hdd,
+            DriveConfig::Scm(_) => DriveKind::Scm,
+        }
+    }
+
+    /// The figures without a source or whose source has no mark, by their path in the file; empty
+    /// for every profile that ships with nandu.
+    #[must_use]
+    pub fn figures_without_source(&self) -> Vec<String> {
+        let table: toml::Table = self.text.parse().expect("a loaded profile is TOML");
+        let mut figures = Vec::new();
+        let label = self.kind().label();
+        collect_figures(label, &table[label], &mut figures);
+        figures.retain(|path| {
+            let source = self.sources.get(path).or_else(|| {
+                let (table, _) = path.rsplit_once('.')?;
+                self.sources.get(table)
+            });
+            let marks = ["[S", "[V", "[C", "[M"];
+            !source.is_some_and(|source| marks.iter().any(|mark| source.starts_with(mark)))
+        });
+        figures
+    }
+
+    /// Builds the drive.
+    ///
+    /// # Errors
+    /// If the capacity is larger than the drive or no multiple of its sector, or the parts do not
+    /// make a drive.
+    pub fn open(&self, options: SimOptions) -> Result<Box<dyn Device>, ProfileError> {
+        let name = format!("sim:{}", self.name);
+        let SimOptions { seed, keep_data, .. } = options;
+        let geometry = self.scaled_geometry(options.capacity)?;
+        let device: Result<Box<dyn Device>, DeviceError> = match &self.drive {
+            DriveConfig::Ssd(config) => Ssd::new(&name, geometry, config, keep_data, seed)
+                .map(|drive| Box::new(drive) as Box<dyn Device>),
+            DriveConfig::Hdd(config) => HardDisk::new(&name, config, geometry, keep_data)
+                .map(|drive| Box::new(drive) as Box<dyn Device>),
+            DriveConfig::Scm(config) => {
+                StorageClassMemory::new(&name, config.clone(), geometry, keep_data)
+                    .map(|drive| Box::new(drive) as Box<dyn Device>)
+            }
+        };
+        device.map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })
+    }
+
+    fn scaled_geometry(&self, capacity: Option<ByteCount>) -> Result<Geometry, ProfileError> {
+        let Some(capacity) = capacity else {
+            return Ok(self.geometry);
+        };
+        let whole = self.geometry.capacity();
+        let sector_bytes = self.geometry.sector_bytes;
+        if capacity > whole || capacity.0 < u64::from(sector_bytes) {
+            return Err(ProfileError::Capacity { name: self.name.clone(), capacity, whole });
+        }
+        Ok(Geometry { sector_bytes, sector_count: capacity.0 / u64::from(sector_bytes) })
+    }
+}
+
+impl ProfileFile {
+    fn geometry(&self) -> Result<Geometry, String> {
+        let capacity = ByteCount::parse(&self.capacity)
+            .map_err(|message| format!("`capacity`: {message}"))?;
+        let sectors = capacity.0.checked_div(u64::from(self.sector_bytes)).unwrap_or(0);
+        Geometry::new(self.sector_bytes, sectors)
+            .map_err(|error| format!("`sector_bytes` or `capacity`: {error}"))
+    }
+}
+
+/// Trouble with a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// There is no profile of that name.
+    NotFound {
+        /// What was asked for.
+        name: String,
+        /// The name that looks most like it.
+        nearest: Option<String>,
+    },
+    /// The file cannot be read.
+    Unreadable {
+        /// Its path.
+        file: String,
+        /// The system's words.
+        message: String,
+    },
+    /// The content is wrong.
+    Invalid {
+        /// Path of the file.
+        file: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+        /// The valid key or value that looks most like what was written.
+        nearest: Option<String>,
+    },
+    /// A scaled drive that is larger than the drive or smaller than a sector.
+    Capacity {
+        /// Of the profile.
+        name: String,
+        /// What was asked for.
+        capacity: ByteCount,
+        /// What the drive has.
+        whole: ByteCount,
+    },
+    /// The parts do not make a drive.
+    Drive {
+        /// Path of the file.
+        file: String,
+        /// Why.
+        error: DeviceError,
+    },
+}
+
+impl fmt::Display for ProfileError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound { name, nearest } => {
+                write!(formatter, "there is no simulated drive `{name}`")?;
+                match nearest {
+                    Some(nearest) => write!(formatter, "; did you mean `{nearest}`?"),
+                    None => formatter.write_str("; `nandu drives` lists them"),
+                }
+            }
+            Self::Unreadable { file, message } => write!(formatter, "{file}: {message}"),
+            Self::Invalid { file, line, message, nearest } => {
+                write!(formatter, "{file}:{line}: {message}")?;
+                match nearest {
+                    Some(nearest) => write!(formatter, "; did you mean `{nearest}`?"),
+                    None => Ok(()),
+                }
+            }
+            Self::Capacity { name, capacity, whole } => write!(
+                formatter,
+                "sim:{name} cannot have {capacity}: give at least one sector and at most {whole}"
+            ),
+            Self::Drive { file, error } => write!(formatter, "{file}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+/// The candidate that looks most like `text`, if any looks like it at all.
+fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    let scored = candidates.map(|name| (strsim::jaro_winkler(text, name), name));
+    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 > 0.6).then(|| best.1.to_owned())
+}
+
+/// From serde's "unknown field `x`, expected one of `a`, `b`": which of them `x` was meant to be.
+fn nearest_expected(message: &str) -> Option<String> {
+    if !message.starts_with("unknown ") {
+        return None;
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let written = quoted.next()?;
+    nearest(written, quoted)
+}
+
+/// The line, from 1, on which the byte `offset` lies.
+fn line_at(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+}
+
+/// The first line, from 1, that assigns `key`.
+fn line_of_key(text: &str, key: &str) -> usize {
+    let assigns = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim() == key);
+    text.lines().position(assigns).map_or(1, |index| index + 1)
+}
+
+/// The paths of all leaves below `value`; an array is one figure.
+fn collect_figures(path: &str, value: &toml::Value, figures: &mut Vec<String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                collect_figures(&format!("{path}.{key}"), value, figures);
+            }
+        }
+        _ => figures.push(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::Nanos;
+
+    const SCM: &str = r#"title = "A memory"
+paper = "-"
+kind = "scm"
+capacity = "1MiB"
+sector_bytes = 512
+
+[scm]
+line_bytes = 64
+read_line_ns = 50
+write_line_ns = 1000
+bank_count = 8
+read_bytes_per_second = 0
+write_bytes_per_second = 0
+overhead_ns = 100
+queue_depth = 16
+
+[sources]
+"scm.line_bytes" = "[M] a cache line"
+"#;
+
+    fn error_of(from: &str, to: &str) -> String {
+        let text = SCM.replacen(from, to, 1);
+        assert_ne!(text, SCM, "the test changes something");
+        Profile::parse("x", "profiles/x.toml", &text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_profile_opens_as_the_drive_it_describes() {
+        let profile = Profile::parse("x", "x.toml", SCM).unwrap();
+        assert_eq!(profile.kind(), DriveKind::Scm);
+        let device = profile.open(SimOptions::default()).unwrap();
+        assert_eq!(device.info().name, "sim:x");
+        assert_eq!(device.info().geometry.capacity(), ByteCount::mib(1));
+        let capacity = Some(ByteCount::kib(64));
+        let small = profile.open(SimOptions { capacity, ..SimOptions::default() }).unwrap();
+        assert_eq!(small.info().geometry.sector_count, 128);
+        let capacity = Some(ByteCount::mib(2));
+        let error = profile.open(SimOptions { capacity, ..SimOptions::default() }).err().unwrap();
+        assert!(error.to_string().contains("at most 1 MiB"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_file_line_and_nearest() {
+        let error = error_of("read_line_ns", "raed_line_ns");
+        assert!(error.starts_with("profiles/x.toml:9: unknown field `raed_line_ns`"), "{error}");
+        assert!(error.ends_with("did you mean `read_line_ns`?"), "{error}");
+        let error = error_of("kind = \"scm\"", "kind = \"sdd\"");
+        assert!(error.starts_with("profiles/x.toml:3:"), "{error}");
+        assert!(error.ends_with("did you mean `ssd`?"), "{error}");
+    }
+
+    #[test]
+    fn a_figure_out_of_range_is_named_with_its_line() {
+        let error = error_of("line_bytes = 64", "line_bytes = 65");
+        assert!(error.starts_with("profiles/x.toml:8: `line_bytes`"), "{error}");
+        let error = error_of("capacity = \"1MiB\"", "capacity = \"many\"");
+        assert!(error.starts_with("profiles/x.toml:4: `capacity`: `many` is not a size"), "{error}");
+        for bad in ["0", "1000"] {
+            let error = error_of("sector_bytes = 512", &format!("sector_bytes = {bad}"));
+            assert!(error.starts_with("profiles/x.toml:5: `sector_bytes`"), "{error}");
+        }
+        let error = error_of("kind = \"scm\"", "kind = \"hdd\"");
+        assert!(error.contains("`kind` hdd needs a section [hdd]"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_name_suggests_the_nearest() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("my-memory.toml"), SCM).unwrap();
+        let error = Profile::load_in(folder.path(), "mymemory").unwrap_err().to_string();
+        assert_eq!(error, "there is no simulated drive `mymemory`; did you mean `my-memory`?");
+        let error = Profile::load_in(folder.path(), "../my-memory").unwrap_err();
+        assert!(matches!(error, ProfileError::NotFound { .. }), "a name is no path");
+        let missing = folder.path().join("no.toml").display().to_string();
+        let error = Profile::load(&missing).unwrap_err();
+        assert!(matches!(error, ProfileError::Unreadable { .. }));
+    }
+
+    #[test]
+    fn a_file_on_disk_comes_before_the_embedded_profile() {
+        let folder = tempfile::tempdir().unwrap();
+        let embedded = Profile::load_in(folder.path(), "pcm").unwrap();
+        assert_ne!(embedded.title, "A memory");
+        std::fs::write(folder.path().join("pcm.toml"), SCM).unwrap();
+        assert_eq!(Profile::load_in(folder.path(), "pcm").unwrap().title, "A memory");
+        assert!(Profile::list_in(folder.path()).contains(&"pcm".to_owned()));
+    }
+
+    #[test]
+    fn every_figure_of_every_embedded_profile_has_its_source() {
+        let nowhere = tempfile::tempdir().unwrap();
+        let names = Profile::list_in(nowhere.path());
+        assert!(names.contains(&"wd2000jb".to_owned()), "{names:?}");
+        for name in names {
+            let profile = Profile::load_in(nowhere.path(), &name).unwrap();
+            let missing = profile.figures_without_source();
+            assert!(missing.is_empty(), "{name} has figures without a source: {missing:?}");
+            let mut figures = Vec::new();
+            let table: toml::Table = profile.text.parse().unwrap();
+            let label = profile.kind().label();
+            collect_figures(label, &table[label], &mut figures);
+            for path in profile.sources.keys() {
+                let names_a_figure = figures.iter().any(|figure| figure.starts_with(path));
+                assert!(names_a_figure, "{name} has a source for no figure: {path}");
+            }
+        }
+        let bare = Profile::parse("x", "x.toml", SCM).unwrap();
+        assert_eq!(bare.figures_without_source().len(), 7, "only one of eight has a source");
+    }
+
+    #[test]
+    fn every_embedded_profile_opens_small_and_serves_a_request() {
+        let nowhere = tempfile::tempdir().unwrap();
+        for name in Profile::list_in(nowhere.path()) {
+            let profile = Profile::load_in(nowhere.path(), &name).unwrap();
+            let capacity = Some(ByteCount::mib(64).min(profile.geometry.capacity()));
+            let options = SimOptions { capacity, ..SimOptions::default() };
+            let mut device = profile.open(options).unwrap();
+            let count = 8192 / profile.geometry.sector_bytes;
+            let request = nandu_device::Request::write(1, 0, count, None);
+            let done = nandu_device::testing::run(device.as_mut(), request);
+            done.result.unwrap();
+            assert!(done.completed_at > Nanos::ZERO, "{name}");
+        }
+    }
+}

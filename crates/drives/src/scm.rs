@@ -1,1 +1,283 @@
-//! To be written.
+//! Storage-class memory behind the block contract: S003's question of logging to phase-change memory.
+//!
+//! ```text
+//!   request ─► overhead ─► lines, interleaved over banks ─┐
+//!                     └──► bytes over the one bus ────────┴─► done when both are
+//! ```
+//!
+//! 1. A request is done when its last line and its last byte are; banks and bus serve in order.
+//! 2. What is written is durable: a flush has nothing to do.
+
+use nandu_base::{ByteCount, Nanos, SectorIndex, VirtualClock};
+use nandu_device::queue::InFlight;
+use nandu_device::{
+    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, Geometry, Inspect,
+    Operation, Rejected, Request, SectorStore, TimeSource,
+};
+use serde::{Deserialize, Serialize};
+
+/// The `[scm]` section of a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScmConfig {
+    /// Bytes that one bank access moves, a power of two from 8 to 4096.
+    pub line_bytes: u32,
+    /// Reading one line.
+    pub read_line_ns: Nanos,
+    /// Writing one line so that it survives.
+    pub write_line_ns: Nanos,
+    /// Banks that work at the same time, from 1 to 1024.
+    pub bank_count: u32,
+    /// Rate of the bus for reads, bytes per second; zero takes no time.
+    pub read_bytes_per_second: u64,
+    /// Rate of the bus for writes.
+    pub write_bytes_per_second: u64,
+    /// Time of any request before its first line.
+    pub overhead_ns: Nanos,
+    /// Most requests in flight, at least 1.
+    pub queue_depth: u32,
+}
+
+impl ScmConfig {
+    /// Checks ranges.
+    ///
+    /// # Errors
+    /// The first mistake; the key at fault comes first, in backticks.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.line_bytes.is_power_of_two() || !(8..=4096).contains(&self.line_bytes) {
+            return Err("`line_bytes` is not a power of two from 8 to 4096".into());
+        }
+        if !(1..=1024).contains(&self.bank_count) {
+            return Err("`bank_count` is not from 1 to 1024".into());
+        }
+        if self.queue_depth == 0 {
+            return Err("`queue_depth` is zero".into());
+        }
+        if self.read_line_ns == Nanos::ZERO || self.write_line_ns == Nanos::ZERO {
+            return Err("`read_line_ns` and `write_line_ns` must not be zero".into());
+        }
+        Ok(())
+    }
+}
+
+/// A simulated storage-class memory.
+#[derive(Debug)]
+pub struct StorageClassMemory {
+    config: ScmConfig,
+    info: DeviceInfo,
+    clock: VirtualClock,
+    store: Option<SectorStore>,
+    bank_free_at: Vec<Nanos>,
+    bus_free_at: Nanos,
+    completions: CompletionQueue,
+    counters: Counters,
+}
+
+impl StorageClassMemory {
+    /// A device of zeros. Without `keep_data` every read returns zeros.
+    ///
+    /// # Errors
+    /// If `config` breaks one of its ranges.
+    pub fn new(
+        name: &str,
+        config: ScmConfig,
+        geometry: Geometry,
+        keep_data: bool,
+    ) -> Result<Self, DeviceError> {
+        config.check().map_err(|what| DeviceError::InvalidGeometry { what })?;
+        let info = DeviceInfo {
+            name: name.into(),
+            geometry,
+            queue_depth_max: config.queue_depth,
+            time_source: TimeSource::Virtual,
+            needs_buffers: false,
+            buffer_alignment: 1,
+            volatile_cache: false,
+            supports_trim: true,
+        };
+        Ok(Self {
+            info,
+            clock: VirtualClock::new(),
+            store: keep_data.then(|| SectorStore::new(geometry.sector_bytes)),
+            bank_free_at: vec![Nanos::ZERO; config.bank_count as usize],
+            bus_free_at: Nanos::ZERO,
+            completions: CompletionQueue::default(),
+            counters: Counters::default(),
+            config,
+        })
+    }
+
+    /// Asserts the module's invariants.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        assert_eq!(self.bank_free_at.len(), self.config.bank_count as usize);
+        assert!(self.in_flight() <= self.info.queue_depth_max);
+        let next = self.completions.next_at().unwrap_or(Nanos::MAX);
+        assert!(next >= self.clock.now(), "rule 2 of the contract: time runs forwards");
+    }
+
+    /// Serves the bytes of a read or write from `start` on; when the last of them is done.
+    fn serve(&mut self, start: Nanos, first_byte: ByteCount, bytes: u64, is_read: bool) -> Nanos {
+        let (line_ns, rate) = if is_read {
+            (self.config.read_line_ns, self.config.read_bytes_per_second)
+        } else {
+            (self.config.write_line_ns, self.config.write_bytes_per_second)
+        };
+        let line_bytes = u64::from(self.config.line_bytes);
+        let first_line = first_byte.0 / line_bytes;
+        let line_count = (first_byte.0 + bytes).div_ceil(line_bytes) - first_line;
+        let bank_count = u64::from(self.config.bank_count);
+        let transfer = Nanos::of_transfer(bytes, rate);
+        self.bus_free_at = self.bus_free_at.max(start) + transfer;
+        self.counters.busy += transfer;
+        let mut done = self.bus_free_at;
+        for turn in 0..line_count.min(bank_count) {
+            let lines = (line_count - turn).div_ceil(bank_count);
+            let bank = nandu_base::to_index((first_line + turn) % bank_count);
+            let free_at = &mut self.bank_free_at[bank];
+            *free_at = (*free_at).max(start) + line_ns * lines;
+            self.counters.busy += line_ns * lines;
+            done = done.max(*free_at);
+        }
+        done
+    }
+
+    fn apply(&mut self, request: &mut Request) {
+        let Some(store) = &mut self.store else {
+            if let (Operation::Read, Some(buffer)) = (request.operation, &mut request.buffer) {
+                buffer.fill(0);
+            }
+            return;
+        };
+        match (request.operation, &mut request.buffer) {
+            (Operation::Read, Some(buffer)) => store.read(request.first_sector, buffer),
+            (Operation::Write, Some(buffer)) => store.write(request.first_sector, buffer),
+            (Operation::Write, None) | (Operation::Trim, _) => {
+                store.clear(request.first_sector, u64::from(request.sector_count));
+            }
+            (Operation::Read, None) | (Operation::Flush, _) => {}
+        }
+    }
+}
+
+impl Device for StorageClassMemory {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn submit(&mut self, now: Nanos, mut request: Request) -> Result<(), Rejected> {
+        if let Err(error) = self.info.check(&request, self.in_flight()) {
+            return Err(Rejected { request, error });
+        }
+        let now = self.clock.advance_to(now);
+        self.apply(&mut request);
+        let bytes = self.info.geometry.bytes_of(request.sector_count);
+        let start = now + self.config.overhead_ns;
+        self.counters.busy += self.config.overhead_ns;
+        let done = match request.operation {
+            Operation::Read | Operation::Write => {
+                let sector_bytes = u64::from(self.info.geometry.sector_bytes);
+                let first_byte = ByteCount(request.first_sector.0 * sector_bytes);
+                self.serve(start, first_byte, bytes, request.operation == Operation::Read)
+            }
+            Operation::Trim => start,
+            // Lines of writes in flight become durable with them, in the order of the banks.
+            Operation::Flush => start,
+        };
+        self.counters.count(request.operation, bytes, true);
+        self.completions.push(InFlight::of(request, now).complete(done, Ok(())));
+        Ok(())
+    }
+
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        let completion = self.completions.pop(until)?;
+        self.clock.advance_to(completion.completed_at);
+        Some(completion)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.completions.len()
+    }
+
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        assert!(self.completions.is_empty(), "nothing may be in flight while idle");
+        self.clock.advance_to(time)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+impl Inspect for StorageClassMemory {
+    fn peek(&self, first_sector: SectorIndex, bytes: &mut [u8]) {
+        match &self.store {
+            Some(store) => store.read(first_sector, bytes),
+            None => bytes.fill(0),
+        }
+    }
+
+    fn poke(&mut self, first_sector: SectorIndex, bytes: &[u8]) {
+        if let Some(store) = &mut self.store {
+            store.write(first_sector, bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_device::testing;
+
+    fn config() -> ScmConfig {
+        ScmConfig {
+            line_bytes: 64,
+            read_line_ns: Nanos(50),
+            write_line_ns: Nanos(1000),
+            bank_count: 8,
+            read_bytes_per_second: 8_000_000_000,
+            write_bytes_per_second: 8_000_000_000,
+            overhead_ns: Nanos(100),
+            queue_depth: 16,
+        }
+    }
+
+    fn device() -> StorageClassMemory {
+        let geometry = Geometry::new(512, 4096).unwrap();
+        StorageClassMemory::new("sim:scm", config(), geometry, true).unwrap()
+    }
+
+    #[test]
+    fn storage_class_memory_keeps_the_contract() {
+        testing::check_contract(&mut || Box::new(device()));
+    }
+
+    #[test]
+    fn lines_spread_over_the_banks() {
+        let mut device = device();
+        // 4096 bytes are 64 lines, 8 on each of 8 banks; the bus needs 512 ns at the same time.
+        let read = testing::run(&mut device, Request::read(1, 0, 8, None));
+        assert_eq!(read.latency(), Nanos(100 + 512));
+        let write = testing::run(&mut device, Request::write(2, 0, 8, None));
+        assert_eq!(write.latency(), Nanos(100 + 8 * 1000));
+        device.audit();
+    }
+
+    #[test]
+    fn figures_out_of_range_are_named() {
+        let broken = |change: fn(&mut ScmConfig)| {
+            let mut config = config();
+            change(&mut config);
+            config.check().unwrap_err()
+        };
+        assert!(broken(|c| c.line_bytes = 96).starts_with("`line_bytes`"));
+        assert!(broken(|c| c.bank_count = 0).starts_with("`bank_count`"));
+        assert!(broken(|c| c.queue_depth = 0).starts_with("`queue_depth`"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Read-ahead and the segments it leaves behind.
+//!
+//! ```text
+//!   segment  ├──────────┤                    what an earlier run left, oldest replaced first
+//!   stream   ├──────────┬──────────┤         first .. cursor (time known) .. limit (time known)
+//!                    host is here   └ the head stops reading ahead here
+//! ```
+//!
+//! 1. Sectors of a stream before its cursor have passed under the head by the cursor's time, those
+//!    before its limit by the limit's.
+//! 2. Reading ahead costs nothing: whatever needs the arm ends it and keeps what has passed.
+//! 3. A written sector is in no segment.
+
+use super::surface::Surface;
+use nandu_base::Nanos;
+use std::collections::VecDeque;
+
+/// Sectors that the head is passing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stream {
+    first: u64,
+    /// The next sector and when it begins.
+    cursor: (u64, Nanos),
+    /// The sector where read-ahead stops, and when it would begin.
+    limit: (u64, Nanos),
+}
+
+/// The read side of a disk's cache.
+#[derive(Debug)]
+pub(crate) struct ReadCache {
+    segment_count_max: usize,
+    ahead: u64,
+    device_end: u64,
+    segments: VecDeque<(u64, u64)>,
+    stream: Option<Stream>,
+}
+
+impl ReadCache {
+    /// A cache of `segment_count_max` segments; read-ahead goes `ahead` sectors beyond a request.
+    pub(crate) fn new(segment_count_max: u32, ahead: u64, device_end: u64) -> Self {
+        let segment_count_max = segment_count_max as usize;
+        Self { segment_count_max, ahead, device_end, segments: VecDeque::new(), stream: None }
+    }
+
+    /// The head has read `first..end` for a request and is past it at `time`.
+    pub(crate) fn start(&mut self, surface: &Surface, first: u64, end: u64, time: Nanos) {
+        if self.segment_count_max == 0 {
+            return;
+        }
+        let first = match self.stream.take() {
+            Some(stream) if stream.cursor.0 == first => stream.first.max(end.saturating_sub(self.ahead)),
+            _ => first,
+        };
+        self.forget(first, end);
+        let limit = (end + self.ahead).min(self.device_end);
+        let begin = self.begin(surface, time, end);
+        let limit_time = self.begin(surface, surface.pass(end, limit - end, begin), limit);
+        self.stream = Some(Stream { first, cursor: (end, begin), limit: (limit, limit_time) });
+    }
+
+    /// When the last of the sectors `first..end` is in the cache, if it is or will be so at once;
+    /// `patience` is how long a later sector is worth waiting for.
+    pub(crate) fn hit(
+        &mut self,
+        surface: &Surface,
+        first: u64,
+        end: u64,
+        now: Nanos,
+        patience: Nanos,
+    ) -> Option<Nanos> {
+        if self.segments.iter().any(|&(start, stop)| start <= first && end <= stop) {
+            return Some(now);
+        }
+        let stream = self.stream?;
+        if first < stream.first || end > stream.limit.0 {
+            return None;
+        }
+        if end <= stream.cursor.0 {
+            return Some(now);
+        }
+        let (cursor, begin) = stream.cursor;
+        let skipped = surface.pass(cursor, first.saturating_sub(cursor), begin);
+        if skipped > now + patience {
+            return None;
+        }
+        let available = surface.pass(cursor, end - cursor, begin);
+        self.follow(surface, end, available, now);
+        Some(available)
+    }
+
+    /// The host has read up to `end`, which had passed at `available`: read-ahead goes on from there.
+    fn follow(&mut self, surface: &Surface, end: u64, available: Nanos, now: Nanos) {
+        let stream = self.stream.expect("only a stream is followed");
+        let target = (end + self.ahead).min(self.device_end);
+        let (limit, limit_time) = stream.limit;
+        let stalled = limit_time <= now;
+        let mut moved = stream;
+        moved.first = stream.first.max(end.saturating_sub(self.ahead));
+        moved.cursor = (end, self.begin(surface, available, end));
+        if !stalled {
+            let passed = surface.pass(limit, target - limit, limit_time);
+            moved.limit = (target, self.begin(surface, passed, target));
+        } else if limit - end < self.ahead / 2 && limit < target {
+            // The head stands at the limit and has to wait for the platter to come round.
+            let begin = now + surface.rotational_wait(&surface.locate(limit), now);
+            let passed = surface.pass(limit, target - limit, begin);
+            moved.cursor = (limit, begin);
+            moved.limit = (target, self.begin(surface, passed, target));
+        }
+        self.stream = Some(moved);
+    }
+
+    /// The arm is needed at `now`: the stream becomes a segment of what has passed. Returns the
+    /// sector that the head stands before, if it was streaming.
+    pub(crate) fn stop(&mut self, surface: &Surface, now: Nanos) -> Option<u64> {
+        let stream = self.stream.take()?;
+        let (cursor, begin) = stream.cursor;
+        let reached = cursor + surface.passed_by(cursor, stream.limit.0 - cursor, begin, now);
+        self.segments.push_back((stream.first, reached));
+        if self.segments.len() >= self.segment_count_max {
+            self.segments.pop_front();
+        }
+        Some(reached)
+    }
+
+    /// Forgets `first..end`, because it was written or is read anew.
+    pub(crate) fn forget(&mut self, first: u64, end: u64) {
+        self.segments.retain(|&(start, stop)| stop <= first || end <= start);
+        if self.stream.is_some_and(|stream| first < stream.limit.0 && stream.first < end) {
+            self.stream = None;
+        }
+    }
+
+    fn begin(&self, surface: &Surface, passed: Nanos, sector: u64) -> Nanos {
+        if sector >= self.device_end { passed } else { surface.begin_after(passed, sector) }
+    }
+
+    /// Asserts invariant 1 and the bounds.
+    pub(crate) fn audit(&self) {
+        assert!(self.segments.len() <= self.segment_count_max);
+        if let Some(stream) = &self.stream {
+            assert!(stream.first <= stream.cursor.0 && stream.cursor.0 <= stream.limit.0);
+            assert!(stream.cursor.1 <= stream.limit.1, "the head passes the limit last");
+            assert!(stream.limit.0 <= self.device_end);
+        }
+    }
+}
