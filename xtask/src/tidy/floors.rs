@@ -5,6 +5,7 @@
 //! 2. A crate's normal and build dependencies inside the workspace lie on lower floors, and are
 //!    those of its row. Dev-dependencies are free.
 //! 3. A crate outside the building (`–`) is used by nobody.
+//! 4. A crate whose front page says `Floor N:` says the floor of its row.
 
 use super::Problem;
 use super::source::{SourceFile, SourceTree};
@@ -61,6 +62,7 @@ pub(super) fn check(tree: &SourceTree, metadata: &str) -> Result<Vec<Problem>, S
         let what = format!("there is no crate `{name}`");
         problems.push(Problem::new(DOCUMENT, row.line, what, "remove the row"));
     }
+    problems.extend(rows.iter().flat_map(|(name, row)| check_front_page(tree, name, row)));
     for (name, uses) in &edges {
         match rows.get(name) {
             Some(row) => problems.extend(check_edges(tree, name, row, uses, &rows)),
@@ -107,6 +109,16 @@ fn check_edges(
         problems.push(Problem::new(DOCUMENT, row.line, what, remedy));
     }
     problems
+}
+
+fn check_front_page(tree: &SourceTree, name: &str, row: &Row) -> Option<Problem> {
+    let file = ["lib.rs", "main.rs"]
+        .into_iter()
+        .find_map(|root| tree.file(&format!("crates/{name}/src/{root}")))?;
+    let (claim, _) = file.text.lines().next()?.strip_prefix("//! Floor ")?.split_once(':')?;
+    let floor = row.floor.map_or("–".into(), |floor| floor.to_string());
+    let what = format!("the head says floor {claim}, the floor table {floor}");
+    (claim != floor).then(|| Problem::new(&file.path, 1, what, "correct the head"))
 }
 
 /// Where a manifest names the crate in directory `used`.
@@ -245,6 +257,19 @@ mod tests {
         assert!(found[0].contains("there is no crate `xtask`"));
         assert!(found[1].contains("no row for `ftl`"));
         assert!(found[2].contains("nand uses [], its row says [base]"));
+    }
+
+    #[test]
+    fn a_front_page_that_names_another_floor_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("crates/base/src");
+        std::fs::create_dir_all(&source).unwrap();
+        for (head, is_wrong) in [("Floor 0: x", false), ("Floor 4: x", true), ("Units.", false)] {
+            std::fs::write(source.join("lib.rs"), format!("//! {head}\n")).unwrap();
+            let tree = SourceTree::load(directory.path()).unwrap();
+            let row = Row { line: 1, floor: Some(0), uses: BTreeSet::new() };
+            assert_eq!(check_front_page(&tree, "base", &row).is_some(), is_wrong, "{head}");
+        }
     }
 
     #[test]
