@@ -12,19 +12,34 @@
 //! Absent on purpose: wall clocks, files and threads. Text comes in as strings, results go out
 //! through writers, time is the device's.
 
+pub mod burst;
+pub mod endurance;
 pub mod error;
+mod fit;
 mod io_loop;
 pub mod pattern;
 pub mod plan;
+pub mod profile;
 pub mod runner;
+pub mod series;
+pub mod steady_state;
+pub mod table;
 pub mod text;
 
+pub use burst::{BurstOptions, BurstResult, run_burst};
+pub use endurance::{EnduranceOptions, EndurancePoint, EnduranceResult, run_endurance};
 pub use error::ProbeError;
 pub use pattern::{Access, Area, DataKind, Limit, Pattern};
 pub use plan::{Plan, Preparation, Step, SweepRequestBytes, run_plan, run_self_scaling, run_step};
+pub use profile::{DeviceProfile, derive};
 pub use runner::{
     Medians, Observer, PatternResult, RunResult, Silent, TimelinePoint, prepare, run_pattern,
 };
+pub use series::{
+    MisalignmentOptions, QuickOptions, SeriesOptions, series_misalignment, series_quick,
+    series_s000, series_s002,
+};
+pub use steady_state::{SteadyState, SteadyStateOptions, detect, run_until_steady};
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,302 @@
+//! Tables for terminals: text columns to the left, numbers to the right, 100 columns at most.
+//!
+//! 1. No line is wider than [`WIDTH_MAX`]; where it would be, the widest text column is cut.
+
+use crate::pattern::Access;
+use crate::profile::DeviceProfile;
+use crate::runner::PatternResult;
+use nandu_base::units::three_digits;
+use nandu_base::{ByteCount, Nanos};
+use nandu_device::Operation;
+
+/// Columns of a terminal that everybody has.
+pub const WIDTH_MAX: usize = 100;
+const GAP: usize = 2;
+const COLUMN_WIDTH_MIN: usize = 8;
+
+/// Rows of text under headings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    headings: Vec<String>,
+    is_number: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table. A heading that starts with `>` is over numbers, which go to the right.
+    #[must_use]
+    pub fn new(headings: &[&str]) -> Self {
+        Self {
+            headings: headings.iter().map(|h| h.trim_start_matches('>').to_string()).collect(),
+            is_number: headings.iter().map(|h| h.starts_with('>')).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Panics
+    /// If it has not as many cells as there are headings.
+    pub fn row(&mut self, cells: Vec<String>) {
+        assert_eq!(cells.len(), self.headings.len(), "a row has a cell under each heading");
+        self.rows.push(cells);
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub const fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The table as lines, each ended by a newline.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let widths = self.widths();
+        let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
+        let mut text = String::new();
+        for cells in [&self.headings, &rule].into_iter().chain(&self.rows) {
+            let mut line = String::new();
+            for ((cell, &width), &is_number) in cells.iter().zip(&widths).zip(&self.is_number) {
+                let cell = cut(cell, width);
+                line +=
+                    &if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+                line += &" ".repeat(GAP);
+            }
+            text += line.trim_end();
+            text.push('\n');
+        }
+        text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.headings.iter().map(|h| h.chars().count()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let gaps = GAP * widths.len().saturating_sub(1);
+        while widths.iter().sum::<usize>() + gaps > WIDTH_MAX {
+            // Numbers are cut only where no text is left to cut.
+            let widest = |numbers: bool| {
+                (0..widths.len())
+                    .filter(|&column| self.is_number[column] == numbers)
+                    .filter(|&column| widths[column] > COLUMN_WIDTH_MIN)
+                    .max_by_key(|&column| widths[column])
+            };
+            match widest(false).or_else(|| widest(true)) {
+                Some(column) => widths[column] -= 1,
+                None => break,
+            }
+        }
+        widths
+    }
+}
+
+/// The first `width` characters, the last of them a tilde where some are missing.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.into();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['~']).collect()
+}
+
+/// `1.41 GB/s`: decimal units, three digits.
+#[must_use]
+pub fn throughput(bytes_per_second: f64) -> String {
+    scaled(bytes_per_second, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
+}
+
+/// `28.1 k`, `1.35 M`: requests per second.
+#[must_use]
+pub fn rate(iops: f64) -> String {
+    scaled(iops, &["", "k", "M", "G"]).trim_end().into()
+}
+
+fn scaled(mut value: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), units[unit])
+}
+
+/// A time in ns with its unit.
+#[must_use]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float as integer saturates, and a time is not negative"
+)]
+pub fn time(nanos: f64) -> String {
+    Nanos(nanos.round() as u64).to_string()
+}
+
+/// One row per pattern: throughput, IOPS, latency and the spread of the repetitions.
+#[must_use]
+pub fn pattern_table(results: &[PatternResult]) -> Table {
+    let mut table = Table::new(&[
+        "pattern",
+        ">throughput",
+        ">IOPS",
+        ">mean",
+        ">p50",
+        ">p99",
+        ">p99.9",
+        ">spread",
+    ]);
+    for result in results {
+        let medians = &result.medians;
+        let p999 = result.runs.iter().map(|run| run.main_latency().p999).max().unwrap_or(0);
+        table.row(vec![
+            result.pattern.name(),
+            throughput(medians.bytes_per_second),
+            rate(medians.iops),
+            time(medians.latency_mean_ns),
+            time(medians.latency_p50_ns),
+            time(medians.latency_p99_ns),
+            Nanos(p999).to_string(),
+            spread(result),
+        ]);
+    }
+    table
+}
+
+fn spread(result: &PatternResult) -> String {
+    if result.runs.len() < 2 {
+        return "-".into();
+    }
+    format!("{:.1} %", result.medians.spread * 100.0)
+}
+
+/// One row per size and queue depth with the throughput of the four classic patterns.
+#[must_use]
+pub fn throughput_table(profile: &DeviceProfile) -> Table {
+    let mut table = Table::new(&[
+        ">request",
+        ">qd",
+        ">sequential read",
+        ">random read",
+        ">sequential write",
+        ">random write",
+    ]);
+    let mut keys: Vec<(u32, u64)> =
+        profile.points.iter().map(|point| (point.queue_depth, point.request_bytes)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for (queue_depth, request_bytes) in keys {
+        let cell = |operation, access| {
+            profile
+                .bytes_per_second(operation, access, request_bytes, queue_depth)
+                .map_or_else(|| "-".into(), throughput)
+        };
+        table.row(vec![
+            ByteCount(request_bytes).to_string(),
+            queue_depth.to_string(),
+            cell(Operation::Read, Access::Sequential),
+            cell(Operation::Read, Access::Random),
+            cell(Operation::Write, Access::Sequential),
+            cell(Operation::Write, Access::Random),
+        ]);
+    }
+    table
+}
+
+/// One row per fitted line t(b) = t0 + b/F.
+#[must_use]
+pub fn model_table(profile: &DeviceProfile) -> Table {
+    let mut table =
+        Table::new(&["model at qd 1", ">t0", ">F", ">error max", ">error rms", ">sizes"]);
+    for model in &profile.models {
+        let line = &model.line;
+        let speed = line.bytes_per_second();
+        table.row(vec![
+            format!("{} {}", model.access.label(), model.operation.label()),
+            time(line.t0_ns),
+            if speed.is_finite() { throughput(speed) } else { "unlimited".into() },
+            format!("{:.1} %", line.error_max * 100.0),
+            format!("{:.1} %", line.error_rms * 100.0),
+            line.point_count.to_string(),
+        ]);
+    }
+    table
+}
+
+/// What a person wants to know first, line by line.
+#[must_use]
+pub fn profile_summary(profile: &DeviceProfile) -> String {
+    let mut table = Table::new(&["figure", "value"]);
+    let mut add = |figure: &str, value: String| table.row(vec![figure.into(), value]);
+    add("device", profile.device.clone());
+    add("capacity", ByteCount(profile.capacity_bytes).to_string());
+    add("sector", ByteCount(u64::from(profile.sector_bytes)).to_string());
+    let size = |bytes: Option<u64>| bytes.map(|bytes| ByteCount(bytes).to_string());
+    for (figure, value) in [
+        ("best read size", size(profile.best_read_bytes)),
+        ("best write size", size(profile.best_write_bytes)),
+        ("alignment unit", size(profile.alignment_unit_bytes)),
+    ] {
+        add(figure, value.unwrap_or_else(|| "not measured".into()));
+    }
+    for operation in [Operation::Read, Operation::Write] {
+        let worst = profile
+            .penalties
+            .iter()
+            .filter(|penalty| penalty.operation == operation)
+            .max_by(|left, right| left.ratio.total_cmp(&right.ratio));
+        if let Some(worst) = worst {
+            add(
+                &format!("largest penalty of random {}s", operation.label()),
+                format!(
+                    "{} times at {}",
+                    three_digits(worst.ratio),
+                    ByteCount(worst.request_bytes)
+                ),
+            );
+        }
+    }
+    for effect in &profile.history {
+        add(
+            &format!("after {} of random writes", effect.burst),
+            format!(
+                "sequential writes at {} of before, recovered after {}",
+                three_digits(effect.first_phase_ratio),
+                effect.recovery_time
+            ),
+        );
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_to_the_right_and_text_to_the_left() {
+        let mut table = Table::new(&["name", ">count"]);
+        table.row(vec!["a".into(), "1".into()]);
+        table.row(vec!["bcdef".into(), "1000".into()]);
+        assert_eq!(table.render(), "name   count\n-----  -----\na          1\nbcdef   1000\n");
+    }
+
+    #[test]
+    fn wide_tables_are_cut_to_the_terminal() {
+        let mut table = Table::new(&["name", ">number"]);
+        table.row(vec!["x".repeat(150), "123456".into()]);
+        let text = table.render();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
+        assert!(text.contains("~  123456"), "{text}");
+    }
+
+    #[test]
+    fn quantities_have_three_digits_and_a_unit() {
+        assert_eq!(throughput(1_410_000_000.0), "1.41 GB/s");
+        assert_eq!(throughput(999.9), "1.00 kB/s");
+        assert_eq!(throughput(0.0), "0.00 B/s");
+        assert_eq!(rate(28_119.0), "28.1 k");
+        assert_eq!(rate(60.0), "60.0");
+        assert_eq!(time(466_875.0), "467 us");
+    }
+}
