@@ -71,8 +71,8 @@ pub struct Profile {
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// Which paper measured the drive, or "-".
-    pub paper: String,
+    /// Which paper measured the drive, such as "S000"; none for drives of our own choice.
+    pub paper: Option<String>,
     /// Addressable space of the whole drive.
     pub geometry: Geometry,
     /// Its parts.
@@ -107,7 +107,7 @@ impl Default for SimOptions {
 #[serde(deny_unknown_fields)]
 struct ProfileFile {
     title: String,
-    paper: String,
+    paper: Option<String>,
     kind: DriveKind,
     capacity: String,
     sector_bytes: u32,
@@ -382,11 +382,16 @@ impl fmt::Display for ProfileError {
 
 impl std::error::Error for ProfileError {}
 
-/// The candidate that looks most like `text`, if any looks like it at all.
+/// The candidate that looks most like `text`, the first of equals, if any looks like it at all.
 fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    let scored = candidates.map(|name| (strsim::jaro_winkler(text, name), name));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (best.0 > 0.6).then(|| best.1.to_owned())
+    let mut best = (0.4, None);
+    for candidate in candidates {
+        let likeness = strsim::normalized_damerau_levenshtein(text, candidate);
+        if likeness > best.0 {
+            best = (likeness, Some(candidate));
+        }
+    }
+    best.1.map(str::to_owned)
 }
 
 /// From serde's "unknown field `x`, expected one of `a`, `b`": which of them `x` was meant to be.
@@ -428,7 +433,7 @@ mod tests {
     use nandu_base::Nanos;
 
     const SCM: &str = r#"title = "A memory"
-paper = "-"
+paper = "S003"
 kind = "scm"
 capacity = "1MiB"
 sector_bytes = 512

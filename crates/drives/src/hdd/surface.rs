@@ -153,9 +153,10 @@ impl Surface {
             let end = time + Nanos(self.angle(place.sector + rest, &place))
                 - Nanos(self.angle(place.sector, &place));
             if end > until {
-                let share = u128::from((until - time).0) * u128::from(place.sectors_per_track);
-                let share = share / u128::from(self.revolution.0);
-                return passed + u64::try_from(share).expect("less than a track").min(rest);
+                // The largest n with n * revolution / sectors per track, rounded down, in time.
+                let angle = self.angle(place.sector, &place) + (until - time).0;
+                let reached = ((angle + 1) * place.sectors_per_track - 1) / self.revolution.0;
+                return passed + (reached - place.sector).min(rest);
             }
             (time, passed) = (end + self.switch_after(&place), passed + rest);
         }
