@@ -13,10 +13,13 @@
 //! through writers, time is the device's.
 
 pub mod burst;
+pub mod diagnosis;
 pub mod endurance;
 pub mod error;
+pub mod fio_job;
 mod fit;
 mod io_loop;
+pub mod parquet;
 pub mod pattern;
 pub mod plan;
 pub mod profile;
@@ -27,8 +30,10 @@ pub mod table;
 pub mod text;
 
 pub use burst::{BurstOptions, BurstResult, run_burst};
+pub use diagnosis::{DiagnosisInput, Finding, Severity, diagnose};
 pub use endurance::{EnduranceOptions, EndurancePoint, EnduranceResult, run_endurance};
 pub use error::ProbeError;
+pub use fio_job::{FioJobs, FioNote, FioNoteKind, parse_fio_job};
 pub use pattern::{Access, Area, DataKind, Limit, Pattern};
 pub use plan::{Plan, Preparation, Step, SweepRequestBytes, run_plan, run_self_scaling, run_step};
 pub use profile::{DeviceProfile, derive};

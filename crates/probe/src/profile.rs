@@ -407,7 +407,7 @@ impl DeviceProfile {
             .min_by(|left, right| distance(*left).total_cmp(&distance(*right)));
         let at_depths = || class().filter(|point| Some(point.request_bytes) == nearest);
         let single = at_depths().find(|point| point.queue_depth == 1);
-        let deep = at_depths().filter(|point| point.queue_depth <= queue_depth).next_back();
+        let deep = at_depths().rfind(|point| point.queue_depth <= queue_depth);
         match (single, deep) {
             (Some(single), Some(deep)) => deep.iops / single.iops,
             _ => 1.0,

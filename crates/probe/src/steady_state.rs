@@ -150,11 +150,11 @@ mod tests {
         assert!(judge(&[90.0, 110.0, 100.0, 110.0, 90.0]).reached);
         assert!(!judge(&[89.9, 110.1, 100.0, 110.1, 89.9]).reached);
         // Slope x 4 exactly 10 % of the mean; 11 % is too steep.
-        let line = |slope: f64| [-2.0, -1.0, 0.0, 1.0, 2.0].map(|x| 64.0 + slope * x);
-        assert!(judge(&line(1.6)).reached);
-        let steep = judge(&line(1.76));
+        let line = |slope: f64| [-2.0, -1.0, 0.0, 1.0, 2.0].map(|x| 80.0 + slope * x);
+        assert!(judge(&line(2.0)).reached);
+        let steep = judge(&line(2.2));
         assert!(!steep.reached && (steep.rise - 0.11).abs() < 1e-9);
-        let falling = judge(&line(-1.76));
+        let falling = judge(&line(-2.2));
         assert!(!falling.reached && (falling.rise + 0.11).abs() < 1e-9);
     }
 
