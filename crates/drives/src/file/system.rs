@@ -1,0 +1,196 @@
+//! The calls to the operating system that the standard library has no name for.
+//!
+//! 1. Every pointer handed to the system lives on this stack frame and outlives the call.
+
+#![allow(unsafe_code, reason = "libc has no safe interface to these calls")]
+
+use nandu_base::{ByteCount, Nanos};
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// `BLKDISCARD`, from linux/fs.h: `_IO(0x12, 119)`.
+const BLKDISCARD: libc::c_ulong = 0x1277;
+/// `BLKGETSIZE64`, from linux/fs.h: `_IOR(0x12, 114, size_t)`.
+#[cfg(target_pointer_width = "64")]
+const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
+#[cfg(target_pointer_width = "32")]
+const BLKGETSIZE64: libc::c_ulong = 0x8004_1272;
+/// `BLKSSZGET`, from linux/fs.h: `_IO(0x12, 104)`.
+const BLKSSZGET: libc::c_ulong = 0x1268;
+
+/// CPU time of this process, all its threads and the kernel's workers on its behalf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// In the program.
+    pub user: Nanos,
+    /// In the kernel for the program.
+    pub system: Nanos,
+}
+
+impl CpuTime {
+    /// Both together.
+    #[must_use]
+    pub fn total(self) -> Nanos {
+        self.user + self.system
+    }
+
+    /// What was used since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+/// The CPU time that this process has used so far (`getrusage`).
+#[must_use]
+pub fn cpu_time() -> CpuTime {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` is a writable rusage; the call fills it or leaves the zeros, both valid.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let nanos = |time: libc::timeval| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+        Nanos(seconds * 1_000_000_000 + micros * 1_000)
+    };
+    CpuTime { user: nanos(usage.ru_utime), system: nanos(usage.ru_stime) }
+}
+
+fn check(code: libc::c_int) -> io::Result<()> {
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Bytes that an ordinary user may still write to the file system of `directory`.
+pub(super) fn free_bytes(directory: &Path) -> io::Result<ByteCount> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    let mut status = MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: `path` ends in a zero byte and `status` is writable; both outlive the call.
+    let status = unsafe {
+        check(libc::statvfs(path.as_ptr(), status.as_mut_ptr()))?;
+        status.assume_init()
+    };
+    #[allow(clippy::useless_conversion, reason = "the fields are 32 bits wide on some targets")]
+    let bytes = u64::from(status.f_bavail).saturating_mul(u64::from(status.f_frsize));
+    Ok(ByteCount(bytes))
+}
+
+/// The alignment that direct I/O needs on `file`: (memory, offset) in bytes, if the kernel tells
+/// (Linux 6.1). Zero offset alignment means that there is no direct I/O.
+pub(super) fn direct_alignment(file: BorrowedFd<'_>) -> Option<(u32, u32)> {
+    let mut status = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the path is the empty string, which AT_EMPTY_PATH permits; `status` is writable.
+    let status = unsafe {
+        check(libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            status.as_mut_ptr(),
+        ))
+        .ok()?;
+        status.assume_init()
+    };
+    (status.stx_mask & libc::STATX_DIOALIGN != 0)
+        .then_some((status.stx_dio_mem_align, status.stx_dio_offset_align))
+}
+
+/// Switches O_DIRECT on or off for an open file.
+pub(super) fn set_direct(file: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
+    // SAFETY: F_GETFL takes no argument and touches no memory of ours.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    check(flags)?;
+    let wanted = if direct { flags | libc::O_DIRECT } else { flags & !libc::O_DIRECT };
+    if wanted == flags {
+        return Ok(());
+    }
+    // SAFETY: F_SETFL takes an integer and touches no memory of ours.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, wanted) })
+}
+
+/// Whether writes through `file` are possible at all.
+pub(super) fn is_writable(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: F_GETFL takes no argument and touches no memory of ours.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// Reserves blocks for the first `len` bytes of `file` and sets its length.
+pub(super) fn preallocate(file: BorrowedFd<'_>, len: ByteCount) -> io::Result<()> {
+    fallocate(file, 0, 0, len.0)
+}
+
+/// Gives back the blocks of a range of a regular file; it reads as zeros afterwards.
+pub(super) fn punch_hole(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    fallocate(file, PUNCH_HOLE, offset, len)
+}
+
+/// The mode of [`punch_hole`], which io_uring needs too.
+pub(super) const PUNCH_HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
+fn fallocate(file: BorrowedFd<'_>, mode: i32, offset: u64, len: u64) -> io::Result<()> {
+    let signed =
+        |value: u64| i64::try_from(value).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG));
+    // SAFETY: only integers are passed.
+    check(unsafe { libc::fallocate64(file.as_raw_fd(), mode, signed(offset)?, signed(len)?) })
+}
+
+/// Tells a block device that it may forget a range.
+pub(super) fn discard(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    let range: [u64; 2] = [offset, len];
+    // SAFETY: BLKDISCARD reads two u64 at the pointer, which is what `range` holds.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) })
+}
+
+/// The capacity of a block device.
+pub(super) fn block_device_bytes(file: BorrowedFd<'_>) -> io::Result<ByteCount> {
+    let mut bytes = 0_u64;
+    // SAFETY: BLKGETSIZE64 writes one u64 at the pointer.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64 as _, &raw mut bytes) })?;
+    Ok(ByteCount(bytes))
+}
+
+/// The logical block size of a block device.
+pub(super) fn logical_block_bytes(file: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: BLKSSZGET writes one int at the pointer.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), BLKSSZGET as _, &raw mut bytes) })?;
+    u32::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// The major and minor number in a device number.
+pub(super) fn major_minor(device: u64) -> (u32, u32) {
+    (libc::major(device), libc::minor(device))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_grows_with_work() {
+        let before = cpu_time();
+        let mut rng = nandu_base::Rng::new(1);
+        let mut bytes = vec![0; 1 << 20];
+        while cpu_time().since(before).total() < Nanos::from_millis(5) {
+            rng.fill(&mut bytes);
+        }
+        assert!(cpu_time().total() > before.total());
+        assert_eq!(before.since(cpu_time()).total(), Nanos::ZERO);
+    }
+
+    #[test]
+    fn free_space_is_known_for_directories_and_only_where_they_exist() {
+        assert!(free_bytes(Path::new("/")).is_ok());
+        assert!(free_bytes(Path::new("/no/such/directory")).is_err());
+        assert!(free_bytes(Path::new("/with\0zero")).is_err());
+    }
+}

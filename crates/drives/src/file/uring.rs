@@ -1,0 +1,151 @@
+//! The kernel's submission and completion rings behind a [`super::FileDrive`].
+//!
+//! ```text
+//!   push ─► SQ ─┐ (no system call)          ┌─► reap: all that is there, no system call
+//!               └─► wait: io_uring_enter ─► CQ
+//! ```
+//!
+//! 1. Memory named by an entry stays in place until its completion was reaped: the drive parks the
+//!    request's buffer, and waits for everything in flight before it drops any.
+//! 2. The ring is used by the thread that made it: SINGLE_ISSUER with DEFER_TASKRUN spares the
+//!    interrupts, where the kernel has them (6.1); COOP_TASKRUN (5.19) is the next best.
+//! 3. The completion ring is at least as large as the number in flight, so it never overflows.
+
+#![allow(unsafe_code, reason = "the kernel reads and writes memory that is named in ring entries")]
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// How many completions one look at the ring takes at most.
+const BATCH: usize = 64;
+
+/// The file under index 0 of the ring's registered files, which spares a lookup per request.
+const FILE: types::Fixed = types::Fixed(0);
+
+/// What the kernel is to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Command {
+    /// Read into memory.
+    Read {
+        /// Where to.
+        memory: *mut u8,
+        /// How many bytes.
+        len: u32,
+        /// Where from, in bytes.
+        offset: u64,
+    },
+    /// Write from memory.
+    Write {
+        /// Where from.
+        memory: *const u8,
+        /// How many bytes.
+        len: u32,
+        /// Where to, in bytes.
+        offset: u64,
+    },
+    /// `fdatasync`.
+    Flush,
+    /// Punch a hole.
+    PunchHole {
+        /// Where, in bytes.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+}
+
+/// A ring bound to one file.
+pub(super) struct Ring {
+    ring: IoUring,
+    reaped: Box<[MaybeUninit<cqueue::Entry>; BATCH]>,
+}
+
+impl Ring {
+    /// A ring for `depth` requests in flight on `file`.
+    pub(super) fn new(file: BorrowedFd<'_>, depth: u32) -> io::Result<Self> {
+        let mut ring = Self::build(depth)?;
+        if !ring.params().is_feature_ext_arg() {
+            let message = "io_uring without timed waits, Linux 5.11 has them";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        ring.submitter().register_files(&[file.as_raw_fd()])?;
+        // Spares the lookup of the ring's own descriptor; older kernels do without.
+        let _ = ring.submitter().register_ring_fd();
+        ring.submission().sync();
+        Ok(Self { ring, reaped: Box::new([const { MaybeUninit::uninit() }; BATCH]) })
+    }
+
+    fn build(depth: u32) -> io::Result<IoUring> {
+        let entries = depth.max(1).next_power_of_two();
+        let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+        let mut deferred = IoUring::builder();
+        deferred.setup_single_issuer().setup_defer_taskrun();
+        match deferred.build(entries) {
+            Err(error) if refused(&error) => {}
+            answer => return answer,
+        }
+        match IoUring::builder().setup_coop_taskrun().build(entries) {
+            Err(error) if refused(&error) => IoUring::new(entries),
+            answer => answer,
+        }
+    }
+
+    /// Queues `command`; the kernel hears of it with the next [`Ring::wait`].
+    ///
+    /// # Safety
+    /// The memory that `command` names stays valid and unused until the completion with `tag` was
+    /// reaped (invariant 1).
+    pub(super) unsafe fn push(&mut self, command: Command, tag: u32) {
+        let entry = entry_of(command).user_data(u64::from(tag));
+        // SAFETY: passed on to the caller.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.expect("the ring has an entry for every request that may be in flight");
+    }
+
+    /// Hands everything queued to the kernel and waits for one completion, or until `timeout`.
+    ///
+    /// # Panics
+    /// If the kernel rejects the ring itself, which would be our own mistake.
+    pub(super) fn wait(&mut self, timeout: Option<Duration>) {
+        let answer = match timeout {
+            None => self.ring.submit_and_wait(1),
+            Some(timeout) => {
+                let timeout = types::Timespec::from(timeout);
+                let arguments = types::SubmitArgs::new().timespec(&timeout);
+                self.ring.submitter().submit_with_args(1, &arguments)
+            }
+        };
+        let Err(error) = answer else { return };
+        // Interrupted, timed out, or short of memory for the moment: the caller looks and repeats.
+        let passing = [libc::EINTR, libc::ETIME, libc::EAGAIN, libc::EBUSY];
+        let code = error.raw_os_error().unwrap_or(0);
+        assert!(passing.contains(&code), "io_uring_enter refused a valid ring: {error}");
+    }
+
+    /// Takes what has completed, up to a batch, without a system call, and gives (tag, result) to
+    /// `sink`, the result being bytes or a negative error number.
+    pub(super) fn reap(&mut self, mut sink: impl FnMut(u32, i32)) {
+        for entry in self.ring.completion().fill(&mut self.reaped[..]) {
+            let tag = u32::try_from(entry.user_data()).expect("tags are 32 bits wide");
+            sink(tag, entry.result());
+        }
+    }
+}
+
+fn entry_of(command: Command) -> squeue::Entry {
+    match command {
+        Command::Read { memory, len, offset } => {
+            opcode::Read::new(FILE, memory, len).offset(offset).build()
+        }
+        Command::Write { memory, len, offset } => {
+            opcode::Write::new(FILE, memory, len).offset(offset).build()
+        }
+        Command::Flush => opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build(),
+        Command::PunchHole { offset, len } => {
+            opcode::Fallocate::new(FILE, len).offset(offset).mode(super::system::PUNCH_HOLE).build()
+        }
+    }
+}
