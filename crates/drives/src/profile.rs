@@ -157,7 +157,8 @@ impl Profile {
             return Self::read(&on_disk);
         }
         if let Some(file) = EMBEDDED.get_file(&file_name).filter(|_| is_plain) {
-            let text = file.contents_utf8().expect("cargo embeds our own profiles, which are UTF-8");
+            let text =
+                file.contents_utf8().expect("cargo embeds our own profiles, which are UTF-8");
             return Self::parse(name, &format!("{FOLDER}/{file_name}"), text);
         }
         let known = Self::list_in(folder);
@@ -298,8 +299,8 @@ impl Profile {
 
 impl ProfileFile {
     fn geometry(&self) -> Result<Geometry, String> {
-        let capacity = ByteCount::parse(&self.capacity)
-            .map_err(|message| format!("`capacity`: {message}"))?;
+        let capacity =
+            ByteCount::parse(&self.capacity).map_err(|message| format!("`capacity`: {message}"))?;
         let sectors = capacity.0.checked_div(u64::from(self.sector_bytes)).unwrap_or(0);
         Geometry::new(self.sector_bytes, sectors)
             .map_err(|error| format!("`sector_bytes` or `capacity`: {error}"))
@@ -488,7 +489,10 @@ queue_depth = 16
         let error = error_of("line_bytes = 64", "line_bytes = 65");
         assert!(error.starts_with("profiles/x.toml:8: `line_bytes`"), "{error}");
         let error = error_of("capacity = \"1MiB\"", "capacity = \"many\"");
-        assert!(error.starts_with("profiles/x.toml:4: `capacity`: `many` is not a size"), "{error}");
+        assert!(
+            error.starts_with("profiles/x.toml:4: `capacity`: `many` is not a size"),
+            "{error}"
+        );
         for bad in ["0", "1000"] {
             let error = error_of("sector_bytes = 512", &format!("sector_bytes = {bad}"));
             assert!(error.starts_with("profiles/x.toml:5: `sector_bytes`"), "{error}");

@@ -25,9 +25,7 @@ mod write_cache;
 #[cfg(test)]
 mod tests;
 
-pub use config::{
-    HddCacheConfig, HddConfig, HddModel, HddPowerConfig, MechanicsConfig, SeekShape,
-};
+pub use config::{HddCacheConfig, HddConfig, HddModel, HddPowerConfig, MechanicsConfig, SeekShape};
 
 use engine::{Command, Engine};
 use nandu_base::{Nanos, Picojoules, SectorIndex, VirtualClock};

@@ -25,6 +25,28 @@ struct Stream {
     limit: (u64, Nanos),
 }
 
+impl Stream {
+    /// Whether the head stands at the limit, which the platter has passed.
+    fn is_stalled(&self, now: Nanos) -> bool {
+        self.limit.1 < now
+    }
+
+    /// Reads on up to `target`, beyond the limit. A head that stands there has to wait until the
+    /// platter comes round.
+    fn reach(&mut self, surface: &Surface, target: u64, now: Nanos) {
+        let (limit, mut begin) = self.limit;
+        if limit >= target {
+            return;
+        }
+        if self.is_stalled(now) {
+            begin = now + surface.rotational_wait(&surface.locate(limit), now);
+            self.cursor = (limit, begin);
+        }
+        let passed = surface.pass(limit, target - limit, begin);
+        self.limit = (target, surface.begin_after(passed, target));
+    }
+}
+
 /// The read side of a disk's cache.
 #[derive(Debug)]
 pub(crate) struct ReadCache {
@@ -48,13 +70,15 @@ impl ReadCache {
             return;
         }
         let first = match self.stream.take() {
-            Some(stream) if stream.cursor.0 == first => stream.first.max(end.saturating_sub(self.ahead)),
+            Some(stream) if stream.cursor.0 == first => {
+                stream.first.max(end.saturating_sub(self.ahead))
+            }
             _ => first,
         };
         self.forget(first, end);
         let limit = (end + self.ahead).min(self.device_end);
-        let begin = self.begin(surface, time, end);
-        let limit_time = self.begin(surface, surface.pass(end, limit - end, begin), limit);
+        let begin = surface.begin_after(time, end);
+        let limit_time = surface.begin_after(surface.pass(end, limit - end, begin), limit);
         self.stream = Some(Stream { first, cursor: (end, begin), limit: (limit, limit_time) });
     }
 
@@ -71,12 +95,15 @@ impl ReadCache {
         if self.segments.iter().any(|&(start, stop)| start <= first && end <= stop) {
             return Some(now);
         }
-        let stream = self.stream?;
-        if first < stream.first || end > stream.limit.0 {
+        let stream = self.stream.as_mut()?;
+        if first < stream.first || first > stream.limit.0 {
             return None;
         }
         if end <= stream.cursor.0 {
             return Some(now);
+        }
+        if end > stream.limit.0 {
+            stream.reach(surface, end, now);
         }
         let (cursor, begin) = stream.cursor;
         let skipped = surface.pass(cursor, first.saturating_sub(cursor), begin);
@@ -92,20 +119,12 @@ impl ReadCache {
     fn follow(&mut self, surface: &Surface, end: u64, available: Nanos, now: Nanos) {
         let stream = self.stream.expect("only a stream is followed");
         let target = (end + self.ahead).min(self.device_end);
-        let (limit, limit_time) = stream.limit;
-        let stalled = limit_time <= now;
         let mut moved = stream;
         moved.first = stream.first.max(end.saturating_sub(self.ahead));
-        moved.cursor = (end, self.begin(surface, available, end));
-        if !stalled {
-            let passed = surface.pass(limit, target - limit, limit_time);
-            moved.limit = (target, self.begin(surface, passed, target));
-        } else if limit - end < self.ahead / 2 && limit < target {
-            // The head stands at the limit and has to wait for the platter to come round.
-            let begin = now + surface.rotational_wait(&surface.locate(limit), now);
-            let passed = surface.pass(limit, target - limit, begin);
-            moved.cursor = (limit, begin);
-            moved.limit = (target, self.begin(surface, passed, target));
+        moved.cursor = (end, surface.begin_after(available, end));
+        let runs_low = stream.limit.0 - end < self.ahead / 2;
+        if moved.limit.0 < target && (!moved.is_stalled(now) || runs_low) {
+            moved.reach(surface, target, now);
         }
         self.stream = Some(moved);
     }
@@ -129,10 +148,6 @@ impl ReadCache {
         if self.stream.is_some_and(|stream| first < stream.limit.0 && stream.first < end) {
             self.stream = None;
         }
-    }
-
-    fn begin(&self, surface: &Surface, passed: Nanos, sector: u64) -> Nanos {
-        if sector >= self.device_end { passed } else { surface.begin_after(passed, sector) }
     }
 
     /// Asserts invariant 1 and the bounds.

@@ -93,7 +93,7 @@ impl Surface {
         })
     }
 
-    /// Where `sector` lies.
+    /// Where `sector` lies; past the end of the disk, as if the last zone went on.
     pub(crate) fn locate(&self, sector: u64) -> Place {
         let after = self.zones.partition_point(|zone| zone.first_sector <= sector);
         let zone = &self.zones[after - 1];

@@ -61,11 +61,8 @@ impl WriteCache {
 
     /// Removes `first..end`, which is on the platters now.
     pub(crate) fn remove(&mut self, first: u64, end: u64) {
-        let (&start, &stop) = self
-            .extents
-            .range(..=first)
-            .next_back()
-            .expect("only dirty sectors are written back");
+        let (&start, &stop) =
+            self.extents.range(..=first).next_back().expect("only dirty sectors are written back");
         assert!(end <= stop, "a run that is written back is one run");
         self.extents.remove(&start);
         if start < first {
