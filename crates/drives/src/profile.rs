@@ -188,9 +188,9 @@ impl Profile {
             ProfileError::Invalid { file: origin.into(), line, message, nearest }
         })?;
         let invalid = |message: String| {
-            // A check names the key at fault in backticks.
-            let key = message.split('`').nth(1).unwrap_or_default();
-            let line = line_of_key(text, key);
+            // A check names the key at fault before any other.
+            let words = message.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let line = words.filter_map(|word| line_of_key(text, word)).next().unwrap_or(1);
             ProfileError::Invalid { file: origin.into(), line, message, nearest: None }
         };
         let geometry = file.geometry().map_err(invalid)?;
@@ -411,9 +411,9 @@ fn line_at(text: &str, offset: usize) -> usize {
 }
 
 /// The first line, from 1, that assigns `key`.
-fn line_of_key(text: &str, key: &str) -> usize {
+fn line_of_key(text: &str, key: &str) -> Option<usize> {
     let assigns = |line: &str| line.split_once('=').is_some_and(|(left, _)| left.trim() == key);
-    text.lines().position(assigns).map_or(1, |index| index + 1)
+    text.lines().position(assigns).map(|index| index + 1)
 }
 
 /// The paths of all leaves below `value`; an array is one figure.

@@ -69,12 +69,6 @@ impl ReadCache {
         if self.segment_count_max == 0 {
             return;
         }
-        let first = match self.stream.take() {
-            Some(stream) if stream.cursor.0 == first => {
-                stream.first.max(end.saturating_sub(self.ahead))
-            }
-            _ => first,
-        };
         self.forget(first, end);
         let limit = (end + self.ahead).min(self.device_end);
         let begin = surface.begin_after(time, end);

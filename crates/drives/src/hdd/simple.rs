@@ -52,7 +52,11 @@ impl Engine for SimpleEngine {
     }
 
     fn next_done(&mut self, until: Nanos) -> Option<Done> {
-        self.done.pop_front_if(|done| done.at <= until)
+        if self.done.front().is_some_and(|done| done.at <= until) {
+            self.done.pop_front()
+        } else {
+            None
+        }
     }
 
     fn advance(&mut self, _time: Nanos) {}

@@ -281,6 +281,34 @@ fn reading_what_was_just_read_or_written_does_not_move_the_arm() {
 }
 
 #[test]
+fn looking_often_changes_no_times() {
+    let run = |look_every: Option<Nanos>| {
+        let mut disk =
+            open(&with_mechanics(|mechanics| mechanics.command_queue_depth = 8), 200_000);
+        let mut rng = Rng::new(3);
+        let mut times = Vec::new();
+        for id in 0..400 {
+            let (first, count) = (rng.below(199_990), nandu_base::to_u32(1 + rng.below(9)));
+            let request = match rng.below(10) {
+                0 => Request::flush(id),
+                1..5 => Request::write(id, first, count, None),
+                _ => Request::read(id, first, count, None),
+            };
+            disk.submit(disk.now(), request).unwrap();
+            let mut until = disk.now();
+            while disk.in_flight() > 5 {
+                until = look_every.map_or(Nanos::MAX, |step| until + step);
+                if let Some(done) = disk.next_completion(until) {
+                    times.push((done.id, done.completed_at));
+                }
+            }
+        }
+        times
+    };
+    assert_eq!(run(None), run(Some(Nanos::from_micros(70))));
+}
+
+#[test]
 fn energy_is_power_times_time() {
     let mut disk = open(&small_disk(), 200_000);
     disk.idle_until(Nanos::from_seconds(1));
