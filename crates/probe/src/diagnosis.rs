@@ -289,3 +289,143 @@ fn sector_size(input: &DiagnosisInput<'_>) -> Option<Finding> {
         ))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pattern::{Limit, Pattern};
+    use crate::runner::TimelinePoint;
+    use nandu_base::LatencySummary;
+    use nandu_device::Geometry;
+
+    fn info(time_source: TimeSource, capacity: ByteCount) -> DeviceInfo {
+        DeviceInfo {
+            name: "/dev/test".into(),
+            geometry: Geometry::new(512, capacity.0 / 512).unwrap(),
+            queue_depth_max: 64,
+            time_source,
+            needs_buffers: true,
+            buffer_alignment: 4096,
+            volatile_cache: false,
+            supports_trim: true,
+        }
+    }
+
+    /// Runs with the given throughputs, 100 us per request, and a timeline as given.
+    fn result(read_percent: u8, size: u64, speeds: &[f64], timeline: &[u64]) -> PatternResult {
+        let points = (0_u32..)
+            .zip(timeline)
+            .map(|(second, &byte_count)| TimelinePoint { second: f64::from(second), byte_count });
+        let timeline: Vec<TimelinePoint> = points.collect();
+        let summary = LatencySummary { count: 10, mean: 1e5, p50: 100_000, ..Default::default() };
+        let (read, write) = match read_percent {
+            100 => (summary, LatencySummary::default()),
+            _ => (LatencySummary::default(), summary),
+        };
+        let runs = speeds.iter().map(|&bytes_per_second| RunResult {
+            request_count: 10,
+            byte_count: 10 * size,
+            elapsed: Nanos::from_seconds(1),
+            read,
+            write,
+            flush: LatencySummary::default(),
+            bytes_per_second,
+            iops: bytes_per_second / size as f64,
+            timeline_period: Nanos::from_seconds(1),
+            timeline: timeline.clone(),
+        });
+        let pattern = Pattern::new(Access::Random, read_percent, size, Limit::requests(10));
+        PatternResult::new("/dev/test".into(), pattern, runs.collect())
+    }
+
+    fn texts(input: &DiagnosisInput<'_>) -> Vec<String> {
+        diagnose(input).into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn a_quiet_measurement_of_a_large_disk_has_no_findings() {
+        let info = info(TimeSource::Wall, ByteCount::gib(100));
+        let results =
+            [result(100, 4096, &[1e8, 1.05e8], &[1; 20]), result(0, 4096, &[1e8], &[1; 20])];
+        let input = DiagnosisInput {
+            cpu_time: Some(Nanos::from_seconds(1)),
+            wall_time: Some(Nanos::from_seconds(10)),
+            memory: Some(ByteCount::gib(8)),
+            direct: Some(true),
+            physical_block_bytes: Some(512),
+            ..DiagnosisInput::new(&info, &results)
+        };
+        assert_eq!(texts(&input), [""; 0]);
+    }
+
+    #[test]
+    fn the_machine_is_named_where_it_decided() {
+        let info = info(TimeSource::Wall, ByteCount::mib(256));
+        let mut fast = result(100, 4096, &[1e9], &[]);
+        fast.medians.latency_mean_ns = 800.0;
+        let results = [fast];
+        let mut input = DiagnosisInput::new(&info, &results);
+        input.cpu_time = Some(Nanos::from_millis(950));
+        input.wall_time = Some(Nanos::from_seconds(1));
+        input.memory = Some(ByteCount::gib(4));
+        let found = texts(&input).join("\n");
+        for expected in ["95 % of a processor", "no device does", "fits the memory of 4 GiB"] {
+            assert!(found.contains(expected), "{found} lacks {expected}");
+        }
+        input.direct = Some(false);
+        assert!(texts(&input).join("\n").contains("page cache answered"));
+        input.direct = Some(true);
+        let small = diagnose(&input).pop().unwrap();
+        assert_eq!(small.severity, Severity::Note, "warnings come first");
+        assert!(small.text.contains("only 256 MiB"), "{}", small.text);
+        // The same of a simulation says nothing about this machine.
+        let simulated = DeviceInfo { time_source: TimeSource::Virtual, ..info.clone() };
+        assert_eq!(texts(&DiagnosisInput { info: &simulated, ..input }), [""; 0]);
+    }
+
+    #[test]
+    fn write_caches_show_in_time_and_in_flushes() {
+        let info = info(TimeSource::Virtual, ByteCount::gib(100));
+        let fading: Vec<u64> = [vec![1000; 6], vec![300; 18]].concat();
+        let results = [result(0, 4096, &[1e8], &fading)];
+        let found = texts(&DiagnosisInput::new(&info, &results)).join("\n");
+        assert!(found.contains("began at 1.00 kB/s and ended at 300 B/s"), "{found}");
+        let mut flushed = result(0, 4096, &[1e8], &[5; 24]);
+        flushed.runs[0].flush = LatencySummary { count: 3, mean: 2e6, ..Default::default() };
+        let found = texts(&DiagnosisInput::new(&info, &[flushed])).join("\n");
+        assert!(found.contains("volatile cache"), "{found}");
+        let cached = DeviceInfo { volatile_cache: true, ..info };
+        let plain = [result(0, 4096, &[1e8], &[5; 24])];
+        let found = texts(&DiagnosisInput::new(&cached, &plain)).join("\n");
+        assert!(found.contains("not of durable writes"), "{found}");
+    }
+
+    #[test]
+    fn drift_is_noted_above_ten_percent_and_warned_of_above_twenty() {
+        let info = info(TimeSource::Virtual, ByteCount::gib(100));
+        let severity = |speeds: &[f64]| {
+            let results = [result(100, 4096, speeds, &[])];
+            diagnose(&DiagnosisInput::new(&info, &results)).first().map(|f| f.severity)
+        };
+        assert_eq!(severity(&[100.0, 105.0, 109.0]), None);
+        assert_eq!(severity(&[100.0, 105.0, 115.0]), Some(Severity::Note));
+        assert_eq!(severity(&[100.0, 105.0, 130.0]), Some(Severity::Warning));
+    }
+
+    #[test]
+    fn small_sectors_and_unsteady_states_are_named() {
+        let info = info(TimeSource::Virtual, ByteCount::gib(100));
+        let results =
+            [result(0, 512, &[512.0 * 100.0], &[]), result(0, 4096, &[4096.0 * 400.0], &[])];
+        let mut input = DiagnosisInput::new(&info, &results);
+        let found = texts(&input).join("\n");
+        assert!(found.contains("512-byte writes reach 25 %"), "{found}");
+        input.physical_block_bytes = Some(4096);
+        assert!(texts(&input).join("\n").contains("works in 4096"));
+        let state = crate::steady_state::detect(&[1.0, 2.0, 3.0, 4.0, 5.0], &Default::default());
+        input.steady_state = Some(&state);
+        let found = diagnose(&input).remove(0);
+        assert_eq!(found.severity, Severity::Warning);
+        assert!(found.text.contains("varied by 133 %"), "{}", found.text);
+    }
+}

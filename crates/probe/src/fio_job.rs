@@ -410,10 +410,11 @@ impl Reader<'_> {
                 })?;
                 Ok(Some(Distribution::Zipf { theta, clustered: false }))
             }
-            other => {
+            _ => {
                 let text = format!(
-                    "random_distribution={other} is not known here; every address is used alike \
-                     (known: random, zipf:THETA)"
+                    "random_distribution={} is not known here; every address is used alike \
+                     (known: random, zipf:THETA)",
+                    setting.value
                 );
                 notes.push(self.note(FioNoteKind::Unknown, setting.line, text));
                 Ok(uniform)
@@ -504,4 +505,110 @@ fn fio_size(text: &str) -> Result<u64, String> {
         other => return Err(format!("`{other}` in `{text}` is no unit; use k, m, g, t or p")),
     };
     number.checked_mul(base.pow(power)).ok_or_else(|| format!("`{text}` is past 2^64 bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_device::{Device, Geometry, MemoryConfig, MemoryDevice};
+
+    /// 64 MiB with sectors of 512 bytes and a queue of 64.
+    fn parse(text: &str) -> Result<FioJobs, ProbeError> {
+        let geometry = Geometry::new(512, 131_072).unwrap();
+        let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+        parse_fio_job("job.fio", text, device.info())
+    }
+
+    #[test]
+    fn a_job_file_becomes_patterns() {
+        let jobs = parse(
+            "; a comment\n[global]\nioengine=libaio\ndirect=1\nbs=8k\nruntime=30\ntime_based\n\
+             size=50%\n\n[reads]\nrw=randread\niodepth=16\n\n[mix]\nstonewall\nrw=randrw\n\
+             rwmixread=70 # percent\nbs=16k\nfsync=32\nrandom_distribution=zipf:1.2\n\
+             [write]\nstonewall\nrw=write\ntime_based=0\nruntime=500ms\nio_size=1m\nloops=3\n\
+             offset=4m\nsize=8m\nthinktime=50\nzero_buffers\n",
+        )
+        .unwrap();
+        let [reads, mix, write] = &jobs.patterns[..] else { panic!("{jobs:?}") };
+        assert_eq!(
+            (reads.label.as_str(), reads.access, reads.read_percent),
+            ("reads", Access::Random, 100)
+        );
+        assert_eq!((reads.request_bytes.0, reads.queue_depth), (8192, 16));
+        assert_eq!(reads.limit, Limit::time(Nanos::from_seconds(30)));
+        assert_eq!(reads.area.length, Some(ByteCount::mib(32)));
+        assert_eq!((mix.read_percent, mix.request_bytes.0, mix.flush_every), (70, 16_384, 32));
+        assert_eq!(mix.distribution, Some(Distribution::Zipf { theta: 1.2, clustered: false }));
+        let limit = Limit { request_count: Some(128), duration: Some(Nanos::from_millis(500)) };
+        assert_eq!((write.access, write.limit, write.repetitions), (Access::Sequential, limit, 3));
+        let area = Area { start: ByteCount::mib(4), length: Some(ByteCount::mib(8)) };
+        assert_eq!((write.area, write.think_ns), (area, Nanos::from_micros(50)));
+        assert_eq!(write.data, DataKind::Zeros);
+        // Only the engine has no effect; the direct flag is what happens anyway.
+        let notes: Vec<String> = jobs.notes.iter().map(ToString::to_string).collect();
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].starts_with("job.fio:3: `ioengine` has no effect"), "{notes:?}");
+    }
+
+    #[test]
+    fn every_key_without_effect_is_named_with_its_line() {
+        let jobs = parse(
+            "[a]\nrw=randwrite\niodepht=4\nfilename=/dev/sdz\ndirect=0\nnumjobs=4\niodepth=32\n\
+             random_distribution=pareto:0.3\nsync=1\nbs=4k,8k\nfrobnicate=yes\n[b]\nrw=read\n",
+        )
+        .unwrap();
+        let expected = [
+            (FioNoteKind::Unknown, 3, "did you mean `iodepth`?"),
+            (FioNoteKind::Ignored, 4, "`filename` has no effect"),
+            (FioNoteKind::Changed, 5, "`direct=0` is not followed"),
+            (FioNoteKind::Changed, 6, "one queue of depth 128"),
+            (FioNoteKind::Changed, 7, "cut to 64"),
+            (FioNoteKind::Unknown, 8, "pareto:0.3 is not known"),
+            (FioNoteKind::Changed, 9, "a flush after every write"),
+            (FioNoteKind::Changed, 10, "only the first size"),
+            (FioNoteKind::Unknown, 11, "`frobnicate` is not known"),
+            (FioNoteKind::Changed, 12, "job `b` runs after `a`"),
+        ];
+        assert_eq!(jobs.notes.len(), expected.len(), "{:#?}", jobs.notes);
+        for (note, (kind, line, text)) in jobs.notes.iter().zip(expected) {
+            assert_eq!((note.kind, note.line), (kind, line), "{note}");
+            assert!(note.text.contains(text), "{note} does not say `{text}`");
+        }
+        assert_eq!(jobs.patterns[0].queue_depth, 64);
+        assert_eq!(jobs.patterns[0].flush_every, 1);
+    }
+
+    #[test]
+    fn bad_job_files_are_refused_with_their_line() {
+        for (text, line, expected) in [
+            ("", 1, "no job"),
+            ("[global]\nbs=4k\n", 1, "no job"),
+            ("bs=4k\n", 1, "before any section"),
+            ("[a\n", 1, "closing ]"),
+            ("[a]\nbs=x\n", 2, "no size"),
+            ("[a]\nbs=4q\n", 2, "no unit"),
+            ("[a]\nrw=trim\n", 2, "cannot be done here"),
+            ("[a]\niodepth=many\n", 2, "no count"),
+            ("[a]\nrw=rw\nrwmixread=101\n", 3, "no percentage"),
+            ("[a]\nruntime=5 fortnights\n", 2, "no unit"),
+            ("[a]\nrw=randread\nrandom_distribution=zipf\n", 3, "needs a skew"),
+            ("[a]\nbs=1000\n", 1, "sectors of 512 bytes"),
+            ("[a]\nbs=128m\n", 1, "does not fit"),
+            ("[a]\nsize=99999999999999t\n", 2, "past 2^64"),
+        ] {
+            let error = parse(text).unwrap_err();
+            let ProbeError::Parse { line: found, message, .. } = &error else { panic!("{error}") };
+            assert_eq!(*found, line, "{text}: {message}");
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn sizes_follow_fio() {
+        for (text, bytes) in
+            [("4k", 4096), ("4K", 4096), ("4kb", 4096), ("4kib", 4000), ("1g", 1 << 30), ("7", 7)]
+        {
+            assert_eq!(fio_size(text), Ok(bytes), "{text}");
+        }
+    }
 }

@@ -9,8 +9,8 @@
 //! 1. At most `queue_depth` requests are in flight; each place of the queue has one at most, and the
 //!    place's number is the request's id.
 //! 2. Places wait in the order of the time at which they may go on, so `now` never runs backwards.
-//! 3. After the first completion of a batch, those with the same time are taken without waiting, so
-//!    that their successors go to the device together.
+//! 3. Each completion is followed by the next request at once; a real device gathers those requests
+//!    and hands them to the kernel together when it has no completion left to tell.
 //! 4. Once the loop runs, nothing is allocated.
 
 use crate::ProbeError;
@@ -200,19 +200,14 @@ impl<'a> IoLoop<'a> {
                 continue;
             }
             let until = wakes_at.filter(|_| more).unwrap_or(Nanos::MAX);
-            let Some(first) = device.next_completion(until) else {
+            let Some(completion) = device.next_completion(until) else {
                 assert!(until < Nanos::MAX, "a request in flight completes");
                 now = now.max(until);
                 continue;
             };
-            now = first.completed_at;
+            now = completion.completed_at;
             end = now;
-            self.finish(first, start, &mut counts)?;
-            while device.in_flight() > 0
-                && let Some(same) = device.next_completion(now)
-            {
-                self.finish(same, start, &mut counts)?;
-            }
+            self.finish(completion, start, &mut counts)?;
             if now >= next_report_at || counts.request_count >= next_report_count {
                 next_report_at = now.saturating_add(REPORT_PERIOD);
                 next_report_count = counts.request_count + REPORT_REQUESTS;

@@ -218,3 +218,84 @@ fn write_column<W: Write + Send>(
     }
     writer.close()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pattern::{Access, Limit, Pattern};
+    use crate::runner::{Silent, run_pattern};
+    use nandu_base::Nanos;
+    use nandu_device::{MemoryConfig, MemoryDevice};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+
+    fn results() -> Vec<PatternResult> {
+        let mut device = MemoryDevice::new(MemoryConfig::default());
+        let pattern = Pattern {
+            repetitions: 2,
+            queue_depth: 4,
+            timeline_period_ns: Nanos::from_micros(100),
+            flush_every: 10,
+            ..Pattern::new(Access::Random, 50, 4096, Limit::requests(300))
+        };
+        vec![run_pattern(&mut device, &pattern, &mut Silent).unwrap()]
+    }
+
+    fn read_back(bytes: Vec<u8>) -> Vec<parquet::record::Row> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn results_are_read_back_as_they_were() {
+        let results = results();
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        write_results(&mut first, &results).unwrap();
+        write_results(&mut second, &results).unwrap();
+        assert_eq!(first, second, "invariant 1");
+        let rows = read_back(first);
+        // Two runs, three kinds of request, six percentiles.
+        assert_eq!(rows.len(), 2 * 3 * 6);
+        let row = &rows[1];
+        let run = &results[0].runs[0];
+        assert_eq!(row.get_string(0).unwrap(), "memory");
+        assert_eq!(row.get_string(2).unwrap(), "random");
+        assert_eq!(row.get_long(4).unwrap(), 4096);
+        assert_eq!(row.get_string(8).unwrap(), "read");
+        assert!((row.get_double(9).unwrap() - 50.0).abs() < 1e-12);
+        assert_eq!(row.get_long(10).unwrap(), integer(run.read.p50));
+        assert_eq!(row.get_long(11).unwrap(), 300);
+        assert_eq!(row.get_double(15).unwrap().to_bits(), run.iops.to_bits());
+    }
+
+    #[test]
+    fn timelines_are_read_back_as_they_were() {
+        let results = results();
+        let mut bytes = Vec::new();
+        write_timelines(&mut bytes, &results).unwrap();
+        let rows = read_back(bytes);
+        assert_eq!(rows.len(), results[0].runs.iter().map(|run| run.timeline.len()).sum::<usize>());
+        let sum: i64 = rows.iter().map(|row| row.get_long(5).unwrap()).sum();
+        assert_eq!(sum, 2 * 300 * 4096);
+    }
+
+    #[test]
+    fn no_results_make_an_empty_table_and_a_full_disk_an_error() {
+        let mut bytes = Vec::new();
+        write_results(&mut bytes, &[]).unwrap();
+        assert!(read_back(bytes).is_empty());
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::other("no space is left"))
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = write_results(Full, &results()).unwrap_err().to_string();
+        assert!(error.contains("results") && error.contains("no space is left"), "{error}");
+    }
+}
