@@ -1,1 +1,30 @@
-//! Placeholder.
+//! Floor 1: a NAND chip array with its laws, its time and its energy.
+//!
+//! Whose ideas: S000 section 2.1 and S002 section 3.1 for the laws, manufacturers' data sheets for
+//! program order, partial programs, multi-plane commands and copy-back. The array has no translation
+//! layer and no event queue: a command is issued at a time, reserves its die and its channel from the
+//! earliest moment on, and answers when it is done.
+//!
+//! ```text
+//! NandProfile ── resolve ──▶ NandConfig ── new ──▶ NandArray
+//!  (preset + overrides)       geometry, timing,      ├─ cells     laws, tags, wear
+//!                             energy, rules          ├─ timeline  dies and channels
+//!                                                    └─ journal   what a power cut undoes
+//! ```
+
+mod array;
+mod error;
+mod geometry;
+mod presets;
+mod rules;
+mod timeline;
+mod timing;
+
+pub use array::{
+    Accounting, Content, ERASED_TAG, NO_LPN, NandArray, NandConfig, Payload, SpareView,
+};
+pub use error::NandError;
+pub use geometry::{Divisor, Geometry};
+pub use presets::{ChipPreset, NandProfile, preset, presets};
+pub use rules::{ProgramOrder, Rules};
+pub use timing::{Energy, Timing};

@@ -1,0 +1,249 @@
+//! Named chips with their sources, and profiles that name one and override fields.
+//!
+//! The figures are those of the flash reference 1.3. Marks in a source: \[S\] printed in one of the
+//! five papers, \[V\] checked in public material, \[C\] computed from those, \[M\] recalled from a
+//! document that was not at hand, and so never a published value.
+
+use crate::{Energy, Geometry, NandConfig, NandError, Rules, Timing};
+use nandu_base::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// A chip without the array around it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChipPreset {
+    /// Its name in profiles.
+    pub name: &'static str,
+    /// Where the figures come from, with marks.
+    pub source: &'static str,
+    /// Planes of a die.
+    pub planes_per_die: u32,
+    /// Flash pages of an erase block.
+    pub flash_pages_per_erase_block: u32,
+    /// Data bytes of a flash page.
+    pub flash_page_bytes: u32,
+    /// Spare bytes of a flash page.
+    pub spare_bytes: u32,
+    /// Its times.
+    pub timing: Timing,
+    /// Erases that an erase block stands.
+    pub endurance: u32,
+    /// Programs of a flash page between erases.
+    pub programs_per_erase: u8,
+    /// Whether flash pages share cells.
+    pub paired_pages: bool,
+}
+
+const fn timing(read_ns: u64, program_ns: u64, erase_ns: u64, bus: u64, cache: bool) -> Timing {
+    Timing {
+        read_ns: Nanos(read_ns),
+        program_ns: Nanos(program_ns),
+        erase_ns: Nanos(erase_ns),
+        command_ns: Nanos::ZERO,
+        bus_bytes_per_second: bus,
+        cache_register: cache,
+    }
+}
+
+const MYERS: ChipPreset = ChipPreset {
+    name: "myers_slc",
+    source: "S000 section 8.4 [S]: 20/200/1500 us, 2048-byte pages, 64 per erase block, transfer \
+             folded; spare 64 bytes and endurance 1e5 from the part family K9XXG08UXM [V]",
+    planes_per_die: 1,
+    flash_pages_per_erase_block: 64,
+    flash_page_bytes: 2048,
+    spare_bytes: 64,
+    timing: timing(20_000, 200_000, 1_500_000, 0, false),
+    endurance: 100_000,
+    programs_per_erase: 4,
+    paired_pages: false,
+};
+
+static PRESETS: &[ChipPreset] = &[
+    MYERS,
+    ChipPreset {
+        name: "k9xxg08uxm_bus",
+        source: "K9K8G08U0M family, 2005 [V]: 25 ns per byte; read 20 to 25 us, program 200 us and \
+                 erase 1.5 ms typical [M:hi]",
+        timing: timing(20_000, 200_000, 1_500_000, 40_000_000, false),
+        ..MYERS
+    },
+    ChipPreset {
+        name: "ipl_slc",
+        source: "in-page logging paper [M:hi]: read 80 us including the transfer, 200 us, 1.5 ms",
+        timing: timing(80_000, 200_000, 1_500_000, 0, false),
+        ..MYERS
+    },
+    ChipPreset {
+        name: "dftl_slc",
+        source: "constants of the DFTL authors' simulator [V]: 130.9 and 405.9 us with transfer",
+        timing: timing(130_900, 405_900, 1_500_000, 0, false),
+        ..MYERS
+    },
+    ChipPreset {
+        name: "flashsim_slc",
+        source: "extended FlashSim ssd.conf [V]: 25/300/2000 us; its page size is configurable, \
+                 4096 here, and its bus delays of 12 us a page are folded into read and program [C]",
+        flash_page_bytes: 4096,
+        spare_bytes: 128,
+        timing: timing(37_000, 312_000, 2_000_000, 0, false),
+        ..MYERS
+    },
+    ChipPreset {
+        name: "pdl_mlc",
+        source: "page-differential logging paper, K9L8G08U0M [M:hi]: 110/1010/1500 us, folded",
+        timing: timing(110_000, 1_010_000, 1_500_000, 0, false),
+        endurance: 10_000,
+        programs_per_erase: 1,
+        paired_pages: true,
+        ..MYERS
+    },
+    ChipPreset {
+        name: "mqsim_mlc",
+        source: "MQSim ssdconfig.xml [V]: 8192+448 bytes, 256 pages, 75/750/3800 us, 333 MT/s, 2 planes",
+        planes_per_die: 2,
+        flash_pages_per_erase_block: 256,
+        flash_page_bytes: 8192,
+        spare_bytes: 448,
+        timing: timing(75_000, 750_000, 3_800_000, 333_000_000, false),
+        endurance: 10_000,
+        programs_per_erase: 1,
+        paired_pages: true,
+    },
+    TLC,
+    ChipPreset {
+        name: "qlc_2026",
+        source: "suggested QLC die [M:mid]: 4 planes, 85 to 110 us, 1.8 ms per 256 KiB shot of 4 pages \
+                 = 450 us a page [C], erase 8 to 10 ms, 1 to 1.5 k erases, 2.4 GT/s",
+        flash_pages_per_erase_block: 2048,
+        timing: timing(95_000, 450_000, 9_000_000, 2_400_000_000, true),
+        endurance: 1_500,
+        ..TLC
+    },
+    ChipPreset {
+        name: "slc_cache_2026",
+        source: "the TLC die in SLC mode [M:lo]: a third of the pages, 25 us, 150 us, 5 ms, 30 k",
+        flash_pages_per_erase_block: 512,
+        timing: timing(25_000, 150_000, 5_000_000, 2_400_000_000, true),
+        endurance: 30_000,
+        paired_pages: false,
+        ..TLC
+    },
+];
+
+const TLC: ChipPreset = ChipPreset {
+    name: "tlc_2026",
+    source: "suggested TLC die: 16 KiB pages, 4 planes, read 40 to 58 us [V, ISSCC 2021]; 1.1 ms per \
+             192 KiB shot of 3 pages = 367 us a page [C]; erase 5 ms, 3 to 5 k erases, 2.4 GT/s [M:mid]",
+    planes_per_die: 4,
+    flash_pages_per_erase_block: 1536,
+    flash_page_bytes: 16_384,
+    spare_bytes: 2048,
+    timing: timing(45_000, 367_000, 5_000_000, 2_400_000_000, true),
+    endurance: 3_000,
+    programs_per_erase: 1,
+    paired_pages: true,
+};
+
+/// Every preset.
+#[must_use]
+pub fn presets() -> &'static [ChipPreset] {
+    PRESETS
+}
+
+/// The preset of that name.
+///
+/// # Errors
+/// [`NandError::Configuration`] lists the names that there are.
+pub fn preset(name: &str) -> Result<&'static ChipPreset, NandError> {
+    PRESETS.iter().find(|preset| preset.name == name).ok_or_else(|| {
+        let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+        let text = format!("preset: no chip is called `{name}`; there are {}", names.join(", "));
+        NandError::Configuration(text)
+    })
+}
+
+/// An array as a profile describes it: a preset, how many of it, and what differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NandProfile {
+    /// Name of a [`ChipPreset`].
+    pub preset: String,
+    /// Channels.
+    pub channel_count: u32,
+    /// Dies of a channel.
+    pub dies_per_channel: u32,
+    /// Erase blocks of a plane.
+    pub erase_blocks_per_plane: u32,
+    /// Overrides the preset.
+    pub planes_per_die: Option<u32>,
+    /// Overrides the preset.
+    pub flash_pages_per_erase_block: Option<u32>,
+    /// Overrides the preset.
+    pub flash_page_bytes: Option<u32>,
+    /// Overrides the preset.
+    pub spare_bytes: Option<u32>,
+    /// Overrides the preset.
+    pub read_ns: Option<Nanos>,
+    /// Overrides the preset.
+    pub program_ns: Option<Nanos>,
+    /// Overrides the preset.
+    pub erase_ns: Option<Nanos>,
+    /// Overrides the preset.
+    pub command_ns: Option<Nanos>,
+    /// Overrides the preset; 0 folds the transfer.
+    pub bus_bytes_per_second: Option<u64>,
+    /// Overrides the preset.
+    pub cache_register: Option<bool>,
+    /// Overrides the preset's laws as a whole.
+    pub rules: Option<Rules>,
+    /// Energy; not modelled where absent.
+    #[serde(default)]
+    pub energy: Energy,
+    /// Logical units that share a flash page; 1 where absent.
+    pub units_per_flash_page: Option<u32>,
+}
+
+impl NandProfile {
+    /// The preset with the overrides in place. Content and journal are off.
+    ///
+    /// # Errors
+    /// [`NandError::Configuration`] for an unknown preset or a shape that cannot be.
+    pub fn resolve(&self) -> Result<NandConfig, NandError> {
+        let chip = preset(&self.preset)?;
+        let pages = self.flash_pages_per_erase_block.unwrap_or(chip.flash_pages_per_erase_block);
+        let geometry = Geometry {
+            channel_count: self.channel_count,
+            dies_per_channel: self.dies_per_channel,
+            planes_per_die: self.planes_per_die.unwrap_or(chip.planes_per_die),
+            erase_blocks_per_plane: self.erase_blocks_per_plane,
+            flash_pages_per_erase_block: pages,
+            flash_page_bytes: self.flash_page_bytes.unwrap_or(chip.flash_page_bytes),
+            spare_bytes: self.spare_bytes.unwrap_or(chip.spare_bytes),
+        };
+        geometry.validate()?;
+        let bus = self.bus_bytes_per_second.unwrap_or(chip.timing.bus_bytes_per_second);
+        let timing = Timing {
+            read_ns: self.read_ns.unwrap_or(chip.timing.read_ns),
+            program_ns: self.program_ns.unwrap_or(chip.timing.program_ns),
+            erase_ns: self.erase_ns.unwrap_or(chip.timing.erase_ns),
+            command_ns: self.command_ns.unwrap_or(chip.timing.command_ns),
+            bus_bytes_per_second: bus,
+            cache_register: self.cache_register.unwrap_or(chip.timing.cache_register),
+        };
+        let rules = self.rules.unwrap_or(Rules {
+            programs_per_erase: chip.programs_per_erase,
+            endurance: chip.endurance,
+            paired_pages: chip.paired_pages,
+            ..Rules::default()
+        });
+        Ok(NandConfig {
+            geometry,
+            timing,
+            energy: self.energy,
+            rules,
+            units_per_flash_page: self.units_per_flash_page.unwrap_or(1),
+            keep_content: false,
+            power_cut_journal: false,
+        })
+    }
+}
