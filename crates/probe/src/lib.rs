@@ -1,4 +1,4 @@
-//! Floor 4: characterises any device from outside, through the contract alone.
+//! Floor 2: characterises any device from outside, through the contract alone.
 //!
 //! ```text
 //!   plan, series, fio_job ──► Pattern ──► runner ──► PatternResult ──► profile, diagnosis
@@ -46,5 +46,7 @@ pub use series::{
 };
 pub use steady_state::{SteadyState, SteadyStateOptions, detect, run_until_steady};
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;
