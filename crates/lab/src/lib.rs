@@ -1,1 +1,33 @@
-//! Placeholder.
+//! Floor 6: experiments. A question in a TOML file becomes measurements, figures beside published
+//! points, and verdicts.
+//!
+//! ```text
+//!   experiments/*.toml ─► Experiment ─► kind: steps ─► StepResult ─┐   <out>/NAME/steps/NNN.json
+//!                            │                                     ▼
+//!                            └─ published, derived, shapes ──► Outcome ──► outcome.json, series.csv,
+//!                                                                  │       table.md, meta.json
+//!                                                              report.html
+//! ```
+//!
+//! A new kind of measurement is a sibling in [`kind`]; a new shape is a variant of [`Shape`].
+//!
+//! Absent on purpose: the terminal. Progress goes to a [`RunObserver`], text comes back as strings.
+
+pub mod catalog;
+pub mod error;
+pub mod experiment;
+pub mod kind;
+pub mod machine;
+pub mod outcome;
+pub mod report;
+pub mod run;
+pub mod shape;
+
+pub use catalog::{ExperimentEntry, list, load};
+pub use error::LabError;
+pub use experiment::{Experiment, Published};
+pub use kind::ExperimentKind;
+pub use outcome::{Outcome, Series, Verdict};
+pub use report::write_report;
+pub use run::{LocalTarget, RunObserver, RunOptions, Unwatched, run};
+pub use shape::Shape;

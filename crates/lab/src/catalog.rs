@@ -1,0 +1,138 @@
+//! Where experiments are found: `./experiments` first, then inside the binary.
+
+use crate::error::LabError;
+use crate::experiment::Experiment;
+use include_dir::{Dir, include_dir};
+use nandu_probe::text::nearest;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
+/// The folder in the working directory that comes first.
+pub const FOLDER: &str = "experiments";
+
+/// An experiment that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExperimentEntry {
+    /// Its name: the path in the folder without `.toml`.
+    pub name: String,
+    /// Its title, or why it cannot be read.
+    pub title: Result<String, String>,
+    /// The question that it answers.
+    pub question: String,
+    /// Where it was found: a path, or `embedded`.
+    pub origin: String,
+}
+
+/// All experiments, by name.
+#[must_use]
+pub fn list() -> Vec<ExperimentEntry> {
+    let mut texts = BTreeMap::new();
+    collect_embedded(&EMBEDDED, &mut texts);
+    collect_files(Path::new(FOLDER), Path::new(FOLDER), &mut texts);
+    let entry = |(name, (origin, text)): (String, (String, String))| {
+        let parsed = Experiment::parse(&name, &origin, &text);
+        let question = parsed.as_ref().map_or(String::new(), |found| found.question.clone());
+        let title = parsed.map(|found| found.title).map_err(|error| error.to_string());
+        ExperimentEntry { name, title, question, origin }
+    };
+    texts.into_iter().map(entry).collect()
+}
+
+/// The experiment of that name, or in that file.
+///
+/// # Errors
+/// Where there is none, it cannot be read, or it is wrong.
+pub fn load(name_or_path: &str) -> Result<Experiment, LabError> {
+    let path = PathBuf::from(name_or_path);
+    if path.extension().is_some_and(|ending| ending == "toml") {
+        let shown = path.strip_prefix(FOLDER).unwrap_or(&path).with_extension("");
+        let name = if shown.is_absolute() {
+            shown.file_name().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+        } else {
+            safe_name(&shown)
+        };
+        return load_file(&name, &path);
+    }
+    let on_disk = Path::new(FOLDER).join(format!("{name_or_path}.toml"));
+    if on_disk.is_file() {
+        return load_file(name_or_path, &on_disk);
+    }
+    let file = format!("{name_or_path}.toml");
+    if let Some(text) = EMBEDDED.get_file(&file).and_then(|file| file.contents_utf8()) {
+        return Experiment::parse(name_or_path, &file, text);
+    }
+    let names: Vec<String> = list().into_iter().map(|entry| entry.name).collect();
+    let nearest = nearest(name_or_path, names.iter().map(String::as_str)).map(str::to_owned);
+    Err(LabError::UnknownExperiment { name: name_or_path.into(), nearest })
+}
+
+/// A path without parts that lead out of the results' folder.
+fn safe_name(path: &Path) -> String {
+    let parts = path.components().filter_map(|part| match part {
+        std::path::Component::Normal(part) => Some(part.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn load_file(name: &str, path: &Path) -> Result<Experiment, LabError> {
+    let text = fs::read_to_string(path).map_err(|error| LabError::file("read", path, &error))?;
+    Experiment::parse(name, &path.display().to_string(), &text)
+}
+
+fn collect_embedded(folder: &Dir<'_>, texts: &mut BTreeMap<String, (String, String)>) {
+    for file in folder.files().filter(|file| file.path().extension().is_some_and(|e| e == "toml")) {
+        let name = safe_name(&file.path().with_extension(""));
+        let text = file.contents_utf8().unwrap_or_default().to_owned();
+        texts.insert(name, ("embedded".into(), text));
+    }
+    folder.dirs().for_each(|inner| collect_embedded(inner, texts));
+}
+
+/// Folders that cannot be read hold no experiments.
+fn collect_files(root: &Path, folder: &Path, texts: &mut BTreeMap<String, (String, String)>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect_files(root, &path, texts);
+        } else if path.extension().is_some_and(|ending| ending == "toml") {
+            let name = safe_name(&path.strip_prefix(root).unwrap_or(&path).with_extension(""));
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            texts.insert(name, (path.display().to_string(), text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_embedded_experiment_parses() {
+        let entries = list();
+        assert!(entries.iter().any(|entry| entry.name == "tour"));
+        assert!(entries.iter().any(|entry| entry.name == "s000/table-3-1"));
+        for entry in entries {
+            assert!(entry.title.is_ok(), "{}: {:?}", entry.name, entry.title);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let error = load("s000/table-3-11").unwrap_err().to_string();
+        assert!(error.contains("did you mean `s000/table-3-1`?"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = load("nowhere/at-all.toml").unwrap_err().to_string();
+        assert!(error.starts_with("cannot read nowhere/at-all.toml"), "{error}");
+    }
+
+    #[test]
+    fn a_file_outside_the_folder_keeps_its_results_inside() {
+        assert_eq!(safe_name(Path::new("../../x/y")), "x/y");
+    }
+}

@@ -1,0 +1,480 @@
+//! An experiment as written in TOML: a question, a measurement, published values, and shapes that
+//! must hold.
+//!
+//! ```text
+//!   title, question, method, paper, reference    for people
+//!   [measure]       kind = "probe" | …, then what that kind needs (module kind)
+//!   [labels]        part of a series name = words for people
+//!   [[derived]]     a series that is the ratio of two others, for each of some names
+//!   [[published]]   points that the paper prints, with their source
+//!   [[figure]]      series by pattern (`*`), axes
+//!   [[bars]] [[table]]   rows x columns of the values at one x
+//!   [[shape]]       module shape
+//! ```
+//!
+//! 1. A loaded experiment has been checked: every series that it names can exist.
+
+use crate::error::LabError;
+use crate::kind::ExperimentKind;
+use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace, Verdict};
+use crate::shape::{Evidence, Place, Shape, ratio_points};
+use nandu_probe::text::nearest;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// `s000/table-3-1`; the file's path without its ending.
+    #[serde(skip)]
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What one wants to know.
+    pub question: String,
+    /// How it is measured, and what differs from the paper.
+    pub method: String,
+    /// The paper's mark, such as `S000`, or `-`.
+    pub paper: String,
+    /// Where in the paper.
+    pub reference: String,
+    /// What is measured.
+    pub measure: ExperimentKind,
+    /// Words for the parts of series names.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Ratios of series.
+    #[serde(default)]
+    pub derived: Vec<Derived>,
+    /// What the paper prints.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// Figures with lines.
+    #[serde(default)]
+    pub figure: Vec<FigureSpec>,
+    /// Figures with bars.
+    #[serde(default)]
+    pub bars: Vec<GridSpec>,
+    /// Tables.
+    #[serde(default)]
+    pub table: Vec<GridSpec>,
+    /// What must hold.
+    #[serde(default)]
+    pub shape: Vec<Shape>,
+}
+
+/// Series that are ratios of two others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Derived {
+    /// Its name; `{key}` stands for a name of `each`.
+    pub name: String,
+    /// Divided.
+    pub numerator: String,
+    /// By this.
+    pub denominator: String,
+    /// Names to put in place of `{key}`, in every combination.
+    #[serde(default)]
+    pub each: BTreeMap<String, Vec<String>>,
+}
+
+/// Points that a paper prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The series of ours that they belong to.
+    pub series: String,
+    /// Mark, paper and table: `[S] S000 table 3.1`.
+    pub source: String,
+    /// Unit of the values; empty for a pure number.
+    #[serde(default)]
+    pub unit: String,
+    /// Pairs of x and value.
+    pub points: Vec<(Place, f64)>,
+}
+
+/// A figure with lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSpec {
+    /// Above it.
+    pub title: String,
+    /// Below it.
+    #[serde(default)]
+    pub caption: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// Names of series; `*` stands for anything but a dot.
+    pub series: Vec<String>,
+}
+
+/// A table, or a figure with bars.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GridSpec {
+    /// Above it.
+    pub title: String,
+    /// Below it.
+    #[serde(default)]
+    pub caption: String,
+    /// What the values are; the scale of bars.
+    pub value: Axis,
+    /// Names of the rows; a row without any value is left out.
+    pub rows: Vec<String>,
+    /// Names of the columns.
+    pub columns: Vec<String>,
+    /// The series of a cell, with `{row}` and `{column}`.
+    pub cell: String,
+    /// Where on its x axis.
+    pub at: Place,
+}
+
+impl Experiment {
+    /// Parses and checks the experiment `name` that `file` holds.
+    ///
+    /// # Errors
+    /// [`LabError::Invalid`] with the line; an unknown key or series comes with the nearest one.
+    pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, LabError> {
+        let mut experiment: Self =
+            toml::from_str(text).map_err(|error| toml_error(file, text, &error))?;
+        experiment.name = name.into();
+        experiment.check().map_err(|(word, message)| LabError::Invalid {
+            file: file.into(),
+            line: line_of(text, &word),
+            message,
+        })?;
+        Ok(experiment)
+    }
+
+    /// Every series that the experiment may have.
+    #[must_use]
+    pub fn series_names(&self) -> Vec<String> {
+        let mut names = self.measure.as_measurement().series_names();
+        names.extend(self.derived_ratios().into_iter().map(|ratio| ratio.name));
+        names
+    }
+
+    /// Checks rule 1; the error is a word to be found in the text, and a message.
+    fn check(&self) -> Result<(), (String, String)> {
+        let measurement = self.measure.as_measurement();
+        measurement.check().map_err(|message| ("[measure]".to_owned(), message))?;
+        let names = self.series_names();
+        let known = |name: &str| {
+            if names.iter().any(|known| known == name) {
+                return Ok(());
+            }
+            let nearest = nearest(name, names.iter().map(String::as_str));
+            let nearest = nearest.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            Err((name.to_owned(), format!("no series is called `{name}`{nearest}")))
+        };
+        for shape in &self.shape {
+            shape.series_names().into_iter().try_for_each(known)?;
+        }
+        self.published.iter().try_for_each(|published| known(&published.series))?;
+        for ratio in self.derived_ratios() {
+            known(&ratio.numerator)?;
+            known(&ratio.denominator)?;
+        }
+        for pattern in self.figure.iter().flat_map(|figure| &figure.series) {
+            if !names.iter().any(|name| matches(pattern, name)) {
+                let message = format!("no series matches `{pattern}`");
+                return Err((pattern.clone(), message));
+            }
+        }
+        for grid in self.table.iter().chain(&self.bars) {
+            let mut cells = grid
+                .rows
+                .iter()
+                .flat_map(|row| grid.columns.iter().map(move |column| grid.cell_name(row, column)));
+            if !cells.any(|cell| names.contains(&cell)) {
+                let message = format!("no cell of `{}` is a series", grid.title);
+                return Err((grid.cell.clone(), message));
+            }
+        }
+        Ok(())
+    }
+
+    fn derived_ratios(&self) -> Vec<Derived> {
+        self.derived.iter().flat_map(Derived::expand).collect()
+    }
+
+    /// Words for a series name.
+    #[must_use]
+    pub fn label(&self, name: &str) -> String {
+        name.split('.').map(|part| self.part_label(part)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn part_label(&self, part: &str) -> String {
+        self.labels.get(part).cloned().unwrap_or_else(|| part.replace('_', " "))
+    }
+
+    /// Makes the outcome of measured `series`: derives, draws, judges.
+    #[must_use]
+    pub fn conclude(
+        &self,
+        seed: u64,
+        config_hash: String,
+        mut series: Vec<Series>,
+        notes: Vec<String>,
+    ) -> Outcome {
+        for ratio in self.derived_ratios() {
+            let find = |name: &str| series.iter().find(|series| series.name == name);
+            if let (Some(above), Some(below)) = (find(&ratio.numerator), find(&ratio.denominator)) {
+                let points = ratio_points(above, below);
+                let x_unit = above.x_unit.clone();
+                series.push(Series { name: ratio.name, x_unit, y_unit: String::new(), points });
+            }
+        }
+        series.sort_by(|left, right| left.name.cmp(&right.name));
+        let evidence = Evidence { series: &series, published: &self.published };
+        let verdicts: Vec<Verdict> =
+            self.shape.iter().map(|shape| shape.evaluate(evidence)).collect();
+        let figures = self.figure.iter().map(|figure| self.draw(figure, &series)).collect();
+        let grids = self.bars.iter().map(|spec| self.fill(spec, true, &series));
+        let grids = grids.chain(self.table.iter().map(|spec| self.fill(spec, false, &series)));
+        Outcome {
+            experiment: self.name.clone(),
+            title: self.title.clone(),
+            question: self.question.clone(),
+            method: self.method.clone(),
+            reference: self.reference.clone(),
+            seed,
+            config_hash,
+            verdicts,
+            figures,
+            grids: grids.collect(),
+            notes,
+            series,
+        }
+    }
+
+    fn draw(&self, spec: &FigureSpec, series: &[Series]) -> Figure {
+        let mut traces = Vec::new();
+        for pattern in &spec.series {
+            for series in series.iter().filter(|series| matches(pattern, &series.name)) {
+                traces.push(self.trace(&series.name, series.points.clone(), None));
+            }
+            let ours =
+                self.published.iter().filter(|published| matches(pattern, &published.series));
+            for published in ours {
+                let points = published.points.iter().map(|(x, y)| (x.0, *y)).collect();
+                traces.push(self.trace(&published.series, points, Some(&published.source)));
+            }
+        }
+        Figure {
+            title: spec.title.clone(),
+            caption: spec.caption.clone(),
+            x: spec.x.clone(),
+            y: spec.y.clone(),
+            traces,
+        }
+    }
+
+    fn trace(&self, name: &str, points: Vec<(f64, f64)>, source: Option<&str>) -> Trace {
+        let (group, variant) = name.split_once('.').unwrap_or((name, ""));
+        let mut label = self.label(name);
+        if let Some(source) = source {
+            label.push_str(&format!(" – published, {source}"));
+        }
+        Trace {
+            series: name.into(),
+            label,
+            group: group.into(),
+            variant: variant.into(),
+            published: source.is_some(),
+            points,
+        }
+    }
+
+    fn fill(&self, spec: &GridSpec, bars: bool, series: &[Series]) -> Grid {
+        let cell = |row: &str, column: &str| {
+            let name = spec.cell_name(row, column);
+            let ours = series.iter().find(|series| series.name == name);
+            let published = self.published.iter().filter(|published| published.series == name);
+            let mut published = published.flat_map(|published| &published.points);
+            Cell {
+                ours: ours.and_then(|series| series.at(spec.at.0)),
+                published: published.find(|point| point.0 == spec.at).map(|point| point.1),
+            }
+        };
+        let mut rows = Vec::new();
+        let mut cells = Vec::new();
+        for row in &spec.rows {
+            let line: Vec<Cell> = spec.columns.iter().map(|column| cell(row, column)).collect();
+            if line.iter().any(|cell| *cell != Cell::default()) {
+                rows.push(self.part_label(row));
+                cells.push(line);
+            }
+        }
+        Grid {
+            title: spec.title.clone(),
+            caption: spec.caption.clone(),
+            bars,
+            value: spec.value.clone(),
+            columns: spec.columns.iter().map(|column| self.part_label(column)).collect(),
+            column_groups: spec.columns.clone(),
+            rows,
+            cells,
+        }
+    }
+}
+
+impl Derived {
+    /// One ratio for every combination of `each`, without placeholders.
+    fn expand(&self) -> Vec<Self> {
+        let mut ratios = vec![Self { each: BTreeMap::new(), ..self.clone() }];
+        for (key, values) in &self.each {
+            let put = |ratio: &Self, value: &String| {
+                let fill = |text: &str| text.replace(&format!("{{{key}}}"), value);
+                Self {
+                    name: fill(&ratio.name),
+                    numerator: fill(&ratio.numerator),
+                    denominator: fill(&ratio.denominator),
+                    each: BTreeMap::new(),
+                }
+            };
+            let all = ratios.iter().flat_map(|ratio| values.iter().map(move |v| put(ratio, v)));
+            ratios = all.collect();
+        }
+        ratios
+    }
+}
+
+impl GridSpec {
+    fn cell_name(&self, row: &str, column: &str) -> String {
+        self.cell.replace("{row}", row).replace("{column}", column)
+    }
+}
+
+/// Whether `name` matches `pattern`, where a part `*` stands for any one part.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (mut wanted, mut found) = (pattern.split('.'), name.split('.'));
+    loop {
+        match (wanted.next(), found.next()) {
+            (None, None) => return true,
+            (Some(want), Some(part)) if want == "*" || want == part => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The line on which `word` stands first, from 1.
+fn line_of(text: &str, word: &str) -> usize {
+    1 + text.lines().position(|line| !line.starts_with('#') && line.contains(word)).unwrap_or(0)
+}
+
+/// An error of the toml crate, with the line of the key itself and the nearest valid one.
+fn toml_error(file: &str, text: &str, error: &toml::de::Error) -> LabError {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let mut line = 1 + text[..start].matches('\n').count();
+    let mut message = error.message().trim_end().replace('\n', "; ");
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if let Some((unknown, valid)) = quoted.split_first().filter(|_| message.starts_with("unknown "))
+    {
+        // Tagged tables report where the table starts; the key is the first of its name after it.
+        let is_key = |line: &&str| line.split(['=', '.']).next().map(str::trim) == Some(unknown);
+        let rest = text.lines().skip(line - 1);
+        line += rest.enumerate().find(|(_, text)| is_key(text)).map_or(0, |(offset, _)| offset);
+        if let Some(nearest) = nearest(unknown, valid.iter().copied()) {
+            message = format!("{message}; did you mean `{nearest}`?");
+        }
+    }
+    LabError::Invalid { file: file.into(), line, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+title = "t"
+question = "q"
+method = "m"
+paper = "S000"
+reference = "r"
+
+[measure]
+kind = "closed_form"
+read_us = 20
+write_us = 200
+erase_us = 1500
+erase_block_page_count = 64
+live_fractions = [0.0, 0.5]
+
+[[shape]]
+kind = "value_within"
+series = "dynamic"
+at = 0.5
+low = 466
+high = 467
+"#;
+
+    fn error_of(text: &str) -> String {
+        Experiment::parse("small", "small.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_small_experiment_parses() {
+        assert_eq!(Experiment::parse("small", "small.toml", SMALL).unwrap().name, "small");
+    }
+
+    #[test]
+    fn an_unknown_key_is_answered_with_file_line_and_nearest_key() {
+        let error = error_of(&SMALL.replace("question", "qestion"));
+        assert!(error.starts_with("small.toml:3: unknown field `qestion`"), "{error}");
+        assert!(error.ends_with("did you mean `question`?"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_key_in_a_tagged_table_is_found_on_its_own_line() {
+        let error = error_of(&SMALL.replace("erase_us", "erase_uss"));
+        assert!(error.starts_with("small.toml:12: "), "{error}");
+        assert!(error.contains("did you mean `erase_us`?"), "{error}");
+        let error = error_of(&SMALL.replace("high", "hihg"));
+        assert!(error.starts_with("small.toml:21: "), "{error}");
+        assert!(error.contains("did you mean `high`?"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_series_is_answered_with_the_nearest() {
+        let error = error_of(&SMALL.replace("\"dynamic\"", "\"dynamc\""));
+        assert!(error.starts_with("small.toml:18: no series is called `dynamc`"), "{error}");
+        assert!(error.ends_with("did you mean `dynamic`?"), "{error}");
+    }
+
+    #[test]
+    fn nonsense_parameters_are_refused() {
+        let error = error_of(&SMALL.replace("[0.0, 0.5]", "[0.0, 1.5]"));
+        assert!(error.contains("1.5"), "{error}");
+        assert!(error_of(&SMALL.replace("= 64", "= 0")).contains("erase_block_page_count"));
+    }
+
+    #[test]
+    fn ratios_are_expanded_in_every_combination() {
+        let derived = Derived {
+            name: "{d}.{p}.of_disk".into(),
+            numerator: "{d}.{p}".into(),
+            denominator: "disk.{p}".into(),
+            each: BTreeMap::from([
+                ("d".into(), vec!["a".into(), "b".into()]),
+                ("p".into(), vec!["read".into(), "write".into()]),
+            ]),
+        };
+        let names: Vec<String> = derived.expand().into_iter().map(|ratio| ratio.name).collect();
+        assert_eq!(
+            names,
+            ["a.read.of_disk", "a.write.of_disk", "b.read.of_disk", "b.write.of_disk"]
+        );
+    }
+
+    #[test]
+    fn a_star_stands_for_one_part() {
+        assert!(matches("*.random_read", "device-a.random_read"));
+        assert!(!matches("*.random_read", "device-a.random_read.iops"));
+        assert!(matches("dynamic", "dynamic"));
+        assert!(!matches("dynamic", "dynamic.simulated"));
+    }
+}

@@ -1,0 +1,252 @@
+//! The bench that devices are put on: opens targets, prepares them, runs one point of a series.
+//!
+//! 1. A simulated device is opened afresh for every step, with a seed of the step's own.
+//! 2. The local device is opened once for a run, and only if some step needs it.
+//! 3. A simulated flash drive is written full before it is measured, so reads find data and writes
+//!    find a used drive; before each point of writes it is written full again (S002 appendix A). The
+//!    local device comes filled from whoever opened it.
+
+use crate::error::LabError;
+use crate::run::{LocalTarget, RunObserver};
+use nandu_base::{ByteCount, Nanos, Rng};
+use nandu_device::{Device, DeviceInfo, TimeSource};
+use nandu_drives::profile::{DriveKind, Profile, SimOptions};
+use nandu_probe::{Access, Area, Limit, Pattern, PatternResult, Preparation, ProbeError};
+use nandu_probe::{prepare, run_pattern, text};
+use serde::{Deserialize, Serialize};
+
+/// The target that stands for a device of this machine.
+pub const LOCAL: &str = "local";
+
+/// The four access patterns of S000 and S002.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AccessPattern {
+    /// One request after the other, reading.
+    SequentialRead,
+    /// Anywhere, none twice, reading.
+    RandomRead,
+    /// One request after the other, writing.
+    SequentialWrite,
+    /// Anywhere, none twice, writing.
+    RandomWrite,
+}
+
+impl AccessPattern {
+    /// All four.
+    pub const ALL: [Self; 4] =
+        [Self::SequentialRead, Self::RandomRead, Self::SequentialWrite, Self::RandomWrite];
+
+    /// Its part of a series name.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::SequentialRead => "sequential_read",
+            Self::RandomRead => "random_read",
+            Self::SequentialWrite => "sequential_write",
+            Self::RandomWrite => "random_write",
+        }
+    }
+
+    const fn access(self) -> Access {
+        match self {
+            Self::SequentialRead | Self::SequentialWrite => Access::Sequential,
+            Self::RandomRead | Self::RandomWrite => Access::Random,
+        }
+    }
+
+    /// Whether it writes.
+    #[must_use]
+    pub const fn writes(self) -> bool {
+        matches!(self, Self::SequentialWrite | Self::RandomWrite)
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// Capacity that a simulated flash drive is scaled to; a smaller drive keeps its own.
+    #[serde(deserialize_with = "text::size")]
+    pub flash_capacity: ByteCount,
+    /// The part of a simulated disk that is used, from its outer edge; absent means all of it.
+    #[serde(default, deserialize_with = "text::optional_size")]
+    pub disk_area: Option<ByteCount>,
+    /// Requests of a point on a simulated device.
+    pub request_count: u64,
+    /// Bytes of a point on a simulated device, at most; at least 16 requests are made.
+    #[serde(deserialize_with = "text::size")]
+    pub point_bytes: ByteCount,
+    /// How long a point takes on a real device.
+    #[serde(default = "one_second", deserialize_with = "text::duration")]
+    pub local_duration: Nanos,
+}
+
+const fn one_second() -> Nanos {
+    Nanos::from_seconds(1)
+}
+
+/// Fewest requests of a point.
+const REQUEST_COUNT_MIN: u64 = 16;
+
+impl Scale {
+    /// # Errors
+    /// Names the key that makes no sense.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.flash_capacity < ByteCount::mib(4) {
+            return Err("`flash_capacity` is below 4 MiB; no flash drive is that small".into());
+        }
+        if self.request_count == 0 || self.point_bytes == ByteCount::ZERO {
+            return Err("`request_count` and `point_bytes` must be above 0".into());
+        }
+        Ok(())
+    }
+}
+
+/// One point of a series.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PointOrder {
+    pub(crate) pattern: AccessPattern,
+    pub(crate) request_bytes: u64,
+    pub(crate) queue_depth: u32,
+}
+
+/// A device on the bench.
+pub(crate) struct Subject {
+    device: Box<dyn Device>,
+    area: Area,
+    is_flash: bool,
+    seed: u64,
+    /// Whether it has been written full, and nothing else since.
+    is_fresh: bool,
+}
+
+/// Where steps find their devices.
+pub struct Bench<'a> {
+    pub(crate) seed: u64,
+    pub(crate) local: Option<&'a LocalTarget<'a>>,
+    pub(crate) local_subject: Option<Subject>,
+    pub(crate) observer: &'a mut dyn RunObserver,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Bench<'_> {
+    /// Runs `work` on the device `target`, opened for the step called `step`. A target `local` that
+    /// the user did not name gives `None`.
+    pub(crate) fn with_device<T>(
+        &mut self,
+        step: &str,
+        target: &str,
+        scale: &Scale,
+        work: impl FnOnce(&mut Subject, &mut dyn RunObserver) -> Result<T, ProbeError>,
+    ) -> Result<Option<T>, LabError> {
+        let mut subject = if target == LOCAL {
+            let Some(local) = self.local else {
+                self.notes.push("no local device was given; its series are absent".into());
+                return Ok(None);
+            };
+            match self.local_subject.take() {
+                Some(subject) => subject,
+                None => open_local(local, self.seed).map_err(|why| LabError::step(step, &why))?,
+            }
+        } else {
+            let seed = Rng::for_part(self.seed, step).next_u64();
+            open_simulated(target, scale, seed).map_err(|error| LabError::step(step, &error))?
+        };
+        let result = work(&mut subject, self.observer);
+        if target == LOCAL {
+            self.local_subject = Some(subject);
+        }
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(ProbeError::Cancelled) => {
+                Err(LabError::Cancelled { finished_count: 0, step_count: 0 })
+            }
+            Err(error) => Err(LabError::step(step, &error)),
+        }
+    }
+}
+
+fn open_local(local: &LocalTarget<'_>, seed: u64) -> Result<Subject, String> {
+    let device = (local.open)()?;
+    Ok(Subject { device, area: Area::default(), is_flash: true, seed, is_fresh: false })
+}
+
+fn open_simulated(target: &str, scale: &Scale, seed: u64) -> Result<Subject, String> {
+    let name = target
+        .strip_prefix("sim:")
+        .ok_or_else(|| format!("`{target}` is no target; write sim:NAME or local"))?;
+    let profile = Profile::load(name).map_err(|error| error.to_string())?;
+    let is_flash = profile.kind() == DriveKind::Ssd;
+    let whole = profile.geometry.capacity();
+    let capacity = is_flash.then_some(scale.flash_capacity.min(whole));
+    let device = profile
+        .open(SimOptions { capacity, seed, keep_data: false })
+        .map_err(|error| error.to_string())?;
+    let length = if is_flash { None } else { scale.disk_area.map(|area| area.min(whole)) };
+    let area = Area { length, ..Area::default() };
+    Ok(Subject { device, area, is_flash, seed, is_fresh: false })
+}
+
+impl Subject {
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn is_wall_clock(&self) -> bool {
+        self.device.info().time_source == TimeSource::Wall
+    }
+
+    /// The request sizes that make sense on the device.
+    pub(crate) fn accepted_sizes(&self, sizes: &[ByteCount]) -> Vec<u64> {
+        let sector_bytes = u64::from(self.info().geometry.sector_bytes);
+        sizes.iter().map(|size| size.0).filter(|size| size.is_multiple_of(sector_bytes)).collect()
+    }
+
+    /// The queue depths that the device can do.
+    pub(crate) fn accepted_depths(&self, depths: &[u32]) -> Vec<u32> {
+        let most = self.info().queue_depth_max;
+        depths.iter().copied().filter(|depth| *depth <= most).collect()
+    }
+
+    /// Measures one point, with the preparation of rule 3.
+    pub(crate) fn measure(
+        &mut self,
+        order: PointOrder,
+        scale: &Scale,
+        observer: &mut dyn RunObserver,
+    ) -> Result<PatternResult, ProbeError> {
+        let refill = order.pattern.writes() && !self.is_wall_clock();
+        let is_used = refill || !self.was_filled();
+        if self.is_flash && !self.is_wall_clock() && !self.is_fresh && is_used {
+            prepare(self.device.as_mut(), &Preparation::fill_of(self.area), &mut *observer)?;
+            self.is_fresh = true;
+        }
+        let limit = if self.is_wall_clock() {
+            Limit::time(scale.local_duration)
+        } else {
+            let affordable = (scale.point_bytes.0 / order.request_bytes).max(REQUEST_COUNT_MIN);
+            Limit::requests(scale.request_count.min(affordable))
+        };
+        let read_percent = if order.pattern.writes() { 0 } else { 100 };
+        let mut pattern =
+            Pattern::new(order.pattern.access(), read_percent, order.request_bytes, limit);
+        pattern.queue_depth = order.queue_depth.min(self.info().queue_depth_max);
+        pattern.area = self.area;
+        pattern.seed = Rng::for_part(self.seed, order.pattern.label()).next_u64();
+        pattern.label = format!(
+            "{} {} on {}",
+            ByteCount(order.request_bytes),
+            order.pattern.label().replace('_', " "),
+            self.device.info().name
+        );
+        if order.pattern.writes() {
+            self.is_fresh = false;
+        }
+        run_pattern(self.device.as_mut(), &pattern, &mut *observer)
+    }
+
+    fn was_filled(&self) -> bool {
+        self.device.counters().writes.byte_count > 0
+    }
+}

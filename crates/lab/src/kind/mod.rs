@@ -1,0 +1,80 @@
+//! The kinds of measurement, siblings of equal shape: one file, one variant of [`ExperimentKind`].
+//!
+//! 1. A measurement is a list of steps that do not depend on each other, so a run may stop between
+//!    any two and go on later with the same result.
+//! 2. A step on simulated devices depends on its label, the seed and the configuration only.
+
+pub mod bench;
+pub mod closed_form;
+pub mod probe;
+pub mod tour;
+
+use crate::error::LabError;
+use crate::outcome::Series;
+use bench::Bench;
+use serde::{Deserialize, Serialize};
+
+/// What an experiment measures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ExperimentKind {
+    /// The cost of a page write by the formulas of S000.
+    ClosedForm(closed_form::ClosedForm),
+    /// Access patterns over request sizes on several devices.
+    Probe(probe::Probe),
+    /// All that matters about a device, in little time.
+    Tour(tour::Tour),
+}
+
+/// A kind of measurement.
+pub trait Measurement {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// Says which is wrong and what it may be.
+    fn check(&self) -> Result<(), String>;
+
+    /// The targets that it opens: `sim:NAME` or `local`.
+    fn targets(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Names of all series that it may measure.
+    fn series_names(&self) -> Vec<String>;
+
+    /// Labels of its steps, in order.
+    fn steps(&self) -> Vec<String>;
+
+    /// Measures step `index`.
+    ///
+    /// # Errors
+    /// Where a device cannot be opened or fails, or the observer cancels.
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError>;
+}
+
+impl ExperimentKind {
+    /// The kind behind its trait.
+    #[must_use]
+    pub fn as_measurement(&self) -> &dyn Measurement {
+        match self {
+            Self::ClosedForm(kind) => kind,
+            Self::Probe(kind) => kind,
+            Self::Tour(kind) => kind,
+        }
+    }
+
+    /// The word in the experiment's file.
+    #[must_use]
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::ClosedForm(_) => "closed_form",
+            Self::Probe(_) => "probe",
+            Self::Tour(_) => "tour",
+        }
+    }
+}
+
+/// The name of a target in series: `device-a` of `sim:device-a`.
+pub(crate) fn series_prefix(target: &str) -> &str {
+    target.strip_prefix("sim:").unwrap_or(target)
+}

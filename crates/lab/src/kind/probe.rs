@@ -1,0 +1,158 @@
+//! Access patterns over request sizes on several devices: S000 chapter 3 and S002 section 3.3.
+//!
+//! One step for each device, pattern and queue depth. Series, by request size in bytes:
+//! `DEVICE.PATTERN` in MB/s, then `.iops` and the latencies `.mean_us` to `.p999_us` of it. A queue depth
+//! other than the first puts `.qdN` behind the pattern.
+
+use super::bench::{AccessPattern, Bench, PointOrder, Scale};
+use super::{Measurement, series_prefix};
+use crate::error::LabError;
+use crate::outcome::Series;
+use nandu_base::ByteCount;
+use nandu_probe::runner::median;
+use nandu_probe::{PatternResult, text};
+use serde::{Deserialize, Serialize};
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Probe {
+    /// `sim:NAME`, or `local` for what the user names at the run.
+    pub devices: Vec<String>,
+    /// Which of the four.
+    #[serde(default = "all_patterns")]
+    pub patterns: Vec<AccessPattern>,
+    /// Request sizes; a device leaves out those that are no multiple of its sector.
+    #[serde(deserialize_with = "text::sizes")]
+    pub request_bytes: Vec<ByteCount>,
+    /// Requests in flight.
+    #[serde(default = "one_at_a_time")]
+    pub queue_depths: Vec<u32>,
+    /// How much is measured.
+    pub scale: Scale,
+}
+
+fn all_patterns() -> Vec<AccessPattern> {
+    AccessPattern::ALL.to_vec()
+}
+
+fn one_at_a_time() -> Vec<u32> {
+    vec![1]
+}
+
+/// What stands behind the name of a series in MB/s, with its unit.
+const METRICS: [(&str, &str); 6] = [
+    ("", "MB/s"),
+    (".iops", "1/s"),
+    (".mean_us", "us"),
+    (".p50_us", "us"),
+    (".p99_us", "us"),
+    (".p999_us", "us"),
+];
+
+/// The series of one pattern on one device, without points.
+pub(crate) fn empty_series(stem: &str) -> Vec<Series> {
+    let series = |(suffix, unit): &(&str, &str)| Series::new(format!("{stem}{suffix}"), "B", unit);
+    METRICS.iter().map(series).collect()
+}
+
+/// Adds a point at `x` to series made by [`empty_series`].
+pub(crate) fn add_point(series: &mut [Series], x: f64, result: &PatternResult) {
+    let medians = &result.medians;
+    let values = [
+        medians.bytes_per_second / 1e6,
+        medians.iops,
+        medians.latency_mean_ns / 1e3,
+        medians.latency_p50_ns / 1e3,
+        medians.latency_p99_ns / 1e3,
+        median(result.runs.iter().map(|run| run.main_latency().p999 as f64 / 1e3).collect()),
+    ];
+    for (series, value) in series.iter_mut().zip(values) {
+        series.points.push((x, value));
+    }
+}
+
+struct ProbeStep<'a> {
+    target: &'a str,
+    pattern: AccessPattern,
+    queue_depth: u32,
+    stem: String,
+}
+
+impl Probe {
+    fn each_step(&self) -> Vec<ProbeStep<'_>> {
+        let mut steps = Vec::new();
+        for target in &self.devices {
+            for (position, &queue_depth) in self.queue_depths.iter().enumerate() {
+                for &pattern in &self.patterns {
+                    let mut stem = format!("{}.{}", series_prefix(target), pattern.label());
+                    if position > 0 {
+                        stem.push_str(&format!(".qd{queue_depth}"));
+                    }
+                    steps.push(ProbeStep { target, pattern, queue_depth, stem });
+                }
+            }
+        }
+        steps
+    }
+}
+
+/// Checks lists that a measurement of devices needs.
+///
+/// # Errors
+/// Names the first key that makes no sense.
+pub(crate) fn check_lists(
+    devices: &[String],
+    request_bytes: &[ByteCount],
+    queue_depths: &[u32],
+) -> Result<(), String> {
+    if devices.is_empty() || request_bytes.is_empty() || queue_depths.is_empty() {
+        return Err("`devices`, `request_bytes` and `queue_depths` need at least one each".into());
+    }
+    for device in devices {
+        if device != super::bench::LOCAL && !device.starts_with("sim:") {
+            return Err(format!("`{device}` in `devices` is no target; write sim:NAME or local"));
+        }
+    }
+    if request_bytes.contains(&ByteCount::ZERO) || queue_depths.contains(&0) {
+        return Err("`request_bytes` and `queue_depths` must be above 0".into());
+    }
+    Ok(())
+}
+
+impl Measurement for Probe {
+    fn check(&self) -> Result<(), String> {
+        check_lists(&self.devices, &self.request_bytes, &self.queue_depths)?;
+        self.scale.check()
+    }
+
+    fn targets(&self) -> Vec<String> {
+        self.devices.clone()
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        let steps = self.each_step();
+        let all = steps.iter().flat_map(|step| empty_series(&step.stem));
+        all.map(|series| series.name).collect()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        self.each_step().into_iter().map(|step| step.stem).collect()
+    }
+
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        let steps = self.each_step();
+        let ProbeStep { target, pattern, queue_depth, stem } = &steps[index];
+        let measured = bench.with_device(stem, target, &self.scale, |subject, observer| {
+            let mut series = empty_series(stem);
+            for request_bytes in subject.accepted_sizes(&self.request_bytes) {
+                let order =
+                    PointOrder { pattern: *pattern, request_bytes, queue_depth: *queue_depth };
+                let result = subject.measure(order, &self.scale, observer)?;
+                add_point(&mut series, request_bytes as f64, &result);
+            }
+            Ok(series)
+        })?;
+        Ok(measured.unwrap_or_default())
+    }
+}

@@ -1,0 +1,203 @@
+//! What an experiment found: series, figures, tables and verdicts, in a form that needs nothing else
+//! to be drawn.
+//!
+//! 1. Nothing in an [`Outcome`] depends on the machine, the date or the duration of the run, so two
+//!    simulated runs with the same seed serialise to the same bytes.
+//! 2. The points of a series are sorted by x.
+
+use serde::{Deserialize, Serialize};
+
+/// A measured or computed series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Dotted, the device or curve first: `device-a.random_read.iops`.
+    pub name: String,
+    /// Unit of x, such as `B`; empty for a pure number.
+    pub x_unit: String,
+    /// Unit of y, such as `MB/s`.
+    pub y_unit: String,
+    /// Pairs of x and y, by x.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    /// A series without points.
+    #[must_use]
+    pub fn new(name: impl Into<String>, x_unit: &str, y_unit: &str) -> Self {
+        let (x_unit, y_unit) = (x_unit.into(), y_unit.into());
+        Self { name: name.into(), x_unit, y_unit, points: Vec::new() }
+    }
+
+    /// The value at `x`, if there is a point within a millionth of it.
+    #[must_use]
+    pub fn at(&self, x: f64) -> Option<f64> {
+        let near = |point: &&(f64, f64)| (point.0 - x).abs() <= 1e-6 * x.abs().max(1e-3);
+        self.points.iter().find(near).map(|point| point.1)
+    }
+}
+
+/// What one step measured, as stored in `steps/NNN.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepResult {
+    /// Which step.
+    pub label: String,
+    /// Hash of the configuration that it was measured under.
+    pub config_hash: String,
+    /// What it measured.
+    pub series: Vec<Series>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// Whether a shape holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether it does.
+    pub holds: bool,
+    /// What was claimed and found, with numbers.
+    pub text: String,
+}
+
+/// An axis of a figure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// In which unit; empty for a pure number.
+    #[serde(default)]
+    pub unit: String,
+    /// Whether it is logarithmic.
+    #[serde(default)]
+    pub log: bool,
+}
+
+impl Axis {
+    /// `request size (B)`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        if self.unit.is_empty() {
+            self.label.clone()
+        } else {
+            format!("{} ({})", self.label, self.unit)
+        }
+    }
+}
+
+/// One curve of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// Name of the series.
+    pub series: String,
+    /// For people.
+    pub label: String,
+    /// Decides the colour: the device, or the curve itself.
+    pub group: String,
+    /// Decides line and marker: what is left of the name.
+    pub variant: String,
+    /// Whether the points are published, not ours.
+    pub published: bool,
+    /// Pairs of x and y.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A figure with lines.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Above it.
+    pub title: String,
+    /// Below it.
+    pub caption: String,
+    /// Horizontal.
+    pub x: Axis,
+    /// Vertical.
+    pub y: Axis,
+    /// Its curves.
+    pub traces: Vec<Trace>,
+}
+
+/// One value of a grid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// What we found.
+    pub ours: Option<f64>,
+    /// What the paper prints.
+    pub published: Option<f64>,
+}
+
+/// Values by row and column: a table, or a group of bars for each row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grid {
+    /// Above it.
+    pub title: String,
+    /// Below it.
+    pub caption: String,
+    /// Drawn as bars rather than printed as a table.
+    pub bars: bool,
+    /// Of the values; for tables it may stand in the column labels instead.
+    pub value: Axis,
+    /// Labels of the columns.
+    pub columns: Vec<String>,
+    /// What decides each column's colour.
+    pub column_groups: Vec<String>,
+    /// Labels of the rows.
+    pub rows: Vec<String>,
+    /// By row, then column.
+    pub cells: Vec<Vec<Cell>>,
+}
+
+/// Everything that an experiment found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Its title.
+    pub title: String,
+    /// The question it answers.
+    pub question: String,
+    /// How it was measured and what differs from the paper.
+    pub method: String,
+    /// Where the published values stand.
+    pub reference: String,
+    /// Of everything random.
+    pub seed: u64,
+    /// Hash of the experiment, the profiles, the seed and the scale.
+    pub config_hash: String,
+    /// Whether the shapes hold.
+    pub verdicts: Vec<Verdict>,
+    /// With lines.
+    pub figures: Vec<Figure>,
+    /// Tables and bars.
+    pub grids: Vec<Grid>,
+    /// All series, by name.
+    pub series: Vec<Series>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether every shape holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.holds)
+    }
+
+    /// The series called `name`.
+    #[must_use]
+    pub fn series(&self, name: &str) -> Option<&Series> {
+        self.series.iter().find(|series| series.name == name)
+    }
+
+    /// All points as comma-separated values with a head.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let mut text = String::from("series,x,x_unit,y,y_unit\n");
+        for series in &self.series {
+            for (x, y) in &series.points {
+                let Series { name, x_unit, y_unit, .. } = series;
+                text.push_str(&format!("{name},{x},{x_unit},{y},{y_unit}\n"));
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,207 @@
+//! Figures and bars as plotly data. Colour means device, the same in every figure of a report; dash
+//! and marker mean access pattern; a hollow marker means published.
+
+use crate::outcome::{Axis, Figure, Grid, Trace};
+use nandu_base::{ByteCount, to_index};
+use plotly::common::{DashType, Line, Marker, MarkerSymbol, Mode, Pattern, PatternShape, Title};
+use plotly::layout::{
+    Axis as PlotAxis, AxisType, BarMode, HoverMode, Legend, Margin, TicksDirection,
+};
+use plotly::{Bar, Configuration, Layout, Plot, Scatter};
+use std::collections::BTreeMap;
+
+/// Okabe and Ito's colours, which the colour-blind can tell apart, without black.
+const PALETTE: [&str; 7] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A89B00"];
+/// An axis with more places than this labels itself.
+const TICK_COUNT_MAX: usize = 14;
+
+/// Which colour belongs to which device or curve.
+#[derive(Clone, Debug, Default)]
+pub struct Colours {
+    places: BTreeMap<String, usize>,
+}
+
+impl Colours {
+    /// Colours in the order in which groups are first named.
+    #[must_use]
+    pub fn of<'a>(groups: impl Iterator<Item = &'a str>) -> Self {
+        let mut places = BTreeMap::new();
+        for group in groups {
+            let next = places.len();
+            places.entry(group.to_owned()).or_insert(next);
+        }
+        Self { places }
+    }
+
+    /// The colour of `group`.
+    #[must_use]
+    pub fn get(&self, group: &str) -> &'static str {
+        PALETTE[self.places.get(group).copied().unwrap_or(0) % PALETTE.len()]
+    }
+}
+
+/// A figure with lines as plotly's JSON.
+#[must_use]
+pub fn lines(figure: &Figure, colours: &Colours) -> String {
+    let mut plot = Plot::new();
+    for trace in &figure.traces {
+        plot.add_trace(scatter(trace, colours.get(&trace.group)));
+    }
+    let places = figure.traces.iter().flat_map(|trace| trace.points.iter().map(|point| point.0));
+    let layout = base_layout()
+        .x_axis(axis(&figure.x, &sorted(places.collect())))
+        .y_axis(axis(&figure.y, &[]))
+        .hover_mode(HoverMode::Closest);
+    plot.set_layout(layout);
+    finish(plot)
+}
+
+/// A grid as groups of bars, one group for each row; published values are hatched.
+#[must_use]
+pub fn bars(grid: &Grid, colours: &Colours) -> String {
+    let mut plot = Plot::new();
+    for (column, label) in grid.columns.iter().enumerate() {
+        let colour = colours.get(&grid.column_groups[column]);
+        for published in [false, true] {
+            let value = |row: usize| {
+                let cell = grid.cells[row][column];
+                if published { cell.published } else { cell.ours }
+            };
+            let values: Vec<Option<f64>> = (0..grid.rows.len()).map(value).collect();
+            if values.iter().all(Option::is_none) {
+                continue;
+            }
+            let name = if published { format!("{label} – published") } else { label.clone() };
+            let marker = if published {
+                let hatch = Pattern::new().shape(PatternShape::RightDiagonalLine);
+                Marker::new().color(colour).opacity(0.65).pattern(hatch)
+            } else {
+                Marker::new().color(colour)
+            };
+            plot.add_trace(Bar::new(grid.rows.clone(), values).name(name).marker(marker));
+        }
+    }
+    let layout = base_layout().bar_mode(BarMode::Group).y_axis(axis(&grid.value, &[]));
+    plot.set_layout(layout);
+    finish(plot)
+}
+
+fn finish(mut plot: Plot) -> String {
+    plot.set_configuration(Configuration::new().responsive(true).display_logo(false));
+    // Inside a script element only `<` could end it early; JSON may write it as an escape.
+    plot.to_json().replace('<', "\\u003c")
+}
+
+fn base_layout() -> Layout {
+    Layout::new()
+        .auto_size(true)
+        .height(430)
+        .margin(Margin::new().left(72).right(16).top(16).bottom(64))
+        .legend(Legend::new().orientation(plotly::common::Orientation::Horizontal).y(-0.2))
+}
+
+fn sorted(mut places: Vec<f64>) -> Vec<f64> {
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    places
+}
+
+/// An axis; sizes are labelled at the measured `places` as `4 KiB`.
+fn axis(axis: &Axis, places: &[f64]) -> PlotAxis {
+    let is_size = axis.unit == "B";
+    let title = if is_size { axis.label.clone() } else { axis.title() };
+    let mut plot_axis = PlotAxis::new()
+        .title(Title::with_text(title))
+        .auto_margin(true)
+        .ticks(TicksDirection::Outside)
+        .zero_line(false);
+    if axis.log {
+        plot_axis = plot_axis.type_(AxisType::Log);
+    }
+    if is_size && !places.is_empty() && places.len() <= TICK_COUNT_MAX {
+        let text = places.iter().map(|&place| size_text(place)).collect();
+        plot_axis = plot_axis.tick_values(places.to_vec()).tick_text(text);
+    } else if axis.log {
+        plot_axis = plot_axis.dtick(1.0).exponent_format(plotly::common::ExponentFormat::Power);
+    }
+    plot_axis
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "sizes on an axis are whole and far below 2^53"
+)]
+fn size_text(bytes: f64) -> String {
+    ByteCount(bytes.max(0.0) as u64).to_string()
+}
+
+/// Marker and dash of a pattern: the same word always looks the same.
+fn style(variant: &str, published: bool) -> (MarkerSymbol, DashType) {
+    let is_write = variant.contains("write");
+    let symbol = match (is_write, published) {
+        (false, false) => MarkerSymbol::Circle,
+        (false, true) => MarkerSymbol::CircleOpen,
+        (true, false) => MarkerSymbol::Square,
+        (true, true) => MarkerSymbol::SquareOpen,
+    };
+    let dash = match (variant.contains("random"), is_write) {
+        (false, false) => DashType::Solid,
+        (true, false) => DashType::Dash,
+        (false, true) => DashType::LongDashDot,
+        (true, true) => DashType::Dot,
+    };
+    (symbol, dash)
+}
+
+fn scatter(trace: &Trace, colour: &'static str) -> Box<Scatter<f64, f64>> {
+    let (x, y): (Vec<f64>, Vec<f64>) = trace.points.iter().copied().unzip();
+    let (symbol, dash) = style(&trace.variant, trace.published);
+    let (mode, size) = if trace.published {
+        (Mode::Markers, 13)
+    } else if x.len() > to_index(40) {
+        (Mode::Lines, 1)
+    } else {
+        (Mode::LinesMarkers, 7)
+    };
+    let marker = Marker::new().color(colour).symbol(symbol).size(size);
+    let marker =
+        if trace.published { marker.line(Line::new().width(2.5).color(colour)) } else { marker };
+    Scatter::new(x, y)
+        .name(&trace.label)
+        .mode(mode)
+        .marker(marker)
+        .line(Line::new().color(colour).dash(dash).width(2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_keeps_its_colour_and_neighbours_differ() {
+        let colours = Colours::of(["a", "b", "a", "c"].into_iter());
+        assert_eq!(colours.get("a"), PALETTE[0]);
+        assert_eq!(colours.get("b"), PALETTE[1]);
+        assert_eq!(colours.get("c"), PALETTE[2]);
+    }
+
+    #[test]
+    fn labels_cannot_leave_their_script_element() {
+        let trace = Trace {
+            series: "s".into(),
+            label: "</script><b>".into(),
+            group: "s".into(),
+            variant: String::new(),
+            published: false,
+            points: vec![(1.0, 2.0)],
+        };
+        let axis = Axis { label: "x".into(), unit: "B".into(), log: true };
+        let (title, caption) = (String::new(), String::new());
+        let figure = Figure { title, caption, x: axis.clone(), y: axis, traces: vec![trace] };
+        let json = lines(&figure, &Colours::default());
+        assert!(!json.contains('<'));
+        assert!(json.contains("\\u003c/script>"));
+    }
+}

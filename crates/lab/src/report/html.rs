@@ -1,0 +1,338 @@
+//! One HTML file that opens without a network: text, tables, figures and the script that draws them.
+//!
+//! ```text
+//!   head: styles                         the page forbids itself every connection (its policy)
+//!   nav  │ summary: experiments, verdicts, machine
+//!        │ experiment: question, verdicts, figures, tables; machine, commit, seed, command under each
+//!   plotly's script, once; page.js
+//! ```
+//!
+//! 1. Every text that comes from outside is escaped.
+//! 2. The file names no address that a browser would fetch.
+
+use super::figure::{self, Colours};
+use super::number;
+use crate::outcome::{Cell, Figure, Grid, Outcome, Verdict};
+use crate::run::Meta;
+use plotly::Plot;
+use std::fmt::Write as _;
+
+const STYLES: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Nothing may be loaded from anywhere.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      img-src data: blob:";
+
+/// The page that shows `runs`.
+#[must_use]
+pub fn page(runs: &[(Outcome, Meta)]) -> String {
+    let colours = Colours::of(runs.iter().flat_map(|(outcome, _)| groups(outcome)));
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>nandu report</title>\n<style>\n{STYLES}</style>\n</head>\n<body>\n\
+         <div class=\"page\">\n"
+    );
+    navigation(&mut html, runs);
+    html.push_str("<main>\n");
+    summary(&mut html, runs);
+    let mut plot_count = 0;
+    for run in runs {
+        experiment(&mut html, run, &colours, &mut plot_count);
+    }
+    html.push_str("</main>\n</div>\n");
+    if plot_count > 0 {
+        html.push_str(&plotly_script());
+        let _ = writeln!(html, "<script>\n{SCRIPT}</script>");
+    }
+    html.push_str("</body>\n</html>\n");
+    html
+}
+
+/// Plotly's own script element, without the formula renderer that the crate puts behind it.
+fn plotly_script() -> String {
+    const END: &str = "</script>";
+    let scripts = Plot::offline_js_sources();
+    let end = scripts.find(END).map_or(scripts.len(), |position| position + END.len());
+    format!("{}\n", &scripts[..end])
+}
+
+fn groups(outcome: &Outcome) -> Vec<&str> {
+    let traces = outcome.figures.iter().flat_map(|figure| &figure.traces);
+    let bars = outcome.grids.iter().filter(|grid| grid.bars);
+    let columns = bars.flat_map(|grid| grid.column_groups.iter().map(String::as_str));
+    traces.map(|trace| trace.group.as_str()).chain(columns).collect()
+}
+
+/// Text as it may stand in an element or an attribute.
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// An experiment's name as a fragment of the page's address.
+fn anchor(name: &str) -> String {
+    let safe = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
+    format!("e-{}", name.chars().map(safe).collect::<String>())
+}
+
+/// A mark that also tells those apart who do not see its colour.
+fn mark(outcome: &Outcome) -> (&'static str, &'static str) {
+    match (outcome.verdicts.is_empty(), outcome.holds()) {
+        (true, _) => ("none-text", "·"),
+        (false, true) => ("mark good-text", "✓"),
+        (false, false) => ("mark bad-text", "✗"),
+    }
+}
+
+fn navigation(html: &mut String, runs: &[(Outcome, Meta)]) {
+    html.push_str("<nav aria-label=\"Experiments\">\n<p class=\"brand\">nandu</p>\n");
+    html.push_str("<a href=\"#summary\">Summary</a>\n");
+    let mut last_group = None;
+    for (outcome, _) in runs {
+        let (group, short) =
+            outcome.experiment.split_once('/').unwrap_or(("", &outcome.experiment));
+        if last_group != Some(group) && !group.is_empty() {
+            let _ = writeln!(html, "<p class=\"group\">{}</p>", escape(group));
+        }
+        last_group = Some(group);
+        let (class, sign) = mark(outcome);
+        let _ = writeln!(
+            html,
+            "<a href=\"#{}\"><span class=\"{class}\">{sign}</span><span>{}</span></a>",
+            anchor(&outcome.experiment),
+            escape(short)
+        );
+    }
+    html.push_str("</nav>\n");
+}
+
+fn summary(html: &mut String, runs: &[(Outcome, Meta)]) {
+    let verdicts = || runs.iter().flat_map(|(outcome, _)| &outcome.verdicts);
+    let good_count = verdicts().filter(|verdict| verdict.holds).count();
+    let _ = write!(
+        html,
+        "<header id=\"summary\">\n<h1>What does flash do to a database?</h1>\n\
+         <p class=\"lead\">{} and {}; {good_count} of {} expected shapes hold. Hollow markers and \
+         hatched bars are values that the papers print.</p>\n",
+        counted(runs.len(), "experiment"),
+        counted(runs.iter().map(|(outcome, _)| outcome.figures.len()).sum(), "figure"),
+        verdicts().count(),
+    );
+    if let Some((_, meta)) = runs.first() {
+        machine(html, meta);
+    }
+    html.push_str(
+        "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>Experiment</th>\
+         <th>Question</th><th>Shapes</th></tr></thead><tbody>\n",
+    );
+    for (outcome, _) in runs {
+        let (class, sign) = mark(outcome);
+        let good_count = outcome.verdicts.iter().filter(|verdict| verdict.holds).count();
+        let _ = writeln!(
+            html,
+            "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td><span class=\"{class}\">{sign}\
+             </span> {}</td></tr>",
+            anchor(&outcome.experiment),
+            escape(&outcome.title),
+            escape(&outcome.question),
+            if outcome.verdicts.is_empty() {
+                "none asked".into()
+            } else {
+                format!("{good_count} of {}", outcome.verdicts.len())
+            }
+        );
+    }
+    html.push_str("</tbody></table></div>\n</header>\n");
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn machine(html: &mut String, meta: &Meta) {
+    let machine = &meta.machine;
+    let memory = format!("{:.0} GiB", machine.memory_bytes as f64 / f64::from(1 << 30));
+    html.push_str("<dl class=\"machine\">");
+    for (term, value) in [
+        ("Processor", format!("{}, {} threads", machine.processor, machine.thread_count)),
+        ("Memory", memory),
+        ("System", format!("{}, Linux {}", machine.system, machine.kernel)),
+        ("nandu", format!("{}, commit {}", meta.version, meta.commit)),
+    ] {
+        let _ = write!(html, "<div><dt>{term}</dt><dd>{}</dd></div>", escape(&value));
+    }
+    html.push_str("</dl>\n");
+}
+
+fn experiment(
+    html: &mut String,
+    (outcome, meta): &(Outcome, Meta),
+    colours: &Colours,
+    plot_count: &mut usize,
+) {
+    let _ = write!(
+        html,
+        "<section class=\"experiment\" id=\"{}\">\n<p class=\"name\">{}</p>\n<h2>{}</h2>\n\
+         <p class=\"question\">{}</p>\n<p class=\"method\">{} <em>Reference: {}.</em></p>\n",
+        anchor(&outcome.experiment),
+        escape(&outcome.experiment),
+        escape(&outcome.title),
+        escape(&outcome.question),
+        escape(outcome.method.trim()),
+        escape(&outcome.reference)
+    );
+    verdict_list(html, &outcome.verdicts);
+    let provenance = provenance(meta);
+    for drawn in &outcome.figures {
+        let json = figure::lines(drawn, colours);
+        plot(html, &drawn.title, &drawn.caption, &json, plot_count);
+        values(html, drawn);
+        html.push_str(&provenance);
+        html.push_str("</figure>\n");
+    }
+    for grid in outcome.grids.iter().filter(|grid| grid.bars) {
+        plot(html, &grid.title, &grid.caption, &figure::bars(grid, colours), plot_count);
+        html.push_str(&provenance);
+        html.push_str("</figure>\n");
+    }
+    for grid in outcome.grids.iter().filter(|grid| !grid.bars) {
+        table(html, grid);
+        html.push_str(&provenance);
+        html.push_str("</figure>\n");
+    }
+    for note in &outcome.notes {
+        let _ = writeln!(html, "<p class=\"note\">Note: {}</p>", escape(note));
+    }
+    html.push_str("</section>\n");
+}
+
+fn verdict_list(html: &mut String, verdicts: &[Verdict]) {
+    if verdicts.is_empty() {
+        return;
+    }
+    html.push_str("<ul class=\"verdicts\">\n");
+    for verdict in verdicts {
+        let (class, sign, word) =
+            if verdict.holds { ("good", "✓", "holds") } else { ("bad", "✗", "fails") };
+        let _ = writeln!(
+            html,
+            "<li class=\"{class}\"><span class=\"mark\" title=\"{word}\">{sign}</span>\
+             <span>{}</span></li>",
+            escape(&verdict.text)
+        );
+    }
+    html.push_str("</ul>\n");
+}
+
+/// Under each figure: where it comes from.
+fn provenance(meta: &Meta) -> String {
+    let local = meta.local.as_ref().map_or(String::new(), |local| format!(" · local: {local}"));
+    format!(
+        "<p class=\"provenance\">{} · commit {} · seed {} · configuration {}{} · {} · <code>{}\
+         </code></p>\n",
+        escape(&meta.machine.processor),
+        escape(&meta.commit),
+        meta.seed,
+        escape(&meta.config_hash),
+        escape(&local),
+        escape(&meta.steps_stored[1]),
+        escape(&meta.command)
+    )
+}
+
+fn plot(html: &mut String, title: &str, caption: &str, json: &str, plot_count: &mut usize) {
+    let number = *plot_count;
+    *plot_count += 1;
+    let _ = write!(
+        html,
+        "<figure>\n<figcaption>{}</figcaption>\n<div class=\"plot\" data-source=\"plot-{number}\" \
+         role=\"img\" aria-label=\"{}\"></div>\n\
+         <script type=\"application/json\" id=\"plot-{number}\">{json}</script>\n",
+        escape(title),
+        escape(title)
+    );
+    caption_line(html, caption);
+}
+
+fn caption_line(html: &mut String, caption: &str) {
+    if !caption.is_empty() {
+        let _ = writeln!(html, "<p class=\"caption\">{}</p>", escape(caption));
+    }
+}
+
+/// The numbers behind a figure, folded.
+fn values(html: &mut String, figure: &Figure) {
+    let mut places: Vec<f64> =
+        figure.traces.iter().flat_map(|trace| trace.points.iter().map(|point| point.0)).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let _ = write!(
+        html,
+        "<details><summary>Values, {}</summary><div class=\"scroll\"><table><thead><tr><th>{}</th>",
+        escape(&figure.y.title()),
+        escape(&figure.x.title())
+    );
+    for trace in &figure.traces {
+        let _ = write!(html, "<th>{}</th>", escape(&trace.label));
+    }
+    html.push_str("</tr></thead><tbody>\n");
+    for place in places {
+        let shown =
+            if place.fract() == 0.0 { format!("{place:.0}") } else { format!("{place:.3}") };
+        let _ = write!(html, "<tr><td>{shown}</td>");
+        for trace in &figure.traces {
+            let found = trace.points.iter().find(|point| point.0.total_cmp(&place).is_eq());
+            let text = found.map_or_else(|| "–".to_owned(), |point| number(point.1));
+            let _ = write!(html, "<td>{text}</td>");
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div></details>\n");
+}
+
+fn table(html: &mut String, grid: &Grid) {
+    let axis = grid.value.title();
+    let title =
+        if axis.is_empty() { grid.title.clone() } else { format!("{}: {axis}", grid.title) };
+    let _ = write!(
+        html,
+        "<figure>\n<figcaption>{}</figcaption>\n<div class=\"scroll\"><table><thead><tr><th></th>",
+        escape(&title)
+    );
+    for column in &grid.columns {
+        let _ = write!(html, "<th>{}</th>", escape(column));
+    }
+    html.push_str("</tr></thead><tbody>\n");
+    for (row, cells) in grid.rows.iter().zip(&grid.cells) {
+        let _ = write!(html, "<tr><td>{}</td>", escape(row));
+        for cell in cells {
+            let _ = write!(html, "<td>{}</td>", cell_html(cell));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div>\n");
+    if grid.cells.iter().flatten().any(|cell| cell.published.is_some()) {
+        html.push_str("<p class=\"caption\">Ours, then in grey what the paper prints.</p>\n");
+    }
+    caption_line(html, &grid.caption);
+}
+
+fn cell_html(cell: &Cell) -> String {
+    let mut text = cell.ours.map_or_else(|| "–".to_owned(), number);
+    if let Some(published) = cell.published {
+        let _ = write!(text, "<span class=\"published\">{}</span>", number(published));
+    }
+    text
+}

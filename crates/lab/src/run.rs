@@ -1,0 +1,257 @@
+//! Runs an experiment step by step, keeps every step, and goes on where an earlier run stopped.
+//!
+//! ```text
+//!   <out>/<name>/steps/000.json …   one result each, with the hash of its configuration
+//!   <out>/<name>/outcome.json       everything to draw and judge     same seed, same bytes
+//!   <out>/<name>/series.csv         all points                       same seed, same bytes
+//!   <out>/<name>/table.md           tables and verdicts              same seed, same bytes
+//!   <out>/<name>/meta.json          command, commit, machine, dates
+//! ```
+//!
+//! 1. A step is on disk, whole, before the next one starts; an error or a stop loses at most one.
+//! 2. A stored step is used again only if its configuration has the same hash and resuming was asked.
+
+use crate::error::LabError;
+use crate::experiment::Experiment;
+use crate::kind::bench::{Bench, LOCAL};
+use crate::machine::{COMMIT, Machine, date_text};
+use crate::outcome::{Outcome, Series, StepResult};
+use crate::report::markdown;
+use nandu_device::Device;
+use nandu_drives::profile::Profile;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Opens a device; the message says what is wrong.
+pub type Opener<'a> = dyn Fn() -> Result<Box<dyn Device>, String> + 'a;
+
+/// The device that stands for `local` in experiments.
+pub struct LocalTarget<'a> {
+    /// What the user named, and its size: part of the configuration.
+    pub name: String,
+    /// Opens it; called once in a run, and only if a step needs it.
+    pub open: Box<Opener<'a>>,
+}
+
+/// How to run.
+pub struct RunOptions<'a> {
+    /// Where results go.
+    pub out_dir: PathBuf,
+    /// Of everything random.
+    pub seed: u64,
+    /// Whether finished steps of an earlier run with the same configuration count.
+    pub resume: bool,
+    /// The device of this machine; without it, steps on `local` measure nothing.
+    pub local: Option<LocalTarget<'a>>,
+    /// The command line, for the report.
+    pub command: String,
+}
+
+impl RunOptions<'_> {
+    /// Seed 1, resuming, no local device.
+    #[must_use]
+    pub fn new(out_dir: impl Into<PathBuf>) -> Self {
+        let (seed, resume, local) = (1, true, None);
+        Self { out_dir: out_dir.into(), seed, resume, local, command: String::new() }
+    }
+}
+
+/// Watches a run and may stop it.
+pub trait RunObserver: nandu_probe::Observer {
+    /// Step `index` of `count` begins; `resumed` if its result is there already.
+    fn step_started(&mut self, index: usize, count: usize, label: &str, resumed: bool);
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl nandu_probe::Observer for Unwatched {
+    fn progress(&mut self, _fraction: f64, _what: &str) {}
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+impl RunObserver for Unwatched {
+    fn step_started(&mut self, _index: usize, _count: usize, _label: &str, _resumed: bool) {}
+}
+
+/// What belongs to a run but not to its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// The command line.
+    pub command: String,
+    /// Version of nandu.
+    pub version: String,
+    /// The commit that nandu was built from.
+    pub commit: String,
+    /// Of everything random.
+    pub seed: u64,
+    /// As in the outcome.
+    pub config_hash: String,
+    /// What stood for `local`, if anything did.
+    pub local: Option<String>,
+    /// What ran.
+    pub machine: Machine,
+    /// When the first and the last step were stored, in UTC.
+    pub steps_stored: [String; 2],
+    /// Seconds between the two.
+    pub seconds_between: i64,
+}
+
+/// Runs `experiment`.
+///
+/// # Errors
+/// [`LabError::Cancelled`] when the observer says so, [`LabError::Step`] where a device fails; what
+/// was finished is kept and used by the next run that resumes.
+pub fn run(
+    experiment: &Experiment,
+    options: &RunOptions<'_>,
+    observer: &mut dyn RunObserver,
+) -> Result<Outcome, LabError> {
+    let config_hash = config_hash(experiment, options)?;
+    let folder = options.out_dir.join(&experiment.name);
+    let steps_folder = folder.join("steps");
+    make_folder(&steps_folder)?;
+    let measurement = experiment.measure.as_measurement();
+    let labels = measurement.steps();
+    let mut bench = Bench {
+        seed: options.seed,
+        local: options.local.as_ref(),
+        local_subject: None,
+        observer,
+        notes: Vec::new(),
+    };
+    let mut results = Vec::with_capacity(labels.len());
+    for (index, label) in labels.iter().enumerate() {
+        let path = steps_folder.join(format!("{index:03}.json"));
+        let stored = if options.resume { stored_step(&path, label, &config_hash) } else { None };
+        bench.observer.step_started(index, labels.len(), label, stored.is_some());
+        if let Some(stored) = stored {
+            results.push(stored);
+            continue;
+        }
+        let cancelled = LabError::Cancelled { finished_count: index, step_count: labels.len() };
+        if bench.observer.is_cancelled() {
+            return Err(cancelled);
+        }
+        let series = match measurement.run_step(index, &mut bench) {
+            Err(LabError::Cancelled { .. }) => return Err(cancelled),
+            other => other?,
+        };
+        let notes = std::mem::take(&mut bench.notes);
+        let result =
+            StepResult { label: label.clone(), config_hash: config_hash.clone(), series, notes };
+        write_json(&path, &result)?;
+        results.push(result);
+    }
+    drop(bench);
+    let (series, notes) = merge(results);
+    let outcome = experiment.conclude(options.seed, config_hash, series, notes);
+    store(&folder, labels.len(), options, &outcome)?;
+    Ok(outcome)
+}
+
+/// Steps' series by name with their points by x, and their notes without repetition.
+fn merge(results: Vec<StepResult>) -> (Vec<Series>, Vec<String>) {
+    let mut all: Vec<Series> = Vec::new();
+    let mut notes: Vec<String> = Vec::new();
+    for result in results {
+        for series in result.series {
+            match all.iter_mut().find(|known| known.name == series.name) {
+                Some(known) => known.points.extend(series.points),
+                None => all.push(series),
+            }
+        }
+        for note in result.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    for series in &mut all {
+        series.points.sort_by(|left, right| left.0.total_cmp(&right.0));
+    }
+    all.retain(|series| !series.points.is_empty());
+    (all, notes)
+}
+
+/// SHA-256 over all that decides a simulated result, 16 hexadecimal digits of it.
+fn config_hash(experiment: &Experiment, options: &RunOptions<'_>) -> Result<String, LabError> {
+    let measure = serde_json::to_string(&experiment.measure)
+        .expect("parameters are numbers, strings and lists of them");
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        hasher.update(text.len().to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    add(&measure);
+    add(&options.seed.to_string());
+    add(env!("CARGO_PKG_VERSION"));
+    for target in experiment.measure.as_measurement().targets() {
+        if let Some(name) = target.strip_prefix("sim:") {
+            let profile = Profile::load(name).map_err(|error| LabError::step(&target, &error))?;
+            add(&profile.text);
+        } else if target == LOCAL {
+            add(options.local.as_ref().map_or("", |local| &local.name));
+        }
+    }
+    Ok(hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// An unreadable or foreign step is measured again.
+fn stored_step(path: &Path, label: &str, config_hash: &str) -> Option<StepResult> {
+    let text = fs::read_to_string(path).ok()?;
+    let step: StepResult = serde_json::from_str(&text).ok()?;
+    (step.label == label && step.config_hash == config_hash).then_some(step)
+}
+
+fn store(
+    folder: &Path,
+    step_count: usize,
+    options: &RunOptions<'_>,
+    outcome: &Outcome,
+) -> Result<(), LabError> {
+    write_json(&folder.join("outcome.json"), outcome)?;
+    write_file(&folder.join("series.csv"), &outcome.to_csv())?;
+    write_file(&folder.join("table.md"), &markdown::outcome(outcome))?;
+    let stored_at = |index: usize| {
+        let path = folder.join("steps").join(format!("{index:03}.json"));
+        fs::metadata(path).map_or(0, |metadata| metadata.mtime())
+    };
+    let (first, last) = (stored_at(0), stored_at(step_count.saturating_sub(1)));
+    let meta = Meta {
+        command: options.command.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: COMMIT.into(),
+        seed: outcome.seed,
+        config_hash: outcome.config_hash.clone(),
+        local: options.local.as_ref().map(|local| local.name.clone()),
+        machine: Machine::here(),
+        steps_stored: [date_text(first), date_text(last)],
+        seconds_between: last - first,
+    };
+    write_json(&folder.join("meta.json"), &meta)
+}
+
+fn make_folder(path: &Path) -> Result<(), LabError> {
+    fs::create_dir_all(path).map_err(|error| LabError::file("create", path, &error))
+}
+
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), LabError> {
+    let mut text = serde_json::to_string_pretty(value)
+        .map_err(|error| LabError::file("write", path, &error))?;
+    text.push('\n');
+    write_file(path, &text)
+}
+
+/// Writes beside the file and renames, so that nobody sees half of it.
+pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), LabError> {
+    let beside = path.with_extension("part");
+    let write = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
+    write.map_err(|error| LabError::file("write", path, &error))
+}

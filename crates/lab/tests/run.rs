@@ -1,0 +1,239 @@
+//! Runs of small experiments: same seed same bytes, stops and resumes, failing devices, reports.
+
+use nandu_device::{Device, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
+use nandu_lab::{
+    Experiment, LabError, LocalTarget, Outcome, RunObserver, RunOptions, Unwatched, run,
+    write_report,
+};
+use nandu_probe::Observer;
+use std::fs;
+use std::path::Path;
+
+const DISK: &str = r#"
+title = "A <disk> & its \"sizes\""
+question = "How fast is it?"
+method = "Few requests."
+paper = "-"
+reference = "none"
+
+[measure]
+kind = "probe"
+devices = ["DEVICE"]
+request_bytes = ["4KiB", "64KiB"]
+
+[measure.scale]
+flash_capacity = "8MiB"
+disk_area = "1GB"
+request_count = 50
+point_bytes = "4MiB"
+
+[[published]]
+series = "NAME.random_read"
+source = "[S] </script><script>alert(1)</script>"
+unit = "MB/s"
+points = [["4KiB", 0.3]]
+
+[[figure]]
+title = "Throughput"
+x = { label = "request size", unit = "B", log = true }
+y = { label = "throughput", unit = "MB/s", log = true }
+series = ["*.random_read", "*.sequential_read"]
+
+[[bars]]
+title = "Bars"
+value = { label = "throughput", unit = "MB/s" }
+rows = ["random_read", "sequential_read"]
+columns = ["NAME"]
+cell = "{column}.{row}"
+at = "4KiB"
+
+[[table]]
+title = "Table"
+value = { label = "throughput", unit = "MB/s" }
+rows = ["random_read", "random_write"]
+columns = ["NAME"]
+cell = "{column}.{row}"
+at = "4KiB"
+
+[[shape]]
+kind = "ordering"
+above = "NAME.sequential_read"
+below = "NAME.random_read"
+at = "4KiB"
+"#;
+
+fn experiment(device: &str) -> Experiment {
+    let name = device.strip_prefix("sim:").unwrap_or(device);
+    let text = DISK.replace("DEVICE", device).replace("NAME", name);
+    Experiment::parse("test/disk", "disk.toml", &text).unwrap()
+}
+
+fn files(folder: &Path) -> [Vec<u8>; 3] {
+    let folder = folder.join("test/disk");
+    ["outcome.json", "series.csv", "table.md"].map(|file| fs::read(folder.join(file)).unwrap())
+}
+
+/// Counts questions for cancellation, and says yes from the given one on.
+#[derive(Default)]
+struct Impatient {
+    steps_allowed: usize,
+    steps_started: usize,
+    resumed_count: usize,
+}
+
+impl Observer for Impatient {
+    fn progress(&mut self, _fraction: f64, _what: &str) {}
+    fn is_cancelled(&self) -> bool {
+        self.steps_started > self.steps_allowed
+    }
+}
+
+impl RunObserver for Impatient {
+    fn step_started(&mut self, _index: usize, _count: usize, _label: &str, resumed: bool) {
+        self.steps_started += 1;
+        self.resumed_count += usize::from(resumed);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let experiment = experiment("sim:wd2000jb");
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let runs = folders.each_ref().map(|folder| {
+        run(&experiment, &RunOptions::new(folder.path()), &mut Unwatched).unwrap();
+        files(folder.path())
+    });
+    assert_eq!(runs[0], runs[1]);
+}
+
+#[test]
+fn another_seed_is_another_configuration() {
+    let experiment = experiment("sim:wd2000jb");
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = RunOptions::new(folder.path());
+    let first = run(&experiment, &options, &mut Unwatched).unwrap();
+    options.seed = 2;
+    let mut observer = Impatient { steps_allowed: 9, ..Impatient::default() };
+    let second = run(&experiment, &options, &mut observer).unwrap();
+    assert_eq!(observer.resumed_count, 0);
+    assert_ne!(first.config_hash, second.config_hash);
+    assert_ne!(first.series, second.series);
+}
+
+#[test]
+fn a_stopped_run_resumes_to_the_bytes_of_an_uninterrupted_one() {
+    let experiment = experiment("sim:wd2000jb");
+    let whole = tempfile::tempdir().unwrap();
+    run(&experiment, &RunOptions::new(whole.path()), &mut Unwatched).unwrap();
+    for steps_allowed in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RunOptions::new(folder.path());
+        let mut observer = Impatient { steps_allowed, ..Impatient::default() };
+        let error = run(&experiment, &options, &mut observer).unwrap_err();
+        assert!(
+            matches!(error, LabError::Cancelled { finished_count, step_count: 4 }
+                if finished_count == steps_allowed),
+            "{error}"
+        );
+        assert!(!folder.path().join("test/disk/outcome.json").exists());
+        let mut observer = Impatient { steps_allowed: 9, ..Impatient::default() };
+        run(&experiment, &options, &mut observer).unwrap();
+        assert_eq!(observer.resumed_count, steps_allowed);
+        assert_eq!(files(folder.path()), files(whole.path()));
+    }
+}
+
+#[test]
+fn a_damaged_step_is_measured_again() {
+    let experiment = experiment("sim:wd2000jb");
+    let folder = tempfile::tempdir().unwrap();
+    let options = RunOptions::new(folder.path());
+    run(&experiment, &options, &mut Unwatched).unwrap();
+    let before = files(folder.path());
+    fs::write(folder.path().join("test/disk/steps/002.json"), "{ half").unwrap();
+    let mut observer = Impatient { steps_allowed: 9, ..Impatient::default() };
+    run(&experiment, &options, &mut observer).unwrap();
+    assert_eq!(observer.resumed_count, 3);
+    assert_eq!(files(folder.path()), before);
+}
+
+fn memory() -> MemoryDevice {
+    let geometry = Geometry { sector_bytes: 512, sector_count: 16_384 };
+    MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() })
+}
+
+fn run_local(
+    folder: &Path,
+    open: impl Fn() -> Result<Box<dyn Device>, String>,
+) -> Result<Outcome, LabError> {
+    let mut options = RunOptions::new(folder);
+    options.local = Some(LocalTarget { name: "memory".into(), open: Box::new(open) });
+    run(&experiment("local"), &options, &mut Unwatched)
+}
+
+#[test]
+fn a_device_that_fails_in_mid_run_keeps_the_finished_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = run_local(folder.path(), || {
+        let plan = FaultPlan { fail_requests: [250].into(), ..FaultPlan::default() };
+        Ok(Box::new(FaultyDevice::new(memory(), plan)))
+    })
+    .unwrap_err();
+    assert!(error.to_string().starts_with("step `local.sequential_write`"), "{error}");
+    let steps = folder.path().join("test/disk/steps");
+    assert!(steps.join("001.json").exists());
+    assert!(!steps.join("002.json").exists());
+    run_local(folder.path(), || Ok(Box::new(memory()))).unwrap();
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_is_named_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = run_local(folder.path(), || Err("no space is left".into())).unwrap_err();
+    assert!(error.to_string().contains("no space is left"), "{error}");
+}
+
+#[test]
+fn without_a_local_device_its_series_are_absent_and_shapes_about_it_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let outcome =
+        run(&experiment("local"), &RunOptions::new(folder.path()), &mut Unwatched).unwrap();
+    assert!(outcome.series.is_empty());
+    assert_eq!(outcome.notes.len(), 1);
+    assert!(!outcome.holds());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = run(&experiment("local"), &RunOptions::new(&file), &mut Unwatched).unwrap_err();
+    assert!(error.to_string().starts_with("cannot create"), "{error}");
+}
+
+#[test]
+fn the_report_is_one_file_that_fetches_nothing_and_escapes_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = RunOptions::new(folder.path());
+    run(&experiment("sim:wd2000jb"), &options, &mut Unwatched).unwrap();
+    let html = fs::read_to_string(write_report(folder.path()).unwrap()).unwrap();
+    let plotly = html.match_indices("* plotly.js v").count();
+    assert_eq!(plotly, 1, "the plotting script stands in the page once");
+    assert!(!html.contains("MathJax.loader"), "no formula renderer");
+    assert!(html.contains("default-src 'none'"));
+    for fetch in ["<script src", "<link", "<img", "<iframe", "@import", "href=\"http"] {
+        let ours = html.split("<script type=\"text/javascript\">").next().unwrap();
+        assert!(!ours.contains(fetch), "{fetch}");
+    }
+    assert!(html.contains("A &lt;disk&gt; &amp; its &quot;sizes&quot;"));
+    assert!(!html.contains("<script>alert(1)"));
+    assert!(html.contains("request size"));
+}
+
+#[test]
+fn an_empty_folder_has_nothing_to_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = write_report(folder.path()).unwrap_err().to_string();
+    assert!(error.starts_with("no results in"), "{error}");
+}
