@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
 
 mod ci;
+mod compare_fio;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +32,8 @@ enum Chore {
         #[arg(long)]
         skip_tests: bool,
     },
+    /// Run the same jobs with nandu and with fio in alternation and keep the ratios in results/.
+    CompareFio(compare_fio::Options),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Tidy => tidy::report(&root),
         Chore::Ci { skip_tests } => ci::run(&root, skip_tests),
+        Chore::CompareFio(options) => compare_fio::run(&root, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

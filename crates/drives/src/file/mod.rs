@@ -2,7 +2,7 @@
 //! where the kernel has no ring to give.
 //!
 //! ```text
-//!                     ┌ Ring    queued, handed over by the next next_completion, many at a time
+//!                     ┌ Ring    queued, handed over in twos or by the next next_completion
 //!  submit ─► slot ────┤
 //!                     └ Psync   done at once; queue depth 1
 //!  next_completion ◄─ ready ◄─ reap (one look at the clock per batch) ◄─ completion ring
@@ -46,6 +46,10 @@ use uring::{Command, Ring};
 
 /// The most bytes that go into one transfer; longer ones are continued.
 const TRANSFER_MAX_BYTES: u64 = 1 << 30;
+
+/// How many queued requests are worth a system call of their own. Holding back more saves CPU but
+/// starves a device whose completions arrive in bunches.
+const HANDOVER_COUNT: u32 = 2;
 
 /// How requests reach the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -298,6 +302,9 @@ impl FileDrive {
         // SAFETY: the slot holds the buffer, whose bytes never move, until the completion with this
         // index was reaped; `drop` waits for that too. Nobody touches the buffer meanwhile.
         unsafe { ring.push(command, index) };
+        if ring.queued_count() >= HANDOVER_COUNT {
+            ring.submit();
+        }
     }
 
     /// Does a slot's request with ordinary system calls; zero or the error number.

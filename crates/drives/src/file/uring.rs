@@ -60,6 +60,7 @@ pub(super) enum Command {
 /// A ring bound to one file.
 pub(super) struct Ring {
     ring: IoUring,
+    queued_count: u32,
     reaped: Box<[MaybeUninit<cqueue::Entry>; BATCH]>,
 }
 
@@ -75,7 +76,11 @@ impl Ring {
         // Spares the lookup of the ring's own descriptor; older kernels do without.
         let _ = ring.submitter().register_ring_fd();
         ring.submission().sync();
-        Ok(Self { ring, reaped: Box::new([const { MaybeUninit::uninit() }; BATCH]) })
+        Ok(Self {
+            ring,
+            queued_count: 0,
+            reaped: Box::new([const { MaybeUninit::uninit() }; BATCH]),
+        })
     }
 
     fn build(depth: u32) -> io::Result<IoUring> {
@@ -103,6 +108,21 @@ impl Ring {
         // SAFETY: passed on to the caller.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the ring has an entry for every request that may be in flight");
+        self.queued_count += 1;
+    }
+
+    /// How many entries wait for the next [`Ring::submit`] or [`Ring::wait`].
+    pub(super) const fn queued_count(&self) -> u32 {
+        self.queued_count
+    }
+
+    /// Hands everything queued to the kernel without waiting.
+    ///
+    /// # Panics
+    /// As [`Ring::wait`].
+    pub(super) fn submit(&mut self) {
+        let answer = self.ring.submit();
+        self.settle(answer);
     }
 
     /// Hands everything queued to the kernel and waits for one completion, or until `timeout`.
@@ -118,11 +138,17 @@ impl Ring {
                 self.ring.submitter().submit_with_args(1, &arguments)
             }
         };
-        let Err(error) = answer else { return };
-        // Interrupted, timed out, or short of memory for the moment: the caller looks and repeats.
-        let passing = [libc::EINTR, libc::ETIME, libc::EAGAIN, libc::EBUSY];
-        let code = error.raw_os_error().unwrap_or(0);
-        assert!(passing.contains(&code), "io_uring_enter refused a valid ring: {error}");
+        self.settle(answer);
+    }
+
+    /// Interrupted, timed out, or short of memory for the moment: the caller looks and repeats.
+    fn settle(&mut self, answer: io::Result<usize>) {
+        if let Err(error) = answer {
+            let passing = [libc::EINTR, libc::ETIME, libc::EAGAIN, libc::EBUSY];
+            let code = error.raw_os_error().unwrap_or(0);
+            assert!(passing.contains(&code), "io_uring_enter refused a valid ring: {error}");
+        }
+        self.queued_count = nandu_base::to_u32(self.ring.submission().len() as u64);
     }
 
     /// Takes what has completed, up to a batch, without a system call, and gives (tag, result) to
