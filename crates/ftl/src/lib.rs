@@ -1,1 +1,24 @@
-//! Placeholder.
+//! Floor 2: flash translation layers, which make a device of sectors from a chip array with laws.
+//!
+//! Whose ideas: S000 section 2.2 (static and dynamic mapping), S002 section 3.3.1 (chunks), and the
+//! flash reference 2.1, 2.2 and 2.7 to 2.10. A layer touches cells only through commands of
+//! [`nandu_nand::NandArray`], which is lent to every call: time, counters and wear live there.
+//!
+//! ```text
+//! host unit (Lpn) ──▶ page: any unit anywhere, cleaning            one sibling file each,
+//!                     chunk: large chunks, copied to be replaced   one FtlConfig variant each
+//! ```
+
+mod chunk;
+mod config;
+mod contract;
+mod page;
+mod victim;
+
+pub mod closed_form;
+
+pub use chunk::{ChunkConfig, ChunkFtl};
+pub use config::{FtlConfig, FtlKind};
+pub use contract::{Ftl, FtlError, ReadOutcome};
+pub use page::{PageConfig, PageFtl};
+pub use victim::VictimPolicy;

@@ -72,6 +72,21 @@ pub struct SpareView<'a> {
     pub sequence: u64,
 }
 
+/// Erase counts over all erase blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WearSummary {
+    /// The least worn.
+    pub erase_count_min: u64,
+    /// The sum over all erase blocks.
+    pub erase_count_sum: u64,
+    /// The most worn.
+    pub erase_count_max: u64,
+    /// How many erase blocks there are, bad ones included.
+    pub erase_block_count: u64,
+    /// How many are bad.
+    pub bad_erase_block_count: u64,
+}
+
 /// Clocks and counters of an array, apart from its cells: see [`NandArray::accounting`].
 #[derive(Clone, Debug)]
 pub struct Accounting {
@@ -209,7 +224,7 @@ impl NandArray {
 
     /// Time that dies were busy, summed over the dies.
     #[must_use]
-    pub fn die_busy_time(&self) -> Nanos {
+    pub fn busy(&self) -> Nanos {
         self.timeline.busy()
     }
 
@@ -249,6 +264,19 @@ impl NandArray {
     #[must_use]
     pub fn erase_count(&self, erase_block: u32) -> u32 {
         self.blocks[erase_block as usize].erase_count
+    }
+
+    /// Wear over all erase blocks; takes time in proportion to them.
+    #[must_use]
+    pub fn wear(&self) -> WearSummary {
+        let counts = || self.blocks.iter().map(|block| u64::from(block.erase_count));
+        WearSummary {
+            erase_count_min: counts().min().unwrap_or(0),
+            erase_count_sum: counts().sum(),
+            erase_count_max: counts().max().unwrap_or(0),
+            erase_block_count: self.blocks.len() as u64,
+            bad_erase_block_count: self.blocks.iter().filter(|block| block.bad).count() as u64,
+        }
     }
 
     /// The spare area that the last read of this flash page delivered; none where it is erased.

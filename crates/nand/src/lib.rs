@@ -15,6 +15,7 @@
 mod array;
 mod error;
 mod geometry;
+mod power;
 mod presets;
 mod rules;
 mod timeline;

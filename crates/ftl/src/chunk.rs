@@ -1,0 +1,483 @@
+//! Chunk mapping with replacement chunks: what S002 section 3.3.1 infers from small flash devices, and
+//! S000 section 8.4 (256 to 512 KB) from its own; steps after flash reference 2.2.2.
+//!
+//! A chunk is several consecutive erase blocks, so it spans as many dies as it can. The unit is the
+//! flash page. A chunk is rewritten from its beginning into a fresh one, its replacement:
+//!
+//! ```text
+//! old  [0 1 2 3 4 5 6 7]   write 2: pages 0, 1 are copied (gap fill), 2 is appended
+//! new  [0 1 2 . . . . .]   write 3: appended           next = 4
+//!            ▲ next        write 1, or another chunk: 4..7 are copied, old is erased (finish)
+//!                          write up to 7: old is erased without a copy (switch)
+//! ```
+//!
+//! 1. An active replacement holds the present pages below `next`; the old chunk those from it on.
+//! 2. Physical chunks are mapped, active, free, retired or the map's; none is two of them.
+//! 3. A physical chunk is free only when all its erase blocks are erased.
+//!
+//! The controller is single-threaded: a finish is waited for, with its erases, before the write goes
+//! on; its copies run in parallel over the dies that the chunk spans.
+
+use crate::contract::check_range;
+use crate::{Ftl, FtlError, ReadOutcome};
+use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
+use nandu_nand::{Content, NandArray, NandError, Payload};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+const NONE: u32 = u32::MAX;
+/// Bytes of a chunk's entry in a map page.
+const MAP_ENTRY_BYTES: u32 = 4;
+
+/// Parameters of [`ChunkFtl`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChunkConfig {
+    /// Bytes of a chunk, a multiple of the erase block.
+    pub chunk_bytes: u64,
+    /// Replacement chunks that may be open at once, 1 or more.
+    #[serde(default = "one")]
+    pub active_chunk_count: u32,
+    /// Whether neighbouring pages of a chunk lie on different erase blocks, or fill one by one.
+    #[serde(default = "yes")]
+    pub interleave: bool,
+    /// Whether copies stay inside the plane where source and destination share one (no bus).
+    #[serde(default)]
+    pub copy_back: bool,
+    /// Whether every page that the host writes is followed by a program of mapping information.
+    #[serde(default)]
+    pub map_write_per_page_write: bool,
+    /// Map pages that the controller holds, the least recently used one leaving; a miss costs one
+    /// flash read. 0 = the whole map is in memory.
+    #[serde(default)]
+    pub map_cache_chunks: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    logical: u32,
+    old: u32,
+    new: u32,
+    next: u32,
+}
+
+/// A chunk-mapping layer.
+#[derive(Clone, Debug)]
+pub struct ChunkFtl {
+    config: ChunkConfig,
+    page_bytes: u32,
+    blocks: u32,
+    pages: u32,
+    unit_count: u64,
+    map: Vec<u32>,
+    present: Vec<u64>,
+    active: Vec<Active>,
+    free: VecDeque<u32>,
+    retired_count: u32,
+    physical_count: u32,
+    map_chunk: u32,
+    map_position: u32,
+    map_cache: VecDeque<u32>,
+    sequence: u64,
+    host_reads: u64,
+    host_writes: u64,
+}
+
+impl ChunkFtl {
+    /// A layer of `unit_count` flash pages over a fresh `nand`.
+    ///
+    /// # Errors
+    /// [`FtlError::Configuration`] if the chunk is no multiple of the erase block or the array has too
+    /// few chunks.
+    pub fn new(config: &ChunkConfig, nand: &NandArray, unit_count: u64) -> Result<Self, FtlError> {
+        let geometry = nand.geometry();
+        let fail = |text: String| Err(FtlError::Configuration(text));
+        let block_bytes = geometry.erase_block_bytes();
+        if config.chunk_bytes == 0 || !config.chunk_bytes.is_multiple_of(block_bytes) {
+            return fail(format!(
+                "ftl: chunk_bytes is {}, must be a multiple of the erase block of {block_bytes} bytes",
+                config.chunk_bytes
+            ));
+        }
+        if nand.config().units_per_flash_page != 1 {
+            return fail(
+                "ftl: chunks map whole flash pages; units_per_flash_page must be 1".into(),
+            );
+        }
+        if config.active_chunk_count == 0 {
+            return fail("ftl: active_chunk_count is 0, must be at least 1".into());
+        }
+        let wide_blocks = config.chunk_bytes / block_bytes;
+        let physical = u64::from(geometry.erase_block_count()) / wide_blocks;
+        let chunk_pages = config.chunk_bytes / u64::from(geometry.flash_page_bytes);
+        let logical = unit_count.div_ceil(chunk_pages);
+        let uses_map = config.map_write_per_page_write || config.map_cache_chunks > 0;
+        let blocks = to_u32(wide_blocks.min(u64::from(geometry.erase_block_count())));
+        let mut free: VecDeque<u32> = (0..to_u32(physical))
+            .filter(|chunk| !(0..blocks).any(|block| nand.is_bad(chunk * blocks + block)))
+            .collect();
+        let retired_count = to_u32(physical - free.len() as u64);
+        let needed = logical + u64::from(config.active_chunk_count) + 1 + u64::from(uses_map);
+        if unit_count == 0 || needed > free.len() as u64 {
+            return fail(format!(
+                "ftl: {unit_count} units need {needed} chunks with replacements, but {} are good",
+                free.len()
+            ));
+        }
+        let map_chunk = if uses_map { free.pop_front().unwrap_or(NONE) } else { NONE };
+        Ok(Self {
+            config: *config,
+            page_bytes: geometry.flash_page_bytes,
+            blocks,
+            pages: to_u32(chunk_pages),
+            unit_count,
+            map: vec![NONE; to_index(logical)],
+            present: vec![0; to_index(unit_count.div_ceil(64))],
+            active: Vec::with_capacity(config.active_chunk_count as usize),
+            free,
+            retired_count,
+            physical_count: to_u32(physical),
+            map_chunk,
+            map_position: 0,
+            map_cache: VecDeque::new(),
+            sequence: 0,
+            host_reads: 0,
+            host_writes: 0,
+        })
+    }
+
+    fn split(&self, lpn: u64) -> (u32, u32) {
+        let pages = u64::from(self.pages);
+        (to_u32(lpn / pages), to_u32(lpn % pages))
+    }
+
+    fn is_present(&self, lpn: u64) -> bool {
+        self.present[to_index(lpn / 64)] >> (lpn % 64) & 1 == 1
+    }
+
+    fn page_at(&self, nand: &NandArray, chunk: u32, offset: u32) -> Ppn {
+        let per_block = nand.geometry().flash_pages_per_erase_block;
+        let (block, index) = if self.config.interleave {
+            (offset % self.blocks, offset / self.blocks)
+        } else {
+            (offset / per_block, offset % per_block)
+        };
+        nand.geometry().flash_page(chunk * self.blocks + block, index)
+    }
+
+    /// Where a present page lies (invariant 1).
+    fn locate(&self, nand: &NandArray, lpn: u64) -> Option<Ppn> {
+        if !self.is_present(lpn) {
+            return None;
+        }
+        let (logical, offset) = self.split(lpn);
+        let active = self.active.iter().find(|active| active.logical == logical);
+        let chunk = match active {
+            Some(active) if offset < active.next => active.new,
+            Some(active) => active.old,
+            None => self.map[logical as usize],
+        };
+        Some(self.page_at(nand, chunk, offset))
+    }
+
+    /// Copies the present pages `from..to` of an active chunk to its replacement, all issued at `now`.
+    fn copy(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        active: Active,
+        (from, to): (u32, u32),
+    ) -> Result<Nanos, FtlError> {
+        let mut done = now;
+        let stride = nand.geometry().die_count() * nand.geometry().planes_per_die;
+        for offset in from..to {
+            let lpn = u64::from(active.logical) * u64::from(self.pages) + u64::from(offset);
+            if active.old == NONE || lpn >= self.unit_count || !self.is_present(lpn) {
+                continue;
+            }
+            let source = self.page_at(nand, active.old, offset);
+            let target = self.page_at(nand, active.new, offset);
+            self.sequence += 1;
+            let same_plane = active.old * self.blocks % stride == active.new * self.blocks % stride;
+            let copied = if self.config.copy_back && same_plane {
+                nand.copy_back(now, (source, target), self.sequence, Cause::MergePartial)?
+            } else {
+                let read = nand.read(now, source, self.page_bytes, Cause::MergePartial)?;
+                let content = [nand.content(source, 0)];
+                let lpns = [to_u32(lpn)];
+                let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &content };
+                nand.program(read, target, payload, Cause::MergePartial)?
+            };
+            done = done.max(copied);
+        }
+        Ok(done)
+    }
+
+    /// Erases the old chunk and gives it back; one that wears out is retired.
+    fn release(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        chunk: u32,
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        if chunk == NONE {
+            return Ok(now);
+        }
+        let mut done = now;
+        for block in 0..self.blocks {
+            match nand.erase(now, chunk * self.blocks + block, cause) {
+                Ok(erased) => done = done.max(erased),
+                Err(NandError::WornOut { .. }) => {
+                    self.retired_count += 1;
+                    return Ok(done);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.free.push_back(chunk);
+        Ok(done)
+    }
+
+    /// Ends an active chunk: its rest is copied, its old chunk erased.
+    fn finish(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        index: usize,
+    ) -> Result<Nanos, FtlError> {
+        let active = self.active[index];
+        let copied = self.copy(nand, now, active, (active.next, self.pages))?;
+        self.active.remove(index);
+        self.map[active.logical as usize] = active.new;
+        self.release(nand, copied, active.old, Cause::MergePartial)
+    }
+
+    fn open(&mut self, nand: &NandArray, logical: u32) -> Result<usize, FtlError> {
+        let old = self.map[logical as usize];
+        let stride = nand.geometry().die_count() * nand.geometry().planes_per_die;
+        let aligned = |chunk: &u32| {
+            u64::from(*chunk) * u64::from(self.blocks) % u64::from(stride)
+                == u64::from(old) * u64::from(self.blocks) % u64::from(stride)
+        };
+        let wants_alignment = self.config.copy_back && old != NONE;
+        let choice = if wants_alignment { self.free.iter().position(aligned) } else { None };
+        let new = self.free.remove(choice.unwrap_or(0)).ok_or(FtlError::DeviceFull)?;
+        self.active.push(Active { logical, old, new, next: 0 });
+        Ok(self.active.len() - 1)
+    }
+
+    /// The active record that takes a write at `offset` of `logical` next, other ones finished.
+    fn prepare(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        (logical, offset): (u32, u32),
+    ) -> Result<(usize, Nanos), FtlError> {
+        let mut now = now;
+        if let Some(index) = self.active.iter().position(|active| active.logical == logical) {
+            if offset >= self.active[index].next {
+                // The most recently used one stands last.
+                let active = self.active.remove(index);
+                self.active.push(active);
+                return Ok((self.active.len() - 1, now));
+            }
+            now = self.finish(nand, now, index)?;
+        } else if self.active.len() == self.config.active_chunk_count as usize {
+            now = self.finish(nand, now, 0)?;
+        }
+        Ok((self.open(nand, logical)?, now))
+    }
+
+    /// Reads the map page of a chunk where the controller does not hold it.
+    fn look_up(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        logical: u32,
+    ) -> Result<Nanos, FtlError> {
+        if self.config.map_cache_chunks == 0 {
+            return Ok(now);
+        }
+        let map_page = logical / (self.page_bytes / MAP_ENTRY_BYTES).max(1);
+        if let Some(position) = self.map_cache.iter().position(|&held| held == map_page) {
+            self.map_cache.remove(position);
+            self.map_cache.push_back(map_page);
+            return Ok(now);
+        }
+        if self.map_cache.len() == self.config.map_cache_chunks as usize {
+            self.map_cache.pop_front();
+        }
+        self.map_cache.push_back(map_page);
+        let page = self.page_at(nand, self.map_chunk, map_page % self.pages);
+        Ok(nand.read(now, page, self.page_bytes, Cause::MapRead)?)
+    }
+
+    /// Programs the next page of the map's own chunk, which is erased when it is full.
+    fn write_map(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        let mut now = now;
+        if self.map_position == self.pages {
+            let mut done = now;
+            for block in 0..self.blocks {
+                let block = self.map_chunk * self.blocks + block;
+                done = done.max(nand.erase(now, block, Cause::MapWrite)?);
+            }
+            (now, self.map_position) = (done, 0);
+        }
+        let page = self.page_at(nand, self.map_chunk, self.map_position);
+        self.map_position += 1;
+        self.sequence += 1;
+        let lpns = [nandu_nand::NO_LPN];
+        let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &[] };
+        Ok(nand.program(now, page, payload, Cause::MapWrite)?)
+    }
+}
+
+impl Ftl for ChunkFtl {
+    fn unit_bytes(&self) -> u32 {
+        self.page_bytes
+    }
+
+    fn unit_count(&self) -> u64 {
+        self.unit_count
+    }
+
+    fn read(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        bytes: u32,
+    ) -> Result<ReadOutcome, FtlError> {
+        check_range(lpn, 1, self.unit_count)?;
+        self.host_reads += 1;
+        let now = self.look_up(nand, now, self.split(lpn.0).0)?;
+        let Some(page) = self.locate(nand, lpn.0) else {
+            return Ok(ReadOutcome { done_at: now, content: None });
+        };
+        let done_at = nand.read(now, page, bytes.min(self.page_bytes), Cause::Host)?;
+        Ok(ReadOutcome { done_at, content: nand.content(page, 0) })
+    }
+
+    fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content {
+        if lpn.0 >= self.unit_count {
+            return None;
+        }
+        self.locate(nand, lpn.0).and_then(|page| nand.content(page, 0))
+    }
+
+    fn write(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        content: Content,
+    ) -> Result<Nanos, FtlError> {
+        check_range(lpn, 1, self.unit_count)?;
+        let (logical, offset) = self.split(lpn.0);
+        let now = self.look_up(nand, now, logical)?;
+        let (index, now) = self.prepare(nand, now, (logical, offset))?;
+        let active = self.active[index];
+        let now = self.copy(nand, now, active, (active.next, offset))?;
+        let page = self.page_at(nand, active.new, offset);
+        self.sequence += 1;
+        let (lpns, contents) = ([to_u32(lpn.0)], [content]);
+        let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &contents };
+        let mut done = nand.program(now, page, payload, Cause::Host)?;
+        self.present[to_index(lpn.0 / 64)] |= 1 << (lpn.0 % 64);
+        self.active[index].next = offset + 1;
+        self.host_writes += 1;
+        if self.config.map_write_per_page_write {
+            done = self.write_map(nand, done)?;
+        }
+        if offset + 1 == self.pages {
+            self.active.remove(index);
+            self.map[logical as usize] = active.new;
+            self.release(nand, done, active.old, Cause::MergeSwitch)?;
+        }
+        Ok(done)
+    }
+
+    fn trim(
+        &mut self,
+        _nand: &mut NandArray,
+        now: Nanos,
+        first: Lpn,
+        count: u64,
+    ) -> Result<Nanos, FtlError> {
+        check_range(first, count, self.unit_count)?;
+        for lpn in first.0..first.0 + count {
+            self.present[to_index(lpn / 64)] &= !(1 << (lpn % 64));
+        }
+        Ok(now)
+    }
+
+    fn flush(&mut self, _nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        Ok(now)
+    }
+
+    fn idle(&mut self, _nand: &mut NandArray, _now: Nanos, _until: Nanos) {}
+
+    fn initialise_sequential(&mut self, nand: &mut NandArray) -> Result<(), FtlError> {
+        if self.sequence > 0 {
+            return Err(FtlError::NotFresh);
+        }
+        let accounting = nand.accounting();
+        for lpn in 0..self.unit_count {
+            self.write(nand, Nanos::ZERO, Lpn(lpn), None)?;
+        }
+        while !self.active.is_empty() {
+            self.finish(nand, Nanos::ZERO, 0)?;
+        }
+        nand.restore_accounting(accounting);
+        self.host_writes = 0;
+        self.map_cache.clear();
+        Ok(())
+    }
+
+    fn recover(&mut self, _nand: &mut NandArray, _now: Nanos) -> Result<Nanos, FtlError> {
+        Err(FtlError::NoRecovery)
+    }
+
+    fn host_pages(&self) -> (u64, u64) {
+        (self.host_reads, self.host_writes)
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.map.len() as u64 * u64::from(MAP_ENTRY_BYTES)
+    }
+
+    fn audit(&self, nand: &NandArray) {
+        let mut used = vec![0_u32; self.physical_count as usize];
+        let active = self.active.iter().map(|active| active.new);
+        for chunk in self.map.iter().copied().chain(active).chain([self.map_chunk]) {
+            if chunk != NONE {
+                used[chunk as usize] += 1;
+            }
+        }
+        for &chunk in &self.free {
+            used[chunk as usize] += 1;
+            for offset in 0..self.pages {
+                let page = self.page_at(nand, chunk, offset);
+                assert!(nand.spare(page).is_none(), "invariant 3: chunk {chunk} is erased");
+            }
+        }
+        assert!(used.iter().all(|&count| count <= 1), "invariant 2: no chunk has two roles");
+        let unused = used.iter().filter(|&&count| count == 0).count();
+        assert_eq!(unused, self.retired_count as usize, "invariant 2: no chunk is lost");
+        for lpn in 0..self.unit_count {
+            if let Some(page) = self.locate(nand, lpn) {
+                let spare = nand.spare(page).expect("invariant 1: a present page is programmed");
+                assert_eq!(u64::from(spare.lpns[0]), lpn, "invariant 1: the tag names the unit");
+            }
+        }
+    }
+}

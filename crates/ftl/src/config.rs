@@ -1,0 +1,91 @@
+//! Which layer, with which parameters: the variants a profile can name.
+
+use crate::{ChunkConfig, ChunkFtl, Ftl, FtlError, PageConfig, PageFtl};
+use nandu_nand::{Geometry, NandArray};
+use serde::{Deserialize, Serialize};
+
+/// The kinds of layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FtlKind {
+    /// [`PageFtl`].
+    Page,
+    /// [`ChunkFtl`].
+    Chunk,
+}
+
+/// A layer with its parameters: `{ kind = "page", ... }`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FtlConfig {
+    /// Any unit anywhere.
+    Page(PageConfig),
+    /// Chunks, replaced by copying.
+    Chunk(ChunkConfig),
+}
+
+impl FtlConfig {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> FtlKind {
+        match self {
+            Self::Page(_) => FtlKind::Page,
+            Self::Chunk(_) => FtlKind::Chunk,
+        }
+    }
+
+    /// Bytes of a unit on chips with that flash page.
+    #[must_use]
+    pub fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
+        match self {
+            Self::Page(config) => config.unit_bytes.unwrap_or(flash_page_bytes),
+            Self::Chunk(_) => flash_page_bytes,
+        }
+    }
+
+    /// What `NandConfig::units_per_flash_page` must be for it; at least 1.
+    #[must_use]
+    pub fn units_per_flash_page(&self, flash_page_bytes: u32) -> u32 {
+        (flash_page_bytes / self.unit_bytes(flash_page_bytes).max(1)).max(1)
+    }
+
+    /// Erase blocks per plane that hold `logical_bytes` with `over_provisioning_ppm` more and what
+    /// the layer itself keeps aside. `shape` gives everything but the erase block count. Factory bad
+    /// erase blocks come on top.
+    #[must_use]
+    pub fn erase_blocks_per_plane(
+        &self,
+        shape: &Geometry,
+        logical_bytes: u64,
+        over_provisioning_ppm: u32,
+    ) -> u32 {
+        let block_bytes = u128::from(shape.erase_block_bytes());
+        let planes = u128::from(shape.die_count()) * u128::from(shape.planes_per_die);
+        let wanted = u128::from(logical_bytes) * (1_000_000 + u128::from(over_provisioning_ppm));
+        let blocks = wanted.div_ceil(1_000_000).div_ceil(block_bytes).div_ceil(planes);
+        let aside = match self {
+            Self::Page(config) => u128::from(config.kept_aside(shape)),
+            Self::Chunk(config) => {
+                let chunk_blocks = u128::from(config.chunk_bytes).div_ceil(block_bytes);
+                (chunk_blocks * (u128::from(config.active_chunk_count) + 3)).div_ceil(planes)
+            }
+        };
+        u32::try_from(blocks + aside).unwrap_or(u32::MAX)
+    }
+
+    /// The layer over `nand`, with `unit_count` units for the host. `seed` drives random policies.
+    ///
+    /// # Errors
+    /// [`FtlError::Configuration`] if it does not fit the array.
+    pub fn build(
+        &self,
+        nand: &NandArray,
+        unit_count: u64,
+        seed: u64,
+    ) -> Result<Box<dyn Ftl>, FtlError> {
+        Ok(match self {
+            Self::Page(config) => Box::new(PageFtl::new(config, nand, unit_count, seed)?),
+            Self::Chunk(config) => Box::new(ChunkFtl::new(config, nand, unit_count)?),
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! What every translation layer offers, and why it refuses.
+//!
+//! 1. A unit that was never written, or was trimmed, reads without content and without a flash read.
+//! 2. Errors of the chip are the layer's own mistakes, except wear: a layer knows the laws.
+
+use nandu_base::{Lpn, Nanos};
+use nandu_nand::{Content, NandArray, NandError};
+use std::fmt;
+
+/// A read that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadOutcome {
+    /// When the data was out of the chips.
+    pub done_at: Nanos,
+    /// What the unit holds, where the array keeps content; none reads as zeros.
+    pub content: Content,
+}
+
+/// Why a layer refused or failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FtlError {
+    /// The configuration does not fit the array; the text says which field and why.
+    Configuration(String),
+    /// A unit past the end.
+    OutOfRange {
+        /// The unit.
+        lpn: u64,
+        /// How many there are.
+        unit_count: u64,
+    },
+    /// Cleaning cannot gain space: the logical space is too large for what is left of the array.
+    DeviceFull,
+    /// Only a fresh device can be initialised at once.
+    NotFresh,
+    /// This layer cannot rebuild its map.
+    NoRecovery,
+    /// The chip refused a command.
+    Nand(NandError),
+}
+
+impl fmt::Display for FtlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Configuration(text) => f.write_str(text),
+            Self::OutOfRange { lpn, unit_count } => {
+                write!(f, "out of range: unit {lpn} of {unit_count}")
+            }
+            Self::DeviceFull => f.write_str("device full: cleaning finds no space to gain"),
+            Self::NotFresh => {
+                f.write_str("only a device that was never written can be filled at once")
+            }
+            Self::NoRecovery => f.write_str("this translation layer does not rebuild its map"),
+            Self::Nand(error) => write!(f, "chip: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FtlError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Nand(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<NandError> for FtlError {
+    fn from(error: NandError) -> Self {
+        Self::Nand(error)
+    }
+}
+
+/// A translation layer. A unit ([`Lpn`]) is what it maps: `unit_bytes` bytes.
+pub trait Ftl: fmt::Debug + Send {
+    /// Bytes of a unit.
+    fn unit_bytes(&self) -> u32;
+
+    /// Units that the host sees.
+    fn unit_count(&self) -> u64;
+
+    /// Reads `bytes` of a unit, issued at `now`.
+    ///
+    /// # Errors
+    /// Past the end, or if the flash page is torn.
+    fn read(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        bytes: u32,
+    ) -> Result<ReadOutcome, FtlError>;
+
+    /// What a unit holds, without a command and without time, for a controller that has it in memory.
+    fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content;
+
+    /// Writes a whole unit, issued at `now`. Answers when the chips are done; a unit that waits in an
+    /// open flash page for others answers `now` and is durable after [`Self::flush`].
+    ///
+    /// # Errors
+    /// Past the end, or if there is no space to be gained.
+    fn write(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        content: Content,
+    ) -> Result<Nanos, FtlError>;
+
+    /// Forgets `count` units from `first` on. Volatile: a recovery may bring them back.
+    ///
+    /// # Errors
+    /// Past the end.
+    fn trim(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        first: Lpn,
+        count: u64,
+    ) -> Result<Nanos, FtlError>;
+
+    /// Programs what waits in memory.
+    ///
+    /// # Errors
+    /// If the chip refuses.
+    fn flush(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError>;
+
+    /// Work in the background between `now` and `until`; a step once begun may end later.
+    fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos);
+
+    /// Maps every unit as if the device had been written in order, without time and without counts.
+    ///
+    /// # Errors
+    /// [`FtlError::NotFresh`] if something was written before.
+    fn initialise_sequential(&mut self, nand: &mut NandArray) -> Result<(), FtlError>;
+
+    /// Rebuilds the map from the spare areas after a power cut; everything in memory is lost.
+    ///
+    /// # Errors
+    /// If the layer cannot, or the chip refuses.
+    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError>;
+
+    /// Flash-page-sized amounts that the host read and wrote.
+    fn host_pages(&self) -> (u64, u64);
+
+    /// Bytes of controller memory that the map takes.
+    fn map_bytes(&self) -> u64;
+
+    /// Asserts the layer's invariants against the cells.
+    ///
+    /// # Panics
+    /// If one is broken.
+    fn audit(&self, nand: &NandArray);
+}
+
+/// Refuses a range of units past the end.
+pub(crate) fn check_range(first: Lpn, count: u64, unit_count: u64) -> Result<(), FtlError> {
+    match first.0.checked_add(count) {
+        Some(end) if end <= unit_count => Ok(()),
+        _ => Err(FtlError::OutOfRange { lpn: first.0.max(unit_count), unit_count }),
+    }
+}
