@@ -230,8 +230,7 @@ impl Experiment {
         }
         series.sort_by(|left, right| left.name.cmp(&right.name));
         let evidence = Evidence { series: &series, published: &self.published };
-        let verdicts: Vec<Verdict> =
-            self.shape.iter().map(|shape| shape.evaluate(evidence)).collect();
+        let verdicts = self.shape.iter().map(|shape| self.in_words(shape, evidence)).collect();
         let figures = self.figure.iter().map(|figure| self.draw(figure, &series)).collect();
         let grids = self.bars.iter().map(|spec| self.fill(spec, true, &series));
         let grids = grids.chain(self.table.iter().map(|spec| self.fill(spec, false, &series)));
@@ -251,6 +250,18 @@ impl Experiment {
         }
     }
 
+    /// The verdict on `shape`, with words in place of series names.
+    fn in_words(&self, shape: &Shape, evidence: Evidence<'_>) -> Verdict {
+        let mut verdict = shape.evaluate(evidence);
+        let mut names = shape.series_names();
+        // The longer name first, since the shorter may be its beginning.
+        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        for name in names {
+            verdict.text = verdict.text.replace(name, &self.label(name));
+        }
+        verdict
+    }
+
     fn draw(&self, spec: &FigureSpec, series: &[Series]) -> Figure {
         let mut traces = Vec::new();
         for pattern in &spec.series {
@@ -263,6 +274,15 @@ impl Experiment {
                 let points = published.points.iter().map(|(x, y)| (x.0, *y)).collect();
                 traces.push(self.trace(&published.series, points, Some(&published.source)));
             }
+        }
+        // Where all curves show the same of different devices, the device alone names a curve.
+        let same = traces.windows(2).all(|pair| pair[0].variant == pair[1].variant);
+        for trace in traces.iter_mut().filter(|trace| same && !trace.published) {
+            trace.label = self.part_label(&trace.group);
+        }
+        let groups = traces.windows(2).all(|pair| pair[0].group == pair[1].group);
+        for trace in traces.iter_mut().filter(|trace| groups && !trace.published && !same) {
+            trace.label = self.label(&trace.variant);
         }
         Figure {
             title: spec.title.clone(),
@@ -277,7 +297,7 @@ impl Experiment {
         let (group, variant) = name.split_once('.').unwrap_or((name, ""));
         let mut label = self.label(name);
         if let Some(source) = source {
-            label.push_str(&format!(" – published, {source}"));
+            label.push_str(&format!(", published {source}"));
         }
         Trace {
             series: name.into(),

@@ -23,7 +23,7 @@ request_bytes = ["4KiB", "64KiB"]
 
 [measure.scale]
 flash_capacity = "8MiB"
-disk_area = "1GB"
+disk_capacity = "1GB"
 request_count = 50
 point_bytes = "4MiB"
 

@@ -5,6 +5,7 @@
 //! 3. A simulated flash drive is written full before it is measured, so reads find data and writes
 //!    find a used drive; before each point of writes it is written full again (S002 appendix A). The
 //!    local device comes filled from whoever opened it.
+//! 4. A simulated disk is warmed up by half as many requests, and the median of nine runs counts.
 
 use crate::error::LabError;
 use crate::run::{LocalTarget, RunObserver};
@@ -69,12 +70,17 @@ pub struct Scale {
     /// Capacity that a simulated flash drive is scaled to; a smaller drive keeps its own.
     #[serde(deserialize_with = "text::size")]
     pub flash_capacity: ByteCount,
-    /// The part of a simulated disk that is used, from its outer edge; absent means all of it.
+    /// Capacity that other simulated drives are scaled to: a disk keeps its seek times over fewer
+    /// cylinders. Absent means the whole drive.
     #[serde(default, deserialize_with = "text::optional_size")]
-    pub disk_area: Option<ByteCount>,
-    /// Requests of a point on a simulated device.
+    pub disk_capacity: Option<ByteCount>,
+    /// Requests of a point on a simulated flash drive.
     pub request_count: u64,
-    /// Bytes of a point on a simulated device, at most; at least 16 requests are made.
+    /// Requests of each run of a point on another simulated drive; the same unless stated. The
+    /// mean of many sequential requests hides the first positioning.
+    #[serde(default)]
+    pub disk_request_count: Option<u64>,
+    /// Bytes of a point on a simulated flash drive, at most; at least 16 requests are made.
     #[serde(deserialize_with = "text::size")]
     pub point_bytes: ByteCount,
     /// How long a point takes on a real device.
@@ -86,6 +92,8 @@ const fn one_second() -> Nanos {
     Nanos::from_seconds(1)
 }
 
+/// Runs of a point on a simulated disk, whose speed depends on where a sequential run starts.
+const DISK_RUN_COUNT: u32 = 9;
 /// Fewest requests of a point.
 const REQUEST_COUNT_MIN: u64 = 16;
 
@@ -96,8 +104,13 @@ impl Scale {
         if self.flash_capacity < ByteCount::mib(4) {
             return Err("`flash_capacity` is below 4 MiB; no flash drive is that small".into());
         }
-        if self.request_count == 0 || self.point_bytes == ByteCount::ZERO {
-            return Err("`request_count` and `point_bytes` must be above 0".into());
+        if self.request_count == 0
+            || self.disk_request_count == Some(0)
+            || self.point_bytes == ByteCount::ZERO
+        {
+            return Err(
+                "`request_count`, `disk_request_count` and `point_bytes` must be above 0".into()
+            );
         }
         Ok(())
     }
@@ -179,13 +192,12 @@ fn open_simulated(target: &str, scale: &Scale, seed: u64) -> Result<Subject, Str
     let profile = Profile::load(name).map_err(|error| error.to_string())?;
     let is_flash = profile.kind() == DriveKind::Ssd;
     let whole = profile.geometry.capacity();
-    let capacity = is_flash.then_some(scale.flash_capacity.min(whole));
+    let capacity = if is_flash { Some(scale.flash_capacity) } else { scale.disk_capacity };
+    let capacity = capacity.map(|capacity| capacity.min(whole));
     let device = profile
         .open(SimOptions { capacity, seed, keep_data: false })
         .map_err(|error| error.to_string())?;
-    let length = if is_flash { None } else { scale.disk_area.map(|area| area.min(whole)) };
-    let area = Area { length, ..Area::default() };
-    Ok(Subject { device, area, is_flash, seed, is_fresh: false })
+    Ok(Subject { device, area: Area::default(), is_flash, seed, is_fresh: false })
 }
 
 impl Subject {
@@ -224,6 +236,8 @@ impl Subject {
         }
         let limit = if self.is_wall_clock() {
             Limit::time(scale.local_duration)
+        } else if !self.is_flash {
+            Limit::requests(scale.disk_request_count.unwrap_or(scale.request_count))
         } else {
             let affordable = (scale.point_bytes.0 / order.request_bytes).max(REQUEST_COUNT_MIN);
             Limit::requests(scale.request_count.min(affordable))
@@ -243,7 +257,24 @@ impl Subject {
         if order.pattern.writes() {
             self.is_fresh = false;
         }
+        if !self.is_flash && !self.is_wall_clock() {
+            self.warm_up(&pattern, observer)?;
+            pattern.repetitions = DISK_RUN_COUNT;
+        }
         run_pattern(self.device.as_mut(), &pattern, &mut *observer)
+    }
+
+    /// Runs a part of `pattern` elsewhere, so that a disk's write cache is as full as it stays.
+    fn warm_up(
+        &mut self,
+        pattern: &Pattern,
+        observer: &mut dyn RunObserver,
+    ) -> Result<(), ProbeError> {
+        let mut pattern = pattern.clone();
+        let request_count = pattern.limit.request_count.unwrap_or(REQUEST_COUNT_MIN);
+        pattern.limit = Limit::requests(request_count.div_ceil(2));
+        pattern.seed = pattern.seed.wrapping_add(1);
+        run_pattern(self.device.as_mut(), &pattern, &mut *observer).map(drop)
     }
 
     fn was_filled(&self) -> bool {

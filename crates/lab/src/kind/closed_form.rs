@@ -12,6 +12,7 @@ use super::Measurement;
 use super::bench::Bench;
 use crate::error::LabError;
 use crate::outcome::Series;
+use nandu_ftl::closed_form::{dynamic_write_time, naive_write_time};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -34,17 +35,15 @@ impl ClosedForm {
     /// Equation 2.1 at `live_fraction`, in us.
     #[must_use]
     pub fn naive_us(&self, live_fraction: f64) -> f64 {
-        let live_page_count = f64::from(self.erase_block_page_count) * live_fraction;
-        self.erase_us + live_page_count * (self.read_us + self.write_us) + self.write_us
+        let page_count = f64::from(self.erase_block_page_count);
+        naive_write_time(live_fraction, self.read_us, self.write_us, self.erase_us, page_count)
     }
 
     /// Equation 2.2 at `live_fraction`, in us.
     #[must_use]
     pub fn dynamic_us(&self, live_fraction: f64) -> f64 {
         let page_count = f64::from(self.erase_block_page_count);
-        let live_page_count = page_count * live_fraction;
-        let cleaning_us = self.erase_us + live_page_count * (self.read_us + self.write_us);
-        self.write_us + cleaning_us / (page_count - live_page_count)
+        dynamic_write_time(live_fraction, self.read_us, self.write_us, self.erase_us, page_count)
     }
 }
 

@@ -48,10 +48,10 @@ pub fn lines(figure: &Figure, colours: &Colours) -> String {
     for trace in &figure.traces {
         plot.add_trace(scatter(trace, colours.get(&trace.group)));
     }
-    let places = figure.traces.iter().flat_map(|trace| trace.points.iter().map(|point| point.0));
+    let points = || figure.traces.iter().flat_map(|trace| &trace.points);
     let layout = base_layout()
-        .x_axis(axis(&figure.x, &sorted(places.collect())))
-        .y_axis(axis(&figure.y, &[]))
+        .x_axis(axis(&figure.x, &sorted(points().map(|point| point.0).collect())))
+        .y_axis(axis(&figure.y, &sorted(points().map(|point| point.1).collect())))
         .hover_mode(HoverMode::Closest);
     plot.set_layout(layout);
     finish(plot)
@@ -82,7 +82,9 @@ pub fn bars(grid: &Grid, colours: &Colours) -> String {
             plot.add_trace(Bar::new(grid.rows.clone(), values).name(name).marker(marker));
         }
     }
-    let layout = base_layout().bar_mode(BarMode::Group).y_axis(axis(&grid.value, &[]));
+    let cells = grid.cells.iter().flatten().flat_map(|cell| [cell.ours, cell.published]);
+    let values = sorted(cells.flatten().collect());
+    let layout = base_layout().bar_mode(BarMode::Group).y_axis(axis(&grid.value, &values));
     plot.set_layout(layout);
     finish(plot)
 }
@@ -123,9 +125,29 @@ fn axis(axis: &Axis, places: &[f64]) -> PlotAxis {
         let text = places.iter().map(|&place| size_text(place)).collect();
         plot_axis = plot_axis.tick_values(places.to_vec()).tick_text(text);
     } else if axis.log {
-        plot_axis = plot_axis.dtick(1.0).exponent_format(plotly::common::ExponentFormat::Power);
+        let ticks = log_ticks(places);
+        let text = ticks.iter().map(|&tick| tick_text(tick)).collect();
+        plot_axis = plot_axis.tick_values(ticks).tick_text(text);
     }
     plot_axis
+}
+
+/// Places on a logarithmic axis over sorted `values`: powers of ten, and where they are few, twice
+/// and five times them too.
+fn log_ticks(values: &[f64]) -> Vec<f64> {
+    let positive = || values.iter().copied().filter(|value| *value > 0.0);
+    let (Some(first), Some(last)) = (positive().next(), positive().next_back()) else {
+        return Vec::new();
+    };
+    let steps: &[f64] = if last / first > 400.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let powers = (-12..=12).map(|power| 10_f64.powi(power));
+    let all = powers.flat_map(|power| steps.iter().map(move |step| step * power));
+    all.filter(|tick| *tick > first / 10.0 && *tick < last * 10.0).collect()
+}
+
+/// A tick without digits that say nothing: `0.002`, `50`, `10 000`.
+fn tick_text(tick: f64) -> String {
+    if tick >= 1000.0 { super::number(tick) } else { format!("{}", (tick * 1e12).round() / 1e12) }
 }
 
 #[allow(
@@ -185,6 +207,16 @@ mod tests {
         assert_eq!(colours.get("a"), PALETTE[0]);
         assert_eq!(colours.get("b"), PALETTE[1]);
         assert_eq!(colours.get("c"), PALETTE[2]);
+    }
+
+    #[test]
+    fn logarithmic_axes_have_a_few_round_ticks() {
+        let texts = |values: &[f64]| {
+            log_ticks(values).iter().map(|&tick| tick_text(tick)).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(&[0.03, 70.0]), ["0.01", "0.1", "1", "10", "100"]);
+        assert_eq!(texts(&[3.0, 8.0]), ["0.5", "1", "2", "5", "10", "20", "50"]);
+        assert!(texts(&[]).is_empty());
     }
 
     #[test]

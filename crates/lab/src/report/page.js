@@ -8,6 +8,7 @@
     layout.font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink };
     layout.paper_bgcolor = clear;
     layout.plot_bgcolor = clear;
+    layout.modebar = { bgcolor: clear, color: rule, activecolor: colour("--accent") };
     layout.hoverlabel = { namelength: -1 };
     for (const axis of ["xaxis", "yaxis"]) {
       const line = { gridcolor: rule, linecolor: rule, tickcolor: rule, showline: true };
