@@ -1,2 +1,87 @@
-//! Placeholder.
-fn main() {}
+//! Floor 7: the program `nandu`. It parses, calls and prints; nothing is measured or simulated here.
+//!
+//! ```text
+//!   arguments ─► command::{drives, probe, list, run, verify, report} ─► stdout: results
+//!                     │            ▲                                   stderr: progress, errors
+//!                     ▼            │ observers ask
+//!                  drives, probe, lab          interrupt ◄── Ctrl-C
+//! ```
+//!
+//! 1. With `--json` stdout holds JSON and nothing else.
+//! 2. Every way out has its exit code, which the help states.
+
+mod command;
+mod failure;
+mod interrupt;
+mod output;
+mod progress;
+
+use clap::Parser;
+use failure::Failure;
+use interrupt::Interrupt;
+use output::Output;
+use std::process::ExitCode;
+
+/// What every command gets.
+struct Context {
+    interrupt: Interrupt,
+    output: Output,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  nandu run tour                    measure this disk beside four simulated drives
+  nandu probe .                     characterise the disk under the current directory
+  nandu probe sim:device-a          characterise a flash disk of 2007
+  nandu verify                      check what papers published against the simulated drives
+
+Devices:
+  DIRECTORY   a scratch file in it, which has no name and never stays behind
+  FILE        a file or block device that exists; writing needs --destroy-data
+  sim:NAME    a simulated drive; `nandu drives` lists them
+
+Exit codes:
+  0    done
+  1    a shape that must hold does not
+  2    wrong usage or input, or refused for the safety of data
+  3    a device, a file or the system failed
+  130  interrupted";
+
+/// What flash does to a database: measures storage devices, real and simulated, with the same code.
+#[derive(Debug, Parser)]
+#[command(name = "nandu", version, after_help = AFTER_HELP, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: command::Command,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = Interrupt::install().and_then(|interrupt| {
+        let context = Context { interrupt, output: Output::new() };
+        arguments.command.run(&context)
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => finish(&failure),
+    }
+}
+
+/// Says what went wrong, unless there is nobody left to tell.
+fn finish(failure: &Failure) -> ExitCode {
+    if let Some(text) = failure.report() {
+        output::complain(&text);
+    }
+    ExitCode::from(failure.exit_code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -85,6 +85,17 @@ pub struct Profile {
     pub text: String,
 }
 
+/// One figure of a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProfileFigure {
+    /// Where it stands in the file: `hdd.revolution_ns`.
+    pub path: String,
+    /// As the file has it; lists in brackets.
+    pub value: String,
+    /// Where it comes from, after its mark.
+    pub source: Option<String>,
+}
+
 /// How to open a simulated drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SimOptions {
@@ -243,23 +254,35 @@ impl Profile {
         }
     }
 
-    /// The figures without a source or whose source has no mark, by their path in the file; empty
-    /// for every profile that ships with nandu.
+    /// Every figure of the drive's own section, in the order of the keys, with its source.
     #[must_use]
-    pub fn figures_without_source(&self) -> Vec<String> {
+    pub fn figures(&self) -> Vec<ProfileFigure> {
         let table: toml::Table = self.text.parse().expect("a loaded profile is TOML");
         let mut figures = Vec::new();
         let label = self.kind().label();
         collect_figures(label, &table[label], &mut figures);
-        figures.retain(|path| {
-            let source = self.sources.get(path).or_else(|| {
+        let figure = |(path, value): (String, String)| {
+            let source = self.sources.get(&path).or_else(|| {
                 let (table, _) = path.rsplit_once('.')?;
                 self.sources.get(table)
             });
+            let source = source.cloned();
+            ProfileFigure { path, value, source }
+        };
+        figures.into_iter().map(figure).collect()
+    }
+
+    /// The figures without a source or whose source has no mark, by their path in the file; empty
+    /// for every profile that ships with nandu.
+    #[must_use]
+    pub fn figures_without_source(&self) -> Vec<String> {
+        let has_mark = |figure: &ProfileFigure| {
             let marks = ["[S", "[V", "[C", "[M"];
-            !source.is_some_and(|source| marks.iter().any(|mark| source.starts_with(mark)))
-        });
-        figures
+            let source = figure.source.as_deref();
+            source.is_some_and(|source| marks.iter().any(|mark| source.starts_with(mark)))
+        };
+        let figures = self.figures().into_iter();
+        figures.filter(|figure| !has_mark(figure)).map(|figure| figure.path).collect()
     }
 
     /// Builds the drive.
@@ -417,14 +440,15 @@ fn line_of_key(text: &str, key: &str) -> Option<usize> {
 }
 
 /// The paths of all leaves below `value`; an array is one figure.
-fn collect_figures(path: &str, value: &toml::Value, figures: &mut Vec<String>) {
+fn collect_figures(path: &str, value: &toml::Value, figures: &mut Vec<(String, String)>) {
     match value {
         toml::Value::Table(table) => {
             for (key, value) in table {
                 collect_figures(&format!("{path}.{key}"), value, figures);
             }
         }
-        _ => figures.push(path.to_owned()),
+        toml::Value::String(text) => figures.push((path.to_owned(), text.clone())),
+        _ => figures.push((path.to_owned(), value.to_string())),
     }
 }
 

@@ -1,0 +1,104 @@
+//! Does the work on the open device and derives what it says.
+
+use super::ProbeArguments;
+use super::report::{Machine, ProbeReport};
+use super::work::Work;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use nandu_base::Nanos;
+use nandu_drives::file::{cpu_time, machine_description};
+use nandu_drives::target::{OpenTarget, TargetDescription};
+use nandu_probe::{
+    BurstResult, DiagnosisInput, EnduranceResult, PatternResult, derive, diagnose, run_burst,
+    run_endurance, run_plan,
+};
+
+/// What was measured.
+struct Measured {
+    results: Vec<PatternResult>,
+    bursts: Vec<BurstResult>,
+    endurance: Option<EnduranceResult>,
+}
+
+/// Measures everything and sums it up.
+pub(super) fn measure(
+    mut open: OpenTarget,
+    work: Work,
+    notes: Vec<String>,
+    arguments: &ProbeArguments,
+    progress: &mut Progress,
+) -> Result<ProbeReport, Failure> {
+    let info = open.device.info().clone();
+    progress.set_step_count(work.step_count(&info));
+    let (cpu_before, wall_before) = (cpu_time(), open.device.now());
+    let measured = do_work(&mut open, &work, progress)?;
+    let cpu_spent = cpu_time().since(cpu_before).total();
+    let wall_spent = open.device.now().saturating_sub(wall_before);
+    let Measured { results, bursts, endurance } = measured;
+    let machine = machine_of(&open.description, cpu_spent, wall_spent);
+    let mut input = DiagnosisInput::new(&info, &results);
+    if let Some(machine) = &machine {
+        input.cpu_time = Some(machine.processor_time);
+        input.wall_time = Some(machine.elapsed);
+        input.memory = machine.machine.memory;
+        input.direct = Some(machine.direct);
+        input.physical_block_bytes = machine.disk.physical_block_bytes;
+    }
+    let findings = diagnose(&input);
+    Ok(ProbeReport {
+        nandu_version: env!("CARGO_PKG_VERSION"),
+        target: arguments.target.clone(),
+        series: work.name,
+        seed: arguments.seed,
+        profile: derive(&info, &results, &bursts).ok(),
+        device: info,
+        machine,
+        results,
+        bursts,
+        endurance,
+        findings,
+        notes,
+    })
+}
+
+fn do_work(
+    open: &mut OpenTarget,
+    work: &Work,
+    progress: &mut Progress,
+) -> Result<Measured, Failure> {
+    let device = open.device.as_mut();
+    let (mut results, mut bursts, mut endurance) = (Vec::new(), Vec::new(), None);
+    for plan in &work.plans {
+        let watcher = progress.clone();
+        let mut keep = |result| {
+            results.push(result);
+            watcher.step_done();
+        };
+        run_plan(device, plan, progress, &mut keep)?;
+    }
+    for options in &work.bursts {
+        bursts.push(run_burst(device, options, progress)?);
+        progress.step_done();
+    }
+    if let Some(options) = &work.endurance {
+        endurance = Some(run_endurance(device, options, progress)?);
+        progress.step_done();
+    }
+    Ok(Measured { results, bursts, endurance })
+}
+
+/// What surrounds a real device; nothing for a simulated one, whose report must not depend on it.
+fn machine_of(description: &TargetDescription, cpu: Nanos, wall: Nanos) -> Option<Machine> {
+    let TargetDescription::Real { disk, engine, direct, is_scratch } = description else {
+        return None;
+    };
+    Some(Machine {
+        machine: machine_description(),
+        disk: (**disk).clone(),
+        engine: engine.label(),
+        direct: *direct,
+        is_scratch: *is_scratch,
+        processor_time: cpu,
+        elapsed: wall,
+    })
+}

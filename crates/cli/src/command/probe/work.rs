@@ -1,0 +1,186 @@
+//! What there is to measure: a series, a plan or a fio job file, cut to the device.
+
+use super::{ProbeArguments, SeriesKind};
+use crate::failure::Failure;
+use crate::output::read_file;
+use nandu_base::Nanos;
+use nandu_device::{DeviceInfo, TimeSource};
+use nandu_drives::target::Target;
+use nandu_probe::{
+    BurstOptions, EnduranceOptions, MisalignmentOptions, Plan, QuickOptions, SeriesOptions, Step,
+    parse_fio_job, series_misalignment, series_quick, series_s000, series_s002,
+};
+use std::path::Path;
+
+/// Requests of each run on a simulated drive, which has no warm-up to wait for.
+const SIMULATED_REQUEST_COUNT: u64 = 4000;
+/// The time limit of a run in the papers, which durations of bursts are scaled by.
+const PAPER_RUN: Nanos = Nanos::from_seconds(30);
+
+/// Texts that the user named, read before anything is opened.
+pub(super) struct Sources {
+    plan: Option<Plan>,
+    job: Option<(String, String)>,
+}
+
+impl Sources {
+    pub(super) fn read(arguments: &ProbeArguments) -> Result<Self, Failure> {
+        let name = |path: &Path| path.display().to_string();
+        let plan = match &arguments.plan {
+            Some(path) => Some(Plan::from_toml(&name(path), &read_file(path)?)?),
+            None => None,
+        };
+        let job = match &arguments.job {
+            Some(path) => Some((name(path), read_file(path)?)),
+            None => None,
+        };
+        let writes = plan.as_ref().is_some_and(Plan::destroys_data);
+        if arguments.read_only && writes {
+            return Err(Failure::input(
+                "the plan writes; leave --read-only out or change the plan",
+            ));
+        }
+        Ok(Self { plan, job })
+    }
+}
+
+/// Everything to measure, in this order.
+pub(super) struct Work {
+    pub(super) name: String,
+    pub(super) plans: Vec<Plan>,
+    pub(super) bursts: Vec<BurstOptions>,
+    pub(super) endurance: Option<EnduranceOptions>,
+}
+
+impl Work {
+    /// The work for a device, checked against it, and what its author should know.
+    pub(super) fn of(
+        arguments: &ProbeArguments,
+        target: &Target,
+        sources: &Sources,
+        info: &DeviceInfo,
+    ) -> Result<(Self, Vec<String>), Failure> {
+        let mut notes = Vec::new();
+        let (bursts, endurance) = (Vec::new(), None);
+        let work = if let Some(plan) = &sources.plan {
+            let name = format!("plan {}", plan.name);
+            Self { name, plans: vec![plan.clone()], bursts, endurance }
+        } else if let Some((file, text)) = &sources.job {
+            let jobs = parse_fio_job(file, text, info)?;
+            notes = jobs.notes.iter().map(ToString::to_string).collect();
+            let steps = jobs.patterns.into_iter().map(Step::new).collect();
+            let plans = vec![Plan { name: file.clone(), steps }];
+            Self { name: format!("fio job {file}"), plans, bursts, endurance }
+        } else {
+            Self::of_series(arguments, target, info)
+        };
+        for plan in &work.plans {
+            plan.validate(info)?;
+            if arguments.read_only && plan.destroys_data() {
+                return Err(Failure::input("some job writes; leave --read-only out"));
+            }
+        }
+        if work.step_count(info) == 0 {
+            return Err(Failure::input(
+                "no request size fits the device; choose others with --request-bytes",
+            ));
+        }
+        Ok((work, notes))
+    }
+
+    fn of_series(arguments: &ProbeArguments, target: &Target, info: &DeviceInfo) -> Self {
+        let is_virtual = info.time_source == TimeSource::Virtual;
+        let simulated_count = is_virtual.then_some(SIMULATED_REQUEST_COUNT);
+        let request_count = arguments.request_count.or(simulated_count);
+        // A scratch file was filled when it was made.
+        let fill = !matches!(target, Target::Scratch(_));
+        let series = SeriesOptions {
+            request_bytes_min: arguments.request_bytes.iter().copied().min(),
+            request_bytes_max: arguments.request_bytes.iter().copied().max(),
+            duration: arguments.duration,
+            request_count,
+            seed: arguments.seed,
+            ..SeriesOptions::default()
+        };
+        let (mut bursts, mut endurance) = (Vec::new(), None);
+        let plans = match arguments.series {
+            SeriesKind::Quick => {
+                vec![series_quick(info, &quick_options(arguments, request_count, fill))]
+            }
+            SeriesKind::S000 => vec![reads_only(series_s000(info, &series), arguments)],
+            SeriesKind::S002 if arguments.read_only => {
+                vec![reads_only(series_s002(info, &series), arguments)]
+            }
+            SeriesKind::S002 => {
+                bursts = burst_options(arguments, request_count);
+                let options = MisalignmentOptions { series: series.clone(), ..Default::default() };
+                vec![series_s002(info, &series), series_misalignment(info, &options)]
+            }
+            SeriesKind::Endurance => {
+                let (force, seed) = (arguments.force, arguments.seed);
+                endurance = Some(EnduranceOptions { force, seed, ..EnduranceOptions::default() });
+                Vec::new()
+            }
+        };
+        let name = match arguments.series {
+            SeriesKind::Quick => "quick",
+            SeriesKind::S002 => "s002",
+            SeriesKind::S000 => "s000",
+            SeriesKind::Endurance => "endurance",
+        };
+        Self { name: name.into(), plans, bursts, endurance }
+    }
+
+    /// How many results there will be, at least.
+    pub(super) fn step_count(&self, info: &DeviceInfo) -> usize {
+        let steps = self.plans.iter().flat_map(|plan| &plan.steps);
+        let of_plans: usize = steps.map(|step| step.sizes(info).len()).sum();
+        of_plans + self.bursts.len() + usize::from(self.endurance.is_some())
+    }
+}
+
+fn quick_options(
+    arguments: &ProbeArguments,
+    request_count: Option<u64>,
+    fill: bool,
+) -> QuickOptions {
+    let mut options = QuickOptions {
+        queue_depths: arguments.queue_depth.clone(),
+        request_count,
+        fill,
+        writes: !arguments.read_only,
+        seed: arguments.seed,
+        ..QuickOptions::default()
+    };
+    if !arguments.request_bytes.is_empty() {
+        options.request_bytes.clone_from(&arguments.request_bytes);
+    }
+    if let Some(duration) = arguments.duration {
+        options.duration = duration;
+    }
+    options
+}
+
+/// S002's bursts, as much shorter as `--duration` is shorter than the paper's runs.
+fn burst_options(arguments: &ProbeArguments, request_count: Option<u64>) -> Vec<BurstOptions> {
+    let mut bursts = BurstOptions::standard();
+    let run = arguments.duration.unwrap_or(PAPER_RUN);
+    let scaled = |time: Nanos| {
+        let nanos = u128::from(time.0) * u128::from(run.0) / u128::from(PAPER_RUN.0);
+        Nanos(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
+    };
+    for burst in &mut bursts {
+        (burst.burst, burst.phase) = (scaled(burst.burst), scaled(burst.phase));
+        (burst.request_count, burst.seed) = (request_count, arguments.seed);
+    }
+    bursts
+}
+
+/// The plan without what writes, where only reading is allowed.
+fn reads_only(mut plan: Plan, arguments: &ProbeArguments) -> Plan {
+    if arguments.read_only {
+        plan.steps.retain(|step| !step.pattern.writes());
+        plan.steps.iter_mut().for_each(|step| step.prepare.clear());
+    }
+    plan
+}

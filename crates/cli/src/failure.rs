@@ -1,0 +1,210 @@
+//! How a command ends when it does not end well: what is said, and the exit code.
+//!
+//! 1. A cause is printed only if it says more than the line above it.
+
+use nandu_drives::file::FileError;
+use nandu_drives::profile::ProfileError;
+use nandu_drives::target::TargetError;
+use nandu_lab::LabError;
+use nandu_probe::ProbeError;
+use std::error::Error;
+use std::io;
+
+/// The exit codes, as the help states them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// A shape does not hold.
+    Shape,
+    /// Wrong usage, wrong input, or refused for the safety of data.
+    Input,
+    /// A device, a file or the system failed.
+    Device,
+    /// Stopped by the user.
+    Interrupted,
+    /// Whoever read our output went away; there is nothing to say and nobody to hear it.
+    ReaderGone,
+}
+
+/// The end of a command that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: FailureKind,
+    message: String,
+    causes: Vec<String>,
+}
+
+impl Failure {
+    /// Wrong usage or input; the message says what to do.
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Input, message: message.into(), causes: Vec::new() }
+    }
+
+    /// Some shapes do not hold.
+    pub(crate) fn shape(message: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Shape, message: message.into(), causes: Vec::new() }
+    }
+
+    /// Stopped by the user; the message says how to go on.
+    pub(crate) fn interrupted(message: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Interrupted, message: message.into(), causes: Vec::new() }
+    }
+
+    /// `what` failed with an error of the system.
+    pub(crate) fn system(what: impl Into<String>, error: &io::Error) -> Self {
+        let kind = match error.kind() {
+            io::ErrorKind::BrokenPipe => FailureKind::ReaderGone,
+            _ => FailureKind::Device,
+        };
+        Self { kind, message: what.into(), causes: vec![error.to_string()] }
+    }
+
+    fn of(kind: FailureKind, error: &dyn Error) -> Self {
+        let message = error.to_string();
+        let mut causes: Vec<String> = Vec::new();
+        let mut next = error.source();
+        while let Some(cause) = next {
+            let text = cause.to_string();
+            let above = causes.last().unwrap_or(&message);
+            if !above.contains(&text) {
+                causes.push(text);
+            }
+            next = cause.source();
+        }
+        Self { kind, message, causes }
+    }
+
+    /// Whether the user stopped the command.
+    pub(crate) const fn is_interrupted(&self) -> bool {
+        matches!(self.kind, FailureKind::Interrupted)
+    }
+
+    /// What the shell gets.
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self.kind {
+            FailureKind::ReaderGone => 0,
+            FailureKind::Shape => 1,
+            FailureKind::Input => 2,
+            FailureKind::Device => 3,
+            FailureKind::Interrupted => 130,
+        }
+    }
+
+    /// What the user reads, without a final newline; `None` where silence is right.
+    pub(crate) fn report(&self) -> Option<String> {
+        let mut text = match self.kind {
+            FailureKind::ReaderGone => return None,
+            FailureKind::Interrupted => format!("interrupted: {}", self.message),
+            _ => format!("error: {}", self.message),
+        };
+        for cause in &self.causes {
+            text += &format!("\n  caused by: {cause}");
+        }
+        Some(text)
+    }
+}
+
+impl From<ProfileError> for Failure {
+    fn from(error: ProfileError) -> Self {
+        let kind = match error {
+            ProfileError::Unreadable { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        let kind = match error {
+            FileError::Cancelled => {
+                return Self::interrupted("the scratch file is gone; run it again to start over");
+            }
+            FileError::Denied { .. }
+            | FileError::ReadOnly { .. }
+            | FileError::DirectRefused { .. }
+            | FileError::NoIoUring { .. }
+            | FileError::Device { .. }
+            | FileError::System { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+impl From<TargetError> for Failure {
+    fn from(error: TargetError) -> Self {
+        match error {
+            TargetError::Profile(error) => error.into(),
+            TargetError::File(error) => error.into(),
+            error => Self::of(FailureKind::Input, &error),
+        }
+    }
+}
+
+impl From<ProbeError> for Failure {
+    fn from(error: ProbeError) -> Self {
+        let kind = match error {
+            ProbeError::Cancelled => {
+                return Self::interrupted("nothing was left behind; run it again to start over");
+            }
+            ProbeError::Device { .. } | ProbeError::Output { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        let kind = match error {
+            LabError::Cancelled { finished_count, step_count } => {
+                return Self::interrupted(format!(
+                    "{finished_count} of {step_count} steps are done and kept; run the same \
+                     command again to resume"
+                ));
+            }
+            LabError::File { .. } | LabError::Step { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::Nanos;
+    use nandu_device::{DeviceError, Operation};
+
+    #[test]
+    fn a_cause_that_the_message_holds_is_not_repeated() {
+        let error = ProbeError::Device {
+            label: "x".into(),
+            operation: Operation::Read,
+            address: 0,
+            byte_count: 512,
+            at: Nanos(1),
+            error: DeviceError::PowerLost,
+        };
+        let failure = Failure::from(error);
+        assert_eq!(failure.exit_code(), 3);
+        let report = failure.report().unwrap();
+        assert!(report.starts_with("error: pattern `x`"), "{report}");
+        assert!(!report.contains("caused by"), "{report}");
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_no_error() {
+        let failure = Failure::system("write", &io::ErrorKind::BrokenPipe.into());
+        assert_eq!((failure.exit_code(), failure.report()), (0, None));
+    }
+
+    #[test]
+    fn interrupts_and_refusals_have_their_codes() {
+        assert_eq!(Failure::from(ProbeError::Cancelled).exit_code(), 130);
+        assert_eq!(Failure::from(FileError::Cancelled).exit_code(), 130);
+        let refused = FileError::WouldDestroyData { path: "x".into() };
+        assert_eq!(Failure::from(refused).exit_code(), 2);
+        assert_eq!(Failure::from(FileError::ReadOnly { path: "x".into() }).exit_code(), 3);
+    }
+}

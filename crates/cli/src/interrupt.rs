@@ -1,0 +1,38 @@
+//! Ctrl-C as a flag that whoever works asks for.
+//!
+//! 1. The first Ctrl-C (or SIGTERM) sets the flag; the work ends in order, requests in flight first.
+//! 2. The second one ends the program at once. Scratch files have no name, so none stays behind.
+
+use crate::failure::Failure;
+use crate::output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The flag; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interrupt {
+    is_set: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Listens for Ctrl-C. Called once.
+    pub(crate) fn install() -> Result<Self, Failure> {
+        let interrupt = Self::default();
+        let is_set = Arc::clone(&interrupt.is_set);
+        let handler = move || {
+            if is_set.swap(true, Ordering::SeqCst) {
+                std::process::exit(130);
+            }
+            output::complain("\nstopping; press Ctrl-C again to end at once");
+        };
+        ctrlc::set_handler(handler).map_err(|error| {
+            Failure::system("cannot listen for Ctrl-C", &std::io::Error::other(error))
+        })?;
+        Ok(interrupt)
+    }
+
+    /// Whether to stop.
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::SeqCst)
+    }
+}

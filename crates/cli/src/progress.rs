@@ -1,0 +1,136 @@
+//! How far the work is, on stderr: a bar on a terminal, a few lines elsewhere.
+//!
+//! 1. Elsewhere at most one line is written per tenth of the work, beside one per step of a run.
+//! 2. Dropping the last clone leaves the line of the bar empty.
+
+use crate::interrupt::Interrupt;
+use crate::output;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use nandu_lab::RunObserver;
+use nandu_probe::Observer;
+use std::cell::RefCell;
+use std::io::{self, IsTerminal};
+use std::rc::Rc;
+
+const PARTS: u64 = 1000;
+const TEMPLATE: &str = "  {bar:28.cyan/black.dim} {percent:>3} %  {msg}";
+
+/// A view on the work; clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    state: Rc<RefCell<State>>,
+    interrupt: Interrupt,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Hidden where stderr is no terminal.
+    bar: ProgressBar,
+    is_terminal: bool,
+    done_count: usize,
+    step_count: usize,
+    /// The step's own name, which comes before what it does.
+    label: String,
+    tenths_told: u64,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress {
+    /// Watches work of `step_count` steps.
+    pub(crate) fn new(interrupt: &Interrupt, step_count: usize) -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        let draw =
+            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(PARTS), draw);
+        let style = ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
+        bar.set_style(style.progress_chars("━╸─"));
+        let label = String::new();
+        let tenths_told = 0;
+        let state = State { bar, is_terminal, done_count: 0, step_count, label, tenths_told };
+        Self { state: Rc::new(RefCell::new(state)), interrupt: interrupt.clone() }
+    }
+
+    /// Sets how many steps there are, once that is known.
+    pub(crate) fn set_step_count(&self, step_count: usize) {
+        self.state.borrow_mut().step_count = step_count;
+    }
+
+    /// One more step is done.
+    pub(crate) fn step_done(&self) {
+        let mut state = self.state.borrow_mut();
+        state.done_count += 1;
+        state.show(0.0, "");
+    }
+
+    /// Shows that `fraction` of the current step is done.
+    pub(crate) fn show(&self, fraction: f64, what: &str) {
+        self.state.borrow_mut().show(fraction, what);
+    }
+
+    /// Whether the user wants to stop.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.is_set()
+    }
+}
+
+impl State {
+    fn show(&mut self, fraction: f64, what: &str) {
+        let steps = self.step_count.max(1) as f64;
+        let overall = ((self.done_count as f64 + fraction.clamp(0.0, 1.0)) / steps).min(1.0);
+        let parts = parts_of(overall);
+        if self.is_terminal {
+            self.bar.set_position(parts);
+            if !what.is_empty() {
+                let message = match self.label.as_str() {
+                    "" => what.to_string(),
+                    label => format!("{label}: {what}"),
+                };
+                self.bar.set_message(message.chars().take(60).collect::<String>());
+            }
+            return;
+        }
+        let tenths = parts * 10 / PARTS;
+        // A run tells its steps by name, which is enough.
+        if tenths > self.tenths_told && self.label.is_empty() && !what.is_empty() {
+            self.tenths_told = tenths;
+            output::complain(&format!("  {:>3} %  {what}", tenths * 10));
+        }
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share between 0 and 1 of a thousand"
+)]
+fn parts_of(share: f64) -> u64 {
+    (share * PARTS as f64) as u64
+}
+
+impl Observer for Progress {
+    fn progress(&mut self, fraction: f64, what: &str) {
+        self.show(fraction, what);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.interrupt.is_set()
+    }
+}
+
+impl RunObserver for Progress {
+    fn step_started(&mut self, index: usize, count: usize, label: &str, resumed: bool) {
+        let mut state = self.state.borrow_mut();
+        (state.done_count, state.step_count) = (index, count);
+        state.label = label.to_string();
+        state.show(0.0, if resumed { "kept from before" } else { "starts" });
+        if !state.is_terminal {
+            let kept = if resumed { "  (kept from before)" } else { "" };
+            output::complain(&format!("  [{:>2}/{count}] {label}{kept}", index + 1));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Runs the program as a user would, in a directory of its own.
+
+#![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The program, ready to run in `directory`.
+pub(crate) fn nandu(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandu"));
+    command.args(arguments).current_dir(directory).env("NO_COLOR", "1").env("COLUMNS", "100");
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
+    nandu(directory, arguments).output().unwrap()
+}
+
+/// Runs the program, which must succeed, and returns its stdout.
+pub(crate) fn stdout_of(directory: &Path, arguments: &[&str]) -> String {
+    let output = run(directory, arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs the program, which must fail with `code`, and returns its stderr.
+pub(crate) fn failure_of(directory: &Path, arguments: &[&str], code: i32) -> String {
+    let output = run(directory, arguments);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+    stderr(&output)
+}
+
+/// What the program wrote to stderr.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Starts the program with both outputs piped.
+pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Child {
+    nandu(directory, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Presses Ctrl-C, so to speak.
+pub(crate) fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// The names of what a directory holds, hidden files included.
+pub(crate) fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

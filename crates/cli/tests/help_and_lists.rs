@@ -1,0 +1,100 @@
+//! What the program says about itself, and how it takes wrong words.
+
+mod common;
+
+use common::{failure_of, nandu, run, stdout_of};
+use std::io::Read;
+use std::process::Stdio;
+
+#[test]
+fn every_command_has_help_with_examples_within_100_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    for command in ["run", "list", "verify", "report", "probe", "drives"] {
+        let help = stdout_of(directory.path(), &[command, "--help"]);
+        assert!(help.contains("Examples:"), "{command}: {help}");
+        let widest = help.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(103), "{command}: {widest:?}");
+    }
+    let help = stdout_of(directory.path(), &["--help"]);
+    for part in ["Exit codes:", "130", "sim:NAME"] {
+        assert!(help.contains(part), "{help}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_code_2_and_says_what_was_meant() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = failure_of(directory.path(), &["prob"], 2);
+    assert!(said.contains("probe"), "{said}");
+    let said = failure_of(directory.path(), &["probe", "sim:device-a", "--sise", "1MiB"], 2);
+    assert!(said.contains("--size"), "{said}");
+    let said = failure_of(directory.path(), &["probe", ".", "--duration", "3"], 2);
+    assert!(said.contains("3s"), "{said}");
+}
+
+#[test]
+fn drives_are_listed_within_100_columns_and_as_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = stdout_of(directory.path(), &["drives"]);
+    assert!(table.contains("sim:device-a"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout_of(directory.path(), &["drives", "--json"])).unwrap();
+    let drives = json.as_array().unwrap();
+    assert!(drives.iter().any(|drive| drive["address"] == "sim:wd2000jb"));
+    for drive in drives {
+        for figure in drive["figures"].as_array().unwrap() {
+            assert!(figure["source"].as_str().is_some_and(|source| source.starts_with('[')));
+        }
+    }
+}
+
+#[test]
+fn one_drive_is_shown_with_the_source_of_every_figure() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = stdout_of(directory.path(), &["drives", "sim:device-a"]);
+    assert!(text.contains("ssd.channel_count"), "{text}");
+    assert!(text.contains("[S] S000"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let said = failure_of(directory.path(), &["drives", "device-aa"], 2);
+    assert!(said.contains("did you mean `device-a`"), "{said}");
+}
+
+#[test]
+fn experiments_are_listed_and_a_wrong_name_is_corrected() {
+    let directory = tempfile::tempdir().unwrap();
+    let list = stdout_of(directory.path(), &["list"]);
+    assert!(list.contains("tour") && list.contains("s000/table-3-1"), "{list}");
+    assert!(list.lines().all(|line| line.chars().count() <= 100), "{list}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout_of(directory.path(), &["list", "--json"])).unwrap();
+    assert!(json.as_array().unwrap().iter().all(|entry| entry["error"].is_null()), "{json}");
+    let said = failure_of(directory.path(), &["run", "tuor"], 2);
+    assert!(said.starts_with("error: ") && said.contains("did you mean `tour`"), "{said}");
+    assert!(common::names(directory.path()).is_empty(), "a typo leaves nothing");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = nandu(directory.path(), &["drives", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
+    assert_eq!(said, "");
+}
+
+#[test]
+fn a_report_of_nothing_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = failure_of(directory.path(), &["report", "nowhere"], 2);
+    assert!(said.contains("nowhere"), "{said}");
+    let output = run(directory.path(), &["report", "."]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(common::stderr(&output).contains("nandu run"));
+}

@@ -1,0 +1,119 @@
+//! `nandu probe`, on simulated drives and on a directory of this machine.
+
+mod common;
+
+use common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+
+/// A probe of a directory that takes a moment: few sizes, short runs.
+const SMALL: [&str; 6] = ["--size", "4MiB", "--request-bytes", "4KiB,64KiB", "--duration", "20ms"];
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_a_simulated_drive() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for name in ["one", "two"] {
+        let (json, parquet) = (format!("{name}.json"), format!("{name}.parquet"));
+        let profile = format!("{name}.profile");
+        let files = ["--json", &json, "--parquet", &parquet, "--profile", &profile];
+        let what = ["probe", "sim:device-a", "--size", "64MiB", "--request-count", "200"];
+        let table = stdout_of(path, &[&what[..], &files].concat());
+        assert!(table.contains("random"), "{table}");
+        assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    }
+    for kind in ["json", "parquet", "profile"] {
+        let read = |name: &str| fs::read(path.join(format!("{name}.{kind}"))).unwrap();
+        assert!(!read("one").is_empty() && read("one") == read("two"), "{kind}");
+    }
+    let profile = fs::read_to_string(path.join("one.profile")).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
+    assert!(!profile["models"].as_array().unwrap().is_empty(), "{profile}");
+}
+
+#[test]
+fn a_directory_is_probed_with_pure_json_and_stays_empty() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = [&["probe", "."], &SMALL[..], &["--json"]].concat();
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout_of(directory.path(), &arguments)).unwrap();
+    assert_eq!(json["results"].as_array().unwrap().len(), 4 * 2 * 2);
+    assert!(json["machine"]["engine"].is_string(), "{}", json["machine"]);
+    assert!(names(directory.path()).is_empty());
+}
+
+#[test]
+fn an_existing_file_is_refused_and_unchanged_until_it_may_be_destroyed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("precious");
+    fs::write(&file, vec![7; 1 << 20]).unwrap();
+    let short = ["--request-bytes", "4KiB", "--duration", "10ms", "--queue-depth", "1"];
+    let probe = |more: &[&'static str]| [&["probe", "precious"], &short[..], more].concat();
+    let said = failure_of(directory.path(), &probe(&[]), 2);
+    assert!(said.contains("--destroy-data"), "{said}");
+    assert_eq!(fs::read(&file).unwrap(), vec![7; 1 << 20]);
+    stdout_of(directory.path(), &probe(&["--read-only"]));
+    assert_eq!(fs::read(&file).unwrap(), vec![7; 1 << 20]);
+    stdout_of(directory.path(), &probe(&["--destroy-data"]));
+    assert_ne!(fs::read(&file).unwrap(), vec![7; 1 << 20]);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    let said = failure_of(directory.path(), &probe(&["--destroy-data"]), 3);
+    assert!(said.contains("read-only"), "{said}");
+}
+
+#[test]
+fn places_that_do_not_exist_or_have_no_room_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let said = failure_of(path, &["probe", "no/such/directory"], 2);
+    assert!(said.contains("no/such/directory"), "{said}");
+    let said = failure_of(path, &["probe", "device-a"], 2);
+    assert!(said.contains("did you mean `sim:device-a`"), "{said}");
+    let said = failure_of(path, &["probe", ".", "--size", "900TiB"], 2);
+    assert!(said.contains("--size"), "{said}");
+    let said = failure_of(path, &["probe", "sim:device-a", "--json", "no/x.json"], 2);
+    assert!(said.contains("no/x.json"), "{said}");
+    let said = failure_of(path, &["probe", ".", "--series", "endurance", "--size", "1MiB"], 2);
+    assert!(said.contains("--force"), "{said}");
+    assert!(names(path).is_empty());
+}
+
+#[test]
+fn a_plan_with_an_unknown_key_names_file_line_and_nearest_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = "[[step]]\n[step.pattern]\naccess = \"random\"\nread_percent = 100\n\
+                request_byte = \"4KiB\"\nlimit = { request_count = 5 }\n";
+    fs::write(directory.path().join("plan.toml"), plan).unwrap();
+    let said = failure_of(directory.path(), &["probe", "sim:device-a", "--plan", "plan.toml"], 2);
+    assert!(said.contains("plan.toml:5") && said.contains("request_bytes"), "{said}");
+    let plan = plan.replace("request_byte ", "request_bytes ");
+    fs::write(directory.path().join("plan.toml"), plan).unwrap();
+    stdout_of(directory.path(), &["probe", "sim:device-a", "--plan", "plan.toml"]);
+}
+
+#[test]
+fn a_fio_job_runs_and_its_unknown_keys_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = "[reads]\nrw=randread\nbs=4k\niodepth=4\nsize=1m\nwibble=3\n";
+    fs::write(directory.path().join("job.fio"), job).unwrap();
+    let table = stdout_of(directory.path(), &["probe", "sim:nvme-tlc-2024", "--job", "job.fio"]);
+    assert!(table.contains("reads") && table.contains("wibble"), "{table}");
+}
+
+#[test]
+fn ctrl_c_during_a_probe_ends_it_with_130_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let long = ["probe", ".", "--size", "4MiB", "--duration", "30s", "--queue-depth", "1"];
+    let mut child = start(directory.path(), &long);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // The first line of progress says that the device is being measured or filled.
+    lines.next().unwrap().unwrap();
+    interrupt(&child);
+    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said:?}");
+    assert!(said.iter().any(|line| line.starts_with("interrupted: ")), "{said:?}");
+    assert!(names(directory.path()).is_empty());
+    let output = run(directory.path(), &[&["probe", "."], &SMALL[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}

@@ -1,0 +1,106 @@
+//! `nandu run`, `verify` and `report` on small experiments.
+
+mod common;
+
+use common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+/// A tour small enough for a test: this machine's disk and one simulated drive.
+fn write_small_tour(directory: &Path, local_duration: &str) {
+    let text = format!(
+        "title = \"A small tour\"\nquestion = \"Does it run?\"\npaper = \"-\"\n\
+         [measure]\nkind = \"tour\"\ndevices = [\"sim:device-a\", \"local\"]\n\
+         request_bytes = [\"4KiB\", \"64KiB\"]\nqueue_depths = [1, 4]\n\
+         deep_request_bytes = \"4KiB\"\n[measure.scale]\nflash_capacity = \"64MiB\"\n\
+         request_count = 100\nlocal_duration = \"{local_duration}\"\n"
+    );
+    fs::write(directory.join("small.toml"), text).unwrap();
+}
+
+const RUN: [&str; 4] = ["run", "small.toml", "--size", "8MiB"];
+
+#[test]
+fn a_run_leaves_results_and_a_report_and_no_scratch_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    write_small_tour(path, "10ms");
+    let text = stdout_of(path, &RUN);
+    assert!(text.contains("A small tour") && text.contains("out/small/report.html"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert_eq!(names(path), ["out", "small.toml"]);
+    let html = fs::read_to_string(path.join("out/small/report.html")).unwrap();
+    assert!(html.contains("A small tour"));
+    let copy = stdout_of(path, &["report", "out", "--output", "copy.html"]);
+    assert_eq!(copy, "copy.html\n");
+    assert!(fs::read_to_string(path.join("copy.html")).unwrap().contains("A small tour"));
+    let json = stdout_of(path, &[&RUN[..], &["--json"]].concat());
+    let outcome: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(outcome["title"], "A small tour");
+}
+
+#[test]
+fn an_unknown_key_in_an_experiment_names_file_line_and_nearest_key() {
+    let directory = tempfile::tempdir().unwrap();
+    write_small_tour(directory.path(), "10ms");
+    let file = directory.path().join("small.toml");
+    let text = fs::read_to_string(&file).unwrap().replace("queue_depths", "queue_depth");
+    fs::write(&file, text).unwrap();
+    let said = failure_of(directory.path(), &RUN, 2);
+    assert!(said.contains("small.toml:8"), "{said}");
+    assert!(said.contains("queue_depths"), "{said}");
+    assert_eq!(names(directory.path()), ["small.toml"]);
+}
+
+#[test]
+fn a_run_without_its_directory_or_room_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    write_small_tour(directory.path(), "10ms");
+    let said = failure_of(directory.path(), &[&RUN[..], &["--dir", "nowhere"]].concat(), 2);
+    assert!(said.contains("nowhere"), "{said}");
+    let said = failure_of(directory.path(), &["run", "small.toml", "--size", "900TiB"], 2);
+    assert!(said.contains("--size"), "{said}");
+}
+
+#[test]
+fn a_run_stopped_by_ctrl_c_resumes_where_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    write_small_tour(path, "60s");
+    let mut child = start(path, &RUN);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // The simulated drive is done once the steps of the local one begin.
+    let local = lines.by_ref().map(Result::unwrap).find(|line| line.contains("local"));
+    assert!(local.is_some(), "the local device has steps of its own");
+    interrupt(&child);
+    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("to resume")), "{said:?}");
+    assert_eq!(names(path), ["out", "small.toml"], "no scratch file stays");
+    let kept = fs::read_dir(path.join("out/small/steps")).unwrap().count();
+    assert!(kept > 0, "finished steps stay");
+    let mut child = start(path, &RUN);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.contains("kept from before"), "{first}");
+    interrupt(&child);
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_shape_that_fails_is_exit_code_1_and_the_same_seed_gives_the_same_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let output = run(path, &["run", "s000/figure-2-1", "--out", "one"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout_of(path, &["run", "s000/figure-2-1", "--out", "two"]);
+    for file in ["outcome.json", "series.csv", "table.md"] {
+        let read = |out: &str| fs::read(path.join(out).join("s000/figure-2-1").join(file)).unwrap();
+        assert!(read("one") == read("two"), "{file}");
+    }
+    let verdicts = stdout_of(path, &["verify", "s000/figure-2-1", "--json"]);
+    let verdicts: serde_json::Value = serde_json::from_str(&verdicts).unwrap();
+    assert_eq!(verdicts[0]["holds"], true);
+}
