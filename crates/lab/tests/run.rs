@@ -65,12 +65,13 @@ at = "4KiB"
 fn experiment(device: &str) -> Experiment {
     let name = device.strip_prefix("sim:").unwrap_or(device);
     let text = DISK.replace("DEVICE", device).replace("NAME", name);
-    Experiment::parse("test/disk", "disk.toml", &text).unwrap()
+    Experiment::parse("test/disk", "disk.toml", &text).expect("the experiment is valid")
 }
 
 fn files(folder: &Path) -> [Vec<u8>; 3] {
     let folder = folder.join("test/disk");
-    ["outcome.json", "series.csv", "table.md"].map(|file| fs::read(folder.join(file)).unwrap())
+    ["outcome.json", "series.csv", "table.md"]
+        .map(|file| fs::read(folder.join(file)).expect("a finished run leaves the file"))
 }
 
 /// Counts questions for cancellation, and says yes from the given one on.

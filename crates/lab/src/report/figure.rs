@@ -2,7 +2,7 @@
 //! and marker mean access pattern; a hollow marker means published.
 
 use crate::outcome::{Axis, Figure, Grid, Trace};
-use nandu_base::{ByteCount, to_index};
+use nandu_base::ByteCount;
 use plotly::common::{DashType, Line, Marker, MarkerSymbol, Mode, Pattern, PatternShape, Title};
 use plotly::layout::{
     Axis as PlotAxis, AxisType, BarMode, HoverMode, Legend, Margin, TicksDirection,
@@ -10,11 +10,15 @@ use plotly::layout::{
 use plotly::{Bar, Configuration, Layout, Plot, Scatter};
 use std::collections::BTreeMap;
 
-/// Okabe and Ito's colours, which the colour-blind can tell apart, without black.
+/// Okabe and Ito's colours, which the colour-blind can tell apart; grey in place of black and yellow, which one of the
+/// two backgrounds would swallow.
 const PALETTE: [&str; 7] =
-    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#A89B00"];
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C"];
 /// An axis with more places than this labels itself.
 const TICK_COUNT_MAX: usize = 14;
+
+/// A curve with more points than this has no markers.
+const MARKED_COUNT_MAX: usize = 40;
 
 /// Which colour belongs to which device or curve.
 #[derive(Clone, Debug, Default)]
@@ -23,13 +27,24 @@ pub struct Colours {
 }
 
 impl Colours {
-    /// Colours in the order in which groups are first named.
+    /// Colours for the groups of all `figures`: each group has one everywhere, the one least used so
+    /// far among those that no other group of its figures has.
     #[must_use]
-    pub fn of<'a>(groups: impl Iterator<Item = &'a str>) -> Self {
-        let mut places = BTreeMap::new();
-        for group in groups {
-            let next = places.len();
-            places.entry(group.to_owned()).or_insert(next);
+    pub fn of(figures: &[Vec<&str>]) -> Self {
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        for &group in figures.iter().flatten() {
+            if places.contains_key(group) {
+                continue;
+            }
+            let beside = figures.iter().filter(|figure| figure.contains(&group)).flatten();
+            let taken: Vec<usize> =
+                beside.filter_map(|other| places.get(*other).copied()).collect();
+            let use_count = |place: usize| {
+                let total = places.values().filter(|used| **used == place).count();
+                (taken.contains(&place), total)
+            };
+            let place = (0..PALETTE.len()).min_by_key(|&place| use_count(place)).unwrap_or(0);
+            places.insert(group.to_owned(), place);
         }
         Self { places }
     }
@@ -50,8 +65,8 @@ pub fn lines(figure: &Figure, colours: &Colours) -> String {
     }
     let points = || figure.traces.iter().flat_map(|trace| &trace.points);
     let layout = base_layout()
-        .x_axis(axis(&figure.x, &sorted(points().map(|point| point.0).collect())))
-        .y_axis(axis(&figure.y, &sorted(points().map(|point| point.1).collect())))
+        .x_axis(axis(&figure.x, &sorted(points().map(|point| point.0).collect()), true))
+        .y_axis(axis(&figure.y, &sorted(points().map(|point| point.1).collect()), false))
         .hover_mode(HoverMode::Closest);
     plot.set_layout(layout);
     finish(plot)
@@ -84,7 +99,7 @@ pub fn bars(grid: &Grid, colours: &Colours) -> String {
     }
     let cells = grid.cells.iter().flatten().flat_map(|cell| [cell.ours, cell.published]);
     let values = sorted(cells.flatten().collect());
-    let layout = base_layout().bar_mode(BarMode::Group).y_axis(axis(&grid.value, &values));
+    let layout = base_layout().bar_mode(BarMode::Group).y_axis(axis(&grid.value, &values, false));
     plot.set_layout(layout);
     finish(plot)
 }
@@ -109,8 +124,10 @@ fn sorted(mut places: Vec<f64>) -> Vec<f64> {
     places
 }
 
-/// An axis; sizes are labelled at the measured `places` as `4 KiB`.
-fn axis(axis: &Axis, places: &[f64]) -> PlotAxis {
+/// An axis over sorted `places`, labelled at them if they are few and `at_places` asks for it; sizes
+/// are written as `4 KiB`.
+fn axis(axis: &Axis, places: &[f64], at_places: bool) -> PlotAxis {
+    let exact = at_places && places.len() <= TICK_COUNT_MAX;
     let is_size = axis.unit == "B";
     let title = if is_size { axis.label.clone() } else { axis.title() };
     let mut plot_axis = PlotAxis::new()
@@ -121,11 +138,11 @@ fn axis(axis: &Axis, places: &[f64]) -> PlotAxis {
     if axis.log {
         plot_axis = plot_axis.type_(AxisType::Log);
     }
-    if is_size && !places.is_empty() && places.len() <= TICK_COUNT_MAX {
+    if is_size && exact && !places.is_empty() {
         let text = places.iter().map(|&place| size_text(place)).collect();
         plot_axis = plot_axis.tick_values(places.to_vec()).tick_text(text);
     } else if axis.log {
-        let ticks = log_ticks(places);
+        let ticks = if exact { places.to_vec() } else { log_ticks(places) };
         let text = ticks.iter().map(|&tick| tick_text(tick)).collect();
         plot_axis = plot_axis.tick_values(ticks).tick_text(text);
     }
@@ -182,7 +199,7 @@ fn scatter(trace: &Trace, colour: &'static str) -> Box<Scatter<f64, f64>> {
     let (symbol, dash) = style(&trace.variant, trace.published);
     let (mode, size) = if trace.published {
         (Mode::Markers, 13)
-    } else if x.len() > to_index(40) {
+    } else if x.len() > MARKED_COUNT_MAX {
         (Mode::Lines, 1)
     } else {
         (Mode::LinesMarkers, 7)
@@ -203,10 +220,13 @@ mod tests {
 
     #[test]
     fn a_device_keeps_its_colour_and_neighbours_differ() {
-        let colours = Colours::of(["a", "b", "a", "c"].into_iter());
-        assert_eq!(colours.get("a"), PALETTE[0]);
-        assert_eq!(colours.get("b"), PALETTE[1]);
-        assert_eq!(colours.get("c"), PALETTE[2]);
+        let many = vec!["c", "d", "e", "f", "g", "h", "a"];
+        let colours = Colours::of(&[vec!["a", "b"], many.clone()]);
+        let mut used: Vec<&str> = many.iter().map(|group| colours.get(group)).collect();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!(used.len(), many.len());
+        assert_ne!(colours.get("a"), colours.get("b"));
     }
 
     #[test]

@@ -26,7 +26,8 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 /// The page that shows `runs`.
 #[must_use]
 pub fn page(runs: &[(Outcome, Meta)]) -> String {
-    let colours = Colours::of(runs.iter().flat_map(|(outcome, _)| groups(outcome)));
+    let figures: Vec<Vec<&str>> = runs.iter().flat_map(|(outcome, _)| groups(outcome)).collect();
+    let colours = Colours::of(&figures);
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
@@ -58,11 +59,14 @@ fn plotly_script() -> String {
     format!("{}\n", &scripts[..end])
 }
 
-fn groups(outcome: &Outcome) -> Vec<&str> {
-    let traces = outcome.figures.iter().flat_map(|figure| &figure.traces);
+/// The groups of each figure, which its colours must tell apart.
+fn groups(outcome: &Outcome) -> impl Iterator<Item = Vec<&str>> {
+    let lines = outcome
+        .figures
+        .iter()
+        .map(|figure| figure.traces.iter().map(|trace| trace.group.as_str()).collect::<Vec<_>>());
     let bars = outcome.grids.iter().filter(|grid| grid.bars);
-    let columns = bars.flat_map(|grid| grid.column_groups.iter().map(String::as_str));
-    traces.map(|trace| trace.group.as_str()).chain(columns).collect()
+    lines.chain(bars.map(|grid| grid.column_groups.iter().map(String::as_str).collect()))
 }
 
 /// Text as it may stand in an element or an attribute.
