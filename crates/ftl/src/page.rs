@@ -121,6 +121,8 @@ pub struct PageFtl {
     total_live: u64,
     total_usable: u64,
     sequence: u64,
+    /// When everything that was programmed so far is durable (invariant 4 at queue depth above 1).
+    durable_at: Nanos,
     host_read_units: u64,
     host_write_units: u64,
     padded_units: u64,
@@ -187,6 +189,7 @@ impl PageFtl {
             total_live: 0,
             total_usable: 0,
             sequence: 0,
+            durable_at: Nanos::ZERO,
             host_read_units: 0,
             host_write_units: 0,
             padded_units: 0,
@@ -429,6 +432,7 @@ impl PageFtl {
             self.close(group);
         }
         self.padded_units += padding as u64;
+        self.durable_at = self.durable_at.max(done);
         if stream == Stream::Host && self.dies.len() > 1 {
             self.next_die = (die + 1) % self.dies.len();
         }
@@ -487,6 +491,7 @@ impl PageFtl {
             time = self.program(nand, time, die, Stream::Cleaning)?;
         }
         let block = self.first_block(nand, victim);
+        let time = time.max(self.durable_at);
         match nand.erase_planes(time, block, self.planes, Cause::Cleaning) {
             Ok(done) => {
                 self.groups[victim as usize].state = State::Free;
@@ -649,6 +654,7 @@ impl Ftl for PageFtl {
         }
         self.flush(nand, Nanos::ZERO)?;
         nand.restore_accounting(accounting);
+        self.durable_at = Nanos::ZERO;
         (self.host_write_units, self.padded_units) = (0, 0);
         Ok(())
     }

@@ -1,0 +1,301 @@
+//! The laws of the chip against a naive model, for every short sequence of commands, and what time and
+//! a power cut do to commands, in cases computed by hand.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use nandu_base::{Cause, FlashOperation, Nanos, Ppn};
+use nandu_nand::{
+    Content, Energy, Geometry, NandArray, NandConfig, NandError, NandProfile, Payload,
+    ProgramOrder, Rules, Timing, preset, presets,
+};
+use std::sync::Arc;
+
+const CAUSE: Cause = Cause::Host;
+
+fn config(channels: u32, dies: u32, planes: u32, blocks: u32, pages: u32) -> NandConfig {
+    NandConfig {
+        geometry: Geometry {
+            channel_count: channels,
+            dies_per_channel: dies,
+            planes_per_die: planes,
+            erase_blocks_per_plane: blocks,
+            flash_pages_per_erase_block: pages,
+            flash_page_bytes: 512,
+            spare_bytes: 0,
+        },
+        timing: Timing {
+            read_ns: Nanos(20),
+            program_ns: Nanos(200),
+            erase_ns: Nanos(1500),
+            command_ns: Nanos::ZERO,
+            bus_bytes_per_second: 512 * 20_000_000,
+            cache_register: false,
+        },
+        energy: Energy::default(),
+        rules: Rules::default(),
+        units_per_flash_page: 1,
+        keep_content: true,
+        power_cut_journal: true,
+    }
+}
+
+fn write(nand: &mut NandArray, now: u64, page: u64, sequence: u64) -> Result<u64, NandError> {
+    let lpns = [u32::try_from(page).unwrap() + 100];
+    let contents: [Content; 1] = [Some(Arc::from(sequence.to_le_bytes().as_slice()))];
+    let payload = Payload { lpns: &lpns, sequence, contents: &contents };
+    nand.program(Nanos(now), Ppn(page), payload, CAUSE).map(|done| done.0)
+}
+
+/// Two erase blocks of two pages, two programs per page, two erases per block.
+#[derive(Clone, Default)]
+struct Model {
+    programs: [u8; 4],
+    next: [u64; 2],
+    erases: [u32; 2],
+    bad: [bool; 2],
+    value: [Option<u64>; 4],
+}
+
+impl Model {
+    fn apply(&mut self, operation: u64, sequence: u64, any_order: bool) -> bool {
+        let page = usize::try_from(operation % 4).unwrap();
+        let (block, index) = (page / 2, operation % 2);
+        match operation {
+            0..4 => {
+                let legal = !self.bad[block]
+                    && self.programs[page] == 0
+                    && (any_order || index >= self.next[block]);
+                if legal {
+                    self.programs[page] = 1;
+                    self.next[block] = self.next[block].max(index + 1);
+                    self.value[page] = Some(sequence);
+                }
+                legal
+            }
+            4..8 => {
+                let legal = self.programs[page] == 1;
+                self.programs[page] += u8::from(legal);
+                legal
+            }
+            _ => {
+                let block = page;
+                if self.bad[block] || self.erases[block] == 2 {
+                    self.bad[block] = true;
+                    return false;
+                }
+                self.erases[block] += 1;
+                self.next[block] = 0;
+                self.programs[block * 2..block * 2 + 2].fill(0);
+                self.value[block * 2..block * 2 + 2].fill(None);
+                true
+            }
+        }
+    }
+}
+
+fn explore(nand: &NandArray, model: &Model, any_order: bool, depth: u64) -> u64 {
+    if depth == 0 {
+        return 1;
+    }
+    let mut leaves = 0;
+    for operation in 0..10 {
+        let (mut nand, mut model) = (nand.clone(), model.clone());
+        let sequence = 10 - depth;
+        let before = (*nand.counters(), nand.idle_at());
+        let legal = model.apply(operation, sequence, any_order);
+        let result = match operation {
+            0..4 => write(&mut nand, 0, operation, sequence),
+            4..8 => nand
+                .partial_program(Nanos(0), Ppn(operation - 4), 8, None, CAUSE)
+                .map(|done| done.0),
+            _ => nand
+                .erase(Nanos(0), u32::try_from(operation - 8).unwrap(), CAUSE)
+                .map(|done| done.0),
+        };
+        assert_eq!(result.is_ok(), legal, "{operation}: {result:?}");
+        if !legal {
+            assert_eq!((*nand.counters(), nand.idle_at()), before, "nothing changes");
+        }
+        for page in 0..4 {
+            let held = nand.content(Ppn(page), 0).map(|bytes| bytes[0]);
+            let index = usize::try_from(page).unwrap();
+            assert_eq!(held.map(u64::from), model.value[index]);
+            assert_eq!(nand.spare(Ppn(page)).map(|s| s.sequence), model.value[index]);
+        }
+        nand.audit();
+        leaves += explore(&nand, &model, any_order, depth - 1);
+    }
+    leaves
+}
+
+#[test]
+fn every_sequence_of_commands_agrees_with_the_naive_model() {
+    for (program_order, depth) in [(ProgramOrder::Ascending, 6), (ProgramOrder::Any, 5)] {
+        let mut config = config(1, 1, 1, 2, 2);
+        config.power_cut_journal = false;
+        config.rules =
+            Rules { program_order, programs_per_erase: 2, endurance: 2, ..Rules::default() };
+        let nand = NandArray::new(config).unwrap();
+        let any_order = program_order == ProgramOrder::Any;
+        let leaves = explore(&nand, &Model::default(), any_order, depth);
+        assert_eq!(leaves, 10_u64.pow(u32::try_from(depth).unwrap()));
+    }
+}
+
+#[test]
+fn a_refusal_names_its_law() {
+    let mut nand = NandArray::new(config(1, 1, 1, 2, 4)).unwrap();
+    write(&mut nand, 0, 1, 5).unwrap();
+    let text = |error: NandError| error.to_string();
+    assert!(text(write(&mut nand, 0, 1, 6).unwrap_err()).starts_with("erase before program"));
+    assert!(text(write(&mut nand, 0, 0, 6).unwrap_err()).starts_with("program order"));
+    assert!(text(write(&mut nand, 0, 8, 6).unwrap_err()).starts_with("out of range"));
+    assert!(text(write(&mut nand, 0, 2, 4).unwrap_err()).starts_with("sequence"));
+    let partial = nand.partial_program(Nanos(0), Ppn(1), 8, None, CAUSE);
+    assert!(text(partial.unwrap_err()).starts_with("partial program limit"));
+    let read = nand.read(Nanos(0), Ppn(0), 513, CAUSE);
+    assert!(text(read.unwrap_err()).starts_with("out of range: byte"));
+}
+
+#[test]
+fn dies_overlap_in_the_array_and_share_the_channel() {
+    // A page takes 50 ns over the bus, 20 ns to read, 200 ns to program.
+    let mut nand = NandArray::new(config(1, 2, 1, 2, 4)).unwrap();
+    assert_eq!(write(&mut nand, 0, 0, 1), Ok(250));
+    assert_eq!(write(&mut nand, 0, 4, 2), Ok(300));
+    assert_eq!(nand.read(Nanos(400), Ppn(0), 512, CAUSE), Ok(Nanos(470)));
+    assert_eq!(nand.read(Nanos(400), Ppn(4), 512, CAUSE), Ok(Nanos(520)));
+    assert_eq!(nand.erase(Nanos(1000), 0, CAUSE), Ok(Nanos(2500)));
+    assert_eq!(nand.busy(), Nanos(2 * 250 + 2 * 70 + 1500));
+
+    let mut nand = NandArray::new(config(2, 1, 1, 2, 4)).unwrap();
+    assert_eq!(write(&mut nand, 0, 0, 1), Ok(250));
+    assert_eq!(write(&mut nand, 0, 4, 2), Ok(250));
+}
+
+#[test]
+fn planes_are_programmed_read_and_erased_in_one_array_time() {
+    let mut nand = NandArray::new(config(1, 1, 2, 2, 4)).unwrap();
+    let payload = Payload { lpns: &[7, 8], sequence: 1, contents: &[] };
+    assert_eq!(nand.program(Nanos(0), Ppn(0), payload, CAUSE), Ok(Nanos(300)));
+    // The second plane is erase block 1, so flash page 4.
+    assert_eq!(nand.spare(Ppn(4)).unwrap().lpns, [8]);
+    assert_eq!(nand.read_planes(Nanos(300), Ppn(0), 0b11, 1024, CAUSE), Ok(Nanos(420)));
+    assert_eq!(nand.erase_planes(Nanos(420), 0, 2, CAUSE), Ok(Nanos(1920)));
+    let counters = nand.counters();
+    for operation in [FlashOperation::Program, FlashOperation::Read, FlashOperation::Erase] {
+        assert_eq!(counters.get(operation, CAUSE), 2);
+    }
+    let outside = Payload { lpns: &[7, 8], sequence: 2, contents: &[] };
+    assert!(nand.program(Nanos(0), Ppn(4), outside, CAUSE).is_err());
+}
+
+#[test]
+fn copy_back_stays_in_its_plane_and_off_the_bus() {
+    let mut nand = NandArray::new(config(1, 1, 2, 2, 4)).unwrap();
+    write(&mut nand, 0, 0, 1).unwrap();
+    assert_eq!(
+        nand.copy_back(Nanos(250), (Ppn(0), Ppn(4)), 2, CAUSE),
+        Err(NandError::DifferentPlane { from: 0, to: 4 })
+    );
+    assert_eq!(nand.copy_back(Nanos(250), (Ppn(0), Ppn(8)), 2, CAUSE), Ok(Nanos(470)));
+    assert_eq!(nand.spare(Ppn(8)).map(|spare| (spare.lpns[0], spare.sequence)), Some((100, 2)));
+    assert_eq!(nand.content(Ppn(8), 0), nand.content(Ppn(0), 0));
+}
+
+#[test]
+fn a_power_cut_keeps_what_ended_tears_what_ran_and_undoes_what_had_not_begun() {
+    let mut nand = NandArray::new(config(1, 1, 1, 2, 4)).unwrap();
+    for page in 0..3 {
+        write(&mut nand, 0, page, page + 1).unwrap();
+    }
+    // Programs run 0..250, 250..500, 500..750.
+    nand.power_cut(Nanos(300)).unwrap();
+    assert!(nand.read(Nanos(300), Ppn(0), 512, CAUSE).is_ok());
+    assert_eq!(nand.read(Nanos(300), Ppn(1), 512, CAUSE), Err(NandError::Torn { flash_page: 1 }));
+    assert_eq!(nand.spare(Ppn(2)), None);
+    assert!(matches!(write(&mut nand, 400, 1, 9), Err(NandError::NotErased { .. })));
+    write(&mut nand, 400, 2, 9).unwrap();
+    nand.audit();
+}
+
+#[test]
+fn a_power_cut_before_an_erase_brings_everything_back_and_inside_it_tears() {
+    let mut nand = NandArray::new(config(1, 1, 1, 2, 4)).unwrap();
+    write(&mut nand, 0, 0, 1).unwrap();
+    nand.settle(Nanos(250));
+    nand.erase(Nanos(300), 0, CAUSE).unwrap();
+    write(&mut nand, 300, 0, 2).unwrap();
+    let mut inside = nand.clone();
+    nand.power_cut(Nanos(300)).unwrap();
+    assert_eq!(nand.spare(Ppn(0)).unwrap().sequence, 1);
+    assert_eq!(nand.content(Ppn(0), 0).unwrap()[0], 1);
+    assert_eq!(nand.erase_count(0), 0);
+
+    inside.power_cut(Nanos(301)).unwrap();
+    let torn = NandError::TornEraseBlock { erase_block: 0 };
+    assert_eq!(inside.read(Nanos(301), Ppn(0), 512, CAUSE), Err(torn));
+    inside.erase(Nanos(301), 0, CAUSE).unwrap();
+    write(&mut inside, 301, 0, 3).unwrap();
+}
+
+#[test]
+fn paired_pages_are_lost_together() {
+    let mut config = config(1, 1, 1, 2, 4);
+    config.rules.paired_pages = true;
+    let mut nand = NandArray::new(config).unwrap();
+    write(&mut nand, 0, 0, 1).unwrap();
+    write(&mut nand, 250, 1, 2).unwrap();
+    nand.settle(Nanos(250));
+    nand.power_cut(Nanos(260)).unwrap();
+    for page in 0..2 {
+        assert!(matches!(nand.read(Nanos(260), Ppn(page), 1, CAUSE), Err(NandError::Torn { .. })));
+    }
+}
+
+#[test]
+fn factory_bad_blocks_follow_their_seed_and_refuse() {
+    let mut config = config(1, 1, 1, 1000, 2);
+    config.rules = Rules { factory_bad_ppm: 20_000, factory_bad_seed: 4, ..Rules::default() };
+    let bad = |config| {
+        let nand = NandArray::new(config).unwrap();
+        (0..1000).filter(|&block| nand.is_bad(block)).collect::<Vec<u32>>()
+    };
+    let blocks = bad(config);
+    assert_eq!(blocks, bad(config));
+    assert!((8..40).contains(&blocks.len()), "{}", blocks.len());
+    let mut nand = NandArray::new(config).unwrap();
+    assert!(matches!(nand.erase(Nanos(0), blocks[0], CAUSE), Err(NandError::BadEraseBlock { .. })));
+    assert_eq!(nand.wear().bad_erase_block_count, blocks.len() as u64);
+}
+
+#[test]
+fn every_preset_resolves_and_a_profile_overrides_it() {
+    for chip in presets() {
+        let profile = NandProfile {
+            preset: chip.name.into(),
+            channel_count: 1,
+            dies_per_channel: 1,
+            erase_blocks_per_plane: 4,
+            planes_per_die: None,
+            flash_pages_per_erase_block: None,
+            flash_page_bytes: None,
+            spare_bytes: None,
+            read_ns: Some(Nanos(1)),
+            program_ns: None,
+            erase_ns: None,
+            command_ns: None,
+            bus_bytes_per_second: None,
+            cache_register: None,
+            rules: None,
+            energy: Energy::default(),
+            units_per_flash_page: None,
+        };
+        let config = profile.resolve().unwrap();
+        assert_eq!(config.timing.read_ns, Nanos(1));
+        assert_eq!(config.timing.program_ns, chip.timing.program_ns);
+        NandArray::new(config).unwrap();
+        assert!(chip.source.contains('['), "{} has a marked source", chip.name);
+    }
+    assert!(preset("myers").unwrap_err().to_string().contains("myers_slc"));
+}
