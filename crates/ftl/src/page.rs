@@ -480,6 +480,7 @@ impl PageFtl {
             return Err(FtlError::DeviceFull);
         }
         self.groups[victim as usize].state = State::Open;
+        self.check_victim(nand, victim);
         let mut time = now;
         for page in 0..self.pages {
             if self.groups[victim as usize].valid == 0 {
@@ -506,6 +507,19 @@ impl PageFtl {
                 Ok(time)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Asserts that the map points at every valid unit of a victim, before anything of it moves. The
+    /// look-ups do not depend on each other, so their cache misses overlap, and the copies that
+    /// follow find the map in the cache.
+    fn check_victim(&self, nand: &NandArray, victim: u32) {
+        let slots = to_u32(self.slots.value());
+        let base = victim * slots;
+        for address in (base..base + slots).filter(|&address| self.is_valid(address)) {
+            let (page, unit) = self.place(nand, address);
+            let lpn = nand.spare(page).map_or(NO_LPN, |spare| spare.lpns[unit as usize]);
+            assert_eq!(self.map.get(lpn as usize), Some(&address), "invariant 1 of unit {lpn}");
         }
     }
 

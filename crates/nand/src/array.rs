@@ -336,8 +336,10 @@ impl NandArray {
             return Err(NandError::OutOfRange { what: "byte", index: u64::from(bytes), count });
         }
         let stride = self.plane_stride();
-        for plane in (0..u32::BITS).filter(|plane| plane_mask & (1 << plane) != 0) {
-            self.check_torn(first.0 + u64::from(plane) * stride)?;
+        let mut rest = plane_mask;
+        while rest != 0 {
+            self.check_torn(first.0 + u64::from(rest.trailing_zeros()) * stride)?;
+            rest &= rest - 1;
         }
         let timing = &self.config.timing;
         let array = timing.command_ns.0 + timing.read_ns.0;
