@@ -8,13 +8,15 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// A tour small enough for a test: this machine's disk and one simulated drive.
+#[allow(clippy::unwrap_used, reason = "a test that cannot write has failed")]
 fn write_small_tour(directory: &Path, local_duration: &str) {
     let text = format!(
         "title = \"A small tour\"\nquestion = \"Does it run?\"\npaper = \"-\"\n\
+         method = \"As the tour.\"\nreference = \"none\"\n\
          [measure]\nkind = \"tour\"\ndevices = [\"sim:device-a\", \"local\"]\n\
          request_bytes = [\"4KiB\", \"64KiB\"]\nqueue_depths = [1, 4]\n\
          deep_request_bytes = \"4KiB\"\n[measure.scale]\nflash_capacity = \"64MiB\"\n\
-         request_count = 100\nlocal_duration = \"{local_duration}\"\n"
+         request_count = 100\npoint_bytes = \"4MiB\"\nlocal_duration = \"{local_duration}\"\n"
     );
     fs::write(directory.join("small.toml"), text).unwrap();
 }
@@ -48,7 +50,7 @@ fn an_unknown_key_in_an_experiment_names_file_line_and_nearest_key() {
     let text = fs::read_to_string(&file).unwrap().replace("queue_depths", "queue_depth");
     fs::write(&file, text).unwrap();
     let said = failure_of(directory.path(), &RUN, 2);
-    assert!(said.contains("small.toml:8"), "{said}");
+    assert!(said.contains("small.toml:10"), "{said}");
     assert!(said.contains("queue_depths"), "{said}");
     assert_eq!(names(directory.path()), ["small.toml"]);
 }

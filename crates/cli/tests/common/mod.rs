@@ -1,6 +1,7 @@
 //! Runs the program as a user would, in a directory of its own.
 
 #![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot start its program has failed")]
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

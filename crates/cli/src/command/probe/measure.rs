@@ -36,6 +36,10 @@ pub(super) fn measure(
     let wall_spent = open.device.now().saturating_sub(wall_before);
     let Measured { results, bursts, endurance } = measured;
     let machine = machine_of(&open.description, cpu_spent, wall_spent);
+    let title = match &open.description {
+        TargetDescription::Simulated(profile) => Some(profile.title.clone()),
+        TargetDescription::Real { .. } => None,
+    };
     let mut input = DiagnosisInput::new(&info, &results);
     if let Some(machine) = &machine {
         input.cpu_time = Some(machine.processor_time);
@@ -52,6 +56,7 @@ pub(super) fn measure(
         seed: arguments.seed,
         profile: derive(&info, &results, &bursts).ok(),
         device: info,
+        title,
         machine,
         results,
         bursts,

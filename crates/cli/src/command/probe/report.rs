@@ -25,6 +25,8 @@ pub(super) struct ProbeReport {
     pub(super) series: String,
     pub(super) seed: u64,
     pub(super) device: DeviceInfo,
+    /// Of a simulated drive only: what its profile calls it.
+    pub(super) title: Option<String>,
     /// Of a real device only.
     pub(super) machine: Option<Machine>,
     pub(super) profile: Option<DeviceProfile>,
@@ -79,6 +81,9 @@ fn print_head(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
         output.strong(&report.target),
         output.faint(&format!("{capacity}, {series}"))
     ))?;
+    if let Some(title) = &report.title {
+        output.line(&output.faint(title))?;
+    }
     let Some(machine) = &report.machine else {
         return Ok(());
     };
