@@ -92,7 +92,7 @@ fn a_run_stopped_by_ctrl_c_resumes_where_it_was() {
 }
 
 #[test]
-fn a_shape_that_fails_is_exit_code_1_and_the_same_seed_gives_the_same_files() {
+fn the_same_seed_gives_the_same_files_and_its_shapes_hold() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let output = run(path, &["run", "s000/figure-2-1", "--out", "one"]);
@@ -105,4 +105,23 @@ fn a_shape_that_fails_is_exit_code_1_and_the_same_seed_gives_the_same_files() {
     let verdicts = stdout_of(path, &["verify", "s000/figure-2-1", "--json"]);
     let verdicts: serde_json::Value = serde_json::from_str(&verdicts).unwrap();
     assert_eq!(verdicts[0]["holds"], true);
+}
+
+#[test]
+fn a_shape_that_fails_is_exit_code_1_and_the_json_says_which() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "title = \"Wrong on purpose\"\nquestion = \"Is 466.875 us below 2 us?\"\n\
+                method = \"Equation 2.2.\"\npaper = \"-\"\nreference = \"none\"\n\
+                [measure]\nkind = \"closed_form\"\nread_us = 20\nwrite_us = 200\nerase_us = 1500\n\
+                erase_block_page_count = 64\nlive_fractions = [0.5]\n\
+                [[shape]]\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 1\nhigh = 2\n";
+    fs::write(directory.path().join("wrong.toml"), text).unwrap();
+    let said = failure_of(directory.path(), &["verify", "wrong.toml"], 1);
+    assert!(said.contains("wrong"), "{said}");
+    let output = run(directory.path(), &["verify", "wrong.toml", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let verdicts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(verdicts[0]["verdicts"][0]["holds"], false);
+    let ran = run(directory.path(), &["run", "wrong.toml"]);
+    assert_eq!(ran.status.code(), Some(0), "`run` shows a failed shape and goes on");
 }
