@@ -12,5 +12,5 @@ pub mod file;
 pub mod hdd;
 pub mod profile;
 pub mod scm;
-// pub mod ssd; (waits for the ftl crate)
+pub mod ssd;
 pub mod target;

@@ -163,7 +163,7 @@ pub fn preset(name: &str) -> Result<&'static ChipPreset, NandError> {
 }
 
 /// An array as a profile describes it: a preset, how many of it, and what differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandProfile {
     /// Name of a [`ChipPreset`].

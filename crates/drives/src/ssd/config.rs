@@ -1,8 +1,9 @@
 //! What an SSD is made of: chips, a translation layer, a controller, a link.
 
 use nandu_base::Nanos;
-use nandu_device::DeviceError;
-use nandu_ftl::FtlConfig;
+use nandu_device::{DeviceError, Geometry};
+use nandu_ftl::{Ftl, FtlConfig};
+use nandu_nand::{NandArray, NandProfile};
 use serde::{Deserialize, Serialize};
 
 /// The parts of a simulated SSD. Every time is in nanoseconds, every size in bytes.
@@ -82,5 +83,41 @@ impl SsdConfig {
             return invalid("over_provisioning_ppm must be above 0: cleaning needs room");
         }
         Ok(())
+    }
+
+    /// The chips and the layer over them, for a drive of `geometry`.
+    ///
+    /// # Errors
+    /// If the chip is unknown or the parts do not fit together.
+    pub(super) fn build(
+        &self,
+        geometry: Geometry,
+        keep_data: bool,
+        seed: u64,
+    ) -> Result<(NandArray, Box<dyn Ftl>), DeviceError> {
+        let invalid = |what: String| DeviceError::InvalidGeometry { what };
+        let profile = NandProfile {
+            preset: self.chip.clone(),
+            channel_count: self.channel_count,
+            dies_per_channel: self.dies_per_channel,
+            planes_per_die: self.planes_per_die,
+            erase_blocks_per_plane: 1,
+            ..NandProfile::default()
+        };
+        let mut nand = profile.resolve().map_err(|error| invalid(error.to_string()))?;
+        let flash_page_bytes = nand.geometry.flash_page_bytes;
+        nand.units_per_flash_page = self.ftl.units_per_flash_page(flash_page_bytes);
+        nand.keep_content = keep_data;
+        nand.geometry.erase_blocks_per_plane = self.ftl.erase_blocks_per_plane(
+            &nand.geometry,
+            geometry.capacity().0,
+            self.over_provisioning_ppm,
+        );
+        let nand = NandArray::new(nand).map_err(|error| invalid(error.to_string()))?;
+        let unit_bytes = u64::from(self.ftl.unit_bytes(flash_page_bytes));
+        let unit_count = geometry.capacity().0.div_ceil(unit_bytes);
+        let ftl =
+            self.ftl.build(&nand, unit_count, seed).map_err(|error| invalid(error.to_string()))?;
+        Ok((nand, ftl))
     }
 }
