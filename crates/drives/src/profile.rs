@@ -562,7 +562,7 @@ queue_depth = 16
             let label = profile.kind().label();
             collect_figures(label, &table[label], &mut figures);
             for path in profile.sources.keys() {
-                let names_a_figure = figures.iter().any(|figure| figure.starts_with(path));
+                let names_a_figure = figures.iter().any(|(figure, _)| figure.starts_with(path));
                 assert!(names_a_figure, "{name} has a source for no figure: {path}");
             }
         }
