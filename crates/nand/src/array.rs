@@ -342,10 +342,19 @@ impl NandArray {
             rest &= rest - 1;
         }
         let timing = &self.config.timing;
-        let array = timing.command_ns.0 + timing.read_ns.0;
+        let mut array = timing.command_ns.0 + timing.read_ns.0;
+        // Neighbouring units of one flash page are sensed once: the page register still holds them.
+        let shares_pages = self.config.units_per_flash_page > 1;
+        if shares_pages && self.timeline.register_holds(die.0, first.0) {
+            array = timing.command_ns.0;
+        } else {
+            self.counters.add(FlashOperation::Read, cause, planes);
+        }
         let transfer = self.transfer_ns(bytes);
         let span = self.timeline.array_then_bus(die, now, array, transfer);
-        self.counters.add(FlashOperation::Read, cause, planes);
+        if shares_pages {
+            self.timeline.load_register(die.0, first.0);
+        }
         self.spend(self.config.energy.read_picojoules, planes, bytes);
         Ok(span.end)
     }

@@ -11,6 +11,7 @@
 //! 2. A channel moves one transfer at a time. The gap before its last reservation is kept, so that a
 //!    transfer that is ready earlier and fits does not queue behind one that waits for its array.
 //! 3. Reservations are made in the order of the calls, each from the earliest time that fits.
+//! 4. The page register of a die holds the flash page of its last read, until any other command.
 
 use nandu_base::Nanos;
 
@@ -46,6 +47,8 @@ impl Channel {
 struct Die {
     array_free: u64,
     register_free: u64,
+    /// One more than the flash page in the page register; zero for none.
+    register_page: u64,
 }
 
 /// Start and end of a command on its die.
@@ -83,6 +86,7 @@ impl Timeline {
         transfer: u64,
     ) -> Span {
         let die = &mut self.dies[die];
+        die.register_page = 0;
         let start = now.0.max(die.array_free);
         let ready = (start + array).max(die.register_free);
         let end = self.channels[channel].reserve(ready, transfer) + transfer;
@@ -101,6 +105,7 @@ impl Timeline {
         (command, transfer, array): (u64, u64, u64),
     ) -> Span {
         let die = &mut self.dies[die];
+        die.register_page = 0;
         let free = if self.cache_register { die.register_free } else { die.array_free };
         let ready = now.0.max(free) + command;
         let loaded = self.channels[channel].reserve(ready, transfer) + transfer;
@@ -111,6 +116,16 @@ impl Timeline {
         die.register_free = start;
         self.busy += command + transfer + array;
         Span { start: Nanos(ready - command), end: Nanos(end) }
+    }
+
+    /// Whether the page register of `die` holds `flash_page`.
+    pub(crate) fn register_holds(&self, die: usize, flash_page: u64) -> bool {
+        self.dies[die].register_page == flash_page + 1
+    }
+
+    /// The command just reserved left `flash_page` in the page register of `die`.
+    pub(crate) fn load_register(&mut self, die: usize, flash_page: u64) {
+        self.dies[die].register_page = flash_page + 1;
     }
 
     pub(crate) fn die_free_at(&self, die: usize) -> Nanos {

@@ -70,6 +70,14 @@ type StagedKey = (Nanos, u64, usize);
 struct StagedRead {
     in_flight: InFlight,
     bytes: u64,
+    first_ready_at: Nanos,
+}
+
+/// When the first and the last unit of a read are in the controller.
+#[derive(Clone, Copy)]
+struct ReadySpan {
+    first: Nanos,
+    last: Nanos,
 }
 
 /// A part of a request that lies in one mapping unit.
@@ -182,7 +190,11 @@ impl Ssd {
         Nanos::of_transfer(bytes, self.config.link_bytes_per_second)
     }
 
-    fn parts(&self, first_sector: u64, sector_count: u32) -> impl Iterator<Item = UnitPart> + use<> {
+    fn parts(
+        &self,
+        first_sector: u64,
+        sector_count: u32,
+    ) -> impl Iterator<Item = UnitPart> + use<> {
         let per_unit = u64::from(self.sectors_per_unit);
         let sector_bytes = u64::from(self.info.geometry.sector_bytes);
         let end = first_sector + u64::from(sector_count);
@@ -205,19 +217,20 @@ impl Ssd {
 
     // ---- reads ----
 
-    fn read(&mut self, at: Nanos, request: &mut Request) -> Result<Nanos, DeviceError> {
+    fn read(&mut self, at: Nanos, request: &mut Request) -> Result<ReadySpan, DeviceError> {
         let (first, count) = (request.first_sector.0, request.sector_count);
         let continues = self.read_ahead.continues(first, request.end_sector());
         let at = if continues { at } else { self.controller(at, self.config.map_lookup_ns) };
         if continues {
             self.fetch_ahead(at, first, request.end_sector())?;
         }
-        let mut ready_at = at;
+        let mut ready: Option<ReadySpan> = None;
         for part in self.parts(first, count) {
             let done = self.read_part(at, part, request.buffer.as_mut())?;
-            ready_at = ready_at.max(done);
+            let span = ready.get_or_insert(ReadySpan { first: done, last: done });
+            span.last = span.last.max(done);
         }
-        Ok(ready_at)
+        Ok(ready.expect("a read covers at least one sector"))
     }
 
     fn read_part(
@@ -274,13 +287,20 @@ impl Ssd {
 
     // ---- writes ----
 
+    /// Units go to the buffer or to flash as they arrive over the link.
     fn write(&mut self, at: Nanos, request: &Request) -> Result<Nanos, DeviceError> {
-        let mut acknowledged_at = at;
+        let start = self.link_in_free_at.max(at);
+        let bytes = self.info.geometry.bytes_of(request.sector_count);
+        self.link_in_free_at = start + self.link_time(bytes);
+        let mut acknowledged_at = self.link_in_free_at;
         for part in self.parts(request.first_sector.0, request.sector_count) {
             let length = self.byte_range(part).len();
-            let bytes =
-                request.buffer.as_ref().map(|b| &b[part.buffer_offset..part.buffer_offset + length]);
-            let done = self.write_part(at, part, bytes)?;
+            let bytes = request
+                .buffer
+                .as_ref()
+                .map(|b| &b[part.buffer_offset..part.buffer_offset + length]);
+            let arrived_at = start + self.link_time((part.buffer_offset + length) as u64);
+            let done = self.write_part(arrived_at, part, bytes)?;
             acknowledged_at = acknowledged_at.max(done);
         }
         Ok(acknowledged_at)
@@ -311,8 +331,7 @@ impl Ssd {
         unit.present |= mask;
         match (bytes, &mut unit.content) {
             (Some(bytes), content) => {
-                let content =
-                    content.get_or_insert_with(|| vec![0; unit_bytes].into_boxed_slice());
+                let content = content.get_or_insert_with(|| vec![0; unit_bytes].into_boxed_slice());
                 content[range].copy_from_slice(bytes);
             }
             (None, Some(content)) => content[range].fill(0),
@@ -397,9 +416,9 @@ impl Ssd {
 
     // ---- completions ----
 
-    fn stage(&mut self, in_flight: InFlight, bytes: u64, ready_at: Nanos) {
+    fn stage(&mut self, in_flight: InFlight, bytes: u64, ready: ReadySpan) {
         self.staged_sequence += 1;
-        let read = Some(StagedRead { in_flight, bytes });
+        let read = Some(StagedRead { in_flight, bytes, first_ready_at: ready.first });
         let free = self.staged_requests.iter().position(Option::is_none);
         let place = free.unwrap_or(self.staged_requests.len());
         if place == self.staged_requests.len() {
@@ -407,18 +426,26 @@ impl Ssd {
         } else {
             self.staged_requests[place] = read;
         }
-        self.staged.push(Reverse((ready_at, self.staged_sequence, place)));
+        self.staged.push(Reverse((ready.last, self.staged_sequence, place)));
+    }
+
+    /// When a read's data is over the link: it streams from its first unit on, and the last unit
+    /// follows when it is ready.
+    fn streamed_at(&self, link_free_at: Nanos, ready: ReadySpan, bytes: u64) -> Nanos {
+        let streamed = link_free_at.max(ready.first) + self.link_time(bytes);
+        streamed.max(ready.last + self.link_time(bytes.min(u64::from(self.unit_bytes))))
     }
 
     /// Gives the link to the reads that are ready before the next completion is told.
     fn serve_link(&mut self, until: Nanos) {
-        while let Some(&Reverse((ready_at, _, place))) = self.staged.peek() {
-            if ready_at > self.completions.next_at().unwrap_or(Nanos::MAX).min(until) {
+        while let Some(&Reverse((last, _, place))) = self.staged.peek() {
+            if last > self.completions.next_at().unwrap_or(Nanos::MAX).min(until) {
                 return;
             }
             self.staged.pop();
             let read = self.staged_requests[place].take().expect("a staged read has its place");
-            self.link_out_free_at = self.link_out_free_at.max(ready_at) + self.link_time(read.bytes);
+            let ready = ReadySpan { first: read.first_ready_at, last };
+            self.link_out_free_at = self.streamed_at(self.link_out_free_at, ready, read.bytes);
             let done = self.link_out_free_at + self.config.pipeline_ns;
             self.completions.push(read.in_flight.complete(done, Ok(())));
         }
@@ -432,28 +459,38 @@ impl Ssd {
             Operation::Write | Operation::Trim | Operation::Flush => self.config.write_command_ns,
         };
         let at = self.controller(start, command);
+        if request.operation == Operation::Read {
+            let result = self.read(at, &mut request);
+            self.finish_read(at, InFlight::of(request, now), bytes, result);
+            return;
+        }
         let result = match request.operation {
-            Operation::Read => self.read(at, &mut request),
-            Operation::Write => {
-                self.link_in_free_at = self.link_in_free_at.max(at) + self.link_time(bytes);
-                self.write(self.link_in_free_at, &request)
-            }
+            Operation::Write => self.write(at, &request),
             Operation::Trim => self.trim(at, &request),
-            Operation::Flush => self.flush(at),
+            Operation::Read | Operation::Flush => self.flush(at),
         };
         self.counters.count(request.operation, bytes, result.is_ok());
-        let operation = request.operation;
-        let in_flight = InFlight::of(request, now);
+        let (done, result) = match result {
+            Ok(done) => (done + self.config.pipeline_ns, Ok(())),
+            Err(error) => (at, Err(error)),
+        };
+        self.slots.push(Reverse(done));
+        self.completions.push(InFlight::of(request, now).complete(done, result));
+    }
+
+    fn finish_read(
+        &mut self,
+        at: Nanos,
+        in_flight: InFlight,
+        bytes: u64,
+        result: Result<ReadySpan, DeviceError>,
+    ) {
+        self.counters.count(Operation::Read, bytes, result.is_ok());
         match result {
-            Ok(ready_at) if operation == Operation::Read => {
-                let estimate = ready_at + self.link_time(bytes) + self.config.pipeline_ns;
-                self.slots.push(Reverse(estimate));
-                self.stage(in_flight, bytes, ready_at);
-            }
-            Ok(done) => {
-                let done = done + self.config.pipeline_ns;
-                self.slots.push(Reverse(done));
-                self.completions.push(in_flight.complete(done, Ok(())));
+            Ok(ready) => {
+                let estimate = self.streamed_at(Nanos::ZERO, ready, bytes);
+                self.slots.push(Reverse(estimate + self.config.pipeline_ns));
+                self.stage(in_flight, bytes, ready);
             }
             Err(error) => {
                 self.slots.push(Reverse(at));

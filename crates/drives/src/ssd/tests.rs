@@ -104,7 +104,8 @@ fn sequential_reads_come_from_the_read_ahead() {
 #[test]
 fn a_misaligned_write_reads_what_it_does_not_replace() {
     let mut ssd = drive(&config(PAGE));
-    let fill = |value: u8, sectors: u32| Some(IoBuffer::copy_of(&vec![value; 512 * sectors as usize]));
+    let fill =
+        |value: u8, sectors: u32| Some(IoBuffer::copy_of(&vec![value; 512 * sectors as usize]));
     run(&mut ssd, Request::write(1, 0, 8, fill(1, 8))).result.unwrap();
     run(&mut ssd, Request::write(2, 3, 2, fill(2, 2))).result.unwrap();
     run(&mut ssd, Request::flush(3)).result.unwrap();
