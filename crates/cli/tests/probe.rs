@@ -117,3 +117,43 @@ fn ctrl_c_during_a_probe_ends_it_with_130_and_leaves_nothing() {
     let output = run(directory.path(), &[&["probe", "."], &SMALL[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
+
+#[test]
+fn the_steady_state_series_says_in_which_rounds_it_was_reached() {
+    let directory = tempfile::tempdir().unwrap();
+    let what = ["probe", "sim:device-a", "--size", "16MiB", "--series", "steady-state"];
+    let table = stdout_of(directory.path(), &[&what[..], &["--json", "steady.json"]].concat());
+    assert!(table.contains("reached in rounds"), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let json = fs::read_to_string(directory.path().join("steady.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let (steady, state) = (&json["steady_state"], &json["steady_state"]["state"]);
+    assert_eq!(state["reached"], true, "{steady}");
+    let rounds = steady["rounds_iops"].as_array().unwrap();
+    assert!((5..=25).contains(&rounds.len()), "{steady}");
+    assert_eq!(rounds.len(), json["results"][0]["runs"].as_array().unwrap().len());
+    // The rule stops at the first window that agrees, so the window is the last five rounds; the
+    // excursion follows from them alone.
+    let window: Vec<f64> = rounds[rounds.len() - 5..].iter().map(|r| r.as_f64().unwrap()).collect();
+    let mean = window.iter().sum::<f64>() / 5.0;
+    let largest = window.iter().copied().fold(f64::MIN, f64::max);
+    let smallest = window.iter().copied().fold(f64::MAX, f64::min);
+    let excursion = state["excursion"].as_f64().unwrap();
+    assert!(((largest - smallest) / mean - excursion).abs() < 1e-9, "{steady}");
+    assert!(excursion <= steady["options"]["excursion_max"].as_f64().unwrap(), "{steady}");
+    assert!(state["rise"].as_f64().unwrap().abs() <= 0.10, "{steady}");
+    assert_eq!(table.lines().filter(|line| line.ends_with(" *")).count(), 5, "{table}");
+}
+
+#[test]
+fn a_steady_state_that_two_requests_a_round_cannot_show_is_not_claimed() {
+    let directory = tempfile::tempdir().unwrap();
+    let what = ["probe", "sim:device-a", "--size", "16MiB", "--series", "steady-state"];
+    let table = stdout_of(directory.path(), &[&what[..], &["--request-count", "2"]].concat());
+    let rounds = table.lines().filter(|line| line.ends_with(" *")).count();
+    assert_eq!(rounds, 5, "{table}");
+    if !table.contains("reached in rounds") {
+        assert!(table.contains("not reached after 25 rounds"), "{table}");
+        assert!(table.contains("warning"), "{table}");
+    }
+}

@@ -114,7 +114,8 @@ pub fn run_until_steady(
     for round in 0..options.rounds_max {
         let seed = pattern.seed.wrapping_add(u64::from(round));
         let once = Pattern { repetitions: 1, seed, ..pattern.clone() };
-        runs.extend(run_pattern(device, &once, observer)?.runs);
+        let mut part = RoundObserver { whole: &mut *observer, round, options };
+        runs.extend(run_pattern(device, &once, &mut part)?.runs);
         rounds.extend(runs.last().map(|run| run.bytes_per_second));
         state = detect(&rounds, options);
         if state.reached {
@@ -124,6 +125,24 @@ pub fn run_until_steady(
     let repetitions = nandu_base::to_u32(runs.len() as u64);
     let pattern = Pattern { repetitions, ..pattern.clone() };
     Ok((PatternResult::new(device.info().name.clone(), pattern, runs), state))
+}
+
+/// Tells the progress of one round as that of all, as if none were saved.
+struct RoundObserver<'a> {
+    whole: &'a mut dyn Observer,
+    round: u32,
+    options: &'a SteadyStateOptions,
+}
+
+impl Observer for RoundObserver<'_> {
+    fn progress(&mut self, fraction: f64, what: &str) {
+        let rounds = f64::from(self.options.rounds_max.max(1));
+        self.whole.progress((f64::from(self.round) + fraction) / rounds, what);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.whole.is_cancelled()
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,9 @@ pub struct SsdConfig {
     pub pipeline_ns: Nanos,
     /// Host link, each way; zero takes no time.
     pub link_bytes_per_second: u64,
+    /// Host link for reads, where it differs.
+    #[serde(default)]
+    pub link_to_host_bytes_per_second: Option<u64>,
     /// Sequential read-ahead; zero has none.
     #[serde(default)]
     pub read_ahead_bytes: u64,

@@ -190,6 +190,11 @@ impl Ssd {
         Nanos::of_transfer(bytes, self.config.link_bytes_per_second)
     }
 
+    fn link_to_host_time(&self, bytes: u64) -> Nanos {
+        let speed = self.config.link_to_host_bytes_per_second;
+        Nanos::of_transfer(bytes, speed.unwrap_or(self.config.link_bytes_per_second))
+    }
+
     fn parts(
         &self,
         first_sector: u64,
@@ -432,8 +437,8 @@ impl Ssd {
     /// When a read's data is over the link: it streams from its first unit on, and the last unit
     /// follows when it is ready.
     fn streamed_at(&self, link_free_at: Nanos, ready: ReadySpan, bytes: u64) -> Nanos {
-        let streamed = link_free_at.max(ready.first) + self.link_time(bytes);
-        streamed.max(ready.last + self.link_time(bytes.min(u64::from(self.unit_bytes))))
+        let streamed = link_free_at.max(ready.first) + self.link_to_host_time(bytes);
+        streamed.max(ready.last + self.link_to_host_time(bytes.min(u64::from(self.unit_bytes))))
     }
 
     /// Gives the link to the reads that are ready before the next completion is told.

@@ -2,6 +2,7 @@
 
 use super::ProbeArguments;
 use super::report::{Machine, ProbeReport};
+use super::steady_state::SteadyStateReport;
 use super::work::Work;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -18,6 +19,7 @@ struct Measured {
     results: Vec<PatternResult>,
     bursts: Vec<BurstResult>,
     endurance: Option<EnduranceResult>,
+    steady_state: Option<SteadyStateReport>,
 }
 
 /// Measures everything and sums it up.
@@ -34,13 +36,19 @@ pub(super) fn measure(
     let measured = do_work(&mut open, &work, progress)?;
     let cpu_spent = cpu_time().since(cpu_before).total();
     let wall_spent = open.device.now().saturating_sub(wall_before);
-    let Measured { results, bursts, endurance } = measured;
+    let Measured { results, bursts, endurance, steady_state } = measured;
+    // Rounds before the steady state are shown, but they are not what the device sustains.
+    let judged = match &steady_state {
+        Some(steady) => results.iter().map(|result| steady.window_of(result)).collect(),
+        None => results.clone(),
+    };
     let machine = machine_of(&open.description, cpu_spent, wall_spent);
     let title = match &open.description {
         TargetDescription::Simulated(profile) => Some(profile.title.clone()),
         TargetDescription::Real { .. } => None,
     };
-    let mut input = DiagnosisInput::new(&info, &results);
+    let mut input = DiagnosisInput::new(&info, &judged);
+    input.steady_state = steady_state.as_ref().map(|steady| &steady.state);
     if let Some(machine) = &machine {
         input.cpu_time = Some(machine.processor_time);
         input.wall_time = Some(machine.elapsed);
@@ -54,13 +62,14 @@ pub(super) fn measure(
         target: arguments.target.clone(),
         series: work.name,
         seed: arguments.seed,
-        profile: derive(&info, &results, &bursts).ok(),
+        profile: derive(&info, &judged, &bursts).ok(),
         device: info,
         title,
         machine,
         results,
         bursts,
         endurance,
+        steady_state,
         findings,
         notes,
     })
@@ -89,7 +98,14 @@ fn do_work(
         endurance = Some(run_endurance(device, options, progress)?);
         progress.step_done();
     }
-    Ok(Measured { results, bursts, endurance })
+    let mut steady_state = None;
+    if let Some(work) = &work.steady_state {
+        let (result, report) = work.run(device, progress)?;
+        results.push(result);
+        steady_state = Some(report);
+        progress.step_done();
+    }
+    Ok(Measured { results, bursts, endurance, steady_state })
 }
 
 /// What surrounds a real device; nothing for a simulated one, whose report must not depend on it.

@@ -11,6 +11,7 @@
 
 mod measure;
 mod report;
+mod steady_state;
 mod work;
 
 use super::{parse_duration, parse_size};
@@ -40,6 +41,7 @@ Examples:
   nandu probe sim:device-a                       a flash disk of 2007
   nandu probe /mnt/nvme --size 8GiB --profile nvme.json
   nandu probe sim:nvme-tlc-2024 --series s002 --parquet nvme.parquet
+  nandu probe sim:device-a --series steady-state --json steady.json
   nandu probe . --job mine.fio --json result.json
   nandu probe /dev/sdx --read-only               reads only, nothing is destroyed
 
@@ -60,17 +62,18 @@ pub(crate) struct ProbeArguments {
     /// Size of the scratch file [1GiB], or of a scaled-down simulated drive [512MiB, disks whole]
     #[arg(long, visible_alias = "capacity", value_name = "SIZE", value_parser = parse_size)]
     size: Option<ByteCount>,
-    /// Request sizes of the series; s000 and s002 take the smallest and the largest
+    /// Request sizes of the series; s000 and s002 take the smallest and the largest,
+    /// steady-state the smallest
     #[arg(long, value_name = "SIZE,..", value_delimiter = ',', value_parser = parse_size)]
     request_bytes: Vec<ByteCount>,
-    /// Queue depths of the quick series
+    /// Queue depths of the quick series; steady-state takes the deepest
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_values_t = [1, 32],
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     queue_depth: Vec<u32>,
-    /// Time limit of each run [quick: 0.5s; s000, s002: 30s]
+    /// Time limit of each run or round [quick: 0.5s; s000, s002: 30s; steady-state: 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Nanos>,
-    /// Limit on the requests of each run [simulated drives: 4000]
+    /// Limit on the requests of each run [simulated drives: 4000, in steady-state by capacity]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     request_count: Option<u64>,
     /// How requests reach the kernel
@@ -111,8 +114,22 @@ enum SeriesKind {
     S002,
     /// Myers 2008: 1 KB to 1 MB, 30 s each; an hour on a real device
     S000,
+    /// SNIA PTS: rounds of 4 KiB random writes until five agree, 25 at most, a minute each
+    SteadyState,
     /// Write the device again and again until it fails
     Endurance,
+}
+
+impl SeriesKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::S002 => "s002",
+            Self::S000 => "s000",
+            Self::SteadyState => "steady-state",
+            Self::Endurance => "endurance",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -193,11 +210,12 @@ fn check_arguments(arguments: &ProbeArguments, target: &Target) -> Result<(), Fa
             "--size is for scratch files and simulated drives; what exists keeps its own size",
         ));
     }
-    let wears_out = arguments.series == SeriesKind::Endurance
-        && arguments.plan.is_none()
-        && arguments.job.is_none();
-    if wears_out && arguments.read_only {
-        return Err(Failure::input("--series endurance writes; leave --read-only out"));
+    let runs_series = arguments.plan.is_none() && arguments.job.is_none();
+    let wears_out = runs_series && arguments.series == SeriesKind::Endurance;
+    let only_writes = wears_out || (runs_series && arguments.series == SeriesKind::SteadyState);
+    if only_writes && arguments.read_only {
+        let series = arguments.series.name();
+        return Err(Failure::input(format!("--series {series} writes; leave --read-only out")));
     }
     if wears_out && !is_simulated && !arguments.force {
         return Err(Failure::input(

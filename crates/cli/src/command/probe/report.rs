@@ -1,5 +1,6 @@
 //! What a probe found, as JSON and on the terminal.
 
+use super::steady_state::SteadyStateReport;
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::wrap;
@@ -36,6 +37,8 @@ pub(super) struct ProbeReport {
     pub(super) results: Vec<PatternResult>,
     pub(super) bursts: Vec<BurstResult>,
     pub(super) endurance: Option<EnduranceResult>,
+    /// Of the steady-state series only; its rounds are the runs of the only result.
+    pub(super) steady_state: Option<SteadyStateReport>,
 }
 
 /// What surrounds a real device.
@@ -53,6 +56,10 @@ pub(super) struct Machine {
 /// Prints it.
 pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
     print_head(report, context)?;
+    if let (Some(steady), Some(result)) = (&report.steady_state, report.results.first()) {
+        steady.print(result, context)?;
+        return print_findings(report, context);
+    }
     if let Some(profile) = &report.profile {
         context.output.heading("Throughput")?;
         context.output.text(&throughput_table(profile).render())?;

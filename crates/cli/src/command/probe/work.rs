@@ -1,5 +1,6 @@
 //! What there is to measure: a series, a plan or a fio job file, cut to the device.
 
+use super::steady_state::SteadyStateWork;
 use super::{ProbeArguments, SeriesKind};
 use crate::failure::Failure;
 use crate::output::read_file;
@@ -50,6 +51,7 @@ pub(super) struct Work {
     pub(super) plans: Vec<Plan>,
     pub(super) bursts: Vec<BurstOptions>,
     pub(super) endurance: Option<EnduranceOptions>,
+    pub(super) steady_state: Option<SteadyStateWork>,
 }
 
 impl Work {
@@ -61,18 +63,18 @@ impl Work {
         info: &DeviceInfo,
     ) -> Result<(Self, Vec<String>), Failure> {
         let mut notes = Vec::new();
-        let (bursts, endurance) = (Vec::new(), None);
+        let (bursts, endurance, steady_state) = (Vec::new(), None, None);
         let work = if let Some(plan) = &sources.plan {
             let name = format!("plan {}", plan.name);
-            Self { name, plans: vec![plan.clone()], bursts, endurance }
+            Self { name, plans: vec![plan.clone()], bursts, endurance, steady_state }
         } else if let Some((file, text)) = &sources.job {
             let jobs = parse_fio_job(file, text, info)?;
             notes = jobs.notes.iter().map(ToString::to_string).collect();
             let steps = jobs.patterns.into_iter().map(Step::new).collect();
             let plans = vec![Plan { name: file.clone(), steps }];
-            Self { name: format!("fio job {file}"), plans, bursts, endurance }
+            Self { name: format!("fio job {file}"), plans, bursts, endurance, steady_state }
         } else {
-            Self::of_series(arguments, target, info)
+            Self::of_series(arguments, target, info)?
         };
         for plan in &work.plans {
             plan.validate(info)?;
@@ -88,7 +90,11 @@ impl Work {
         Ok((work, notes))
     }
 
-    fn of_series(arguments: &ProbeArguments, target: &Target, info: &DeviceInfo) -> Self {
+    fn of_series(
+        arguments: &ProbeArguments,
+        target: &Target,
+        info: &DeviceInfo,
+    ) -> Result<Self, Failure> {
         let is_virtual = info.time_source == TimeSource::Virtual;
         let simulated_count = is_virtual.then_some(SIMULATED_REQUEST_COUNT);
         let request_count = arguments.request_count.or(simulated_count);
@@ -102,7 +108,7 @@ impl Work {
             seed: arguments.seed,
             ..SeriesOptions::default()
         };
-        let (mut bursts, mut endurance) = (Vec::new(), None);
+        let (mut bursts, mut endurance, mut steady_state) = (Vec::new(), None, None);
         let plans = match arguments.series {
             SeriesKind::Quick => {
                 vec![series_quick(info, &quick_options(arguments, request_count, fill))]
@@ -116,26 +122,26 @@ impl Work {
                 let options = MisalignmentOptions { series: series.clone(), ..Default::default() };
                 vec![series_s002(info, &series), series_misalignment(info, &options)]
             }
+            SeriesKind::SteadyState => {
+                steady_state = Some(SteadyStateWork::of(arguments, target, info)?);
+                Vec::new()
+            }
             SeriesKind::Endurance => {
                 let (force, seed) = (arguments.force, arguments.seed);
                 endurance = Some(EnduranceOptions { force, seed, ..EnduranceOptions::default() });
                 Vec::new()
             }
         };
-        let name = match arguments.series {
-            SeriesKind::Quick => "quick",
-            SeriesKind::S002 => "s002",
-            SeriesKind::S000 => "s000",
-            SeriesKind::Endurance => "endurance",
-        };
-        Self { name: name.into(), plans, bursts, endurance }
+        let name = arguments.series.name().into();
+        Ok(Self { name, plans, bursts, endurance, steady_state })
     }
 
     /// How many results there will be, at least.
     pub(super) fn step_count(&self, info: &DeviceInfo) -> usize {
         let steps = self.plans.iter().flat_map(|plan| &plan.steps);
         let of_plans: usize = steps.map(|step| step.sizes(info).len()).sum();
-        of_plans + self.bursts.len() + usize::from(self.endurance.is_some())
+        let whole = [self.endurance.is_some(), self.steady_state.is_some()];
+        of_plans + self.bursts.len() + whole.into_iter().map(usize::from).sum::<usize>()
     }
 }
 
