@@ -28,7 +28,7 @@ const STEPS: &[Step] = &[
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
         ..step("documentation", &["doc", "--quiet", "--workspace", "--no-deps"])
     },
-    // Fast experiments on simulated drives belong here, as `cargo run --release -- verify …`.
+    step("verify", &["run", "--release", "--quiet", "--", "verify", "--out", "target/verify"]),
 ];
 
 const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {

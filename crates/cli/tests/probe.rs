@@ -141,6 +141,8 @@ fn the_steady_state_series_says_in_which_rounds_it_was_reached() {
     let excursion = state["excursion"].as_f64().unwrap();
     assert!(((largest - smallest) / mean - excursion).abs() < 1e-9, "{steady}");
     assert!(excursion <= steady["options"]["excursion_max"].as_f64().unwrap(), "{steady}");
+    let written = steady["written_share"].as_f64().unwrap();
+    assert!((written - rounds.len() as f64 / 5.0).abs() < 0.01, "{steady}");
     assert!(state["rise"].as_f64().unwrap().abs() <= 0.10, "{steady}");
     assert_eq!(table.lines().filter(|line| line.ends_with(" *")).count(), 5, "{table}");
 }
@@ -152,8 +154,8 @@ fn a_steady_state_that_two_requests_a_round_cannot_show_is_not_claimed() {
     let table = stdout_of(directory.path(), &[&what[..], &["--request-count", "2"]].concat());
     let rounds = table.lines().filter(|line| line.ends_with(" *")).count();
     assert_eq!(rounds, 5, "{table}");
-    if !table.contains("reached in rounds") {
-        assert!(table.contains("not reached after 25 rounds"), "{table}");
-        assert!(table.contains("warning"), "{table}");
-    }
+    assert!(table.contains("not reached after 25 rounds"), "{table}");
+    assert!(table.contains("warning  the steady state was not reached"), "{table}");
+    let read_only = [&what[..], &["--read-only"]].concat();
+    failure_of(directory.path(), &read_only, 2);
 }

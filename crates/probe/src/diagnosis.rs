@@ -226,6 +226,10 @@ fn first_and_last_quarter(run: &RunResult) -> Option<(f64, f64)> {
 }
 
 fn drift(input: &DiagnosisInput<'_>) -> Option<Finding> {
+    // Rounds that look for the steady state are no repetitions; its own rule judges them.
+    if input.steady_state.is_some() {
+        return None;
+    }
     let worst = input
         .results
         .iter()

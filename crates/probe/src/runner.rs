@@ -225,7 +225,26 @@ pub fn prepare(
         Preparation::Trim { area } => trim(device, *area, observer)?,
         Preparation::Idle { duration } => idle(device, *duration, observer)?,
     }
+    settle(device)?;
     Ok(device.now().saturating_sub(start))
+}
+
+/// Waits until the preparation is on the medium, so that the first measured request does not.
+fn settle(device: &mut dyn Device) -> Result<(), ProbeError> {
+    let at = device.now();
+    let failed = |error| ProbeError::Device {
+        label: "preparation".into(),
+        operation: Operation::Flush,
+        address: 0,
+        byte_count: 0,
+        at,
+        error,
+    };
+    device.submit(at, Request::flush(0)).map_err(|rejected| failed(rejected.error))?;
+    match device.next_completion(Nanos::MAX).map(|completion| completion.result) {
+        Some(Err(error)) => Err(failed(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Writes `percent` of all slots of `pattern`, whose limit is still open, and what a sequential fill

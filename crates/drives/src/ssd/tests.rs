@@ -165,24 +165,24 @@ proptest! {
             ..config(if chunked { CHUNK } else { PAGE })
         };
         let mut ssd = drive(&config);
-        let mut model = vec![0_u8; SECTORS as usize];
+        let mut model = vec![0_u8; to_index(SECTORS)];
         for (id, step) in (0..).zip(steps) {
             match step {
                 Step::Write(first, count, fill) => {
                     let buffer = IoBuffer::copy_of(&vec![fill; 512 * count as usize]);
                     run(&mut ssd, Request::write(id, first, count, Some(buffer))).result.unwrap();
-                    model[first as usize..][..count as usize].fill(fill);
+                    model[to_index(first)..][..count as usize].fill(fill);
                 }
                 Step::Trim(first, count) => {
                     run(&mut ssd, Request::trim(id, first, count)).result.unwrap();
-                    model[first as usize..][..count as usize].fill(0);
+                    model[to_index(first)..][..count as usize].fill(0);
                 }
                 Step::Flush => run(&mut ssd, Request::flush(id)).result.unwrap(),
                 Step::Read(first, count) => {
                     let buffer = IoBuffer::zeroed(512 * count as usize);
                     let done = run(&mut ssd, Request::read(id, first, count, Some(buffer)));
                     for (sector, bytes) in done.buffer.unwrap().chunks(512).enumerate() {
-                        let expected = model[first as usize + sector];
+                        let expected = model[to_index(first) + sector];
                         prop_assert!(bytes.iter().all(|&byte| byte == expected));
                     }
                 }

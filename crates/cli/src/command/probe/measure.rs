@@ -103,7 +103,6 @@ fn do_work(
         let (result, report) = work.run(device, progress)?;
         results.push(result);
         steady_state = Some(report);
-        progress.step_done();
     }
     Ok(Measured { results, bursts, endurance, steady_state })
 }

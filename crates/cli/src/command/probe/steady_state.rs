@@ -8,18 +8,21 @@
 //!
 //! 1. Only the rounds of the window enter the profile, whether or not the steady state was reached.
 //! 2. A window of simulated rounds writes about as much as the drive holds, within the bounds below:
-//!    a shorter one would take writes into spare erase blocks for the steady state.
+//!    a shorter one would take writes into spare erase blocks for the steady state. How much was
+//!    written is reported, since a drive with more spare or cache than that may still deceive.
 
 use super::ProbeArguments;
 use crate::Context;
 use crate::failure::Failure;
+use crate::progress::Progress;
+use nandu_base::units::three_digits;
 use nandu_base::{ByteCount, Nanos};
 use nandu_device::{Device, DeviceInfo, TimeSource};
 use nandu_drives::target::Target;
 use nandu_probe::table::{Table, rate, throughput, time};
 use nandu_probe::{
-    Access, Area, DataKind, Limit, Observer, Pattern, PatternResult, Preparation, ProbeError,
-    SteadyState, SteadyStateOptions, prepare, run_until_steady,
+    Access, Area, DataKind, Limit, Pattern, PatternResult, Preparation, ProbeError, SteadyState,
+    SteadyStateOptions, prepare, run_until_steady,
 };
 use serde::Serialize;
 
@@ -46,11 +49,18 @@ pub(super) struct SteadyStateReport {
     rounds_iops: Vec<f64>,
     /// Over the window.
     iops_mean: f64,
+    /// By all rounds, without the fill before them.
+    written_bytes: u64,
+    /// The same over the capacity.
+    written_share: f64,
     /// The rule's verdict; its values are bytes per second.
     pub(super) state: SteadyState,
 }
 
 impl SteadyStateWork {
+    /// Filling and the rounds.
+    pub(super) const STEP_COUNT: usize = 2;
+
     /// The rounds for a device, checked against it.
     pub(super) fn of(
         arguments: &ProbeArguments,
@@ -85,19 +95,31 @@ impl SteadyStateWork {
         Ok(Self { pattern, preparation, options })
     }
 
-    /// Fills the device and runs the rounds.
+    /// Fills the device and runs the rounds, in [`Self::STEP_COUNT`] steps.
     pub(super) fn run(
         &self,
         device: &mut dyn Device,
-        observer: &mut dyn Observer,
+        progress: &mut Progress,
     ) -> Result<(PatternResult, SteadyStateReport), ProbeError> {
-        prepare(device, &self.preparation, observer)?;
-        let (result, state) = run_until_steady(device, &self.pattern, &self.options, observer)?;
+        prepare(device, &self.preparation, progress)?;
+        progress.step_done();
+        let (result, state) = run_until_steady(device, &self.pattern, &self.options, progress)?;
+        progress.step_done();
         let rounds_iops: Vec<f64> = result.runs.iter().map(|run| run.iops).collect();
         let window = &rounds_iops[state.first_round..][..state.window.len()];
         let iops_mean = window.iter().sum::<f64>() / window.len().max(1) as f64;
+        let written_bytes = result.runs.iter().map(|run| run.byte_count).sum::<u64>();
+        let written_share = written_bytes as f64 / device.info().geometry.capacity().0 as f64;
         let options = self.options;
-        Ok((result, SteadyStateReport { options, rounds_iops, iops_mean, state }))
+        let report = SteadyStateReport {
+            options,
+            rounds_iops,
+            iops_mean,
+            written_bytes,
+            written_share,
+            state,
+        };
+        Ok((result, report))
     }
 }
 
@@ -144,6 +166,9 @@ impl SteadyStateReport {
         } else {
             format!("not reached after {rounds} rounds")
         };
-        output.line(&output.verdict(state.reached, &verdict))
+        output.line(&output.verdict(state.reached, &verdict))?;
+        let written = ByteCount(self.written_bytes);
+        let share = three_digits(self.written_share);
+        output.line(&format!("the rounds wrote {written}, {share} times the capacity"))
     }
 }

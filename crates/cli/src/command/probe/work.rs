@@ -140,8 +140,8 @@ impl Work {
     pub(super) fn step_count(&self, info: &DeviceInfo) -> usize {
         let steps = self.plans.iter().flat_map(|plan| &plan.steps);
         let of_plans: usize = steps.map(|step| step.sizes(info).len()).sum();
-        let whole = [self.endurance.is_some(), self.steady_state.is_some()];
-        of_plans + self.bursts.len() + whole.into_iter().map(usize::from).sum::<usize>()
+        let of_rounds = self.steady_state.as_ref().map_or(0, |_| SteadyStateWork::STEP_COUNT);
+        of_plans + self.bursts.len() + usize::from(self.endurance.is_some()) + of_rounds
     }
 }
 
