@@ -225,7 +225,9 @@ pub fn prepare(
         Preparation::Trim { area } => trim(device, *area, observer)?,
         Preparation::Idle { duration } => idle(device, *duration, observer)?,
     }
-    settle(device)?;
+    if !matches!(preparation, Preparation::Idle { .. }) {
+        settle(device)?;
+    }
     Ok(device.now().saturating_sub(start))
 }
 

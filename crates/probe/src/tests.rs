@@ -252,7 +252,10 @@ fn preparations_do_what_they_say() {
     let mut device = Recorder::new(device(5121, 1, 0));
     prepare(&mut device, &Preparation::whole_device_fill(), &mut Silent).unwrap();
     assert_eq!(device.counters().writes.byte_count, 5121 * 512);
-    assert_eq!(device.records().len(), 3);
+    let operations: Vec<Operation> =
+        device.records().iter().map(|record| record.operation).collect();
+    assert_eq!(operations[..3], [Operation::Write; 3]);
+    assert_eq!(operations[3..], [Operation::Flush], "a fill is on the medium when it ends");
     prepare(&mut device, &Preparation::Trim { area: Area::default() }, &mut Silent).unwrap();
     assert_eq!(device.counters().trims.byte_count, 5121 * 512);
     let fill = text::parse_toml::<Step>(
