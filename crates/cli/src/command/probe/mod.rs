@@ -59,7 +59,7 @@ pub(crate) struct ProbeArguments {
     /// Measure the jobs of this fio job file instead
     #[arg(long, value_name = "FILE", conflicts_with = "series")]
     job: Option<PathBuf>,
-    /// Size of the scratch file [1GiB], or of a scaled-down simulated drive [512MiB, disks whole]
+    /// Size of the scratch file (1GiB), or of a scaled-down simulated drive [512MiB, disks whole]
     #[arg(long, visible_alias = "capacity", value_name = "SIZE", value_parser = parse_size)]
     size: Option<ByteCount>,
     /// Request sizes of the series; s000 and s002 take the smallest and the largest,
