@@ -1,5 +1,4 @@
-//! What flash did and why: one cell per (operation, cause), the accounting contract of
-//! the flash reference, section 0.3.
+//! What flash did and why: one cell per (operation, cause).
 //!
 //! 1. Every chip command increments exactly one cell.
 //! 2. Write amplification = all programs / host pages written (0 where the host wrote nothing).
