@@ -15,7 +15,7 @@ pub mod units;
 
 pub use clock::VirtualClock;
 pub use distribution::{AddressGenerator, Distribution, DistributionError};
-pub use flash_counters::{Cause, FlashCounters, FlashOperation};
+pub use flash_counters::{Cause, FlashCounters, FlashOperation, WearSummary};
 pub use hash::{FixedHashMap, FixedHashSet, fnv1a};
 pub use histogram::{LatencyHistogram, LatencySummary};
 pub use permutation::Permutation;

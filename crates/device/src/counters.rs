@@ -1,6 +1,6 @@
 //! What a device has done so far. All counters only grow.
 
-use nandu_base::{FlashCounters, Nanos, Picojoules};
+use nandu_base::{FlashCounters, Nanos, Picojoules, WearSummary};
 
 /// Requests and bytes of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,29 +11,6 @@ pub struct OperationCounters {
     pub byte_count: u64,
     /// Completed with an error.
     pub error_count: u64,
-}
-
-/// Erase counts over all erase blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WearSummary {
-    /// The least worn.
-    pub erase_count_min: u64,
-    /// The sum over all erase blocks.
-    pub erase_count_sum: u64,
-    /// The most worn.
-    pub erase_count_max: u64,
-    /// How many erase blocks there are, bad ones included.
-    pub erase_block_count: u64,
-    /// How many are bad.
-    pub bad_erase_block_count: u64,
-}
-
-impl WearSummary {
-    /// For reports.
-    #[must_use]
-    pub fn erase_count_mean(&self) -> f64 {
-        self.erase_count_sum as f64 / self.erase_block_count.max(1) as f64
-    }
 }
 
 /// What happened to the flash inside a device.

@@ -26,7 +26,7 @@ pub use buffer::IoBuffer;
 pub use contract::{
     Completion, Device, DeviceInfo, Geometry, Inspect, Operation, Rejected, Request, TimeSource,
 };
-pub use counters::{Counters, FlashUse, OperationCounters, WearSummary};
+pub use counters::{Counters, FlashUse, OperationCounters};
 pub use error::DeviceError;
 pub use faulty::{FaultPlan, FaultyDevice, UnflushedFate};
 pub use memory::{MemoryConfig, MemoryDevice};

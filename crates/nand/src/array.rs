@@ -9,8 +9,8 @@
 use crate::timeline::{Span, Timeline};
 use crate::{Divisor, Energy, Geometry, NandError, ProgramOrder, Rules, Timing};
 use nandu_base::{
-    Cause, FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, Rng, to_index,
-    to_u32,
+    Cause, FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, Rng, WearSummary,
+    to_index, to_u32,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -70,21 +70,6 @@ pub struct SpareView<'a> {
     pub lpns: &'a [u32],
     /// Sequence number of the program.
     pub sequence: u64,
-}
-
-/// Erase counts over all erase blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WearSummary {
-    /// The least worn.
-    pub erase_count_min: u64,
-    /// The sum over all erase blocks.
-    pub erase_count_sum: u64,
-    /// The most worn.
-    pub erase_count_max: u64,
-    /// How many erase blocks there are, bad ones included.
-    pub erase_block_count: u64,
-    /// How many are bad.
-    pub bad_erase_block_count: u64,
 }
 
 /// Clocks and counters of an array, apart from its cells: see [`NandArray::accounting`].

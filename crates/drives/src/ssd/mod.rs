@@ -27,7 +27,7 @@ use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
     Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, FlashUse, Geometry,
-    IoBuffer, Operation, Rejected, Request, TimeSource, WearSummary,
+    IoBuffer, Operation, Rejected, Request, TimeSource,
 };
 use nandu_ftl::{Ftl, FtlError};
 use nandu_nand::NandArray;
@@ -544,23 +544,13 @@ impl Device for Ssd {
     }
 
     fn counters(&self) -> Counters {
-        let wear = self.nand.wear();
         let mut commands = *self.nand.counters();
         (commands.host_read_pages, commands.host_write_pages) = self.ftl.host_pages();
         let energy = self.nand.energy();
         Counters {
             busy: self.controller_busy + self.nand.busy(),
             energy: (energy > Picojoules::ZERO).then_some(energy),
-            flash: Some(FlashUse {
-                commands,
-                wear: WearSummary {
-                    erase_count_min: wear.erase_count_min,
-                    erase_count_sum: wear.erase_count_sum,
-                    erase_count_max: wear.erase_count_max,
-                    erase_block_count: wear.erase_block_count,
-                    bad_erase_block_count: wear.bad_erase_block_count,
-                },
-            }),
+            flash: Some(FlashUse { commands, wear: self.nand.wear() }),
             ..self.counters
         }
     }
