@@ -28,6 +28,9 @@ pub(crate) struct Options {
     /// Size of the file.
     #[arg(long, default_value = "1GiB")]
     size: String,
+    /// Only jobs whose label holds this text, such as `psync randread`; nothing is kept then.
+    #[arg(long)]
+    only: Option<String>,
     /// Where the file is made; by default `out/` of the repository.
     #[arg(long)]
     dir: Option<PathBuf>,
@@ -120,6 +123,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let mut pairs = Vec::new();
     for number in 1..=options.pairs {
         for (job_index, &job) in JOBS.iter().enumerate() {
+            if options.only.as_ref().is_some_and(|text| !job.label().contains(text)) {
+                continue;
+            }
             let nandu = || nandu_half(&driver, &file.0, job, options.seconds);
             let fio = || fio_half(&file.0, job, options.seconds, size_bytes);
             let (nandu, fio) = if number % 2 == 1 {
@@ -133,7 +139,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
             pairs.push(Pair { job_index, number, nandu, fio });
         }
     }
+    if pairs.is_empty() {
+        let labels = JOBS.map(Job::label).join(", ");
+        return Err(format!("no job holds that text or no pair was asked for; jobs: {labels}"));
+    }
     let table = table_of(&pairs);
+    if options.only.is_some() {
+        println!("{table}");
+        return Ok(());
+    }
     let meta = serde_json::json!({
         "command": format!(
             "cargo xtask compare-fio --seconds {} --pairs {} --size {}",

@@ -165,6 +165,7 @@ impl FileDrive {
         } else {
             ByteCount(metadata.len())
         };
+        system::without_access_time(file.as_fd());
         let (needed_bytes, memory_bytes) = open::alignment(&file, path, is_block_device, options)?;
         let sector_bytes = options.sector_bytes.unwrap_or(needed_bytes);
         if sector_bytes < needed_bytes {

@@ -56,6 +56,26 @@ fn buffered_psync_keeps_the_contract() {
 }
 
 #[test]
+fn reading_leaves_the_time_of_the_last_access_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("read-only");
+    std::fs::write(&path, [7_u8; 4096]).unwrap();
+    // An access before the last change is what even `relatime` would bring up to date.
+    let times = std::fs::FileTimes::new().set_accessed(std::time::UNIX_EPOCH);
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_times(times).unwrap();
+    for engine in [EngineKind::Psync, EngineKind::Auto] {
+        let options =
+            FileOptions { engine, direct: false, read_only: true, ..FileOptions::default() };
+        let mut drive = open_existing(&path, false, options).unwrap();
+        let buffer = buffer_for(&drive, 512);
+        drive.submit(Nanos::ZERO, Request::read(1, 0, 1, Some(buffer))).unwrap();
+        assert_eq!(drive.next_completion(Nanos::MAX).unwrap().buffer.unwrap()[0], 7);
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().atime(), 0);
+}
+
+#[test]
 fn the_contract_holds_in_shared_memory_file_systems() {
     let shared = Path::new("/dev/shm");
     if !shared.is_dir() {
