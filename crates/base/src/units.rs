@@ -37,12 +37,14 @@ macro_rules! quantity {
 
         impl Add for $name {
             type Output = Self;
+            #[inline]
             fn add(self, other: Self) -> Self {
                 Self(self.0.checked_add(other.0).expect("quantity left its range"))
             }
         }
 
         impl AddAssign for $name {
+            #[inline]
             fn add_assign(&mut self, other: Self) {
                 *self = *self + other;
             }
@@ -50,12 +52,14 @@ macro_rules! quantity {
 
         impl Sub for $name {
             type Output = Self;
+            #[inline]
             fn sub(self, other: Self) -> Self {
                 Self(self.0.checked_sub(other.0).expect("quantity fell below zero"))
             }
         }
 
         impl SubAssign for $name {
+            #[inline]
             fn sub_assign(&mut self, other: Self) {
                 *self = *self - other;
             }
@@ -63,6 +67,7 @@ macro_rules! quantity {
 
         impl Mul<u64> for $name {
             type Output = Self;
+            #[inline]
             fn mul(self, count: u64) -> Self {
                 Self(self.0.checked_mul(count).expect("quantity left its range"))
             }
@@ -134,6 +139,7 @@ impl Nanos {
 
     /// The time to move `bytes` at `bytes_per_second`, rounded up. Zero speed means "takes no time",
     /// which is how presets say that a transfer is folded into another figure.
+    #[inline]
     #[must_use]
     pub fn of_transfer(bytes: u64, bytes_per_second: u64) -> Self {
         if bytes_per_second == 0 {

@@ -3,14 +3,16 @@
 //! 1. A refused command changes nothing, except that the erase that finds a block worn out marks it.
 //! 2. Below `next_page` every flash page is programmed or was skipped; from it on all are erased
 //!    (ascending order).
-//! 3. Every command adds to one counter cell; a multi-plane command adds one for each plane.
+//! 3. Every command adds to one counter cell; a multi-plane command adds one for each plane. Energy
+//!    follows from the counters and the bytes that crossed the bus.
 //! 4. An erased flash page has erased tags and no content.
 
 use crate::timeline::{Span, Timeline};
-use crate::{Divisor, Energy, Geometry, NandError, ProgramOrder, Rules, Timing};
+use crate::{
+    Divisor, Energy, Geometry, NandError, ProgramOrder, Promise, Rules, Scheduling, Timing,
+};
 use nandu_base::{
-    Cause, FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, Rng, WearSummary,
-    to_index, to_u32,
+    FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, Rng, WearSummary, to_index,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -77,7 +79,7 @@ pub struct SpareView<'a> {
 pub struct Accounting {
     counters: FlashCounters,
     timeline: Timeline,
-    energy: Picojoules,
+    transferred_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,20 +116,22 @@ pub(crate) struct SavedBlock {
 pub struct NandArray {
     pub(crate) config: NandConfig,
     pub(crate) units: usize,
-    pages: Divisor,
-    dies: Divisor,
-    channels: Divisor,
-    full_transfer_ns: u64,
+    pub(crate) pages: Divisor,
+    pub(crate) dies: Divisor,
+    pub(crate) channels: Divisor,
+    /// Transfer times of 0 to all units of a row of planes.
+    pub(crate) unit_transfer_ns: Vec<u64>,
     pub(crate) blocks: Vec<EraseBlock>,
     pub(crate) tags: Vec<u32>,
     pub(crate) sequences: Vec<u32>,
-    pub(crate) program_counts: Vec<u8>,
+    /// Programs of each flash page after the first; empty where only one is allowed.
+    pub(crate) partial_counts: Vec<u8>,
     pub(crate) contents: FixedHashMap<u64, Arc<[u8]>>,
     pub(crate) torn_pages: std::collections::BTreeSet<u64>,
     pub(crate) journal: Vec<JournalEntry>,
     pub(crate) timeline: Timeline,
-    counters: FlashCounters,
-    energy: Picojoules,
+    pub(crate) counters: FlashCounters,
+    pub(crate) transferred_bytes: u64,
 }
 
 impl NandArray {
@@ -148,7 +152,16 @@ impl NandArray {
         }
         let page_count = to_index(geometry.flash_page_count());
         let counted = config.rules.programs_per_erase > 1;
-        let bus_bytes = geometry.bus_bytes(geometry.flash_page_bytes);
+        let unit_bytes = geometry.flash_page_bytes / units;
+        let transfer_ns = |unit_count: u32| {
+            let bus_bytes = geometry.bus_bytes(unit_bytes) * u64::from(unit_count);
+            let whole = geometry.bus_bytes(geometry.flash_page_bytes);
+            let bus_bytes = match unit_count {
+                count if count == units => whole,
+                _ => bus_bytes,
+            };
+            Nanos::of_transfer(bus_bytes, config.timing.bus_bytes_per_second).0
+        };
         let mut rng = Rng::new(config.rules.factory_bad_seed);
         let mut block = || EraseBlock {
             bad: config.rules.factory_bad_ppm > 0 && rng.chance_ppm(config.rules.factory_bad_ppm),
@@ -160,11 +173,11 @@ impl NandArray {
             pages: Divisor::new(u64::from(geometry.flash_pages_per_erase_block)),
             dies: Divisor::new(u64::from(geometry.die_count())),
             channels: Divisor::new(u64::from(geometry.channel_count)),
-            full_transfer_ns: Nanos::of_transfer(bus_bytes, config.timing.bus_bytes_per_second).0,
+            unit_transfer_ns: (0..=units * geometry.planes_per_die).map(transfer_ns).collect(),
             blocks: (0..geometry.erase_block_count()).map(|_| block()).collect(),
             tags: vec![ERASED_TAG; geometry.page_slots(units)],
             sequences: vec![0; page_count],
-            program_counts: vec![0; if counted { page_count } else { 0 }],
+            partial_counts: vec![0; if counted { page_count } else { 0 }],
             contents: FixedHashMap::default(),
             torn_pages: std::collections::BTreeSet::new(),
             journal: Vec::new(),
@@ -174,7 +187,7 @@ impl NandArray {
                 config.timing.cache_register,
             ),
             counters: FlashCounters::default(),
-            energy: Picojoules::ZERO,
+            transferred_bytes: 0,
         })
     }
 
@@ -203,8 +216,43 @@ impl NandArray {
 
     /// Energy of all commands so far.
     #[must_use]
-    pub const fn energy(&self) -> Picojoules {
-        self.energy
+    pub fn energy(&self) -> Picojoules {
+        let energy = &self.config.energy;
+        let count = |operation| self.counters.total(operation);
+        let reads = count(FlashOperation::Read)
+            + count(FlashOperation::SpareRead)
+            + count(FlashOperation::CopyBack);
+        let programs = self.counters.programmed_pages();
+        energy.read_picojoules * reads
+            + energy.program_picojoules * programs
+            + energy.erase_picojoules * count(FlashOperation::Erase)
+            + energy.transfer_picojoules_per_byte * self.transferred_bytes
+    }
+
+    /// Sets the order of service, before the first command.
+    ///
+    /// # Panics
+    /// If commands were issued already.
+    pub fn set_scheduling(&mut self, scheduling: Scheduling) {
+        assert_eq!(
+            self.busy(),
+            Nanos::ZERO,
+            "the order of service is set before the first command"
+        );
+        self.timeline.schedule(scheduling);
+    }
+
+    /// A hold on the end of the last command, for [`Self::revise`].
+    #[must_use]
+    pub fn promise(&self) -> Promise {
+        self.timeline.promise()
+    }
+
+    /// When the command behind `promise`, expected at `end`, will be done after all urgent reads that
+    /// overtook it since; the same `end` where reads have no priority. Ask before time passes `end`.
+    #[must_use]
+    pub fn revise(&self, promise: Promise, end: Nanos) -> (Promise, Nanos) {
+        self.timeline.revise(promise, end)
     }
 
     /// Time that dies were busy, summed over the dies.
@@ -228,14 +276,18 @@ impl NandArray {
     /// Clocks and counters as they are, to be put back after a preparation that takes no time.
     #[must_use]
     pub fn accounting(&self) -> Accounting {
-        Accounting { counters: self.counters, timeline: self.timeline.clone(), energy: self.energy }
+        Accounting {
+            counters: self.counters,
+            timeline: self.timeline.clone(),
+            transferred_bytes: self.transferred_bytes,
+        }
     }
 
     /// Puts clocks and counters back; cells and wear stay, and nothing counts as unfinished.
     pub fn restore_accounting(&mut self, accounting: Accounting) {
         self.counters = accounting.counters;
         self.timeline = accounting.timeline;
-        self.energy = accounting.energy;
+        self.transferred_bytes = accounting.transferred_bytes;
         self.journal.clear();
     }
 
@@ -285,248 +337,6 @@ impl NandArray {
         self.contents.get(&(flash_page.0 * self.units as u64 + u64::from(unit))).cloned()
     }
 
-    /// Reads `bytes` of one flash page; an erased one is legal.
-    ///
-    /// # Errors
-    /// If the address is out of range, or the page or its erase block torn.
-    #[inline]
-    pub fn read(
-        &mut self,
-        now: Nanos,
-        page: Ppn,
-        bytes: u32,
-        cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        self.read_planes(now, page, 1, bytes, cause)
-    }
-
-    /// Reads the same index in several planes of a die in one array time. Bit `p` of `plane_mask`
-    /// asks for the plane `p` after the one of `first`; `bytes` is the transfer of all together.
-    ///
-    /// # Errors
-    /// If an address is out of range, or a page or its erase block torn.
-    pub fn read_planes(
-        &mut self,
-        now: Nanos,
-        first: Ppn,
-        plane_mask: u32,
-        bytes: u32,
-        cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let planes = u64::from(plane_mask.count_ones());
-        let die = self.check_planes(first, u32::BITS - plane_mask.leading_zeros())?;
-        let page_bytes = self.config.geometry.flash_page_bytes;
-        if u64::from(bytes) > u64::from(page_bytes) * planes {
-            let count = u64::from(page_bytes) * planes;
-            return Err(NandError::OutOfRange { what: "byte", index: u64::from(bytes), count });
-        }
-        let stride = self.plane_stride();
-        let mut rest = plane_mask;
-        while rest != 0 {
-            self.check_torn(first.0 + u64::from(rest.trailing_zeros()) * stride)?;
-            rest &= rest - 1;
-        }
-        let timing = &self.config.timing;
-        let mut array = timing.command_ns.0 + timing.read_ns.0;
-        // Neighbouring units of one flash page are sensed once: the page register still holds them.
-        let shares_pages = self.config.units_per_flash_page > 1;
-        if shares_pages && self.timeline.register_holds(die.0, first.0) {
-            array = timing.command_ns.0;
-        } else {
-            self.counters.add(FlashOperation::Read, cause, planes);
-        }
-        let transfer = self.transfer_ns(bytes);
-        let span = self.timeline.array_then_bus(die, now, array, transfer);
-        if shares_pages {
-            self.timeline.load_register(die.0, first.0);
-        }
-        self.spend(self.config.energy.read_picojoules, planes, bytes);
-        Ok(span.end)
-    }
-
-    /// Reads the spare area alone; the array time is that of a read.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn spare_read(&mut self, now: Nanos, page: Ppn, cause: Cause) -> Result<Nanos, NandError> {
-        let die = self.check_planes(page, 1)?;
-        self.check_torn(page.0)?;
-        let timing = &self.config.timing;
-        let array = timing.command_ns.0 + timing.read_ns.0;
-        let spare_bytes = u64::from(self.config.geometry.spare_bytes);
-        let transfer = Nanos::of_transfer(spare_bytes, timing.bus_bytes_per_second).0;
-        let span = self.timeline.array_then_bus(die, now, array, transfer);
-        self.counters.count(FlashOperation::SpareRead, cause);
-        self.spend(self.config.energy.read_picojoules, 1, self.config.geometry.spare_bytes);
-        Ok(span.end)
-    }
-
-    /// Programs one flash page, or with a longer payload the same index of the planes that follow, in
-    /// one array time.
-    ///
-    /// # Errors
-    /// If a law forbids it or the payload does not fit.
-    #[inline]
-    pub fn program(
-        &mut self,
-        now: Nanos,
-        first: Ppn,
-        payload: Payload<'_>,
-        cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let planes = payload.lpns.len() / self.units;
-        if planes == 0 || planes * self.units != payload.lpns.len() {
-            let units_per_flash_page = self.config.units_per_flash_page;
-            let length = payload.lpns.len();
-            return Err(NandError::PayloadLength { length, units_per_flash_page });
-        }
-        let planes = to_u32(planes as u64);
-        let die = self.check_planes(first, planes)?;
-        let stride = self.plane_stride();
-        for plane in 0..planes {
-            self.check_program(first.0 + u64::from(plane) * stride, payload.sequence)?;
-        }
-        let timing = &self.config.timing;
-        let transfer = self.full_transfer_ns * u64::from(planes);
-        let times = (timing.command_ns.0, transfer, timing.program_ns.0);
-        let span = self.timeline.bus_then_array(die, now, times);
-        for plane in 0..planes {
-            let from = plane as usize * self.units;
-            let contents = payload.contents.get(from..from + self.units).unwrap_or(&[]);
-            let page = first.0 + u64::from(plane) * stride;
-            self.store(
-                span,
-                page,
-                &payload.lpns[from..from + self.units],
-                payload.sequence,
-                contents,
-            );
-        }
-        self.counters.add(FlashOperation::Program, cause, u64::from(planes));
-        let page_bytes = self.config.geometry.flash_page_bytes;
-        self.spend(self.config.energy.program_picojoules, u64::from(planes), page_bytes * planes);
-        Ok(span.end)
-    }
-
-    /// Programs a flash page again without an erase, at most `programs_per_erase` times in all; the
-    /// caller merges old and new content, `bytes` cross the bus.
-    ///
-    /// # Errors
-    /// If it was never programmed, or programmed too often.
-    pub fn partial_program(
-        &mut self,
-        now: Nanos,
-        page: Ppn,
-        bytes: u32,
-        content: Content,
-        cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let die = self.check_planes(page, 1)?;
-        self.check_torn(page.0)?;
-        let index = to_index(page.0);
-        if self.tags[index * self.units] == ERASED_TAG {
-            return Err(NandError::NotProgrammed { flash_page: page.0 });
-        }
-        let limit = self.config.rules.programs_per_erase;
-        match self.program_counts.get_mut(index) {
-            Some(count) if *count < limit => *count += 1,
-            _ => return Err(NandError::PartialProgramLimit { flash_page: page.0, limit }),
-        }
-        if let (true, Some(content)) = (self.config.keep_content, content) {
-            self.contents.insert(page.0 * self.units as u64, content);
-        }
-        let timing = &self.config.timing;
-        let times = (timing.command_ns.0, self.transfer_ns(bytes), timing.program_ns.0);
-        let span = self.timeline.bus_then_array(die, now, times);
-        self.counters.count(FlashOperation::PartialProgram, cause);
-        self.spend(self.config.energy.program_picojoules, 1, bytes);
-        Ok(span.end)
-    }
-
-    /// Moves a flash page inside its plane: array read and array program, nothing over the bus. The
-    /// tags move along, the sequence number is new.
-    ///
-    /// # Errors
-    /// If the planes differ or a law forbids the read or the program.
-    pub fn copy_back(
-        &mut self,
-        now: Nanos,
-        (from, to): (Ppn, Ppn),
-        sequence: u64,
-        cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let die = self.check_planes(from, 1)?;
-        self.check_planes(to, 1)?;
-        let stride = self.config.geometry.die_count() * self.config.geometry.planes_per_die;
-        let blocks = [from, to].map(|page| to_u32(self.pages.div_rem(page.0).0));
-        if blocks[0] % stride != blocks[1] % stride {
-            return Err(NandError::DifferentPlane { from: from.0, to: to.0 });
-        }
-        self.check_torn(from.0)?;
-        let Some(tags) = self.spare(from).map(|spare| spare.lpns.to_vec()) else {
-            return Err(NandError::NotProgrammed { flash_page: from.0 });
-        };
-        self.check_program(to.0, sequence)?;
-        let units = self.config.units_per_flash_page;
-        let contents: Vec<Content> = match self.config.keep_content {
-            true => (0..units).map(|unit| self.content(from, unit)).collect(),
-            false => Vec::new(),
-        };
-        let timing = &self.config.timing;
-        let array = timing.command_ns.0 + timing.read_ns.0 + timing.program_ns.0;
-        let span = self.timeline.array_then_bus(die, now, array, 0);
-        self.store(span, to.0, &tags, sequence, &contents);
-        self.counters.count(FlashOperation::CopyBack, cause);
-        self.spend(self.config.energy.read_picojoules, 1, 0);
-        self.spend(self.config.energy.program_picojoules, 1, 0);
-        Ok(span.end)
-    }
-
-    /// Erases one erase block.
-    ///
-    /// # Errors
-    /// If it is bad, worn out (then it is bad from now on) or out of range.
-    pub fn erase(&mut self, now: Nanos, block: u32, cause: Cause) -> Result<Nanos, NandError> {
-        self.erase_planes(now, block, 1, cause)
-    }
-
-    /// Erases the erase blocks of `plane_count` planes of a row, from `first` on, in one array time.
-    ///
-    /// # Errors
-    /// As [`Self::erase`]; none is erased then.
-    pub fn erase_planes(
-        &mut self,
-        now: Nanos,
-        first: u32,
-        plane_count: u32,
-        cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let die = self.check_planes(self.config.geometry.flash_page(first, 0), plane_count)?;
-        let stride = self.config.geometry.die_count();
-        let endurance = self.config.rules.endurance;
-        for plane in 0..plane_count {
-            let erase_block = first + plane * stride;
-            let block = &mut self.blocks[erase_block as usize];
-            if block.bad {
-                return Err(NandError::BadEraseBlock { erase_block: u64::from(erase_block) });
-            }
-            if endurance > 0 && block.erase_count >= endurance {
-                block.bad = true;
-                let erase_block = u64::from(erase_block);
-                return Err(NandError::WornOut { erase_block, endurance });
-            }
-        }
-        let timing = &self.config.timing;
-        let array = timing.command_ns.0 + timing.erase_ns.0;
-        let span = self.timeline.array_then_bus(die, now, array, 0);
-        for plane in 0..plane_count {
-            self.clear(span, first + plane * stride);
-        }
-        self.counters.add(FlashOperation::Erase, cause, u64::from(plane_count));
-        self.spend(self.config.energy.erase_picojoules, u64::from(plane_count), 0);
-        Ok(span.end)
-    }
-
     /// Asserts the numbered invariants of this file.
     ///
     /// # Panics
@@ -549,146 +359,5 @@ impl NandArray {
                 }
             }
         }
-    }
-
-    /// Distance between the same index of neighbouring planes, in flash pages.
-    #[inline]
-    fn plane_stride(&self) -> u64 {
-        self.dies.value() * self.pages.value()
-    }
-
-    /// Checks `plane_count` planes from the flash page on; answers its die and channel.
-    #[inline]
-    fn check_planes(&self, page: Ppn, planes: u32) -> Result<(usize, usize), NandError> {
-        let count = self.config.geometry.flash_page_count();
-        if page.0 >= count {
-            return Err(NandError::OutOfRange { what: "flash page", index: page.0, count });
-        }
-        let (block, _) = self.pages.div_rem(page.0);
-        let (in_die, die) = self.dies.div_rem(block);
-        if planes != 1 {
-            let plane = in_die % u64::from(self.config.geometry.planes_per_die);
-            let (index, count) = (plane + u64::from(planes), self.config.geometry.planes_per_die);
-            if planes == 0 || index > u64::from(count) {
-                return Err(NandError::OutOfRange { what: "plane", index, count: count.into() });
-            }
-        }
-        Ok((to_index(die), to_index(self.channels.div_rem(die).1)))
-    }
-
-    fn check_torn(&self, page: u64) -> Result<(), NandError> {
-        let (block, _) = self.pages.div_rem(page);
-        if self.blocks[to_index(block)].torn {
-            return Err(NandError::TornEraseBlock { erase_block: block });
-        }
-        if !self.torn_pages.is_empty() && self.torn_pages.contains(&page) {
-            return Err(NandError::Torn { flash_page: page });
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn check_program(&self, page: u64, sequence: u64) -> Result<(), NandError> {
-        let (erase_block, index) = self.pages.div_rem(page);
-        let block = &self.blocks[to_index(erase_block)];
-        if block.bad {
-            return Err(NandError::BadEraseBlock { erase_block });
-        }
-        if block.torn {
-            return Err(NandError::TornEraseBlock { erase_block });
-        }
-        if self.tags[to_index(page) * self.units] != ERASED_TAG || self.torn_pages.contains(&page) {
-            return Err(NandError::NotErased { flash_page: page });
-        }
-        let ascending = self.config.rules.program_order == ProgramOrder::Ascending;
-        if ascending && index < u64::from(block.next_page) {
-            return Err(NandError::ProgramOrder { flash_page: page, next_index: block.next_page });
-        }
-        let first_sequence = block.first_sequence;
-        if block.next_page > 0
-            && (sequence < first_sequence || sequence - first_sequence > u64::from(u32::MAX))
-        {
-            return Err(NandError::Sequence { flash_page: page, sequence, first_sequence });
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn store(&mut self, span: Span, page: u64, lpns: &[u32], sequence: u64, contents: &[Content]) {
-        let (erase_block, index) = self.pages.div_rem(page);
-        let (erase_block, index) = (to_u32(erase_block), to_u32(index));
-        let block = &mut self.blocks[erase_block as usize];
-        if self.config.power_cut_journal {
-            let before = *block;
-            let page = Some(index);
-            self.journal.push(JournalEntry { span, erase_block, before, page, saved: None });
-        }
-        if block.next_page == 0 {
-            block.first_sequence = sequence;
-        }
-        block.next_page = block.next_page.max(index + 1);
-        let slot = to_index(page);
-        self.sequences[slot] = to_u32(sequence - block.first_sequence);
-        self.tags[slot * self.units..(slot + 1) * self.units].copy_from_slice(lpns);
-        if let Some(count) = self.program_counts.get_mut(slot) {
-            *count = 1;
-        }
-        if self.config.keep_content {
-            for (key, content) in (page * self.units as u64..).zip(contents) {
-                if let Some(content) = content {
-                    self.contents.insert(key, Arc::clone(content));
-                }
-            }
-        }
-    }
-
-    fn clear(&mut self, span: Span, erase_block: u32) {
-        let first = self.config.geometry.flash_page(erase_block, 0).0;
-        let end = first + self.pages.value();
-        let range = to_index(first)..to_index(end);
-        let tag_range = range.start * self.units..range.end * self.units;
-        if self.config.power_cut_journal {
-            let keys = tag_range.clone().map(|key| key as u64);
-            let held = |key| self.contents.get(&key).map(|content| (key, Arc::clone(content)));
-            let saved = SavedBlock {
-                tags: self.tags[tag_range.clone()].to_vec(),
-                sequences: self.sequences[range.clone()].to_vec(),
-                contents: keys.filter_map(held).collect(),
-                torn: self.torn_pages.range(first..end).copied().collect(),
-            };
-            let before = self.blocks[erase_block as usize];
-            let saved = Some(Box::new(saved));
-            self.journal.push(JournalEntry { span, erase_block, before, page: None, saved });
-        }
-        let block = &mut self.blocks[erase_block as usize];
-        block.erase_count += 1;
-        (block.next_page, block.first_sequence, block.torn) = (0, 0, false);
-        self.tags[tag_range.clone()].fill(ERASED_TAG);
-        if let Some(counts) = self.program_counts.get_mut(range) {
-            counts.fill(0);
-        }
-        if !self.torn_pages.is_empty() {
-            self.torn_pages.retain(|page| !(first..end).contains(page));
-        }
-        if !self.contents.is_empty() {
-            for key in tag_range {
-                self.contents.remove(&(key as u64));
-            }
-        }
-    }
-
-    #[inline]
-    fn transfer_ns(&self, bytes: u32) -> u64 {
-        if bytes == self.config.geometry.flash_page_bytes {
-            return self.full_transfer_ns;
-        }
-        let bus_bytes = self.config.geometry.bus_bytes(bytes);
-        Nanos::of_transfer(bus_bytes, self.config.timing.bus_bytes_per_second).0
-    }
-
-    #[inline]
-    fn spend(&mut self, array: Picojoules, count: u64, bytes: u32) {
-        let energy = &self.config.energy;
-        self.energy += array * count + energy.transfer_picojoules_per_byte * u64::from(bytes);
     }
 }

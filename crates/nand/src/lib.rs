@@ -8,24 +8,28 @@
 //! ```text
 //! NandProfile ── resolve ──▶ NandConfig ── new ──▶ NandArray
 //!  (preset + overrides)       geometry, timing,      ├─ cells     laws, tags, wear
-//!                             energy, rules          ├─ timeline  dies and channels
+//!                             energy, rules          ├─ timeline  dies, channels, scheduling
 //!                                                    └─ journal   what a power cut undoes
 //! ```
 
 mod array;
+mod commands;
 mod error;
 mod geometry;
 mod power;
 mod presets;
 mod rules;
+mod scheduling;
 mod timeline;
 mod timing;
 
 pub use array::{
     Accounting, Content, ERASED_TAG, NO_LPN, NandArray, NandConfig, Payload, SpareView,
 };
+pub use commands::RowRead;
 pub use error::NandError;
 pub use geometry::{Divisor, Geometry};
 pub use presets::{ChipPreset, NandProfile, preset, presets};
 pub use rules::{ProgramOrder, Rules};
+pub use scheduling::{Promise, Scheduling, Service, Suspend};
 pub use timing::{Energy, Timing};

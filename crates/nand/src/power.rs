@@ -46,7 +46,7 @@ impl NandArray {
         if let Some(index) = entry.page {
             let page = first + u64::from(index);
             self.wipe(page, ERASED_TAG);
-            if let Some(count) = self.program_counts.get_mut(to_index(page)) {
+            if let Some(count) = self.partial_counts.get_mut(to_index(page)) {
                 *count = 0;
             }
             return;

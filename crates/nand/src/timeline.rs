@@ -12,8 +12,13 @@
 //!    transfer that is ready earlier and fits does not queue behind one that waits for its array.
 //! 3. Reservations are made in the order of the calls, each from the earliest time that fits.
 //! 4. The page register of a die holds the flash page of its last read, until any other command.
+//! 5. With a single server there is one clock for everything: commands follow each other.
+//! 6. Under read priority an urgent read goes before every command of its die that has not begun, and
+//!    with suspension inside the one that has; what it overtakes ends later by what it takes.
 
+use crate::scheduling::{Promise, Scheduling, Service, Suspend};
 use nandu_base::Nanos;
+use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Channel {
@@ -43,6 +48,18 @@ impl Channel {
     }
 }
 
+/// What a die does, as far as suspension cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    UrgentRead,
+    Program,
+    Erase,
+}
+
+/// Die and channel of a command.
+pub(crate) type Place = (usize, usize);
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Die {
     array_free: u64,
@@ -58,11 +75,25 @@ pub(crate) struct Span {
     pub(crate) end: Nanos,
 }
 
+/// What is not yet done on a die, and by how much it was overtaken.
+#[derive(Clone, Debug, Default)]
+struct Overtaking {
+    pending: VecDeque<(u64, u64, Kind)>,
+    /// Times at which urgent reads went in, with what each took, in order of insertion.
+    pushes: Vec<(u64, u64)>,
+    /// Pushes that were dropped from the front because nothing waits for them.
+    dropped: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     dies: Vec<Die>,
     channels: Vec<Channel>,
     cache_register: bool,
+    scheduling: Scheduling,
+    /// Empty without read priority.
+    overtaking: Vec<Overtaking>,
+    last_die: usize,
     busy: u64,
 }
 
@@ -72,27 +103,43 @@ impl Timeline {
             dies: vec![Die::default(); die_count],
             channels: vec![Channel::default(); channel_count],
             cache_register,
+            scheduling: Scheduling::default(),
+            overtaking: Vec::new(),
+            last_die: 0,
             busy: 0,
         }
+    }
+
+    pub(crate) fn schedule(&mut self, scheduling: Scheduling) {
+        let lists = if scheduling.read_priority { self.dies.len() } else { 0 };
+        self.overtaking = vec![Overtaking::default(); lists];
+        self.scheduling = scheduling;
     }
 
     /// Array first, then `transfer` over the channel.
     #[inline]
     pub(crate) fn array_then_bus(
         &mut self,
-        (die, channel): (usize, usize),
+        (die, channel): Place,
         now: Nanos,
-        array: u64,
-        transfer: u64,
+        (array, transfer): (u64, u64),
+        kind: Kind,
     ) -> Span {
-        let die = &mut self.dies[die];
-        die.register_page = 0;
-        let start = now.0.max(die.array_free);
-        let ready = (start + array).max(die.register_free);
-        let end = self.channels[channel].reserve(ready, transfer) + transfer;
-        die.register_free = end;
-        die.array_free = if self.cache_register { ready } else { end };
         self.busy += array + transfer;
+        if self.scheduling.service == Service::SingleServer {
+            return self.follow(die, now, array + transfer);
+        }
+        if !self.overtaking.is_empty() && kind == Kind::UrgentRead {
+            return self.overtake((die, channel), now, array, transfer);
+        }
+        let timeline = &mut self.dies[die];
+        timeline.register_page = 0;
+        let start = now.0.max(timeline.array_free);
+        let ready = (start + array).max(timeline.register_free);
+        let end = self.channels[channel].reserve(ready, transfer) + transfer;
+        timeline.register_free = end;
+        timeline.array_free = if self.cache_register { ready } else { end };
+        self.remember(die, now.0, (start, end, kind));
         Span { start: Nanos(start), end: Nanos(end) }
     }
 
@@ -100,22 +147,84 @@ impl Timeline {
     #[inline]
     pub(crate) fn bus_then_array(
         &mut self,
-        (die, channel): (usize, usize),
+        (die, channel): Place,
         now: Nanos,
         (command, transfer, array): (u64, u64, u64),
     ) -> Span {
-        let die = &mut self.dies[die];
-        die.register_page = 0;
-        let free = if self.cache_register { die.register_free } else { die.array_free };
+        self.busy += command + transfer + array;
+        if self.scheduling.service == Service::SingleServer {
+            return self.follow(die, now, command + transfer + array);
+        }
+        let timeline = &mut self.dies[die];
+        timeline.register_page = 0;
+        let free = if self.cache_register { timeline.register_free } else { timeline.array_free };
         let ready = now.0.max(free) + command;
         let loaded = self.channels[channel].reserve(ready, transfer) + transfer;
-        let start = loaded.max(die.array_free);
+        let start = loaded.max(timeline.array_free);
         let end = start + array;
-        die.array_free = end;
+        timeline.array_free = end;
         // The cache register is handed to the array at its start and free for the next transfer.
-        die.register_free = start;
-        self.busy += command + transfer + array;
+        timeline.register_free = start;
+        self.remember(die, now.0, (start, end, Kind::Program));
         Span { start: Nanos(ready - command), end: Nanos(end) }
+    }
+
+    /// Invariant 5: the first die's clock is everybody's.
+    #[inline]
+    fn follow(&mut self, die: usize, now: Nanos, length: u64) -> Span {
+        self.dies[die].register_page = 0;
+        let start = now.0.max(self.dies[0].array_free);
+        self.dies[0].array_free = start + length;
+        Span { start: Nanos(start), end: Nanos(start + length) }
+    }
+
+    #[inline]
+    fn remember(&mut self, die: usize, now: u64, command: (u64, u64, Kind)) {
+        if let Some(overtaking) = self.overtaking.get_mut(die) {
+            overtaking.forget_done(now);
+            overtaking.pending.push_back(command);
+            self.last_die = die;
+        }
+    }
+
+    fn overtake(&mut self, (die, channel): Place, now: Nanos, array: u64, transfer: u64) -> Span {
+        let overtaking = &mut self.overtaking[die];
+        overtaking.forget_done(now.0);
+        let (start, pause) = overtaking.entry(now.0, self.scheduling.suspend);
+        let end = start + array + transfer;
+        // The channel's later reservations are not moved one by one: it is busy that much longer.
+        let line = &mut self.channels[channel];
+        line.free = line.free.max(start + array) + transfer;
+        let timeline = &mut self.dies[die];
+        timeline.register_page = 0;
+        timeline.register_free = timeline.register_free.max(end);
+        let delta = array + transfer + pause;
+        let pushed = overtaking.push_back(start, delta);
+        timeline.array_free = if pushed { timeline.array_free + delta } else { end };
+        let pending = &mut overtaking.pending;
+        let position = pending.iter().take_while(|command| command.0 < start).count();
+        pending.insert(position, (start, end, Kind::UrgentRead));
+        self.last_die = die;
+        Span { start: Nanos(start), end: Nanos(end) }
+    }
+
+    /// What it takes to follow the end of the last command later: see [`Self::revise`].
+    pub(crate) fn promise(&self) -> Promise {
+        let pushes = self.overtaking.get(self.last_die).map_or(0, Overtaking::push_count);
+        Promise { die: self.last_die, pushes }
+    }
+
+    /// The end of a command that was promised for `end`, after what has overtaken it since.
+    pub(crate) fn revise(&self, promise: Promise, end: Nanos) -> (Promise, Nanos) {
+        let Some(overtaking) = self.overtaking.get(promise.die) else { return (promise, end) };
+        let mut end = end.0;
+        let seen = usize::try_from(promise.pushes.saturating_sub(overtaking.dropped));
+        for &(at, delta) in overtaking.pushes.iter().skip(seen.unwrap_or(usize::MAX)) {
+            if at < end {
+                end += delta;
+            }
+        }
+        (Promise { pushes: overtaking.push_count(), ..promise }, Nanos(end))
     }
 
     /// Whether the page register of `die` holds `flash_page`.
@@ -129,6 +238,7 @@ impl Timeline {
     }
 
     pub(crate) fn die_free_at(&self, die: usize) -> Nanos {
+        let die = if self.scheduling.service == Service::SingleServer { 0 } else { die };
         Nanos(self.dies[die].array_free)
     }
 
@@ -146,10 +256,68 @@ impl Timeline {
         for die in &mut self.dies {
             die.array_free = die.array_free.min(at.0);
             die.register_free = die.register_free.min(at.0);
+            die.register_page = 0;
         }
         for channel in &mut self.channels {
             channel.free = channel.free.min(at.0);
             (channel.gap_start, channel.gap_end) = (0, 0);
+        }
+        self.overtaking.fill(Overtaking::default());
+    }
+}
+
+impl Overtaking {
+    fn push_count(&self) -> u64 {
+        self.dropped + self.pushes.len() as u64
+    }
+
+    /// When an urgent read can start, and the pause that it costs the command which has begun.
+    fn entry(&self, now: u64, suspend: Option<Suspend>) -> (u64, u64) {
+        let is_urgent = |command: &&(_, u64, _)| command.2 == Kind::UrgentRead && command.1 > now;
+        if let Some(end) = self.pending.iter().filter(is_urgent).map(|command| command.1).max() {
+            return (end, 0);
+        }
+        let Some(&(begun, end, kind)) = self.pending.front() else { return (now, 0) };
+        if begun > now {
+            return (now, 0);
+        }
+        let pause = suspend.and_then(|suspend| match kind {
+            Kind::Program => Some(suspend.program_ns.0),
+            Kind::Erase => Some(suspend.erase_ns.0),
+            Kind::Read | Kind::UrgentRead => None,
+        });
+        match pause {
+            // Close to its end the command is faster done than suspended.
+            Some(pause) if now + pause < end => (now + pause, pause),
+            _ => (end, 0),
+        }
+    }
+
+    /// Everything that is not done by `start` ends `delta` later; whether there was anything.
+    fn push_back(&mut self, start: u64, delta: u64) -> bool {
+        let mut pushed = false;
+        for command in self.pending.iter_mut().filter(|command| command.1 > start) {
+            if command.0 >= start {
+                command.0 += delta;
+            }
+            command.1 += delta;
+            pushed = true;
+        }
+        if pushed {
+            self.pushes.push((start, delta));
+        }
+        pushed
+    }
+
+    /// Drops what ended by `now`; once nothing is pending nobody waits for a revision any more.
+    #[inline]
+    fn forget_done(&mut self, now: u64) {
+        while self.pending.front().is_some_and(|&(_, end, _)| end <= now) {
+            self.pending.pop_front();
+        }
+        if self.pending.is_empty() && !self.pushes.is_empty() {
+            self.dropped += self.pushes.len() as u64;
+            self.pushes.clear();
         }
     }
 }
@@ -165,7 +333,8 @@ mod tests {
     #[test]
     fn two_dies_on_one_channel_share_only_the_bus() {
         let mut timeline = Timeline::new(2, 1, false);
-        let reads = [0, 1, 0].map(|die| timeline.array_then_bus((die, 0), Nanos(0), 20, 50));
+        let reads =
+            [0, 1, 0].map(|die| timeline.array_then_bus((die, 0), Nanos(0), (20, 50), Kind::Read));
         // Die 1 reads beside die 0 and waits for the bus; die 0 starts again when its own is done.
         assert_eq!(ends(&reads), [70, 120, 170]);
     }
@@ -173,7 +342,8 @@ mod tests {
     #[test]
     fn two_channels_share_nothing() {
         let mut timeline = Timeline::new(2, 2, false);
-        let reads = [0, 1].map(|die| timeline.array_then_bus((die, die), Nanos(5), 20, 50));
+        let reads =
+            [0, 1].map(|die| timeline.array_then_bus((die, die), Nanos(5), (20, 50), Kind::Read));
         assert_eq!(ends(&reads), [75, 75]);
     }
 
@@ -195,11 +365,64 @@ mod tests {
     #[test]
     fn a_transfer_that_is_ready_uses_the_gap_before_one_that_waits() {
         let mut timeline = Timeline::new(2, 1, false);
-        let read = timeline.array_then_bus((0, 0), Nanos(0), 100, 50);
+        let read = timeline.array_then_bus((0, 0), Nanos(0), (100, 50), Kind::Read);
         let program = timeline.bus_then_array((1, 0), Nanos(0), (0, 50, 200));
         assert_eq!((read.end, program.end), (Nanos(150), Nanos(250)));
         // What is left of the gap is 50..100.
-        let late = timeline.array_then_bus((1, 0), Nanos(0), 0, 60);
+        let late = timeline.array_then_bus((1, 0), Nanos(0), (0, 60), Kind::Read);
         assert_eq!(late.end, Nanos(310));
+    }
+
+    fn timeline_of(scheduling: Scheduling) -> Timeline {
+        let mut timeline = Timeline::new(2, 1, false);
+        timeline.schedule(scheduling);
+        timeline
+    }
+
+    #[test]
+    fn a_single_server_does_one_command_after_the_other() {
+        let mut timeline =
+            timeline_of(Scheduling { service: Service::SingleServer, ..Scheduling::default() });
+        let read = timeline.array_then_bus((0, 0), Nanos(0), (20, 50), Kind::Read);
+        let program = timeline.bus_then_array((1, 0), Nanos(0), (1, 50, 200));
+        let late = timeline.array_then_bus((1, 0), Nanos(500), (20, 50), Kind::Read);
+        assert_eq!(ends(&[read, program, late]), [70, 321, 570]);
+    }
+
+    #[test]
+    fn an_urgent_read_overtakes_what_has_not_begun_and_pushes_it_back() {
+        let mut timeline = timeline_of(Scheduling { read_priority: true, ..Scheduling::default() });
+        let first = timeline.bus_then_array((0, 0), Nanos(0), (0, 0, 200));
+        let second = timeline.bus_then_array((0, 0), Nanos(0), (0, 0, 200));
+        let promise = timeline.promise();
+        let read = timeline.array_then_bus((0, 0), Nanos(50), (20, 5), Kind::UrgentRead);
+        assert_eq!(ends(&[first, second, read]), [200, 400, 225]);
+        assert_eq!(timeline.revise(promise, second.end).1, Nanos(425));
+        assert_eq!(timeline.die_free_at(0), Nanos(425));
+        // A second read goes behind the first, and another push follows.
+        let read = timeline.array_then_bus((0, 0), Nanos(60), (20, 5), Kind::UrgentRead);
+        assert_eq!(timeline.revise(promise, second.end).1, Nanos(450));
+        assert_eq!(read.end, Nanos(250));
+        // What was done before is not pushed.
+        let other = timeline.bus_then_array((1, 0), Nanos(1000), (0, 0, 200));
+        assert_eq!(other.end, Nanos(1200));
+    }
+
+    #[test]
+    fn a_suspended_program_ends_later_by_the_read_and_the_pause() {
+        let suspend = crate::Suspend { program_ns: Nanos(10), erase_ns: Nanos(30) };
+        let mut timeline = timeline_of(Scheduling {
+            read_priority: true,
+            suspend: Some(suspend),
+            ..Scheduling::default()
+        });
+        let program = timeline.bus_then_array((0, 0), Nanos(0), (0, 0, 200));
+        let promise = timeline.promise();
+        let read = timeline.array_then_bus((0, 0), Nanos(50), (20, 5), Kind::UrgentRead);
+        assert_eq!(read.end, Nanos(85));
+        assert_eq!(timeline.revise(promise, program.end).1, Nanos(235));
+        // Nearly done: waiting is faster.
+        let late = timeline.array_then_bus((0, 0), Nanos(230), (20, 5), Kind::UrgentRead);
+        assert_eq!(late.end, Nanos(260));
     }
 }

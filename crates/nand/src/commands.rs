@@ -1,0 +1,478 @@
+//! The commands of a chip array: what each checks, changes, takes and counts (flash reference 1.1, 1.2).
+//!
+//! 1. Checks come first: a refused command changes nothing, except that the erase that finds a block
+//!    worn out marks it.
+//! 2. Every flash page, and every plane of a multi-plane command, adds to one counter cell.
+//! 3. A batch (`read_rows`, `program_rows`) is the same commands one after the other, issued together.
+
+use crate::array::{JournalEntry, SavedBlock};
+use crate::timeline::{Kind, Place, Span};
+use crate::{Content, ERASED_TAG, NandArray, NandError, Payload, ProgramOrder};
+use nandu_base::{Cause, FlashOperation, Nanos, Ppn, to_index, to_u32};
+use std::sync::Arc;
+
+/// One row of a batch of reads: the same index in planes of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowRead {
+    /// Index of the flash pages inside their erase blocks.
+    pub index: u32,
+    /// Bit `p` asks for the plane `p` after the first.
+    pub plane_mask: u32,
+    /// Units that cross the bus, at most all of the row.
+    pub unit_count: u32,
+}
+
+impl NandArray {
+    /// Reads `bytes` of one flash page; an erased one is legal.
+    ///
+    /// # Errors
+    /// If the address is out of range, or the page or its erase block torn.
+    #[inline]
+    pub fn read(
+        &mut self,
+        now: Nanos,
+        page: Ppn,
+        bytes: u32,
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        self.read_planes(now, page, 1, bytes, cause)
+    }
+
+    /// Reads the same index in several planes of a die in one array time. Bit `p` of `plane_mask`
+    /// asks for the plane `p` after the one of `first`; `bytes` is the transfer of all together.
+    ///
+    /// # Errors
+    /// If an address is out of range, or a page or its erase block torn.
+    pub fn read_planes(
+        &mut self,
+        now: Nanos,
+        first: Ppn,
+        plane_mask: u32,
+        bytes: u32,
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let planes = u64::from(plane_mask.count_ones());
+        let place = self.check_planes(first, u32::BITS - plane_mask.leading_zeros())?;
+        let page_bytes = self.config.geometry.flash_page_bytes;
+        if u64::from(bytes) > u64::from(page_bytes) * planes {
+            let count = u64::from(page_bytes) * planes;
+            return Err(NandError::OutOfRange { what: "byte", index: u64::from(bytes), count });
+        }
+        let stride = self.plane_stride();
+        let mut rest = plane_mask;
+        while rest != 0 {
+            self.check_torn(first.0 + u64::from(rest.trailing_zeros()) * stride)?;
+            rest &= rest - 1;
+        }
+        let transfer = self.transfer_ns(bytes);
+        self.transferred_bytes += u64::from(bytes);
+        Ok(self.sense(now, place, (first.0, planes), transfer, cause).end)
+    }
+
+    /// Reads several rows of the plane group that begins at erase block `first_block`, one after the
+    /// other, all issued at `now`.
+    ///
+    /// # Errors
+    /// As [`Self::read_planes`], for the first row that cannot be read; those before it were.
+    pub fn read_rows(
+        &mut self,
+        now: Nanos,
+        first_block: u32,
+        rows: &[RowRead],
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let base = self.config.geometry.flash_page(first_block, 0);
+        let masks = rows.iter().fold(0, |all, row| all | row.plane_mask);
+        let place = self.check_planes(base, (u32::BITS - masks.leading_zeros()).max(1))?;
+        let stride = self.plane_stride();
+        let unit_bytes = u64::from(self.config.geometry.flash_page_bytes) / self.units as u64;
+        let mut end = now;
+        for row in rows {
+            let first = base.0 + u64::from(row.index);
+            let mut rest = row.plane_mask;
+            while rest != 0 {
+                self.check_torn(first + u64::from(rest.trailing_zeros()) * stride)?;
+                rest &= rest - 1;
+            }
+            let transfer = self.unit_transfer_ns[row.unit_count as usize];
+            self.transferred_bytes += u64::from(row.unit_count) * unit_bytes;
+            let planes = u64::from(row.plane_mask.count_ones());
+            end = end.max(self.sense(now, place, (first, planes), transfer, cause).end);
+        }
+        Ok(end)
+    }
+
+    /// One array read of `planes` planes from flash page `first` on, and its transfer.
+    #[inline]
+    fn sense(
+        &mut self,
+        now: Nanos,
+        place: Place,
+        (first, planes): (u64, u64),
+        transfer: u64,
+        cause: Cause,
+    ) -> Span {
+        let timing = &self.config.timing;
+        let mut array = timing.command_ns.0 + timing.read_ns.0;
+        // Neighbouring units of one flash page are sensed once: the page register still holds them.
+        let shares_pages = self.units > 1;
+        if shares_pages && self.timeline.register_holds(place.0, first) {
+            array = timing.command_ns.0;
+        } else {
+            self.counters.add(FlashOperation::Read, cause, planes);
+        }
+        let kind = if cause == Cause::Host { Kind::UrgentRead } else { Kind::Read };
+        let span = self.timeline.array_then_bus(place, now, (array, transfer), kind);
+        if shares_pages {
+            self.timeline.load_register(place.0, first);
+        }
+        span
+    }
+
+    /// Reads the spare area alone; the array time is that of a read.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn spare_read(&mut self, now: Nanos, page: Ppn, cause: Cause) -> Result<Nanos, NandError> {
+        let place = self.check_planes(page, 1)?;
+        self.check_torn(page.0)?;
+        let timing = &self.config.timing;
+        let array = timing.command_ns.0 + timing.read_ns.0;
+        let spare_bytes = u64::from(self.config.geometry.spare_bytes);
+        let transfer = Nanos::of_transfer(spare_bytes, timing.bus_bytes_per_second).0;
+        let span = self.timeline.array_then_bus(place, now, (array, transfer), Kind::Read);
+        self.counters.count(FlashOperation::SpareRead, cause);
+        self.transferred_bytes += spare_bytes;
+        Ok(span.end)
+    }
+
+    /// Programs one flash page, or with a longer payload the same index of the planes that follow, in
+    /// one array time.
+    ///
+    /// # Errors
+    /// If a law forbids it or the payload does not fit.
+    #[inline]
+    pub fn program(
+        &mut self,
+        now: Nanos,
+        first: Ppn,
+        payload: Payload<'_>,
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let planes = to_u32((payload.lpns.len() / self.units) as u64);
+        self.program_rows(now, first, planes, payload, cause)
+    }
+
+    /// Programs consecutive rows of `planes` planes from flash page `first` on, one after the other,
+    /// all issued at `now`. The payload holds the rows in order, in each the planes in order; the
+    /// sequence number is that of the first row and rises by one a row.
+    ///
+    /// # Errors
+    /// If a law forbids one of them or the payload does not fit; none is programmed then.
+    pub fn program_rows(
+        &mut self,
+        now: Nanos,
+        first: Ppn,
+        planes: u32,
+        payload: Payload<'_>,
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let width = planes as usize * self.units;
+        let rows = payload.lpns.len().checked_div(width).unwrap_or(0);
+        if rows == 0 || rows * width != payload.lpns.len() {
+            let units_per_flash_page = self.config.units_per_flash_page;
+            let length = payload.lpns.len();
+            return Err(NandError::PayloadLength { length, units_per_flash_page });
+        }
+        let place = self.check_planes(first, planes)?;
+        let stride = self.plane_stride();
+        let last_sequence = payload.sequence + (rows as u64 - 1);
+        for plane in 0..u64::from(planes) {
+            self.check_programs(first.0 + plane * stride, rows, (payload.sequence, last_sequence))?;
+        }
+        let timing = &self.config.timing;
+        let transfer = self.unit_transfer_ns[self.units] * u64::from(planes);
+        let times = (timing.command_ns.0, transfer, timing.program_ns.0);
+        let mut end = now;
+        for (row, sequence) in (0..rows).zip(payload.sequence..) {
+            let span = self.timeline.bus_then_array(place, now, times);
+            for plane in 0..planes as usize {
+                let from = row * width + plane * self.units;
+                let contents = payload.contents.get(from..from + self.units).unwrap_or(&[]);
+                let page = first.0 + plane as u64 * stride + row as u64;
+                self.store(span, page, &payload.lpns[from..from + self.units], sequence, contents);
+            }
+            end = span.end;
+        }
+        let count = u64::from(planes) * rows as u64;
+        self.counters.add(FlashOperation::Program, cause, count);
+        self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes) * count;
+        Ok(end)
+    }
+
+    /// Programs a flash page again without an erase, at most `programs_per_erase` times in all; the
+    /// caller merges old and new content, `bytes` cross the bus.
+    ///
+    /// # Errors
+    /// If it was never programmed, or programmed too often.
+    pub fn partial_program(
+        &mut self,
+        now: Nanos,
+        page: Ppn,
+        bytes: u32,
+        content: Content,
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let die = self.check_planes(page, 1)?;
+        self.check_torn(page.0)?;
+        let index = to_index(page.0);
+        if self.tags[index * self.units] == ERASED_TAG {
+            return Err(NandError::NotProgrammed { flash_page: page.0 });
+        }
+        let limit = self.config.rules.programs_per_erase;
+        match self.partial_counts.get_mut(index) {
+            Some(count) if *count + 1 < limit => *count += 1,
+            _ => return Err(NandError::PartialProgramLimit { flash_page: page.0, limit }),
+        }
+        if let (true, Some(content)) = (self.config.keep_content, content) {
+            self.contents.insert(page.0 * self.units as u64, content);
+        }
+        let timing = &self.config.timing;
+        let times = (timing.command_ns.0, self.transfer_ns(bytes), timing.program_ns.0);
+        let span = self.timeline.bus_then_array(die, now, times);
+        self.counters.count(FlashOperation::PartialProgram, cause);
+        self.transferred_bytes += u64::from(bytes);
+        Ok(span.end)
+    }
+
+    /// Moves a flash page inside its plane: array read and array program, nothing over the bus. The
+    /// tags move along, the sequence number is new.
+    ///
+    /// # Errors
+    /// If the planes differ or a law forbids the read or the program.
+    pub fn copy_back(
+        &mut self,
+        now: Nanos,
+        (from, to): (Ppn, Ppn),
+        sequence: u64,
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let die = self.check_planes(from, 1)?;
+        self.check_planes(to, 1)?;
+        let stride = self.config.geometry.die_count() * self.config.geometry.planes_per_die;
+        let blocks = [from, to].map(|page| to_u32(self.pages.div_rem(page.0).0));
+        if blocks[0] % stride != blocks[1] % stride {
+            return Err(NandError::DifferentPlane { from: from.0, to: to.0 });
+        }
+        self.check_torn(from.0)?;
+        let Some(tags) = self.spare(from).map(|spare| spare.lpns.to_vec()) else {
+            return Err(NandError::NotProgrammed { flash_page: from.0 });
+        };
+        self.check_programs(to.0, 1, (sequence, sequence))?;
+        let units = self.config.units_per_flash_page;
+        let contents: Vec<Content> = match self.config.keep_content {
+            true => (0..units).map(|unit| self.content(from, unit)).collect(),
+            false => Vec::new(),
+        };
+        let timing = &self.config.timing;
+        let array = timing.command_ns.0 + timing.read_ns.0 + timing.program_ns.0;
+        let span = self.timeline.array_then_bus(die, now, (array, 0), Kind::Program);
+        self.store(span, to.0, &tags, sequence, &contents);
+        self.counters.count(FlashOperation::CopyBack, cause);
+        Ok(span.end)
+    }
+
+    /// Erases one erase block.
+    ///
+    /// # Errors
+    /// If it is bad, worn out (then it is bad from now on) or out of range.
+    pub fn erase(&mut self, now: Nanos, block: u32, cause: Cause) -> Result<Nanos, NandError> {
+        self.erase_planes(now, block, 1, cause)
+    }
+
+    /// Erases the erase blocks of `plane_count` planes of a row, from `first` on, in one array time.
+    ///
+    /// # Errors
+    /// As [`Self::erase`]; none is erased then.
+    pub fn erase_planes(
+        &mut self,
+        now: Nanos,
+        first: u32,
+        plane_count: u32,
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let die = self.check_planes(self.config.geometry.flash_page(first, 0), plane_count)?;
+        let stride = self.config.geometry.die_count();
+        let endurance = self.config.rules.endurance;
+        for plane in 0..plane_count {
+            let erase_block = first + plane * stride;
+            let block = &mut self.blocks[erase_block as usize];
+            if block.bad {
+                return Err(NandError::BadEraseBlock { erase_block: u64::from(erase_block) });
+            }
+            if endurance > 0 && block.erase_count >= endurance {
+                block.bad = true;
+                let erase_block = u64::from(erase_block);
+                return Err(NandError::WornOut { erase_block, endurance });
+            }
+        }
+        let timing = &self.config.timing;
+        let array = timing.command_ns.0 + timing.erase_ns.0;
+        let span = self.timeline.array_then_bus(die, now, (array, 0), Kind::Erase);
+        for plane in 0..plane_count {
+            self.clear(span, first + plane * stride);
+        }
+        self.counters.add(FlashOperation::Erase, cause, u64::from(plane_count));
+        Ok(span.end)
+    }
+
+    /// Distance between the same index of neighbouring planes, in flash pages.
+    #[inline]
+    fn plane_stride(&self) -> u64 {
+        self.dies.value() * self.pages.value()
+    }
+
+    /// Checks `plane_count` planes from the flash page on; answers its die and channel.
+    #[inline]
+    fn check_planes(&self, page: Ppn, planes: u32) -> Result<(usize, usize), NandError> {
+        let count = self.config.geometry.flash_page_count();
+        if page.0 >= count {
+            return Err(NandError::OutOfRange { what: "flash page", index: page.0, count });
+        }
+        let (block, _) = self.pages.div_rem(page.0);
+        let (in_die, die) = self.dies.div_rem(block);
+        if planes != 1 {
+            let plane = in_die % u64::from(self.config.geometry.planes_per_die);
+            let (index, count) = (plane + u64::from(planes), self.config.geometry.planes_per_die);
+            if planes == 0 || index > u64::from(count) {
+                return Err(NandError::OutOfRange { what: "plane", index, count: count.into() });
+            }
+        }
+        Ok((to_index(die), to_index(self.channels.div_rem(die).1)))
+    }
+
+    #[inline]
+    fn check_torn(&self, page: u64) -> Result<(), NandError> {
+        let (block, _) = self.pages.div_rem(page);
+        if self.blocks[to_index(block)].torn {
+            return Err(NandError::TornEraseBlock { erase_block: block });
+        }
+        if !self.torn_pages.is_empty() && self.torn_pages.contains(&page) {
+            return Err(NandError::Torn { flash_page: page });
+        }
+        Ok(())
+    }
+
+    /// Checks the programs of `rows` flash pages from `page` on, with sequence numbers in that range.
+    #[inline]
+    fn check_programs(
+        &self,
+        page: u64,
+        rows: usize,
+        (sequence, last_sequence): (u64, u64),
+    ) -> Result<(), NandError> {
+        let (erase_block, index) = self.pages.div_rem(page);
+        let block = &self.blocks[to_index(erase_block)];
+        let end = index + rows as u64;
+        if end > self.pages.value() {
+            let count = self.pages.value();
+            return Err(NandError::OutOfRange { what: "row", index: end - 1, count });
+        }
+        if block.bad {
+            return Err(NandError::BadEraseBlock { erase_block });
+        }
+        if block.torn {
+            return Err(NandError::TornEraseBlock { erase_block });
+        }
+        // From the program pointer on every page is erased (invariant 2 of the array).
+        let ascending = self.config.rules.program_order == ProgramOrder::Ascending;
+        let above_pointer = ascending && index >= u64::from(block.next_page);
+        if !above_pointer || !self.torn_pages.is_empty() {
+            for page in page..page + rows as u64 {
+                let erased = self.tags[to_index(page) * self.units] == ERASED_TAG;
+                if !erased || self.torn_pages.contains(&page) {
+                    return Err(NandError::NotErased { flash_page: page });
+                }
+            }
+        }
+        if ascending && !above_pointer {
+            return Err(NandError::ProgramOrder { flash_page: page, next_index: block.next_page });
+        }
+        let empty = block.next_page == 0;
+        let first_sequence = if empty { sequence } else { block.first_sequence };
+        if sequence < first_sequence || last_sequence - first_sequence > u64::from(u32::MAX) {
+            return Err(NandError::Sequence { flash_page: page, sequence, first_sequence });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn store(&mut self, span: Span, page: u64, lpns: &[u32], sequence: u64, contents: &[Content]) {
+        let (erase_block, index) = self.pages.div_rem(page);
+        let (erase_block, index) = (to_u32(erase_block), to_u32(index));
+        let block = &mut self.blocks[erase_block as usize];
+        if self.config.power_cut_journal {
+            let before = *block;
+            let page = Some(index);
+            self.journal.push(JournalEntry { span, erase_block, before, page, saved: None });
+        }
+        if block.next_page == 0 {
+            block.first_sequence = sequence;
+        }
+        block.next_page = block.next_page.max(index + 1);
+        let slot = to_index(page);
+        self.sequences[slot] = to_u32(sequence - block.first_sequence);
+        self.tags[slot * self.units..(slot + 1) * self.units].copy_from_slice(lpns);
+        if self.config.keep_content {
+            for (key, content) in (page * self.units as u64..).zip(contents) {
+                if let Some(content) = content {
+                    self.contents.insert(key, Arc::clone(content));
+                }
+            }
+        }
+    }
+
+    fn clear(&mut self, span: Span, erase_block: u32) {
+        let first = self.config.geometry.flash_page(erase_block, 0).0;
+        let end = first + self.pages.value();
+        let range = to_index(first)..to_index(end);
+        let tag_range = range.start * self.units..range.end * self.units;
+        if self.config.power_cut_journal {
+            let keys = tag_range.clone().map(|key| key as u64);
+            let held = |key| self.contents.get(&key).map(|content| (key, Arc::clone(content)));
+            let saved = SavedBlock {
+                tags: self.tags[tag_range.clone()].to_vec(),
+                sequences: self.sequences[range.clone()].to_vec(),
+                contents: keys.filter_map(held).collect(),
+                torn: self.torn_pages.range(first..end).copied().collect(),
+            };
+            let before = self.blocks[erase_block as usize];
+            let saved = Some(Box::new(saved));
+            self.journal.push(JournalEntry { span, erase_block, before, page: None, saved });
+        }
+        let block = &mut self.blocks[erase_block as usize];
+        block.erase_count += 1;
+        (block.next_page, block.first_sequence, block.torn) = (0, 0, false);
+        self.tags[tag_range.clone()].fill(ERASED_TAG);
+        if let Some(counts) = self.partial_counts.get_mut(range) {
+            counts.fill(0);
+        }
+        if !self.torn_pages.is_empty() {
+            self.torn_pages.retain(|page| !(first..end).contains(page));
+        }
+        if !self.contents.is_empty() {
+            for key in tag_range {
+                self.contents.remove(&(key as u64));
+            }
+        }
+    }
+
+    #[inline]
+    fn transfer_ns(&self, bytes: u32) -> u64 {
+        if bytes == self.config.geometry.flash_page_bytes {
+            return self.unit_transfer_ns[self.units];
+        }
+        let bus_bytes = self.config.geometry.bus_bytes(bytes);
+        Nanos::of_transfer(bus_bytes, self.config.timing.bus_bytes_per_second).0
+    }
+}
