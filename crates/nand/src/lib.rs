@@ -32,4 +32,4 @@ pub use geometry::{Divisor, Geometry};
 pub use presets::{ChipPreset, NandProfile, preset, presets};
 pub use rules::{ProgramOrder, Rules};
 pub use scheduling::{Promise, Scheduling, Service, Suspend};
-pub use timing::{Energy, Timing};
+pub use timing::{Energy, Supply, Timing};

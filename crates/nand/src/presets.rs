@@ -3,9 +3,12 @@
 //! The figures are those of the flash reference 1.3. Marks in a source: \[S\] printed in one of the
 //! five papers, \[V\] checked in public material, \[C\] computed from those, \[M\] recalled from a
 //! document that was not at hand, and so never a published value.
+//!
+//! Energies are computed \[C\] from times and supply currents, which are all recalled \[M\]: no
+//! energy of these presets may be called published.
 
-use crate::{Energy, Geometry, NandConfig, NandError, Rules, Timing};
-use nandu_base::Nanos;
+use crate::{Energy, Geometry, NandConfig, NandError, Rules, Supply, Timing};
+use nandu_base::{Nanos, Picojoules};
 use serde::{Deserialize, Serialize};
 
 /// A chip without the array around it.
@@ -25,6 +28,10 @@ pub struct ChipPreset {
     pub spare_bytes: u32,
     /// Its times.
     pub timing: Timing,
+    /// What it draws meanwhile.
+    pub supply: Supply,
+    /// Where the supply's figures come from, with marks.
+    pub supply_source: &'static str,
     /// Erases that an erase block stands.
     pub endurance: u32,
     /// Programs of a flash page between erases.
@@ -44,6 +51,11 @@ const fn timing(read_ns: u64, program_ns: u64, erase_ns: u64, bus: u64, cache: b
     }
 }
 
+const fn supply(millivolts: u64, plane_microamperes: u64, transfer: u64) -> Supply {
+    let transfer_picojoules_per_byte = Picojoules(transfer);
+    Supply { millivolts, plane_microamperes, transfer_picojoules_per_byte }
+}
+
 const MYERS: ChipPreset = ChipPreset {
     name: "myers_slc",
     source: "S000 section 8.4 [S]: 20/200/1500 us, 2048-byte pages, 64 per erase block, transfer \
@@ -53,6 +65,9 @@ const MYERS: ChipPreset = ChipPreset {
     flash_page_bytes: 2048,
     spare_bytes: 64,
     timing: timing(20_000, 200_000, 1_500_000, 0, false),
+    supply: supply(3300, 25_000, 0),
+    supply_source: "3.3 V and typically 25 mA in read, program and erase, as data sheets of large-page \
+                    SLC parts (K9F1G08U0A, K9F2G08U0C and their kin) have it [M:mid]; transfer folded",
     endurance: 100_000,
     programs_per_erase: 4,
     paired_pages: false,
@@ -65,6 +80,9 @@ static PRESETS: &[ChipPreset] = &[
         source: "K9K8G08U0M family, 2005 [V]: 25 ns per byte; read 20 to 25 us, program 200 us and \
                  erase 1.5 ms typical [M:hi]",
         timing: timing(20_000, 200_000, 1_500_000, 40_000_000, false),
+        supply: supply(3300, 25_000, 2062),
+        supply_source: "3.3 V and typically 25 mA in every operation [M:mid], so also while a byte \
+                        crosses the bus in 25 ns: 2062 pJ [C]",
         ..MYERS
     },
     ChipPreset {
@@ -92,6 +110,8 @@ static PRESETS: &[ChipPreset] = &[
         name: "pdl_mlc",
         source: "page-differential logging paper, K9L8G08U0M [M:hi]: 110/1010/1500 us, folded",
         timing: timing(110_000, 1_010_000, 1_500_000, 0, false),
+        supply: supply(3300, 25_000, 0),
+        supply_source: "3.3 V and 25 mA as for the SLC parts of its time [M:lo]; transfer folded",
         endurance: 10_000,
         programs_per_erase: 1,
         paired_pages: true,
@@ -105,6 +125,9 @@ static PRESETS: &[ChipPreset] = &[
         flash_page_bytes: 8192,
         spare_bytes: 448,
         timing: timing(75_000, 750_000, 3_800_000, 333_000_000, false),
+        supply: supply(3300, 15_000, 80),
+        supply_source: "30 mA of a die at 3.3 V, shared by its 2 planes [M:lo]; bus of 1.8 V, 10 pJ a \
+                        bit [M:lo]",
         endurance: 10_000,
         programs_per_erase: 1,
         paired_pages: true,
@@ -139,6 +162,9 @@ const TLC: ChipPreset = ChipPreset {
     flash_page_bytes: 16_384,
     spare_bytes: 2048,
     timing: timing(45_000, 367_000, 5_000_000, 2_400_000_000, true),
+    supply: supply(2500, 12_500, 40),
+    supply_source: "50 mA of a die at 2.5 V, shared by its 4 planes [M:lo]; bus of 1.2 V, 5 pJ a bit \
+                    [M:lo]",
     endurance: 3_000,
     programs_per_erase: 1,
     paired_pages: true,
@@ -196,9 +222,9 @@ pub struct NandProfile {
     pub cache_register: Option<bool>,
     /// Overrides the preset's laws as a whole.
     pub rules: Option<Rules>,
-    /// Energy; not modelled where absent.
+    /// Overrides what the preset's supply and the times give; all zero does not model energy.
     #[serde(default)]
-    pub energy: Energy,
+    pub energy: Option<Energy>,
     /// Logical units that share a flash page; 1 where absent.
     pub units_per_flash_page: Option<u32>,
 }
@@ -239,7 +265,7 @@ impl NandProfile {
         Ok(NandConfig {
             geometry,
             timing,
-            energy: self.energy,
+            energy: self.energy.unwrap_or(chip.supply.energy(&timing)),
             rules,
             units_per_flash_page: self.units_per_flash_page.unwrap_or(1),
             keep_content: false,

@@ -288,7 +288,7 @@ fn every_preset_resolves_and_a_profile_overrides_it() {
             bus_bytes_per_second: None,
             cache_register: None,
             rules: None,
-            energy: Energy::default(),
+            energy: None,
             units_per_flash_page: None,
         };
         let config = profile.resolve().unwrap();
