@@ -7,6 +7,7 @@
 //!    follows from the counters and the bytes that crossed the bus.
 //! 4. An erased flash page has erased tags and no content.
 
+use crate::power::PowerFault;
 use crate::timeline::{Span, Timeline};
 use crate::{
     Divisor, Energy, Geometry, NandError, ProgramOrder, Promise, Rules, Scheduling, Timing,
@@ -129,6 +130,7 @@ pub struct NandArray {
     pub(crate) contents: FixedHashMap<u64, Arc<[u8]>>,
     pub(crate) torn_pages: std::collections::BTreeSet<u64>,
     pub(crate) journal: Vec<JournalEntry>,
+    pub(crate) power_fault: Option<PowerFault>,
     pub(crate) timeline: Timeline,
     pub(crate) counters: FlashCounters,
     pub(crate) transferred_bytes: u64,
@@ -181,6 +183,7 @@ impl NandArray {
             contents: FixedHashMap::default(),
             torn_pages: std::collections::BTreeSet::new(),
             journal: Vec::new(),
+            power_fault: None,
             timeline: Timeline::new(
                 geometry.die_count() as usize,
                 geometry.channel_count as usize,

@@ -3,9 +3,12 @@
 //! 1. Checks come first: a refused command changes nothing, except that the erase that finds a block
 //!    worn out marks it.
 //! 2. Every flash page, and every plane of a multi-plane command, adds to one counter cell.
-//! 3. A batch (`read_rows`, `program_rows`) is the same commands one after the other, issued together.
+//! 3. Without power every command is refused, and the one at which it goes is torn (see `power.rs`); that
+//!    one is not counted.
+//! 4. A batch (`read_rows`, `program_rows`) is the same commands one after the other, issued together.
 
 use crate::array::{JournalEntry, SavedBlock};
+use crate::power::Power;
 use crate::timeline::{Kind, Place, Span};
 use crate::{Content, ERASED_TAG, NandArray, NandError, Payload, ProgramOrder};
 use nandu_base::{Cause, FlashOperation, Nanos, Ppn, to_index, to_u32};
@@ -195,12 +198,19 @@ impl NandArray {
         let times = (timing.command_ns.0, transfer, timing.program_ns.0);
         let mut end = now;
         for (row, sequence) in (0..rows).zip(payload.sequence..) {
+            let power = self.draw_power()?;
             let span = self.timeline.bus_then_array(place, now, times);
             for plane in 0..planes as usize {
                 let from = row * width + plane * self.units;
                 let contents = payload.contents.get(from..from + self.units).unwrap_or(&[]);
                 let page = first.0 + plane as u64 * stride + row as u64;
                 self.store(span, page, &payload.lpns[from..from + self.units], sequence, contents);
+                if power == Power::FailsInside {
+                    self.tear_page(page);
+                }
+            }
+            if power == Power::FailsInside {
+                return Err(NandError::PowerLost);
             }
             end = span.end;
         }
@@ -230,10 +240,14 @@ impl NandArray {
             return Err(NandError::NotProgrammed { flash_page: page.0 });
         }
         let limit = self.config.rules.programs_per_erase;
-        match self.partial_counts.get_mut(index) {
-            Some(count) if *count + 1 < limit => *count += 1,
-            _ => return Err(NandError::PartialProgramLimit { flash_page: page.0, limit }),
+        if self.partial_counts.get(index).is_none_or(|count| count + 1 >= limit) {
+            return Err(NandError::PartialProgramLimit { flash_page: page.0, limit });
         }
+        if self.draw_power()? == Power::FailsInside {
+            self.tear_page(page.0);
+            return Err(NandError::PowerLost);
+        }
+        self.partial_counts[index] += 1;
         if let (true, Some(content)) = (self.config.keep_content, content) {
             self.contents.insert(page.0 * self.units as u64, content);
         }
@@ -274,10 +288,15 @@ impl NandArray {
             true => (0..units).map(|unit| self.content(from, unit)).collect(),
             false => Vec::new(),
         };
+        let power = self.draw_power()?;
         let timing = &self.config.timing;
         let array = timing.command_ns.0 + timing.read_ns.0 + timing.program_ns.0;
         let span = self.timeline.array_then_bus(die, now, (array, 0), Kind::Program);
         self.store(span, to.0, &tags, sequence, &contents);
+        if power == Power::FailsInside {
+            self.tear_page(to.0);
+            return Err(NandError::PowerLost);
+        }
         self.counters.count(FlashOperation::CopyBack, cause);
         Ok(span.end)
     }
@@ -304,6 +323,7 @@ impl NandArray {
         let die = self.check_planes(self.config.geometry.flash_page(first, 0), plane_count)?;
         let stride = self.config.geometry.die_count();
         let endurance = self.config.rules.endurance;
+        self.check_power()?;
         for plane in 0..plane_count {
             let erase_block = first + plane * stride;
             let block = &mut self.blocks[erase_block as usize];
@@ -316,11 +336,18 @@ impl NandArray {
                 return Err(NandError::WornOut { erase_block, endurance });
             }
         }
+        let power = self.draw_power()?;
         let timing = &self.config.timing;
         let array = timing.command_ns.0 + timing.erase_ns.0;
         let span = self.timeline.array_then_bus(die, now, (array, 0), Kind::Erase);
         for plane in 0..plane_count {
             self.clear(span, first + plane * stride);
+            if power == Power::FailsInside {
+                self.tear_block(first + plane * stride);
+            }
+        }
+        if power == Power::FailsInside {
+            return Err(NandError::PowerLost);
         }
         self.counters.add(FlashOperation::Erase, cause, u64::from(plane_count));
         Ok(span.end)
@@ -353,6 +380,7 @@ impl NandArray {
 
     #[inline]
     fn check_torn(&self, page: u64) -> Result<(), NandError> {
+        self.check_power()?;
         let (block, _) = self.pages.div_rem(page);
         if self.blocks[to_index(block)].torn {
             return Err(NandError::TornEraseBlock { erase_block: block });

@@ -91,6 +91,8 @@ pub enum NandError {
     },
     /// A power cut needs the journal of unfinished commands.
     NoJournal,
+    /// The power is off.
+    PowerLost,
 }
 
 impl fmt::Display for NandError {
@@ -144,6 +146,7 @@ impl fmt::Display for NandError {
             Self::NoJournal => f.write_str(
                 "power cut: the array keeps no journal; set power_cut_journal in its configuration",
             ),
+            Self::PowerLost => f.write_str("power lost: the chip is off until the power is back"),
         }
     }
 }

@@ -7,12 +7,72 @@
 //! 2. A program that was under way leaves a torn flash page, an erase a torn erase block; with
 //!    `paired_pages` a torn odd flash page also destroys the even one before it.
 //! 3. A command that was done stays. Counters and energy keep what was issued.
+//!
+//! Beside the cut at a time there is the cut at a command, which needs no journal and reaches every
+//! step of a layer: [`NandArray::fail_power_after`].
+//!
+//! 4. From the failing command on every command answers [`NandError::PowerLost`] and changes nothing,
+//!    except that the failing one tears what it was about to change, if that was asked for.
 
 use crate::array::JournalEntry;
 use crate::{ERASED_TAG, NO_LPN, NandArray, NandError};
 use nandu_base::{Nanos, to_index};
 
+/// A power failure that waits for its command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PowerFault {
+    /// Commands that change cells and still succeed.
+    command_count: u64,
+    /// Whether the command after them is interrupted, rather than never begun.
+    tear: bool,
+    failed: bool,
+}
+
+/// How a command that changes cells ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Power {
+    Holds,
+    FailsInside,
+}
+
 impl NandArray {
+    /// Lets `command_count` more commands that change cells (programs, erases, copy-backs) succeed
+    /// and fails the power at the next: in the middle of it with `tear`, before it without. A row of a
+    /// batch and a multi-plane command count as one. [`Self::power_on`] ends the failure.
+    pub const fn fail_power_after(&mut self, command_count: u64, tear: bool) {
+        self.power_fault = Some(PowerFault { command_count, tear, failed: false });
+    }
+
+    /// Restores the power, or forgets a failure that has not come yet.
+    pub const fn power_on(&mut self) {
+        self.power_fault = None;
+    }
+
+    /// Refuses while the power is off.
+    #[inline]
+    pub(crate) const fn check_power(&self) -> Result<(), NandError> {
+        match &self.power_fault {
+            Some(fault) if fault.failed => Err(NandError::PowerLost),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes one command that changes cells from what is left before the failure. After
+    /// [`Power::FailsInside`] the caller carries it out, tears it and answers `PowerLost`.
+    #[inline]
+    pub(crate) const fn draw_power(&mut self) -> Result<Power, NandError> {
+        let Some(fault) = &mut self.power_fault else { return Ok(Power::Holds) };
+        if fault.failed {
+            return Err(NandError::PowerLost);
+        }
+        if fault.command_count > 0 {
+            fault.command_count -= 1;
+            return Ok(Power::Holds);
+        }
+        fault.failed = true;
+        if fault.tear { Ok(Power::FailsInside) } else { Err(NandError::PowerLost) }
+    }
+
     /// No power cut comes before `now`: commands that ended by then are final.
     pub fn settle(&mut self, now: Nanos) {
         if !self.journal.is_empty() {
@@ -61,17 +121,25 @@ impl NandArray {
     }
 
     fn tear(&mut self, entry: &JournalEntry) {
-        let first = self.config.geometry.flash_page(entry.erase_block, 0).0;
-        let Some(index) = entry.page else {
-            self.blocks[entry.erase_block as usize].torn = true;
-            return;
-        };
-        let page = first + u64::from(index);
+        match entry.page {
+            Some(index) => {
+                let first = self.config.geometry.flash_page(entry.erase_block, 0).0;
+                self.tear_page(first + u64::from(index));
+            }
+            None => self.tear_block(entry.erase_block),
+        }
+    }
+
+    pub(crate) fn tear_block(&mut self, erase_block: u32) {
+        self.blocks[erase_block as usize].torn = true;
+    }
+
+    pub(crate) fn tear_page(&mut self, page: u64) {
         self.destroy(page);
-        let pair = page.wrapping_sub(1);
+        let odd = self.pages.div_rem(page).1 % 2 == 1;
         let programmed = |page: u64| self.tags[to_index(page) * self.units] != ERASED_TAG;
-        if self.config.rules.paired_pages && index % 2 == 1 && programmed(pair) {
-            self.destroy(pair);
+        if self.config.rules.paired_pages && odd && programmed(page - 1) {
+            self.destroy(page - 1);
         }
     }
 

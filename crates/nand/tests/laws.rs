@@ -240,6 +240,54 @@ fn a_power_cut_before_an_erase_brings_everything_back_and_inside_it_tears() {
 }
 
 #[test]
+fn the_power_fails_at_the_named_command_and_tears_only_if_asked() {
+    let lost = Err(NandError::PowerLost);
+    for tear in [false, true] {
+        let mut nand = NandArray::new(config(1, 1, 1, 2, 4)).unwrap();
+        nand.fail_power_after(1, tear);
+        write(&mut nand, 0, 0, 1).unwrap();
+        nand.read(Nanos(0), Ppn(0), 512, CAUSE).unwrap();
+        let before = *nand.counters();
+        assert_eq!(write(&mut nand, 0, 1, 2).map(Nanos), lost);
+        assert_eq!(nand.read(Nanos(0), Ppn(0), 512, CAUSE), lost, "no power, no read");
+        assert_eq!(nand.spare_read(Nanos(0), Ppn(0), CAUSE), lost);
+        assert_eq!(nand.erase(Nanos(0), 1, CAUSE), lost);
+        assert_eq!(nand.copy_back(Nanos(0), (Ppn(0), Ppn(4)), 3, CAUSE), lost);
+        assert_eq!(*nand.counters(), before, "a refused command counts nothing");
+        nand.power_on();
+        nand.audit();
+        assert_eq!(nand.content(Ppn(0), 0).unwrap()[0], 1);
+        let page = nand.spare_read(Nanos(0), Ppn(1), CAUSE);
+        assert_eq!(page == Err(NandError::Torn { flash_page: 1 }), tear);
+        // The same in the middle of, and before, an erase.
+        nand.fail_power_after(0, tear);
+        assert_eq!(nand.erase(Nanos(0), 0, CAUSE), lost);
+        nand.power_on();
+        let read = nand.read(Nanos(0), Ppn(0), 512, CAUSE);
+        assert_eq!(read == Err(NandError::TornEraseBlock { erase_block: 0 }), tear);
+        nand.erase(Nanos(0), 0, CAUSE).unwrap();
+        write(&mut nand, 0, 0, 4).unwrap();
+    }
+}
+
+#[test]
+fn a_batch_and_a_row_of_planes_fail_at_their_row() {
+    let mut nand = NandArray::new(config(1, 1, 2, 1, 4)).unwrap();
+    nand.fail_power_after(1, true);
+    let lpns = [10, 11, 20, 21, 30, 31];
+    let payload = Payload { lpns: &lpns, sequence: 1, contents: &[] };
+    assert_eq!(nand.program_rows(Nanos(0), Ppn(0), 2, payload, CAUSE), Err(NandError::PowerLost));
+    nand.power_on();
+    for (page, lpn) in [(0, Some(10)), (4, Some(11)), (2, None), (6, None)] {
+        assert_eq!(nand.spare(Ppn(page)).map(|spare| spare.lpns[0]), lpn, "flash page {page}");
+    }
+    for page in [1, 5] {
+        let torn = Err(NandError::Torn { flash_page: page });
+        assert_eq!(nand.read(Nanos(0), Ppn(page), 512, CAUSE), torn, "both planes are torn");
+    }
+}
+
+#[test]
 fn paired_pages_are_lost_together() {
     let mut config = config(1, 1, 1, 2, 4);
     config.rules.paired_pages = true;
