@@ -1,6 +1,6 @@
 //! Which layer, with which parameters: the variants a profile can name.
 
-use crate::{ChunkConfig, ChunkFtl, Ftl, FtlError, PageConfig, PageFtl};
+use crate::{ChunkConfig, ChunkFtl, Dftl, DftlConfig, Ftl, FtlError, PageConfig, PageFtl};
 use nandu_nand::{Geometry, NandArray};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +12,8 @@ pub enum FtlKind {
     Page,
     /// [`ChunkFtl`].
     Chunk,
+    /// [`Dftl`].
+    Dftl,
 }
 
 /// A layer with its parameters: `{ kind = "page", ... }`.
@@ -22,6 +24,8 @@ pub enum FtlConfig {
     Page(PageConfig),
     /// Chunks, replaced by copying.
     Chunk(ChunkConfig),
+    /// Any unit anywhere, with the map on flash.
+    Dftl(DftlConfig),
 }
 
 impl FtlConfig {
@@ -31,6 +35,7 @@ impl FtlConfig {
         match self {
             Self::Page(_) => FtlKind::Page,
             Self::Chunk(_) => FtlKind::Chunk,
+            Self::Dftl(_) => FtlKind::Dftl,
         }
     }
 
@@ -39,7 +44,7 @@ impl FtlConfig {
     pub fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
         match self {
             Self::Page(config) => config.unit_bytes.unwrap_or(flash_page_bytes),
-            Self::Chunk(_) => flash_page_bytes,
+            Self::Chunk(_) | Self::Dftl(_) => flash_page_bytes,
         }
     }
 
@@ -69,6 +74,10 @@ impl FtlConfig {
                 let chunk_blocks = u128::from(config.chunk_bytes).div_ceil(block_bytes);
                 (chunk_blocks * (u128::from(config.active_chunk_count) + 3)).div_ceil(planes)
             }
+            Self::Dftl(config) => {
+                let unit_count = logical_bytes / u64::from(shape.flash_page_bytes.max(1));
+                u128::from(config.kept_aside(shape, unit_count)).div_ceil(planes)
+            }
         };
         u32::try_from(blocks + aside).unwrap_or(u32::MAX)
     }
@@ -86,6 +95,7 @@ impl FtlConfig {
         Ok(match self {
             Self::Page(config) => Box::new(PageFtl::new(config, nand, unit_count, seed)?),
             Self::Chunk(config) => Box::new(ChunkFtl::new(config, nand, unit_count)?),
+            Self::Dftl(config) => Box::new(Dftl::new(config, nand, unit_count)?),
         })
     }
 }

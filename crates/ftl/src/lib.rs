@@ -7,11 +7,13 @@
 //! ```text
 //! host unit (Lpn) ──▶ page: any unit anywhere, cleaning            one sibling file each,
 //!                     chunk: large chunks, copied to be replaced   one FtlConfig variant each
+//!                     dftl:  any unit anywhere, the map on flash
 //! ```
 
 mod chunk;
 mod config;
 mod contract;
+mod dftl;
 mod page;
 mod victim;
 
@@ -20,5 +22,6 @@ pub mod closed_form;
 pub use chunk::{ChunkConfig, ChunkFtl};
 pub use config::{FtlConfig, FtlKind};
 pub use contract::{Ftl, FtlError, ReadOutcome};
+pub use dftl::{Dftl, DftlConfig, MapCacheCounts};
 pub use page::{PageConfig, PageFtl};
 pub use victim::VictimPolicy;

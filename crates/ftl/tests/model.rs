@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nandu_base::{Lpn, Nanos, Rng};
-use nandu_ftl::{ChunkConfig, Ftl, FtlConfig, FtlError, PageConfig, VictimPolicy};
+use nandu_ftl::{ChunkConfig, DftlConfig, Ftl, FtlConfig, FtlError, PageConfig, VictimPolicy};
 use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Timing};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -181,6 +181,22 @@ fn page(victim: VictimPolicy, unit_bytes: u32) -> FtlConfig {
     })
 }
 
+fn dftl(cached_entry_count: u32, protected_ppm: u32) -> FtlConfig {
+    FtlConfig::Dftl(DftlConfig {
+        cached_entry_count,
+        protected_ppm,
+        reserve_count: 3,
+        idle_clean_count: 1,
+    })
+}
+
+/// The same array with flash pages of 16 bytes, so that a translation page holds four entries.
+fn small_pages(nand: NandArray) -> NandArray {
+    let mut config = *nand.config();
+    config.geometry.flash_page_bytes = 16;
+    NandArray::new(config).unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -199,6 +215,19 @@ proptest! {
     #[test]
     fn small_units_over_planes_behave_like_an_array(steps in steps(90)) {
         run(&page(VictimPolicy::Greedy, 256), array(2, 2, 9, 2), 90, &steps)?;
+    }
+
+    #[test]
+    fn a_map_on_flash_behaves_like_an_array(steps in steps(30)) {
+        for (cached_entry_count, protected_ppm) in [(1, 0), (6, 500_000), (64, 800_000)] {
+            let config = dftl(cached_entry_count, protected_ppm);
+            run(&config, small_pages(array(1, 1, 15, 1)), 30, &steps)?;
+        }
+    }
+
+    #[test]
+    fn a_map_on_flash_over_dies_behaves_like_an_array(steps in steps(40)) {
+        run(&dftl(8, 500_000), small_pages(array(3, 1, 8, 1)), 40, &steps)?;
     }
 
     #[test]
@@ -261,6 +290,7 @@ fn initialising_takes_no_time_and_counts_nothing() {
             map_write_per_page_write: false,
             map_cache_chunks: 0,
         }),
+        dftl(4, 500_000),
     ] {
         let mut nand = array(2, 1, 16, 1);
         let mut ftl = config.build(&nand, 64, 1).unwrap();

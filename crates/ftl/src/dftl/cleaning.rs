@@ -1,0 +1,150 @@
+//! Cleaning of [`Dftl`] (flash reference 2.6.3): data and translation pages alike, one victim a step.
+//!
+//! 1. A step never starts another one, and begins only if the free erase blocks suffice for it.
+//! 2. Entries of moved units change in the cache, where they are in it, and stay there as dirty;
+//!    of the others each translation page is read and written once.
+//! 3. No entry enters or leaves the cache.
+
+use super::{Dftl, LEAST_RESERVE, PageKind, State};
+use crate::FtlError;
+use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
+use nandu_nand::{NandArray, NandError};
+
+impl Dftl {
+    /// The victim with the fewest valid pages. With little left the next translation page goes first,
+    /// because cleaning it never takes more than it gives: translation pages written for data victims
+    /// outdate others, and that space has to come back before the next data victim is affordable.
+    fn choose_victim(&mut self) -> Result<(u32, PageKind), FtlError> {
+        let pages = to_u32(self.pages.value());
+        let data = self.data_victims.take(&mut self.rng);
+        let translation = self.translation_victims.take(&mut self.rng);
+        let with_valid = |victim: u32| (victim, self.blocks[victim as usize].valid);
+        let (data, translation) = (data.map(with_valid), translation.map(with_valid));
+        let valid = |candidate: Option<(u32, u32)>| candidate.map_or(pages, |(_, valid)| valid);
+        let scarce = self.free_count < LEAST_RESERVE && valid(data) > 0;
+        let kind = if valid(translation) < pages && (scarce || valid(translation) <= valid(data)) {
+            PageKind::Translation
+        } else {
+            PageKind::Data
+        };
+        let (chosen, other, other_kind) = match kind {
+            PageKind::Data => (data, translation, PageKind::Translation),
+            PageKind::Translation => (translation, data, PageKind::Data),
+        };
+        if let Some((erase_block, valid)) = other {
+            self.victims(other_kind).insert(erase_block, valid);
+        }
+        let (erase_block, valid) = chosen.ok_or(FtlError::DeviceFull)?;
+        // At most one translation page is written for each data page that moves.
+        let die = self.die_of(erase_block);
+        let needed = u32::from(valid > self.room_of(die, PageKind::Translation))
+            + u32::from(kind == PageKind::Data && valid > self.room_of(die, PageKind::Data));
+        if valid == pages || needed > self.free_count {
+            self.victims(kind).insert(erase_block, valid);
+            return Err(FtlError::DeviceFull);
+        }
+        Ok((erase_block, kind))
+    }
+
+    /// Frees one erase block.
+    pub(super) fn clean_one(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+    ) -> Result<Nanos, FtlError> {
+        let (victim, kind) = self.choose_victim()?;
+        self.blocks[victim as usize].state = State::Open;
+        let now = match kind {
+            PageKind::Data => self.move_data(nand, now, victim)?,
+            PageKind::Translation => self.move_translation(nand, now, victim)?,
+        };
+        assert_eq!(self.blocks[victim as usize].valid, 0, "invariant 3: all of a victim moved");
+        let now = now.max(self.durable_at);
+        match nand.erase(now, victim, Cause::Cleaning) {
+            Ok(done) => {
+                self.blocks[victim as usize].state = State::Free;
+                self.give_back(victim);
+                Ok(done)
+            }
+            Err(NandError::WornOut { .. }) => {
+                self.blocks[victim as usize].state = State::Bad;
+                Ok(now)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Copies one valid page of a victim and answers its tag, its new place and the time.
+    fn copy(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        (page, kind): (u32, PageKind),
+    ) -> Result<(u32, u32, Nanos), FtlError> {
+        let source = Ppn(page.into());
+        let read = nand.read(now, source, self.page_bytes, Cause::Cleaning)?;
+        let tag = nand.spare(source).expect("a valid page was programmed").lpns[0];
+        let die = self.die_of(self.block_of(page));
+        let unit = (tag, nand.content(source, 0));
+        let (copy, done) = self.append(nand, read, (die, kind), unit, Cause::Cleaning)?;
+        self.invalidate(page);
+        Ok((tag, copy, done))
+    }
+
+    fn move_translation(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        victim: u32,
+    ) -> Result<Nanos, FtlError> {
+        let mut now = now;
+        for page in self.pages_of(victim) {
+            if self.is_valid(page) {
+                let (tag, copy, done) = self.copy(nand, now, (page, PageKind::Translation))?;
+                let tvpn = to_index(u64::from(tag)) - self.table.unit_count();
+                assert_eq!(self.directory[tvpn], page, "invariant 2: the directory names it");
+                (self.directory[tvpn], self.directory_sequences[tvpn]) = (copy, self.sequence);
+                now = done;
+            }
+        }
+        Ok(now)
+    }
+
+    /// Moves a data victim: lazily where a unit is cached, else with its translation page.
+    fn move_data(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        victim: u32,
+    ) -> Result<Nanos, FtlError> {
+        let mut now = now;
+        let mut moved = std::mem::take(&mut self.moved);
+        moved.clear();
+        for page in self.pages_of(victim) {
+            if !self.is_valid(page) {
+                continue;
+            }
+            let (lpn, copy, done) = self.copy(nand, now, (page, PageKind::Data))?;
+            assert_eq!(self.table.page_of(lpn), page, "invariant 1: the map names unit {lpn}");
+            now = done;
+            match self.table.slot_of(lpn) {
+                Some(slot) => self.table.set(slot, copy),
+                None => moved.push((lpn, copy)),
+            }
+        }
+        moved.sort_unstable();
+        let die = self.die_of(victim);
+        for (index, &(lpn, copy)) in moved.iter().enumerate() {
+            self.table.store(lpn, copy);
+            let tvpn = self.table.tvpn_of(lpn);
+            let is_last =
+                moved.get(index + 1).is_none_or(|&(next, _)| self.table.tvpn_of(next) != tvpn);
+            if is_last {
+                now = self.write_back(nand, now, (die, tvpn))?;
+                self.counts.cleaning_update_count += 1;
+            }
+        }
+        self.moved = moved;
+        Ok(now)
+    }
+}

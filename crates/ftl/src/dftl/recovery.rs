@@ -1,0 +1,159 @@
+//! Rebuilding the map of [`Dftl`] from the spare areas (flash reference 2.10, method A for the data
+//! and method C's order for the map: data first, translation pages brought up to date after it).
+//!
+//! 1. Of all copies of a unit, or of a translation page, the one with the highest sequence number wins.
+//! 2. Torn flash pages are skipped; torn erase blocks are erased again.
+//! 3. Every translation page that survived is read and compared with the map that the data gave; one
+//!    that differs, or is missing, is written. The cache is empty then.
+//! 4. A second recovery finds the same map; sequence numbers go on above the highest seen.
+//!
+//! The array does not store what a translation page says. The last one issued says what the layer
+//! remembers of it; an older one that a cut brought back is taken to differ.
+
+use super::{Dftl, Frontier, NO_BLOCK, PageKind, State, UNMAPPED};
+use crate::FtlError;
+use nandu_base::{Cause, Nanos, to_index, to_u32};
+use nandu_nand::{NO_LPN, NandArray, NandError};
+
+/// What the spare areas say of one erase block.
+struct Scan {
+    programmed_pages: u32,
+    kind: PageKind,
+    torn: bool,
+    done_at: Nanos,
+}
+
+impl Dftl {
+    pub(super) fn rebuild(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        let unit_count = self.table.unit_count();
+        let known: Vec<u32> =
+            (0..to_u32(unit_count as u64)).map(|lpn| self.table.stored_page_of(lpn)).collect();
+        let known_sequences = self.directory_sequences.clone();
+        self.reset(nand);
+        let tag_count = unit_count + self.directory.len();
+        // By tag: the sequence number and the place of the newest copy.
+        let mut newest = vec![(0_u64, UNMAPPED); tag_count];
+        let mut done = now;
+        let mut touched = Vec::new();
+        for erase_block in 0..to_u32(self.blocks.len() as u64) {
+            if self.blocks[erase_block as usize].state == State::Bad {
+                continue;
+            }
+            let scan = self.scan(nand, now, erase_block, &mut newest)?;
+            done = done.max(scan.done_at);
+            if scan.torn {
+                done = done.max(nand.erase(scan.done_at, erase_block, Cause::Recovery)?);
+            } else if scan.programmed_pages > 0 {
+                touched.push((erase_block, scan));
+            }
+        }
+        let (units, translations) = newest.split_at(unit_count);
+        for (lpn, &(_, page)) in (0_u32..).zip(units) {
+            if page != UNMAPPED {
+                self.table.store(lpn, page);
+                self.set_valid(page);
+            }
+        }
+        for (tvpn, &(sequence, page)) in translations.iter().enumerate() {
+            if page != UNMAPPED {
+                self.set_valid(page);
+                (self.directory[tvpn], self.directory_sequences[tvpn]) = (page, sequence);
+            }
+        }
+        for (erase_block, scan) in touched {
+            self.adopt(erase_block, &scan);
+        }
+        let stale: Vec<bool> = (0_u32..)
+            .zip(translations)
+            .map(|(tvpn, &(sequence, page))| {
+                let mut units = self.table.units_of(tvpn);
+                if page == UNMAPPED {
+                    return units.any(|lpn| self.table.page_of(lpn) != UNMAPPED);
+                }
+                sequence != known_sequences[tvpn as usize]
+                    || units.any(|lpn| self.table.page_of(lpn) != known[lpn as usize])
+            })
+            .collect();
+        self.refresh_translations(nand, done, &stale)
+    }
+
+    /// Invariant 3.
+    fn refresh_translations(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        stale: &[bool],
+    ) -> Result<Nanos, FtlError> {
+        let mut done = now;
+        for tvpn in 0..to_u32(stale.len() as u64) {
+            done = done.max(self.read_translation(nand, now, tvpn, Cause::Recovery)?);
+        }
+        for (tvpn, _) in (0_u32..).zip(stale).filter(|&(_, &stale)| stale) {
+            let (die, ready) = self.make_room(nand, done, PageKind::Translation)?;
+            done = self.program_translation(nand, ready, (die, tvpn), Cause::Recovery)?;
+        }
+        // Frontiers that a cut left without room are opened by the next write, within the reserve.
+        while self.free_count < self.config.reserve_count {
+            done = self.clean_one(nand, done)?;
+        }
+        Ok(done)
+    }
+
+    /// An erase block that was open goes on as a frontier of its kind, of its own die where that one
+    /// has none; any other is closed.
+    fn adopt(&mut self, erase_block: u32, scan: &Scan) {
+        let home = self.die_of(erase_block);
+        self.dies[home].free.retain(|&free| free != erase_block);
+        self.free_count -= 1;
+        self.blocks[erase_block as usize].state = State::Open;
+        let count = self.dies.len();
+        let mut dies = (home..home + count).map(|die| die % count);
+        let open = dies.find(|&die| self.frontier(die, scan.kind).erase_block == NO_BLOCK);
+        match open {
+            Some(die) if u64::from(scan.programmed_pages) < self.pages.value() => {
+                let next_page = scan.programmed_pages;
+                *self.frontier(die, scan.kind) = Frontier { erase_block, next_page };
+            }
+            _ => self.close(erase_block, scan.kind),
+        }
+    }
+
+    fn scan(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        erase_block: u32,
+        newest: &mut [(u64, u32)],
+    ) -> Result<Scan, FtlError> {
+        let unit_count = self.table.unit_count();
+        let mut scan =
+            Scan { programmed_pages: 0, kind: PageKind::Data, torn: false, done_at: now };
+        for index in 0..to_u32(self.pages.value()) {
+            let page = nand.geometry().flash_page(erase_block, index);
+            match nand.spare_read(now, page, Cause::Recovery) {
+                Ok(done_at) => scan.done_at = scan.done_at.max(done_at),
+                Err(NandError::Torn { .. }) => {
+                    scan.programmed_pages = index + 1;
+                    continue;
+                }
+                Err(NandError::TornEraseBlock { .. }) => return Ok(Scan { torn: true, ..scan }),
+                Err(error) => return Err(error.into()),
+            }
+            let Some(spare) = nand.spare(page) else { break };
+            scan.programmed_pages = index + 1;
+            self.sequence = self.sequence.max(spare.sequence);
+            let tag = spare.lpns[0];
+            if tag == NO_LPN {
+                continue;
+            }
+            let tag = to_index(u64::from(tag));
+            if tag >= unit_count {
+                scan.kind = PageKind::Translation;
+            }
+            if spare.sequence >= newest[tag].0 {
+                newest[tag] = (spare.sequence, to_u32(page.0));
+            }
+        }
+        Ok(scan)
+    }
+}
