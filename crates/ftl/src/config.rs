@@ -1,6 +1,9 @@
 //! Which layer, with which parameters: the variants a profile can name.
 
-use crate::{ChunkConfig, ChunkFtl, Dftl, DftlConfig, Ftl, FtlError, PageConfig, PageFtl};
+use crate::{
+    BastConfig, BastFtl, BlockConfig, BlockFtl, ChunkConfig, ChunkFtl, Dftl, DftlConfig, Ftl,
+    FtlError, PageConfig, PageFtl,
+};
 use nandu_nand::{Geometry, NandArray};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +17,10 @@ pub enum FtlKind {
     Chunk,
     /// [`Dftl`].
     Dftl,
+    /// [`BlockFtl`].
+    Block,
+    /// [`BastFtl`].
+    Bast,
 }
 
 /// A layer with its parameters: `{ kind = "page", ... }`.
@@ -26,6 +33,10 @@ pub enum FtlConfig {
     Chunk(ChunkConfig),
     /// Any unit anywhere, with the map on flash.
     Dftl(DftlConfig),
+    /// Erase blocks, rewritten in whole.
+    Block(BlockConfig),
+    /// Erase blocks, a few of which own a log block.
+    Bast(BastConfig),
 }
 
 impl FtlConfig {
@@ -36,6 +47,8 @@ impl FtlConfig {
             Self::Page(_) => FtlKind::Page,
             Self::Chunk(_) => FtlKind::Chunk,
             Self::Dftl(_) => FtlKind::Dftl,
+            Self::Block(_) => FtlKind::Block,
+            Self::Bast(_) => FtlKind::Bast,
         }
     }
 
@@ -44,7 +57,7 @@ impl FtlConfig {
     pub fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
         match self {
             Self::Page(config) => config.unit_bytes.unwrap_or(flash_page_bytes),
-            Self::Chunk(_) | Self::Dftl(_) => flash_page_bytes,
+            Self::Chunk(_) | Self::Dftl(_) | Self::Block(_) | Self::Bast(_) => flash_page_bytes,
         }
     }
 
@@ -78,6 +91,8 @@ impl FtlConfig {
                 let unit_count = logical_bytes / u64::from(shape.flash_page_bytes.max(1));
                 u128::from(config.kept_aside(shape, unit_count)).div_ceil(planes)
             }
+            Self::Block(_) => u128::from(BlockConfig::kept_aside()).div_ceil(planes),
+            Self::Bast(config) => u128::from(config.kept_aside()).div_ceil(planes),
         };
         u32::try_from(blocks + aside).unwrap_or(u32::MAX)
     }
@@ -96,6 +111,8 @@ impl FtlConfig {
             Self::Page(config) => Box::new(PageFtl::new(config, nand, unit_count, seed)?),
             Self::Chunk(config) => Box::new(ChunkFtl::new(config, nand, unit_count)?),
             Self::Dftl(config) => Box::new(Dftl::new(config, nand, unit_count)?),
+            Self::Block(config) => Box::new(BlockFtl::new(config, nand, unit_count)?),
+            Self::Bast(config) => Box::new(BastFtl::new(config, nand, unit_count)?),
         })
     }
 }

@@ -8,17 +8,24 @@
 //! host unit (Lpn) ──▶ page: any unit anywhere, cleaning            one sibling file each,
 //!                     chunk: large chunks, copied to be replaced   one FtlConfig variant each
 //!                     dftl:  any unit anywhere, the map on flash
+//!                     block: erase blocks in place; bast: a log
+//!                     block for each of a few erase blocks
 //! ```
 
+mod bast;
+mod block;
 mod chunk;
 mod config;
 mod contract;
 mod dftl;
+mod hybrid;
 mod page;
 mod victim;
 
 pub mod closed_form;
 
+pub use bast::{BastConfig, BastFtl, LogEviction};
+pub use block::{BlockConfig, BlockFtl};
 pub use chunk::{ChunkConfig, ChunkFtl};
 pub use config::{FtlConfig, FtlKind};
 pub use contract::{Ftl, FtlError, ReadOutcome};

@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nandu_base::{Lpn, Nanos, Rng};
-use nandu_ftl::{ChunkConfig, DftlConfig, Ftl, FtlConfig, FtlError, PageConfig, VictimPolicy};
+use nandu_ftl::{
+    BastConfig, BlockConfig, ChunkConfig, DftlConfig, Ftl, FtlConfig, FtlError, LogEviction,
+    PageConfig, VictimPolicy,
+};
 use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Timing};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -222,6 +225,20 @@ proptest! {
         for (cached_entry_count, protected_ppm) in [(1, 0), (6, 500_000), (64, 800_000)] {
             let config = dftl(cached_entry_count, protected_ppm);
             run(&config, small_pages(array(1, 1, 15, 1)), 30, &steps)?;
+        }
+    }
+
+    #[test]
+    fn block_mapping_behaves_like_an_array(steps in steps(30)) {
+        run(&FtlConfig::Block(BlockConfig {}), array(1, 1, 9, 1), 30, &steps)?;
+        run(&FtlConfig::Block(BlockConfig {}), array(3, 1, 3, 1), 30, &steps)?;
+    }
+
+    #[test]
+    fn bast_behaves_like_an_array(steps in steps(30)) {
+        for (victim, dies) in [(LogEviction::Lru, 1), (LogEviction::Fifo, 3)] {
+            let config = FtlConfig::Bast(BastConfig { log_block_count: 3, victim });
+            run(&config, array(dies, 1, 12 / dies, 1), 30, &steps)?;
         }
     }
 

@@ -1,0 +1,168 @@
+//! The frame of the layers that map whole erase blocks and log what changes: block mapping, BAST, FAST
+//! and FASTer (flash reference 2.2.1 and 2.3 to 2.5). What they share lies in [`block_map`]; where a
+//! page that changes goes is the [`LogScheme`] of each.
+//!
+//! ```text
+//! host page ─▶ LogScheme ─▶ its place in the data block, while that is erased        block.rs
+//!                 │         the log block of its logical block                       bast.rs
+//!                 │         the sequential log block, or the ring of log blocks      fast.rs
+//!                 │         the ring, its second chances, the isolation area         faster.rs
+//!                 ▼
+//!              BlockMap: newest copies, pool of erase blocks, full, partial and switch merges
+//! ```
+//!
+//! The unit is the flash page. The controller is single-threaded: a write that causes a merge answers
+//! when the merge is done, its erases included.
+
+pub(crate) mod block_map;
+mod recovery;
+
+use crate::contract::check_range;
+use crate::{Ftl, FtlError, ReadOutcome};
+use block_map::BlockMap;
+use nandu_base::{Lpn, Nanos, to_u32};
+use nandu_nand::{Content, NandArray};
+use std::fmt;
+
+pub(crate) use recovery::Survivors;
+
+/// Where a page that changes goes; [`BlockFtl`](crate::BlockFtl), [`BastFtl`](crate::BastFtl),
+/// [`FastFtl`](crate::FastFtl) and [`FasterFtl`](crate::FasterFtl) differ in nothing else.
+pub(crate) trait LogScheme: fmt::Debug + Send {
+    /// Writes a page, space made before.
+    fn write(
+        &mut self,
+        map: &mut BlockMap,
+        nand: &mut NandArray,
+        now: Nanos,
+        page: (u32, Content),
+    ) -> Result<Nanos, FtlError>;
+
+    /// Works in the background until `until`.
+    fn idle(&mut self, _map: &mut BlockMap, _nand: &mut NandArray, _now: Nanos, _until: Nanos) {}
+
+    /// Forgets what it knew and takes over what a recovery found beside the data blocks.
+    fn adopt(
+        &mut self,
+        map: &mut BlockMap,
+        nand: &mut NandArray,
+        now: Nanos,
+        survivors: Survivors,
+    ) -> Result<Nanos, FtlError>;
+
+    /// Bytes of controller memory for the log, besides the block map.
+    fn log_map_bytes(&self, map: &BlockMap) -> u64;
+
+    /// The erase blocks that it holds.
+    fn log_blocks(&self) -> Vec<u32>;
+
+    /// Asserts the scheme's own invariants.
+    fn audit(&self, map: &BlockMap, nand: &NandArray);
+}
+
+/// A layer that maps erase blocks, with the log of scheme `S`.
+#[derive(Clone, Debug)]
+#[allow(private_bounds, reason = "the schemes are the four of this crate; their trait is no API")]
+pub struct HybridFtl<S: LogScheme> {
+    map: BlockMap,
+    scheme: S,
+}
+
+#[allow(private_bounds, reason = "as for the type")]
+impl<S: LogScheme> HybridFtl<S> {
+    pub(crate) const fn from_parts(map: BlockMap, scheme: S) -> Self {
+        Self { map, scheme }
+    }
+}
+
+impl<S: LogScheme> Ftl for HybridFtl<S> {
+    fn unit_bytes(&self) -> u32 {
+        self.map.page_bytes()
+    }
+
+    fn unit_count(&self) -> u64 {
+        self.map.unit_count()
+    }
+
+    fn read(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        bytes: u32,
+    ) -> Result<ReadOutcome, FtlError> {
+        check_range(lpn, 1, self.map.unit_count())?;
+        self.map.read(nand, now, to_u32(lpn.0), bytes)
+    }
+
+    fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content {
+        if lpn.0 >= self.map.unit_count() {
+            return None;
+        }
+        self.map.locate(to_u32(lpn.0)).and_then(|page| nand.content(page, 0))
+    }
+
+    fn write(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        content: Content,
+    ) -> Result<Nanos, FtlError> {
+        check_range(lpn, 1, self.map.unit_count())?;
+        let done = self.scheme.write(&mut self.map, nand, now, (to_u32(lpn.0), content))?;
+        self.map.count_host_write();
+        Ok(done)
+    }
+
+    fn trim(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        first: Lpn,
+        count: u64,
+    ) -> Result<Nanos, FtlError> {
+        check_range(first, count, self.map.unit_count())?;
+        self.map.trim(nand, now, (to_u32(first.0), to_u32(first.0 + count)))
+    }
+
+    fn flush(&mut self, _nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        Ok(now)
+    }
+
+    fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
+        self.scheme.idle(&mut self.map, nand, now, until);
+    }
+
+    fn initialise_sequential(&mut self, nand: &mut NandArray) -> Result<(), FtlError> {
+        if !self.map.is_fresh() {
+            return Err(FtlError::NotFresh);
+        }
+        let accounting = nand.accounting();
+        for lpn in 0..to_u32(self.map.unit_count()) {
+            self.scheme.write(&mut self.map, nand, Nanos::ZERO, (lpn, None))?;
+        }
+        nand.restore_accounting(accounting);
+        self.map.forget_times();
+        Ok(())
+    }
+
+    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        let survivors = self.map.rebuild(nand, now)?;
+        let now = survivors.done_at;
+        self.scheme.adopt(&mut self.map, nand, now, survivors)
+    }
+
+    fn host_pages(&self) -> (u64, u64) {
+        self.map.host_pages()
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.map.block_map_bytes() + self.scheme.log_map_bytes(&self.map)
+    }
+
+    fn audit(&self, nand: &NandArray) {
+        self.map.audit(nand, &self.scheme.log_blocks());
+        self.scheme.audit(&self.map, nand);
+    }
+}

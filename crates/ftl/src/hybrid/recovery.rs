@@ -1,0 +1,184 @@
+//! Rebuilding block map and log from the spare areas (flash reference 2.10, method A and the last rule).
+//!
+//! Every spare area is read, because blocks may have gaps. Then, erase block by erase block:
+//!
+//! 1. Nothing readable, or a full merge without its last copy: erased.
+//! 2. A complete full merge supersedes every older block that its logical block owns: those are erased.
+//! 3. Of the blocks that a logical block owns, the oldest whose pages lie in their places is the data
+//!    block; younger ones and those out of place are owned log blocks.
+//! 4. Blocks of shared pages are log blocks, oldest first.
+//! 5. Of all copies of a page the one with the highest sequence number is mapped. A second recovery
+//!    finds the same; sequence numbers go on above the highest seen.
+
+use super::block_map::{BlockMap, BlockState, NONE, PageKind};
+use crate::FtlError;
+use nandu_base::{Cause, Nanos, to_u32};
+use nandu_nand::{NO_LPN, NandArray, NandError};
+
+/// What a recovery found besides data blocks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Survivors {
+    /// When it was done.
+    pub(crate) done_at: Nanos,
+    /// (logical block, erase block) of owned log blocks, oldest first.
+    pub(crate) owned: Vec<(u32, u32)>,
+    /// Log blocks of shared pages, oldest first.
+    pub(crate) shared: Vec<u32>,
+}
+
+impl Survivors {
+    /// All log blocks.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> {
+        self.owned.iter().map(|&(_, block)| block).chain(self.shared.iter().copied())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    block: u32,
+    next: u32,
+    kind: PageKind,
+    first_sequence: u64,
+    logical: u32,
+    in_place: bool,
+    ended: bool,
+}
+
+impl BlockMap {
+    /// Reads all spare areas and maps what they tell.
+    pub(super) fn rebuild(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+    ) -> Result<Survivors, FtlError> {
+        self.newest.fill(NONE);
+        self.data.fill(NONE);
+        self.free.clear();
+        self.blocks.fill(BlockState::default());
+        (self.retired_count, self.settled_at) = (0, now);
+        let mut found = Vec::new();
+        let mut erasable = Vec::new();
+        let mut survivors = Survivors { done_at: now, ..Survivors::default() };
+        for block in 0..to_u32(self.blocks.len() as u64) {
+            if nand.is_bad(block) {
+                self.retired_count += 1;
+                continue;
+            }
+            let (scan, readable, done_at) = self.scan(nand, now, block)?;
+            survivors.done_at = survivors.done_at.max(done_at);
+            match scan {
+                Some(scan) => found.push(scan),
+                None if readable => self.free.push_back(block),
+                None => erasable.push(block),
+            }
+        }
+        found.sort_unstable_by_key(|scan| scan.first_sequence);
+        self.classify(&found, &mut survivors, &mut erasable);
+        self.map_newest(nand, &found, &erasable);
+        let mut done = survivors.done_at;
+        for block in erasable {
+            done = done.max(self.release(nand, survivors.done_at, block, Cause::Recovery)?);
+        }
+        survivors.done_at = done;
+        Ok(survivors)
+    }
+
+    /// What the spare areas of a block say; none if there is nothing to read, and then whether it is
+    /// erased.
+    fn scan(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        block: u32,
+    ) -> Result<(Option<Found>, bool, Nanos), FtlError> {
+        let (mut found, mut erased, mut done) = (None::<Found>, true, now);
+        for index in 0..self.pages() {
+            let page = nand.geometry().flash_page(block, index);
+            match nand.spare_read(now, page, Cause::Recovery) {
+                Ok(done_at) => done = done.max(done_at),
+                Err(NandError::Torn { .. }) => {
+                    erased = false;
+                    if let Some(found) = &mut found {
+                        found.next = index + 1;
+                    }
+                    continue;
+                }
+                Err(NandError::TornEraseBlock { .. }) => return Ok((None, false, done)),
+                Err(error) => return Err(error.into()),
+            }
+            let Some(spare) = nand.spare(page) else { continue };
+            let (kind, lpn) = (PageKind::of(spare.sequence), spare.lpns[0]);
+            erased = false;
+            self.sequence = self.sequence.max(spare.sequence >> 2);
+            if lpn == NO_LPN || u64::from(lpn) >= self.unit_count() {
+                continue;
+            }
+            let (logical, offset) = self.split(lpn);
+            let found = found.get_or_insert(Found {
+                block,
+                next: 0,
+                kind,
+                first_sequence: spare.sequence,
+                logical,
+                in_place: true,
+                ended: false,
+            });
+            found.next = index + 1;
+            found.in_place &= offset == index && logical == found.logical;
+            found.ended |= kind == PageKind::MergeEnd;
+        }
+        Ok((found, erased, done))
+    }
+
+    /// Rules 1 to 4; `found` is sorted by age.
+    fn classify(&mut self, found: &[Found], survivors: &mut Survivors, erasable: &mut Vec<u32>) {
+        // Young to old, so that a complete merge is seen before what it supersedes.
+        let mut superseded = vec![false; self.data.len()];
+        let mut kept = Vec::with_capacity(found.len());
+        for scan in found.iter().rev() {
+            self.blocks[scan.block as usize].next = scan.next;
+            let merged = matches!(scan.kind, PageKind::Merged | PageKind::MergeEnd);
+            let shared = scan.kind == PageKind::Shared;
+            if !shared && (superseded[scan.logical as usize] || merged && !scan.ended) {
+                erasable.push(scan.block);
+                continue;
+            }
+            superseded[scan.logical as usize] |= merged;
+            kept.push(*scan);
+        }
+        for scan in kept.iter().rev() {
+            let data = &mut self.data[scan.logical as usize];
+            match scan.kind {
+                PageKind::Shared => survivors.shared.push(scan.block),
+                _ if *data == NONE && scan.in_place => *data = scan.block,
+                _ => survivors.owned.push((scan.logical, scan.block)),
+            }
+        }
+    }
+
+    /// Rule 5, over the blocks that are kept.
+    fn map_newest(&mut self, nand: &NandArray, found: &[Found], erasable: &[u32]) {
+        let mut highest = vec![0; self.newest.len()];
+        let mut dropped = vec![false; self.blocks.len()];
+        for &block in erasable {
+            dropped[block as usize] = true;
+        }
+        for scan in found.iter().filter(|scan| !dropped[scan.block as usize]) {
+            for index in 0..scan.next {
+                let page = nand.geometry().flash_page(scan.block, index);
+                let Some(spare) = nand.spare(page) else { continue };
+                let lpn = spare.lpns[0] as usize;
+                if lpn < highest.len() && spare.sequence >= highest[lpn] {
+                    highest[lpn] = spare.sequence;
+                    self.newest[lpn] = to_u32(page.0);
+                }
+            }
+        }
+        for lpn in 0..to_u32(self.unit_count()) {
+            let holder = self.holder(lpn);
+            if holder != NONE {
+                self.blocks[holder as usize].valid += 1;
+            }
+        }
+    }
+}
