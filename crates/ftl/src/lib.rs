@@ -8,8 +8,8 @@
 //! host unit (Lpn) ──▶ page: any unit anywhere, cleaning            one sibling file each,
 //!                     chunk: large chunks, copied to be replaced   one FtlConfig variant each
 //!                     dftl:  any unit anywhere, the map on flash
-//!                     block: erase blocks in place; bast: a log
-//!                     block for each of a few erase blocks
+//!                     block: erase blocks in place
+//!                     bast:  a few erase blocks own a log block each
 //! ```
 
 mod bast;
