@@ -5,7 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nandu_base::{FlashCounters, FlashOperation, Lpn, Nanos, Rng, WearSummary};
-use nandu_ftl::{ChunkConfig, DftlConfig, Ftl, FtlConfig, FtlKind, PageConfig};
+use nandu_ftl::{
+    BastConfig, BlockConfig, ChunkConfig, DftlConfig, Ftl, FtlConfig, FtlKind, PageConfig,
+};
 use nandu_nand::{
     Content, Energy, Geometry, NandArray, NandConfig, Rules, Scheduling, Service, Suspend, Timing,
 };
@@ -29,10 +31,13 @@ fn layer(kind: FtlKind) -> FtlConfig {
         FtlKind::Dftl => {
             FtlConfig::Dftl(DftlConfig { cached_entry_count: 24, ..DftlConfig::default() })
         }
+        FtlKind::Block => FtlConfig::Block(BlockConfig {}),
+        FtlKind::Bast => FtlConfig::Bast(BastConfig::default()),
     }
 }
 
-const KINDS: [FtlKind; 3] = [FtlKind::Page, FtlKind::Chunk, FtlKind::Dftl];
+const KINDS: [FtlKind; 5] =
+    [FtlKind::Page, FtlKind::Chunk, FtlKind::Dftl, FtlKind::Block, FtlKind::Bast];
 
 /// When the next request is issued.
 #[derive(Clone, Copy, Debug)]
