@@ -14,7 +14,7 @@ pub mod random;
 pub mod units;
 
 pub use clock::VirtualClock;
-pub use distribution::{AddressGenerator, Distribution, DistributionError};
+pub use distribution::{AddressGenerator, Distribution, DistributionError, HotColdClass};
 pub use flash_counters::{Cause, FlashCounters, FlashOperation, WearSummary};
 pub use hash::{FixedHashMap, FixedHashSet, fnv1a};
 pub use histogram::{LatencyHistogram, LatencySummary};

@@ -3,6 +3,14 @@
 //! Sources: S000 equations 2.1 and 2.2; write amplification under uniform random writes of single
 //! units after Desnoyers (SYSTOR 2012) and, for FIFO, Xiang and Kurkoski (arXiv 1110.4245); flash
 //! reference 2.1.4 and 2.1.5. `alpha` is physical over logical size, the inverse of the utilisation.
+//! Siblings: drawn victims (`choices`) and the optimum of hot and cold separation (`separation`).
+//! Floats are at home here: nothing of it enters a simulation.
+
+mod choices;
+mod separation;
+
+pub use choices::choices_write_amplification;
+pub use separation::{SeparatedPool, best_separation, separated_write_amplification, zipf_classes};
 
 /// S000 equation 2.1: mean time of a page write under a static map, in the unit of the times given.
 /// `live` is the live fraction of an erase block, 0..=1.
@@ -57,6 +65,57 @@ pub fn random_write_amplification(alpha: f64) -> f64 {
     alpha / (alpha - 1.0)
 }
 
+/// Mean and standard deviation of the time of a write, where every `writes_per_stall`-th one waits for
+/// a stall of `stall_time` besides its own `write_time`.
+#[must_use]
+pub fn stalled_write_time(write_time: f64, stall_time: f64, writes_per_stall: f64) -> (f64, f64) {
+    let share = 1.0 / writes_per_stall;
+    (write_time + stall_time * share, stall_time * (share * (1.0 - share)).sqrt())
+}
+
+/// Mean and standard deviation of the time of a page write under a dynamic map that cleans a whole
+/// erase block of `pages` pages at once, writing copies and host pages to one place: every
+/// pages / `write_amplification` writes, the other pages of a victim are copied and it is erased
+/// (flash reference 2.1.5).
+#[must_use]
+pub fn cleaned_write_time(
+    write_amplification: f64,
+    read: f64,
+    write: f64,
+    erase: f64,
+    pages: f64,
+) -> (f64, f64) {
+    let writes = pages / write_amplification;
+    stalled_write_time(write, erase + (pages - writes) * (read + write), writes)
+}
+
+/// Mean time that translations add to an access under a map on flash (Gupta, Kim and Urgaonkar 2009;
+/// flash reference 2.6.4): a miss reads a translation page, and where a dirty entry leaves for it,
+/// another one is read and written. `hit_ratio` and `dirty_share` lie in 0..=1.
+#[must_use]
+pub fn translation_time(hit_ratio: f64, dirty_share: f64, read: f64, write: f64) -> f64 {
+    (1.0 - hit_ratio) * (read + dirty_share * (read + write))
+}
+
+/// How often the whole logical space can be written before the flash wears out: each erase block stands
+/// `erase_endurance` erases, `alpha` is physical over logical size, and `wear_evenness` the mean over
+/// the highest erase count, 0..=1 (flash reference 2.7).
+#[must_use]
+pub fn drive_writes(
+    erase_endurance: f64,
+    alpha: f64,
+    write_amplification: f64,
+    wear_evenness: f64,
+) -> f64 {
+    erase_endurance * alpha * wear_evenness / write_amplification
+}
+
+/// Drive writes per day that wear a drive out in just `years` years of 365 days, from [`drive_writes`].
+#[must_use]
+pub fn drive_writes_per_day(drive_writes: f64, years: f64) -> f64 {
+    drive_writes / (years * 365.0)
+}
+
 /// Live fraction of the victims that goes with a write amplification: 1 - 1/A.
 #[must_use]
 pub fn live_fraction(write_amplification: f64) -> f64 {
@@ -95,6 +154,40 @@ mod tests {
         assert!(
             (0..63).all(|page| dynamic(f64::from(page) / 64.0) < naive(f64::from(page) / 64.0))
         );
+    }
+
+    #[test]
+    fn a_cleaned_write_takes_equation_2_2_on_average() {
+        for amplification in [1.1, 1.2387, 2.0, 5.0] {
+            let (mean, deviation) = cleaned_write_time(amplification, 20.0, 200.0, 1500.0, 64.0);
+            let expected = dynamic(live_fraction(amplification));
+            assert!((mean / expected - 1.0).abs() < 1e-12, "{mean} {expected}");
+            // One write in n takes it all: second moment minus square of the mean.
+            let writes = 64.0 / amplification;
+            let stalled = 200.0 + (mean - 200.0) * writes;
+            let second = (stalled * stalled + (writes - 1.0) * 200.0 * 200.0) / writes;
+            assert!(((second - mean * mean).sqrt() / deviation - 1.0).abs() < 1e-9);
+        }
+        // Flash reference 2.1.5: half full, greedy, 64 pages.
+        let (mean, _) = cleaned_write_time(1.2387, 20.0, 200.0, 1500.0, 64.0);
+        assert!((mean - 281.5).abs() < 0.1, "{mean}");
+    }
+
+    #[test]
+    fn lifetime_is_shared_by_host_and_cleaning() {
+        // 3000 erases, 28 % more flash than logical space, half of all programs from the host, perfectly
+        // level: 1920 times the drive, 1.05 a day for five years.
+        let writes = drive_writes(3000.0, 1.28, 2.0, 1.0);
+        assert!((writes - 1920.0).abs() < 1e-9, "{writes}");
+        assert!((drive_writes_per_day(writes, 5.0) - 1.052).abs() < 1e-3);
+        assert!((drive_writes(3000.0, 1.28, 2.0, 0.5) - 960.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_translation_costs_between_nothing_and_two_reads_and_a_write() {
+        assert_eq!(translation_time(1.0, 1.0, 20.0, 200.0).to_bits(), 0.0_f64.to_bits());
+        assert_eq!(translation_time(0.0, 0.0, 20.0, 200.0).to_bits(), 20.0_f64.to_bits());
+        assert_eq!(translation_time(0.0, 1.0, 20.0, 200.0).to_bits(), 240.0_f64.to_bits());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nandu_base::{AddressGenerator, Cause, Distribution, FlashOperation, Lpn, Nanos, Rng};
+use nandu_ftl::closed_form::{cleaned_write_time, translation_time};
 use nandu_ftl::{Dftl, DftlConfig, Ftl, FtlError, PageConfig, PageFtl};
 use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, Timing};
 
@@ -187,7 +188,7 @@ fn uniform_accesses_hit_in_proportion_and_reads_take_what_the_closed_form_says()
     let hit_ratio = (dftl.map_cache_counts().hit_count - hits_before) as f64 / 40_000.0;
     assert!((hit_ratio - 0.25).abs() < 0.01, "{hit_ratio}");
     let mean = (now - from).0 as f64 / 40_000.0;
-    let expected = READ_NS as f64 * (1.0 + 0.75);
+    let expected = READ_NS as f64 + translation_time(0.25, 0.0, READ_NS as f64, PROGRAM_NS as f64);
     assert!((mean / expected - 1.0).abs() < 0.01, "{mean} not {expected}");
 }
 
@@ -208,7 +209,8 @@ fn writes_without_cleaning_take_what_the_closed_form_says() {
     }
     assert_eq!(nand.counters().get(FlashOperation::Erase, Cause::Cleaning), 0);
     let mean = (now - from).0 as f64 / 9000.0;
-    let expected = PROGRAM_NS as f64 + 0.6 * (2 * READ_NS + PROGRAM_NS) as f64;
+    let expected =
+        PROGRAM_NS as f64 + translation_time(0.4, 1.0, READ_NS as f64, PROGRAM_NS as f64);
     assert!((mean / expected - 1.0).abs() < 0.02, "{mean} not {expected}");
 }
 
@@ -328,6 +330,42 @@ fn recovery_writes_only_translation_pages_that_are_out_of_date() {
     dftl.recover(&mut nand, Nanos::ZERO).unwrap();
     assert_eq!(written(&nand), 2, "a second recovery finds nothing to do");
     assert_eq!(read(&mut dftl, &mut nand, 0), (1, 0), "the cache is empty");
+}
+
+#[test]
+fn write_times_spread_as_stalls_for_whole_victims_do() {
+    // All units are cached, so this is a page map whose copies go where host writes go.
+    let (units, pages) = (5000_u64, 32_u32);
+    let mut nand = array(1, 200, pages, 64);
+    let mut dftl = filled(&mut nand, &config(5000), units);
+    let mut rng = Rng::new(8);
+    let mut now = Nanos::ZERO;
+    for lpn in 0..units {
+        now = dftl.read(&mut nand, now, Lpn(lpn), 4).unwrap().done_at;
+    }
+    let mut before = *nand.counters();
+    let (mut sum, mut squares, measured) = (0.0, 0.0, 4 * units);
+    for access in 0..8 * units {
+        if access == 4 * units {
+            before = *nand.counters();
+        }
+        let done = dftl.write(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
+        if access >= 4 * units {
+            let micros = (done - now).as_micros_f64();
+            (sum, squares) = (sum + micros, squares + micros * micros);
+        }
+        now = done;
+    }
+    let programs = nand.counters().since(&before).total(FlashOperation::Program);
+    let amplification = programs as f64 / measured as f64;
+    assert!(amplification > 1.5, "{amplification}");
+    let mean = sum / measured as f64;
+    let deviation = (squares / measured as f64 - mean * mean).sqrt();
+    let (expected_mean, expected_deviation) =
+        cleaned_write_time(amplification, 20.0, 200.0, 1500.0, f64::from(pages));
+    assert!((mean / expected_mean - 1.0).abs() < 0.005, "{mean} not {expected_mean}");
+    let ratio = deviation / expected_deviation;
+    assert!((ratio - 1.0).abs() < 0.02, "{deviation} not {expected_deviation}");
 }
 
 #[test]
