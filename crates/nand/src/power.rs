@@ -48,6 +48,12 @@ impl NandArray {
         self.power_fault = None;
     }
 
+    /// Whether commands are served: false once [`Self::fail_power_after`] has come true.
+    #[must_use]
+    pub fn power_is_on(&self) -> bool {
+        self.check_power().is_ok()
+    }
+
     /// Refuses while the power is off.
     #[inline]
     pub(crate) const fn check_power(&self) -> Result<(), NandError> {
@@ -137,10 +143,25 @@ impl NandArray {
     pub(crate) fn tear_page(&mut self, page: u64) {
         self.destroy(page);
         let odd = self.pages.div_rem(page).1 % 2 == 1;
-        let programmed = |page: u64| self.tags[to_index(page) * self.units] != ERASED_TAG;
-        if self.config.rules.paired_pages && odd && programmed(page - 1) {
+        if self.config.rules.paired_pages && odd && self.is_programmed(page - 1) {
             self.destroy(page - 1);
         }
+        self.forget_sequence(page);
+    }
+
+    /// Nobody can read the sequence number of a torn flash page. Where an erase block holds no other,
+    /// numbers that restart below it are legal again.
+    fn forget_sequence(&mut self, page: u64) {
+        let (erase_block, index) = self.pages.div_rem(page);
+        let first = page - index;
+        if (first..page).all(|page| !self.is_programmed(page) || self.torn_pages.contains(&page)) {
+            let block = &mut self.blocks[to_index(erase_block)];
+            block.first_sequence = block.first_sequence.saturating_sub(1 << 31);
+        }
+    }
+
+    fn is_programmed(&self, page: u64) -> bool {
+        self.tags[to_index(page) * self.units] != ERASED_TAG
     }
 
     fn destroy(&mut self, page: u64) {

@@ -1,0 +1,111 @@
+//! Power cuts at every command that changes cells, for every layer that rebuilds its map (flash
+//! reference 2.10, target T23).
+//!
+//! A run is a filled device and a seeded list of steps. It is repeated once for every command of the
+//! steps, with the power failing before the command and in the middle of it; and, with writes under
+//! way side by side, with cuts at the times at which something begins, runs or ends. A failure prints
+//! the variable that replays it alone. What is checked after each cut:
+//!
+//! 1. Acknowledged and flushed writes survive; where nothing waits in memory, acknowledged ones do.
+//! 2. Any other write leaves the old or the new value, never that of another unit or a torn one.
+//! 3. A cut during recovery changes nothing of this, however often, and a second recovery finds the
+//!    same as the first.
+//! 4. Sequence numbers written after the cut are above all that were written before it.
+//! 5. Flushed trims stay trimmed, where the layer promises that; otherwise an old value may return.
+//! 6. The layer's and the array's audits hold, and the device goes on working.
+//!
+//! A new kind is one line of the `matrix!` at the end of this file.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod model;
+mod run;
+
+use model::Trims;
+use nandu_ftl::{
+    BastConfig, BlockConfig, DftlConfig, FtlConfig, LogEviction, PageConfig, VictimPolicy,
+};
+
+/// A layer over a shape of array.
+struct Subject {
+    name: &'static str,
+    config: FtlConfig,
+    shape: Shape,
+    /// Units of the host.
+    units: u64,
+    trims: Trims,
+}
+
+/// Dies, planes of each, erase blocks of each plane, flash pages and their units, and erases that an
+/// erase block stands (0 = any number).
+#[derive(Clone, Copy)]
+struct Shape {
+    dies: u32,
+    planes: u32,
+    blocks: u32,
+    flash_page_bytes: u32,
+    units_per_flash_page: u32,
+    endurance: u32,
+}
+
+const ONE_DIE: Shape = Shape {
+    dies: 1,
+    planes: 1,
+    blocks: 11,
+    flash_page_bytes: 512,
+    units_per_flash_page: 1,
+    endurance: 0,
+};
+const THREE_DIES: Shape = Shape { dies: 3, blocks: 7, ..ONE_DIE };
+/// Two dies of two planes, two units in a flash page: a row gathers four units before it is programmed.
+const WIDE: Shape = Shape { dies: 2, planes: 2, blocks: 8, units_per_flash_page: 2, ..ONE_DIE };
+/// Erase blocks wear out during the run.
+const WORN: Shape = Shape { blocks: 14, endurance: 4, ..ONE_DIE };
+
+fn page(victim: VictimPolicy, unit_bytes: u32) -> FtlConfig {
+    FtlConfig::Page(PageConfig {
+        unit_bytes: Some(unit_bytes),
+        victim,
+        idle_clean_count: 1,
+        ..PageConfig::default()
+    })
+}
+
+/// A map cache of a few entries, so that steps write map pages.
+fn dftl() -> FtlConfig {
+    FtlConfig::Dftl(DftlConfig {
+        cached_entry_count: 4,
+        reserve_count: 3,
+        idle_clean_count: 1,
+        ..DftlConfig::default()
+    })
+}
+
+fn bast(victim: LogEviction) -> FtlConfig {
+    FtlConfig::Bast(BastConfig { log_block_count: 3, victim })
+}
+
+/// One test for each kind: name, layer, shape, units of the host, what a flushed trim is worth.
+macro_rules! matrix {
+    ($($name:ident: $config:expr, $shape:expr, $units:expr, $trims:expr;)+) => {
+        $(#[test]
+        fn $name() {
+            let name = stringify!($name);
+            let (config, shape) = ($config, $shape);
+            run::all_cuts(&Subject { name, config, shape, units: $units, trims: $trims });
+        })+
+    };
+}
+
+matrix! {
+    page_greedy: page(VictimPolicy::Greedy, 512), ONE_DIE, 24, Trims::Volatile;
+    page_over_dies: page(VictimPolicy::Greedy, 512), THREE_DIES, 24, Trims::Volatile;
+    page_over_planes: page(VictimPolicy::Greedy, 256), WIDE, 64, Trims::Volatile;
+    page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;
+    dftl_one_die: dftl(), Shape { blocks: 14, flash_page_bytes: 16, ..ONE_DIE }, 20, Trims::Volatile;
+    dftl_over_dies: dftl(), Shape { flash_page_bytes: 16, ..THREE_DIES }, 24, Trims::Volatile;
+    block: FtlConfig::Block(BlockConfig {}), ONE_DIE, 24, Trims::Volatile;
+    block_over_dies: FtlConfig::Block(BlockConfig {}), THREE_DIES, 24, Trims::Volatile;
+    bast_lru: bast(LogEviction::Lru), ONE_DIE, 20, Trims::Volatile;
+    bast_fifo: bast(LogEviction::Fifo), THREE_DIES, 40, Trims::Volatile;
+}

@@ -1,0 +1,112 @@
+//! What every unit may hold after a cut, given what was issued and what was promised.
+//!
+//! 1. A unit's history begins with what was durable at the last cut; what follows was issued later.
+//! 2. A value names its unit and is never issued twice.
+
+use nandu_base::{Lpn, Nanos, to_index, to_u32};
+use nandu_nand::Content;
+use std::sync::Arc;
+
+/// What a flushed trim is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trims {
+    /// Old values may return until a later write is durable.
+    Volatile,
+    /// As durable as a flushed write.
+    #[allow(dead_code, reason = "for layers that journal their trims")]
+    Journaled,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    /// None is a trim, or that nothing was ever there.
+    value: Option<u32>,
+    is_trim: bool,
+    durable_at: Nanos,
+}
+
+/// The host's side of a run.
+#[derive(Debug)]
+pub(crate) struct Model {
+    units: Vec<Vec<Event>>,
+    trims: Trims,
+    next_value: u32,
+}
+
+impl Model {
+    pub(crate) fn new(unit_count: u64, trims: Trims) -> Self {
+        let nothing = Event { value: None, is_trim: false, durable_at: Nanos::ZERO };
+        Self { units: vec![vec![nothing]; to_index(unit_count)], trims, next_value: 0 }
+    }
+
+    /// A fresh value for `lpn`, with its encoding.
+    pub(crate) fn draw(&mut self, lpn: Lpn) -> (u32, Content) {
+        self.next_value += 1;
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&to_u32(lpn.0).to_le_bytes());
+        bytes[4..].copy_from_slice(&self.next_value.to_le_bytes());
+        (self.next_value, Some(Arc::from(bytes.as_slice())))
+    }
+
+    /// `lpn` was told to hold `value`, durable from `durable_at` on (`Nanos::MAX`: by a flush only).
+    pub(crate) fn wrote(&mut self, lpn: Lpn, value: u32, durable_at: Nanos) {
+        let event = Event { value: Some(value), is_trim: false, durable_at };
+        self.units[to_index(lpn.0)].push(event);
+    }
+
+    pub(crate) fn trimmed(&mut self, first: Lpn, count: u64) {
+        for lpn in first.0..first.0 + count {
+            let event = Event { value: None, is_trim: true, durable_at: Nanos::MAX };
+            self.units[to_index(lpn)].push(event);
+        }
+    }
+
+    /// Everything issued so far is durable from `at` on.
+    pub(crate) fn flushed(&mut self, at: Nanos) {
+        for event in self.units.iter_mut().flatten() {
+            event.durable_at = event.durable_at.min(at);
+        }
+    }
+
+    /// What a read returns while the power is on.
+    pub(crate) fn now(&self, lpn: Lpn) -> Option<u32> {
+        self.units[to_index(lpn.0)].last().expect("a history is never empty").value
+    }
+
+    /// Checks what a cut at `at` left of `lpn`; from here on that is durable.
+    pub(crate) fn survived(&mut self, lpn: Lpn, found: &Content, at: Nanos) -> Result<(), String> {
+        let history = &mut self.units[to_index(lpn.0)];
+        let value = decode(lpn, found)?;
+        let counts = |event: &Event| {
+            let forgotten = event.is_trim && self.trims == Trims::Volatile;
+            event.durable_at <= at && !forgotten
+        };
+        let durable = history.iter().rposition(counts).unwrap_or(0);
+        let later = &history[durable..];
+        let issued = later.iter().any(|event| event.value == value);
+        let revived = self.trims == Trims::Volatile && later.iter().any(|event| event.is_trim);
+        if !issued && !revived {
+            return Err(format!("unit {} holds {value:?} after {history:?}", lpn.0));
+        }
+        *history = vec![Event { value, is_trim: false, durable_at: Nanos::ZERO }];
+        Ok(())
+    }
+
+    pub(crate) fn unit_count(&self) -> u64 {
+        self.units.len() as u64
+    }
+}
+
+/// The value in `content`; an error if it belongs to another unit.
+pub(crate) fn decode(lpn: Lpn, content: &Content) -> Result<Option<u32>, String> {
+    let Some(bytes) = content else { return Ok(None) };
+    let (owner, value) = (word(&bytes[..4]), word(&bytes[4..]));
+    if u64::from(owner) != lpn.0 {
+        return Err(format!("unit {} holds a value of unit {owner}", lpn.0));
+    }
+    Ok(Some(value))
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().expect("four bytes"))
+}

@@ -1,0 +1,339 @@
+//! One run with one cut, and the enumeration of all of them.
+
+use crate::Subject;
+use crate::model::{Model, decode};
+use nandu_base::{Lpn, Nanos, Ppn, Rng};
+use nandu_ftl::{Ftl, FtlError};
+use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules, Timing};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Seeds for each subject; `NANDU_POWER_CUT_SEEDS` changes it.
+const SEED_COUNT: u64 = 24;
+/// Steps of the host after the device was filled; twice as many where a row gathers units.
+const STEP_COUNT: u64 = 36;
+/// Most cuts at a time in a run.
+const TIMED_CUT_COUNT: usize = 60;
+/// Most cuts in a row during recovery.
+const RECOVERY_CUT_COUNT: u64 = 6;
+
+/// Where the power goes.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// Before the command that changes cells and has this number, or in the middle of it.
+    Command { number: u64, tear: bool },
+    /// At a time, with writes under way side by side.
+    Time(Nanos),
+}
+
+impl Cut {
+    fn encode(self) -> String {
+        match self {
+            Self::Command { number, tear: true } => format!("in-{number}"),
+            Self::Command { number, tear: false } => format!("before-{number}"),
+            Self::Time(at) => format!("at-{}", at.0),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (kind, number) = text.split_once('-')?;
+        let number = number.parse().ok()?;
+        match kind {
+            "in" => Some(Self::Command { number, tear: true }),
+            "before" => Some(Self::Command { number, tear: false }),
+            "at" => Some(Self::Time(Nanos(number))),
+            _ => None,
+        }
+    }
+}
+
+/// Every cut of every seed of one subject, or the one of `NANDU_POWER_CUT=subject/seed/cut`.
+pub(crate) fn all_cuts(subject: &Subject) {
+    if let Ok(recipe) = std::env::var("NANDU_POWER_CUT") {
+        let mut parts = recipe.split('/');
+        if parts.next() == Some(subject.name) {
+            let seed = parts.next().unwrap().parse().unwrap();
+            try_cut(subject, seed, Cut::parse(parts.next().unwrap()).unwrap());
+        }
+        return;
+    }
+    let seeds = std::env::var("NANDU_POWER_CUT_SEEDS").map(|count| count.parse().unwrap());
+    for seed in 0..seeds.unwrap_or(SEED_COUNT) {
+        for tear in [false, true] {
+            let cuts = (0..).map(|number| Cut::Command { number, tear });
+            // The first number that is past the end of the run ends the enumeration.
+            let count = cuts.take_while(|&cut| try_cut(subject, seed, cut)).count();
+            assert!(count > 8, "{}: only {count} commands to cut at", subject.name);
+        }
+        for at in times(subject, seed) {
+            try_cut(subject, seed, Cut::Time(at));
+        }
+    }
+}
+
+/// Whether the cut came before the run was over; panics with a recipe where a check fails.
+fn try_cut(subject: &Subject, seed: u64, cut: Cut) -> bool {
+    let outcome = catch_unwind(AssertUnwindSafe(|| Run::new(subject, seed).with_cut(cut)));
+    match outcome {
+        Ok(Ok(happened)) => happened,
+        Ok(Err(text)) => panic!("{text}; {}", recipe(subject, seed, cut)),
+        Err(_) => panic!("a panic, see above; {}", recipe(subject, seed, cut)),
+    }
+}
+
+fn recipe(subject: &Subject, seed: u64, cut: Cut) -> String {
+    let (name, cut) = (subject.name, cut.encode());
+    format!(
+        "replay: NANDU_POWER_CUT={name}/{seed}/{cut} cargo test -p nandu-ftl --test power_cut {name}"
+    )
+}
+
+/// Just before, at, and halfway between the moments at which something of the run begins or ends.
+fn times(subject: &Subject, seed: u64) -> Vec<Nanos> {
+    let mut run = Run::new(subject, seed);
+    run.fill().unwrap();
+    let mut moments = Vec::new();
+    while run.step_number < run.step_count && run.step(true).is_ok() {
+        moments.extend([run.now, run.nand.idle_at()]);
+    }
+    moments.sort_unstable();
+    moments.dedup();
+    let halves = moments.windows(2).map(|pair| Nanos(pair[0].0.midpoint(pair[1].0)));
+    let mut times: Vec<Nanos> = halves.chain(moments.iter().copied()).collect();
+    times.sort_unstable();
+    let stride = times.len().div_ceil(TIMED_CUT_COUNT);
+    times.into_iter().step_by(stride).collect()
+}
+
+struct Run<'a> {
+    subject: &'a Subject,
+    nand: NandArray,
+    ftl: Box<dyn Ftl>,
+    model: Model,
+    rng: Rng,
+    seed: u64,
+    now: Nanos,
+    step_number: u64,
+    step_count: u64,
+    /// Whether a whole-unit write is durable when the chips are done.
+    unbuffered: bool,
+}
+
+impl<'a> Run<'a> {
+    fn new(subject: &'a Subject, seed: u64) -> Self {
+        let nand = NandArray::new(array_config(subject)).unwrap();
+        let ftl = subject.config.build(&nand, subject.units, seed).unwrap();
+        let model = Model::new(subject.units, subject.trims);
+        let rng = Rng::for_part(seed, subject.name);
+        let unbuffered = subject.shape.units_per_flash_page * subject.shape.planes == 1;
+        let step_count = if unbuffered { STEP_COUNT } else { 2 * STEP_COUNT };
+        let (now, step_number) = (Nanos::ZERO, 0);
+        Self { subject, nand, ftl, model, rng, seed, now, step_number, step_count, unbuffered }
+    }
+
+    /// Runs up to the cut, recovers and checks. Answers whether the cut came in time.
+    fn with_cut(mut self, cut: Cut) -> Result<bool, String> {
+        self.fill().map_err(|error| format!("the fill failed: {error}"))?;
+        let at = match cut {
+            Cut::Command { number, tear } => {
+                self.nand.fail_power_after(number, tear);
+                // Work in idle time does not say that it was cut short.
+                while self.step_number < self.step_count
+                    && self.step(false).is_ok()
+                    && self.nand.power_is_on()
+                {}
+                if self.nand.power_is_on() {
+                    return Ok(false);
+                }
+                self.now.max(self.nand.idle_at())
+            }
+            Cut::Time(at) => {
+                while self.step_number < self.step_count && self.now < at && self.step(true).is_ok()
+                {
+                }
+                // A step that waits for the chips may be cut in its middle: it has passed the time.
+                self.nand.power_cut(at).unwrap();
+                at
+            }
+        };
+        let before = sequences(&self.nand);
+        self.recover(at)?;
+        self.check_sequences(&before)?;
+        self.go_on(&before)?;
+        Ok(true)
+    }
+
+    /// Writes every unit and a few again, one after the other, so that the steps meet cleaning.
+    fn fill(&mut self) -> Result<(), FtlError> {
+        for lpn in 0..self.subject.units {
+            self.write(Lpn(lpn), false)?;
+        }
+        for _ in 0..self.subject.units / 2 {
+            let lpn = Lpn(self.rng.below(self.subject.units));
+            self.write(lpn, false)?;
+        }
+        self.flush()?;
+        self.nand.settle(self.now);
+        Ok(())
+    }
+
+    fn step(&mut self, side_by_side: bool) -> Result<(), FtlError> {
+        self.step_number += 1;
+        let units = self.subject.units;
+        // Half of the writes go to an eighth of the units.
+        let range = if self.rng.below(2) == 0 { units } else { units.div_ceil(8) };
+        let lpn = Lpn(self.rng.below(range));
+        match self.rng.below(100) {
+            0..72 => self.write(lpn, side_by_side),
+            72..80 => {
+                let count = (1 + self.rng.below(4)).min(units - lpn.0);
+                self.model.trimmed(lpn, count);
+                self.now = self.now.max(self.ftl.trim(&mut self.nand, self.now, lpn, count)?);
+                Ok(())
+            }
+            80..88 => self.flush(),
+            88..94 => {
+                self.ftl.idle(&mut self.nand, self.now, self.now + Nanos(4000));
+                Ok(())
+            }
+            _ => self.read(lpn),
+        }
+    }
+
+    fn write(&mut self, lpn: Lpn, side_by_side: bool) -> Result<(), FtlError> {
+        let (value, content) = self.model.draw(lpn);
+        let written = self.ftl.write(&mut self.nand, self.now, lpn, content);
+        if matches!(written, Err(FtlError::DeviceFull)) {
+            return written.map(|_| ());
+        }
+        let acknowledged_at = match written {
+            Ok(done) if self.unbuffered => done,
+            _ => Nanos::MAX,
+        };
+        self.model.wrote(lpn, value, acknowledged_at);
+        let done = written?;
+        // Side by side, two of three writes are issued while others are under way.
+        if !side_by_side || self.rng.below(3) == 0 {
+            self.now = self.now.max(done);
+        } else {
+            self.now += Nanos(40);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), FtlError> {
+        let done = self.ftl.flush(&mut self.nand, self.now)?;
+        self.now = done.max(self.nand.idle_at());
+        self.model.flushed(self.now);
+        Ok(())
+    }
+
+    fn read(&mut self, lpn: Lpn) -> Result<(), FtlError> {
+        let outcome = self.ftl.read(&mut self.nand, self.now, lpn, 16)?;
+        assert_eq!(decode(lpn, &outcome.content), Ok(self.model.now(lpn)), "unit {}", lpn.0);
+        Ok(())
+    }
+
+    /// Recovers, with further cuts on the way, and checks every unit; then once more.
+    fn recover(&mut self, at: Nanos) -> Result<(), String> {
+        self.now = at;
+        // Every other run forgets the layer itself, as a power cut does.
+        if self.rng.below(2) == 0 {
+            let unit_count = self.model.unit_count();
+            self.ftl = self.subject.config.build(&self.nand, unit_count, self.seed).unwrap();
+        }
+        for _ in 0..self.rng.below(RECOVERY_CUT_COUNT) {
+            let (number, tear) = (self.rng.below(4), self.rng.below(2) == 0);
+            self.nand.fail_power_after(number, tear);
+            match self.ftl.recover(&mut self.nand, self.now) {
+                Ok(_) | Err(FtlError::Nand(NandError::PowerLost)) => {}
+                Err(error) => return Err(format!("recovery with a cut: {error}")),
+            }
+        }
+        self.nand.power_on();
+        for round in ["first", "second"] {
+            let recovered = self.ftl.recover(&mut self.nand, self.now);
+            self.now = recovered.map_err(|error| format!("{round} recovery: {error}"))?;
+            self.ftl.audit(&self.nand);
+            self.nand.audit();
+            // What was durable at the first recovery is all there is at the second.
+            let at = if round == "first" { at } else { Nanos::MAX };
+            for lpn in (0..self.model.unit_count()).map(Lpn) {
+                let outcome = self.ftl.read(&mut self.nand, self.now, lpn, 16);
+                let content = outcome.map_err(|error| format!("unit {}: {error}", lpn.0))?.content;
+                self.model.survived(lpn, &content, at).map_err(|e| format!("{round}: {e}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The recovered device takes all of its units once more, in another order, and a flush.
+    fn go_on(&mut self, before: &[Option<u64>]) -> Result<(), String> {
+        let mut order: Vec<u64> = (0..self.model.unit_count()).collect();
+        self.rng.shuffle(&mut order);
+        let mut result = Ok(());
+        for lpn in order {
+            result = result.and_then(|()| self.write(Lpn(lpn), true));
+        }
+        match result.and_then(|()| self.flush()) {
+            Err(FtlError::DeviceFull) if self.subject.shape.endurance > 0 => return Ok(()),
+            other => other.map_err(|error| format!("writing on: {error}"))?,
+        }
+        for lpn in (0..self.model.unit_count()).map(Lpn) {
+            self.read(lpn).map_err(|error| format!("reading on, unit {}: {error}", lpn.0))?;
+        }
+        self.ftl.audit(&self.nand);
+        self.nand.audit();
+        self.check_sequences(before)
+    }
+
+    /// What was programmed since `before` has higher sequence numbers than all of `before`.
+    fn check_sequences(&self, before: &[Option<u64>]) -> Result<(), String> {
+        let highest = before.iter().flatten().max().copied().unwrap_or(0);
+        for (page, (old, new)) in before.iter().zip(sequences(&self.nand)).enumerate() {
+            let Some(sequence) = new.filter(|_| *old != new) else { continue };
+            if sequence <= highest {
+                return Err(format!(
+                    "flash page {page} was programmed with sequence {sequence}, not above {highest}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The sequence number of every flash page that holds a unit; torn ones hold none.
+fn sequences(nand: &NandArray) -> Vec<Option<u64>> {
+    let sequence = |page| {
+        let spare = nand.spare(page)?;
+        spare.lpns.iter().any(|&lpn| lpn != NO_LPN).then_some(spare.sequence)
+    };
+    (0..nand.geometry().flash_page_count()).map(Ppn).map(sequence).collect()
+}
+
+fn array_config(subject: &Subject) -> NandConfig {
+    let shape = subject.shape;
+    NandConfig {
+        geometry: Geometry {
+            channel_count: 1,
+            dies_per_channel: shape.dies,
+            planes_per_die: shape.planes,
+            erase_blocks_per_plane: shape.blocks,
+            flash_pages_per_erase_block: 4,
+            flash_page_bytes: shape.flash_page_bytes,
+            spare_bytes: 16,
+        },
+        timing: Timing {
+            read_ns: Nanos(20),
+            program_ns: Nanos(200),
+            erase_ns: Nanos(1500),
+            command_ns: Nanos(1),
+            bus_bytes_per_second: 10_000_000_000,
+            cache_register: false,
+        },
+        energy: Energy::default(),
+        rules: Rules { endurance: shape.endurance, ..Rules::default() },
+        units_per_flash_page: shape.units_per_flash_page,
+        keep_content: true,
+        power_cut_journal: true,
+    }
+}
