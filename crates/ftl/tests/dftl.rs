@@ -6,7 +6,7 @@
 use nandu_base::{AddressGenerator, Cause, Distribution, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{cleaned_write_time, translation_time};
 use nandu_ftl::{Dftl, DftlConfig, Ftl, FtlError, PageConfig, PageFtl};
-use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, Timing};
+use nandu_nand::{Energy, Geometry, NandArray, NandConfig, NandError, Rules, Timing};
 
 const READ_NS: u64 = 20_000;
 const PROGRAM_NS: u64 = 200_000;
@@ -330,6 +330,25 @@ fn recovery_writes_only_translation_pages_that_are_out_of_date() {
     dftl.recover(&mut nand, Nanos::ZERO).unwrap();
     assert_eq!(written(&nand), 2, "a second recovery finds nothing to do");
     assert_eq!(read(&mut dftl, &mut nand, 0), (1, 0), "the cache is empty");
+}
+
+#[test]
+fn a_recovery_that_is_cut_short_leaves_its_work_to_the_next() {
+    for programs_before in [0, 1] {
+        let mut nand = array(1, 32, 8, 4);
+        let mut dftl = filled(&mut nand, &config(8), 64);
+        for lpn in [0, 9] {
+            write(&mut dftl, &mut nand, lpn);
+        }
+        nand.fail_power_after(programs_before, false);
+        let failed = dftl.recover(&mut nand, Nanos::ZERO);
+        assert_eq!(failed, Err(FtlError::Nand(NandError::PowerLost)));
+        nand.power_on();
+        dftl.recover(&mut nand, Nanos::ZERO).unwrap();
+        dftl.audit(&nand);
+        let written = nand.counters().get(FlashOperation::Program, Cause::Recovery);
+        assert_eq!(written, 2, "two translation pages were out of date");
+    }
 }
 
 #[test]

@@ -134,14 +134,16 @@ impl Dftl {
         }
         moved.sort_unstable();
         let die = self.die_of(victim);
-        for (index, &(lpn, copy)) in moved.iter().enumerate() {
-            self.table.store(lpn, copy);
-            let tvpn = self.table.tvpn_of(lpn);
-            let is_last =
-                moved.get(index + 1).is_none_or(|&(next, _)| self.table.tvpn_of(next) != tvpn);
-            if is_last {
-                now = self.write_back(nand, now, (die, tvpn))?;
-                self.counts.cleaning_update_count += 1;
+        let entries = self.table.entries_per_page();
+        let tvpn_of = |moved: &(u32, u32)| moved.0 / entries;
+        let same_page = |one: &(u32, u32), other: &(u32, u32)| tvpn_of(one) == tvpn_of(other);
+        for group in moved.chunk_by(same_page) {
+            let tvpn = tvpn_of(&group[0]);
+            now = self.write_back(nand, now, (die, tvpn))?;
+            self.counts.cleaning_update_count += 1;
+            // Only now: where the power fails before, flash still holds the old entries.
+            for &(lpn, copy) in group {
+                self.table.store(lpn, copy);
             }
         }
         self.moved = moved;

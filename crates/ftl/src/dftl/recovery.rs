@@ -74,6 +74,12 @@ impl Dftl {
                     || units.any(|lpn| self.table.page_of(lpn) != known[lpn as usize])
             })
             .collect();
+        // A recovery that is cut short must not take them for current at the next try.
+        for (sequence, _) in
+            self.directory_sequences.iter_mut().zip(&stale).filter(|(_, stale)| **stale)
+        {
+            *sequence = 0;
+        }
         self.refresh_translations(nand, done, &stale)
     }
 

@@ -140,6 +140,10 @@ impl MappingTable {
         self.words.len()
     }
 
+    pub(super) const fn entries_per_page(&self) -> u32 {
+        self.entries_per_page
+    }
+
     pub(super) const fn capacity(&self) -> u32 {
         self.capacity
     }

@@ -1,0 +1,62 @@
+//! How many accesses a second the DFTL simulator does, half of them writes, at 85 % utilisation under
+//! Zipf-distributed addresses: the median of five. Run by `cargo test` it only checks that it runs.
+
+#![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
+#![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
+
+use nandu_base::{AddressGenerator, Distribution, Lpn, Nanos};
+use nandu_ftl::{Dftl, DftlConfig, Ftl};
+use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
+use std::time::Instant;
+
+fn main() {
+    let measure = std::env::args().any(|argument| argument == "--bench");
+    let (erase_blocks, accesses) = if measure { (4096, 2_000_000) } else { (64, 10_000) };
+    let chip = preset("myers_slc").expect("a preset of that name");
+    let mut nand = NandArray::new(NandConfig {
+        geometry: Geometry {
+            channel_count: 4,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            erase_blocks_per_plane: erase_blocks,
+            flash_pages_per_erase_block: chip.flash_pages_per_erase_block,
+            flash_page_bytes: chip.flash_page_bytes,
+            spare_bytes: chip.spare_bytes,
+        },
+        timing: chip.timing,
+        energy: Energy::default(),
+        rules: Rules::default(),
+        units_per_flash_page: 1,
+        keep_content: false,
+        power_cut_journal: false,
+    })
+    .expect("a valid array");
+    let units = nand.geometry().flash_page_count() * 85 / 100;
+    let mut dftl = Dftl::new(&DftlConfig::default(), &nand, units).expect("a valid layer");
+    dftl.initialise_sequential(&mut nand).expect("a fresh device");
+    let zipf = Distribution::Zipf { theta: 0.9, clustered: false };
+    let mut addresses = AddressGenerator::new(&zipf, units, 1).expect("a valid skew");
+    let mut now = Nanos::ZERO;
+    let mut run = |count: u64| {
+        let start = Instant::now();
+        for access in 0..count {
+            let lpn = Lpn(addresses.next_item());
+            now = if access % 2 == 0 {
+                dftl.write(&mut nand, now, lpn, None).expect("a device with spare space")
+            } else {
+                dftl.read(&mut nand, now, lpn, chip.flash_page_bytes).expect("a whole page").done_at
+            };
+        }
+        count as f64 / start.elapsed().as_secs_f64() / 1e6
+    };
+    run(accesses);
+    let mut rates: Vec<f64> = (0..5).map(|_| run(accesses)).collect();
+    rates.sort_by(f64::total_cmp);
+    let counts = dftl.map_cache_counts();
+    let hit_ratio = counts.hit_count as f64 / (counts.hit_count + counts.miss_count) as f64;
+    let amplification = nand.counters().programmed_pages() as f64 / dftl.host_pages().1 as f64;
+    println!(
+        "{:.2} M accesses/s, hit ratio {hit_ratio:.3}, write amplification {amplification:.3}",
+        rates[2]
+    );
+}
