@@ -184,17 +184,6 @@ impl Associative {
     }
 }
 
-/// Whether every readable page of an erase block lies in its place in `logical`.
-fn lies_in_place(map: &BlockMap, nand: &NandArray, block: u32, logical: u32) -> bool {
-    let first = map.lpns(logical).start;
-    (0..map.next(block)).all(|index| {
-        let spare = nand.spare(nand.geometry().flash_page(block, index));
-        spare.is_none_or(|spare| {
-            spare.lpns[0] == nandu_nand::NO_LPN || spare.lpns[0] == first + index
-        })
-    })
-}
-
 impl LogScheme for Associative {
     fn write(
         &mut self,
@@ -237,7 +226,7 @@ impl LogScheme for Associative {
             if owns || self.vacant.is_empty() || map.is_full(block) {
                 now = map.merge_all_of(nand, now, block)?;
             } else {
-                let sequential = lies_in_place(map, nand, block, logical);
+                let sequential = map.lies_in_place(nand, block, logical);
                 self.attach(logical, block, sequential);
             }
         }
@@ -265,7 +254,7 @@ impl LogScheme for Associative {
                 let Some(lpn) = map.valid_lpn(nand, (log.block, index)) else { continue };
                 assert_eq!(map.split(lpn).0, log.logical, "invariant 2: log block {}", log.block);
             }
-            let in_place = lies_in_place(map, nand, log.block, log.logical);
+            let in_place = map.lies_in_place(nand, log.block, log.logical);
             assert!(!log.sequential || in_place, "invariant 3: log block {}", log.block);
         }
         let (mut slot, mut linked) = (self.logs[self.anchor() as usize].newer, 0);

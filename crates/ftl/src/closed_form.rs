@@ -122,6 +122,14 @@ pub fn live_fraction(write_amplification: f64) -> f64 {
     1.0 - 1.0 / write_amplification
 }
 
+/// Full merges per reclaimed log block of FAST under uniform writes, with `pages` pages in an erase
+/// block and `log_share` log pages per logical page (flash reference 2.4.3): a logical block is merged
+/// when its oldest log page reaches the end of the ring, after it gathered 1 + B * share writes.
+#[must_use]
+pub fn fast_merges_per_log_block(pages: f64, log_share: f64) -> f64 {
+    pages / (1.0 + pages * log_share)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

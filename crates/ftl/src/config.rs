@@ -1,8 +1,8 @@
 //! Which layer, with which parameters: the variants a profile can name.
 
 use crate::{
-    BastConfig, BastFtl, BlockConfig, BlockFtl, ChunkConfig, ChunkFtl, Dftl, DftlConfig, Ftl,
-    FtlError, PageConfig, PageFtl,
+    BastConfig, BastFtl, BlockConfig, BlockFtl, ChunkConfig, ChunkFtl, Dftl, DftlConfig,
+    FastConfig, FastFtl, FasterConfig, FasterFtl, Ftl, FtlError, PageConfig, PageFtl,
 };
 use nandu_nand::{Geometry, NandArray};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,10 @@ pub enum FtlKind {
     Block,
     /// [`BastFtl`].
     Bast,
+    /// [`FastFtl`].
+    Fast,
+    /// [`FasterFtl`].
+    Faster,
 }
 
 /// A layer with its parameters: `{ kind = "page", ... }`.
@@ -37,6 +41,10 @@ pub enum FtlConfig {
     Block(BlockConfig),
     /// Erase blocks, a few of which own a log block.
     Bast(BastConfig),
+    /// Erase blocks, which share a ring of log blocks.
+    Fast(FastConfig),
+    /// The same with second chances and an isolation area.
+    Faster(FasterConfig),
 }
 
 impl FtlConfig {
@@ -49,6 +57,8 @@ impl FtlConfig {
             Self::Dftl(_) => FtlKind::Dftl,
             Self::Block(_) => FtlKind::Block,
             Self::Bast(_) => FtlKind::Bast,
+            Self::Fast(_) => FtlKind::Fast,
+            Self::Faster(_) => FtlKind::Faster,
         }
     }
 
@@ -57,7 +67,12 @@ impl FtlConfig {
     pub fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
         match self {
             Self::Page(config) => config.unit_bytes.unwrap_or(flash_page_bytes),
-            Self::Chunk(_) | Self::Dftl(_) | Self::Block(_) | Self::Bast(_) => flash_page_bytes,
+            Self::Chunk(_)
+            | Self::Dftl(_)
+            | Self::Block(_)
+            | Self::Bast(_)
+            | Self::Fast(_)
+            | Self::Faster(_) => flash_page_bytes,
         }
     }
 
@@ -81,6 +96,8 @@ impl FtlConfig {
         let planes = u128::from(shape.die_count()) * u128::from(shape.planes_per_die);
         let wanted = u128::from(logical_bytes) * (1_000_000 + u128::from(over_provisioning_ppm));
         let blocks = wanted.div_ceil(1_000_000).div_ceil(block_bytes).div_ceil(planes);
+        let unit_count = logical_bytes.div_ceil(u64::from(shape.flash_page_bytes.max(1)));
+        let log_for = (unit_count, shape.flash_pages_per_erase_block);
         let aside = match self {
             Self::Page(config) => u128::from(config.kept_aside(shape)),
             Self::Chunk(config) => {
@@ -93,6 +110,8 @@ impl FtlConfig {
             }
             Self::Block(_) => u128::from(BlockConfig::kept_aside()).div_ceil(planes),
             Self::Bast(config) => u128::from(config.kept_aside()).div_ceil(planes),
+            Self::Fast(config) => u128::from(config.kept_aside(log_for)).div_ceil(planes),
+            Self::Faster(config) => u128::from(config.kept_aside(log_for)).div_ceil(planes),
         };
         u32::try_from(blocks + aside).unwrap_or(u32::MAX)
     }
@@ -113,6 +132,8 @@ impl FtlConfig {
             Self::Dftl(config) => Box::new(Dftl::new(config, nand, unit_count)?),
             Self::Block(config) => Box::new(BlockFtl::new(config, nand, unit_count)?),
             Self::Bast(config) => Box::new(BastFtl::new(config, nand, unit_count)?),
+            Self::Fast(config) => Box::new(FastFtl::new(config, nand, unit_count)?),
+            Self::Faster(config) => Box::new(FasterFtl::new(config, nand, unit_count)?),
         })
     }
 }

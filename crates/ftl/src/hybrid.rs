@@ -75,6 +75,38 @@ impl<S: LogScheme> HybridFtl<S> {
     }
 }
 
+/// How large the log of FAST and FASTer is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogSpace {
+    /// Log blocks where given.
+    pub(crate) block_count: Option<u32>,
+    /// Else this share of the logical pages, in parts per million.
+    pub(crate) ppm: u32,
+    /// The least that the scheme works with.
+    pub(crate) least: u32,
+}
+
+impl LogSpace {
+    /// Log blocks for `unit_count` pages. A share that comes out too small is rounded up to the least.
+    pub(crate) fn resolve(self, unit_count: u64, pages_per_block: u32) -> u32 {
+        let pages = u128::from(unit_count) * u128::from(self.ppm);
+        let blocks = pages.div_ceil(1_000_000 * u128::from(pages_per_block.max(1)));
+        let share = u32::try_from(blocks).unwrap_or(u32::MAX).max(self.least);
+        self.block_count.unwrap_or(share)
+    }
+
+    /// Refuses a count below the least.
+    pub(crate) fn check(self) -> Result<(), FtlError> {
+        match self.block_count {
+            Some(count) if count < self.least => Err(FtlError::Configuration(format!(
+                "ftl: log_block_count is {count}, must be at least {}",
+                self.least
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl<S: LogScheme> Ftl for HybridFtl<S> {
     fn unit_bytes(&self) -> u32 {
         self.map.page_bytes()

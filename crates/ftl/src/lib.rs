@@ -10,6 +10,8 @@
 //!                     dftl:  any unit anywhere, the map on flash
 //!                     block: erase blocks in place
 //!                     bast:  a few erase blocks own a log block each
+//!                     fast:  all erase blocks share a ring of log blocks
+//!                     faster: its pages get a second chance
 //! ```
 
 mod bast;
@@ -18,6 +20,8 @@ mod chunk;
 mod config;
 mod contract;
 mod dftl;
+mod fast;
+mod faster;
 mod hybrid;
 mod page;
 mod victim;
@@ -30,5 +34,7 @@ pub use chunk::{ChunkConfig, ChunkFtl};
 pub use config::{FtlConfig, FtlKind};
 pub use contract::{Ftl, FtlError, ReadOutcome};
 pub use dftl::{Dftl, DftlConfig, MapCacheCounts};
+pub use fast::{FastConfig, FastFtl, SequentialTrigger};
+pub use faster::{FasterConfig, FasterFtl};
 pub use page::{PageConfig, PageFtl};
 pub use victim::VictimPolicy;

@@ -6,7 +6,8 @@
 
 use nandu_base::{FlashCounters, FlashOperation, Lpn, Nanos, Rng, WearSummary};
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, DftlConfig, Ftl, FtlConfig, FtlKind, PageConfig,
+    BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
+    FtlKind, PageConfig,
 };
 use nandu_nand::{
     Content, Energy, Geometry, NandArray, NandConfig, Rules, Scheduling, Service, Suspend, Timing,
@@ -33,11 +34,22 @@ fn layer(kind: FtlKind) -> FtlConfig {
         }
         FtlKind::Block => FtlConfig::Block(BlockConfig {}),
         FtlKind::Bast => FtlConfig::Bast(BastConfig::default()),
+        FtlKind::Fast => FtlConfig::Fast(FastConfig { log_ppm: 200_000, ..FastConfig::default() }),
+        FtlKind::Faster => {
+            FtlConfig::Faster(FasterConfig { log_ppm: 200_000, ..FasterConfig::default() })
+        }
     }
 }
 
-const KINDS: [FtlKind; 5] =
-    [FtlKind::Page, FtlKind::Chunk, FtlKind::Dftl, FtlKind::Block, FtlKind::Bast];
+const KINDS: [FtlKind; 7] = [
+    FtlKind::Page,
+    FtlKind::Chunk,
+    FtlKind::Dftl,
+    FtlKind::Block,
+    FtlKind::Bast,
+    FtlKind::Fast,
+    FtlKind::Faster,
+];
 
 /// When the next request is issued.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@
 
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, DftlConfig, Ftl, FtlConfig, FtlError, LogEviction,
-    PageConfig, VictimPolicy,
+    BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
+    FtlError, LogEviction, PageConfig, SequentialTrigger, VictimPolicy,
 };
 use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Timing};
 use proptest::prelude::*;
@@ -245,6 +245,34 @@ proptest! {
     #[test]
     fn a_map_on_flash_over_dies_behaves_like_an_array(steps in steps(40)) {
         run(&dftl(8, 500_000), small_pages(array(3, 1, 8, 1)), 40, &steps)?;
+    }
+
+    #[test]
+    fn fast_behaves_like_an_array(steps in steps(30)) {
+        for (count, sw_trigger, dies) in [
+            (2, SequentialTrigger::Offset0, 1),
+            (4, SequentialTrigger::Run2, 3),
+            (3, SequentialTrigger::Off, 1),
+        ] {
+            let log_block_count = Some(count);
+            let config = FastConfig { log_block_count, sw_trigger, ..FastConfig::default() };
+            let blocks = (8 + count + 1).div_ceil(dies);
+            run(&FtlConfig::Fast(config), array(dies, 1, blocks, 1), 30, &steps)?;
+        }
+    }
+
+    #[test]
+    fn faster_behaves_like_an_array(steps in steps(30)) {
+        for (count, isolation_block_count, dies) in [(2, 0, 1), (4, 2, 1), (4, 1, 3)] {
+            let config = FasterConfig {
+                log_block_count: Some(count),
+                isolation: isolation_block_count > 0,
+                isolation_block_count,
+                ..FasterConfig::default()
+            };
+            let blocks = (8 + count + 2).div_ceil(dies);
+            run(&FtlConfig::Faster(config), array(dies, 1, blocks, 1), 30, &steps)?;
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub(crate) enum PageKind {
 }
 
 impl PageKind {
-    pub(super) const fn of(sequence: u64) -> Self {
+    pub(crate) const fn of(sequence: u64) -> Self {
         match sequence & 3 {
             0 => Self::Shared,
             1 => Self::Owned,
@@ -244,6 +244,15 @@ impl BlockMap {
         let lpn = nand.spare(page)?.lpns[0];
         let newest = *self.newest.get(lpn as usize)?;
         (u64::from(newest) == page.0).then_some(lpn)
+    }
+
+    /// Whether every readable page of an erase block lies in its place in `logical`.
+    pub(crate) fn lies_in_place(&self, nand: &NandArray, block: u32, logical: u32) -> bool {
+        let first = self.lpns(logical).start;
+        (0..self.next(block)).all(|index| {
+            let spare = nand.spare(nand.geometry().flash_page(block, index));
+            spare.is_none_or(|spare| [NO_LPN, first + index].contains(&spare.lpns[0]))
+        })
     }
 
     pub(crate) fn read(
