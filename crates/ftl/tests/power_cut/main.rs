@@ -23,7 +23,8 @@ mod run;
 
 use model::Trims;
 use nandu_ftl::{
-    BastConfig, BlockConfig, DftlConfig, FtlConfig, LogEviction, PageConfig, VictimPolicy,
+    BastConfig, BlockConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig, LogEviction,
+    PageConfig, SequentialTrigger, VictimPolicy,
 };
 
 /// A layer over a shape of array.
@@ -85,6 +86,20 @@ fn bast(victim: LogEviction) -> FtlConfig {
     FtlConfig::Bast(BastConfig { log_block_count: 3, victim })
 }
 
+fn fast(log_block_count: u32, sw_trigger: SequentialTrigger) -> FtlConfig {
+    let log_block_count = Some(log_block_count);
+    FtlConfig::Fast(FastConfig { log_block_count, sw_trigger, ..FastConfig::default() })
+}
+
+fn faster(log_block_count: u32, isolation_block_count: u32) -> FtlConfig {
+    FtlConfig::Faster(FasterConfig {
+        log_block_count: Some(log_block_count),
+        isolation: isolation_block_count > 0,
+        isolation_block_count,
+        ..FasterConfig::default()
+    })
+}
+
 /// One test for each kind: name, layer, shape, units of the host, what a flushed trim is worth.
 macro_rules! matrix {
     ($($name:ident: $config:expr, $shape:expr, $units:expr, $trims:expr;)+) => {
@@ -108,4 +123,13 @@ matrix! {
     block_over_dies: FtlConfig::Block(BlockConfig {}), THREE_DIES, 24, Trims::Volatile;
     bast_lru: bast(LogEviction::Lru), ONE_DIE, 20, Trims::Volatile;
     bast_fifo: bast(LogEviction::Fifo), THREE_DIES, 40, Trims::Volatile;
+    fast_first_page: fast(3, SequentialTrigger::Offset0), ONE_DIE, 20, Trims::Volatile;
+    fast_two_pages: fast(4, SequentialTrigger::Run2), THREE_DIES, 40, Trims::Volatile;
+    fast_without_sequential: fast(2, SequentialTrigger::Off), ONE_DIE, 20, Trims::Volatile;
+    faster_merging: faster(2, 0), ONE_DIE, 20, Trims::Volatile;
+    faster_isolating: faster(5, 2), THREE_DIES, 40, Trims::Volatile;
+    block_worn: FtlConfig::Block(BlockConfig {}), WORN, 20, Trims::Volatile;
+    bast_worn: bast(LogEviction::Lru), WORN, 20, Trims::Volatile;
+    fast_worn: fast(3, SequentialTrigger::Offset0), WORN, 20, Trims::Volatile;
+    faster_worn: faster(5, 2), WORN, 20, Trims::Volatile;
 }
