@@ -23,8 +23,8 @@
 //!    starts cleaning: a step takes at most two erase blocks before it gives one back.
 //! 5. A victim is erased only after everything that was programmed before is durable.
 //!
-//! Every die has a data frontier and a translation frontier, and dies take turns page by page; copies
-//! and translation pages written by cleaning go to the die of the victim. A die without free erase
+//! Every die has a data frontier and a translation frontier, and dies take turns page by page; what
+//! cleaning writes goes to the die of the victim, as long as there is no lack of space. A die without free erase
 //! blocks takes those of others. Planes are programmed one by one.
 //!
 //! The map on flash is not needed after a power cut: spare areas carry unit and sequence number, so a
@@ -310,9 +310,12 @@ impl Dftl {
     }
 
     /// Flash pages that are left of a frontier.
-    fn room_of(&mut self, die: usize, kind: PageKind) -> u32 {
+    fn room_of(&self, die: usize, kind: PageKind) -> u32 {
         let pages = to_u32(self.pages.value());
-        let frontier = self.frontier(die, kind);
+        let frontier = match kind {
+            PageKind::Data => &self.dies[die].data,
+            PageKind::Translation => &self.dies[die].translation,
+        };
         if frontier.erase_block == NO_BLOCK { 0 } else { pages - frontier.next_page }
     }
 

@@ -352,6 +352,33 @@ fn a_recovery_that_is_cut_short_leaves_its_work_to_the_next() {
 }
 
 #[test]
+fn cuts_in_a_row_leave_recovery_enough_space() {
+    for seed in 0..400 {
+        let mut rng = Rng::new(seed);
+        let mut nand = array(3, 7, 4, 4);
+        let units = 24 + seed % 15;
+        let mut dftl = filled(&mut nand, &config(4), units);
+        for _ in 0..200 {
+            write(&mut dftl, &mut nand, rng.below(units));
+        }
+        nand.fail_power_after(rng.below(40), rng.below(2) == 0);
+        while dftl.write(&mut nand, Nanos::ZERO, Lpn(rng.below(units)), None).is_ok() {}
+        // A new layer knows of no translation page whether it is current, and writes them all.
+        dftl = Dftl::new(&config(4), &nand, units).unwrap();
+        for _ in 0..6 {
+            nand.fail_power_after(rng.below(4), rng.below(2) == 0);
+            if let Err(error) = dftl.recover(&mut nand, Nanos::ZERO) {
+                assert_eq!(error, FtlError::Nand(NandError::PowerLost), "seed {seed}");
+            }
+        }
+        nand.power_on();
+        let recovered = dftl.recover(&mut nand, Nanos::ZERO);
+        assert!(recovered.is_ok(), "seed {seed}, {units} units: {recovered:?}");
+        dftl.audit(&nand);
+    }
+}
+
+#[test]
 fn write_times_spread_as_stalls_for_whole_victims_do() {
     // All units are cached, so this is a page map whose copies go where host writes go.
     let (units, pages) = (5000_u64, 32_u32);

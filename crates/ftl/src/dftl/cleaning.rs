@@ -18,32 +18,48 @@ impl Dftl {
         let pages = to_u32(self.pages.value());
         let data = self.data_victims.take(&mut self.rng);
         let translation = self.translation_victims.take(&mut self.rng);
-        let with_valid = |victim: u32| (victim, self.blocks[victim as usize].valid);
-        let (data, translation) = (data.map(with_valid), translation.map(with_valid));
-        let valid = |candidate: Option<(u32, u32)>| candidate.map_or(pages, |(_, valid)| valid);
-        let scarce = self.free_count < LEAST_RESERVE && valid(data) > 0;
-        let kind = if valid(translation) < pages && (scarce || valid(translation) <= valid(data)) {
-            PageKind::Translation
+        let valid =
+            |victim: Option<u32>| victim.map_or(pages, |victim| self.blocks[victim as usize].valid);
+        let (data_valid, translation_valid) = (valid(data), valid(translation));
+        let scarce = self.free_count < LEAST_RESERVE && data_valid > 0;
+        let data = (data, data_valid, PageKind::Data);
+        let translation = (translation, translation_valid, PageKind::Translation);
+        let order = if scarce || translation_valid <= data_valid {
+            [translation, data]
         } else {
-            PageKind::Data
+            [data, translation]
         };
-        let (chosen, other, other_kind) = match kind {
-            PageKind::Data => (data, translation, PageKind::Translation),
-            PageKind::Translation => (translation, data, PageKind::Data),
+        let gains =
+            |&(_, valid, kind): &(_, u32, _)| valid < pages && self.is_affordable(valid, kind);
+        let chosen = order.iter().position(gains);
+        for (index, (victim, valid, kind)) in order.into_iter().enumerate() {
+            if let (Some(victim), true) = (victim, chosen != Some(index)) {
+                self.victims(kind).insert(victim, valid);
+            }
+        }
+        let (victim, _, kind) = order[chosen.ok_or(FtlError::DeviceFull)?];
+        Ok((victim.expect("one without pages to gain is not chosen"), kind))
+    }
+
+    /// Whether a victim can be moved with what is free. At most one translation page is written for
+    /// each data page that moves.
+    fn is_affordable(&self, valid: u32, kind: PageKind) -> bool {
+        let lacks_room = |kind| {
+            let rooms = (0..self.dies.len()).map(|die| u64::from(self.room_of(die, kind)));
+            u64::from(valid) > rooms.sum()
         };
-        if let Some((erase_block, valid)) = other {
-            self.victims(other_kind).insert(erase_block, valid);
+        let needed = u32::from(lacks_room(PageKind::Translation))
+            + u32::from(kind == PageKind::Data && lacks_room(PageKind::Data));
+        needed <= self.free_count
+    }
+
+    /// Where a page goes that cleaning writes: to the die of the victim, unless that would open an erase
+    /// block when few are free and another die has an open one.
+    fn cleaning_die(&self, home: usize, kind: PageKind) -> usize {
+        if self.free_count >= LEAST_RESERVE || self.room_of(home, kind) > 0 {
+            return home;
         }
-        let (erase_block, valid) = chosen.ok_or(FtlError::DeviceFull)?;
-        // At most one translation page is written for each data page that moves.
-        let die = self.die_of(erase_block);
-        let needed = u32::from(valid > self.room_of(die, PageKind::Translation))
-            + u32::from(kind == PageKind::Data && valid > self.room_of(die, PageKind::Data));
-        if valid == pages || needed > self.free_count {
-            self.victims(kind).insert(erase_block, valid);
-            return Err(FtlError::DeviceFull);
-        }
-        Ok((erase_block, kind))
+        (0..self.dies.len()).find(|&die| self.room_of(die, kind) > 0).unwrap_or(home)
     }
 
     /// Frees one erase block.
@@ -84,7 +100,7 @@ impl Dftl {
         let source = Ppn(page.into());
         let read = nand.read(now, source, self.page_bytes, Cause::Cleaning)?;
         let tag = nand.spare(source).expect("a valid page was programmed").lpns[0];
-        let die = self.die_of(self.block_of(page));
+        let die = self.cleaning_die(self.die_of(self.block_of(page)), kind);
         let unit = (tag, nand.content(source, 0));
         let (copy, done) = self.append(nand, read, (die, kind), unit, Cause::Cleaning)?;
         self.invalidate(page);
@@ -133,12 +149,13 @@ impl Dftl {
             }
         }
         moved.sort_unstable();
-        let die = self.die_of(victim);
+        let home = self.die_of(victim);
         let entries = self.table.entries_per_page();
         let tvpn_of = |moved: &(u32, u32)| moved.0 / entries;
         let same_page = |one: &(u32, u32), other: &(u32, u32)| tvpn_of(one) == tvpn_of(other);
         for group in moved.chunk_by(same_page) {
             let tvpn = tvpn_of(&group[0]);
+            let die = self.cleaning_die(home, PageKind::Translation);
             now = self.write_back(nand, now, (die, tvpn))?;
             self.counts.cleaning_update_count += 1;
             // Only now: where the power fails before, flash still holds the old entries.
