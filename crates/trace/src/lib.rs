@@ -1,0 +1,31 @@
+//! Floor 2: what is asked of a drive. Traces of many formats, read in constant memory; generators;
+//! a compact trace of our own and the device that records it.
+//!
+//! A [`RequestSource`] gives [`TraceRequest`]s; who uses it does not know whether they were recorded
+//! or made up. [`open_trace`] reads a file of any [`TraceFormat`], recognised by content;
+//! [`WorkloadSpec`] is a generator as a line of text.
+//!
+//! Absent on purpose: what a drive does with a request.
+
+pub mod address_map;
+pub mod compact;
+pub mod compression;
+pub mod error;
+mod field;
+pub mod format;
+mod lines;
+pub mod options;
+pub mod replay;
+pub mod request;
+pub mod trace_recorder;
+pub mod workload;
+
+pub use address_map::AddressMap;
+pub use compact::CompactWriter;
+pub use error::TraceError;
+pub use format::TraceFormat;
+pub use options::{SpeedUp, TraceOptions};
+pub use replay::{open_reader, open_trace};
+pub use request::{Pacing, RequestSource, SourceStatistics, TraceRequest};
+pub use trace_recorder::TraceRecorder;
+pub use workload::WorkloadSpec;
