@@ -107,6 +107,26 @@ pub trait Ftl: fmt::Debug + Send {
         content: Content,
     ) -> Result<Nanos, FtlError>;
 
+    /// Writes a whole unit of a stream: units of one stream are expected to die together. A layer that
+    /// keeps no streams apart ignores it.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    fn write_to_stream(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        content: Content,
+        _stream: u8,
+    ) -> Result<Nanos, FtlError> {
+        self.write(nand, now, lpn, content)
+    }
+
+    /// Says which units come next, so that what the look-ups need is fetched for all of them at once.
+    /// Changes nothing.
+    fn touch(&self, _lpns: &[Lpn]) {}
+
     /// Forgets `count` units from `first` on. Volatile: a recovery may bring them back.
     ///
     /// # Errors
@@ -133,6 +153,15 @@ pub trait Ftl: fmt::Debug + Send {
     /// # Errors
     /// [`FtlError::NotFresh`] if something was written before.
     fn initialise_sequential(&mut self, nand: &mut NandArray) -> Result<(), FtlError>;
+
+    /// Maps every unit as a long run of uniform random writes leaves it, without time and without
+    /// counts; in order, where the layer has no closed form for that.
+    ///
+    /// # Errors
+    /// As [`Self::initialise_sequential`].
+    fn initialise_steady(&mut self, nand: &mut NandArray, _seed: u64) -> Result<(), FtlError> {
+        self.initialise_sequential(nand)
+    }
 
     /// Rebuilds the map from the spare areas after a power cut; everything in memory is lost.
     ///

@@ -66,6 +66,17 @@ pub struct Payload<'a> {
     pub contents: &'a [Content],
 }
 
+impl Payload<'_> {
+    /// The payload from `unit` on, which begins `row` rows after the first.
+    pub(crate) fn part(&self, unit: usize, row: u64) -> Self {
+        Self {
+            lpns: &self.lpns[unit..],
+            sequence: self.sequence + row,
+            contents: self.contents.get(unit..).unwrap_or(&[]),
+        }
+    }
+}
+
 /// The spare area of a programmed flash page, which every read of the page delivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpareView<'a> {
@@ -329,6 +340,14 @@ impl NandArray {
         let first = self.blocks[to_index(block)].first_sequence;
         let sequence = first + u64::from(self.sequences[page]);
         (lpns[0] != ERASED_TAG).then_some(SpareView { lpns, sequence })
+    }
+
+    /// The tags of all units of an erase block, as the spare areas have them.
+    #[inline]
+    #[must_use]
+    pub fn tags(&self, erase_block: u32) -> &[u32] {
+        let per_block = to_index(self.pages.value()) * self.units;
+        &self.tags[erase_block as usize * per_block..][..per_block]
     }
 
     /// Content of unit `unit` of the flash page that was last read.

@@ -61,12 +61,7 @@ impl NandArray {
             let count = u64::from(page_bytes) * planes;
             return Err(NandError::OutOfRange { what: "byte", index: u64::from(bytes), count });
         }
-        let stride = self.plane_stride();
-        let mut rest = plane_mask;
-        while rest != 0 {
-            self.check_torn(first.0 + u64::from(rest.trailing_zeros()) * stride)?;
-            rest &= rest - 1;
-        }
+        self.check_torn_planes(first.0, plane_mask)?;
         let transfer = self.transfer_ns(bytes);
         self.transferred_bytes += u64::from(bytes);
         Ok(self.sense(now, place, (first.0, planes), transfer, cause).end)
@@ -87,22 +82,33 @@ impl NandArray {
         let base = self.config.geometry.flash_page(first_block, 0);
         let masks = rows.iter().fold(0, |all, row| all | row.plane_mask);
         let place = self.check_planes(base, (u32::BITS - masks.leading_zeros()).max(1))?;
-        let stride = self.plane_stride();
-        let unit_bytes = u64::from(self.config.geometry.flash_page_bytes) / self.units as u64;
-        let mut end = now;
+        self.check_torn_planes(base.0, masks)?;
+        if !self.torn_pages.is_empty() {
+            for row in rows {
+                self.check_torn_planes(base.0 + u64::from(row.index), row.plane_mask)?;
+            }
+        }
+        let (mut end, mut unit_count) = (now, 0);
         for row in rows {
             let first = base.0 + u64::from(row.index);
-            let mut rest = row.plane_mask;
-            while rest != 0 {
-                self.check_torn(first + u64::from(rest.trailing_zeros()) * stride)?;
-                rest &= rest - 1;
-            }
             let transfer = self.unit_transfer_ns[row.unit_count as usize];
-            self.transferred_bytes += u64::from(row.unit_count) * unit_bytes;
+            unit_count += u64::from(row.unit_count);
             let planes = u64::from(row.plane_mask.count_ones());
             end = end.max(self.sense(now, place, (first, planes), transfer, cause).end);
         }
+        let page_bytes = u64::from(self.config.geometry.flash_page_bytes);
+        self.transferred_bytes += unit_count * page_bytes / self.units as u64;
         Ok(end)
+    }
+
+    #[inline]
+    fn check_torn_planes(&self, first: u64, plane_mask: u32) -> Result<(), NandError> {
+        let mut rest = plane_mask;
+        while rest != 0 {
+            self.check_torn(first + u64::from(rest.trailing_zeros()) * self.plane_stride())?;
+            rest &= rest - 1;
+        }
+        Ok(())
     }
 
     /// One array read of `planes` planes from flash page `first` on, and its transfer.
@@ -197,14 +203,16 @@ impl NandArray {
         let transfer = self.unit_transfer_ns[self.units] * u64::from(planes);
         let times = (timing.command_ns.0, transfer, timing.program_ns.0);
         let mut end = now;
-        for (row, sequence) in (0..rows).zip(payload.sequence..) {
+        // Where the power may fail each row has its own time and fate; else all are stored at once.
+        let may_fail = self.config.power_cut_journal || self.awaits_power_failure();
+        let step = if may_fail { 1 } else { rows };
+        for row in (0..rows).step_by(step) {
             let power = self.draw_power()?;
-            let span = self.timeline.bus_then_array(place, now, times);
+            let span = self.timeline.programs(place, now, times, step);
             for plane in 0..planes as usize {
-                let from = row * width + plane * self.units;
-                let contents = payload.contents.get(from..from + self.units).unwrap_or(&[]);
                 let page = first.0 + plane as u64 * stride + row as u64;
-                self.store(span, page, &payload.lpns[from..from + self.units], sequence, contents);
+                let part = payload.part(row * width + plane * self.units, row as u64);
+                self.store(span, page, (step, width), part);
                 if power == Power::FailsInside {
                     self.tear_page(page);
                 }
@@ -292,7 +300,8 @@ impl NandArray {
         let timing = &self.config.timing;
         let array = timing.command_ns.0 + timing.read_ns.0 + timing.program_ns.0;
         let span = self.timeline.array_then_bus(die, now, (array, 0), Kind::Program);
-        self.store(span, to.0, &tags, sequence, &contents);
+        let payload = Payload { lpns: &tags, sequence, contents: &contents };
+        self.store(span, to.0, (1, self.units), payload);
         if power == Power::FailsInside {
             self.tear_page(to.0);
             return Err(NandError::PowerLost);
@@ -434,8 +443,16 @@ impl NandArray {
         Ok(())
     }
 
+    /// Stores `rows` flash pages of one erase block from `page` on; the payload of the next row lies
+    /// `width` units further on.
     #[inline]
-    fn store(&mut self, span: Span, page: u64, lpns: &[u32], sequence: u64, contents: &[Content]) {
+    fn store(
+        &mut self,
+        span: Span,
+        page: u64,
+        (rows, width): (usize, usize),
+        payload: Payload<'_>,
+    ) {
         let (erase_block, index) = self.pages.div_rem(page);
         let (erase_block, index) = (to_u32(erase_block), to_u32(index));
         let block = &mut self.blocks[erase_block as usize];
@@ -445,16 +462,29 @@ impl NandArray {
             self.journal.push(JournalEntry { span, erase_block, before, page, saved: None });
         }
         if block.next_page == 0 {
-            block.first_sequence = sequence;
+            block.first_sequence = payload.sequence;
         }
-        block.next_page = block.next_page.max(index + 1);
+        block.next_page = block.next_page.max(index + to_u32(rows as u64));
         let slot = to_index(page);
-        self.sequences[slot] = to_u32(sequence - block.first_sequence);
-        self.tags[slot * self.units..(slot + 1) * self.units].copy_from_slice(lpns);
+        let offset = to_u32(payload.sequence - block.first_sequence);
+        for (sequence, value) in self.sequences[slot..slot + rows].iter_mut().zip(offset..) {
+            *sequence = value;
+        }
+        let tags = &mut self.tags[slot * self.units..(slot + rows) * self.units];
+        if width == self.units {
+            tags.copy_from_slice(&payload.lpns[..rows * width]);
+        } else {
+            for (tags, lpns) in tags.chunks_mut(self.units).zip(payload.lpns.chunks(width)) {
+                tags.copy_from_slice(&lpns[..self.units]);
+            }
+        }
         if self.config.keep_content {
-            for (key, content) in (page * self.units as u64..).zip(contents) {
-                if let Some(content) = content {
-                    self.contents.insert(key, Arc::clone(content));
+            for (row, contents) in payload.contents.chunks(width).take(rows).enumerate() {
+                let first = (page + row as u64) * self.units as u64;
+                for (key, content) in (first..).zip(contents.iter().take(self.units)) {
+                    if let Some(content) = content {
+                        self.contents.insert(key, Arc::clone(content));
+                    }
                 }
             }
         }

@@ -63,6 +63,12 @@ impl NandArray {
         }
     }
 
+    /// Whether a failure of the power is on its way or came.
+    #[inline]
+    pub(crate) const fn awaits_power_failure(&self) -> bool {
+        self.power_fault.is_some()
+    }
+
     /// Takes one command that changes cells from what is left before the failure. After
     /// [`Power::FailsInside`] the caller carries it out, tears it and answers `PowerLost`.
     #[inline]

@@ -169,6 +169,22 @@ impl Timeline {
         Span { start: Nanos(ready - command), end: Nanos(end) }
     }
 
+    /// `count` programs, one after the other, all issued at `now`; answers the last.
+    #[inline]
+    pub(crate) fn programs(
+        &mut self,
+        place: Place,
+        now: Nanos,
+        times: (u64, u64, u64),
+        count: usize,
+    ) -> Span {
+        let mut span = self.bus_then_array(place, now, times);
+        for _ in 1..count {
+            span = self.bus_then_array(place, now, times);
+        }
+        span
+    }
+
     /// Invariant 5: the first die's clock is everybody's.
     #[inline]
     fn follow(&mut self, die: usize, now: Nanos, length: u64) -> Span {

@@ -5,13 +5,13 @@
 //! 2. Torn flash pages are skipped; torn erase blocks are erased again.
 //! 3. A second recovery finds the same map; sequence numbers go on above the highest seen.
 
-use super::{Cause, FtlError, NandArray, NandError, Nanos, PageFtl, State, UNMAPPED};
+use super::{Cause, FtlError, NandArray, Nanos, PageFtl, State, UNMAPPED};
 use nandu_base::to_u32;
-use nandu_nand::NO_LPN;
+use nandu_nand::{NO_LPN, NandError};
 
 /// What the spare areas say of one group.
 struct Scan {
-    programmed_pages: u32,
+    programmed_rows: u32,
     torn: bool,
     done_at: Nanos,
 }
@@ -33,19 +33,23 @@ impl PageFtl {
                 let erased =
                     nand.erase_planes(scan.done_at, block, self.planes, Cause::Recovery)?;
                 done = done.max(erased);
-            } else if scan.programmed_pages > 0 {
-                touched.push((group, scan.programmed_pages));
+            } else if scan.programmed_rows > 0 {
+                touched.push((group, scan.programmed_rows));
             }
         }
         for lpn in 0..self.map.len() {
             let address = self.map[lpn];
             if address != UNMAPPED {
-                let group = to_u32(self.slots.div_rem(u64::from(address)).0);
-                self.set_valid(address, group);
+                let group = self.group_of(address);
+                let die = self.die_of(group);
+                self.valid.set(address);
+                self.groups[group as usize].valid += 1;
+                self.dies[die].live += 1;
+                self.total_live += 1;
             }
         }
-        for (group, programmed_pages) in touched {
-            self.adopt(group, programmed_pages);
+        for (group, programmed_rows) in touched {
+            self.adopt(group, programmed_rows);
         }
         for die in 0..self.dies.len() {
             let reserve = self.config.reserve_count as usize;
@@ -55,17 +59,18 @@ impl PageFtl {
     }
 
     /// A group that was open goes on as a frontier, cleaning first because it cannot wait for space;
-    /// any other is closed.
-    fn adopt(&mut self, group: u32, programmed_pages: u32) {
-        let die = &mut self.dies[(group % self.die_count) as usize];
-        die.free.retain(|&free| free != group);
+    /// any other is closed. Which stream it belonged to is not on flash: it is counted to the first.
+    fn adopt(&mut self, group: u32, programmed_rows: u32) {
+        let die = self.die_of(group);
+        let die = &mut self.dies[die];
+        die.free.remove(group);
+        die.held[0] += 1;
         self.groups[group as usize].state = State::Open;
-        let open = [&mut die.cleaning, &mut die.host]
-            .into_iter()
-            .find(|frontier| frontier.group == super::NO_GROUP);
+        let open =
+            die.frontiers.iter_mut().rev().find(|frontier| frontier.group == super::NO_GROUP);
         match open {
-            Some(frontier) if programmed_pages < self.pages => {
-                (frontier.group, frontier.next_page) = (group, programmed_pages);
+            Some(frontier) if programmed_rows < self.rows => {
+                (frontier.group, frontier.next_row) = (group, programmed_rows);
             }
             _ => self.close(group),
         }
@@ -79,8 +84,8 @@ impl PageFtl {
         newest: &mut [u64],
     ) -> Result<Scan, FtlError> {
         let base = group * to_u32(self.slots.value());
-        let mut scan = Scan { programmed_pages: 0, torn: false, done_at: now };
-        for page in 0..self.pages {
+        let mut scan = Scan { programmed_rows: 0, torn: false, done_at: now };
+        for page in 0..self.rows {
             let mut erased_planes = 0;
             for plane in 0..self.planes {
                 let first = base + page * self.width + plane * self.units_per_page;
@@ -108,7 +113,7 @@ impl PageFtl {
             if erased_planes == self.planes {
                 break;
             }
-            scan.programmed_pages = page + 1;
+            scan.programmed_rows = page + 1;
         }
         Ok(scan)
     }

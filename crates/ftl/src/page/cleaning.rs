@@ -1,0 +1,278 @@
+//! Cleaning: victims are emptied by copying and then erased; wear levelling is the same with another
+//! choice of victim (flash reference 2.1.2, 2.7).
+//!
+//! 1. A victim's live units are read into memory, appended to a frontier, and only then is it erased:
+//!    at once if nothing of it waits in an open row, else when that row is programmed.
+//! 2. At most [`EMPTIED_MAX`] groups of a die wait; beyond it the row is padded.
+
+use super::placement::Place;
+use super::{CleaningFrontier, PageFtl, State};
+use crate::FtlError;
+use nandu_base::{Cause, Nanos, to_index, to_u32};
+use nandu_nand::{NandArray, NandError, RowRead};
+
+/// Emptied groups of a die that may wait for a row to fill, if the reserve has room for them.
+const EMPTIED_MAX: usize = 2;
+
+impl PageFtl {
+    /// Cleans until `die` has `wanted` free groups.
+    pub(super) fn clean(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        die: usize,
+        wanted: usize,
+    ) -> Result<Nanos, FtlError> {
+        let mut now = now;
+        // A policy that is not greedy may pick full victims, but not for ever.
+        let mut attempts = 2 * self.groups.len();
+        while self.dies[die].free.len() < wanted {
+            attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
+            now = self.clean_one(nand, now, die)?;
+        }
+        Ok(now)
+    }
+
+    pub(super) fn clean_one(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        die: usize,
+    ) -> Result<Nanos, FtlError> {
+        let now = self.level_wear(nand, now, die)?;
+        let Some(victim) = self.take_victim(die) else {
+            return match self.dies[die].emptied.first() {
+                Some(&(_, frontier)) => self.program(nand, now, (die, frontier), Cause::Cleaning),
+                None => Err(FtlError::DeviceFull),
+            };
+        };
+        let frontier = self.cleaning_frontier(victim);
+        self.empty(nand, now, victim, (die, frontier), Cause::Cleaning)
+    }
+
+    fn take_victim(&mut self, die: usize) -> Option<u32> {
+        let pool = self.fullest_pool(die);
+        let (die_count, groups) = (self.die_count.value(), &self.groups);
+        let global = |local: u32| to_index(u64::from(local) * die_count) + die;
+        let valid_of = |local: u32| groups[global(local)].valid;
+        let index = &mut self.dies[die].pools[pool];
+        let local = index.take(&mut self.rng, self.sequence, valid_of)?;
+        let nothing_to_gain = u64::from(valid_of(local)) == self.slots.value();
+        if nothing_to_gain && self.config.victim.finds_the_emptiest() {
+            index.insert(local, self.sequence, valid_of);
+            return None;
+        }
+        Some(to_u32(global(local) as u64))
+    }
+
+    /// The pool that exceeds its share of the die's groups most; its only one without shares.
+    fn fullest_pool(&self, die: usize) -> usize {
+        let shares = &self.config.stream_share_ppm;
+        if shares.is_empty() {
+            return 0;
+        }
+        let pools = &self.dies[die].pools;
+        let ratio =
+            |&pool: &usize| self.dies[die].held[pool] * 1_000_000_000 / u64::from(shares[pool]);
+        let with_victims = (0..pools.len()).filter(|&pool| !pools[pool].is_empty());
+        with_victims.max_by_key(ratio).unwrap_or(0)
+    }
+
+    fn cleaning_frontier(&self, victim: u32) -> usize {
+        let stream = usize::from(self.groups[victim as usize].stream);
+        let streams = usize::from(self.config.stream_count);
+        match self.config.cleaning_frontier {
+            CleaningFrontier::Shared => stream.min(streams - 1),
+            CleaningFrontier::One => streams,
+            CleaningFrontier::PerStream => streams + stream,
+        }
+    }
+
+    /// Copies what is valid in `victim`, which no index holds any more, and erases it when it may.
+    fn empty(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        victim: u32,
+        place: Place,
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        let (die, frontier) = place;
+        let mut time = now;
+        self.groups[victim as usize].state = State::Emptied;
+        if self.groups[victim as usize].valid > 0 {
+            let mut scratch = std::mem::take(&mut self.scratch);
+            self.gather(nand, victim, &mut scratch);
+            let first = self.first_block(nand, victim);
+            time = nand.read_rows(time, first, &scratch.rows, cause)?;
+            let copies = (scratch.lpns.as_slice(), scratch.contents.as_slice());
+            time = self.append_copies(nand, time, place, copies, cause)?;
+            self.scratch = scratch;
+        }
+        self.dies[die].emptied.push((victim, frontier));
+        let may_wait = EMPTIED_MAX.min(self.config.reserve_count as usize - 1);
+        if self.dies[die].frontiers[frontier].lpns.is_empty() {
+            self.erase_emptied(nand, time, place)
+        } else if self.dies[die].emptied.len() > may_wait {
+            self.program(nand, time, place, cause)
+        } else {
+            Ok(time)
+        }
+    }
+
+    /// Collects the valid units of a victim and the reads that fetch them, and takes them off its
+    /// books. The spare areas name the units; that the map agrees is asserted (invariant 1).
+    fn gather(&mut self, nand: &NandArray, victim: u32, scratch: &mut super::Scratch) {
+        let super::Scratch { lpns, addresses, contents, rows } = scratch;
+        lpns.clear();
+        addresses.clear();
+        contents.clear();
+        rows.clear();
+        let keep = nand.config().keep_content;
+        let slots = to_u32(self.slots.value());
+        let base = victim * slots;
+        let first = self.first_block(nand, victim);
+        let (width, units_per_page) = (self.width, self.units_per_page);
+        let stride = to_u32(self.die_count.value());
+        let tags = nand.tags(first);
+        self.valid.take_range(base, base + slots, |address| {
+            let offset = address - base;
+            let (row, plane, unit) = match width {
+                1 => (offset, 0, 0),
+                _ => {
+                    let slot = offset % width;
+                    (offset / width, slot / units_per_page, slot % units_per_page)
+                }
+            };
+            let tag = row * units_per_page + unit;
+            let lpn = match plane {
+                0 => tags[tag as usize],
+                _ => nand.tags(first + plane * stride)[tag as usize],
+            };
+            lpns.push(lpn);
+            addresses.push(address);
+            if keep {
+                let page = nand.geometry().flash_page(first + plane * stride, row);
+                contents.push(nand.content(page, unit));
+            }
+            match rows.last_mut() {
+                Some(last) if last.index == row => {
+                    last.plane_mask |= 1 << plane;
+                    last.unit_count += 1;
+                }
+                _ => rows.push(RowRead { index: row, plane_mask: 1 << plane, unit_count: 1 }),
+            }
+        });
+        // A loop of its own without branches: its cache misses overlap, and the copies that follow find
+        // the map in the cache.
+        let map = &self.map;
+        let agrees = |(&lpn, &address): (&u32, &u32)| map.get(lpn as usize) == Some(&address);
+        let agreeing = lpns.iter().zip(addresses.iter()).map(agrees).filter(|&agrees| agrees);
+        assert_eq!(agreeing.count(), lpns.len(), "invariant 1: the map points at group {victim}");
+        let live = lpns.len() as u64;
+        self.groups[victim as usize].valid = 0;
+        let die = self.die_of(victim);
+        self.dies[die].live -= live;
+        self.total_live -= live;
+    }
+
+    /// Erases the emptied groups whose copies went through a frontier that now has none waiting.
+    pub(super) fn erase_emptied(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        (die, frontier): Place,
+    ) -> Result<Nanos, FtlError> {
+        let mut done = now;
+        let mut index = 0;
+        while let Some(&(group, waits_in)) = self.dies[die].emptied.get(index) {
+            if waits_in != frontier {
+                index += 1;
+                continue;
+            }
+            self.dies[die].emptied.swap_remove(index);
+            done = self.erase(nand, done, group)?;
+        }
+        Ok(done)
+    }
+
+    fn erase(&mut self, nand: &mut NandArray, now: Nanos, group: u32) -> Result<Nanos, FtlError> {
+        if self.width > 1 {
+            self.program_successors(nand, now, group)?;
+        }
+        let die = self.die_of(group);
+        let stream = usize::from(self.groups[group as usize].stream);
+        self.dies[die].held[stream] -= 1;
+        let block = self.first_block(nand, group);
+        let time = now.max(self.groups[group as usize].superseded_at);
+        match nand.erase_planes(time, block, self.planes, Cause::Cleaning) {
+            Ok(done) => {
+                self.groups[group as usize].state = State::Free;
+                let die = &mut self.dies[die];
+                die.free.push(group, nand.erase_count(block));
+                die.erases_since_levelling += 1;
+                Ok(done)
+            }
+            Err(NandError::WornOut { .. }) => {
+                self.groups[group as usize].state = State::Bad;
+                let usable = &mut self.dies[die].usable;
+                *usable = usable.saturating_sub(self.slots.value());
+                self.total_usable = self.dies.iter().map(|die| die.usable).sum();
+                Ok(time)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Programs the rows in which units of the host wait whose last durable copy is in `group`.
+    fn program_successors(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        group: u32,
+    ) -> Result<(), FtlError> {
+        for die in 0..self.dies.len() {
+            for stream in 0..usize::from(self.config.stream_count) {
+                if self.dies[die].frontiers[stream].superseded.contains(&group) {
+                    self.program(nand, now, (die, stream), Cause::Host)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Static wear levelling: moves the data of the least worn group of a die to where copies go, which
+    /// by dynamic wear levelling is a worn one, when the wear of the die has spread too far.
+    fn level_wear(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        die: usize,
+    ) -> Result<Nanos, FtlError> {
+        let threshold = self.config.static_wear_threshold;
+        let due = self.dies[die].erases_since_levelling >= self.config.static_wear_interval;
+        // The move takes a free group before it gives one back.
+        let has_room = self.dies[die].free.len() >= self.config.reserve_count as usize;
+        if threshold == 0 || !due || !has_room {
+            return Ok(now);
+        }
+        self.dies[die].erases_since_levelling = 0;
+        let wear = |group: u32| nand.erase_count(self.first_block(nand, group));
+        let own = (die..self.groups.len()).step_by(self.dies.len());
+        let own = own.map(|group| to_u32(group as u64));
+        let good = own.filter(|&group| self.groups[group as usize].state != State::Bad);
+        let most = good.clone().map(wear).max().unwrap_or(0);
+        let closed = good.filter(|&group| self.groups[group as usize].state == State::Closed);
+        let Some(coldest) = closed.min_by_key(|&group| wear(group)) else { return Ok(now) };
+        if most - wear(coldest) <= threshold {
+            return Ok(now);
+        }
+        let pool = self.pool_of(coldest);
+        let (die_count, groups) = (self.die_count.value(), &self.groups);
+        let valid_of = |local: u32| groups[to_index(u64::from(local) * die_count) + die].valid;
+        let local = to_u32(self.die_count.div_rem(u64::from(coldest)).0);
+        self.dies[die].pools[pool].remove(local, valid_of);
+        let frontier = self.cleaning_frontier(coldest);
+        self.empty(nand, now, coldest, (die, frontier), Cause::WearLevel)
+    }
+}

@@ -1,0 +1,138 @@
+//! Parameters of the page map: what a profile may say under `[ftl]`.
+
+use crate::VictimPolicy;
+use nandu_nand::Geometry;
+use serde::{Deserialize, Serialize};
+
+/// Where copies of cleaning go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CleaningFrontier {
+    /// Behind the host's own writes of the same stream.
+    Shared,
+    /// To a frontier of their own: what survived a cleaning is likely to be cold.
+    #[default]
+    One,
+    /// To a frontier for each stream: streams are never mixed (persistently isolated, in the words of
+    /// NVMe flexible data placement).
+    PerStream,
+}
+
+/// Parameters of [`super::PageFtl`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PageConfig {
+    /// Bytes of a unit, a power of two up to the flash page; the flash page where absent.
+    pub unit_bytes: Option<u32>,
+    /// How victims are chosen.
+    pub victim: VictimPolicy,
+    /// Groups drawn by the policy `d_choices`.
+    pub victim_choices: u32,
+    /// Share of the closed groups, the oldest, among which `windowed` chooses, in parts per million.
+    pub victim_window_ppm: u32,
+    /// Free groups that every die keeps after a call, 1 or more; cleaning works with them.
+    pub reserve_count: u32,
+    /// Free groups above the reserve that cleaning in idle time aims at; 0 = none.
+    pub idle_clean_count: u32,
+    /// Whether the planes of a die are programmed and erased together.
+    pub multi_plane: bool,
+    /// Where copies of cleaning go.
+    pub cleaning_frontier: CleaningFrontier,
+    /// Streams that the host may tell apart, 1 to 64: each has a frontier of its own.
+    pub stream_count: u8,
+    /// Share of the erase blocks that each stream holds, in parts per million; cleaning takes from the
+    /// stream that exceeds its share most. Empty = from all alike. Needs `per_stream` frontiers.
+    pub stream_share_ppm: Vec<u32>,
+    /// Whether free groups are taken by wear: the least worn for the host, the most worn for copies.
+    pub dynamic_wear_levelling: bool,
+    /// Erases between the most and the least worn group of a die above which the data of the least
+    /// worn is moved; 0 = never. Includes dynamic wear levelling.
+    pub static_wear_threshold: u32,
+    /// Erases of a die between two such moves, 1 or more.
+    pub static_wear_interval: u32,
+}
+
+impl Default for PageConfig {
+    fn default() -> Self {
+        Self {
+            unit_bytes: None,
+            victim: VictimPolicy::Greedy,
+            victim_choices: 10,
+            victim_window_ppm: 50_000,
+            reserve_count: 2,
+            idle_clean_count: 0,
+            multi_plane: true,
+            cleaning_frontier: CleaningFrontier::One,
+            stream_count: 1,
+            stream_share_ppm: Vec::new(),
+            dynamic_wear_levelling: false,
+            static_wear_threshold: 0,
+            static_wear_interval: 16,
+        }
+    }
+}
+
+impl PageConfig {
+    /// Frontiers of a die: the host's and those of cleaning.
+    pub(super) fn frontier_count(&self) -> usize {
+        let streams = usize::from(self.stream_count);
+        let cleaning = match self.cleaning_frontier {
+            CleaningFrontier::Shared => 0,
+            CleaningFrontier::One => 1,
+            CleaningFrontier::PerStream => streams,
+        };
+        streams + cleaning
+    }
+
+    /// Groups of a die that the reserve and the frontiers take.
+    pub(super) fn groups_aside(&self) -> u32 {
+        let frontiers = u32::try_from(self.frontier_count()).unwrap_or(u32::MAX);
+        self.reserve_count.saturating_add(frontiers.max(2))
+    }
+
+    /// Erase blocks of a plane that they take.
+    pub(crate) fn kept_aside(&self, shape: &Geometry) -> u32 {
+        let groups = self.groups_aside();
+        if self.multi_plane { groups } else { groups.div_ceil(shape.planes_per_die.max(1)) }
+    }
+
+    pub(super) const fn levels_by_wear(&self) -> bool {
+        self.dynamic_wear_levelling || self.static_wear_threshold > 0
+    }
+
+    /// Checks the ranges; answers which field is wrong and what it may be.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.reserve_count == 0 {
+            return Err("ftl: reserve_count is 0, must be at least 1: cleaning needs room".into());
+        }
+        if self.stream_count == 0 || self.stream_count > 64 {
+            return Err(format!("ftl: stream_count is {}, must be 1 to 64", self.stream_count));
+        }
+        if self.victim == VictimPolicy::DChoices && self.victim_choices == 0 {
+            return Err("ftl: victim_choices is 0, must be at least 1".into());
+        }
+        if self.victim_window_ppm == 0 || self.victim_window_ppm > 1_000_000 {
+            let ppm = self.victim_window_ppm;
+            return Err(format!("ftl: victim_window_ppm is {ppm}, must be 1 to 1000000"));
+        }
+        if self.static_wear_interval == 0 {
+            return Err("ftl: static_wear_interval is 0, must be at least 1".into());
+        }
+        let shares = &self.stream_share_ppm;
+        if shares.is_empty() {
+            return Ok(());
+        }
+        if self.cleaning_frontier != CleaningFrontier::PerStream {
+            return Err("ftl: stream_share_ppm needs cleaning_frontier = \"per_stream\"".into());
+        }
+        let sum: u64 = shares.iter().map(|&share| u64::from(share)).sum();
+        if shares.len() != usize::from(self.stream_count) || shares.contains(&0) || sum > 1_000_000
+        {
+            return Err(format!(
+                "ftl: stream_share_ppm must hold {} shares above 0, together at most 1000000",
+                self.stream_count
+            ));
+        }
+        Ok(())
+    }
+}

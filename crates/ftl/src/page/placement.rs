@@ -1,0 +1,299 @@
+//! Where units go: addresses, frontiers, rows that fill and are programmed.
+
+use super::{Frontier, NO_GROUP, PageFtl, State, UNMAPPED};
+use crate::FtlError;
+use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
+use nandu_nand::{Content, NO_LPN, NandArray, Payload};
+
+/// A die and one of its frontiers.
+pub(super) type Place = (usize, usize);
+
+impl PageFtl {
+    #[inline]
+    pub(super) fn die_of(&self, group: u32) -> usize {
+        to_index(self.die_count.div_rem(u64::from(group)).1)
+    }
+
+    #[inline]
+    pub(super) fn group_of(&self, address: u32) -> u32 {
+        to_u32(self.slots.div_rem(u64::from(address)).0)
+    }
+
+    #[inline]
+    pub(super) fn first_block(&self, nand: &NandArray, group: u32) -> u32 {
+        if self.planes == 1 {
+            return group;
+        }
+        let (row, die) = self.die_count.div_rem(u64::from(group));
+        nand.geometry().erase_block_at(to_u32(die), 0, to_u32(row))
+    }
+
+    /// Flash page and unit inside it of an address.
+    #[inline]
+    pub(super) fn place(&self, nand: &NandArray, address: u32) -> (Ppn, u32) {
+        if self.width == 1 {
+            return (Ppn(u64::from(address)), 0);
+        }
+        let (group, slot) = self.slots.div_rem(u64::from(address));
+        let (row, slot) = (to_u32(slot) / self.width, to_u32(slot) % self.width);
+        let (plane, unit) = (slot / self.units_per_page, slot % self.units_per_page);
+        let stride = to_u32(self.die_count.value());
+        let block = self.first_block(nand, to_u32(group)) + plane * stride;
+        (nand.geometry().flash_page(block, row), unit)
+    }
+
+    /// Whether a unit waits in an open row, and what it holds.
+    #[inline]
+    pub(super) fn waiting(&self, address: u32) -> Option<Content> {
+        if self.width == 1 {
+            return None;
+        }
+        let (group, slot) = self.slots.div_rem(u64::from(address));
+        let (row, slot) = (to_u32(slot) / self.width, to_u32(slot) % self.width);
+        let here = |frontier: &&Frontier| {
+            u64::from(frontier.group) == group
+                && frontier.next_row == row
+                && frontier.lpns.len() > slot as usize
+        };
+        let frontier = self.dies[self.die_of(to_u32(group))].frontiers.iter().find(here)?;
+        Some(frontier.contents.get(slot as usize).cloned().flatten())
+    }
+
+    /// Takes the unit at `address` from its group, which it answers.
+    #[inline]
+    pub(super) fn invalidate(&mut self, address: u32) -> u32 {
+        self.valid.clear(address);
+        let group = self.group_of(address);
+        let entry = &mut self.groups[group as usize];
+        entry.valid -= 1;
+        let (valid, state, stream) = (entry.valid, entry.state, entry.stream);
+        let (local, die) = self.die_count.div_rem(u64::from(group));
+        let die = &mut self.dies[to_index(die)];
+        die.live -= 1;
+        self.total_live -= 1;
+        if state == State::Closed {
+            let pool = if die.pools.len() == 1 { 0 } else { usize::from(stream) };
+            die.pools[pool].lowered(to_u32(local), valid, self.sequence);
+        }
+        group
+    }
+
+    fn choose_die(&mut self, stream: usize) -> usize {
+        let count = self.dies.len();
+        if count == 1 {
+            return 0;
+        }
+        let headroom = self.total_usable.saturating_sub(self.total_live);
+        let mut index = self.next_die[stream];
+        // A quarter of an even share may be missing before a die is passed over.
+        for _ in 0..count {
+            let die = &self.dies[index];
+            let own = die.usable.saturating_sub(die.live) * count as u64;
+            let waits = !die.frontiers[stream].lpns.is_empty();
+            if waits || (own > 0 && own * 4 >= headroom * 3) {
+                self.next_die[stream] = index;
+                return index;
+            }
+            index = if index + 1 == count { 0 } else { index + 1 };
+        }
+        self.next_die[stream]
+    }
+
+    /// Gives the frontier a free group.
+    pub(super) fn open(&mut self, (die, frontier): Place) -> Result<(), FtlError> {
+        let streams = usize::from(self.config.stream_count);
+        let is_cold = frontier >= streams;
+        let group = self.dies[die].free.pop(is_cold).ok_or(FtlError::DeviceFull)?;
+        let entry = &mut self.groups[group as usize];
+        entry.state = State::Open;
+        entry.superseded_at = Nanos::ZERO;
+        // Frontiers of cleaning follow the host's in the order of their streams.
+        let stream = if is_cold { frontier - streams } else { frontier };
+        entry.stream = u8::try_from(stream).expect("at most 64 streams");
+        self.dies[die].held[stream] += 1;
+        let frontier = &mut self.dies[die].frontiers[frontier];
+        (frontier.group, frontier.next_row) = (group, 0);
+        Ok(())
+    }
+
+    /// Puts a unit of the host behind the frontier of its stream, programs the row if that fills it,
+    /// and moves the map.
+    #[inline]
+    pub(super) fn append(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        stream: usize,
+        (lpn, content): (u32, Content),
+    ) -> Result<Nanos, FtlError> {
+        let die = self.choose_die(stream);
+        let mut now = now;
+        if self.dies[die].frontiers[stream].group == NO_GROUP {
+            now = self.clean(nand, now, die, self.config.reserve_count as usize + 1)?;
+            // A shared frontier may have been opened for the copies.
+            if self.dies[die].frontiers[stream].group == NO_GROUP {
+                self.open((die, stream))?;
+            }
+        }
+        let frontier = &mut self.dies[die].frontiers[stream];
+        let group = frontier.group;
+        let address = group * to_u32(self.slots.value())
+            + frontier.next_row * self.width
+            + to_u32(frontier.lpns.len() as u64);
+        frontier.lpns.push(lpn);
+        if nand.config().keep_content {
+            frontier.contents.push(content);
+        }
+        let full = frontier.lpns.len() == self.width as usize;
+        self.valid.set(address);
+        self.groups[group as usize].valid += 1;
+        self.dies[die].live += 1;
+        self.total_live += 1;
+        let old = std::mem::replace(&mut self.map[lpn as usize], address);
+        if old != UNMAPPED {
+            let group = self.invalidate(old);
+            self.dies[die].frontiers[stream].superseded.push(group);
+        }
+        if !full {
+            return Ok(now);
+        }
+        let done = self.program(nand, now, (die, stream), Cause::Host)?;
+        self.next_die[stream] = if die + 1 == self.dies.len() { 0 } else { die + 1 };
+        Ok(done)
+    }
+
+    /// Programs the open row of a frontier, padded where it is not full.
+    pub(super) fn program(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        (die, index): Place,
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        self.sequence += 1;
+        let block = self.first_block(nand, self.dies[die].frontiers[index].group);
+        let width = self.width as usize;
+        let frontier = &mut self.dies[die].frontiers[index];
+        if frontier.lpns.len() < width {
+            self.padded_units += (width - frontier.lpns.len()) as u64;
+            frontier.lpns.resize(width, NO_LPN);
+            if nand.config().keep_content {
+                frontier.contents.resize(width, None);
+            }
+        }
+        let page = nand.geometry().flash_page(block, frontier.next_row);
+        let payload =
+            Payload { lpns: &frontier.lpns, sequence: self.sequence, contents: &frontier.contents };
+        let done = nand.program_rows(now, page, self.planes, payload, cause)?;
+        frontier.lpns.clear();
+        frontier.contents.clear();
+        for &group in &frontier.superseded {
+            let at = &mut self.groups[group as usize].superseded_at;
+            *at = (*at).max(done);
+        }
+        frontier.superseded.clear();
+        self.advance((die, index), 1);
+        if self.dies[die].emptied.is_empty() {
+            return Ok(done);
+        }
+        self.erase_emptied(nand, done, (die, index))
+    }
+
+    /// Appends copies of a victim to a frontier: whole rows go out at once, a rest waits.
+    pub(super) fn append_copies(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        place: Place,
+        (lpns, contents): (&[u32], &[Content]),
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        let (die, index) = place;
+        let (width, slots) = (self.width as usize, to_u32(self.slots.value()));
+        let (mut now, mut from) = (now, 0);
+        while from < lpns.len() {
+            if self.dies[die].frontiers[index].group == NO_GROUP {
+                self.open(place)?;
+            }
+            let frontier = &mut self.dies[die].frontiers[index];
+            let (group, waiting) = (frontier.group, frontier.lpns.len());
+            let room = (self.rows - frontier.next_row) as usize * width - waiting;
+            // What fills the open row, or whole rows, or a rest that waits.
+            let left = (lpns.len() - from).min(room);
+            let take = match (waiting, left / width) {
+                (0, 0) => left,
+                (0, rows) => rows * width,
+                _ => left.min(width - waiting),
+            };
+            let base = group * slots + frontier.next_row * self.width + to_u32(waiting as u64);
+            let units = &lpns[from..from + take];
+            let kept = contents.get(from..from + take).unwrap_or(&[]);
+            let whole_rows = waiting == 0 && take >= width;
+            if !whole_rows {
+                frontier.lpns.extend_from_slice(units);
+                frontier.contents.extend_from_slice(kept);
+            }
+            let fills = frontier.lpns.len() == width;
+            for (&lpn, address) in units.iter().zip(base..) {
+                self.map[lpn as usize] = address;
+            }
+            self.valid.set_range(base, base + to_u32(take as u64));
+            self.groups[group as usize].valid += to_u32(take as u64);
+            self.dies[die].live += take as u64;
+            self.total_live += take as u64;
+            if whole_rows {
+                now = self.program_copies(nand, now, place, (units, kept), cause)?;
+            } else if fills {
+                now = self.program(nand, now, place, cause)?;
+            }
+            from += take;
+        }
+        Ok(now)
+    }
+
+    fn program_copies(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        (die, index): Place,
+        (lpns, contents): (&[u32], &[Content]),
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        let rows = to_u32((lpns.len() / self.width as usize) as u64);
+        let frontier = &self.dies[die].frontiers[index];
+        let block = self.first_block(nand, frontier.group);
+        let page = nand.geometry().flash_page(block, frontier.next_row);
+        let payload = Payload { lpns, sequence: self.sequence + 1, contents };
+        let done = nand.program_rows(now, page, self.planes, payload, cause)?;
+        self.sequence += u64::from(rows);
+        self.advance((die, index), rows);
+        Ok(done)
+    }
+
+    /// Moves a frontier past rows that were programmed; a full group is closed.
+    #[inline]
+    fn advance(&mut self, (die, index): Place, rows: u32) {
+        let frontier = &mut self.dies[die].frontiers[index];
+        frontier.next_row += rows;
+        if frontier.next_row == self.rows {
+            let group = std::mem::replace(&mut frontier.group, NO_GROUP);
+            self.close(group);
+        }
+    }
+
+    pub(super) fn close(&mut self, group: u32) {
+        self.groups[group as usize].state = State::Closed;
+        let pool = self.pool_of(group);
+        let (local, die) = self.die_count.div_rem(u64::from(group));
+        let (die_count, groups) = (self.die_count.value(), &self.groups);
+        let valid_of = |local: u32| groups[to_index(u64::from(local) * die_count + die)].valid;
+        self.dies[to_index(die)].pools[pool].insert(to_u32(local), self.sequence, valid_of);
+    }
+
+    pub(super) fn pool_of(&self, group: u32) -> usize {
+        if self.config.stream_share_ppm.is_empty() {
+            return 0;
+        }
+        usize::from(self.groups[group as usize].stream)
+    }
+}

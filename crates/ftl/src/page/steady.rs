@@ -1,0 +1,77 @@
+//! Filling a device at once: in order, or as a long run of uniform random writes leaves it.
+//!
+//! In the steady state of such writes a group that was closed a fraction `a` of a log cycle ago has
+//! the live fraction exp(-(1 - c) * alpha * a), where c = exp(-(1 - c) * alpha) is that of a victim
+//! and alpha physical over logical size (flash reference 2.1.4: exact for FIFO, close for greedy with
+//! large erase blocks). So one pass over the physical space is enough: oldest groups first, each slot
+//! either the last copy of a unit, with that probability, or one of a unit that comes again later.
+//!
+//! 1. Afterwards every unit is mapped, and time, counts and wear are as before.
+
+use super::PageFtl;
+use crate::{Ftl, FtlError, closed_form};
+use nandu_base::{Lpn, Nanos, Permutation, Rng};
+use nandu_nand::NandArray;
+
+impl PageFtl {
+    /// Runs `fill` without time and without counts.
+    pub(super) fn initialise(
+        &mut self,
+        nand: &mut NandArray,
+        fill: impl FnOnce(&mut Self, &mut NandArray) -> Result<(), FtlError>,
+    ) -> Result<(), FtlError> {
+        if self.sequence > 0 || self.total_live > 0 {
+            return Err(FtlError::NotFresh);
+        }
+        let accounting = nand.accounting();
+        fill(self, nand)?;
+        self.flush(nand, Nanos::ZERO)?;
+        nand.restore_accounting(accounting);
+        for group in &mut self.groups {
+            group.superseded_at = Nanos::ZERO;
+        }
+        (self.host_write_units, self.padded_units) = (0, 0);
+        Ok(())
+    }
+
+    /// One pass over the physical space, oldest groups first.
+    pub(super) fn fill_as_after_random_writes(
+        &mut self,
+        nand: &mut NandArray,
+        seed: u64,
+    ) -> Result<(), FtlError> {
+        let mut rng = Rng::for_part(seed, "steady state");
+        let units = self.unit_count();
+        let order = Permutation::new(units, rng.next_u64());
+        let reserve = u64::from(self.config.reserve_count) + 1;
+        let groups = self.free_groups().saturating_sub(reserve * self.dies.len() as u64);
+        let slot_count = groups * self.slots.value();
+        if slot_count <= units {
+            return (0..units).try_for_each(|index| self.write_free(nand, order.apply(index)));
+        }
+        let alpha = slot_count as f64 / units as f64;
+        let victim_live = 1.0 - 1.0 / closed_form::fifo_write_amplification(1.0 / alpha);
+        let decay = (1.0 - victim_live) * alpha;
+        let (mut placed, mut expected_rest) = (0, units as f64);
+        for slot in 0..slot_count {
+            let age = 1.0 - (slot as f64 + 0.5) / slot_count as f64;
+            let live = (-decay * age).exp();
+            // What was placed too few or too many of so far is made up for.
+            let chance = live * (units - placed) as f64 / expected_rest.max(1.0);
+            expected_rest -= live;
+            if placed < units && rng.unit() < chance {
+                self.write_free(nand, order.apply(placed))?;
+                placed += 1;
+            } else if placed < units {
+                let later = placed + rng.below(units - placed);
+                self.write_free(nand, order.apply(later))?;
+            }
+        }
+        (placed..units).try_for_each(|index| self.write_free(nand, order.apply(index)))
+    }
+
+    fn write_free(&mut self, nand: &mut NandArray, lpn: u64) -> Result<(), FtlError> {
+        self.write(nand, Nanos::ZERO, Lpn(lpn), None)?;
+        Ok(())
+    }
+}
