@@ -19,7 +19,11 @@ fn main() {
         ("closed, 1 die", Service::SingleServer, 1, 1),
         ("parallel, 32 dies", Service::Parallel, 8, 4),
     ] {
-        let blocks = if measure { std::env::var("BL").map_or(16_384, |v| v.parse::<u32>().unwrap()) / (channels * dies) } else { 32 };
+        let blocks = if measure {
+            16_384 / (channels * dies)
+        } else {
+            32
+        };
         let mut nand = NandArray::new(
             NandProfile {
                 preset: "myers_slc".into(),
@@ -39,8 +43,7 @@ fn main() {
         let mut run = Writer { rng: Rng::new(1), units, now: Nanos::ZERO, latency: 0 };
         run.write(&mut ftl, &mut nand, writes);
         let before = (nand.counters().programmed_pages(), ftl.host_pages().1);
-        let mut rates: Vec<f64> =
-            (0..5).map(|_| run.write(&mut ftl, &mut nand, writes)).collect();
+        let mut rates: Vec<f64> = (0..5).map(|_| run.write(&mut ftl, &mut nand, writes)).collect();
         rates.sort_by(f64::total_cmp);
         let programs = nand.counters().programmed_pages() - before.0;
         let amplification = programs as f64 / (ftl.host_pages().1 - before.1) as f64;

@@ -35,9 +35,9 @@ mod recovery;
 mod table;
 
 use crate::contract::check_range;
-use crate::victim::VictimIndex;
-use crate::{Ftl, FtlError, ReadOutcome, VictimPolicy};
-use nandu_base::{Cause, Lpn, Nanos, Ppn, Rng, to_index, to_u32};
+use crate::victim::Buckets;
+use crate::{Ftl, FtlError, ReadOutcome};
+use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, Divisor, Geometry, NO_LPN, NandArray, Payload};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -158,8 +158,8 @@ pub struct Dftl {
     blocks: Vec<BlockRecord>,
     dies: Vec<Die>,
     free_count: u32,
-    data_victims: VictimIndex,
-    translation_victims: VictimIndex,
+    data_victims: Buckets,
+    translation_victims: Buckets,
     next_data_die: usize,
     next_translation_die: usize,
     sequence: u64,
@@ -170,8 +170,6 @@ pub struct Dftl {
     counts: MapCacheCounts,
     /// Units of a victim whose translation pages have to be written, and where they lie now.
     moved: Vec<(u32, u32)>,
-    /// Greedy choice draws nothing.
-    rng: Rng,
 }
 
 impl Dftl {
@@ -186,7 +184,7 @@ impl Dftl {
         let tvpn_count = unit_count.div_ceil(u64::from(entries_per_page(geometry)));
         let pages = geometry.flash_pages_per_erase_block;
         let block_count = geometry.erase_block_count();
-        let index = || VictimIndex::new(VictimPolicy::Greedy, block_count, pages);
+        let index = || Buckets::new(block_count, pages);
         let segments = (config.cached_entry_count, config.protected_entry_count());
         let mut dftl = Self {
             config: *config,
@@ -209,7 +207,6 @@ impl Dftl {
             host_writes: 0,
             counts: MapCacheCounts::default(),
             moved: Vec::with_capacity(pages as usize),
-            rng: Rng::new(0),
         };
         dftl.reset(nand);
         let aside = u64::from(config.reserve_count) + 2 * u64::from(geometry.die_count());
@@ -238,7 +235,7 @@ impl Dftl {
         (self.next_data_die, self.next_translation_die, self.free_count) = (0, 0, 0);
         let pages = to_u32(self.pages.value());
         let block_count = to_u32(self.blocks.len() as u64);
-        self.data_victims = VictimIndex::new(VictimPolicy::Greedy, block_count, pages);
+        self.data_victims = Buckets::new(block_count, pages);
         self.translation_victims = self.data_victims.clone();
         let die = Die { free: VecDeque::new(), data: CLOSED, translation: CLOSED };
         self.dies = vec![die; nand.geometry().die_count() as usize];
@@ -287,15 +284,15 @@ impl Dftl {
         record.valid -= 1;
         let valid = record.valid;
         match record.state {
-            State::Closed(PageKind::Data) => self.data_victims.lowered(erase_block, valid),
+            State::Closed(PageKind::Data) => self.data_victims.lower(erase_block, valid),
             State::Closed(PageKind::Translation) => {
-                self.translation_victims.lowered(erase_block, valid);
+                self.translation_victims.lower(erase_block, valid);
             }
             _ => {}
         }
     }
 
-    fn victims(&mut self, kind: PageKind) -> &mut VictimIndex {
+    fn victims(&mut self, kind: PageKind) -> &mut Buckets {
         match kind {
             PageKind::Data => &mut self.data_victims,
             PageKind::Translation => &mut self.translation_victims,

@@ -16,7 +16,9 @@
 //! 4. A group is erased only after every unit that it held is durable elsewhere, so a power cut finds
 //!    the old or the new data of every unit: a victim whose last copies wait in an open row is Emptied,
 //!    and erased when the row is programmed.
-//! 5. Space is allocated before the old copy is invalidated: cleaning may move that copy.
+//! 5. A row names a unit only if it holds its newest copy: what waits and is superseded is withdrawn, so
+//!    that the highest sequence number finds the newest.
+//! 6. Space is allocated before the old copy is invalidated: cleaning may move that copy.
 //!
 //! Dies take turns row by row; one that holds more than its share of live data is passed over, so
 //! that no die fills up while others have room.
@@ -257,13 +259,6 @@ impl PageFtl {
                 let die = self.die_of(group);
                 self.dies[die].free.push(group, nand.erase_count(first));
             }
-        }
-    }
-
-    fn unmap(&mut self, lpn: u64) {
-        let old = std::mem::replace(&mut self.map[to_index(lpn)], UNMAPPED);
-        if old != UNMAPPED {
-            self.invalidate(old);
         }
     }
 }

@@ -71,7 +71,7 @@ impl NandArray {
     /// other, all issued at `now`.
     ///
     /// # Errors
-    /// As [`Self::read_planes`], for the first row that cannot be read; those before it were.
+    /// As [`Self::read_planes`]; none is read then.
     pub fn read_rows(
         &mut self,
         now: Nanos,
@@ -82,7 +82,12 @@ impl NandArray {
         let base = self.config.geometry.flash_page(first_block, 0);
         let masks = rows.iter().fold(0, |all, row| all | row.plane_mask);
         let place = self.check_planes(base, (u32::BITS - masks.leading_zeros()).max(1))?;
-        self.check_torn_planes(base.0, masks)?;
+        let stride = self.config.geometry.die_count();
+        let planes = (0..u32::BITS).filter(|plane| masks >> plane & 1 == 1);
+        let is_torn = |block: &u32| self.blocks[*block as usize].torn;
+        if let Some(block) = planes.map(|plane| first_block + plane * stride).find(is_torn) {
+            return Err(NandError::TornEraseBlock { erase_block: block.into() });
+        }
         if !self.torn_pages.is_empty() {
             for row in rows {
                 self.check_torn_planes(base.0 + u64::from(row.index), row.plane_mask)?;

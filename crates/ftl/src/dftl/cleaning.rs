@@ -16,8 +16,8 @@ impl Dftl {
     /// outdate others, and that space has to come back before the next data victim is affordable.
     fn choose_victim(&mut self) -> Result<(u32, PageKind), FtlError> {
         let pages = to_u32(self.pages.value());
-        let data = self.data_victims.take(&mut self.rng);
-        let translation = self.translation_victims.take(&mut self.rng);
+        let data = self.data_victims.take();
+        let translation = self.translation_victims.take();
         let valid =
             |victim: Option<u32>| victim.map_or(pages, |victim| self.blocks[victim as usize].valid);
         let (data_valid, translation_valid) = (valid(data), valid(translation));

@@ -42,21 +42,56 @@ impl PageFtl {
         (nand.geometry().flash_page(block, row), unit)
     }
 
-    /// Whether a unit waits in an open row, and what it holds.
+    /// Where a unit waits in an open row: its frontier and its slot in the row.
     #[inline]
-    pub(super) fn waiting(&self, address: u32) -> Option<Content> {
+    fn waits_at(&self, address: u32) -> Option<(Place, usize)> {
         if self.width == 1 {
             return None;
         }
         let (group, slot) = self.slots.div_rem(u64::from(address));
+        if self.groups[to_index(group)].state != State::Open {
+            return None;
+        }
         let (row, slot) = (to_u32(slot) / self.width, to_u32(slot) % self.width);
-        let here = |frontier: &&Frontier| {
+        let here = |frontier: &Frontier| {
             u64::from(frontier.group) == group
                 && frontier.next_row == row
                 && frontier.lpns.len() > slot as usize
         };
-        let frontier = self.dies[self.die_of(to_u32(group))].frontiers.iter().find(here)?;
-        Some(frontier.contents.get(slot as usize).cloned().flatten())
+        let die = self.die_of(to_u32(group));
+        let index = self.dies[die].frontiers.iter().position(here)?;
+        Some(((die, index), slot as usize))
+    }
+
+    /// Whether a unit waits in an open row, and what it holds.
+    #[inline]
+    pub(super) fn waiting(&self, address: u32) -> Option<Content> {
+        let ((die, index), slot) = self.waits_at(address)?;
+        Some(self.dies[die].frontiers[index].contents.get(slot).cloned().flatten())
+    }
+
+    /// A unit that waits at `address` is superseded or trimmed: its row, which may be programmed after
+    /// that of its successor, must not name it any more. The groups that hold its last durable copy
+    /// are those of the row, and now wait for `successor` as well.
+    fn withdraw(&mut self, address: u32, successor: Option<Place>) {
+        let Some(((die, index), slot)) = self.waits_at(address) else { return };
+        self.dies[die].frontiers[index].lpns[slot] = NO_LPN;
+        let Some(successor) = successor.filter(|&successor| successor != (die, index)) else {
+            return;
+        };
+        let row = &self.dies[die];
+        let emptied = row.emptied.iter().filter(|&&(_, waits_in)| waits_in == index);
+        let mut groups = row.frontiers[index].superseded.clone();
+        groups.extend(emptied.map(|&(group, _)| group));
+        self.dies[successor.0].frontiers[successor.1].superseded.extend(groups);
+    }
+
+    pub(super) fn unmap(&mut self, lpn: u64) {
+        let old = std::mem::replace(&mut self.map[to_index(lpn)], UNMAPPED);
+        if old != UNMAPPED {
+            self.withdraw(old, None);
+            self.invalidate(old);
+        }
     }
 
     /// Takes the unit at `address` from its group, which it answers.
@@ -151,6 +186,7 @@ impl PageFtl {
         self.total_live += 1;
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
+            self.withdraw(old, Some((die, stream)));
             let group = self.invalidate(old);
             self.dies[die].frontiers[stream].superseded.push(group);
         }

@@ -8,8 +8,9 @@
 //! 1. Links are symmetric; heads and tails are the ends of their lists.
 //! 2. No list below `lowest` has a member.
 
-use super::{NONE, VictimShape};
 use nandu_base::to_u32;
+
+const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets {
@@ -19,16 +20,16 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
-    pub(super) fn new(shape: &VictimShape) -> Self {
+    pub(crate) fn new(group_count: u32, units_per_group: u32) -> Self {
         Self {
-            ends: vec![(NONE, NONE); shape.units_per_group as usize + 1],
-            links: vec![(NONE, NONE); shape.group_count as usize],
+            ends: vec![(NONE, NONE); units_per_group as usize + 1],
+            links: vec![(NONE, NONE); group_count as usize],
             lowest: 0,
         }
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, group: u32, valid: u32) {
+    pub(crate) fn insert(&mut self, group: u32, valid: u32) {
         let (head, tail) = &mut self.ends[valid as usize];
         self.links[group as usize] = (NONE, *head);
         match *head {
@@ -40,7 +41,7 @@ impl Buckets {
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, group: u32, valid: u32) {
+    pub(crate) fn remove(&mut self, group: u32, valid: u32) {
         let (previous, next) = self.links[group as usize];
         let (head, tail) = &mut self.ends[valid as usize];
         match previous {
@@ -54,13 +55,13 @@ impl Buckets {
     }
 
     #[inline]
-    pub(super) fn lower(&mut self, group: u32, valid: u32) {
+    pub(crate) fn lower(&mut self, group: u32, valid: u32) {
         self.remove(group, valid + 1);
         self.insert(group, valid);
     }
 
     /// Takes the newest member of the lowest list.
-    pub(super) fn take(&mut self) -> Option<u32> {
+    pub(crate) fn take(&mut self) -> Option<u32> {
         while self.lowest < self.ends.len() {
             let group = self.ends[self.lowest].0;
             if group != NONE {
@@ -74,19 +75,19 @@ impl Buckets {
     }
 
     /// The member of the list of `valid` that changed first.
-    pub(super) fn oldest(&self, valid: usize) -> Option<u32> {
+    pub(crate) fn oldest(&self, valid: usize) -> Option<u32> {
         Some(self.ends[valid].1).filter(|&group| group != NONE)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ends.iter().skip(self.lowest).all(|&(head, _)| head == NONE)
     }
 
-    pub(super) fn list_count(&self) -> usize {
+    pub(crate) fn list_count(&self) -> usize {
         self.ends.len()
     }
 
-    pub(super) fn groups(&self) -> Vec<u32> {
+    pub(crate) fn groups(&self) -> Vec<u32> {
         let mut all = Vec::new();
         for &(head, _) in &self.ends {
             let mut group = head;

@@ -17,7 +17,7 @@ pub(crate) struct CostBenefit {
 impl CostBenefit {
     pub(super) fn new(shape: &VictimShape) -> Self {
         let changed_at = vec![0; shape.group_count as usize];
-        Self { lists: Buckets::new(shape), changed_at }
+        Self { lists: shape.buckets(), changed_at }
     }
 
     pub(super) fn insert(&mut self, group: u32, valid: u32, now: u64) {

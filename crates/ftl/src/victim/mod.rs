@@ -16,7 +16,7 @@ mod buckets;
 mod cost_benefit;
 mod windowed;
 
-use buckets::Buckets;
+pub(crate) use buckets::Buckets;
 use cost_benefit::CostBenefit;
 use nandu_base::{Rng, to_index};
 use serde::{Deserialize, Serialize};
@@ -53,8 +53,6 @@ impl VictimPolicy {
     }
 }
 
-pub(crate) const NONE: u32 = u32::MAX;
-
 /// What an index is built from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VictimShape {
@@ -63,6 +61,12 @@ pub(crate) struct VictimShape {
     pub(crate) window_ppm: u32,
     pub(crate) group_count: u32,
     pub(crate) units_per_group: u32,
+}
+
+impl VictimShape {
+    fn buckets(&self) -> Buckets {
+        Buckets::new(self.group_count, self.units_per_group)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +81,7 @@ pub(crate) enum VictimIndex {
 impl VictimIndex {
     pub(crate) fn new(shape: &VictimShape) -> Self {
         match shape.policy {
-            VictimPolicy::Greedy => Self::Greedy(Buckets::new(shape)),
+            VictimPolicy::Greedy => Self::Greedy(shape.buckets()),
             VictimPolicy::Fifo => Self::Fifo(VecDeque::new()),
             VictimPolicy::Windowed => Self::Windowed(Windowed::new(shape)),
             VictimPolicy::Random => Self::Drawn { groups: Vec::new(), choices: 1 },

@@ -22,7 +22,7 @@ pub(crate) struct Windowed {
 impl Windowed {
     pub(super) fn new(shape: &VictimShape) -> Self {
         Self {
-            window: Buckets::new(shape),
+            window: shape.buckets(),
             in_window: vec![false; shape.group_count as usize],
             window_len: 0,
             queue: VecDeque::new(),
