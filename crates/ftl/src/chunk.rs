@@ -11,19 +11,28 @@
 //!                          write up to 7: old is erased without a copy (switch)
 //! ```
 //!
-//! 1. An active replacement holds the present pages below `next`; the old chunk those from it on.
-//! 2. Physical chunks are mapped, active, free, retired or the map's; none is two of them.
+//! 1. An active replacement holds the present pages below `next`; the old chunk those from it on; the
+//!    log has the newest copy of what it holds.
+//! 2. Physical chunks are mapped, active, free, retired, the log's or the map's; none is two of them.
 //! 3. A physical chunk is free only when all its erase blocks are erased.
+//!
+//! With [`MergeMode::AllAtOnce`] only streams get a replacement. Any other write of a chunk that was
+//! written before goes to a log, and when that is full every chunk in it is rewritten in one go.
 //!
 //! The controller is single-threaded: a finish is waited for, with its erases, before the write goes
 //! on; its copies run in parallel over the dies that the chunk spans.
 
+mod log;
+
 use crate::contract::check_range;
+use crate::fast::LOG_PAGE_BYTES;
 use crate::{Ftl, FtlError, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NandArray, NandError, Payload};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+use log::ChunkLog;
 
 const NONE: u32 = u32::MAX;
 /// Bytes of a chunk's entry in a map page.
@@ -51,10 +60,57 @@ pub struct ChunkConfig {
     /// flash read. 0 = the whole map is in memory.
     #[serde(default)]
     pub map_cache_chunks: u32,
+    /// What a write does that does not go on where the last one in its chunk ended.
+    #[serde(default)]
+    pub merge_mode: MergeMode,
+    /// Pages of the log of [`MergeMode::AllAtOnce`], 1 or more; nothing elsewhere.
+    #[serde(default = "log_page_count")]
+    pub log_page_count: u32,
+}
+
+impl ChunkConfig {
+    /// Chunks of so many bytes with one replacement, everything else as a profile leaves it out.
+    #[must_use]
+    pub const fn new(chunk_bytes: u64) -> Self {
+        Self {
+            chunk_bytes,
+            active_chunk_count: one(),
+            interleave: yes(),
+            copy_back: false,
+            map_write_per_page_write: false,
+            map_cache_chunks: 0,
+            merge_mode: MergeMode::Replacement,
+            log_page_count: log_page_count(),
+        }
+    }
+
+    /// Chunks that the log takes, of `pages` pages each.
+    pub(crate) fn log_chunk_count(&self, pages: u64) -> u64 {
+        match self.merge_mode {
+            MergeMode::Replacement => 0,
+            MergeMode::AllAtOnce => u64::from(self.log_page_count).div_ceil(pages.max(1)),
+        }
+    }
+}
+
+/// When chunks are rewritten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MergeMode {
+    /// One by one, at the write that needs it.
+    #[default]
+    Replacement,
+    /// All that a log of `log_page_count` pages holds, when it is full.
+    AllAtOnce,
 }
 
 const fn one() -> u32 {
     1
+}
+
+/// The period that S002 figure 3.2 shows.
+const fn log_page_count() -> u32 {
+    2000
 }
 
 const fn yes() -> bool {
@@ -86,6 +142,7 @@ pub struct ChunkFtl {
     map_chunk: u32,
     map_position: u32,
     map_cache: VecDeque<u32>,
+    log: ChunkLog,
     sequence: u64,
     host_reads: u64,
     host_writes: u64,
@@ -115,6 +172,9 @@ impl ChunkFtl {
         if config.active_chunk_count == 0 {
             return fail("ftl: active_chunk_count is 0, must be at least 1".into());
         }
+        if config.merge_mode == MergeMode::AllAtOnce && config.log_page_count == 0 {
+            return fail("ftl: log_page_count is 0, must be at least 1".into());
+        }
         let wide_blocks = config.chunk_bytes / block_bytes;
         let physical = u64::from(geometry.erase_block_count()) / wide_blocks;
         let chunk_pages = config.chunk_bytes / u64::from(geometry.flash_page_bytes);
@@ -125,7 +185,9 @@ impl ChunkFtl {
             .filter(|chunk| !(0..blocks).any(|block| nand.is_bad(chunk * blocks + block)))
             .collect();
         let retired_count = to_u32(physical - free.len() as u64);
-        let needed = logical + u64::from(config.active_chunk_count) + 1 + u64::from(uses_map);
+        let log_chunks = config.log_chunk_count(chunk_pages);
+        let needed =
+            logical + u64::from(config.active_chunk_count) + 1 + u64::from(uses_map) + log_chunks;
         if unit_count == 0 || needed > free.len() as u64 {
             return fail(format!(
                 "ftl: {unit_count} units need {needed} chunks with replacements, but {} are good",
@@ -133,6 +195,8 @@ impl ChunkFtl {
             ));
         }
         let map_chunk = if uses_map { free.pop_front().unwrap_or(NONE) } else { NONE };
+        let mut log = ChunkLog::new(config, unit_count);
+        log.chunks.extend(free.drain(..to_index(log_chunks)));
         Ok(Self {
             config: *config,
             page_bytes: geometry.flash_page_bytes,
@@ -148,6 +212,7 @@ impl ChunkFtl {
             map_chunk,
             map_position: 0,
             map_cache: VecDeque::new(),
+            log,
             sequence: 0,
             host_reads: 0,
             host_writes: 0,
@@ -178,6 +243,9 @@ impl ChunkFtl {
         if !self.is_present(lpn) {
             return None;
         }
+        if let Some(slot) = self.log.slot(lpn) {
+            return Some(self.log_page(nand, slot));
+        }
         let (logical, offset) = self.split(lpn);
         let active = self.active.iter().find(|active| active.logical == logical);
         let chunk = match active {
@@ -188,34 +256,41 @@ impl ChunkFtl {
         Some(self.page_at(nand, chunk, offset))
     }
 
+    fn log_page(&self, nand: &NandArray, slot: u32) -> Ppn {
+        let chunk = self.log.chunks[(slot / self.pages) as usize];
+        self.page_at(nand, chunk, slot % self.pages)
+    }
+
     /// Copies the present pages `from..to` of an active chunk to its replacement, all issued at `now`.
     fn copy(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
         active: Active,
-        (from, to): (u32, u32),
+        (from, to, cause): (u32, u32, Cause),
     ) -> Result<Nanos, FtlError> {
         let mut done = now;
         let stride = nand.geometry().die_count() * nand.geometry().planes_per_die;
         for offset in from..to {
             let lpn = u64::from(active.logical) * u64::from(self.pages) + u64::from(offset);
-            if active.old == NONE || lpn >= self.unit_count || !self.is_present(lpn) {
+            let logged = lpn < self.unit_count && self.log.slot(lpn).is_some();
+            if lpn >= self.unit_count || !logged && active.old == NONE || !self.is_present(lpn) {
                 continue;
             }
-            let source = self.page_at(nand, active.old, offset);
+            let Some(source) = self.locate(nand, lpn) else { continue };
             let target = self.page_at(nand, active.new, offset);
             self.sequence += 1;
             let same_plane = active.old * self.blocks % stride == active.new * self.blocks % stride;
-            let copied = if self.config.copy_back && same_plane {
-                nand.copy_back(now, (source, target), self.sequence, Cause::MergePartial)?
+            let copied = if self.config.copy_back && same_plane && !logged {
+                nand.copy_back(now, (source, target), self.sequence, cause)?
             } else {
-                let read = nand.read(now, source, self.page_bytes, Cause::MergePartial)?;
+                let read = nand.read(now, source, self.page_bytes, cause)?;
                 let content = [nand.content(source, 0)];
                 let lpns = [to_u32(lpn)];
                 let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &content };
-                nand.program(read, target, payload, Cause::MergePartial)?
+                nand.program(read, target, payload, cause)?
             };
+            self.log.forget(lpn);
             done = done.max(copied);
         }
         Ok(done)
@@ -252,13 +327,66 @@ impl ChunkFtl {
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
-        index: usize,
+        (index, cause): (usize, Cause),
     ) -> Result<Nanos, FtlError> {
         let active = self.active[index];
-        let copied = self.copy(nand, now, active, (active.next, self.pages))?;
+        let copied = self.copy(nand, now, active, (active.next, self.pages, cause))?;
         self.active.remove(index);
         self.map[active.logical as usize] = active.new;
-        self.release(nand, copied, active.old, Cause::MergePartial)
+        self.release(nand, copied, active.old, cause)
+    }
+
+    /// Whether a write goes to the log: its chunk was written before, and it neither goes on where the
+    /// replacement ended nor belongs to a stream.
+    fn is_logged(&mut self, lpn: u64, (logical, offset): (u32, u32)) -> bool {
+        if !self.log.is_on() || self.log.is_stream(lpn, (offset, self.pages)) {
+            return false;
+        }
+        match self.active.iter().find(|active| active.logical == logical) {
+            Some(active) => {
+                let is_gap = offset > active.next && active.old == NONE;
+                offset != active.next && !is_gap
+            }
+            None => self.map[logical as usize] != NONE,
+        }
+    }
+
+    /// Appends to the log; one that is full is emptied first.
+    fn write_log(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        (lpn, content): (u32, Content),
+    ) -> Result<Nanos, FtlError> {
+        let now = if self.log.is_full() { self.empty_log(nand, now)? } else { now };
+        let page = self.log_page(nand, self.log.used);
+        self.sequence += 1;
+        let (lpns, contents) = ([lpn], [content]);
+        let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &contents };
+        let done = nand.program(now, page, payload, Cause::Host)?;
+        self.log.put(lpn);
+        Ok(done)
+    }
+
+    /// Rewrites every chunk with a logged page and erases the log.
+    fn empty_log(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        let mut now = now;
+        while !self.active.is_empty() {
+            now = self.finish(nand, now, (0, Cause::MergePartial))?;
+        }
+        for logical in self.log.logged_chunks(self.pages) {
+            let index = self.open(nand, logical)?;
+            now = self.finish(nand, now, (index, Cause::MergeFull))?;
+        }
+        for index in 0..self.log.chunks.len() {
+            let chunk = self.log.chunks[index];
+            if index as u64 * u64::from(self.pages) < u64::from(self.log.used) {
+                now = self.release(nand, now, chunk, Cause::MergeFull)?;
+                self.log.chunks[index] = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
+            }
+        }
+        self.log.clear();
+        Ok(now)
     }
 
     fn open(&mut self, nand: &NandArray, logical: u32) -> Result<usize, FtlError> {
@@ -290,9 +418,9 @@ impl ChunkFtl {
                 self.active.push(active);
                 return Ok((self.active.len() - 1, now));
             }
-            now = self.finish(nand, now, index)?;
+            now = self.finish(nand, now, (index, Cause::MergePartial))?;
         } else if self.active.len() == self.config.active_chunk_count as usize {
-            now = self.finish(nand, now, 0)?;
+            now = self.finish(nand, now, (0, Cause::MergePartial))?;
         }
         Ok((self.open(nand, logical)?, now))
     }
@@ -319,6 +447,11 @@ impl ChunkFtl {
         self.map_cache.push_back(map_page);
         let page = self.page_at(nand, self.map_chunk, map_page % self.pages);
         Ok(nand.read(now, page, self.page_bytes, Cause::MapRead)?)
+    }
+
+    /// The map's page for a page that the host wrote, where the controller writes one.
+    fn after_write(&mut self, nand: &mut NandArray, done: Nanos) -> Result<Nanos, FtlError> {
+        if self.config.map_write_per_page_write { self.write_map(nand, done) } else { Ok(done) }
     }
 
     /// Programs the next page of the map's own chunk, which is erased when it is full.
@@ -384,20 +517,25 @@ impl Ftl for ChunkFtl {
         check_range(lpn, 1, self.unit_count)?;
         let (logical, offset) = self.split(lpn.0);
         let now = self.look_up(nand, now, logical)?;
+        if self.is_logged(lpn.0, (logical, offset)) {
+            let done = self.write_log(nand, now, (to_u32(lpn.0), content))?;
+            self.present[to_index(lpn.0 / 64)] |= 1 << (lpn.0 % 64);
+            self.host_writes += 1;
+            return self.after_write(nand, done);
+        }
         let (index, now) = self.prepare(nand, now, (logical, offset))?;
         let active = self.active[index];
-        let now = self.copy(nand, now, active, (active.next, offset))?;
+        let now = self.copy(nand, now, active, (active.next, offset, Cause::MergePartial))?;
         let page = self.page_at(nand, active.new, offset);
         self.sequence += 1;
         let (lpns, contents) = ([to_u32(lpn.0)], [content]);
         let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &contents };
         let mut done = nand.program(now, page, payload, Cause::Host)?;
         self.present[to_index(lpn.0 / 64)] |= 1 << (lpn.0 % 64);
+        self.log.forget(lpn.0);
         self.active[index].next = offset + 1;
         self.host_writes += 1;
-        if self.config.map_write_per_page_write {
-            done = self.write_map(nand, done)?;
-        }
+        done = self.after_write(nand, done)?;
         if offset + 1 == self.pages {
             self.active.remove(index);
             self.map[logical as usize] = active.new;
@@ -416,6 +554,7 @@ impl Ftl for ChunkFtl {
         check_range(first, count, self.unit_count)?;
         for lpn in first.0..first.0 + count {
             self.present[to_index(lpn / 64)] &= !(1 << (lpn % 64));
+            self.log.forget(lpn);
         }
         Ok(now)
     }
@@ -435,7 +574,7 @@ impl Ftl for ChunkFtl {
             self.write(nand, Nanos::ZERO, Lpn(lpn), None)?;
         }
         while !self.active.is_empty() {
-            self.finish(nand, Nanos::ZERO, 0)?;
+            self.finish(nand, Nanos::ZERO, (0, Cause::MergePartial))?;
         }
         nand.restore_accounting(accounting);
         self.host_writes = 0;
@@ -452,13 +591,15 @@ impl Ftl for ChunkFtl {
     }
 
     fn map_bytes(&self) -> u64 {
-        self.map.len() as u64 * u64::from(MAP_ENTRY_BYTES)
+        let log_bytes = u64::from(self.log.page_count) * LOG_PAGE_BYTES;
+        self.map.len() as u64 * u64::from(MAP_ENTRY_BYTES) + log_bytes
     }
 
     fn audit(&self, nand: &NandArray) {
         let mut used = vec![0_u32; self.physical_count as usize];
         let active = self.active.iter().map(|active| active.new);
-        for chunk in self.map.iter().copied().chain(active).chain([self.map_chunk]) {
+        let own = self.log.chunks.iter().copied().chain([self.map_chunk]);
+        for chunk in self.map.iter().copied().chain(active).chain(own) {
             if chunk != NONE {
                 used[chunk as usize] += 1;
             }

@@ -102,7 +102,10 @@ impl FtlConfig {
             Self::Page(config) => u128::from(config.kept_aside(shape)),
             Self::Chunk(config) => {
                 let chunk_blocks = u128::from(config.chunk_bytes).div_ceil(block_bytes);
-                (chunk_blocks * (u128::from(config.active_chunk_count) + 3)).div_ceil(planes)
+                let page_bytes = u64::from(shape.flash_page_bytes.max(1));
+                let log_chunks = config.log_chunk_count(config.chunk_bytes / page_bytes);
+                let chunks = u128::from(config.active_chunk_count) + 3 + u128::from(log_chunks);
+                (chunk_blocks * chunks).div_ceil(planes)
             }
             Self::Dftl(config) => {
                 let unit_count = logical_bytes / u64::from(shape.flash_page_bytes.max(1));

@@ -30,7 +30,7 @@ pub mod closed_form;
 
 pub use bast::{BastConfig, BastFtl, LogEviction};
 pub use block::{BlockConfig, BlockFtl};
-pub use chunk::{ChunkConfig, ChunkFtl};
+pub use chunk::{ChunkConfig, ChunkFtl, MergeMode};
 pub use config::{FtlConfig, FtlKind};
 pub use contract::{Ftl, FtlError, ReadOutcome};
 pub use dftl::{Dftl, DftlConfig, MapCacheCounts};

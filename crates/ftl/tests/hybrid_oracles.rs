@@ -6,8 +6,8 @@
 use nandu_base::{Cause, FlashCounters, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{fast_merges_per_log_block, greedy_write_amplification};
 use nandu_ftl::{
-    BastConfig, BlockConfig, FastConfig, FasterConfig, Ftl, FtlConfig, LogEviction, PageConfig,
-    SequentialTrigger,
+    BastConfig, BlockConfig, ChunkConfig, FastConfig, FasterConfig, Ftl, FtlConfig, LogEviction,
+    MergeMode, PageConfig, SequentialTrigger,
 };
 use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
 
@@ -441,4 +441,52 @@ fn the_page_map_of_table_two_is_the_greedy_formula() {
         let tolerance = [0.15, 0.15, 0.08, 0.05, 0.05, 0.05][position];
         assert!((mean / published - 1.0).abs() < tolerance, "{log_ppm}: {mean} {published}");
     }
+}
+
+/// Chunks of four erase blocks whose random writes wait in a log of `log_page_count` pages.
+fn all_at_once(log_page_count: u32) -> FtlConfig {
+    FtlConfig::Chunk(ChunkConfig {
+        merge_mode: MergeMode::AllAtOnce,
+        log_page_count,
+        ..ChunkConfig::new(4 * PAGES * 2048)
+    })
+}
+
+#[test]
+fn a_log_that_is_emptied_at_once_stalls_at_a_regular_number_of_random_writes() {
+    // S002, figure 3.2: spikes after every 2000 random writes.
+    let mut filled = Filled::new(&all_at_once(2000), 512, READ_NS);
+    let mut rng = Rng::new(9);
+    let mut chunks = std::collections::BTreeSet::new();
+    for write in 0..10_001 {
+        let lpn = rng.below(512 * PAGES);
+        let took = filled.write(lpn);
+        if write % 2000 == 0 && write > 0 {
+            // Each chunk is rewritten and its four old blocks are erased, as are the 32 of the log.
+            let rewrite = 256 * (READ_NS + PROGRAM_NS) + 4 * ERASE_NS;
+            let stall = chunks.len() as u64 * rewrite + 32 * ERASE_NS;
+            assert_eq!(took, stall + PROGRAM_NS, "write {write}");
+            chunks.clear();
+        } else {
+            assert_eq!(took, PROGRAM_NS, "write {write}");
+        }
+        chunks.insert(lpn / (4 * PAGES));
+    }
+    filled.ftl.audit(&filled.nand);
+}
+
+#[test]
+fn a_stream_gets_a_replacement_beside_the_log() {
+    let mut filled = Filled::new(&all_at_once(2000), 64, READ_NS);
+    filled.write(3 * 256 + 7);
+    for round in 0..3 {
+        (0..64 * PAGES).for_each(|lpn| _ = filled.write(lpn));
+        // Sixteen pages of every chunk were logged before the stream was seen, then copied.
+        let switched = filled.count(FlashOperation::Erase, Cause::MergeSwitch);
+        assert_eq!(switched, (round + 1) * 64);
+    }
+    let delta = filled.nand.counters().since(&filled.before);
+    assert_eq!(delta.get(FlashOperation::Program, Cause::MergePartial), 3 * 16 * 16);
+    assert_eq!(delta.get(FlashOperation::Program, Cause::MergeFull), 0);
+    filled.ftl.audit(&filled.nand);
 }

@@ -22,12 +22,11 @@ fn layer(kind: FtlKind) -> FtlConfig {
     match kind {
         FtlKind::Page => FtlConfig::Page(PageConfig::default()),
         FtlKind::Chunk => FtlConfig::Chunk(ChunkConfig {
-            chunk_bytes: 2048,
             active_chunk_count: 2,
-            interleave: true,
             copy_back: true,
             map_write_per_page_write: true,
             map_cache_chunks: 2,
+            ..ChunkConfig::new(2048)
         }),
         FtlKind::Dftl => {
             FtlConfig::Dftl(DftlConfig { cached_entry_count: 24, ..DftlConfig::default() })

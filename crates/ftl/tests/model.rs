@@ -6,7 +6,7 @@
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
-    FtlError, LogEviction, PageConfig, SequentialTrigger, VictimPolicy,
+    FtlError, LogEviction, MergeMode, PageConfig, SequentialTrigger, VictimPolicy,
 };
 use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Timing};
 use proptest::prelude::*;
@@ -279,12 +279,21 @@ proptest! {
     fn chunk_mapping_behaves_like_an_array(steps in steps(60)) {
         for (active_chunk_count, interleave) in [(1, true), (2, false)] {
             let config = FtlConfig::Chunk(ChunkConfig {
-                chunk_bytes: 4096,
                 active_chunk_count,
                 interleave,
                 copy_back: interleave,
                 map_write_per_page_write: interleave,
                 map_cache_chunks: 1,
+                ..ChunkConfig::new(4096)
+            });
+            run(&config, array(2, 1, 14, 1), 60, &steps)?;
+        }
+        for (active_chunk_count, log_page_count) in [(1, 20), (2, 3)] {
+            let config = FtlConfig::Chunk(ChunkConfig {
+                active_chunk_count,
+                merge_mode: MergeMode::AllAtOnce,
+                log_page_count,
+                ..ChunkConfig::new(4096)
             });
             run(&config, array(2, 1, 14, 1), 60, &steps)?;
         }
@@ -327,14 +336,7 @@ fn too_little_room_is_refused_and_wear_ends_in_device_full() {
 fn initialising_takes_no_time_and_counts_nothing() {
     for config in [
         page(VictimPolicy::Greedy, 512),
-        FtlConfig::Chunk(ChunkConfig {
-            chunk_bytes: 4096,
-            active_chunk_count: 1,
-            interleave: true,
-            copy_back: false,
-            map_write_per_page_write: false,
-            map_cache_chunks: 0,
-        }),
+        FtlConfig::Chunk(ChunkConfig::new(4096)),
         dftl(4, 500_000),
     ] {
         let mut nand = array(2, 1, 16, 1);

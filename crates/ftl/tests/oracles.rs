@@ -103,14 +103,7 @@ fn mean_write_time_is_equation_2_2_at_the_measured_live_fraction() {
 
 fn chunk(chunk_kib: u64, dies: u32) -> (NandArray, ChunkFtl, u64) {
     let nand = myers(dies, 256 / dies);
-    let config = ChunkConfig {
-        chunk_bytes: chunk_kib << 10,
-        active_chunk_count: 1,
-        interleave: true,
-        copy_back: false,
-        map_write_per_page_write: false,
-        map_cache_chunks: 0,
-    };
+    let config = ChunkConfig::new(chunk_kib << 10);
     let units = 128 * 64;
     let mut ftl = ChunkFtl::new(&config, &nand, units).unwrap();
     let mut nand = nand;
