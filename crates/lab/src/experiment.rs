@@ -284,6 +284,20 @@ impl Experiment {
         for trace in traces.iter_mut().filter(|trace| groups && !trace.published && !same) {
             trace.label = self.label(&trace.variant);
         }
+        // What all curves show stands on the axis; it need not stand in every label.
+        let last = |trace: &Trace| trace.variant.rsplit_once('.').map(|(_, part)| part.to_owned());
+        let common = traces.first().and_then(last);
+        let common =
+            common.filter(|part| traces.iter().all(|trace| last(trace).as_ref() == Some(part)));
+        for trace in traces.iter_mut().filter(|_| common.is_some() && !same) {
+            let (before, after) = trace.label.rsplit_once(", published").map_or_else(
+                || (trace.label.clone(), String::new()),
+                |(name, source)| (name.to_owned(), format!(", published{source}")),
+            );
+            let tail = format!(", {}", self.part_label(common.as_deref().unwrap_or_default()));
+            let before = before.strip_suffix(&tail).unwrap_or(&before).to_owned();
+            trace.label = before + &after;
+        }
         Figure {
             title: spec.title.clone(),
             caption: spec.caption.clone(),
@@ -297,7 +311,8 @@ impl Experiment {
         let (group, variant) = name.split_once('.').unwrap_or((name, ""));
         let mut label = self.label(name);
         if let Some(source) = source {
-            label.push_str(&format!(", published {source}"));
+            let place = source.split(':').next().unwrap_or(source);
+            label.push_str(&format!(", published {place}"));
         }
         Trace {
             series: name.into(),

@@ -6,7 +6,12 @@
 //! ```
 //!
 //! c is the fraction of live flash pages in the erase block that is cleaned, p its flash pages; r, w
-//! and e are the chip's times. Results are exact in nanoseconds where p c is whole.
+//! and e are the chip's times. Results are exact in nanoseconds where p c is whole. A simulated chip
+//! may stand beside them.
+
+mod simulated;
+
+pub use simulated::Simulated;
 
 use super::Measurement;
 use super::bench::Bench;
@@ -29,6 +34,9 @@ pub struct ClosedForm {
     pub erase_block_page_count: u32,
     /// Values of c, each in 0..1.
     pub live_fractions: Vec<f64>,
+    /// A chip that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<Simulated>,
 }
 
 impl ClosedForm {
@@ -64,19 +72,27 @@ impl Measurement for ClosedForm {
                 Err(format!("`live_fractions` holds {fraction}; each must be 0 or more, below 1"))
             }
             None if self.live_fractions.is_empty() => Err("`live_fractions` is empty".into()),
-            None => Ok(()),
+            None => self.simulated.as_ref().map_or(Ok(()), |simulated| simulated.check(self)),
         }
     }
 
     fn series_names(&self) -> Vec<String> {
-        vec!["naive".into(), "dynamic".into()]
+        let mut names = vec!["naive".into(), "dynamic".into()];
+        names.extend(self.simulated.iter().flat_map(Simulated::series_names));
+        names
     }
 
     fn steps(&self) -> Vec<String> {
-        vec!["equations 2.1 and 2.2".into()]
+        let mut steps = vec!["equations 2.1 and 2.2".to_owned()];
+        let labels = self.simulated.iter().flat_map(Simulated::labels);
+        steps.extend(labels.map(|label| format!("simulated, {label} victims")));
+        steps
     }
 
-    fn run_step(&self, _index: usize, _bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        if let (Some(policy), Some(simulated)) = (index.checked_sub(1), &self.simulated) {
+            return simulated.measure(self, policy, bench.seed);
+        }
         let curve = |name: &str, cost: &dyn Fn(f64) -> f64| {
             let points = self.live_fractions.iter().map(|&c| (c, cost(c))).collect();
             Series { points, ..Series::new(name, "", "us") }
@@ -98,6 +114,7 @@ mod tests {
         erase_us: 1500.0,
         erase_block_page_count: 64,
         live_fractions: Vec::new(),
+        simulated: None,
     };
 
     #[test]

@@ -4,9 +4,16 @@
 //!    any two and go on later with the same result.
 //! 2. A step on simulated devices depends on its label, the seed and the configuration only.
 
+pub mod aging;
 pub mod bench;
+pub mod burst;
 pub mod closed_form;
+pub mod drive;
+pub mod misalignment;
 pub mod probe;
+pub mod rewrite;
+pub mod spare;
+pub mod stalls;
 pub mod tour;
 
 use crate::error::LabError;
@@ -18,10 +25,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ExperimentKind {
+    /// Speed by whole-drive writes.
+    Aging(aging::Aging),
+    /// Sequential writes after bursts of random ones.
+    Burst(burst::Burst),
     /// The cost of a page write by the formulas of S000.
     ClosedForm(closed_form::ClosedForm),
+    /// Random writes off their natural places.
+    Misalignment(misalignment::Misalignment),
     /// Access patterns over request sizes on several devices.
     Probe(probe::Probe),
+    /// The time to write a whole drive after bursts of random writes.
+    Rewrite(rewrite::Rewrite),
+    /// Writes by spare space.
+    Spare(spare::Spare),
+    /// Pauses among random writes.
+    Stalls(stalls::Stalls),
     /// All that matters about a device, in little time.
     Tour(tour::Tour),
 }
@@ -57,8 +76,14 @@ impl ExperimentKind {
     #[must_use]
     pub fn as_measurement(&self) -> &dyn Measurement {
         match self {
+            Self::Aging(kind) => kind,
+            Self::Burst(kind) => kind,
             Self::ClosedForm(kind) => kind,
+            Self::Misalignment(kind) => kind,
             Self::Probe(kind) => kind,
+            Self::Rewrite(kind) => kind,
+            Self::Spare(kind) => kind,
+            Self::Stalls(kind) => kind,
             Self::Tour(kind) => kind,
         }
     }
@@ -67,8 +92,14 @@ impl ExperimentKind {
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
+            Self::Aging(_) => "aging",
+            Self::Burst(_) => "burst",
             Self::ClosedForm(_) => "closed_form",
+            Self::Misalignment(_) => "misalignment",
             Self::Probe(_) => "probe",
+            Self::Rewrite(_) => "rewrite",
+            Self::Spare(_) => "spare",
+            Self::Stalls(_) => "stalls",
             Self::Tour(_) => "tour",
         }
     }

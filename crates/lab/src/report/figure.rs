@@ -1,5 +1,7 @@
 //! Figures and bars as plotly data. Colour means device, the same in every figure of a report; dash
-//! and marker mean access pattern; a hollow marker means published.
+//! and marker mean access pattern; a hollow marker means published. Where curves are told apart by
+//! something else than a pattern, and there are more such things than devices, colour means them and
+//! dash and marker mean the device.
 
 use crate::outcome::{Axis, Figure, Grid, Trace};
 use nandu_base::ByteCount;
@@ -16,6 +18,11 @@ const PALETTE: [&str; 7] =
     ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C"];
 /// An axis with more places than this labels itself.
 const TICK_COUNT_MAX: usize = 14;
+
+/// What a row of the legend holds and takes, about: characters, those of a line's sample, and height.
+const LEGEND_ROW_CHARS: usize = 115;
+const LEGEND_MARK_CHARS: usize = 8;
+const LEGEND_ROW_PIXELS: usize = 19;
 
 /// A curve with more points than this has no markers.
 const MARKED_COUNT_MAX: usize = 40;
@@ -60,11 +67,12 @@ impl Colours {
 #[must_use]
 pub fn lines(figure: &Figure, colours: &Colours) -> String {
     let mut plot = Plot::new();
-    for trace in &figure.traces {
-        plot.add_trace(scatter(trace, colours.get(&trace.group)));
+    for (trace, look) in figure.traces.iter().zip(looks(figure, colours)) {
+        plot.add_trace(scatter(trace, look));
     }
     let points = || figure.traces.iter().flat_map(|trace| &trace.points);
-    let layout = base_layout()
+    let labels = figure.traces.iter().map(|trace| trace.label.as_str());
+    let layout = base_layout(labels)
         .x_axis(axis(&figure.x, &sorted(points().map(|point| point.0).collect()), true))
         .y_axis(axis(&figure.y, &sorted(points().map(|point| point.1).collect()), false))
         .hover_mode(HoverMode::Closest);
@@ -99,7 +107,9 @@ pub fn bars(grid: &Grid, colours: &Colours) -> String {
     }
     let cells = grid.cells.iter().flatten().flat_map(|cell| [cell.ours, cell.published]);
     let values = sorted(cells.flatten().collect());
-    let layout = base_layout().bar_mode(BarMode::Group).y_axis(axis(&grid.value, &values, false));
+    let labels = grid.columns.iter().map(String::as_str);
+    let layout =
+        base_layout(labels).bar_mode(BarMode::Group).y_axis(axis(&grid.value, &values, false));
     plot.set_layout(layout);
     finish(plot)
 }
@@ -110,10 +120,16 @@ fn finish(mut plot: Plot) -> String {
     plot.to_json().replace('<', "\\u003c")
 }
 
-fn base_layout() -> Layout {
+/// A layout whose height leaves room for a legend of `labels`, which plotly sets in columns.
+fn base_layout<'a>(labels: impl Iterator<Item = &'a str>) -> Layout {
+    let lengths: Vec<usize> =
+        labels.map(|label| label.chars().count() + LEGEND_MARK_CHARS).collect();
+    let longest = lengths.iter().copied().max().unwrap_or(1);
+    let column_count = (LEGEND_ROW_CHARS / longest).max(1);
+    let more_rows = lengths.len().div_ceil(column_count).saturating_sub(1);
     Layout::new()
         .auto_size(true)
-        .height(430)
+        .height(430 + LEGEND_ROW_PIXELS * more_rows)
         .margin(Margin::new().left(72).right(16).top(16).bottom(64))
         .legend(Legend::new().orientation(plotly::common::Orientation::Horizontal).y(-0.2))
 }
@@ -176,27 +192,72 @@ fn size_text(bytes: f64) -> String {
     ByteCount(bytes.max(0.0) as u64).to_string()
 }
 
-/// Marker and dash of a pattern: the same word always looks the same.
-fn style(variant: &str, published: bool) -> (MarkerSymbol, DashType) {
-    let is_write = variant.contains("write");
-    let symbol = match (is_write, published) {
-        (false, false) => MarkerSymbol::Circle,
-        (false, true) => MarkerSymbol::CircleOpen,
-        (true, false) => MarkerSymbol::Square,
-        (true, true) => MarkerSymbol::SquareOpen,
+/// How a curve looks.
+struct Look {
+    colour: &'static str,
+    symbol: MarkerSymbol,
+    dash: DashType,
+}
+
+/// The look of every curve of `figure`: see the module.
+fn looks(figure: &Figure, colours: &Colours) -> Vec<Look> {
+    let groups = distinct(figure.traces.iter().map(|trace| trace.group.as_str()));
+    let variants = distinct(figure.traces.iter().map(|trace| trace.variant.as_str()));
+    let is_pattern = |variant: &&str| variant.contains("read") || variant.contains("write");
+    let by_pattern = variants.len() == 1 || variants.iter().all(is_pattern);
+    let by_variant = !by_pattern && variants.len() > groups.len();
+    let look = |trace: &Trace| {
+        let group = groups.iter().position(|group| *group == trace.group).unwrap_or(0);
+        let variant = variants.iter().position(|one| *one == trace.variant).unwrap_or(0);
+        let colour =
+            if by_variant { PALETTE[variant % PALETTE.len()] } else { colours.get(&trace.group) };
+        let (symbol, dash) = if by_pattern {
+            pattern_style(&trace.variant, trace.published)
+        } else {
+            style(if by_variant { group } else { variant }, trace.published)
+        };
+        Look { colour, symbol, dash }
     };
-    let dash = match (variant.contains("random"), is_write) {
-        (false, false) => DashType::Solid,
-        (true, false) => DashType::Dash,
-        (false, true) => DashType::LongDashDot,
-        (true, true) => DashType::Dot,
+    figure.traces.iter().map(look).collect()
+}
+
+/// Each word once, in the order of its first use.
+fn distinct<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for word in words {
+        if !found.contains(&word) {
+            found.push(word);
+        }
+    }
+    found
+}
+
+/// Marker and dash of a pattern: the same word always looks the same.
+fn pattern_style(variant: &str, published: bool) -> (MarkerSymbol, DashType) {
+    let is_write = variant.contains("write");
+    style(2 * usize::from(is_write) + usize::from(variant.contains("random")), published)
+}
+
+/// Marker and dash of a place among others.
+fn style(place: usize, published: bool) -> (MarkerSymbol, DashType) {
+    let symbol = match (place % 4 / 2, published) {
+        (0, false) => MarkerSymbol::Circle,
+        (0, true) => MarkerSymbol::CircleOpen,
+        (_, false) => MarkerSymbol::Square,
+        (_, true) => MarkerSymbol::SquareOpen,
+    };
+    let dash = match place % 4 {
+        0 => DashType::Solid,
+        1 => DashType::Dash,
+        2 => DashType::LongDashDot,
+        _ => DashType::Dot,
     };
     (symbol, dash)
 }
 
-fn scatter(trace: &Trace, colour: &'static str) -> Box<Scatter<f64, f64>> {
+fn scatter(trace: &Trace, look: Look) -> Box<Scatter<f64, f64>> {
     let (x, y): (Vec<f64>, Vec<f64>) = trace.points.iter().copied().unzip();
-    let (symbol, dash) = style(&trace.variant, trace.published);
+    let Look { colour, symbol, dash } = look;
     let (mode, size) = if trace.published {
         (Mode::Markers, 13)
     } else if x.len() > MARKED_COUNT_MAX {
@@ -227,6 +288,42 @@ mod tests {
         used.dedup();
         assert_eq!(used.len(), many.len());
         assert_ne!(colours.get("a"), colours.get("b"));
+    }
+
+    fn trace(group: &str, variant: &str) -> Trace {
+        Trace {
+            series: format!("{group}.{variant}"),
+            label: group.into(),
+            group: group.into(),
+            variant: variant.into(),
+            published: false,
+            points: vec![(1.0, 2.0)],
+        }
+    }
+
+    fn colours_of(traces: Vec<Trace>) -> Vec<&'static str> {
+        let axis = Axis { label: "x".into(), unit: String::new(), log: false };
+        let (title, caption) = (String::new(), String::new());
+        let figure = Figure { title, caption, x: axis.clone(), y: axis, traces };
+        let groups = figure.traces.iter().map(|trace| trace.group.as_str()).collect();
+        let looks = looks(&figure, &Colours::of(&[groups]));
+        looks.iter().map(|look| look.colour).collect()
+    }
+
+    #[test]
+    fn colour_means_the_device_unless_other_things_are_more() {
+        let by_device =
+            colours_of(vec![trace("a", "read"), trace("a", "write"), trace("b", "read")]);
+        assert_eq!(by_device[0], by_device[1], "patterns have dashes of their own");
+        assert_ne!(by_device[0], by_device[2]);
+        let by_variant = colours_of(vec![
+            trace("a", "burst5"),
+            trace("a", "burst30"),
+            trace("a", "burst60"),
+            trace("b", "burst60"),
+        ]);
+        assert_ne!(by_variant[0], by_variant[1]);
+        assert_eq!(by_variant[2], by_variant[3], "the same burst of another device");
     }
 
     #[test]

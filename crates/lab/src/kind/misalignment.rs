@@ -1,0 +1,109 @@
+//! Random writes that do not start at a multiple of their size: S002 section 3.3.4, figure 3.4a.
+//!
+//! One step for each drive, with series by request size: `DRIVE.aligned` and `DRIVE.offset_BYTES` in
+//! MB/s, and `DRIVE.offset_BYTES.ratio` over the aligned ones. Before every point a fresh drive is
+//! written full in order.
+
+use super::Measurement;
+use super::bench::Bench;
+use super::drive::{Drives, check_drives, on_drive, targets};
+use crate::error::LabError;
+use crate::outcome::Series;
+use nandu_base::ByteCount;
+use nandu_probe::{Access, Limit, text};
+use serde::{Deserialize, Serialize};
+
+/// Fewest writes of a point.
+const REQUEST_COUNT_MIN: u64 = 16;
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Misalignment {
+    /// Which drives.
+    pub drives: Drives,
+    /// Capacity that they are scaled to.
+    #[serde(deserialize_with = "text::size")]
+    pub capacity: ByteCount,
+    /// Sizes of the writes.
+    #[serde(deserialize_with = "text::sizes")]
+    pub request_bytes: Vec<ByteCount>,
+    /// By how much writes are misaligned.
+    #[serde(deserialize_with = "text::sizes")]
+    pub offset_bytes: Vec<ByteCount>,
+    /// Writes of a point.
+    pub request_count: u64,
+    /// Bytes of a point, at most; at least 16 writes are made.
+    #[serde(deserialize_with = "text::size")]
+    pub point_bytes: ByteCount,
+}
+
+impl Misalignment {
+    fn series_of(&self, name: &str) -> Vec<Series> {
+        let mut series = vec![Series::new(format!("{name}.aligned"), "B", "MB/s")];
+        for offset in &self.offset_bytes {
+            let stem = format!("{name}.offset_{}", offset.0);
+            series.push(Series::new(stem.clone(), "B", "MB/s"));
+            series.push(Series::new(format!("{stem}.ratio"), "B", ""));
+        }
+        series
+    }
+}
+
+impl Measurement for Misalignment {
+    fn check(&self) -> Result<(), String> {
+        check_drives(&self.drives, self.capacity)?;
+        let sizes = &self.request_bytes;
+        if sizes.is_empty() || sizes.contains(&ByteCount::ZERO) || self.request_count == 0 {
+            return Err("`request_bytes` needs sizes above 0, `request_count` writes".into());
+        }
+        let offsets = &self.offset_bytes;
+        if offsets.is_empty() || offsets.contains(&ByteCount::ZERO) {
+            return Err("`offset_bytes` needs at least one, each above 0".into());
+        }
+        Ok(())
+    }
+
+    fn targets(&self) -> Vec<String> {
+        targets(&self.drives)
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        let all = self.drives.keys().flat_map(|name| self.series_of(name));
+        all.map(|series| series.name).collect()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        self.drives.keys().cloned().collect()
+    }
+
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        let (name, variant) = self.drives.iter().nth(index).expect("a step is a drive");
+        let mut series = self.series_of(name);
+        for &size in &self.request_bytes {
+            let affordable = (self.point_bytes.0 / size.0).max(REQUEST_COUNT_MIN);
+            let limit = Limit::requests(self.request_count.min(affordable));
+            let mut rate = |offset: ByteCount| {
+                on_drive(bench, name, (name, variant), self.capacity, |subject| {
+                    subject.fill()?;
+                    let mut pattern = subject.pattern((Access::Random, 0), size.0, limit);
+                    pattern.alignment_offset_bytes = offset;
+                    subject.mb_per_s(&pattern)
+                })
+            };
+            let x = size.0 as f64;
+            let aligned = rate(ByteCount::ZERO)?;
+            series[0].points.push((x, aligned));
+            for (position, &offset) in self.offset_bytes.iter().enumerate() {
+                // An offset of whole requests is none.
+                if offset.0.is_multiple_of(size.0) {
+                    continue;
+                }
+                let misaligned = rate(offset)?;
+                series[1 + 2 * position].points.push((x, misaligned));
+                series[2 + 2 * position].points.push((x, misaligned / aligned));
+            }
+        }
+        Ok(series)
+    }
+}

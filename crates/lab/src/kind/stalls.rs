@@ -1,0 +1,120 @@
+//! Stalls among random writes: S002 section 3.3.2 and figure 3.2.
+//!
+//! Writes are timed in windows of equal count. A stall is a window that takes more than four times
+//! the median window. One step for each drive, with series:
+//!
+//! - `DRIVE.window_ms`, by writes so far: the time of each window;
+//! - `DRIVE.stall_s`, by number of the stall from 1: the longest write in it;
+//! - `DRIVE.gap`, by number of the stall from 2: writes since the stall before;
+//! - `DRIVE.between_s`, by number of the stall from 2: time since the stall before, without it.
+
+use super::Measurement;
+use super::bench::Bench;
+use super::drive::{Drives, check_drives, on_drive, targets};
+use crate::error::LabError;
+use crate::outcome::Series;
+use nandu_base::ByteCount;
+use nandu_probe::runner::{RunResult, median};
+use nandu_probe::{Access, Limit, run_pattern, text};
+use serde::{Deserialize, Serialize};
+
+/// A window that takes this many times the median is a stall.
+const STALL_FACTOR: f64 = 4.0;
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stalls {
+    /// Which drives.
+    pub drives: Drives,
+    /// Capacity that they are scaled to.
+    #[serde(deserialize_with = "text::size")]
+    pub capacity: ByteCount,
+    /// Size of a write.
+    #[serde(deserialize_with = "text::size")]
+    pub request_bytes: ByteCount,
+    /// Writes of a window.
+    pub window: u32,
+    /// How many windows.
+    pub window_count: u32,
+}
+
+impl Stalls {
+    fn series_of(name: &str) -> [Series; 4] {
+        let of = |suffix: &str, x_unit: &str, y_unit: &str| {
+            Series::new(format!("{name}.{suffix}"), x_unit, y_unit)
+        };
+        [
+            of("window_ms", "", "ms"),
+            of("stall_s", "", "s"),
+            of("gap", "", ""),
+            of("between_s", "", "s"),
+        ]
+    }
+
+    fn sum_up(&self, name: &str, runs: &[RunResult]) -> Vec<Series> {
+        let [mut windows, mut stalls, mut gaps, mut between] = Self::series_of(name);
+        let millis: Vec<f64> = runs.iter().map(|run| run.elapsed.as_seconds_f64() * 1e3).collect();
+        let limit = STALL_FACTOR * median(millis.clone());
+        let mut last: Option<f64> = None;
+        let mut since_ms = 0.0;
+        for ((run, &elapsed_ms), number) in runs.iter().zip(&millis).zip(1_u32..) {
+            let writes = f64::from(number) * f64::from(self.window);
+            windows.points.push((writes, elapsed_ms));
+            if elapsed_ms <= limit {
+                since_ms += elapsed_ms;
+                continue;
+            }
+            let stall_s = run.write.max as f64 / 1e9;
+            since_ms += elapsed_ms - stall_s * 1e3;
+            let ordinal = (stalls.points.len() + 1) as f64;
+            stalls.points.push((ordinal, stall_s));
+            if let Some(last) = last {
+                gaps.points.push((ordinal, writes - last));
+                between.points.push((ordinal, since_ms / 1e3));
+            }
+            (last, since_ms) = (Some(writes), 0.0);
+        }
+        vec![windows, stalls, gaps, between]
+    }
+}
+
+impl Measurement for Stalls {
+    fn check(&self) -> Result<(), String> {
+        check_drives(&self.drives, self.capacity)?;
+        if self.window == 0 || self.window_count < 2 {
+            return Err("`window` must be above 0 and `window_count` above 1".into());
+        }
+        if self.request_bytes == ByteCount::ZERO {
+            return Err("`request_bytes` must be above 0".into());
+        }
+        Ok(())
+    }
+
+    fn targets(&self) -> Vec<String> {
+        targets(&self.drives)
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        self.drives
+            .keys()
+            .flat_map(|name| Self::series_of(name).map(|series| series.name))
+            .collect()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        self.drives.keys().cloned().collect()
+    }
+
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        let (name, variant) = self.drives.iter().nth(index).expect("a step is a drive");
+        let result = on_drive(bench, name, (name, variant), self.capacity, |subject| {
+            subject.fill()?;
+            let limit = Limit::requests(u64::from(self.window));
+            let mut pattern = subject.pattern((Access::Random, 0), self.request_bytes.0, limit);
+            pattern.repetitions = self.window_count;
+            run_pattern(subject.device, &pattern, &mut *subject.observer)
+        })?;
+        Ok(self.sum_up(name, &result.runs))
+    }
+}
