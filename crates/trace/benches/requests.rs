@@ -1,5 +1,5 @@
 //! How many requests a second generators draw and readers read, on one core: the median of five.
-//! Run by `cargo test` it only checks that it runs.
+//! Run by `cargo test` it only checks that it runs; a word behind `--` chooses the lines with it.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
@@ -18,6 +18,8 @@ const BATCH: usize = 1024;
 
 fn main() {
     let measure = std::env::args().any(|argument| argument == "--bench");
+    let chosen = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let is_chosen = |name: &str| chosen.as_ref().is_none_or(|word| name.contains(word.as_str()));
     let count = if measure { 20_000_000 } else { 20_000 };
     for workload in [
         "uniform",
@@ -30,6 +32,9 @@ fn main() {
         "oltp",
         "jesd219",
     ] {
+        if !is_chosen(workload) {
+            continue;
+        }
         let rate = median(|| {
             let spec = WorkloadSpec::parse(workload).expect("a valid workload");
             let mut source = spec.source(CAPACITY_BYTES, 4096, 1).expect("a drive of that size");
@@ -44,15 +49,19 @@ fn main() {
         .expect("a drive of that size")
         .next_batch(&mut requests, count / 10)
         .expect("a generator does not fail");
-    parse("msr", msr(&requests), requests.len());
-    parse("mqsim", mqsim(&requests), requests.len());
-    parse("compact", compact(&requests), requests.len());
+    for (name, write) in
+        [("msr", msr as fn(&[TraceRequest]) -> Vec<u8>), ("mqsim", mqsim), ("compact", compact)]
+    {
+        if is_chosen(name) {
+            parse(name, &write(&requests), requests.len());
+        }
+    }
 }
 
-fn parse(name: &str, bytes: Vec<u8>, count: usize) {
+fn parse(name: &str, bytes: &[u8], count: usize) {
     let size = bytes.len() as f64 / 1e6;
     let rate = median(|| {
-        let stream = Cursor::new(bytes.clone());
+        let stream = Cursor::new(bytes.to_vec());
         let mut source = open_reader(stream, name, &TraceOptions::default()).expect("a good trace");
         drain(&mut *source, count)
     });

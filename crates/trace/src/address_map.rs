@@ -87,6 +87,14 @@ impl AddressMapper {
         Ok(Self { map, capacity_bytes: capacity, extents: FixedHashMap::default(), extent_count })
     }
 
+    /// Asserts invariant 2: the places of the extents are those from zero on, each once.
+    pub(crate) fn audit(&self) {
+        let mut places: Vec<u64> = self.extents.values().copied().collect();
+        places.sort_unstable();
+        assert!(places.iter().copied().eq(0..self.extents.len() as u64), "a place is taken twice");
+        assert!(places.len() as u64 <= self.extent_count, "more extents than the drive has");
+    }
+
     /// Gives `place` the pieces of a request in order, as offset and length on the drive. Nothing is
     /// placed where it fails.
     ///

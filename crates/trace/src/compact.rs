@@ -108,6 +108,22 @@ impl<W: Write> CompactWriter<W> {
         if self.payload.len() >= CHUNK_BYTES { self.close_chunk() } else { Ok(()) }
     }
 
+    /// Asserts what must hold between requests.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn audit(&self) {
+        assert!(self.payload.len() < CHUNK_BYTES, "a full chunk has been closed");
+        assert!(
+            self.payload.len() >= self.chunk_request_count as usize,
+            "a request takes a byte at least"
+        );
+        assert!(
+            self.request_count >= u64::from(self.chunk_request_count),
+            "the requests of a chunk are among all"
+        );
+    }
+
     /// How many requests have been appended.
     #[must_use]
     pub const fn request_count(&self) -> u64 {
@@ -266,6 +282,7 @@ impl Payload<'_> {
 pub(crate) struct CompactReader {
     stream: Box<dyn Read + Send>,
     file: String,
+    packed: String,
     skip_bad: bool,
     timeline: Timeline,
     payload: Vec<u8>,
@@ -282,12 +299,14 @@ impl CompactReader {
     pub(crate) fn new(
         stream: Box<dyn Read + Send>,
         file: &str,
+        packed: &str,
         skip_bad: bool,
         timeline: Timeline,
     ) -> Self {
         Self {
             stream,
             file: file.into(),
+            packed: packed.into(),
             skip_bad,
             timeline,
             payload: Vec::new(),
@@ -402,7 +421,13 @@ impl RequestSource for CompactReader {
     }
 
     fn description(&self) -> String {
-        format!("trace {}: compact, by its first bytes", self.file)
+        format!("trace {}: {}compact, by its first bytes", self.file, self.packed)
+    }
+
+    fn audit(&self) {
+        assert!(self.position <= self.payload.len(), "requests are taken from inside a chunk");
+        assert!(self.left_count as usize <= self.payload.len(), "a request takes a byte at least");
+        self.timeline.audit();
     }
 
     fn statistics(&self) -> SourceStatistics {

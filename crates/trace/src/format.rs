@@ -9,12 +9,14 @@
 //! 1. A parser takes any bytes and answers with a request, nothing, or what is wrong.
 //! 2. Lines that are empty or begin with `#` reach no parser.
 
+mod blktrace;
 mod cloud;
 mod columns;
 mod disk_sim;
 mod enterprise;
 mod fio;
 mod kernel;
+mod vscsi;
 mod wisc_see;
 
 use crate::TraceError;
@@ -40,6 +42,8 @@ pub enum TraceFormat {
     FioV3,
     /// The text that blkparse prints by default.
     Blkparse,
+    /// blktrace's binary events.
+    Blktrace,
     /// The kernel's event `block_rq_issue`, as tracefs prints it.
     Ftrace,
     /// MSR Cambridge (SNIA IOTTA 388).
@@ -52,6 +56,8 @@ pub enum TraceFormat {
     Tencent,
     /// CloudPhysics, as libCacheSim's CSV.
     CloudPhysics,
+    /// CloudPhysics' binary trace.
+    Vscsi,
     /// Systor '17 (SNIA IOTTA 4928).
     Systor,
     /// DiskSim's ASCII.
@@ -69,8 +75,10 @@ pub enum TraceFormat {
 
 impl TraceFormat {
     /// Every format, the stricter of two that may be confused first.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Compact,
+        Self::Blktrace,
+        Self::Vscsi,
         Self::FioV2,
         Self::FioV3,
         Self::Blkparse,
@@ -93,12 +101,14 @@ impl TraceFormat {
             Self::FioV2 => "fio-v2",
             Self::FioV3 => "fio-v3",
             Self::Blkparse => "blkparse",
+            Self::Blktrace => "blktrace",
             Self::Ftrace => "ftrace",
             Self::Msr => "msr",
             Self::Spc => "spc",
             Self::Alibaba => "alibaba",
             Self::Tencent => "tencent",
             Self::CloudPhysics => "cloud-physics",
+            Self::Vscsi => "vscsi",
             Self::Systor => "systor",
             Self::DiskSim => "disksim",
             Self::MqSim => "mqsim",
@@ -111,6 +121,7 @@ impl TraceFormat {
     const fn reason(self) -> &'static str {
         match self {
             Self::FioV2 | Self::FioV3 => "by its first line",
+            Self::Compact | Self::Blktrace | Self::Vscsi => "by its first bytes",
             Self::MqSim => {
                 "five numbers with whole times: nanoseconds, type 0 writes and 1 reads; a DiskSim \
                  trace with whole milliseconds looks the same, then name the format"
@@ -134,7 +145,7 @@ impl TraceFormat {
         })
     }
 
-    /// A parser for lines; `None` for the binary format.
+    /// A parser for lines; `None` for a binary format.
     fn parser(self, invert_types: bool, sample: &[u8]) -> Option<Box<dyn LineParser>> {
         Some(match self {
             Self::FioV2 => Box::new(fio::FioV2::default()),
@@ -150,7 +161,7 @@ impl TraceFormat {
             Self::DiskSim => Box::new(disk_sim::DiskSim { invert_types }),
             Self::MqSim => Box::new(disk_sim::MqSim { invert_types }),
             Self::WiscSee => Box::new(wisc_see::WiscSee),
-            Self::Compact => return None,
+            Self::Compact | Self::Blktrace | Self::Vscsi => return None,
         })
     }
 }
@@ -197,6 +208,52 @@ pub(crate) trait LineParser: Send {
     }
 }
 
+/// Understands the records of one binary format.
+pub(crate) trait RecordParser: Send {
+    /// Bytes of a record that have to be known before the rest.
+    fn head_bytes(&self) -> usize;
+
+    /// Bytes that follow the head.
+    ///
+    /// # Errors
+    /// If the head tells no length; then nothing behind it can be read.
+    fn body_bytes(&self, head: &[u8]) -> Result<usize, String>;
+
+    /// The request of a record, or `None` where it is none.
+    ///
+    /// # Errors
+    /// What was expected and what was found.
+    fn parse(&mut self, head: &[u8]) -> Result<Option<RawRequest<'_>>, String>;
+
+    /// What the parser found out about the trace.
+    fn remark(&self) -> String;
+}
+
+/// The parser of a trace of binary records and its description, if the first bytes tell one that
+/// `wanted` allows.
+pub(crate) fn recognise_records(
+    sample: &[u8],
+    wanted: Option<TraceFormat>,
+) -> Option<(Box<dyn RecordParser>, String)> {
+    let allows = |format| wanted.is_none_or(|wanted| wanted == format);
+    let describe = |format: TraceFormat, parser: &dyn RecordParser| {
+        format!("{}, {}; {}", format.label(), format.reason(), parser.remark())
+    };
+    if allows(TraceFormat::Blktrace)
+        && let Some(parser) = blktrace::Blktrace::recognise(sample)
+    {
+        let description = describe(TraceFormat::Blktrace, &parser);
+        return Some((Box::new(parser), description));
+    }
+    if allows(TraceFormat::Vscsi)
+        && let Some(parser) = vscsi::Vscsi::recognise(sample)
+    {
+        let description = describe(TraceFormat::Vscsi, &parser);
+        return Some((Box::new(parser), description));
+    }
+    None
+}
+
 /// A format that was chosen, and why.
 pub(crate) struct Recognised {
     pub(crate) parser: Box<dyn LineParser>,
@@ -216,7 +273,13 @@ pub(crate) fn named(format: TraceFormat, invert_types: bool, sample: &[u8]) -> O
 /// # Errors
 /// What was tried, if no format understands them.
 pub(crate) fn recognise(sample: &[u8], invert_types: bool) -> Result<Recognised, String> {
-    let mut best: Option<(usize, TraceFormat)> = None;
+    // fio says what it is, even where a log has no request.
+    let said = [
+        (&b"fio version 2 iolog"[..], TraceFormat::FioV2),
+        (b"fio version 3 iolog", TraceFormat::FioV3),
+    ];
+    let mut best: Option<(usize, TraceFormat)> =
+        said.into_iter().find(|(line, _)| sample.starts_with(line)).map(|(_, format)| (0, format));
     for format in TraceFormat::ALL {
         let Some(mut parser) = format.parser(false, sample) else { continue };
         let (mut good, mut bad) = (0_usize, 0_usize);

@@ -15,6 +15,7 @@ mod field;
 pub mod format;
 mod lines;
 pub mod options;
+mod records;
 pub mod replay;
 pub mod request;
 pub mod trace_recorder;

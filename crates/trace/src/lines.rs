@@ -52,6 +52,13 @@ impl LineReader {
         self.line_number
     }
 
+    /// Asserts invariant 1.
+    pub(crate) fn audit(&self) {
+        assert!(self.start <= self.end, "what is given out has been read");
+        assert!(self.end <= self.buffer.len(), "what is read lies in the buffer");
+        assert!(self.buffer.len() == BUFFER_BYTES, "the buffer never grows");
+    }
+
     /// The first whole lines without consuming them; of a short stream all of it.
     pub(crate) fn sample(&mut self) -> &[u8] {
         while self.end - self.start < LINE_BYTES_MAX && self.fill() {}

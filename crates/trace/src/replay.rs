@@ -13,8 +13,11 @@
 use crate::address_map::{AddressMapper, Devices};
 use crate::compact::{CompactReader, MAGIC};
 use crate::compression::{Compression, decompress};
-use crate::format::{LineParser, Origin, RawRequest, Recognised, named, recognise, table};
+use crate::format::{
+    LineParser, Origin, RawRequest, Recognised, named, recognise, recognise_records, table,
+};
 use crate::lines::{LINE_BYTES_MAX, Line, LineReader};
+use crate::records::RecordReplay;
 use crate::{
     Pacing, RequestSource, SourceStatistics, SpeedUp, TraceError, TraceFormat, TraceOptions,
     TraceRequest,
@@ -50,30 +53,34 @@ pub fn open_reader(
 ) -> Result<Box<dyn RequestSource>, TraceError> {
     let timeline = Timeline::new(options).map_err(|message| TraceError::Option { message })?;
     let failed = |message: String| TraceError::File { file: file.into(), message };
-    let (mut stream, compression) =
+    let (stream, compression) =
         decompress(stream).map_err(|error| failed(format!("cannot be read: {error}")))?;
-    let mut start = Vec::new();
-    if options.columns.is_none() && matches!(options.format, None | Some(TraceFormat::Compact)) {
-        let mut first = [0; MAGIC.len()];
-        let length = read_start(&mut stream, &mut first)
-            .map_err(|error| failed(format!("cannot be read: {error}")))?;
-        start.extend_from_slice(&first[..length]);
-        if first[..length] == MAGIC {
-            let reader = CompactReader::new(stream, file, options.skip_bad, timeline);
-            return Ok(Box::new(reader));
-        }
-        if options.format == Some(TraceFormat::Compact) {
-            let message = "is no compact trace: the first bytes are others; leave the format out";
-            return Err(failed(message.into()));
-        }
-    }
-    let stream = std::io::Cursor::new(start).chain(stream);
-    let mut lines = LineReader::new(Box::new(stream));
-    let recognised = choose(&mut lines, file, options)?;
     let packed = match compression {
         Compression::None => String::new(),
         other => format!("{}, ", other.label()),
     };
+    let mut stream = Started::new(stream);
+    if options.columns.is_none() {
+        if is_wanted(TraceFormat::Compact, options) && stream.start().starts_with(&MAGIC) {
+            stream.skip(MAGIC.len() as u64);
+            let stream = Box::new(stream);
+            let reader = CompactReader::new(stream, file, &packed, options.skip_bad, timeline);
+            return Ok(Box::new(reader));
+        }
+        if let Some((parser, description)) = recognise_records(stream.start(), options.format) {
+            let description = format!("trace {file}: {packed}{description}");
+            return Ok(Box::new(RecordReplay::new(
+                Box::new(stream),
+                file,
+                parser,
+                description,
+                options.skip_bad,
+                timeline,
+            )));
+        }
+    }
+    let mut lines = LineReader::new(Box::new(stream));
+    let recognised = choose(&mut lines, file, options)?;
     Ok(Box::new(Replay {
         file: file.into(),
         lines,
@@ -86,18 +93,45 @@ pub fn open_reader(
     }))
 }
 
-/// As many bytes as there are.
-fn read_start(stream: &mut dyn Read, start: &mut [u8]) -> Result<usize, std::io::Error> {
-    let mut length = 0;
-    while length < start.len() {
-        match stream.read(&mut start[length..]) {
-            Ok(0) => break,
-            Ok(count) => length += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+fn is_wanted(format: TraceFormat, options: &TraceOptions) -> bool {
+    options.format.is_none_or(|wanted| wanted == format)
+}
+
+/// A stream whose first bytes have been looked at.
+struct Started {
+    start: std::io::Cursor<Vec<u8>>,
+    /// Trouble behind the start, told when it is reached.
+    trouble: Option<std::io::Error>,
+    rest: Box<dyn Read + Send>,
+}
+
+impl Started {
+    fn new(mut rest: Box<dyn Read + Send>) -> Self {
+        const START_BYTES: u64 = 64 << 10;
+        let mut start = Vec::new();
+        let trouble = rest.by_ref().take(START_BYTES).read_to_end(&mut start).err();
+        Self { start: std::io::Cursor::new(start), trouble, rest }
+    }
+
+    fn start(&self) -> &[u8] {
+        self.start.get_ref()
+    }
+
+    fn skip(&mut self, bytes: u64) {
+        self.start.set_position(bytes);
+    }
+}
+
+impl Read for Started {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, std::io::Error> {
+        match self.start.read(buffer)? {
+            0 => match self.trouble.take() {
+                Some(trouble) => Err(trouble),
+                None => self.rest.read(buffer),
+            },
+            count => Ok(count),
         }
     }
-    Ok(length)
 }
 
 fn choose(
@@ -111,8 +145,15 @@ fn choose(
     let sample = lines.sample();
     let empty = sample.is_empty();
     match options.format {
-        Some(format) => Ok(named(format, options.invert_types, sample)
-            .expect("the binary format has been dealt with")),
+        Some(format) => {
+            named(format, options.invert_types, sample).ok_or_else(|| TraceError::File {
+                file: file.into(),
+                message: format!(
+                    "is no trace of the format {}: its first bytes are others",
+                    format.label()
+                ),
+            })
+        }
         None if empty => Err(match lines.next_line() {
             Line::Text(_) | Line::TooLong => TraceError::UnknownFormat {
                 file: file.into(),
@@ -188,6 +229,11 @@ impl RequestSource for Replay {
     fn statistics(&self) -> SourceStatistics {
         self.timeline.statistics()
     }
+
+    fn audit(&self) {
+        self.lines.audit();
+        self.timeline.audit();
+    }
 }
 
 /// What all traces have in common behind their format.
@@ -222,6 +268,23 @@ impl Timeline {
 
     pub(crate) fn statistics(&self) -> SourceStatistics {
         SourceStatistics { device_count: self.devices.count(), ..self.statistics.clone() }
+    }
+
+    /// Asserts what must hold between requests.
+    pub(crate) fn audit(&self) {
+        assert!(
+            self.first_ns.is_some() || self.last == Nanos::ZERO,
+            "time goes on only behind a first request"
+        );
+        assert!(
+            self.first_ns.is_some() || self.statistics.request_count == 0,
+            "the first request sets the start of time"
+        );
+        assert!(
+            self.statistics.first_skipped.is_some() == (self.statistics.skipped_count > 0),
+            "what is skipped first is kept"
+        );
+        self.addresses.audit();
     }
 
     /// Appends what `raw` asks of the drive.

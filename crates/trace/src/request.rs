@@ -85,6 +85,9 @@ pub trait RequestSource: Send {
         "requests".into()
     }
 
+    /// Asserts the numbered invariants of the source, as far as they can be seen from inside.
+    fn audit(&self) {}
+
     /// What happened so far.
     fn statistics(&self) -> SourceStatistics {
         SourceStatistics::default()

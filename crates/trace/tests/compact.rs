@@ -16,6 +16,7 @@ fn written(requests: &[TraceRequest]) -> Vec<u8> {
     let mut writer = CompactWriter::new(Vec::new(), "t").unwrap();
     for request in requests {
         writer.push(request).unwrap();
+        writer.audit();
     }
     assert_eq!(writer.request_count(), requests.len() as u64);
     writer.finish().unwrap()
@@ -26,6 +27,7 @@ fn read(bytes: &[u8], options: &TraceOptions) -> (Vec<TraceRequest>, Result<(), 
     let mut requests = Vec::new();
     loop {
         let before = requests.len();
+        source.audit();
         if let Err(error) = source.next_batch(&mut requests, 1000) {
             return (requests, Err(error), source.statistics().skipped_count);
         }

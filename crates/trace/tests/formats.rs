@@ -25,6 +25,7 @@ fn drain(
     let mut requests = Vec::new();
     loop {
         let before = requests.len();
+        source.audit();
         if let Err(error) = source.next_batch(&mut requests, 7) {
             let length = requests.len();
             source.next_batch(&mut requests, 7).unwrap();
@@ -38,7 +39,11 @@ fn drain(
 }
 
 fn read(text: &str, options: &TraceOptions) -> Vec<Short> {
-    let (requests, outcome, statistics) = drain(text.as_bytes(), options);
+    read_bytes(text.as_bytes(), options)
+}
+
+fn read_bytes(bytes: &[u8], options: &TraceOptions) -> Vec<Short> {
+    let (requests, outcome, statistics) = drain(bytes, options);
     outcome.unwrap();
     assert_eq!(statistics.request_count, requests.len() as u64);
     requests
@@ -85,6 +90,7 @@ fn fio_version_2_counts_waits() {
     let options = TraceOptions::default();
     let source = |text: &str| open_reader(Cursor::new(text.to_string()), "t", &options).unwrap();
     assert_eq!(source(text).pacing(), Pacing::Open);
+    assert!(read("fio version 2 iolog\nf add\nf close\n", &options).is_empty());
     let untimed = "fio version 2 iolog\nf write 0 512\nf write 512 512\n";
     assert_eq!(source(untimed).pacing(), Pacing::Closed { think_ns: Nanos::ZERO });
 }
@@ -213,7 +219,7 @@ fn tencent_counts_seconds_and_sectors() {
 #[test]
 fn cloud_physics_names_operations_by_scsi_opcode() {
     let text = "version,time,op,size,lbn\n1,33898,2a,512,42932745\n1,33899,28,6144,31954535\n\
-                1,33899,35,0,0\n";
+                1,33899,12,36,0\n1,33899,35,0,0\n";
     check(
         TraceFormat::CloudPhysics,
         "by its columns",
@@ -224,6 +230,109 @@ fn cloud_physics_names_operations_by_scsi_opcode() {
             (1_000_000_000, Flush, 0, 0, 0),
         ],
     );
+}
+
+/// A record of blktrace.
+fn event(big: bool, time: u64, sector: u64, bytes: u32, action: u32, extra: &[u8]) -> Vec<u8> {
+    let mut record = Vec::new();
+    let mut put = |value: u64, bytes: usize| {
+        let all = value.to_be_bytes();
+        let mut field = all[8 - bytes..].to_vec();
+        if !big {
+            field.reverse();
+        }
+        record.extend(field);
+    };
+    for (value, bytes) in [
+        (0x6561_7407, 4),
+        (1, 4),
+        (time, 8),
+        (sector, 8),
+        (bytes.into(), 4),
+        (action.into(), 4),
+        (697, 4),
+        (8 << 20 | 16, 4),
+        (0, 4),
+        (0, 2),
+        (extra.len() as u64, 2),
+    ] {
+        put(value, bytes);
+    }
+    record.extend(extra);
+    record
+}
+
+#[test]
+fn blktrace_counts_issues_in_either_byte_order() {
+    let (queued, issued, in_group) = (1, 7, 1 << 8);
+    let (reads, writes, flushes, notes, discards) = (1 << 16, 2 << 16, 4 << 16, 1 << 26, 1 << 29);
+    for (big, order) in [(false, "little"), (true, "big")] {
+        let trace = [
+            event(big, 5, 0, 0, notes, b"postgres"),
+            event(big, 10, 8, 4096, queued | writes, b""),
+            event(big, 20, 8, 4096, issued | writes | in_group, b"12345678"),
+            event(big, 30, 0, 0, issued | flushes | writes, b""),
+            event(big, 45, 16, 512, issued | reads, b""),
+            event(big, 50, 64, 8192, issued | discards | writes, b""),
+        ]
+        .concat();
+        let expected = [
+            (0, Write, 4096, 4096, 0),
+            (10, Flush, 0, 0, 0),
+            (25, Read, 8192, 512, 0),
+            (30, Trim, 32_768, 8192, 0),
+        ];
+        assert_eq!(read_bytes(&trace, &TraceOptions::default()), expected);
+        let only = TraceOptions { device: Some("8,16".into()), ..TraceOptions::default() };
+        assert_eq!(read_bytes(&trace, &only), expected);
+        let source = open_reader(Cursor::new(trace.clone()), "t", &only).unwrap();
+        let description =
+            format!("trace t: blktrace, by its first bytes; events D, {order}-endian");
+        assert_eq!(source.description(), description);
+        let queue_only = event(big, 10, 8, 4096, queued | writes, b"");
+        assert_eq!(read_bytes(&queue_only, &only), [(0, Write, 4096, 4096, 0)]);
+        for length in 49..trace.len() - 1 {
+            let (_, outcome, _) = drain(&trace[..length], &TraceOptions::default());
+            // The boundaries of records are ends as good as any.
+            let whole = [56, 104, 160, 208, 256].contains(&length);
+            assert_eq!(outcome.is_ok(), whole, "{length}");
+        }
+        let mut lost = trace.clone();
+        lost[56] ^= 0xff;
+        let (_, outcome, _) = drain(&lost, &TraceOptions::default());
+        let error = outcome.unwrap_err().to_string();
+        let message = if big { "expected the magic" } else { "version 248 of blktrace" };
+        assert!(error.starts_with(&format!("t:2: {message}")), "{error}");
+    }
+}
+
+#[test]
+fn the_binary_cloud_physics_trace_is_read_in_both_versions() {
+    let record = |version: u16, opcode: u16, bytes: u32, sector: u64, time: u64| {
+        let zero = 0_u32.to_le_bytes();
+        let (opcode, tag) = (opcode.to_le_bytes(), (version << 8).to_le_bytes());
+        let (bytes, sector, time) = (bytes.to_le_bytes(), sector.to_le_bytes(), time.to_le_bytes());
+        if version == 1 {
+            [&zero[..], &bytes, &zero, &opcode, &tag, &sector, &time].concat()
+        } else {
+            [&opcode[..], &tag, &zero, &bytes, &zero, &sector, &time, &[0; 8]].concat()
+        }
+    };
+    for version in [1, 2] {
+        let trace = [
+            record(version, 0x2a, 512, 42_932_745, 1_000_000),
+            record(version, 0x12, 36, 0, 1_000_001),
+            record(version, 0x28, 8192, 16, 1_000_007),
+        ]
+        .concat();
+        let expected = [(0, Write, 42_932_745 * 512, 512, 0), (7_000, Read, 8192, 8192, 0)];
+        assert_eq!(read_bytes(&trace, &TraceOptions::default()), expected);
+        let (_, outcome, _) = drain(&trace[..trace.len() - 1], &TraceOptions::default());
+        assert!(outcome.unwrap_err().to_string().starts_with("t:3: the record ends early"));
+        let mixed = [trace, record(3 - version, 0x28, 8192, 16, 9)].concat();
+        let (_, outcome, _) = drain(&mixed, &TraceOptions::default());
+        assert!(outcome.is_err());
+    }
 }
 
 #[test]
@@ -357,7 +466,7 @@ fn every_format_refuses_what_it_cannot_mean() {
         (TraceFormat::Spc, "0,20941264,8192,W,-0.5"),
         (TraceFormat::Alibaba, "1,W,0,512,99999999999999999999"),
         (TraceFormat::Tencent, "1538323200,1,8,2,1"),
-        (TraceFormat::CloudPhysics, "1,33898,ff,512,1"),
+        (TraceFormat::CloudPhysics, "1,33898,zz,512,1"),
         (TraceFormat::Systor, "1456095145.1,0.1,X,0,0,512"),
         (TraceFormat::DiskSim, "0.5 0 8 8"),
         (TraceFormat::MqSim, "0.5 0 8 8 1"),
@@ -381,7 +490,7 @@ fn what_no_format_understands_is_refused_with_the_way_out() {
     assert!(error.contains("`a story`") && error.contains("time=us,op,offset=sector"), "{error}");
     assert_eq!(error_of("", &none), "t: the file is empty");
     let compact = TraceOptions { format: Some(TraceFormat::Compact), ..none.clone() };
-    assert!(error_of("1 2 3 4 5\n", &compact).contains("is no compact trace"));
+    assert!(error_of("1 2 3 4 5\n", &compact).contains("is no trace of the format compact"));
     let missing = open_trace(std::path::Path::new("no-such-trace"), &none).err().unwrap();
     assert!(missing.to_string().starts_with("no-such-trace: cannot be opened: "), "{missing}");
     assert!(TraceFormat::parse("mrs").unwrap_err().to_string().contains("msr"));
@@ -444,10 +553,11 @@ proptest! {
     fn no_bytes_make_a_reader_panic(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..400),
         format in 0..TraceFormat::ALL.len(),
-        start in 0_usize..8,
+        start in 0_usize..9,
         skip_bad: bool,
     ) {
-        let starts: [&[u8]; 8] = [
+        let starts: [&[u8]; 9] = [
+            b"\x07tae",
             b"", b"fio version 2 iolog\n", b"fio version 3 iolog\n", b"nandutr1",
             b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"1 1 1 1 1\n", b"8,0 3 1 0.5 697 D W 8 + 8\n",
         ];

@@ -16,6 +16,7 @@ fn draw(text: &str, count: usize) -> Vec<TraceRequest> {
     while requests.len() < count {
         let limit = (count - requests.len()).min(1000);
         source.next_batch(&mut requests, limit).unwrap();
+        source.audit();
     }
     requests
 }

@@ -58,7 +58,22 @@ impl LineParser for Tencent {
     }
 }
 
-/// CloudPhysics as CSV.
+/// What a SCSI command asks for; `None` where it moves, drops and flushes nothing (SBC-3, SPC-4).
+pub(super) const fn scsi_operation(opcode: u8) -> Option<Operation> {
+    match opcode {
+        // READ of 6, 10, 16 and 12 bytes.
+        0x08 | 0x28 | 0x88 | 0xa8 => Some(Operation::Read),
+        // WRITE of 6, 10, 16 and 12 bytes, WRITE SAME of 10 and 16.
+        0x0a | 0x2a | 0x8a | 0xaa | 0x41 | 0x93 => Some(Operation::Write),
+        // UNMAP.
+        0x42 => Some(Operation::Trim),
+        // SYNCHRONIZE CACHE of 10 and 16 bytes.
+        0x35 | 0x91 => Some(Operation::Flush),
+        _ => None,
+    }
+}
+
+/// CloudPhysics as CSV. Commands that are none of an operation are no requests.
 #[derive(Debug)]
 pub(super) struct CloudPhysics;
 
@@ -70,21 +85,13 @@ impl LineParser for CloudPhysics {
         let [version, time, opcode, size, sector] = split::<5>(line, b',', false)?;
         integer(version, "version")?;
         let at_ns = decimal(time, SECOND_NS, "time")?;
-        let operation = match opcode {
-            b"28" | b"08" | b"8" | b"88" | b"a8" | b"A8" => Operation::Read,
-            b"2a" | b"2A" | b"0a" | b"0A" | b"a" | b"A" | b"8a" | b"8A" | b"aa" | b"AA" => {
-                Operation::Write
-            }
-            b"41" | b"93" => Operation::Write,
-            b"42" => Operation::Trim,
-            b"35" | b"91" => Operation::Flush,
-            _ => {
-                return Err(format!(
-                    "SCSI opcode `{}` neither reads, writes, unmaps nor flushes",
-                    shown(opcode)
-                ));
-            }
-        };
+        let wrong = || format!("SCSI opcode `{}` is no number of two hex digits", shown(opcode));
+        let digits = std::str::from_utf8(opcode).map_err(|_| wrong())?;
+        if digits.len() > 2 {
+            return Err(wrong());
+        }
+        let number = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
+        let Some(operation) = scsi_operation(number) else { return Ok(None) };
         Ok(Some(RawRequest {
             at_ns,
             operation,

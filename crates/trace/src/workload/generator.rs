@@ -286,6 +286,18 @@ impl RequestSource for Generator {
         self.description.clone()
     }
 
+    fn audit(&self) {
+        assert!(self.remaining <= self.request_count, "requests are taken, not given");
+        assert!(
+            self.shape.writes_to_flush <= self.shape.flush_every,
+            "a flush is never further away than its distance"
+        );
+        assert!(
+            self.shape.read_below <= self.shape.trim_below,
+            "reads and trims have shares of one whole"
+        );
+    }
+
     fn statistics(&self) -> SourceStatistics {
         let request_count = self.request_count - self.remaining;
         SourceStatistics { request_count, ..SourceStatistics::default() }
