@@ -1,4 +1,4 @@
-//! The formats of traces: one sibling file each behind [`LineParser`] and [`TraceFormat`], and how a
+//! The formats of traces: one sibling file each behind `LineParser` and [`TraceFormat`], and how a
 //! format is recognised.
 //!
 //! Every format is tried on the first lines; the one that understands most of them has it. Where two
