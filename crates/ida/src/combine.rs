@@ -5,13 +5,13 @@
 //!              bytes 0 .. block   .. 2 · block  ..         for each block:
 //!   inputs   0 ┌───────┬───────┬───────┐                     for each group of outputs:
 //!            … │       │       │       │  group of inputs      for each group of inputs:
-//!           31 ├───────┼───────┼───────┤                         one pass
+//!            7 ├───────┼───────┼───────┤                         one pass
 //!            … │       │       │       │  group of inputs
 //!              └───────┴───────┴───────┘
 //! ```
 //!
-//! With more outputs than a group has, a block of all inputs is read once from memory, and from the
-//! processor's cache for the other groups. Nothing is allocated.
+//! A block of the outputs stays in the processor's first cache while groups of inputs are added, one
+//! of the inputs in the second while groups of outputs are computed. Nothing is allocated.
 //!
 //! 1. Each byte of each output is visited once by every group of inputs.
 
@@ -20,7 +20,7 @@ use crate::matrix::Rows;
 use std::ops::Range;
 
 /// Bytes of all inputs together that a block has, less than a second-level cache.
-const BLOCK_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 128 << 10;
 /// The shortest block: a page, which the processor fetches ahead.
 const LEAST_BLOCK_BYTES: usize = 4 << 10;
 

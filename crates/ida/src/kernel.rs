@@ -31,8 +31,9 @@ mod vector;
 
 /// How many outputs share one pass over the inputs: what fits into sixteen registers.
 pub(crate) const GROUP_OUTPUTS: usize = 4;
-/// How many inputs one pass adds up.
-pub(crate) const GROUP_INPUTS: usize = 32;
+/// How many inputs one pass adds up: with the outputs about as many streams as a processor fetches
+/// ahead. With 16 inputs of 64 KiB one pass is a third as fast as two of 8 (AMD Zen 3).
+pub(crate) const GROUP_INPUTS: usize = 8;
 
 /// The instructions that code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -23,7 +23,6 @@ struct Avx2(__m256i);
 
 impl Vector for Avx2 {
     const BYTES: usize = 32;
-    const WIDE: usize = 2;
     type Table = [__m256i; 2];
     type Factor = [__m256i; 2];
 

@@ -31,7 +31,6 @@ struct Gfni256(__m256i);
 
 impl Vector for Gfni256 {
     const BYTES: usize = 32;
-    const WIDE: usize = 2;
     type Table = __m256i;
     type Factor = __m256i;
 
@@ -82,7 +81,6 @@ struct Gfni512(__m512i);
 
 impl Vector for Gfni512 {
     const BYTES: usize = 64;
-    const WIDE: usize = 2;
     type Table = __m512i;
     type Factor = __m512i;
 

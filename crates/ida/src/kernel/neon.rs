@@ -20,7 +20,6 @@ struct Neon(uint8x16_t);
 
 impl Vector for Neon {
     const BYTES: usize = 16;
-    const WIDE: usize = 2;
     type Table = [uint8x16_t; 2];
     type Factor = [uint8x16_t; 2];
 

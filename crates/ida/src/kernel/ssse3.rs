@@ -21,7 +21,6 @@ struct Ssse3(__m128i);
 
 impl Vector for Ssse3 {
     const BYTES: usize = 16;
-    const WIDE: usize = 2;
     type Table = [__m128i; 2];
     type Factor = [__m128i; 2];
 

@@ -26,8 +26,6 @@ const MOST_BYTES: usize = 64;
 pub(super) trait Vector: Copy {
     /// Bytes of the register, at most [`MOST_BYTES`].
     const BYTES: usize;
-    /// Vectors of each input in a step: as many as leave registers for the tables.
-    const WIDE: usize;
     /// What a constant becomes to multiply with.
     type Table: Copy;
     /// What a vector becomes to be multiplied, once for all constants.
@@ -87,14 +85,19 @@ unsafe fn pass<V: Vector, const ROWS: usize, const SUM: bool>(group: &mut Group<
     let rows: [&[u8]; ROWS] = std::array::from_fn(|row| &group.rows[row][..inputs.len()]);
     let accumulate = group.accumulate;
     let mut at = 0;
-    // SAFETY: a step reads and writes WIDE or one vector at `at`, which the conditions keep within
-    // the `length` bytes that each input and output has (invariant 1 of the parent).
+    // SAFETY: a step reads and writes as many vectors at `at` as its condition finds within the
+    // `length` bytes that each input and output has (invariant 1 of the parent).
     unsafe {
-        if V::WIDE == 2 {
-            while length - at >= 2 * V::BYTES {
-                step::<V, ROWS, 2, SUM>(rows, inputs, outputs, at, accumulate);
-                at += 2 * V::BYTES;
+        // As many sums as leave registers for the tables.
+        if ROWS <= 2 {
+            while length - at >= 4 * V::BYTES {
+                step::<V, ROWS, 4, SUM>(rows, inputs, outputs, at, accumulate);
+                at += 4 * V::BYTES;
             }
+        }
+        while length - at >= 2 * V::BYTES {
+            step::<V, ROWS, 2, SUM>(rows, inputs, outputs, at, accumulate);
+            at += 2 * V::BYTES;
         }
         while length - at >= V::BYTES {
             step::<V, ROWS, 1, SUM>(rows, inputs, outputs, at, accumulate);
