@@ -19,11 +19,7 @@ fn main() {
         ("closed, 1 die", Service::SingleServer, 1, 1),
         ("parallel, 32 dies", Service::Parallel, 8, 4),
     ] {
-        let blocks = if measure {
-            16_384 / (channels * dies)
-        } else {
-            32
-        };
+        let blocks = if measure { 16_384 / (channels * dies) } else { 32 };
         let mut nand = NandArray::new(
             NandProfile {
                 preset: "myers_slc".into(),

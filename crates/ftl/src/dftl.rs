@@ -23,7 +23,7 @@
 //!    starts cleaning: a step takes at most two erase blocks before it gives one back.
 //! 5. A victim is erased only after everything that was programmed before is durable.
 //!
-//! Every die has a data frontier and a translation frontier, and dies take turns page by page; what
+//! Every die has a frontier for data and one for translation pages (`separate_copies`: three), and dies take turns page by page; what
 //! cleaning writes goes to the die of the victim, as long as there is no lack of space. A die without free erase
 //! blocks takes those of others. Planes are programmed one by one.
 //!
@@ -64,6 +64,9 @@ pub struct DftlConfig {
     pub reserve_count: u32,
     /// Free erase blocks above the reserve that cleaning in idle time aims at; 0 = none.
     pub idle_clean_count: u32,
+    /// Whether copies of cleaning have erase blocks of their own, as under [`crate::PageFtl`]; in the
+    /// paper they share those of the host.
+    pub separate_copies: bool,
 }
 
 impl Default for DftlConfig {
@@ -74,6 +77,7 @@ impl Default for DftlConfig {
             protected_ppm: 799_805,
             reserve_count: 4,
             idle_clean_count: 0,
+            separate_copies: false,
         }
     }
 }
@@ -83,7 +87,12 @@ impl DftlConfig {
     pub(crate) fn kept_aside(&self, shape: &Geometry, unit_count: u64) -> u64 {
         let translation_pages = unit_count.div_ceil(u64::from(entries_per_page(shape)));
         let map = translation_pages.div_ceil(u64::from(shape.flash_pages_per_erase_block.max(1)));
-        u64::from(self.reserve_count) + 2 * u64::from(shape.die_count()) + map
+        self.reserve_and_frontiers(shape) + map
+    }
+
+    fn reserve_and_frontiers(&self, shape: &Geometry) -> u64 {
+        let streams = 2 + u64::from(self.separate_copies);
+        u64::from(self.reserve_count) + streams * u64::from(shape.die_count())
     }
 
     fn protected_entry_count(&self) -> u32 {
@@ -115,6 +124,26 @@ enum PageKind {
     Translation,
 }
 
+/// What shares a frontier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    /// Data of the host, with the copies of cleaning where they are not separate.
+    Host,
+    Copies,
+    Translation,
+}
+
+impl Stream {
+    const fn kind(self) -> PageKind {
+        match self {
+            Self::Host | Self::Copies => PageKind::Data,
+            Self::Translation => PageKind::Translation,
+        }
+    }
+}
+
+const STREAM_COUNT: usize = 3;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
@@ -140,8 +169,7 @@ const CLOSED: Frontier = Frontier { erase_block: NO_BLOCK, next_page: 0 };
 #[derive(Clone, Debug)]
 struct Die {
     free: VecDeque<u32>,
-    data: Frontier,
-    translation: Frontier,
+    frontiers: [Frontier; STREAM_COUNT],
 }
 
 /// A layer with a page map on flash.
@@ -160,8 +188,7 @@ pub struct Dftl {
     free_count: u32,
     data_victims: Buckets,
     translation_victims: Buckets,
-    next_data_die: usize,
-    next_translation_die: usize,
+    next_dies: [usize; STREAM_COUNT],
     sequence: u64,
     /// When everything that was programmed so far is durable (invariant 5).
     durable_at: Nanos,
@@ -199,8 +226,7 @@ impl Dftl {
             free_count: 0,
             data_victims: index(),
             translation_victims: index(),
-            next_data_die: 0,
-            next_translation_die: 0,
+            next_dies: [0; STREAM_COUNT],
             sequence: 0,
             durable_at: Nanos::ZERO,
             host_reads: 0,
@@ -209,7 +235,7 @@ impl Dftl {
             moved: Vec::with_capacity(pages as usize),
         };
         dftl.reset(nand);
-        let aside = u64::from(config.reserve_count) + 2 * u64::from(geometry.die_count());
+        let aside = config.reserve_and_frontiers(geometry);
         let usable = u64::from(dftl.free_count).saturating_sub(aside) * u64::from(pages);
         if unit_count + tvpn_count > usable {
             return Err(FtlError::Configuration(format!(
@@ -232,12 +258,12 @@ impl Dftl {
         self.directory.fill(UNMAPPED);
         self.directory_sequences.fill(0);
         self.valid_bits.fill(0);
-        (self.next_data_die, self.next_translation_die, self.free_count) = (0, 0, 0);
+        (self.next_dies, self.free_count) = ([0; STREAM_COUNT], 0);
         let pages = to_u32(self.pages.value());
         let block_count = to_u32(self.blocks.len() as u64);
         self.data_victims = Buckets::new(block_count, pages);
         self.translation_victims = self.data_victims.clone();
-        let die = Die { free: VecDeque::new(), data: CLOSED, translation: CLOSED };
+        let die = Die { free: VecDeque::new(), frontiers: [CLOSED; STREAM_COUNT] };
         self.dies = vec![die; nand.geometry().die_count() as usize];
         for erase_block in 0..block_count {
             let bad = nand.is_bad(erase_block);
@@ -299,51 +325,33 @@ impl Dftl {
         }
     }
 
-    fn frontier(&mut self, die: usize, kind: PageKind) -> &mut Frontier {
-        match kind {
-            PageKind::Data => &mut self.dies[die].data,
-            PageKind::Translation => &mut self.dies[die].translation,
-        }
-    }
-
     /// Flash pages that are left of a frontier.
-    fn room_of(&self, die: usize, kind: PageKind) -> u32 {
-        let pages = to_u32(self.pages.value());
-        let frontier = match kind {
-            PageKind::Data => &self.dies[die].data,
-            PageKind::Translation => &self.dies[die].translation,
-        };
-        if frontier.erase_block == NO_BLOCK { 0 } else { pages - frontier.next_page }
-    }
-
-    const fn next_die(&self, kind: PageKind) -> usize {
-        match kind {
-            PageKind::Data => self.next_data_die,
-            PageKind::Translation => self.next_translation_die,
+    fn room_of(&self, die: usize, stream: Stream) -> u32 {
+        let frontier = self.dies[die].frontiers[stream as usize];
+        match frontier.erase_block {
+            NO_BLOCK => 0,
+            _ => to_u32(self.pages.value()) - frontier.next_page,
         }
     }
 
-    /// Makes sure that the next page of a kind can be programmed without cleaning, and answers its die.
+    /// Makes sure that the next page of a stream can be programmed without cleaning, and answers its die.
     fn make_room(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
-        kind: PageKind,
+        stream: Stream,
     ) -> Result<(usize, Nanos), FtlError> {
-        let die = self.next_die(kind);
+        let die = self.next_dies[stream as usize];
         let mut now = now;
         let mut attempts = 4 * self.blocks.len();
         // Cleaning may open the very frontier that it makes room for.
-        while self.free_count < self.config.reserve_count + u32::from(self.room_of(die, kind) == 0)
+        while self.free_count
+            < self.config.reserve_count + u32::from(self.room_of(die, stream) == 0)
         {
             attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
             now = self.clean_one(nand, now)?;
         }
-        let next = (die + 1) % self.dies.len();
-        match kind {
-            PageKind::Data => self.next_data_die = next,
-            PageKind::Translation => self.next_translation_die = next,
-        }
+        self.next_dies[stream as usize] = (die + 1) % self.dies.len();
         Ok((die, now))
     }
 
@@ -352,15 +360,15 @@ impl Dftl {
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
-        (die, kind): (usize, PageKind),
+        (die, stream): (usize, Stream),
         (tag, content): (u32, Content),
         cause: Cause,
     ) -> Result<(u32, Nanos), FtlError> {
-        if self.frontier(die, kind).erase_block == NO_BLOCK {
+        if self.room_of(die, stream) == 0 {
             let erase_block = self.take_free(die)?;
-            *self.frontier(die, kind) = Frontier { erase_block, next_page: 0 };
+            self.dies[die].frontiers[stream as usize] = Frontier { erase_block, next_page: 0 };
         }
-        let Frontier { erase_block, next_page } = *self.frontier(die, kind);
+        let Frontier { erase_block, next_page } = self.dies[die].frontiers[stream as usize];
         let page = nand.geometry().flash_page(erase_block, next_page);
         self.sequence += 1;
         let contents = [content];
@@ -369,10 +377,11 @@ impl Dftl {
         self.durable_at = self.durable_at.max(done);
         let page = to_u32(page.0);
         self.set_valid(page);
-        self.frontier(die, kind).next_page += 1;
-        if u64::from(next_page) + 1 == self.pages.value() {
-            *self.frontier(die, kind) = CLOSED;
-            self.close(erase_block, kind);
+        let frontier = &mut self.dies[die].frontiers[stream as usize];
+        frontier.next_page += 1;
+        if u64::from(frontier.next_page) == self.pages.value() {
+            *frontier = CLOSED;
+            self.close(erase_block, stream.kind());
         }
         Ok((page, done))
     }
@@ -418,7 +427,7 @@ impl Dftl {
         cause: Cause,
     ) -> Result<Nanos, FtlError> {
         let tag = to_u32(self.table.unit_count() as u64) + tvpn;
-        let target = (die, PageKind::Translation);
+        let target = (die, Stream::Translation);
         let (page, done) = self.append(nand, now, target, (tag, None), cause)?;
         let old = std::mem::replace(&mut self.directory[tvpn as usize], page);
         self.directory_sequences[tvpn as usize] = self.sequence;
@@ -448,7 +457,7 @@ impl Dftl {
             None => return Ok(now),
             Some((_, false)) => {}
             Some((_, true)) => {
-                let (die, ready) = self.make_room(nand, now, PageKind::Translation)?;
+                let (die, ready) = self.make_room(nand, now, Stream::Translation)?;
                 now = ready;
                 // Cleaning may have written that translation page already.
                 if let Some((lpn, true)) = self.table.victim() {
@@ -595,8 +604,8 @@ impl Ftl for Dftl {
         let lpn = to_u32(lpn.0);
         let (slot, now) = self.translate(nand, now, lpn)?;
         // Cleaning may move the old copy, but takes no entry out of the cache.
-        let (die, now) = self.make_room(nand, now, PageKind::Data)?;
-        let target = (die, PageKind::Data);
+        let (die, now) = self.make_room(nand, now, Stream::Host)?;
+        let target = (die, Stream::Host);
         let (page, done) = self.append(nand, now, target, (lpn, content), Cause::Host)?;
         let old = self.table.page_at(slot);
         self.table.set(slot, page);
@@ -669,12 +678,12 @@ impl Ftl for Dftl {
         let accounting = nand.accounting();
         for tvpn in 0..to_u32(self.directory.len() as u64) {
             for lpn in self.table.units_of(tvpn) {
-                let (die, now) = self.make_room(nand, Nanos::ZERO, PageKind::Data)?;
-                let target = (die, PageKind::Data);
+                let (die, now) = self.make_room(nand, Nanos::ZERO, Stream::Host)?;
+                let target = (die, Stream::Host);
                 let (page, _) = self.append(nand, now, target, (lpn, None), Cause::Host)?;
                 self.table.store(lpn, page);
             }
-            let (die, now) = self.make_room(nand, Nanos::ZERO, PageKind::Translation)?;
+            let (die, now) = self.make_room(nand, Nanos::ZERO, Stream::Translation)?;
             self.program_translation(nand, now, (die, tvpn), Cause::MapWrite)?;
         }
         nand.restore_accounting(accounting);

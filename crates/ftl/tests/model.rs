@@ -190,6 +190,7 @@ fn dftl(cached_entry_count: u32, protected_ppm: u32) -> FtlConfig {
         protected_ppm,
         reserve_count: 3,
         idle_clean_count: 1,
+        separate_copies: cached_entry_count.is_multiple_of(2),
     })
 }
 
@@ -224,7 +225,7 @@ proptest! {
     fn a_map_on_flash_behaves_like_an_array(steps in steps(30)) {
         for (cached_entry_count, protected_ppm) in [(1, 0), (6, 500_000), (64, 800_000)] {
             let config = dftl(cached_entry_count, protected_ppm);
-            run(&config, small_pages(array(1, 1, 15, 1)), 30, &steps)?;
+            run(&config, small_pages(array(1, 1, 16, 1)), 30, &steps)?;
         }
     }
 
@@ -244,7 +245,7 @@ proptest! {
 
     #[test]
     fn a_map_on_flash_over_dies_behaves_like_an_array(steps in steps(40)) {
-        run(&dftl(8, 500_000), small_pages(array(3, 1, 8, 1)), 40, &steps)?;
+        run(&dftl(8, 500_000), small_pages(array(3, 1, 9, 1)), 40, &steps)?;
     }
 
     #[test]

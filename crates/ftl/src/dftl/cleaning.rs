@@ -5,7 +5,7 @@
 //!    of the others each translation page is read and written once.
 //! 3. No entry enters or leaves the cache.
 
-use super::{Dftl, LEAST_RESERVE, PageKind, State};
+use super::{Dftl, LEAST_RESERVE, PageKind, State, Stream};
 use crate::FtlError;
 use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{NandArray, NandError};
@@ -44,22 +44,26 @@ impl Dftl {
     /// Whether a victim can be moved with what is free. At most one translation page is written for
     /// each data page that moves.
     fn is_affordable(&self, valid: u32, kind: PageKind) -> bool {
-        let lacks_room = |kind| {
-            let rooms = (0..self.dies.len()).map(|die| u64::from(self.room_of(die, kind)));
+        let lacks_room = |stream| {
+            let rooms = (0..self.dies.len()).map(|die| u64::from(self.room_of(die, stream)));
             u64::from(valid) > rooms.sum()
         };
-        let needed = u32::from(lacks_room(PageKind::Translation))
-            + u32::from(kind == PageKind::Data && lacks_room(PageKind::Data));
+        let needed = u32::from(lacks_room(Stream::Translation))
+            + u32::from(kind == PageKind::Data && lacks_room(self.stream_of_copies()));
         needed <= self.free_count
+    }
+
+    const fn stream_of_copies(&self) -> Stream {
+        if self.config.separate_copies { Stream::Copies } else { Stream::Host }
     }
 
     /// Where a page goes that cleaning writes: to the die of the victim, unless that would open an erase
     /// block when few are free and another die has an open one.
-    fn cleaning_die(&self, home: usize, kind: PageKind) -> usize {
-        if self.free_count >= LEAST_RESERVE || self.room_of(home, kind) > 0 {
+    fn cleaning_die(&self, home: usize, stream: Stream) -> usize {
+        if self.free_count >= LEAST_RESERVE || self.room_of(home, stream) > 0 {
             return home;
         }
-        (0..self.dies.len()).find(|&die| self.room_of(die, kind) > 0).unwrap_or(home)
+        (0..self.dies.len()).find(|&die| self.room_of(die, stream) > 0).unwrap_or(home)
     }
 
     /// Frees one erase block.
@@ -95,14 +99,14 @@ impl Dftl {
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
-        (page, kind): (u32, PageKind),
+        (page, stream): (u32, Stream),
     ) -> Result<(u32, u32, Nanos), FtlError> {
         let source = Ppn(page.into());
         let read = nand.read(now, source, self.page_bytes, Cause::Cleaning)?;
         let tag = nand.spare(source).expect("a valid page was programmed").lpns[0];
-        let die = self.cleaning_die(self.die_of(self.block_of(page)), kind);
+        let die = self.cleaning_die(self.die_of(self.block_of(page)), stream);
         let unit = (tag, nand.content(source, 0));
-        let (copy, done) = self.append(nand, read, (die, kind), unit, Cause::Cleaning)?;
+        let (copy, done) = self.append(nand, read, (die, stream), unit, Cause::Cleaning)?;
         self.invalidate(page);
         Ok((tag, copy, done))
     }
@@ -116,7 +120,7 @@ impl Dftl {
         let mut now = now;
         for page in self.pages_of(victim) {
             if self.is_valid(page) {
-                let (tag, copy, done) = self.copy(nand, now, (page, PageKind::Translation))?;
+                let (tag, copy, done) = self.copy(nand, now, (page, Stream::Translation))?;
                 let tvpn = to_index(u64::from(tag)) - self.table.unit_count();
                 assert_eq!(self.directory[tvpn], page, "invariant 2: the directory names it");
                 (self.directory[tvpn], self.directory_sequences[tvpn]) = (copy, self.sequence);
@@ -140,7 +144,7 @@ impl Dftl {
             if !self.is_valid(page) {
                 continue;
             }
-            let (lpn, copy, done) = self.copy(nand, now, (page, PageKind::Data))?;
+            let (lpn, copy, done) = self.copy(nand, now, (page, self.stream_of_copies()))?;
             assert_eq!(self.table.page_of(lpn), page, "invariant 1: the map names unit {lpn}");
             now = done;
             match self.table.slot_of(lpn) {
@@ -155,7 +159,7 @@ impl Dftl {
         let same_page = |one: &(u32, u32), other: &(u32, u32)| tvpn_of(one) == tvpn_of(other);
         for group in moved.chunk_by(same_page) {
             let tvpn = tvpn_of(&group[0]);
-            let die = self.cleaning_die(home, PageKind::Translation);
+            let die = self.cleaning_die(home, Stream::Translation);
             now = self.write_back(nand, now, (die, tvpn))?;
             self.counts.cleaning_update_count += 1;
             // Only now: where the power fails before, flash still holds the old entries.

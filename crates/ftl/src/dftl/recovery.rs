@@ -2,7 +2,8 @@
 //! and method C's order for the map: data first, translation pages brought up to date after it).
 //!
 //! 1. Of all copies of a unit, or of a translation page, the one with the highest sequence number wins.
-//! 2. Torn flash pages are skipped; torn erase blocks are erased again.
+//! 2. Torn flash pages are skipped; torn erase blocks are erased again, and so is an erase block that
+//!    holds nothing but torn flash pages, which do not even tell their kind.
 //! 3. Every translation page that survived is read and compared with the map that the data gave; one
 //!    that differs, or is missing, is written. The cache is empty then.
 //! 4. A second recovery finds the same map; sequence numbers go on above the highest seen.
@@ -10,7 +11,7 @@
 //! The array does not store what a translation page says. The last one issued says what the layer
 //! remembers of it; an older one that a cut brought back is taken to differ.
 
-use super::{Dftl, Frontier, NO_BLOCK, PageKind, State, UNMAPPED};
+use super::{Dftl, Frontier, PageKind, State, Stream, UNMAPPED};
 use crate::FtlError;
 use nandu_base::{Cause, Nanos, to_index, to_u32};
 use nandu_nand::{NO_LPN, NandArray, NandError};
@@ -18,7 +19,8 @@ use nandu_nand::{NO_LPN, NandArray, NandError};
 /// What the spare areas say of one erase block.
 struct Scan {
     programmed_pages: u32,
-    kind: PageKind,
+    /// None where nothing can be read.
+    kind: Option<PageKind>,
     torn: bool,
     done_at: Nanos,
 }
@@ -41,10 +43,10 @@ impl Dftl {
             }
             let scan = self.scan(nand, now, erase_block, &mut newest)?;
             done = done.max(scan.done_at);
-            if scan.torn {
-                done = done.max(nand.erase(scan.done_at, erase_block, Cause::Recovery)?);
-            } else if scan.programmed_pages > 0 {
-                touched.push((erase_block, scan));
+            match scan.kind {
+                Some(kind) if !scan.torn => touched.push((erase_block, kind, scan)),
+                None if !scan.torn && scan.programmed_pages == 0 => {}
+                _ => done = done.max(self.erase_again(nand, scan.done_at, erase_block)?),
             }
         }
         let (units, translations) = newest.split_at(unit_count);
@@ -60,8 +62,8 @@ impl Dftl {
                 (self.directory[tvpn], self.directory_sequences[tvpn]) = (page, sequence);
             }
         }
-        for (erase_block, scan) in touched {
-            self.adopt(erase_block, &scan);
+        for (erase_block, kind, scan) in touched {
+            self.adopt(erase_block, kind, scan.programmed_pages);
         }
         let stale: Vec<bool> = (0_u32..)
             .zip(translations)
@@ -95,7 +97,7 @@ impl Dftl {
             done = done.max(self.read_translation(nand, now, tvpn, Cause::Recovery)?);
         }
         for (tvpn, _) in (0_u32..).zip(stale).filter(|&(_, &stale)| stale) {
-            let (die, ready) = self.make_room(nand, done, PageKind::Translation)?;
+            let (die, ready) = self.make_room(nand, done, Stream::Translation)?;
             done = self.program_translation(nand, ready, (die, tvpn), Cause::Recovery)?;
         }
         // Frontiers that a cut left without room are opened by the next write, within the reserve.
@@ -105,22 +107,51 @@ impl Dftl {
         Ok(done)
     }
 
-    /// An erase block that was open goes on as a frontier of its kind, of its own die where that one
-    /// has none; any other is closed.
-    fn adopt(&mut self, erase_block: u32, scan: &Scan) {
+    /// Erases what a cut left without sense; an erase block that wears out by it is retired.
+    fn erase_again(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        erase_block: u32,
+    ) -> Result<Nanos, FtlError> {
+        match nand.erase(now, erase_block, Cause::Recovery) {
+            Err(NandError::WornOut { .. }) => {
+                self.take_out(erase_block);
+                self.blocks[erase_block as usize].state = State::Bad;
+                Ok(now)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Takes an erase block out of the free ones.
+    fn take_out(&mut self, erase_block: u32) {
         let home = self.die_of(erase_block);
         self.dies[home].free.retain(|&free| free != erase_block);
         self.free_count -= 1;
+    }
+
+    /// An erase block that was open goes on as a frontier of its kind, of its own die where that one
+    /// has none; any other is closed.
+    fn adopt(&mut self, erase_block: u32, kind: PageKind, programmed_pages: u32) {
+        let home = self.die_of(erase_block);
+        self.take_out(erase_block);
         self.blocks[erase_block as usize].state = State::Open;
+        let streams: &[Stream] = match kind {
+            PageKind::Translation => &[Stream::Translation],
+            PageKind::Data if self.config.separate_copies => &[Stream::Copies, Stream::Host],
+            PageKind::Data => &[Stream::Host],
+        };
         let count = self.dies.len();
-        let mut dies = (home..home + count).map(|die| die % count);
-        let open = dies.find(|&die| self.frontier(die, scan.kind).erase_block == NO_BLOCK);
+        let open = (home..home + count)
+            .flat_map(|die| streams.iter().map(move |&stream| (die % count, stream)))
+            .find(|&(die, stream)| self.room_of(die, stream) == 0);
         match open {
-            Some(die) if u64::from(scan.programmed_pages) < self.pages.value() => {
-                let next_page = scan.programmed_pages;
-                *self.frontier(die, scan.kind) = Frontier { erase_block, next_page };
+            Some((die, stream)) if u64::from(programmed_pages) < self.pages.value() => {
+                let next_page = programmed_pages;
+                self.dies[die].frontiers[stream as usize] = Frontier { erase_block, next_page };
             }
-            _ => self.close(erase_block, scan.kind),
+            _ => self.close(erase_block, kind),
         }
     }
 
@@ -132,8 +163,7 @@ impl Dftl {
         newest: &mut [(u64, u32)],
     ) -> Result<Scan, FtlError> {
         let unit_count = self.table.unit_count();
-        let mut scan =
-            Scan { programmed_pages: 0, kind: PageKind::Data, torn: false, done_at: now };
+        let mut scan = Scan { programmed_pages: 0, kind: None, torn: false, done_at: now };
         for index in 0..to_u32(self.pages.value()) {
             let page = nand.geometry().flash_page(erase_block, index);
             match nand.spare_read(now, page, Cause::Recovery) {
@@ -153,9 +183,8 @@ impl Dftl {
                 continue;
             }
             let tag = to_index(u64::from(tag));
-            if tag >= unit_count {
-                scan.kind = PageKind::Translation;
-            }
+            let is_data = tag < unit_count;
+            scan.kind = Some(if is_data { PageKind::Data } else { PageKind::Translation });
             if spare.sequence >= newest[tag].0 {
                 newest[tag] = (spare.sequence, to_u32(page.0));
             }

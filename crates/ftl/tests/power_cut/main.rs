@@ -73,11 +73,12 @@ fn page(victim: VictimPolicy, unit_bytes: u32) -> FtlConfig {
 }
 
 /// A map cache of a few entries, so that steps write map pages.
-fn dftl() -> FtlConfig {
+fn dftl(separate_copies: bool) -> FtlConfig {
     FtlConfig::Dftl(DftlConfig {
         cached_entry_count: 4,
         reserve_count: 3,
         idle_clean_count: 1,
+        separate_copies,
         ..DftlConfig::default()
     })
 }
@@ -117,8 +118,9 @@ matrix! {
     page_over_dies: page(VictimPolicy::Greedy, 512), THREE_DIES, 24, Trims::Volatile;
     page_over_planes: page(VictimPolicy::Greedy, 256), WIDE, 64, Trims::Volatile;
     page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;
-    dftl_one_die: dftl(), Shape { blocks: 14, flash_page_bytes: 16, ..ONE_DIE }, 20, Trims::Volatile;
-    dftl_over_dies: dftl(), Shape { flash_page_bytes: 16, ..THREE_DIES }, 24, Trims::Volatile;
+    dftl_one_die: dftl(false), Shape { blocks: 14, flash_page_bytes: 16, ..ONE_DIE }, 20, Trims::Volatile;
+    dftl_over_dies: dftl(false), Shape { flash_page_bytes: 16, ..THREE_DIES }, 24, Trims::Volatile;
+    dftl_separate: dftl(true), Shape { blocks: 8, flash_page_bytes: 16, ..THREE_DIES }, 28, Trims::Volatile;
     block: FtlConfig::Block(BlockConfig {}), ONE_DIE, 24, Trims::Volatile;
     block_over_dies: FtlConfig::Block(BlockConfig {}), THREE_DIES, 24, Trims::Volatile;
     bast_lru: bast(LogEviction::Lru), ONE_DIE, 20, Trims::Volatile;
