@@ -110,6 +110,8 @@ pub struct PageFtl {
     total_live: u64,
     total_usable: u64,
     sequence: u64,
+    /// When every unit of the host that waited in a row, and was acknowledged there, is durable.
+    gathered_until: Nanos,
     host_read_units: u64,
     host_write_units: u64,
     padded_units: u64,
@@ -179,6 +181,7 @@ impl PageFtl {
             total_live: 0,
             total_usable: 0,
             sequence: 0,
+            gathered_until: Nanos::ZERO,
             host_read_units: 0,
             host_write_units: 0,
             padded_units: 0,
@@ -354,7 +357,8 @@ impl Ftl for PageFtl {
     }
 
     fn flush(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        let mut done = now;
+        // Units that were acknowledged while they waited may still be on their way to the cells.
+        let mut done = now.max(self.gathered_until);
         for die in 0..self.dies.len() {
             for stream in 0..usize::from(self.config.stream_count) {
                 if !self.dies[die].frontiers[stream].lpns.is_empty() {

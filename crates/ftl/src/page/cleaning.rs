@@ -267,12 +267,51 @@ impl PageFtl {
         if most - wear(coldest) <= threshold {
             return Ok(now);
         }
-        let pool = self.pool_of(coldest);
+        self.empty_closed(nand, now, coldest, Cause::WearLevel)
+    }
+
+    /// Empties a closed group that no policy chose.
+    fn empty_closed(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        group: u32,
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        let (pool, die) = (self.pool_of(group), self.die_of(group));
         let (die_count, groups) = (self.die_count.value(), &self.groups);
         let valid_of = |local: u32| groups[to_index(u64::from(local) * die_count) + die].valid;
-        let local = to_u32(self.die_count.div_rem(u64::from(coldest)).0);
+        let local = to_u32(self.die_count.div_rem(u64::from(group)).0);
         self.dies[die].pools[pool].remove(local, valid_of);
-        let frontier = self.cleaning_frontier(coldest);
-        self.empty(nand, now, coldest, (die, frontier), Cause::WearLevel)
+        let frontier = self.cleaning_frontier(group);
+        self.empty(nand, now, group, (die, frontier), cause)
+    }
+
+    /// Cleans until `die` has its reserve again after a power cut, the emptiest group first whatever
+    /// the policy: cuts leave half-copied victims and torn rows behind, which a policy that does not
+    /// look for them would let grow until there is no free group left.
+    pub(super) fn restore_reserve(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        die: usize,
+    ) -> Result<Nanos, FtlError> {
+        let mut now = now;
+        while self.dies[die].free.len() < self.config.reserve_count as usize {
+            let own = (die..self.groups.len()).step_by(self.dies.len());
+            let closed = own.filter(|&group| self.groups[group].state == State::Closed);
+            let emptiest = closed.min_by_key(|&group| self.groups[group].valid);
+            let gains = |&group: &usize| u64::from(self.groups[group].valid) < self.slots.value();
+            now = match (emptiest.filter(gains), self.dies[die].emptied.first()) {
+                (Some(group), _) => {
+                    self.empty_closed(nand, now, to_u32(group as u64), Cause::Recovery)?
+                }
+                (None, Some(&(_, frontier))) => {
+                    self.program(nand, now, (die, frontier), Cause::Recovery)?
+                }
+                (None, None) => return Err(FtlError::DeviceFull),
+            };
+        }
+        Ok(now)
     }
 }

@@ -228,6 +228,9 @@ impl PageFtl {
             *at = (*at).max(done);
         }
         frontier.superseded.clear();
+        if self.width > 1 {
+            self.gathered_until = self.gathered_until.max(done);
+        }
         self.advance((die, index), 1);
         if self.dies[die].emptied.is_empty() {
             return Ok(done);

@@ -29,10 +29,7 @@ impl PageFtl {
             let scan = self.scan(nand, now, group, &mut newest)?;
             done = done.max(scan.done_at);
             if scan.torn {
-                let block = self.first_block(nand, group);
-                let erased =
-                    nand.erase_planes(scan.done_at, block, self.planes, Cause::Recovery)?;
-                done = done.max(erased);
+                done = done.max(self.erase_again(nand, scan.done_at, group)?);
             } else if scan.programmed_rows > 0 {
                 touched.push((group, scan.programmed_rows));
             }
@@ -52,10 +49,28 @@ impl PageFtl {
             self.adopt(group, programmed_rows);
         }
         for die in 0..self.dies.len() {
-            let reserve = self.config.reserve_count as usize;
-            done = done.max(self.clean(nand, done, die, reserve)?);
+            done = done.max(self.restore_reserve(nand, done, die)?);
         }
         Ok(done)
+    }
+
+    /// The erase that was cut short counts: the group may have worn out with it.
+    fn erase_again(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        group: u32,
+    ) -> Result<Nanos, FtlError> {
+        let block = self.first_block(nand, group);
+        match nand.erase_planes(now, block, self.planes, Cause::Recovery) {
+            Err(NandError::WornOut { .. }) => {
+                let die = self.die_of(group);
+                self.dies[die].free.remove(group);
+                self.groups[group as usize].state = State::Bad;
+                Ok(now)
+            }
+            other => Ok(other?),
+        }
     }
 
     /// A group that was open goes on as a frontier, cleaning first because it cannot wait for space;

@@ -115,6 +115,11 @@ macro_rules! matrix {
 
 matrix! {
     page_greedy: page(VictimPolicy::Greedy, 512), ONE_DIE, 24, Trims::Volatile;
+    page_fifo: page(VictimPolicy::Fifo, 512), ONE_DIE, 24, Trims::Volatile;
+    page_windowed: page(VictimPolicy::Windowed, 512), ONE_DIE, 24, Trims::Volatile;
+    page_random: page(VictimPolicy::Random, 512), ONE_DIE, 24, Trims::Volatile;
+    page_d_choices: page(VictimPolicy::DChoices, 512), ONE_DIE, 24, Trims::Volatile;
+    page_cost_benefit: page(VictimPolicy::CostBenefit, 512), ONE_DIE, 24, Trims::Volatile;
     page_over_dies: page(VictimPolicy::Greedy, 512), THREE_DIES, 24, Trims::Volatile;
     page_over_planes: page(VictimPolicy::Greedy, 256), WIDE, 64, Trims::Volatile;
     page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;

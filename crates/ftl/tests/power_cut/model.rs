@@ -22,7 +22,14 @@ struct Event {
     /// None is a trim, or that nothing was ever there.
     value: Option<u32>,
     is_trim: bool,
+    acknowledged_at: Nanos,
     durable_at: Nanos,
+}
+
+impl Event {
+    const fn durable(value: Option<u32>) -> Self {
+        Self { value, is_trim: false, acknowledged_at: Nanos::ZERO, durable_at: Nanos::ZERO }
+    }
 }
 
 /// The host's side of a run.
@@ -35,8 +42,8 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(unit_count: u64, trims: Trims) -> Self {
-        let nothing = Event { value: None, is_trim: false, durable_at: Nanos::ZERO };
-        Self { units: vec![vec![nothing]; to_index(unit_count)], trims, next_value: 0 }
+        let units = vec![vec![Event::durable(None)]; to_index(unit_count)];
+        Self { units, trims, next_value: 0 }
     }
 
     /// A fresh value for `lpn`, with its encoding.
@@ -48,23 +55,32 @@ impl Model {
         (self.next_value, Some(Arc::from(bytes.as_slice())))
     }
 
-    /// `lpn` was told to hold `value`, durable from `durable_at` on (`Nanos::MAX`: by a flush only).
-    pub(crate) fn wrote(&mut self, lpn: Lpn, value: u32, durable_at: Nanos) {
-        let event = Event { value: Some(value), is_trim: false, durable_at };
+    /// `lpn` was told to hold `value`: acknowledged at the first time, durable without a flush at the
+    /// second; `Nanos::MAX` is never.
+    pub(crate) fn wrote(
+        &mut self,
+        lpn: Lpn,
+        value: u32,
+        (acknowledged_at, durable_at): (Nanos, Nanos),
+    ) {
+        let event = Event { value: Some(value), is_trim: false, acknowledged_at, durable_at };
         self.units[to_index(lpn.0)].push(event);
     }
 
-    pub(crate) fn trimmed(&mut self, first: Lpn, count: u64) {
+    pub(crate) fn trimmed(&mut self, first: Lpn, count: u64, acknowledged_at: Nanos) {
         for lpn in first.0..first.0 + count {
-            let event = Event { value: None, is_trim: true, durable_at: Nanos::MAX };
+            let durable_at = Nanos::MAX;
+            let event = Event { value: None, is_trim: true, acknowledged_at, durable_at };
             self.units[to_index(lpn)].push(event);
         }
     }
 
-    /// Everything issued so far is durable from `at` on.
-    pub(crate) fn flushed(&mut self, at: Nanos) {
+    /// A flush, issued and done at these times, covers what was acknowledged before it was issued.
+    pub(crate) fn flushed(&mut self, issued_at: Nanos, done_at: Nanos) {
         for event in self.units.iter_mut().flatten() {
-            event.durable_at = event.durable_at.min(at);
+            if event.acknowledged_at <= issued_at {
+                event.durable_at = event.durable_at.min(done_at);
+            }
         }
     }
 
@@ -88,7 +104,7 @@ impl Model {
         if !issued && !revived {
             return Err(format!("unit {} holds {value:?} after {history:?}", lpn.0));
         }
-        *history = vec![Event { value, is_trim: false, durable_at: Nanos::ZERO }];
+        *history = vec![Event::durable(value)];
         Ok(())
     }
 

@@ -186,8 +186,10 @@ impl<'a> Run<'a> {
             0..72 => self.write(lpn, side_by_side),
             72..80 => {
                 let count = (1 + self.rng.below(4)).min(units - lpn.0);
-                self.model.trimmed(lpn, count);
-                self.now = self.now.max(self.ftl.trim(&mut self.nand, self.now, lpn, count)?);
+                let trimmed = self.ftl.trim(&mut self.nand, self.now, lpn, count);
+                let done = trimmed.as_ref().map_or(Nanos::MAX, |done| *done);
+                self.model.trimmed(lpn, count, done);
+                self.now = self.now.max(trimmed?);
                 Ok(())
             }
             80..88 => self.flush(),
@@ -205,11 +207,9 @@ impl<'a> Run<'a> {
         if matches!(written, Err(FtlError::DeviceFull)) {
             return written.map(|_| ());
         }
-        let acknowledged_at = match written {
-            Ok(done) if self.unbuffered => done,
-            _ => Nanos::MAX,
-        };
-        self.model.wrote(lpn, value, acknowledged_at);
+        let acknowledged_at = written.as_ref().map_or(Nanos::MAX, |done| *done);
+        let durable_at = if self.unbuffered { acknowledged_at } else { Nanos::MAX };
+        self.model.wrote(lpn, value, (acknowledged_at, durable_at));
         let done = written?;
         // Side by side, two of three writes are issued while others are under way.
         if !side_by_side || self.rng.below(3) == 0 {
@@ -222,8 +222,8 @@ impl<'a> Run<'a> {
 
     fn flush(&mut self) -> Result<(), FtlError> {
         let done = self.ftl.flush(&mut self.nand, self.now)?;
-        self.now = done.max(self.nand.idle_at());
-        self.model.flushed(self.now);
+        self.model.flushed(self.now, done);
+        self.now = self.now.max(done);
         Ok(())
     }
 
