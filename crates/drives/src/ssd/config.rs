@@ -54,6 +54,9 @@ pub struct SsdConfig {
     /// Whether what is in memory survives a power cut (a capacitor backs it).
     #[serde(default)]
     pub power_loss_protected: bool,
+    /// Whether unfinished chip commands are remembered, which [`super::Ssd::power_cut`] needs.
+    #[serde(default)]
+    pub power_cut_journal: bool,
     /// Time of a trim command beyond the controller's write command.
     #[serde(default)]
     pub trim_ns: Nanos,
@@ -111,6 +114,7 @@ impl SsdConfig {
         let flash_page_bytes = nand.geometry.flash_page_bytes;
         nand.units_per_flash_page = self.ftl.units_per_flash_page(flash_page_bytes);
         nand.keep_content = keep_data;
+        nand.power_cut_journal = self.power_cut_journal;
         nand.geometry.erase_blocks_per_plane = self.ftl.erase_blocks_per_plane(
             &nand.geometry,
             geometry.capacity().0,

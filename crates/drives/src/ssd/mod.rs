@@ -16,6 +16,7 @@
 //! 4. A completed flush leaves no open unit and no write that waits for its program.
 
 mod config;
+mod power;
 mod read_ahead;
 #[cfg(test)]
 mod tests;
@@ -62,6 +63,7 @@ pub struct Ssd {
     read_ahead: ReadAhead,
     counters: Counters,
     controller_busy: Nanos,
+    power_is_on: bool,
 }
 
 /// When the data of a read is ready, the sequence that settles ties, and its place.
@@ -146,6 +148,7 @@ impl Ssd {
             read_ahead: ReadAhead::default(),
             counters: Counters::default(),
             controller_busy: Nanos::ZERO,
+            power_is_on: true,
             config: config.clone(),
         })
     }
@@ -165,12 +168,15 @@ impl Ssd {
     /// If one does not hold.
     pub fn audit(&self) {
         self.buffer.audit();
-        self.ftl.audit(&self.nand);
+        if self.power_is_on {
+            self.ftl.audit(&self.nand);
+        }
         assert_eq!(
             self.slots.len(),
             self.config.native_queue_depth as usize,
             "invariant 3: a command gives back the slot it takes"
         );
+        self.audit_power();
         let staged = self.staged_requests.iter().flatten().count();
         assert_eq!(staged, self.staged.len(), "every staged read has its place");
     }
@@ -519,6 +525,12 @@ impl Device for Ssd {
             return Err(Rejected { request, error });
         }
         let now = self.clock.advance_to(now);
+        if !self.power_is_on {
+            self.refuse_without_power(now, request);
+            return Ok(());
+        }
+        // No power cut comes before the present.
+        self.nand.settle(now);
         self.execute(now, request);
         Ok(())
     }
@@ -537,7 +549,7 @@ impl Device for Ssd {
     fn idle_until(&mut self, time: Nanos) -> Nanos {
         assert_eq!(self.in_flight(), 0, "nothing may be in flight while idle");
         let now = self.clock.now();
-        if time > now {
+        if time > now && self.power_is_on {
             self.ftl.idle(&mut self.nand, now, time);
         }
         self.clock.advance_to(time)

@@ -98,6 +98,11 @@ impl WriteBuffer {
         self.open.iter().find(|unit| unit.lpn == lpn)
     }
 
+    /// Any open unit.
+    pub(crate) fn peek_any(&self) -> Option<&OpenUnit> {
+        self.open.front()
+    }
+
     /// Takes the open unit of `lpn` out.
     pub(crate) fn take(&mut self, lpn: Lpn) -> Option<OpenUnit> {
         let position = self.open.iter().position(|unit| unit.lpn == lpn)?;
