@@ -346,4 +346,32 @@ proptest! {
             prop_assert!(pairs.map(|(a, b)| a ^ b).eq(of_sum[index].iter().copied()));
         }
     }
+
+    #[test]
+    fn no_fragment_makes_a_collection_panic(
+        fields in prop::collection::vec((0..4_u8, 0..4_u8, 0..3_u8, 0..5_u8, any::<u8>()), 0..6),
+        object_bytes in prop_oneof![0..40_u64, any::<u64>()],
+        payload_bytes in 0..20_usize,
+        cut in 0..60_usize,
+    ) {
+        let dispersal = Dispersal::new(Code::new(2, 3, Matrix::Cauchy).unwrap());
+        let whole = dispersal.disperse(0, b"");
+        let sealed: Vec<Vec<u8>> = fields.iter().map(|&(m, n, matrix, fragment, fill)| {
+            let mut checked = whole[0][..32].to_vec();
+            checked[8..12].copy_from_slice(&[m, n, matrix, fragment]);
+            checked[24..32].copy_from_slice(&object_bytes.to_le_bytes());
+            let payload = vec![fill; payload_bytes];
+            let sum = checksum(&[&checked[..], &payload].concat()).to_le_bytes();
+            let mut bytes = [&checked[..], &sum, &payload].concat();
+            if fill % 8 == 0 {
+                bytes.truncate(cut);
+            }
+            bytes
+        }).collect();
+        // Fragments that were never coded may collect to nonsense, as long as they fit together.
+        if let Ok(collected) = dispersal.collect(&sealed) {
+            prop_assert_eq!(collected.object.len() as u64, object_bytes);
+            prop_assert!(collected.lost.count() <= 1);
+        }
+    }
 }
