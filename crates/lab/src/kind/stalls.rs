@@ -118,3 +118,59 @@ impl Measurement for Stalls {
         Ok(self.sum_up(name, &result.runs))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::{LatencySummary, Nanos};
+
+    fn run(elapsed_ms: u64, longest_ms: u64) -> RunResult {
+        let write = LatencySummary { max: longest_ms * 1_000_000, ..LatencySummary::default() };
+        RunResult {
+            request_count: 10,
+            byte_count: 5120,
+            elapsed: Nanos::from_millis(elapsed_ms),
+            read: LatencySummary::default(),
+            write,
+            flush: LatencySummary::default(),
+            bytes_per_second: 0.0,
+            iops: 0.0,
+            timeline_period: Nanos::from_seconds(1),
+            timeline: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn stalls_are_found_with_their_length_and_what_lies_between() {
+        let stalls = Stalls {
+            drives: Drives::new(),
+            capacity: ByteCount::mib(64),
+            request_bytes: ByteCount(512),
+            window: 10,
+            window_count: 8,
+        };
+        // Windows 2, 5 and 8 stall, for 900, 700 and 500 ms.
+        let runs = [10, 910, 10, 10, 710, 10, 10, 510]
+            .map(|millis| run(millis, if millis > 100 { millis - 10 } else { 1 }));
+        let series = stalls.sum_up("disk", &runs);
+        assert_eq!(series[0].points.len(), 8);
+        assert_eq!(series[1].points, [(1.0, 0.9), (2.0, 0.7), (3.0, 0.5)]);
+        assert_eq!(series[2].points, [(2.0, 30.0), (3.0, 30.0)]);
+        for (_, seconds) in &series[3].points {
+            assert!((seconds - 0.03).abs() < 1e-9, "three windows of 10 ms, less their stalls");
+        }
+    }
+
+    #[test]
+    fn windows_of_equal_length_hold_no_stall() {
+        let stalls = Stalls {
+            drives: Drives::new(),
+            capacity: ByteCount::mib(64),
+            request_bytes: ByteCount(512),
+            window: 10,
+            window_count: 3,
+        };
+        let series = stalls.sum_up("disk", &[run(10, 1), run(12, 1), run(30, 9)]);
+        assert!(series[1].points.is_empty() && series[2].points.is_empty());
+    }
+}
