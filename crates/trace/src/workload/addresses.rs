@@ -119,6 +119,9 @@ struct Zone {
     stream: u8,
 }
 
+/// Up to so many classes are compared one by one, more by halving.
+const COUNTED_CLASS_MAX: usize = 16;
+
 /// Classes, uniform inside each.
 #[derive(Clone, Debug)]
 pub(super) struct Zones {
@@ -166,11 +169,13 @@ impl Slots for Zones {
     #[inline]
     fn next(&mut self, _span: u64) -> (u64, u8) {
         let point = self.rng.next_u64();
-        let last = self.zones.len() - 1;
-        let mut index = 0;
-        while index < last && point >= self.zones[index].below {
-            index += 1;
-        }
+        let (_, before_last) = self.zones.split_last().expect("there is a class");
+        // Nobody can predict the class, so few are counted without a branch.
+        let index = if before_last.len() <= COUNTED_CLASS_MAX {
+            before_last.iter().map(|zone| usize::from(point >= zone.below)).sum()
+        } else {
+            before_last.partition_point(|zone| point >= zone.below)
+        };
         let zone = self.zones[index];
         (zone.first_slot + self.rng.below(zone.slot_count), zone.stream)
     }
@@ -233,10 +238,11 @@ impl Zipf {
     fn draw(&mut self) -> u64 {
         loop {
             let (index, point) = multiply(self.rng.next_u64(), self.classes.len() as u64);
-            let mut class = &self.classes[to_index(index)];
-            if point >= class.keep_below {
-                class = &self.classes[class.other];
-            }
+            let index = to_index(index);
+            // Which of the two it is nobody can predict, so it is computed rather than branched to.
+            let kept = &self.classes[index];
+            let class = &self.classes
+                [std::hint::select_unpredictable(point < kept.keep_below, index, kept.other)];
             if class.width == 1 {
                 return class.first;
             }

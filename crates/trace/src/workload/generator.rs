@@ -233,14 +233,10 @@ impl Shape {
         if self.trim_below == 0 {
             return Operation::Write;
         }
+        // Nobody can predict the operation, so it is looked up rather than branched to.
         let draw = self.operations.next_u64();
-        if draw < self.read_below {
-            Operation::Read
-        } else if draw < self.trim_below {
-            Operation::Trim
-        } else {
-            Operation::Write
-        }
+        let index = usize::from(draw >= self.read_below) + usize::from(draw >= self.trim_below);
+        [Operation::Read, Operation::Trim, Operation::Write][index]
     }
 
     #[inline]
