@@ -15,6 +15,9 @@
 //!    log has the newest copy of what it holds.
 //! 2. Physical chunks are mapped, active, free, retired, the log's or the map's; none is two of them.
 //! 3. A physical chunk is free only when all its erase blocks are erased.
+//! 4. It is written again only after the last of them was: pages of two uses never stand side by side.
+//! 5. An erase starts after everything programmed before is durable. Spare areas tell pages of the log,
+//!    of replacements and of a recovery apart, as [`PageKind`] says.
 //!
 //! With [`MergeMode::AllAtOnce`] only streams get a replacement. Any other write of a chunk that was
 //! written before goes to a log, and when that is full every chunk in it is rewritten in one go.
@@ -23,9 +26,11 @@
 //! on; its copies run in parallel over the dies that the chunk spans.
 
 mod log;
+mod recovery;
 
 use crate::contract::check_range;
 use crate::fast::LOG_PAGE_BYTES;
+use crate::hybrid::block_map::PageKind;
 use crate::{Ftl, FtlError, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NandArray, NandError, Payload};
@@ -84,6 +89,11 @@ impl ChunkConfig {
         }
     }
 
+    /// Whether mapping information has a chunk of its own.
+    const fn uses_map(&self) -> bool {
+        self.map_write_per_page_write || self.map_cache_chunks > 0
+    }
+
     /// Chunks that the log takes, of `pages` pages each.
     pub(crate) fn log_chunk_count(&self, pages: u64) -> u64 {
         match self.merge_mode {
@@ -139,6 +149,10 @@ pub struct ChunkFtl {
     free: VecDeque<u32>,
     retired_count: u32,
     physical_count: u32,
+    /// When the erase of a physical chunk ends; it takes no page before (invariant 4).
+    ready_at: Vec<Nanos>,
+    /// When everything that was programmed so far is durable (invariant 5).
+    settled_at: Nanos,
     map_chunk: u32,
     map_position: u32,
     map_cache: VecDeque<u32>,
@@ -179,7 +193,7 @@ impl ChunkFtl {
         let physical = u64::from(geometry.erase_block_count()) / wide_blocks;
         let chunk_pages = config.chunk_bytes / u64::from(geometry.flash_page_bytes);
         let logical = unit_count.div_ceil(chunk_pages);
-        let uses_map = config.map_write_per_page_write || config.map_cache_chunks > 0;
+        let uses_map = config.uses_map();
         let blocks = to_u32(wide_blocks.min(u64::from(geometry.erase_block_count())));
         let mut free: VecDeque<u32> = (0..to_u32(physical))
             .filter(|chunk| !(0..blocks).any(|block| nand.is_bad(chunk * blocks + block)))
@@ -209,6 +223,8 @@ impl ChunkFtl {
             free,
             retired_count,
             physical_count: to_u32(physical),
+            ready_at: vec![Nanos::ZERO; to_index(physical)],
+            settled_at: Nanos::ZERO,
             map_chunk,
             map_position: 0,
             map_cache: VecDeque::new(),
@@ -279,20 +295,38 @@ impl ChunkFtl {
             }
             let Some(source) = self.locate(nand, lpn) else { continue };
             let target = self.page_at(nand, active.new, offset);
-            self.sequence += 1;
             let same_plane = active.old * self.blocks % stride == active.new * self.blocks % stride;
             let copied = if self.config.copy_back && same_plane && !logged {
-                nand.copy_back(now, (source, target), self.sequence, cause)?
+                self.sequence += 1;
+                let sequence = PageKind::Owned.tag(self.sequence);
+                let copied = nand.copy_back(now, (source, target), sequence, cause)?;
+                self.settled_at = self.settled_at.max(copied);
+                copied
             } else {
                 let read = nand.read(now, source, self.page_bytes, cause)?;
-                let content = [nand.content(source, 0)];
-                let lpns = [to_u32(lpn)];
-                let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &content };
-                nand.program(read, target, payload, cause)?
+                let page = (to_u32(lpn), nand.content(source, 0));
+                self.program(nand, read, target, page, (PageKind::Owned, cause))?
             };
             self.log.forget(lpn);
             done = done.max(copied);
         }
+        Ok(done)
+    }
+
+    fn program(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        target: Ppn,
+        (lpn, content): (u32, Content),
+        (kind, cause): (PageKind, Cause),
+    ) -> Result<Nanos, FtlError> {
+        self.sequence += 1;
+        let (lpns, contents) = ([lpn], [content]);
+        let sequence = kind.tag(self.sequence);
+        let payload = Payload { lpns: &lpns, sequence, contents: &contents };
+        let done = nand.program(now, target, payload, cause)?;
+        self.settled_at = self.settled_at.max(done);
         Ok(done)
     }
 
@@ -307,9 +341,10 @@ impl ChunkFtl {
         if chunk == NONE {
             return Ok(now);
         }
-        let mut done = now;
+        let start = now.max(self.settled_at);
+        let mut done = start;
         for block in 0..self.blocks {
-            match nand.erase(now, chunk * self.blocks + block, cause) {
+            match nand.erase(start, chunk * self.blocks + block, cause) {
                 Ok(erased) => done = done.max(erased),
                 Err(NandError::WornOut { .. }) => {
                     self.retired_count += 1;
@@ -318,6 +353,7 @@ impl ChunkFtl {
                 Err(error) => return Err(error.into()),
             }
         }
+        self.ready_at[chunk as usize] = done;
         self.free.push_back(chunk);
         Ok(done)
     }
@@ -360,10 +396,10 @@ impl ChunkFtl {
     ) -> Result<Nanos, FtlError> {
         let now = if self.log.is_full() { self.empty_log(nand, now)? } else { now };
         let page = self.log_page(nand, self.log.used);
-        self.sequence += 1;
-        let (lpns, contents) = ([lpn], [content]);
-        let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &contents };
-        let done = nand.program(now, page, payload, Cause::Host)?;
+        let chunk = self.log.chunks[(self.log.used / self.pages) as usize];
+        let now = now.max(self.ready_at[chunk as usize]);
+        let kind = (PageKind::Shared, Cause::Host);
+        let done = self.program(nand, now, page, (lpn, content), kind)?;
         self.log.put(lpn);
         Ok(done)
     }
@@ -375,8 +411,8 @@ impl ChunkFtl {
             now = self.finish(nand, now, (0, Cause::MergePartial))?;
         }
         for logical in self.log.logged_chunks(self.pages) {
-            let index = self.open(nand, logical)?;
-            now = self.finish(nand, now, (index, Cause::MergeFull))?;
+            let (index, ready) = self.open(nand, now, logical)?;
+            now = self.finish(nand, ready, (index, Cause::MergeFull))?;
         }
         for index in 0..self.log.chunks.len() {
             let chunk = self.log.chunks[index];
@@ -389,7 +425,12 @@ impl ChunkFtl {
         Ok(now)
     }
 
-    fn open(&mut self, nand: &NandArray, logical: u32) -> Result<usize, FtlError> {
+    fn open(
+        &mut self,
+        nand: &NandArray,
+        now: Nanos,
+        logical: u32,
+    ) -> Result<(usize, Nanos), FtlError> {
         let old = self.map[logical as usize];
         let stride = nand.geometry().die_count() * nand.geometry().planes_per_die;
         let aligned = |chunk: &u32| {
@@ -400,7 +441,7 @@ impl ChunkFtl {
         let choice = if wants_alignment { self.free.iter().position(aligned) } else { None };
         let new = self.free.remove(choice.unwrap_or(0)).ok_or(FtlError::DeviceFull)?;
         self.active.push(Active { logical, old, new, next: 0 });
-        Ok(self.active.len() - 1)
+        Ok((self.active.len() - 1, now.max(self.ready_at[new as usize])))
     }
 
     /// The active record that takes a write at `offset` of `logical` next, other ones finished.
@@ -422,7 +463,7 @@ impl ChunkFtl {
         } else if self.active.len() == self.config.active_chunk_count as usize {
             now = self.finish(nand, now, (0, Cause::MergePartial))?;
         }
-        Ok((self.open(nand, logical)?, now))
+        self.open(nand, now, logical)
     }
 
     /// Reads the map page of a chunk where the controller does not hold it.
@@ -454,23 +495,20 @@ impl ChunkFtl {
         if self.config.map_write_per_page_write { self.write_map(nand, done) } else { Ok(done) }
     }
 
-    /// Programs the next page of the map's own chunk, which is erased when it is full.
+    /// Programs the next page of the map's own chunk, which is given back for another when it is full.
     fn write_map(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
         let mut now = now;
         if self.map_position == self.pages {
-            let mut done = now;
-            for block in 0..self.blocks {
-                let block = self.map_chunk * self.blocks + block;
-                done = done.max(nand.erase(now, block, Cause::MapWrite)?);
-            }
-            (now, self.map_position) = (done, 0);
+            let full = std::mem::replace(&mut self.map_chunk, NONE);
+            now = self.release(nand, now, full, Cause::MapWrite)?;
+            self.map_chunk = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
+            self.map_position = 0;
+            now = now.max(self.ready_at[self.map_chunk as usize]);
         }
         let page = self.page_at(nand, self.map_chunk, self.map_position);
         self.map_position += 1;
-        self.sequence += 1;
-        let lpns = [nandu_nand::NO_LPN];
-        let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &[] };
-        Ok(nand.program(now, page, payload, Cause::MapWrite)?)
+        let kind = (PageKind::Owned, Cause::MapWrite);
+        self.program(nand, now, page, (nandu_nand::NO_LPN, None), kind)
     }
 }
 
@@ -527,10 +565,8 @@ impl Ftl for ChunkFtl {
         let active = self.active[index];
         let now = self.copy(nand, now, active, (active.next, offset, Cause::MergePartial))?;
         let page = self.page_at(nand, active.new, offset);
-        self.sequence += 1;
-        let (lpns, contents) = ([to_u32(lpn.0)], [content]);
-        let payload = Payload { lpns: &lpns, sequence: self.sequence, contents: &contents };
-        let mut done = nand.program(now, page, payload, Cause::Host)?;
+        let kind = (PageKind::Owned, Cause::Host);
+        let mut done = self.program(nand, now, page, (to_u32(lpn.0), content), kind)?;
         self.present[to_index(lpn.0 / 64)] |= 1 << (lpn.0 % 64);
         self.log.forget(lpn.0);
         self.active[index].next = offset + 1;
@@ -577,13 +613,15 @@ impl Ftl for ChunkFtl {
             self.finish(nand, Nanos::ZERO, (0, Cause::MergePartial))?;
         }
         nand.restore_accounting(accounting);
+        self.settled_at = Nanos::ZERO;
+        self.ready_at.fill(Nanos::ZERO);
         self.host_writes = 0;
         self.map_cache.clear();
         Ok(())
     }
 
-    fn recover(&mut self, _nand: &mut NandArray, _now: Nanos) -> Result<Nanos, FtlError> {
-        Err(FtlError::NoRecovery)
+    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        self.rebuild(nand, now)
     }
 
     fn host_pages(&self) -> (u64, u64) {

@@ -125,9 +125,6 @@ fn run(
             }
             Step::Idle => ftl.idle(&mut nand, now, now + Nanos(5000)),
             Step::Cut(delay) => {
-                if config.kind() == nandu_ftl::FtlKind::Chunk {
-                    continue;
-                }
                 let at = now + Nanos(delay);
                 settle(&mut model, at);
                 nand.power_cut(at).unwrap();

@@ -87,6 +87,13 @@ impl ChunkLog {
         chunks
     }
 
+    /// Nothing is known of the log any more.
+    pub(super) fn reset(&mut self) {
+        self.slot_of.fill(NONE);
+        self.chunks.clear();
+        (self.used, self.run_pages, self.last_lpn) = (0, 0, u64::MAX);
+    }
+
     /// The log was erased.
     pub(super) fn clear(&mut self) {
         self.used = 0;

@@ -60,7 +60,8 @@ impl PageKind {
         }
     }
 
-    const fn tag(self, sequence: u64) -> u64 {
+    /// The sequence number with the kind in its low bits.
+    pub(crate) const fn tag(self, sequence: u64) -> u64 {
         let bits = match self {
             Self::Shared => 0,
             Self::Owned => 1,

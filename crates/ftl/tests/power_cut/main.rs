@@ -23,8 +23,8 @@ mod run;
 
 use model::Trims;
 use nandu_ftl::{
-    BastConfig, BlockConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig, LogEviction,
-    PageConfig, SequentialTrigger, VictimPolicy,
+    BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig,
+    LogEviction, MergeMode, PageConfig, SequentialTrigger, VictimPolicy,
 };
 
 /// A layer over a shape of array.
@@ -101,6 +101,19 @@ fn faster(log_block_count: u32, isolation_block_count: u32) -> FtlConfig {
     })
 }
 
+/// Chunks of two erase blocks; two replacements may be open, or a log of a few pages waits.
+fn chunk(interleave: bool, merge_mode: MergeMode) -> FtlConfig {
+    FtlConfig::Chunk(ChunkConfig {
+        active_chunk_count: 2,
+        interleave,
+        copy_back: !interleave,
+        map_write_per_page_write: !interleave,
+        merge_mode,
+        log_page_count: 7,
+        ..ChunkConfig::new(4096)
+    })
+}
+
 /// One test for each kind: name, layer, shape, units of the host, what a flushed trim is worth.
 macro_rules! matrix {
     ($($name:ident: $config:expr, $shape:expr, $units:expr, $trims:expr;)+) => {
@@ -135,6 +148,10 @@ matrix! {
     fast_without_sequential: fast(2, SequentialTrigger::Off), ONE_DIE, 20, Trims::Volatile;
     faster_merging: faster(2, 0), ONE_DIE, 20, Trims::Volatile;
     faster_isolating: faster(5, 2), THREE_DIES, 40, Trims::Volatile;
+    chunk_one_die: chunk(false, MergeMode::Replacement), Shape { blocks: 20, ..ONE_DIE }, 24, Trims::Volatile;
+    chunk_over_dies: chunk(true, MergeMode::Replacement), THREE_DIES, 40, Trims::Volatile;
+    chunk_with_log: chunk(true, MergeMode::AllAtOnce), Shape { blocks: 8, ..THREE_DIES }, 40, Trims::Volatile;
+    chunk_worn: chunk(false, MergeMode::Replacement), Shape { blocks: 24, ..WORN }, 20, Trims::Volatile;
     block_worn: FtlConfig::Block(BlockConfig {}), WORN, 20, Trims::Volatile;
     bast_worn: bast(LogEviction::Lru), WORN, 20, Trims::Volatile;
     fast_worn: fast(3, SequentialTrigger::Offset0), WORN, 20, Trims::Volatile;
