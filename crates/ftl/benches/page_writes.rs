@@ -14,12 +14,12 @@ const BATCH: usize = 64;
 
 fn main() {
     let measure = std::env::args().any(|argument| argument == "--bench");
-    let writes = if measure { 8_000_000 } else { 10_000 };
+    let writes = if measure { 8_000_000 } else { 40_000 };
     for (name, service, channels, dies) in [
         ("closed, 1 die", Service::SingleServer, 1, 1),
         ("parallel, 32 dies", Service::Parallel, 8, 4),
     ] {
-        let blocks = if measure { 16_384 / (channels * dies) } else { 32 };
+        let blocks = if measure { 16_384 / (channels * dies) } else { 256 };
         let mut nand = NandArray::new(
             NandProfile {
                 preset: "myers_slc".into(),

@@ -93,14 +93,20 @@ impl NandArray {
                 self.check_torn_planes(base.0 + u64::from(row.index), row.plane_mask)?;
             }
         }
-        let (mut end, mut unit_count) = (now, 0);
+        let array = self.config.timing.command_ns.0 + self.config.timing.read_ns.0;
+        let (mut total_ns, mut planes, mut unit_count) = (0, 0, 0);
         for row in rows {
-            let first = base.0 + u64::from(row.index);
-            let transfer = self.unit_transfer_ns[row.unit_count as usize];
             unit_count += u64::from(row.unit_count);
-            let planes = u64::from(row.plane_mask.count_ones());
-            end = end.max(self.sense(now, place, (first, planes), transfer, cause).end);
+            planes += u64::from(row.plane_mask.count_ones());
+            total_ns += array + self.unit_transfer_ns[row.unit_count as usize];
         }
+        self.counters.add(FlashOperation::Read, cause, planes);
+        let end = if self.timeline.is_single_server() {
+            self.timeline.follow(place.0, now, total_ns).end
+        } else {
+            let transfers = rows.iter().map(|row| self.unit_transfer_ns[row.unit_count as usize]);
+            self.timeline.reads(place, now, array, transfers)
+        };
         let page_bytes = u64::from(self.config.geometry.flash_page_bytes);
         self.transferred_bytes += unit_count * page_bytes / self.units as u64;
         Ok(end)
@@ -173,8 +179,24 @@ impl NandArray {
         payload: Payload<'_>,
         cause: Cause,
     ) -> Result<Nanos, NandError> {
-        let planes = to_u32((payload.lpns.len() / self.units) as u64);
-        self.program_rows(now, first, planes, payload, cause)
+        if payload.lpns.len() != self.units {
+            let planes = to_u32((payload.lpns.len() / self.units) as u64);
+            return self.program_rows(now, first, planes, payload, cause);
+        }
+        let place = self.check_planes(first, 1)?;
+        self.check_programs(first.0, 1, (payload.sequence, payload.sequence))?;
+        let power = self.draw_power()?;
+        let timing = &self.config.timing;
+        let times = (timing.command_ns.0, self.unit_transfer_ns[self.units], timing.program_ns.0);
+        let span = self.timeline.bus_then_array(place, now, times);
+        self.store(span, first.0, (1, self.units), payload);
+        if power == Power::FailsInside {
+            self.tear_page(first.0);
+            return Err(NandError::PowerLost);
+        }
+        self.counters.count(FlashOperation::Program, cause);
+        self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes);
+        Ok(span.end)
     }
 
     /// Programs consecutive rows of `planes` planes from flash page `first` on, one after the other,

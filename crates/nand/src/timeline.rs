@@ -125,10 +125,10 @@ impl Timeline {
         (array, transfer): (u64, u64),
         kind: Kind,
     ) -> Span {
-        self.busy += array + transfer;
-        if self.scheduling.service == Service::SingleServer {
+        if self.is_single_server() {
             return self.follow(die, now, array + transfer);
         }
+        self.busy += array + transfer;
         if !self.overtaking.is_empty() && kind == Kind::UrgentRead {
             return self.overtake((die, channel), now, array, transfer);
         }
@@ -151,10 +151,10 @@ impl Timeline {
         now: Nanos,
         (command, transfer, array): (u64, u64, u64),
     ) -> Span {
-        self.busy += command + transfer + array;
-        if self.scheduling.service == Service::SingleServer {
+        if self.is_single_server() {
             return self.follow(die, now, command + transfer + array);
         }
+        self.busy += command + transfer + array;
         let timeline = &mut self.dies[die];
         timeline.register_page = 0;
         let free = if self.cache_register { timeline.register_free } else { timeline.array_free };
@@ -178,6 +178,10 @@ impl Timeline {
         times: (u64, u64, u64),
         count: usize,
     ) -> Span {
+        if self.is_single_server() {
+            let each = times.0 + times.1 + times.2;
+            return self.follow(place.0, now, each * count as u64);
+        }
         let mut span = self.bus_then_array(place, now, times);
         for _ in 1..count {
             span = self.bus_then_array(place, now, times);
@@ -185,9 +189,28 @@ impl Timeline {
         span
     }
 
-    /// Invariant 5: the first die's clock is everybody's.
+    /// Reads one after the other, all issued at `now`; answers when the last is done.
     #[inline]
-    fn follow(&mut self, die: usize, now: Nanos, length: u64) -> Span {
+    pub(crate) fn reads(
+        &mut self,
+        place: Place,
+        now: Nanos,
+        array: u64,
+        transfers: impl Iterator<Item = u64>,
+    ) -> Nanos {
+        let read = |transfer| self.array_then_bus(place, now, (array, transfer), Kind::Read).end;
+        transfers.map(read).max().unwrap_or(now)
+    }
+
+    #[inline]
+    pub(crate) fn is_single_server(&self) -> bool {
+        self.scheduling.service == Service::SingleServer
+    }
+
+    /// Invariant 5: the first die's clock is everybody's. Takes `length` for all commands of a batch.
+    #[inline]
+    pub(crate) fn follow(&mut self, die: usize, now: Nanos, length: u64) -> Span {
+        self.busy += length;
         self.dies[die].register_page = 0;
         let start = now.0.max(self.dies[0].array_free);
         self.dies[0].array_free = start + length;

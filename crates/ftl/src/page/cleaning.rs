@@ -137,13 +137,14 @@ impl PageFtl {
         let tags = nand.tags(first);
         self.valid.take_range(base, base + slots, |address| {
             let offset = address - base;
-            let (row, plane, unit) = match width {
-                1 => (offset, 0, 0),
-                _ => {
-                    let slot = offset % width;
-                    (offset / width, slot / units_per_page, slot % units_per_page)
-                }
-            };
+            if width == 1 && !keep {
+                lpns.push(tags[offset as usize]);
+                addresses.push(address);
+                rows.push(RowRead { index: offset, plane_mask: 1, unit_count: 1 });
+                return;
+            }
+            let slot = offset % width;
+            let (row, plane, unit) = (offset / width, slot / units_per_page, slot % units_per_page);
             let tag = row * units_per_page + unit;
             let lpn = match plane {
                 0 => tags[tag as usize],

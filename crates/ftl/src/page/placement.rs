@@ -170,6 +170,9 @@ impl PageFtl {
                 self.open((die, stream))?;
             }
         }
+        if self.width == 1 {
+            return self.append_page(nand, now, (die, stream), (lpn, content));
+        }
         let frontier = &mut self.dies[die].frontiers[stream];
         let group = frontier.group;
         let address = group * to_u32(self.slots.value())
@@ -195,6 +198,47 @@ impl PageFtl {
         }
         let done = self.program(nand, now, (die, stream), Cause::Host)?;
         self.next_die[stream] = if die + 1 == self.dies.len() { 0 } else { die + 1 };
+        Ok(done)
+    }
+
+    /// [`Self::append`] where a unit is a row: nothing ever waits.
+    #[inline]
+    fn append_page(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        (die, stream): Place,
+        (lpn, content): (u32, Content),
+    ) -> Result<Nanos, FtlError> {
+        let slots = to_u32(self.slots.value());
+        let frontier = &mut self.dies[die].frontiers[stream];
+        let (group, row) = (frontier.group, frontier.next_row);
+        let address = group * slots + row;
+        self.sequence += 1;
+        let (lpns, contents) = ([lpn], [content]);
+        let contents = if nand.config().keep_content { contents.as_slice() } else { &[] };
+        let payload = Payload { lpns: &lpns, sequence: self.sequence, contents };
+        let done = nand.program(now, Ppn(u64::from(address)), payload, Cause::Host)?;
+        frontier.next_row = row + 1;
+        if row + 1 == self.rows {
+            frontier.group = NO_GROUP;
+        }
+        self.valid.set(address);
+        self.groups[group as usize].valid += 1;
+        self.dies[die].live += 1;
+        self.total_live += 1;
+        let old = std::mem::replace(&mut self.map[lpn as usize], address);
+        if old != UNMAPPED {
+            let group = self.invalidate(old);
+            let superseded_at = &mut self.groups[group as usize].superseded_at;
+            *superseded_at = (*superseded_at).max(done);
+        }
+        if row + 1 == self.rows {
+            self.close(group);
+        }
+        if self.dies.len() > 1 {
+            self.next_die[stream] = if die + 1 == self.dies.len() { 0 } else { die + 1 };
+        }
         Ok(done)
     }
 
