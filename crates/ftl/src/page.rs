@@ -77,7 +77,7 @@ struct Frontier {
 #[derive(Clone, Debug)]
 struct Die {
     free: FreeList,
-    /// The host's by stream, then those of cleaning.
+    /// The host's by stream, then those of cleaning, then that of wear levelling.
     frontiers: Vec<Frontier>,
     /// One index, or one for each stream where streams have shares.
     pools: Vec<VictimIndex>,

@@ -242,8 +242,8 @@ impl PageFtl {
         Ok(())
     }
 
-    /// Static wear levelling: moves the data of the least worn group of a die to where copies go, which
-    /// by dynamic wear levelling is a worn one, when the wear of the die has spread too far.
+    /// Static wear levelling: moves the data of the least worn group of a die to the most worn free one,
+    /// when the wear of the die has spread too far.
     fn level_wear(
         &mut self,
         nand: &mut NandArray,
@@ -284,7 +284,10 @@ impl PageFtl {
         let valid_of = |local: u32| groups[to_index(u64::from(local) * die_count) + die].valid;
         let local = to_u32(self.die_count.div_rem(u64::from(group)).0);
         self.dies[die].pools[pool].remove(local, valid_of);
-        let frontier = self.cleaning_frontier(group);
+        let frontier = match cause == Cause::WearLevel && self.config.has_wear_frontier() {
+            true => self.dies[die].frontiers.len() - 1,
+            false => self.cleaning_frontier(group),
+        };
         self.empty(nand, now, group, (die, frontier), cause)
     }
 

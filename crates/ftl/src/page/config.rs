@@ -73,7 +73,14 @@ impl Default for PageConfig {
 }
 
 impl PageConfig {
-    /// Frontiers of a die: the host's and those of cleaning.
+    /// Whether static wear levelling has a frontier of its own: cold data shares no group with copies
+    /// of cleaning, which would soon move it again. Isolated streams use those of their own instead.
+    pub(super) fn has_wear_frontier(&self) -> bool {
+        let isolated = self.cleaning_frontier == CleaningFrontier::PerStream;
+        self.static_wear_threshold > 0 && !isolated
+    }
+
+    /// Frontiers of a die: the host's, those of cleaning, and that of static wear levelling.
     pub(super) fn frontier_count(&self) -> usize {
         let streams = usize::from(self.stream_count);
         let cleaning = match self.cleaning_frontier {
@@ -81,7 +88,7 @@ impl PageConfig {
             CleaningFrontier::One => 1,
             CleaningFrontier::PerStream => streams,
         };
-        streams + cleaning
+        streams + cleaning + usize::from(self.has_wear_frontier())
     }
 
     /// Groups of a die that the reserve and the frontiers take.

@@ -1,6 +1,6 @@
 //! Where units go: addresses, frontiers, rows that fill and are programmed.
 
-use super::{Frontier, NO_GROUP, PageFtl, State, UNMAPPED};
+use super::{CleaningFrontier, Frontier, NO_GROUP, PageFtl, State, UNMAPPED};
 use crate::FtlError;
 use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NO_LPN, NandArray, Payload};
@@ -142,8 +142,13 @@ impl PageFtl {
         let entry = &mut self.groups[group as usize];
         entry.state = State::Open;
         entry.superseded_at = Nanos::ZERO;
-        // Frontiers of cleaning follow the host's in the order of their streams.
-        let stream = if is_cold { frontier - streams } else { frontier };
+        // Isolated frontiers of cleaning follow the host's in the order of their streams.
+        let isolated = self.config.cleaning_frontier == CleaningFrontier::PerStream;
+        let stream = match (is_cold, isolated) {
+            (false, _) => frontier,
+            (true, true) => frontier - streams,
+            (true, false) => 0,
+        };
         entry.stream = u8::try_from(stream).expect("at most 64 streams");
         self.dies[die].held[stream] += 1;
         let frontier = &mut self.dies[die].frontiers[frontier];

@@ -4,7 +4,7 @@
 //! the live fraction exp(-(1 - c) * alpha * a), where c = exp(-(1 - c) * alpha) is that of a victim
 //! and alpha physical over logical size (flash reference 2.1.4: exact for FIFO, close for greedy with
 //! large erase blocks). So one pass over the physical space is enough: oldest groups first, each slot
-//! either the last copy of a unit, with that probability, or one of a unit that comes again later.
+//! either the last copy of a unit, in that proportion, or one of a unit that comes again later.
 //!
 //! 1. Afterwards every unit is mapped, and time, counts and wear are as before.
 
@@ -50,19 +50,22 @@ impl PageFtl {
             return (0..units).try_for_each(|index| self.write_free(nand, order.apply(index)));
         }
         let alpha = slot_count as f64 / units as f64;
-        let victim_live = 1.0 - 1.0 / closed_form::fifo_write_amplification(1.0 / alpha);
+        let victim_live = 1.0 - 1.0 / closed_form::fifo_write_amplification(alpha);
         let decay = (1.0 - victim_live) * alpha;
-        let (mut placed, mut expected_rest) = (0, units as f64);
+        // Shares of a unit in parts of 2^32, added up slot by slot: a group holds what it should to one
+        // unit, because a group that is emptier by chance would be a victim before its time.
+        let (mut placed, mut owed) = (0, 0_u64);
         for slot in 0..slot_count {
             let age = 1.0 - (slot as f64 + 0.5) / slot_count as f64;
-            let live = (-decay * age).exp();
-            // What was placed too few or too many of so far is made up for.
-            let chance = live * (units - placed) as f64 / expected_rest.max(1.0);
-            expected_rest -= live;
-            if placed < units && rng.unit() < chance {
+            owed += share_of_unit((-decay * age).exp());
+            if placed == units {
+                break;
+            }
+            if owed >= WHOLE_UNIT {
+                owed -= WHOLE_UNIT;
                 self.write_free(nand, order.apply(placed))?;
                 placed += 1;
-            } else if placed < units {
+            } else {
                 let later = placed + rng.below(units - placed);
                 self.write_free(nand, order.apply(later))?;
             }
@@ -74,4 +77,11 @@ impl PageFtl {
         self.write(nand, Nanos::ZERO, Lpn(lpn), None)?;
         Ok(())
     }
+}
+
+const WHOLE_UNIT: u64 = 1 << 32;
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 2^32")]
+fn share_of_unit(share: f64) -> u64 {
+    (share * WHOLE_UNIT as f64) as u64
 }
