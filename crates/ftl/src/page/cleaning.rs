@@ -6,7 +6,7 @@
 //! 2. At most [`EMPTIED_MAX`] groups of a die wait; beyond it the row is padded.
 
 use super::placement::Place;
-use super::{CleaningFrontier, PageFtl, State};
+use super::{CleaningFrontier, NO_GROUP, PageFtl, State};
 use crate::FtlError;
 use nandu_base::{Cause, Nanos, to_index, to_u32};
 use nandu_nand::{NandArray, NandError, RowRead};
@@ -15,18 +15,25 @@ use nandu_nand::{NandArray, NandError, RowRead};
 const EMPTIED_MAX: usize = 2;
 
 impl PageFtl {
-    /// Cleans until `die` has `wanted` free groups.
+    /// Cleans until `die` has its reserve of free groups, and one more for the frontier of `stream` if
+    /// that has none. Copies may open that very frontier; then the host goes on behind them at once,
+    /// or copies and new data would never share a group.
     pub(super) fn clean(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
         die: usize,
-        wanted: usize,
+        stream: Option<usize>,
     ) -> Result<Nanos, FtlError> {
         let mut now = now;
+        let reserve = self.config.reserve_count as usize;
+        let lacks_group = |ftl: &Self| {
+            let frontiers = &ftl.dies[die].frontiers;
+            stream.is_some_and(|stream| frontiers[stream].group == NO_GROUP)
+        };
         // A policy that is not greedy may pick full victims, but not for ever.
         let mut attempts = 2 * self.groups.len();
-        while self.dies[die].free.len() < wanted {
+        while self.dies[die].free.len() < reserve + usize::from(lacks_group(self)) {
             attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
             now = self.clean_one(nand, now, die)?;
         }

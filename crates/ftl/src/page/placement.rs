@@ -169,8 +169,7 @@ impl PageFtl {
         let die = self.choose_die(stream);
         let mut now = now;
         if self.dies[die].frontiers[stream].group == NO_GROUP {
-            now = self.clean(nand, now, die, self.config.reserve_count as usize + 1)?;
-            // A shared frontier may have been opened for the copies.
+            now = self.clean(nand, now, die, Some(stream))?;
             if self.dies[die].frontiers[stream].group == NO_GROUP {
                 self.open((die, stream))?;
             }
