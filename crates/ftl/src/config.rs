@@ -99,7 +99,11 @@ impl FtlConfig {
         let unit_count = logical_bytes.div_ceil(u64::from(shape.flash_page_bytes.max(1)));
         let log_for = (unit_count, shape.flash_pages_per_erase_block);
         let aside = match self {
-            Self::Page(config) => u128::from(config.kept_aside(shape)),
+            Self::Page(config) => {
+                let unit_bytes = self.unit_bytes(shape.flash_page_bytes).max(1);
+                let unit_count = logical_bytes.div_ceil(u64::from(unit_bytes));
+                u128::from(config.kept_aside(shape, unit_count))
+            }
             Self::Chunk(config) => {
                 let chunk_blocks = u128::from(config.chunk_bytes).div_ceil(block_bytes);
                 let page_bytes = u64::from(shape.flash_page_bytes.max(1));

@@ -127,7 +127,8 @@ pub trait Ftl: fmt::Debug + Send {
     /// Changes nothing.
     fn touch(&self, _lpns: &[Lpn]) {}
 
-    /// Forgets `count` units from `first` on. Volatile: a recovery may bring them back.
+    /// Forgets `count` units from `first` on. A recovery may bring them back, unless the
+    /// layer journals trims and a flush came after.
     ///
     /// # Errors
     /// Past the end.

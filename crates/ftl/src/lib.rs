@@ -36,5 +36,5 @@ pub use contract::{Ftl, FtlError, ReadOutcome};
 pub use dftl::{Dftl, DftlConfig, MapCacheCounts};
 pub use fast::{FastConfig, FastFtl, SequentialTrigger};
 pub use faster::{FasterConfig, FasterFtl};
-pub use page::{CleaningFrontier, PageConfig, PageFtl};
+pub use page::{CleaningFrontier, PageConfig, PageFtl, TrimDurability};
 pub use victim::VictimPolicy;

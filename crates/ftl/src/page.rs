@@ -23,22 +23,26 @@
 //! Dies take turns row by row; one that holds more than its share of live data is passed over, so
 //! that no die fills up while others have room.
 
+mod checkpoint;
 mod cleaning;
 mod config;
 mod free_list;
+mod metadata;
 mod placement;
 mod recovery;
 mod steady;
+mod trim_journal;
 mod valid_map;
 
-pub use config::{CleaningFrontier, PageConfig};
+pub use config::{CleaningFrontier, PageConfig, TrimDurability};
 
 use crate::contract::check_range;
 use crate::victim::{VictimIndex, VictimShape};
 use crate::{Ftl, FtlError, ReadOutcome};
 use free_list::FreeList;
+use metadata::MetadataLog;
 use nandu_base::{Cause, Lpn, Nanos, Rng, to_index, to_u32};
-use nandu_nand::{Content, Divisor, NO_LPN, NandArray, RowRead};
+use nandu_nand::{Content, Divisor, METADATA_TAG, NandArray, RowRead};
 use valid_map::ValidMap;
 
 const UNMAPPED: u32 = u32::MAX;
@@ -51,6 +55,8 @@ enum State {
     Closed,
     /// Without a valid unit, but copies of what it held are not yet programmed.
     Emptied,
+    /// Holds rows of the metadata log.
+    Metadata,
     Bad,
 }
 
@@ -110,11 +116,15 @@ pub struct PageFtl {
     total_live: u64,
     total_usable: u64,
     sequence: u64,
-    /// When every unit of the host that waited in a row, and was acknowledged there, is durable.
+    /// Whether a program may decide over units that were acknowledged before it was issued: they
+    /// waited in its row, or its flash pages share cells with theirs.
+    gathers: bool,
+    /// When the last such program is done.
     gathered_until: Nanos,
     host_read_units: u64,
     host_write_units: u64,
     padded_units: u64,
+    metadata: MetadataLog,
     /// Lent to one cleaning at a time, so that none allocates.
     scratch: Scratch,
     rng: Rng,
@@ -158,7 +168,8 @@ impl PageFtl {
         let slots = u64::from(geometry.flash_pages_per_erase_block) * u64::from(width);
         let group_count = geometry.erase_block_count() / planes;
         let address_count = slots * u64::from(group_count);
-        if address_count >= u64::from(NO_LPN) || unit_count >= u64::from(NO_LPN) {
+        let address_end = u64::from(METADATA_TAG);
+        if address_count >= address_end || unit_count >= address_end {
             return fail(format!(
                 "ftl: {address_count} units are past 32-bit addresses; enlarge them"
             ));
@@ -181,15 +192,18 @@ impl PageFtl {
             total_live: 0,
             total_usable: 0,
             sequence: 0,
+            gathers: width > 1 || nand.config().rules.paired_pages,
             gathered_until: Nanos::ZERO,
             host_read_units: 0,
             host_write_units: 0,
             padded_units: 0,
+            metadata: MetadataLog::new(config.checkpoint_interval_rows),
             scratch: Scratch::default(),
             rng: Rng::for_part(seed, "victim"),
         };
+        ftl.check_metadata().map_err(FtlError::Configuration)?;
         ftl.reset(nand);
-        let aside = u64::from(config.groups_aside());
+        let aside = u64::from(config.groups_aside()) + ftl.metadata_groups_per_die();
         for die in &mut ftl.dies {
             let kept = (die.free.len() as u64).saturating_sub(aside);
             // Padding may waste a row's width when copies have to go out before it is full.
@@ -222,6 +236,8 @@ impl PageFtl {
         self.map.fill(UNMAPPED);
         self.valid.clear_all();
         self.total_live = 0;
+        self.gathered_until = Nanos::ZERO;
+        self.metadata = MetadataLog::new(self.config.checkpoint_interval_rows);
         self.next_die = vec![0; usize::from(self.config.stream_count)];
         let frontier = Frontier {
             group: NO_GROUP,
@@ -327,6 +343,9 @@ impl Ftl for PageFtl {
         let stream = usize::from(stream.min(self.config.stream_count - 1));
         let done = self.append(nand, now, stream, (to_u32(lpn.0), content))?;
         self.host_write_units += 1;
+        if self.sequence >= self.metadata.checkpoint_at {
+            self.checkpoint_if_it_fits(nand, done)?;
+        }
         Ok(done)
     }
 
@@ -344,16 +363,17 @@ impl Ftl for PageFtl {
 
     fn trim(
         &mut self,
-        _nand: &mut NandArray,
+        nand: &mut NandArray,
         now: Nanos,
         first: Lpn,
         count: u64,
     ) -> Result<Nanos, FtlError> {
         check_range(first, count, self.unit_count())?;
+        let now = self.prepare_trim(nand, now)?;
         for lpn in first.0..first.0 + count {
             self.unmap(lpn);
         }
-        Ok(now)
+        self.note_trim(nand, now, (first.0, count))
     }
 
     fn flush(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
@@ -366,7 +386,8 @@ impl Ftl for PageFtl {
                 }
             }
         }
-        Ok(done)
+        done = done.max(self.write_trims(nand, now)?);
+        self.complete_pairs(nand, done)
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
@@ -434,6 +455,7 @@ impl Ftl for PageFtl {
             let live_is_held = matches!(group.state, State::Open | State::Closed);
             assert!(live_is_held || valid == 0, "invariant 2: group {number} holds nothing");
         }
+        self.audit_metadata();
         for (number, die) in self.dies.iter().enumerate() {
             let own = |state| {
                 let of_die = self.groups.iter().skip(number).step_by(self.dies.len());

@@ -26,6 +26,10 @@ pub const ERASED_TAG: u32 = u32::MAX;
 /// Tag of a programmed unit that belongs to no logical page: padding and metadata.
 pub const NO_LPN: u32 = u32::MAX - 1;
 
+/// Tag of the units of a flash page that holds metadata which recovery reads back: the array keeps its
+/// content even where it keeps no other ([`NandArray::program_metadata`]).
+pub const METADATA_TAG: u32 = u32::MAX - 2;
+
 /// Everything that makes an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -348,6 +352,16 @@ impl NandArray {
     pub fn tags(&self, erase_block: u32) -> &[u32] {
         let per_block = to_index(self.pages.value()) * self.units;
         &self.tags[erase_block as usize * per_block..][..per_block]
+    }
+
+    /// What [`Self::program_metadata`] wrote to the row of this flash page, which was read before; none
+    /// where the page is no metadata, torn or erased.
+    #[must_use]
+    pub fn metadata(&self, flash_page: Ppn) -> Content {
+        let slot = to_index(flash_page.0) * self.units;
+        let is_metadata = self.tags.get(slot) == Some(&METADATA_TAG);
+        let content = || self.contents.get(&(slot as u64)).cloned();
+        is_metadata.then(content).flatten()
     }
 
     /// Content of unit `unit` of the flash page that was last read.

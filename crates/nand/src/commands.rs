@@ -10,7 +10,7 @@
 use crate::array::{JournalEntry, SavedBlock};
 use crate::power::Power;
 use crate::timeline::{Kind, Place, Span};
-use crate::{Content, ERASED_TAG, NandArray, NandError, Payload, ProgramOrder};
+use crate::{Content, ERASED_TAG, METADATA_TAG, NandArray, NandError, Payload, ProgramOrder};
 use nandu_base::{Cause, FlashOperation, Nanos, Ppn, to_index, to_u32};
 use std::sync::Arc;
 
@@ -253,6 +253,30 @@ impl NandArray {
         self.counters.add(FlashOperation::Program, cause, count);
         self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes) * count;
         Ok(end)
+    }
+
+    /// Programs one row of `planes` planes with metadata of the translation layer, at most a row's bytes.
+    ///
+    /// # Errors
+    /// As [`Self::program`].
+    pub fn program_metadata(
+        &mut self,
+        now: Nanos,
+        first: Ppn,
+        planes: u32,
+        (sequence, content): (u64, Arc<[u8]>),
+        cause: Cause,
+    ) -> Result<Nanos, NandError> {
+        let row_bytes = u64::from(self.config.geometry.flash_page_bytes) * u64::from(planes);
+        if content.len() as u64 > row_bytes {
+            let index = content.len() as u64;
+            return Err(NandError::OutOfRange { what: "byte", index, count: row_bytes });
+        }
+        let lpns = vec![METADATA_TAG; planes as usize * self.units];
+        let payload = Payload { lpns: &lpns, sequence, contents: &[] };
+        let done = self.program_rows(now, first, planes, payload, cause)?;
+        self.contents.insert(first.0 * self.units as u64, content);
+        Ok(done)
     }
 
     /// Programs a flash page again without an erase, at most `programs_per_erase` times in all; the

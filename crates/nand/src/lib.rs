@@ -24,7 +24,8 @@ mod timeline;
 mod timing;
 
 pub use array::{
-    Accounting, Content, ERASED_TAG, NO_LPN, NandArray, NandConfig, Payload, SpareView,
+    Accounting, Content, ERASED_TAG, METADATA_TAG, NO_LPN, NandArray, NandConfig, Payload,
+    SpareView,
 };
 pub use commands::RowRead;
 pub use error::NandError;

@@ -288,6 +288,27 @@ fn a_batch_and_a_row_of_planes_fail_at_their_row() {
 }
 
 #[test]
+fn metadata_is_kept_without_other_content_and_dies_with_its_page() {
+    let mut config = config(1, 1, 2, 2, 4);
+    config.keep_content = false;
+    let mut nand = NandArray::new(config).unwrap();
+    let content: Arc<[u8]> = Arc::from([7; 1000].as_slice());
+    nand.program_metadata(Nanos(0), Ppn(0), 2, (1, Arc::clone(&content)), CAUSE).unwrap();
+    assert_eq!(nand.metadata(Ppn(0)), Some(Arc::clone(&content)));
+    assert_eq!(nand.counters().get(FlashOperation::Program, CAUSE), 2, "one for each plane");
+    let long = nand.program_metadata(Nanos(0), Ppn(1), 1, (2, Arc::clone(&content)), CAUSE);
+    assert!(matches!(long, Err(NandError::OutOfRange { what: "byte", .. })));
+    let mut torn = nand.clone();
+    torn.power_cut(Nanos(100)).unwrap();
+    assert_eq!(torn.metadata(Ppn(0)), None);
+    nand.settle(Nanos(1000));
+    nand.erase(Nanos(1000), 0, CAUSE).unwrap();
+    assert_eq!(nand.metadata(Ppn(0)), None);
+    nand.power_cut(Nanos(1000)).unwrap();
+    assert_eq!(nand.metadata(Ppn(0)), Some(content), "an erase that never began");
+}
+
+#[test]
 fn paired_pages_are_lost_together() {
     let mut config = config(1, 1, 1, 2, 4);
     config.rules.paired_pages = true;

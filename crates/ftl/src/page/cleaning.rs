@@ -34,7 +34,11 @@ impl PageFtl {
         // A policy that is not greedy may pick full victims, but not for ever.
         let mut attempts = 2 * self.groups.len();
         while self.dies[die].free.len() < reserve + usize::from(lacks_group(self)) {
-            attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
+            if attempts == 0 {
+                let wanted = reserve + usize::from(lacks_group(self));
+                return self.clean_emptiest(nand, now, die, wanted, Cause::Cleaning);
+            }
+            attempts -= 1;
             now = self.clean_one(nand, now, die)?;
         }
         Ok(now)
@@ -211,8 +215,9 @@ impl PageFtl {
         let die = self.die_of(group);
         let stream = usize::from(self.groups[group as usize].stream);
         self.dies[die].held[stream] -= 1;
+        let safe_at = self.write_trims(nand, now)?.max(self.complete_pairs(nand, now)?);
         let block = self.first_block(nand, group);
-        let time = now.max(self.groups[group as usize].superseded_at);
+        let time = safe_at.max(self.groups[group as usize].superseded_at);
         match nand.erase_planes(time, block, self.planes, Cause::Cleaning) {
             Ok(done) => {
                 self.groups[group as usize].state = State::Free;
@@ -230,6 +235,31 @@ impl PageFtl {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// On chips whose neighbouring pages share cells (`paired_pages`), programs the partner of every
+    /// last row: a cut of that program could still destroy what the row holds. Answers when no program
+    /// that could is under way.
+    pub(super) fn complete_pairs(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+    ) -> Result<Nanos, FtlError> {
+        let mut done = now;
+        if !nand.config().rules.paired_pages {
+            return Ok(done);
+        }
+        for die in 0..self.dies.len() {
+            for index in 0..self.dies[die].frontiers.len() {
+                let frontier = &self.dies[die].frontiers[index];
+                if frontier.group != NO_GROUP && frontier.next_row % 2 == 1 {
+                    let host = index < usize::from(self.config.stream_count);
+                    let cause = if host { Cause::Host } else { Cause::Cleaning };
+                    done = done.max(self.program(nand, now, (die, index), cause)?);
+                }
+            }
+        }
+        Ok(done.max(self.gathered_until))
     }
 
     /// Programs the rows in which units of the host wait whose last durable copy is in `group`.
@@ -298,28 +328,29 @@ impl PageFtl {
         self.empty(nand, now, group, (die, frontier), cause)
     }
 
-    /// Cleans until `die` has its reserve again after a power cut, the emptiest group first whatever
-    /// the policy: cuts leave half-copied victims and torn rows behind, which a policy that does not
-    /// look for them would let grow until there is no free group left.
-    pub(super) fn restore_reserve(
+    /// Cleans until `die` has `wanted` free groups, the emptiest first whatever the policy. Power cuts
+    /// leave half-copied victims and torn rows behind, which a policy that does not look for them would
+    /// let grow until there is no free group left.
+    pub(super) fn clean_emptiest(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
         die: usize,
+        wanted: usize,
+        cause: Cause,
     ) -> Result<Nanos, FtlError> {
         let mut now = now;
-        while self.dies[die].free.len() < self.config.reserve_count as usize {
+        // Padding may eat up what a step gains.
+        let mut attempts = 2 * self.groups.len();
+        while self.dies[die].free.len() < wanted {
+            attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
             let own = (die..self.groups.len()).step_by(self.dies.len());
             let closed = own.filter(|&group| self.groups[group].state == State::Closed);
             let emptiest = closed.min_by_key(|&group| self.groups[group].valid);
             let gains = |&group: &usize| u64::from(self.groups[group].valid) < self.slots.value();
             now = match (emptiest.filter(gains), self.dies[die].emptied.first()) {
-                (Some(group), _) => {
-                    self.empty_closed(nand, now, to_u32(group as u64), Cause::Recovery)?
-                }
-                (None, Some(&(_, frontier))) => {
-                    self.program(nand, now, (die, frontier), Cause::Recovery)?
-                }
+                (Some(group), _) => self.empty_closed(nand, now, to_u32(group as u64), cause)?,
+                (None, Some(&(_, frontier))) => self.program(nand, now, (die, frontier), cause)?,
                 (None, None) => return Err(FtlError::DeviceFull),
             };
         }

@@ -1,6 +1,7 @@
 //! Parameters of the page map: what a profile may say under `[ftl]`.
 
 use crate::VictimPolicy;
+use nandu_base::to_u32;
 use nandu_nand::Geometry;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,17 @@ pub enum CleaningFrontier {
     /// To a frontier for each stream: streams are never mixed (persistently isolated, in the words of
     /// NVMe flexible data placement).
     PerStream,
+}
+
+/// What a flushed trim is worth after a power cut (flash reference 2.8).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrimDurability {
+    /// Nothing: an old copy may return until the unit is written again.
+    #[default]
+    Volatile,
+    /// As much as a flushed write: trims are recorded on flash.
+    Journaled,
 }
 
 /// Parameters of [`super::PageFtl`].
@@ -50,6 +62,11 @@ pub struct PageConfig {
     pub static_wear_threshold: u32,
     /// Erases of a die between two such moves, 1 or more.
     pub static_wear_interval: u32,
+    /// What a flushed trim is worth after a power cut.
+    pub trim_durability: TrimDurability,
+    /// Rows programmed between two checkpoints of the map, which make recovery shorter; 0 = none but
+    /// those that the journal of trims needs.
+    pub checkpoint_interval_rows: u64,
 }
 
 impl Default for PageConfig {
@@ -68,6 +85,8 @@ impl Default for PageConfig {
             dynamic_wear_levelling: false,
             static_wear_threshold: 0,
             static_wear_interval: 16,
+            trim_durability: TrimDurability::Volatile,
+            checkpoint_interval_rows: 0,
         }
     }
 }
@@ -97,9 +116,25 @@ impl PageConfig {
         self.reserve_count.saturating_add(frontiers.max(2))
     }
 
-    /// Erase blocks of a plane that they take.
-    pub(crate) fn kept_aside(&self, shape: &Geometry) -> u32 {
-        let groups = self.groups_aside();
+    /// Whether the layer writes metadata: checkpoints, and with them a journal.
+    pub(super) const fn writes_metadata(&self) -> bool {
+        let journaled = matches!(self.trim_durability, TrimDurability::Journaled);
+        journaled || self.checkpoint_interval_rows > 0
+    }
+
+    /// Erase blocks of a plane that they and the metadata of `unit_count` units take.
+    pub(crate) fn kept_aside(&self, shape: &Geometry, unit_count: u64) -> u32 {
+        let planes = if self.multi_plane { shape.planes_per_die.max(1) } else { 1 };
+        let metadata = if self.writes_metadata() {
+            let row_bytes = u64::from(shape.flash_page_bytes) * u64::from(planes);
+            let rows = u64::from(shape.flash_pages_per_erase_block.max(1));
+            // A group takes four bytes, and there are fewer of them than units.
+            let groups = super::metadata::group_count(2 * unit_count, row_bytes, rows);
+            to_u32(groups.div_ceil(u64::from(shape.die_count().max(1))))
+        } else {
+            0
+        };
+        let groups = self.groups_aside().saturating_add(metadata);
         if self.multi_plane { groups } else { groups.div_ceil(shape.planes_per_die.max(1)) }
     }
 

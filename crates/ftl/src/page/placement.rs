@@ -223,6 +223,9 @@ impl PageFtl {
         let contents = if nand.config().keep_content { contents.as_slice() } else { &[] };
         let payload = Payload { lpns: &lpns, sequence: self.sequence, contents };
         let done = nand.program(now, Ppn(u64::from(address)), payload, Cause::Host)?;
+        if self.gathers {
+            self.gathered_until = self.gathered_until.max(done);
+        }
         frontier.next_row = row + 1;
         if row + 1 == self.rows {
             frontier.group = NO_GROUP;
@@ -276,7 +279,7 @@ impl PageFtl {
             *at = (*at).max(done);
         }
         frontier.superseded.clear();
-        if self.width > 1 {
+        if self.gathers {
             self.gathered_until = self.gathered_until.max(done);
         }
         self.advance((die, index), 1);
@@ -353,6 +356,9 @@ impl PageFtl {
         let payload = Payload { lpns, sequence: self.sequence + 1, contents };
         let done = nand.program_rows(now, page, self.planes, payload, cause)?;
         self.sequence += u64::from(rows);
+        if nand.config().rules.paired_pages {
+            self.gathered_until = self.gathered_until.max(done);
+        }
         self.advance((die, index), rows);
         Ok(done)
     }

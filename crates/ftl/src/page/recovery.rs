@@ -1,13 +1,23 @@
-//! Rebuilding the page map from the spare areas (flash reference 2.10, method A).
+//! Rebuilding the page map from the spare areas (flash reference 2.10, method A), or from the newest
+//! checkpoint and the spare areas of what was programmed since (method B).
+//!
+//! ```text
+//! first spare area of every group ─▶ metadata groups ─▶ checkpoint, trims
+//!                                 └▶ other groups: rows after the checkpoint; all without one
+//! ```
 //!
 //! 1. Of all copies of a unit the one with the highest sequence number wins, in one flash page the
 //!    last slot.
 //! 2. Torn flash pages are skipped; torn erase blocks are erased again.
 //! 3. A second recovery finds the same map; sequence numbers go on above the highest seen.
+//! 4. What a checkpoint says holds for groups that were not erased since, and gives way to what was
+//!    programmed later; then trims forget what is older than they are.
 
+use super::checkpoint::Checkpoint;
+use super::metadata::Record;
 use super::{Cause, FtlError, NandArray, Nanos, PageFtl, State, UNMAPPED};
-use nandu_base::to_u32;
-use nandu_nand::{NO_LPN, NandError};
+use nandu_base::{Ppn, to_u32};
+use nandu_nand::{METADATA_TAG, NandError};
 
 /// What the spare areas say of one group.
 struct Scan {
@@ -16,17 +26,38 @@ struct Scan {
     done_at: Nanos,
 }
 
+/// What is known of the units while groups are scanned.
+struct Survey {
+    checkpoint: Option<Checkpoint>,
+    /// Whether what the checkpoint says of a group holds.
+    trusted: Vec<bool>,
+    /// The sequence number of the copy that the map points at.
+    newest: Vec<u64>,
+}
+
+/// The metadata that a recovery found.
+struct Found {
+    /// With the sequence number and the group of the row, in order.
+    records: Vec<(u64, u32, Record)>,
+    /// Metadata groups with their programmed rows.
+    groups: Vec<(u32, u32)>,
+    done_at: Nanos,
+}
+
 impl PageFtl {
     pub(super) fn rebuild(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
         self.reset(nand);
-        let mut newest = vec![0_u64; self.map.len()];
-        let mut done = now;
+        let found = self.find_metadata(nand, now)?;
+        let mut done = found.done_at;
+        let records: Vec<Record> = found.records.iter().map(|(.., row)| row.clone()).collect();
+        let mut survey = self.begin_survey(self.newest_checkpoint(&records));
         let mut touched = Vec::new();
         for group in 0..to_u32(self.groups.len() as u64) {
-            if self.groups[group as usize].state == State::Bad {
+            let is_metadata = found.groups.iter().any(|&(other, _)| other == group);
+            if self.groups[group as usize].state == State::Bad || is_metadata {
                 continue;
             }
-            let scan = self.scan(nand, now, group, &mut newest)?;
+            let scan = self.scan(nand, found.done_at, group, &mut survey)?;
             done = done.max(scan.done_at);
             if scan.torn {
                 done = done.max(self.erase_again(nand, scan.done_at, group)?);
@@ -34,6 +65,45 @@ impl PageFtl {
                 touched.push((group, scan.programmed_rows));
             }
         }
+        self.end_survey(&survey, &found.records);
+        for (group, programmed_rows) in touched {
+            self.adopt(group, programmed_rows);
+        }
+        done = done.max(self.adopt_log(nand, done, &survey, found)?);
+        for die in 0..self.dies.len() {
+            let reserve = self.config.reserve_count as usize;
+            done = done.max(self.clean_emptiest(nand, done, die, reserve, Cause::Recovery)?);
+        }
+        done = done.max(self.complete_pairs(nand, done)?);
+        self.schedule_checkpoint();
+        Ok(done)
+    }
+
+    fn begin_survey(&mut self, checkpoint: Option<Checkpoint>) -> Survey {
+        let mut newest = vec![0; self.map.len()];
+        if let Some(checkpoint) = &checkpoint {
+            self.map.copy_from_slice(&checkpoint.map);
+            newest.fill(checkpoint.sequence);
+            self.sequence = self.sequence.max(checkpoint.sequence);
+        }
+        Survey { checkpoint, trusted: vec![false; self.groups.len()], newest }
+    }
+
+    /// Rule 4, and the books of what is mapped.
+    fn end_survey(&mut self, survey: &Survey, records: &[(u64, u32, Record)]) {
+        let since = survey.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.sequence);
+        if survey.checkpoint.is_some() {
+            for lpn in 0..self.map.len() {
+                let address = self.map[lpn];
+                let said = address != UNMAPPED && survey.newest[lpn] == since;
+                if said && !survey.trusted[self.group_of(address) as usize] {
+                    self.map[lpn] = UNMAPPED;
+                }
+            }
+        }
+        let journal = records.iter().filter(|(sequence, ..)| *sequence > since);
+        let journal: Vec<Record> = journal.map(|(.., record)| record.clone()).collect();
+        self.replay_trims(&journal, &survey.newest);
         for lpn in 0..self.map.len() {
             let address = self.map[lpn];
             if address != UNMAPPED {
@@ -45,12 +115,102 @@ impl PageFtl {
                 self.total_live += 1;
             }
         }
-        for (group, programmed_rows) in touched {
-            self.adopt(group, programmed_rows);
+    }
+
+    /// Reads the first spare area of every group, and all rows of those that hold metadata.
+    fn find_metadata(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Found, FtlError> {
+        let mut found = Found { records: Vec::new(), groups: Vec::new(), done_at: now };
+        if !self.config.writes_metadata() {
+            return Ok(found);
         }
-        for die in 0..self.dies.len() {
-            done = done.max(self.restore_reserve(nand, done, die)?);
+        for group in 0..to_u32(self.groups.len() as u64) {
+            if self.groups[group as usize].state == State::Bad {
+                continue;
+            }
+            let first = nand.geometry().flash_page(self.first_block(nand, group), 0);
+            for row in 0..self.rows {
+                let page = Ppn(first.0 + u64::from(row));
+                match nand.spare_read(now, page, Cause::Recovery) {
+                    Ok(done_at) => found.done_at = found.done_at.max(done_at),
+                    Err(NandError::Torn { .. }) => continue,
+                    Err(NandError::TornEraseBlock { .. }) => break,
+                    Err(error) => return Err(error.into()),
+                }
+                if nand.spare(page).is_some_and(|spare| spare.lpns[0] == METADATA_TAG) {
+                    self.read_metadata(nand, now, group, &mut found)?;
+                }
+                break;
+            }
         }
+        found.records.sort_by_key(|(sequence, ..)| *sequence);
+        Ok(found)
+    }
+
+    fn read_metadata(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        group: u32,
+        found: &mut Found,
+    ) -> Result<(), FtlError> {
+        let first = nand.geometry().flash_page(self.first_block(nand, group), 0);
+        let bytes = to_u32(self.row_bytes());
+        let planes = u32::MAX >> (u32::BITS - self.planes);
+        let mut programmed_rows = 0;
+        for row in 0..self.rows {
+            let page = Ppn(first.0 + u64::from(row));
+            match nand.read_planes(now, page, planes, bytes, Cause::Recovery) {
+                Ok(done_at) => found.done_at = found.done_at.max(done_at),
+                Err(NandError::Torn { .. }) => {
+                    programmed_rows = row + 1;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            let Some(spare) = nand.spare(page) else { break };
+            programmed_rows = row + 1;
+            let sequence = spare.sequence;
+            self.sequence = self.sequence.max(sequence);
+            let record = nand.metadata(page).and_then(|content| Record::decode(&content));
+            found.records.extend(record.map(|record| (sequence, group, record)));
+        }
+        found.groups.push((group, programmed_rows));
+        Ok(())
+    }
+
+    /// Goes on with the log that the checkpoint began, and erases every other metadata group.
+    fn adopt_log(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        survey: &Survey,
+        found: Found,
+    ) -> Result<Nanos, FtlError> {
+        let since = survey.checkpoint.as_ref().map(|checkpoint| checkpoint.sequence);
+        let lives = |(sequence, group, record): &(u64, u32, Record)| {
+            let current = match record {
+                Record::Map { sequence, .. } => Some(*sequence) == since,
+                Record::Trims { .. } => since.is_none_or(|since| *sequence > since),
+            };
+            current.then_some(*group)
+        };
+        let mut live: Vec<u32> = found.records.iter().filter_map(lives).collect();
+        live.dedup();
+        let mut done = now;
+        for &(group, programmed_rows) in &found.groups {
+            if live.contains(&group) {
+                let die = self.die_of(group);
+                self.dies[die].free.remove(group);
+                self.groups[group as usize].state = State::Metadata;
+                if live.last() == Some(&group) {
+                    self.metadata.next_row = programmed_rows;
+                    self.metadata.next_die = (die + 1) % self.dies.len();
+                }
+            } else {
+                done = done.max(self.erase_again(nand, now, group)?);
+            }
+        }
+        self.metadata.groups = live;
         Ok(done)
     }
 
@@ -96,11 +256,13 @@ impl PageFtl {
         nand: &mut NandArray,
         now: Nanos,
         group: u32,
-        newest: &mut [u64],
+        survey: &mut Survey,
     ) -> Result<Scan, FtlError> {
         let base = group * to_u32(self.slots.value());
         let mut scan = Scan { programmed_rows: 0, torn: false, done_at: now };
-        for page in 0..self.rows {
+        let mut known_rows = None;
+        let mut page = 0;
+        while page < self.rows {
             let mut erased_planes = 0;
             for plane in 0..self.planes {
                 let first = base + page * self.width + plane * self.units_per_page;
@@ -118,9 +280,15 @@ impl PageFtl {
                     continue;
                 };
                 self.sequence = self.sequence.max(spare.sequence);
+                let known =
+                    *known_rows.get_or_insert_with(|| survey.known_rows(group, spare.sequence));
+                if page < known {
+                    break;
+                }
                 for (address, &lpn) in (first..).zip(spare.lpns) {
-                    if lpn != NO_LPN && spare.sequence >= newest[lpn as usize] {
-                        newest[lpn as usize] = spare.sequence;
+                    let Some(newest) = survey.newest.get_mut(lpn as usize) else { continue };
+                    if spare.sequence >= *newest {
+                        *newest = spare.sequence;
                         self.map[lpn as usize] = address;
                     }
                 }
@@ -128,8 +296,22 @@ impl PageFtl {
             if erased_planes == self.planes {
                 break;
             }
-            scan.programmed_rows = page + 1;
+            page = (page + 1).max(known_rows.unwrap_or(0));
+            scan.programmed_rows = page;
         }
         Ok(scan)
+    }
+}
+
+impl Survey {
+    /// How many rows of `group`, whose first readable row has this number, the checkpoint covers.
+    fn known_rows(&mut self, group: u32, first_sequence: u64) -> u32 {
+        let Some(checkpoint) = &self.checkpoint else { return 0 };
+        let rows = checkpoint.rows[group as usize];
+        if first_sequence > checkpoint.sequence || rows == 0 {
+            return 0;
+        }
+        self.trusted[group as usize] = true;
+        rows
     }
 }

@@ -30,6 +30,8 @@ impl PageFtl {
         for group in &mut self.groups {
             group.superseded_at = Nanos::ZERO;
         }
+        self.gathered_until = Nanos::ZERO;
+        self.metadata.recorded_until = Nanos::ZERO;
         (self.host_write_units, self.padded_units) = (0, 0);
         Ok(())
     }

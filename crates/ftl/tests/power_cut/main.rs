@@ -24,7 +24,7 @@ mod run;
 use model::Trims;
 use nandu_ftl::{
     BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig,
-    LogEviction, MergeMode, PageConfig, SequentialTrigger, VictimPolicy,
+    LogEviction, MergeMode, PageConfig, SequentialTrigger, TrimDurability, VictimPolicy,
 };
 
 /// A layer over a shape of array.
@@ -37,8 +37,8 @@ struct Subject {
     trims: Trims,
 }
 
-/// Dies, planes of each, erase blocks of each plane, flash pages and their units, and erases that an
-/// erase block stands (0 = any number).
+/// Dies, planes of each, erase blocks of each plane, flash pages and their units, flash pages of an
+/// erase block, erases that it stands (0 = any number), and whether its pages share cells in pairs.
 #[derive(Clone, Copy)]
 struct Shape {
     dies: u32,
@@ -46,7 +46,9 @@ struct Shape {
     blocks: u32,
     flash_page_bytes: u32,
     units_per_flash_page: u32,
+    pages: u32,
     endurance: u32,
+    paired: bool,
 }
 
 const ONE_DIE: Shape = Shape {
@@ -55,7 +57,9 @@ const ONE_DIE: Shape = Shape {
     blocks: 11,
     flash_page_bytes: 512,
     units_per_flash_page: 1,
+    pages: 4,
     endurance: 0,
+    paired: false,
 };
 const THREE_DIES: Shape = Shape { dies: 3, blocks: 7, ..ONE_DIE };
 /// Two dies of two planes, two units in a flash page: a row gathers four units before it is programmed.
@@ -63,10 +67,31 @@ const WIDE: Shape = Shape { dies: 2, planes: 2, blocks: 8, units_per_flash_page:
 /// Erase blocks wear out during the run.
 const WORN: Shape = Shape { blocks: 14, endurance: 4, ..ONE_DIE };
 
+/// Erase blocks of eight flash pages, as many as checkpoints need.
+const LONG: Shape = Shape { blocks: 13, pages: 8, ..ONE_DIE };
+const LONG_DIES: Shape = Shape { dies: 3, blocks: 9, ..LONG };
+const LONG_WIDE: Shape = Shape { pages: 8, blocks: 11, ..WIDE };
+const LONG_PAIRED: Shape = Shape { paired: true, blocks: 15, ..LONG };
+const PAIRED: Shape = Shape { blocks: 14, paired: true, ..ONE_DIE };
+
 fn page(victim: VictimPolicy, unit_bytes: u32) -> FtlConfig {
     FtlConfig::Page(PageConfig {
         unit_bytes: Some(unit_bytes),
         victim,
+        idle_clean_count: 1,
+        ..PageConfig::default()
+    })
+}
+
+const VOLATILE: TrimDurability = TrimDurability::Volatile;
+const JOURNALED: TrimDurability = TrimDurability::Journaled;
+
+/// A page map with checkpoints every so many rows and a journal of trims, or without.
+fn page_metadata(unit_bytes: u32, interval: u64, trim_durability: TrimDurability) -> FtlConfig {
+    FtlConfig::Page(PageConfig {
+        unit_bytes: Some(unit_bytes),
+        checkpoint_interval_rows: interval,
+        trim_durability,
         idle_clean_count: 1,
         ..PageConfig::default()
     })
@@ -136,6 +161,13 @@ matrix! {
     page_over_dies: page(VictimPolicy::Greedy, 512), THREE_DIES, 24, Trims::Volatile;
     page_over_planes: page(VictimPolicy::Greedy, 256), WIDE, 64, Trims::Volatile;
     page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;
+    page_checkpoints: page_metadata(512, 9, VOLATILE), LONG, 24, Trims::Volatile;
+    page_journal: page_metadata(512, 0, JOURNALED), LONG, 24, Trims::Journaled;
+    page_both: page_metadata(512, 17, JOURNALED), LONG, 24, Trims::Journaled;
+    page_both_over_dies: page_metadata(512, 25, JOURNALED), LONG_DIES, 30, Trims::Journaled;
+    page_both_over_planes: page_metadata(256, 7, JOURNALED), LONG_WIDE, 64, Trims::Journaled;
+    page_paired: page(VictimPolicy::Greedy, 512), PAIRED, 16, Trims::Volatile;
+    page_paired_both: page_metadata(512, 17, JOURNALED), LONG_PAIRED, 20, Trims::Journaled;
     dftl_one_die: dftl(false), Shape { blocks: 14, flash_page_bytes: 16, ..ONE_DIE }, 20, Trims::Volatile;
     dftl_over_dies: dftl(false), Shape { flash_page_bytes: 16, ..THREE_DIES }, 24, Trims::Volatile;
     dftl_separate: dftl(true), Shape { blocks: 8, flash_page_bytes: 16, ..THREE_DIES }, 28, Trims::Volatile;

@@ -13,7 +13,6 @@ pub(crate) enum Trims {
     /// Old values may return until a later write is durable.
     Volatile,
     /// As durable as a flushed write.
-    #[allow(dead_code, reason = "for layers that journal their trims")]
     Journaled,
 }
 

@@ -8,7 +8,7 @@ use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rul
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Seeds for each subject; `NANDU_POWER_CUT_SEEDS` changes it.
-const SEED_COUNT: u64 = 24;
+const SEED_COUNT: u64 = 12;
 /// Steps of the host after the device was filled; twice as many where a row gathers units.
 const STEP_COUNT: u64 = 36;
 /// Most cuts at a time in a run.
@@ -124,7 +124,8 @@ impl<'a> Run<'a> {
         let ftl = subject.config.build(&nand, subject.units, seed).unwrap();
         let model = Model::new(subject.units, subject.trims);
         let rng = Rng::for_part(seed, subject.name);
-        let unbuffered = subject.shape.units_per_flash_page * subject.shape.planes == 1;
+        let shape = subject.shape;
+        let unbuffered = shape.units_per_flash_page * shape.planes == 1 && !shape.paired;
         let step_count = if unbuffered { STEP_COUNT } else { 2 * STEP_COUNT };
         let (now, step_number) = (Nanos::ZERO, 0);
         Self { subject, nand, ftl, model, rng, seed, now, step_number, step_count, unbuffered }
@@ -318,7 +319,7 @@ fn array_config(subject: &Subject) -> NandConfig {
             dies_per_channel: shape.dies,
             planes_per_die: shape.planes,
             erase_blocks_per_plane: shape.blocks,
-            flash_pages_per_erase_block: 4,
+            flash_pages_per_erase_block: shape.pages,
             flash_page_bytes: shape.flash_page_bytes,
             spare_bytes: 16,
         },
@@ -331,7 +332,7 @@ fn array_config(subject: &Subject) -> NandConfig {
             cache_register: false,
         },
         energy: Energy::default(),
-        rules: Rules { endurance: shape.endurance, ..Rules::default() },
+        rules: Rules { endurance: shape.endurance, paired_pages: shape.paired, ..Rules::default() },
         units_per_flash_page: shape.units_per_flash_page,
         keep_content: true,
         power_cut_journal: true,
