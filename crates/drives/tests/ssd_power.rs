@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 const SECTORS: u64 = 1024;
 /// Every layer that recovers, over a chip; a new kind is one line. The pages of `pdl_mlc` share cells.
-const LAYERS: [(&str, &str); 9] = [
+const LAYERS: [(&str, &str); 10] = [
     ("myers_slc", "{ kind = \"page\" }"),
     ("myers_slc", "{ kind = \"page\", unit_bytes = 512 }"),
     ("pdl_mlc", "{ kind = \"page\", unit_bytes = 1024 }"),
@@ -25,6 +25,7 @@ const LAYERS: [(&str, &str); 9] = [
     ("myers_slc", "{ kind = \"bast\", log_block_count = 3 }"),
     ("myers_slc", "{ kind = \"fast\", log_block_count = 3 }"),
     ("myers_slc", "{ kind = \"faster\", log_block_count = 4, isolation_block_count = 1 }"),
+    ("myers_slc", "{ kind = \"chunk\", chunk_bytes = 262144 }"),
 ];
 
 fn config((chip, ftl): (&str, &str)) -> SsdConfig {

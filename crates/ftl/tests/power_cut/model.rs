@@ -83,9 +83,13 @@ impl Model {
         }
     }
 
-    /// What a read returns while the power is on.
-    pub(crate) fn now(&self, lpn: Lpn) -> Option<u32> {
-        self.units[to_index(lpn.0)].last().expect("a history is never empty").value
+    /// Whether a read may return `value` while the power is on: the last that was acknowledged, or of
+    /// a write after it that failed.
+    pub(crate) fn may_hold(&self, lpn: Lpn, value: Option<u32>) -> bool {
+        let history = &self.units[to_index(lpn.0)];
+        let failed = |event: &&Event| event.acknowledged_at == Nanos::MAX;
+        let failed_count = history.iter().rev().take_while(failed).count();
+        history.iter().rev().take(failed_count + 1).any(|event| event.value == value)
     }
 
     /// Checks what a cut at `at` left of `lpn`; from here on that is durable.
