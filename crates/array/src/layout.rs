@@ -1,0 +1,211 @@
+//! How a block lies on the members of an array: Myers 2008 (S000), section 8.3.
+//!
+//! ```text
+//!   n = 4 members                  m of f      space f/m    may fail f - m
+//!   one copy       [a] .  .  .     1 of 1      1            0
+//!   replication    [a] .  [a] .    1 of 2      2            1
+//!   stripe         [a][b][c][d]    4 of 4      1            0
+//!   parity         [a][b][c][p]    3 of 4      4/3          1
+//! ```
+//!
+//! 1. 1 <= m <= f <= n <= 16.
+//! 2. Fragments of one block lie on different members.
+
+use crate::ArrayError;
+use nandu_base::Rng;
+use serde::{Deserialize, Serialize};
+
+/// The most members of an array: their numbers fit four bits each in one word.
+pub const MEMBER_COUNT_MAX: u8 = 16;
+
+/// How many fragments a block has and how many give it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Layout {
+    member_count: u8,
+    needed_count: u8,
+    written_count: u8,
+}
+
+/// The layouts that have names, for any number of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StandardLayout {
+    /// A block on one member.
+    OneCopy,
+    /// A block cut over all members: RAID 0.
+    Stripe,
+    /// A block on two members: RAID 1 over pairs.
+    Replication,
+    /// A block over all members, one fragment of which is spare: RAID 5.
+    Parity,
+}
+
+/// Which members hold the fragments of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Members drawn at random for each block, for good (flash reference 7.5, point 4).
+    #[default]
+    Random,
+    /// The members in order, starting one further for each block.
+    Rotating,
+}
+
+impl Layout {
+    /// `needed_count` of `written_count` fragments on `member_count` members.
+    ///
+    /// # Errors
+    /// [`ArrayError::Layout`] where invariant 1 does not hold.
+    pub const fn new(
+        member_count: u8,
+        needed_count: u8,
+        written_count: u8,
+    ) -> Result<Self, ArrayError> {
+        if needed_count == 0
+            || needed_count > written_count
+            || written_count > member_count
+            || member_count > MEMBER_COUNT_MAX
+        {
+            return Err(ArrayError::Layout { member_count, needed_count, written_count });
+        }
+        Ok(Self { member_count, needed_count, written_count })
+    }
+
+    /// Every layout of `member_count` members, by needed, then by written fragments.
+    pub fn all(member_count: u8) -> impl Iterator<Item = Self> {
+        let pairs = (1..=member_count).flat_map(move |m| (m..=member_count).map(move |f| (m, f)));
+        pairs.filter_map(move |(needed, written)| Self::new(member_count, needed, written).ok())
+    }
+
+    /// Members of the array, n.
+    #[must_use]
+    pub const fn member_count(self) -> u8 {
+        self.member_count
+    }
+
+    /// Fragments that give back a block, m.
+    #[must_use]
+    pub const fn needed_count(self) -> u8 {
+        self.needed_count
+    }
+
+    /// Fragments that are written, f.
+    #[must_use]
+    pub const fn written_count(self) -> u8 {
+        self.written_count
+    }
+
+    /// Members that may fail without a loss.
+    #[must_use]
+    pub const fn spare_count(self) -> u8 {
+        self.written_count - self.needed_count
+    }
+
+    /// Space taken over space of the data, f / m. For reports only.
+    #[must_use]
+    pub fn redundancy(self) -> f64 {
+        f64::from(self.written_count) / f64::from(self.needed_count)
+    }
+
+    /// Its short name: `m3w4` needs three of four fragments written.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("m{}w{}", self.needed_count, self.written_count)
+    }
+}
+
+impl StandardLayout {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OneCopy, Self::Stripe, Self::Replication, Self::Parity];
+
+    /// The name in experiments and tables.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::OneCopy => "one_copy",
+            Self::Stripe => "stripe",
+            Self::Replication => "replication",
+            Self::Parity => "parity",
+        }
+    }
+
+    /// It on `member_count` members.
+    ///
+    /// # Errors
+    /// [`ArrayError::Layout`] where there are no members, too many, or fewer than two and it needs two.
+    pub const fn on(self, member_count: u8) -> Result<Layout, ArrayError> {
+        let (needed, written) = match self {
+            Self::OneCopy => (1, 1),
+            Self::Stripe => (member_count, member_count),
+            Self::Replication => (1, 2),
+            Self::Parity => (member_count.saturating_sub(1), member_count),
+        };
+        Layout::new(member_count, needed, written)
+    }
+}
+
+impl Placement {
+    /// Puts into the front of `members` who holds the fragments of `block`; depends on nothing else
+    /// but `seed`.
+    ///
+    /// # Panics
+    /// If `members` is shorter than the array.
+    pub fn place(self, layout: Layout, seed: u64, block: u64, members: &mut [u8]) {
+        let count = layout.member_count;
+        let members = &mut members[..usize::from(count)];
+        for (member, number) in members.iter_mut().zip(0..) {
+            *member = number;
+        }
+        match self {
+            Self::Random => {
+                // An odd factor keeps the seeds of neighbours apart; SplitMix64 does the rest.
+                let mut rng = Rng::new(seed ^ block.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                rng.shuffle(members);
+            }
+            Self::Rotating => {
+                members.rotate_left(nandu_base::to_index(block % u64::from(count)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_members_have_ten_layouts() {
+        let names: Vec<String> = Layout::all(4).map(Layout::name).collect();
+        let expected =
+            ["m1w1", "m1w2", "m1w3", "m1w4", "m2w2", "m2w3", "m2w4", "m3w3", "m3w4", "m4w4"];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_are_refused() {
+        for (n, m, f) in [(4, 0, 1), (4, 3, 2), (4, 1, 5), (17, 1, 1), (0, 0, 0)] {
+            let error = Layout::new(n, m, f).unwrap_err();
+            assert!(error.to_string().contains("choose 1 <= needed"), "{error}");
+        }
+        assert!(StandardLayout::Replication.on(1).is_err());
+    }
+
+    #[test]
+    fn a_placement_is_fixed_fair_and_on_different_members() {
+        for placement in [Placement::Random, Placement::Rotating] {
+            let layout = Layout::new(5, 2, 3).unwrap();
+            let mut first_counts = [0_u32; 5];
+            for block in 0..10_000 {
+                let (mut members, mut again) = ([9; 16], [9; 16]);
+                placement.place(layout, 7, block, &mut members);
+                placement.place(layout, 7, block, &mut again);
+                assert_eq!(members, again);
+                let mut sorted = members[..5].to_vec();
+                sorted.sort_unstable();
+                assert_eq!(sorted, [0, 1, 2, 3, 4]);
+                first_counts[usize::from(members[0])] += 1;
+            }
+            assert!(first_counts.iter().all(|count| (1850..2150).contains(count)));
+        }
+    }
+}
