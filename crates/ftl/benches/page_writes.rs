@@ -1,6 +1,6 @@
 //! How many host writes a second the page-mapping simulator does, at 85 % utilisation under uniform
 //! random writes in steady state: the median of five, for the closed mode (one server) and for a drive
-//! of 32 dies. Run by `cargo test` it only checks that it runs.
+//! of 32 dies; a word as argument chooses one. Run by `cargo test` it only checks that it runs.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
@@ -19,6 +19,10 @@ fn main() {
         ("closed, 1 die", Service::SingleServer, 1, 1),
         ("parallel, 32 dies", Service::Parallel, 8, 4),
     ] {
+        let mut wanted = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+        if !wanted.all(|wanted| name.contains(&wanted)) {
+            continue;
+        }
         let blocks = if measure { 16_384 / (channels * dies) } else { 256 };
         let mut nand = NandArray::new(
             NandProfile {

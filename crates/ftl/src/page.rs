@@ -62,8 +62,6 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// When every unit that superseded one of this group is durable (invariant 4).
-    superseded_at: Nanos,
     valid: u32,
     state: State,
     stream: u8,
@@ -110,6 +108,8 @@ pub struct PageFtl {
     map: Vec<u32>,
     valid: ValidMap,
     groups: Vec<Group>,
+    /// When every unit that superseded one of a group is durable (invariant 4).
+    superseded_at: Vec<Nanos>,
     dies: Vec<Die>,
     /// The die of the next row of each stream.
     next_die: Vec<usize>,
@@ -174,7 +174,7 @@ impl PageFtl {
                 "ftl: {address_count} units are past 32-bit addresses; enlarge them"
             ));
         }
-        let fresh = Group { superseded_at: Nanos::ZERO, valid: 0, state: State::Free, stream: 0 };
+        let fresh = Group { valid: 0, state: State::Free, stream: 0 };
         let mut ftl = Self {
             config: config.clone(),
             unit_bytes,
@@ -187,6 +187,7 @@ impl PageFtl {
             map: vec![UNMAPPED; to_index(unit_count)],
             valid: ValidMap::new(address_count),
             groups: vec![fresh; group_count as usize],
+            superseded_at: vec![Nanos::ZERO; group_count as usize],
             dies: Vec::new(),
             next_die: Vec::new(),
             total_live: 0,
@@ -235,6 +236,7 @@ impl PageFtl {
     fn reset(&mut self, nand: &NandArray) {
         self.map.fill(UNMAPPED);
         self.valid.clear_all();
+        self.superseded_at.fill(Nanos::ZERO);
         self.total_live = 0;
         self.gathered_until = Nanos::ZERO;
         self.metadata = MetadataLog::new(self.config.checkpoint_interval_rows);
@@ -272,8 +274,7 @@ impl PageFtl {
             let stride = to_u32(die_count);
             let bad = (0..self.planes).any(|plane| nand.is_bad(first + plane * stride));
             let state = if bad { State::Bad } else { State::Free };
-            self.groups[group as usize] =
-                Group { superseded_at: Nanos::ZERO, valid: 0, state, stream: 0 };
+            self.groups[group as usize] = Group { valid: 0, state, stream: 0 };
             if !bad {
                 let die = self.die_of(group);
                 self.dies[die].free.push(group, nand.erase_count(first));

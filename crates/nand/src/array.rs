@@ -260,6 +260,13 @@ impl NandArray {
         self.timeline.schedule(scheduling);
     }
 
+    /// Whether one command follows the other, whatever their dies.
+    #[inline]
+    #[must_use]
+    pub const fn is_single_server(&self) -> bool {
+        self.timeline.is_single_server()
+    }
+
     /// A hold on the end of the last command, for [`Self::revise`].
     #[must_use]
     pub fn promise(&self) -> Promise {

@@ -203,8 +203,8 @@ impl Timeline {
     }
 
     #[inline]
-    pub(crate) fn is_single_server(&self) -> bool {
-        self.scheduling.service == Service::SingleServer
+    pub(crate) const fn is_single_server(&self) -> bool {
+        matches!(self.scheduling.service, Service::SingleServer)
     }
 
     /// Invariant 5: the first die's clock is everybody's. Takes `length` for all commands of a batch.

@@ -217,7 +217,7 @@ impl PageFtl {
         self.dies[die].held[stream] -= 1;
         let safe_at = self.write_trims(nand, now)?.max(self.complete_pairs(nand, now)?);
         let block = self.first_block(nand, group);
-        let time = safe_at.max(self.groups[group as usize].superseded_at);
+        let time = safe_at.max(self.superseded_at[group as usize]);
         match nand.erase_planes(time, block, self.planes, Cause::Cleaning) {
             Ok(done) => {
                 self.groups[group as usize].state = State::Free;

@@ -141,7 +141,7 @@ impl PageFtl {
         let group = self.dies[die].free.pop(is_cold).ok_or(FtlError::DeviceFull)?;
         let entry = &mut self.groups[group as usize];
         entry.state = State::Open;
-        entry.superseded_at = Nanos::ZERO;
+        self.superseded_at[group as usize] = Nanos::ZERO;
         // Isolated frontiers of cleaning follow the host's in the order of their streams.
         let isolated = self.config.cleaning_frontier == CleaningFrontier::PerStream;
         let stream = match (is_cold, isolated) {
@@ -237,8 +237,11 @@ impl PageFtl {
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
             let group = self.invalidate(old);
-            let superseded_at = &mut self.groups[group as usize].superseded_at;
-            *superseded_at = (*superseded_at).max(done);
+            // A single server erases after everything that was issued before.
+            if !nand.is_single_server() {
+                let superseded_at = &mut self.superseded_at[group as usize];
+                *superseded_at = (*superseded_at).max(done);
+            }
         }
         if row + 1 == self.rows {
             self.close(group);
@@ -275,7 +278,7 @@ impl PageFtl {
         frontier.lpns.clear();
         frontier.contents.clear();
         for &group in &frontier.superseded {
-            let at = &mut self.groups[group as usize].superseded_at;
+            let at = &mut self.superseded_at[group as usize];
             *at = (*at).max(done);
         }
         frontier.superseded.clear();

@@ -27,9 +27,7 @@ impl PageFtl {
         fill(self, nand)?;
         self.flush(nand, Nanos::ZERO)?;
         nand.restore_accounting(accounting);
-        for group in &mut self.groups {
-            group.superseded_at = Nanos::ZERO;
-        }
+        self.superseded_at.fill(Nanos::ZERO);
         self.gathered_until = Nanos::ZERO;
         self.metadata.recorded_until = Nanos::ZERO;
         (self.host_write_units, self.padded_units) = (0, 0);
