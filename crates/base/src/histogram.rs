@@ -46,6 +46,20 @@ impl LatencyHistogram {
         self.max_ns = self.max_ns.max(nanos);
     }
 
+    /// Adds the same duration `count` times.
+    #[inline]
+    pub fn record_many(&mut self, latency: Nanos, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let (nanos, times) = (u128::from(latency.0), u128::from(count));
+        self.buckets.saturating_record_n(latency.0, count);
+        self.sum_ns += nanos * times;
+        self.square_sum += nanos * nanos * times;
+        self.min_ns = self.min_ns.min(latency.0);
+        self.max_ns = self.max_ns.max(latency.0);
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.add(&other.buckets).expect("all histograms share their bounds");

@@ -7,6 +7,7 @@ use nandu_drives::profile::ProfileError;
 use nandu_drives::target::TargetError;
 use nandu_lab::LabError;
 use nandu_probe::ProbeError;
+use nandu_sim::{FtlError, SimError, TraceError};
 use std::error::Error;
 use std::io;
 
@@ -164,6 +165,24 @@ impl From<LabError> for Failure {
                 ));
             }
             LabError::File { .. } | LabError::Step { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+impl From<SimError> for Failure {
+    fn from(error: SimError) -> Self {
+        let kind = match error {
+            SimError::Profile(error) => return error.into(),
+            SimError::Cancelled => {
+                return Self::interrupted("nothing was left behind; run it again to start over");
+            }
+            SimError::Check(_) => FailureKind::Shape,
+            SimError::Layer { .. } | SimError::Trace(TraceError::File { .. }) => {
+                FailureKind::Device
+            }
+            SimError::Preparation(FtlError::Nand(_)) => FailureKind::Device,
             _ => FailureKind::Input,
         };
         Self::of(kind, &error)

@@ -1,10 +1,10 @@
 //! Floor 7: the program `nandu`. It parses, calls and prints; nothing is measured or simulated here.
 //!
 //! ```text
-//!   arguments ─► command::{drives, probe, list, run, verify, report} ─► stdout: results
+//!   arguments ─► command::{drives, probe, sim, list, run, verify, report} ─► stdout: results
 //!                     │            ▲                                   stderr: progress, errors
 //!                     ▼            │ observers ask
-//!                  drives, probe, lab          interrupt ◄── Ctrl-C
+//!             drives, probe, sim, lab          interrupt ◄── Ctrl-C
 //! ```
 //!
 //! 1. With `--json` stdout holds JSON and nothing else.
@@ -15,6 +15,7 @@ mod failure;
 mod interrupt;
 mod output;
 mod progress;
+mod stopwatch;
 
 use clap::Parser;
 use failure::Failure;
@@ -33,6 +34,7 @@ Examples:
   nandu run tour                    measure this disk beside four simulated drives
   nandu probe .                     characterise the disk under the current directory
   nandu probe sim:device-a          characterise a flash disk of 2007
+  nandu sim myers_slc --workload uniform   write amplification and response times of a chip
   nandu verify                      check what papers published against the simulated drives
 
 Devices:
@@ -42,7 +44,7 @@ Devices:
 
 Exit codes:
   0    done
-  1    a shape that must hold does not
+  1    a shape or a check that must hold does not
   2    wrong usage or input, or refused for the safety of data
   3    a device, a file or the system failed
   130  interrupted";

@@ -407,7 +407,7 @@ impl fmt::Display for ProfileError {
 impl std::error::Error for ProfileError {}
 
 /// The candidate that looks most like `text`, the first of equals, if any looks like it at all.
-fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut best = (0.4, None);
     for candidate in candidates {
         let likeness = strsim::normalized_damerau_levenshtein(text, candidate);

@@ -6,6 +6,7 @@ mod outcome_text;
 mod probe;
 mod report;
 mod run;
+mod sim;
 mod verify;
 
 use crate::Context;
@@ -21,6 +22,7 @@ pub(crate) enum Command {
     Verify(verify::VerifyArguments),
     Report(report::ReportArguments),
     Probe(Box<probe::ProbeArguments>),
+    Sim(Box<sim::SimArguments>),
     Drives(drives::DrivesArguments),
 }
 
@@ -33,6 +35,7 @@ impl Command {
             Self::Verify(arguments) => verify::run(arguments, context),
             Self::Report(arguments) => report::run(arguments, context),
             Self::Probe(arguments) => probe::run(arguments, context),
+            Self::Sim(arguments) => sim::run(arguments, context),
             Self::Drives(arguments) => drives::run(arguments, context),
         }
     }

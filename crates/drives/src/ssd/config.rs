@@ -3,7 +3,7 @@
 use nandu_base::Nanos;
 use nandu_device::{DeviceError, Geometry};
 use nandu_ftl::{Ftl, FtlConfig};
-use nandu_nand::{NandArray, NandProfile};
+use nandu_nand::{Energy, NandArray, NandConfig, NandProfile, Rules};
 use serde::{Deserialize, Serialize};
 
 /// The parts of a simulated SSD. Every time is in nanoseconds, every size in bytes.
@@ -19,8 +19,15 @@ pub struct SsdConfig {
     /// Planes of a die that work together, if not the preset's.
     #[serde(default)]
     pub planes_per_die: Option<u32>,
+    /// What differs from the preset.
+    #[serde(default)]
+    pub chip_overrides: Box<ChipOverrides>,
     /// Physical capacity beyond the logical, in parts per million of the logical one.
     pub over_provisioning_ppm: u32,
+    /// Erase blocks of the whole array, bad ones and the layer's own included; by default as many as
+    /// capacity and over-provisioning ask for. A multiple of the planes.
+    #[serde(default)]
+    pub physical_erase_blocks: Option<u32>,
     /// The translation layer with its parameters.
     pub ftl: FtlConfig,
     /// Commands that the controller works on at once; 1 for drives without queueing.
@@ -65,6 +72,34 @@ pub struct SsdConfig {
     pub flush_ns: Nanos,
 }
 
+/// Figures that replace those of the preset; the preset's where absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChipOverrides {
+    /// Flash pages of an erase block.
+    pub flash_pages_per_erase_block: Option<u32>,
+    /// Data bytes of a flash page.
+    pub flash_page_bytes: Option<u32>,
+    /// Spare bytes of a flash page.
+    pub spare_bytes: Option<u32>,
+    /// Array read.
+    pub read_ns: Option<Nanos>,
+    /// Array program.
+    pub program_ns: Option<Nanos>,
+    /// Erase.
+    pub erase_ns: Option<Nanos>,
+    /// Command and address cycles.
+    pub command_ns: Option<Nanos>,
+    /// Speed of a channel; 0 folds the transfer into the array times.
+    pub bus_bytes_per_second: Option<u64>,
+    /// Whether a die takes the next transfer while its array works.
+    pub cache_register: Option<bool>,
+    /// The laws as a whole.
+    pub rules: Option<Rules>,
+    /// The energy as a whole.
+    pub energy: Option<Energy>,
+}
+
 const fn one() -> u32 {
     1
 }
@@ -91,6 +126,64 @@ impl SsdConfig {
         Ok(())
     }
 
+    /// The chips of a drive of `geometry`.
+    ///
+    /// # Errors
+    /// If the chip is unknown or the parts do not fit together.
+    pub fn nand_config(
+        &self,
+        geometry: Geometry,
+        keep_data: bool,
+    ) -> Result<NandConfig, DeviceError> {
+        let invalid = |what: String| DeviceError::InvalidGeometry { what };
+        let mut nand = self.nand_profile().resolve().map_err(|error| invalid(error.to_string()))?;
+        let shape = &nand.geometry;
+        let planes = shape.die_count() * shape.planes_per_die;
+        let erase_blocks_per_plane = match self.physical_erase_blocks {
+            Some(count) if count == 0 || !count.is_multiple_of(planes) => {
+                let nearest = count.div_ceil(planes).max(1).saturating_mul(planes);
+                return Err(invalid(format!(
+                    "physical_erase_blocks is {count}, must be a multiple of the {planes} planes \
+                     of all dies; {nearest} is one"
+                )));
+            }
+            Some(count) => count / planes,
+            None => self.ftl.erase_blocks_per_plane(
+                shape,
+                geometry.capacity().0,
+                self.over_provisioning_ppm,
+            ),
+        };
+        nand.geometry.erase_blocks_per_plane = erase_blocks_per_plane;
+        nand.units_per_flash_page = self.ftl.units_per_flash_page(nand.geometry.flash_page_bytes);
+        nand.keep_content = keep_data;
+        nand.power_cut_journal = self.power_cut_journal;
+        Ok(nand)
+    }
+
+    fn nand_profile(&self) -> NandProfile {
+        let overrides = &self.chip_overrides;
+        NandProfile {
+            preset: self.chip.clone(),
+            channel_count: self.channel_count,
+            dies_per_channel: self.dies_per_channel,
+            planes_per_die: self.planes_per_die,
+            erase_blocks_per_plane: 1,
+            flash_pages_per_erase_block: overrides.flash_pages_per_erase_block,
+            flash_page_bytes: overrides.flash_page_bytes,
+            spare_bytes: overrides.spare_bytes,
+            read_ns: overrides.read_ns,
+            program_ns: overrides.program_ns,
+            erase_ns: overrides.erase_ns,
+            command_ns: overrides.command_ns,
+            bus_bytes_per_second: overrides.bus_bytes_per_second,
+            cache_register: overrides.cache_register,
+            rules: overrides.rules,
+            energy: overrides.energy,
+            units_per_flash_page: None,
+        }
+    }
+
     /// The chips and the layer over them, for a drive of `geometry`.
     ///
     /// # Errors
@@ -101,27 +194,22 @@ impl SsdConfig {
         keep_data: bool,
         seed: u64,
     ) -> Result<(NandArray, Box<dyn Ftl>), DeviceError> {
+        self.build_on(self.nand_config(geometry, keep_data)?, geometry, seed)
+    }
+
+    /// An array as `nand` says and the layer over it: [`Self::nand_config`], perhaps changed since.
+    ///
+    /// # Errors
+    /// If the parts do not fit together.
+    pub fn build_on(
+        &self,
+        nand: NandConfig,
+        geometry: Geometry,
+        seed: u64,
+    ) -> Result<(NandArray, Box<dyn Ftl>), DeviceError> {
         let invalid = |what: String| DeviceError::InvalidGeometry { what };
-        let profile = NandProfile {
-            preset: self.chip.clone(),
-            channel_count: self.channel_count,
-            dies_per_channel: self.dies_per_channel,
-            planes_per_die: self.planes_per_die,
-            erase_blocks_per_plane: 1,
-            ..NandProfile::default()
-        };
-        let mut nand = profile.resolve().map_err(|error| invalid(error.to_string()))?;
-        let flash_page_bytes = nand.geometry.flash_page_bytes;
-        nand.units_per_flash_page = self.ftl.units_per_flash_page(flash_page_bytes);
-        nand.keep_content = keep_data;
-        nand.power_cut_journal = self.power_cut_journal;
-        nand.geometry.erase_blocks_per_plane = self.ftl.erase_blocks_per_plane(
-            &nand.geometry,
-            geometry.capacity().0,
-            self.over_provisioning_ppm,
-        );
+        let unit_bytes = u64::from(self.ftl.unit_bytes(nand.geometry.flash_page_bytes));
         let nand = NandArray::new(nand).map_err(|error| invalid(error.to_string()))?;
-        let unit_bytes = u64::from(self.ftl.unit_bytes(flash_page_bytes));
         let unit_count = geometry.capacity().0.div_ceil(unit_bytes);
         let ftl =
             self.ftl.build(&nand, unit_count, seed).map_err(|error| invalid(error.to_string()))?;

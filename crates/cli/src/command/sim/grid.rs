@@ -1,0 +1,218 @@
+//! `nandu sim --sweep`: a grid of simulations as a table and as Parquet, one row for each.
+//!
+//! 1. Rows stand in the order of the grid; what was not finished has no row.
+
+use super::{SimArguments, write_json};
+use crate::Context;
+use crate::failure::Failure;
+use crate::output::write_file;
+use crate::progress::Progress;
+use crate::stopwatch::Stopwatch;
+use nandu_base::LatencySummary;
+use nandu_probe::parquet::{Column, write_columns};
+use nandu_probe::table::{Table, rate, time};
+use nandu_sim::{Axis, Job, SimError, SimReport, Sweep};
+use std::collections::BTreeSet;
+
+/// A finished simulation.
+struct Row<'a> {
+    point: &'a [String],
+    report: &'a SimReport,
+}
+
+/// Runs the grid.
+pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Result<(), Failure> {
+    let axes: Result<Vec<Axis>, SimError> =
+        arguments.sweep.iter().map(|text| Axis::parse(text)).collect();
+    let axes = axes?;
+    let mut keys = BTreeSet::new();
+    if let Some(twice) = axes.iter().find(|axis| !keys.insert(axis.key.replace('-', "_"))) {
+        return Err(Failure::input(format!("{} is swept twice; give one list", twice.key)));
+    }
+    let sweep = Sweep::new(job, &axes)?;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = arguments.threads.map_or(cores, |threads| threads as usize);
+    let stopwatch = Stopwatch::start();
+    let clock = || stopwatch.nanos();
+    let progress = Progress::new(&context.interrupt, 1);
+    let outcomes = sweep.run(threads, Some(&clock), &mut |at| {
+        let left = stopwatch.time_left(at.fraction);
+        progress.show(at.fraction, &format!("{} of {} done  {left}", at.done_count, at.run_count));
+        !context.interrupt.is_set()
+    });
+    drop(progress);
+    let finished = sweep.points().iter().zip(&outcomes);
+    let rows: Vec<Row<'_>> = finished
+        .filter_map(|(point, outcome)| match outcome {
+            Some(Ok(report)) => Some(Row { point, report }),
+            _ => None,
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    let columns = columns(&axes, &rows);
+    let columns: Vec<(&str, Column)> =
+        columns.iter().map(|(name, column)| (name.as_str(), column.clone())).collect();
+    write_columns(&mut bytes, "sweep", &columns)?;
+    write_file(&arguments.parquet, &bytes)?;
+    let reports: Vec<&SimReport> = rows.iter().map(|row| row.report).collect();
+    write_json(arguments, &reports)?;
+    if arguments.json_to_stdout() {
+        context.output.json(&reports)?;
+    } else {
+        context.output.text(&table(&axes, &rows).render())?;
+        let parquet = arguments.parquet.display();
+        context.output.line(&format!("\n{} of {} rows: {parquet}", rows.len(), outcomes.len()))?;
+    }
+    conclude(&outcomes, &sweep, rows.len())
+}
+
+/// How the sweep ends, once what was finished is kept.
+fn conclude(
+    outcomes: &[Option<Result<SimReport, SimError>>],
+    sweep: &Sweep,
+    row_count: usize,
+) -> Result<(), Failure> {
+    let failed = outcomes.iter().zip(sweep.points()).filter_map(|(outcome, point)| match outcome {
+        Some(Err(error)) => Some((error, point)),
+        _ => None,
+    });
+    let failed: Vec<(&SimError, &Vec<String>)> = failed.collect();
+    if let Some((error, point)) = failed.first() {
+        let count = failed.len();
+        let of = outcomes.len();
+        let point = point.join(" ");
+        return Err(Failure::input(format!(
+            "{count} of {of} simulations failed, the others are kept; the first, at {point}: {error}"
+        )));
+    }
+    if row_count < outcomes.len() {
+        return Err(Failure::interrupted(format!(
+            "{row_count} of {} simulations are done and kept",
+            outcomes.len()
+        )));
+    }
+    Ok(())
+}
+
+/// The table on the terminal: the axes and the figures that matter most.
+fn table(axes: &[Axis], rows: &[Row<'_>]) -> Table {
+    let keys: Vec<&str> =
+        axes.iter().map(|axis| axis.key.rsplit('.').next().unwrap_or(&axis.key)).collect();
+    let figures =
+        [">write amp.", ">theory", ">write mean", ">write p99", ">read mean", ">erases", ">req/s"];
+    let headings: Vec<&str> = keys.into_iter().chain(figures).collect();
+    let mut table = Table::new(&headings);
+    for Row { point, report } in rows {
+        let latency = |operation: &str| report.latency_ns.get(operation).filter(|of| of.count > 0);
+        let show = |nanos: Option<f64>| nanos.map_or_else(|| "-".into(), time);
+        let theory = report.closed_form.map(|theory| theory.write_amplification);
+        let mut cells = point.to_vec();
+        cells.extend([
+            format!("{:.3}", report.write_amplification),
+            theory.map_or_else(|| "-".into(), |value| format!("{value:.3}")),
+            show(latency("write").map(|of| of.mean)),
+            show(latency("write").map(|of| of.p99 as f64)),
+            show(latency("read").map(|of| of.mean)),
+            format!("{:.1}", report.erase_count.mean),
+            rate(report.requests_per_second),
+        ]);
+        table.row(cells);
+    }
+    table
+}
+
+/// The columns of the file: the axes as text, then every figure of the report.
+fn columns(axes: &[Axis], rows: &[Row<'_>]) -> Vec<(String, Column)> {
+    let mut columns = Vec::new();
+    for (index, axis) in axes.iter().enumerate() {
+        let values = rows.iter().map(|row| row.point[index].clone()).collect();
+        columns.push((format!("axis_{}", identifier(&axis.key)), Column::Text(values)));
+    }
+    for (name, figure) in integer_figures() {
+        let values = rows.iter().map(|row| i64::try_from(figure(row.report)).unwrap_or(i64::MAX));
+        columns.push((name.into(), Column::Integer(values.collect())));
+    }
+    for (name, figure) in float_figures() {
+        let values = rows.iter().map(|row| figure(row.report));
+        columns.push((name.into(), Column::Float(values.collect())));
+    }
+    // One column for each chip command and cause that any row has.
+    let cells_of = |report: &SimReport| -> Vec<(String, String)> {
+        let rows = report.nand.iter();
+        rows.flat_map(|(operation, causes)| {
+            causes.keys().map(|cause| (operation.clone(), cause.clone()))
+        })
+        .collect()
+    };
+    let cells: BTreeSet<(String, String)> =
+        rows.iter().flat_map(|row| cells_of(row.report)).collect();
+    for (operation, cause) in cells {
+        let count = |row: &Row<'_>| {
+            let count = row.report.nand.get(&operation).and_then(|causes| causes.get(&cause));
+            i64::try_from(count.copied().unwrap_or(0)).unwrap_or(i64::MAX)
+        };
+        let values = rows.iter().map(count).collect();
+        columns.push((format!("nand_{operation}_{cause}"), Column::Integer(values)));
+    }
+    columns
+}
+
+type Figure<T> = (&'static str, fn(&SimReport) -> T);
+
+fn integer_figures() -> Vec<Figure<u64>> {
+    vec![
+        ("seed", |report| report.seed),
+        ("request_count", |report| report.request_count),
+        ("logical_pages", |report| report.config.logical_pages),
+        ("physical_pages", |report| report.config.physical_pages),
+        ("host_write_pages", |report| report.host_write_pages),
+        ("host_read_pages", |report| report.host_read_pages),
+        ("host_trim_pages", |report| report.host_trim_pages),
+        ("write_p50_ns", |report| latency(report, "write").p50),
+        ("write_p99_ns", |report| latency(report, "write").p99),
+        ("write_p999_ns", |report| latency(report, "write").p999),
+        ("write_max_ns", |report| latency(report, "write").max),
+        ("read_p50_ns", |report| latency(report, "read").p50),
+        ("read_p99_ns", |report| latency(report, "read").p99),
+        ("read_p999_ns", |report| latency(report, "read").p999),
+        ("read_max_ns", |report| latency(report, "read").max),
+        ("erase_count_min", |report| report.erase_count.min),
+        ("erase_count_max", |report| report.erase_count.max),
+        ("map_bytes", |report| report.map_bytes),
+        ("skipped_lines", |report| report.skipped_lines),
+        ("simulated_ns", |report| report.simulated_ns),
+        ("wall_ns", |report| report.wall_ns.unwrap_or(0)),
+    ]
+}
+
+/// A figure that a row does not have is no number.
+fn float_figures() -> Vec<Figure<f64>> {
+    vec![
+        ("write_amplification", |report| report.write_amplification),
+        ("closed_form_write_amplification", |report| {
+            report.closed_form.map_or(f64::NAN, |theory| theory.write_amplification)
+        }),
+        ("utilisation", |report| report.config.utilisation),
+        ("write_mean_ns", |report| latency(report, "write").mean),
+        ("write_stddev_ns", |report| latency(report, "write").stddev),
+        ("read_mean_ns", |report| latency(report, "read").mean),
+        ("read_stddev_ns", |report| latency(report, "read").stddev),
+        ("erase_count_mean", |report| report.erase_count.mean),
+        ("erase_count_stddev", |report| report.erase_count.stddev),
+        ("drive_writes_per_day", |report| {
+            report.lifetime.as_ref().map_or(f64::NAN, |lifetime| lifetime.drive_writes_per_day)
+        }),
+        ("energy_joules", |report| report.energy.as_ref().map_or(f64::NAN, |energy| energy.joules)),
+        ("requests_per_second", |report| report.requests_per_second),
+        ("die_utilisation", |report| report.die_utilisation),
+    ]
+}
+
+fn latency(report: &SimReport, operation: &str) -> LatencySummary {
+    report.latency_ns.get(operation).copied().unwrap_or_default()
+}
+
+/// A key as the name of a column.
+fn identifier(key: &str) -> String {
+    key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}

@@ -1,0 +1,156 @@
+//! `nandu sim`: a translation layer over chips, driven by a trace or a generator.
+//!
+//! ```text
+//!   arguments ─▶ Job ─┬─ --dry-run ─▶ first requests as understood
+//!                     ├─ one run ───▶ table, --json, --record
+//!                     └─ --sweep ───▶ Sweep on all cores ─▶ table, --json, Parquet
+//! ```
+//!
+//! 1. Everything that can be refused is refused before the simulation starts.
+//! 2. Apart from `wall_ns` the JSON holds nothing of this machine: same seed, same bytes.
+
+mod dry_run;
+mod grid;
+mod job;
+mod table;
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::output::{check_destination, to_json, write_file};
+use crate::progress::Progress;
+use crate::stopwatch::Stopwatch;
+use clap::Args;
+use nandu_sim::{Phase, SimObserver};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A simulation that is done sooner tells no progress.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Simulate a translation layer over flash chips, with write amplification and response times
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nandu sim myers_slc --workload uniform            one chip, page map, 85 % utilisation
+  nandu sim myers_slc --workload zipf:0.9,read=30 --ftl page --victim fifo
+  nandu sim device-a --trace prn_0.csv.gz --remap modulo --json report.json
+  nandu sim nvme-tlc-2024 --set capacity=64GiB --workload uniform --mode event --queue-depth 64
+  nandu sim myers_slc --workload uniform --physical-erase-blocks 2048 --logical-pages 117964 \\
+      --erase-block-pages 64 --requests 1000000 --seed 7
+  nandu sim myers_slc --workload uniform --sweep victim=greedy,fifo,random \\
+      --sweep logical-pages=65536,104857,117964 --parquet grid.parquet
+  nandu sim myers_slc --trace mystery.csv --columns time=us,op,offset=sector,size --dry-run
+
+DRIVE is a profile (`nandu drives`), with or without `sim:`, a TOML file of one, or a chip preset.
+A key of --set or --sweep is one of the profile (`ssd.` may be left out), such as ftl.victim or
+ssd.channel_count; --sweep also takes the options above with a value. docs/simulation.md explains
+the modes, each figure, and what is not simulated.")]
+pub(crate) struct SimArguments {
+    #[command(flatten)]
+    drive: job::DriveArguments,
+    #[command(flatten)]
+    source: job::SourceArguments,
+    #[command(flatten)]
+    run: job::RunArguments,
+    /// Run every combination: key=a,b,c (or a;b;c where values hold commas); may be repeated
+    #[arg(long, value_name = "KEY=A,B,..", conflicts_with_all = ["dry_run", "record"])]
+    sweep: Vec<String>,
+    /// Simulations of a sweep at a time [all cores]
+    #[arg(long, value_name = "N", requires = "sweep",
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Where a sweep writes its table
+    #[arg(long, value_name = "FILE", requires = "sweep", default_value = "sweep.parquet")]
+    parquet: PathBuf,
+    /// Print the first ten requests as understood, and simulate nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the measured requests as a compact trace
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    record: Option<PathBuf>,
+    /// Write the report as JSON to FILE; without FILE to stdout, and nothing else there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// Simulates.
+pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Failure> {
+    check_outputs(arguments)?;
+    let job = job::of(arguments)?;
+    if arguments.dry_run {
+        return dry_run::print(&job, arguments.json_to_stdout(), context);
+    }
+    if !arguments.sweep.is_empty() {
+        return grid::run(&job, arguments, context);
+    }
+    let stopwatch = Stopwatch::start();
+    let mut watch = Watch { progress: Progress::new(&context.interrupt, 1), stopwatch };
+    let mut report = match &arguments.record {
+        None => job.run(&mut watch)?,
+        Some(path) => dry_run::record(&job, path, &mut watch)?,
+    };
+    report.wall_ns = Some(stopwatch.nanos());
+    drop(watch);
+    write_json(arguments, &report)?;
+    if arguments.json_to_stdout() {
+        return context.output.json(&report);
+    }
+    table::print(&report, context)
+}
+
+impl SimArguments {
+    fn json_to_stdout(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+
+    fn json_file(&self) -> Option<&Path> {
+        self.json.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
+
+fn write_json(arguments: &SimArguments, value: &impl Serialize) -> Result<(), Failure> {
+    match arguments.json_file() {
+        None => Ok(()),
+        Some(path) => write_file(path, (to_json(value) + "\n").as_bytes()),
+    }
+}
+
+fn check_outputs(arguments: &SimArguments) -> Result<(), Failure> {
+    let parquet = (!arguments.sweep.is_empty()).then_some(arguments.parquet.as_path());
+    let outputs = [arguments.json_file(), arguments.record.as_deref(), parquet];
+    let paths: Vec<&Path> = outputs.into_iter().flatten().collect();
+    for (position, path) in paths.iter().enumerate() {
+        check_destination(path)?;
+        let is_input = arguments.source.trace() == Some(path);
+        if paths[..position].contains(path) || is_input {
+            let path = path.display();
+            return Err(Failure::input(format!("{path}: is named twice; name another file")));
+        }
+    }
+    Ok(())
+}
+
+/// Shows how far a simulation is, if it takes long.
+struct Watch {
+    progress: Progress,
+    stopwatch: Stopwatch,
+}
+
+impl SimObserver for Watch {
+    fn progress(&mut self, phase: Phase, done: u64, total: u64) {
+        if self.stopwatch.elapsed() < PATIENCE {
+            return;
+        }
+        let share = if total == 0 { 0.0 } else { done as f64 / total as f64 };
+        let what = match total {
+            0 => format!("{}, {done} requests", phase.label()),
+            _ => format!("{}, {done} of {total}", phase.label()),
+        };
+        self.progress.show(share, &what);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.progress.is_interrupted()
+    }
+}

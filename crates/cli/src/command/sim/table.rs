@@ -1,0 +1,151 @@
+//! A report of a simulation on the terminal.
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::output::wrap;
+use nandu_base::units::three_digits;
+use nandu_base::{ByteCount, Nanos};
+use nandu_probe::table::{Table, WIDTH_MAX, rate, time};
+use nandu_sim::SimReport;
+
+/// Prints it.
+pub(super) fn print(report: &SimReport, context: &Context) -> Result<(), Failure> {
+    print_head(report, context)?;
+    print_work(report, context)?;
+    print_times(report, context)?;
+    print_wear(report, context)?;
+    if let Some(checks) = report.checks {
+        context.output.line(&format!(
+            "\nchecks passed: {} units read held what was last written, {} audits",
+            checks.compared_units, checks.audit_count
+        ))?;
+    }
+    Ok(())
+}
+
+fn print_head(report: &SimReport, context: &Context) -> Result<(), Failure> {
+    let echo = &report.config;
+    let output = context.output;
+    let layer = serde_json::to_value(&echo.ssd.ftl).ok();
+    let kind = layer.as_ref().and_then(|layer| layer["kind"].as_str()).unwrap_or("?");
+    output.line(&output.strong(&format!(
+        "{}: {kind} map over {} erase blocks of {} pages of {}",
+        echo.job.drive.name,
+        echo.physical_erase_blocks,
+        echo.nand.geometry.flash_pages_per_erase_block,
+        ByteCount(u64::from(echo.nand.geometry.flash_page_bytes))
+    )))?;
+    let mode = echo.job.run.mode.label();
+    output.line(&format!(
+        "  {} logical pages, utilisation {:.3}, {mode} mode, seed {}",
+        echo.logical_pages, echo.utilisation, report.seed
+    ))?;
+    for line in wrap(&report.source, WIDTH_MAX - 4) {
+        output.line(&format!("  {}", output.faint(&line)))?;
+    }
+    if report.skipped_lines > 0 {
+        let first = report.first_skipped.as_deref().unwrap_or_default();
+        let said = format!("{} bad lines skipped; the first: {first}", report.skipped_lines);
+        for line in wrap(&said, WIDTH_MAX - 4) {
+            output.line(&format!("  {line}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_work(report: &SimReport, context: &Context) -> Result<(), Failure> {
+    context.output.heading("Chip commands")?;
+    let mut table = Table::new(&["operation", "cause", ">count", ">per host page written"]);
+    let per_page = |count: u64| match report.host_write_pages {
+        0 => "-".into(),
+        pages => format!("{:.4}", count as f64 / pages as f64),
+    };
+    for (operation, causes) in &report.nand {
+        for (cause, &count) in causes {
+            table.row(vec![operation.clone(), cause.clone(), count.to_string(), per_page(count)]);
+        }
+    }
+    context.output.text(&table.render())?;
+    context.output.line(&format!(
+        "\nwrite amplification {}{}",
+        context.output.strong(&format!("{:.4}", report.write_amplification)),
+        report.closed_form.map_or_else(String::new, |theory| format!(
+            ", closed form {:.4} ({:+.2} %)",
+            theory.write_amplification,
+            theory.deviation * 100.0
+        ))
+    ))
+}
+
+fn print_times(report: &SimReport, context: &Context) -> Result<(), Failure> {
+    context.output.heading("Response times")?;
+    let mut table =
+        Table::new(&["request", ">count", ">mean", ">stddev", ">p50", ">p99", ">p99.9", ">max"]);
+    for (operation, of) in report.latency_ns.iter().filter(|(_, of)| of.count > 0) {
+        let mut row = vec![operation.clone(), of.count.to_string(), time(of.mean), time(of.stddev)];
+        row.extend([of.p50, of.p99, of.p999, of.max].map(|nanos| Nanos(nanos).to_string()));
+        table.row(row);
+    }
+    context.output.text(&table.render())
+}
+
+fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
+    let output = context.output;
+    output.heading("Drive")?;
+    let erases = &report.erase_count;
+    let mut lines = vec![
+        (
+            "simulated",
+            format!(
+                "{}, {} requests/s, dies busy {:.1} %",
+                Nanos(report.simulated_ns),
+                rate(report.requests_per_second),
+                report.die_utilisation * 100.0
+            ),
+        ),
+        (
+            "erases",
+            format!(
+                "{:.2} a block (min {}, max {}, stddev {:.2})",
+                erases.mean, erases.min, erases.max, erases.stddev
+            ),
+        ),
+    ];
+    if let Some(lifetime) = &report.lifetime {
+        lines.push((
+            "lifetime",
+            format!(
+                "{} drive writes a day for five years at {} erases, {} if wear is not levelled",
+                three_digits(lifetime.drive_writes_per_day),
+                lifetime.endurance,
+                three_digits(lifetime.drive_writes_per_day_unlevelled)
+            ),
+        ));
+    }
+    if let Some(energy) = &report.energy {
+        lines.push((
+            "energy",
+            format!(
+                "{} J, {} nJ for each byte of the host",
+                three_digits(energy.joules),
+                three_digits(energy.nanojoules_per_host_byte)
+            ),
+        ));
+    }
+    lines.push(("map", ByteCount(report.map_bytes).to_string()));
+    if let Some(wall_ns) = report.wall_ns {
+        let seconds = (wall_ns as f64 / 1e9).max(1e-9);
+        lines.push((
+            "took",
+            format!(
+                "{}, {} requests/s with the warm-up",
+                time(wall_ns as f64),
+                rate((report.request_count + report.config.warm_up_units) as f64 / seconds)
+            ),
+        ));
+    }
+    for (name, value) in lines {
+        output.line(&format!("  {name:<11}{value}"))?;
+    }
+    Ok(())
+}

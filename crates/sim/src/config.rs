@@ -1,0 +1,107 @@
+//! How a simulation runs, apart from the drive.
+
+use nandu_nand::Suspend;
+use serde::{Deserialize, Serialize};
+
+/// The two ways to tell time; both issue the same chip commands for the same requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// A single server, first come first served: what papers on translation layers report.
+    #[default]
+    Closed,
+    /// Dies, planes and channels in parallel, several requests in flight, completions out of order.
+    Event,
+}
+
+impl Mode {
+    /// The name used in tables and JSON.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Event => "event",
+        }
+    }
+}
+
+/// What the arrival times of requests mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// As the source says: those of a trace with times and of a workload with a rate count.
+    #[default]
+    Auto,
+    /// They count: a response lasts from arrival to completion.
+    Open,
+    /// They do not: the next request comes when there is room, and a response lasts from then.
+    Closed,
+}
+
+/// What the drive holds before the first request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InitialState {
+    /// Nothing.
+    Fresh,
+    /// Every unit, as written once in order, without time or counts.
+    #[default]
+    Sequential,
+    /// Every unit, as a long run of uniform random writes leaves it, without time or counts; in
+    /// order where the layer has no closed form for that.
+    Steady,
+}
+
+/// Settings of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunConfig {
+    /// How time passes.
+    pub mode: Mode,
+    /// Requests in flight at most; the closed mode has one.
+    pub queue_depth: u32,
+    /// What arrival times mean.
+    pub arrivals: Arrivals,
+    /// Units of a write buffer before the layer, in the event mode; 0 has none.
+    pub write_buffer_units: u32,
+    /// Whether the host's reads go before everything of their die that has not begun; event mode.
+    pub read_priority: bool,
+    /// Whether they also interrupt what has begun, and what that costs; needs `read_priority`.
+    pub suspend: Option<Suspend>,
+    /// Whether the layer works in the background where nothing has arrived. Then operation counts
+    /// depend on time, and the modes differ.
+    pub background: bool,
+    /// What the drive holds at first.
+    pub initial: InitialState,
+    /// Multiples of the logical space that are written before anything counts; none takes
+    /// [`RunConfig::WARM_UP`] for workloads over a filled drive, else 0.
+    pub warm_up: Option<f64>,
+    /// Whether the conservation checks run, which take memory and time.
+    pub checks: bool,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+impl RunConfig {
+    /// Default warm-up: uniform random writes are in steady state after it, within 1.5 %, up to a
+    /// utilisation of 0.9 (`tests/oracles.rs`).
+    pub const WARM_UP: f64 = 4.0;
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            queue_depth: 32,
+            arrivals: Arrivals::default(),
+            write_buffer_units: 0,
+            read_priority: false,
+            suspend: None,
+            background: false,
+            initial: InitialState::default(),
+            warm_up: None,
+            checks: false,
+            seed: 1,
+        }
+    }
+}

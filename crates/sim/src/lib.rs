@@ -1,0 +1,42 @@
+//! Floor 4: simulations of flash: a translation layer straight over a chip array, fed by a trace or a
+//! generator, with accounts that add up.
+//!
+//! ```text
+//!   Sweep ─▶ Job ─┬─ DriveChoice ─ resolve ─▶ Setup ─ build ─▶ NandArray + Ftl
+//!                 ├─ Input: workload or trace ──────▶ RequestSource ─┐
+//!                 └─ RunConfig: mode, warm-up, checks ──▶ Simulation ◀┘ ─▶ SimReport
+//! ```
+//!
+//! Absent on purpose: the controller, the link and the host of a drive (those are
+//! `nandu_drives::ssd`), and the wall clock.
+
+mod admission;
+mod buffer;
+mod config;
+mod engine;
+mod error;
+mod job;
+mod observer;
+mod recorder;
+mod report;
+mod setup;
+mod shadow;
+mod simulation;
+mod sweep;
+mod tee;
+
+pub use config::{Arrivals, InitialState, Mode, RunConfig};
+pub use error::SimError;
+pub use job::{Input, Job};
+pub use observer::{Phase, SimObserver, Unwatched};
+pub use report::{ClosedForm, ConfigEcho, EnergyUse, Lifetime, RequestCount, SimReport, Spread};
+pub use setup::{DriveChoice, Setup};
+pub use shadow::CheckSummary;
+pub use simulation::{Measurement, Simulation};
+pub use sweep::{Axis, Sweep, SweepProgress};
+pub use tee::Record;
+
+// What this crate's own values hold.
+pub use nandu_ftl::FtlError;
+pub use nandu_nand::Suspend;
+pub use nandu_trace::TraceError;

@@ -1,0 +1,41 @@
+//! Who watches a simulation, and may stop it.
+
+/// What the simulation is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Requests that do not count.
+    WarmUp,
+    /// Requests that count.
+    Measure,
+}
+
+impl Phase {
+    /// For progress lines.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::WarmUp => "warm-up",
+            Self::Measure => "simulation",
+        }
+    }
+}
+
+/// Is told of the progress every few ten thousand requests.
+pub trait SimObserver {
+    /// `done` of `total` requests (of the warm-up: units) of the phase; the total is 0 where the
+    /// length of a trace is not known.
+    fn progress(&mut self, phase: Phase, done: u64, total: u64);
+
+    /// Whether to stop.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Watches nothing and stops nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl SimObserver for Unwatched {
+    fn progress(&mut self, _phase: Phase, _done: u64, _total: u64) {}
+}

@@ -1,0 +1,391 @@
+//! A translation layer straight over a chip array, fed by a source of requests: no controller, no
+//! link, no host. What a request costs is what flash makes it cost.
+//!
+//! ```text
+//!   RequestSource ─ batches ─▶ Admission (closed | event) ─▶ Engine ─▶ Ftl ─▶ NandArray
+//!                                   ▲                           │
+//!                                   └──── completion time ◀─────┴─▶ Recorder, Shadow
+//! ```
+//!
+//! 1. Every request that the source gives is served exactly once, or the run ends with an error.
+//! 2. Requests reach the layer in the order of their arrival.
+//! 3. What is measured starts when everything before it is done.
+
+use crate::admission::{Admission, PriorityWindow, Served, SingleServer, Window};
+use crate::buffer::WriteBuffer;
+use crate::engine::{Engine, HostCounts, Refusal};
+use crate::recorder::Recorder;
+use crate::shadow::{Baseline, Shadow, audit};
+use crate::{Arrivals, CheckSummary, InitialState, Mode, Phase, RunConfig, SimError, SimObserver};
+use nandu_base::{FlashCounters, LatencySummary, Nanos, Picojoules, to_u32};
+use nandu_ftl::Ftl;
+use nandu_nand::{NandArray, Scheduling, Service};
+use nandu_trace::{Pacing, RequestSource, TraceRequest};
+use std::collections::BTreeMap;
+
+/// Requests that are fetched together.
+const BATCH: usize = 1024;
+/// Requests that the layer is told of ahead.
+const TOUCH: usize = 64;
+/// Batches between two looks at the observer.
+const BATCHES_PER_LOOK: u64 = 64;
+/// Requests between two audits, where checks are on.
+const AUDIT_PERIOD: u64 = 1 << 18;
+
+/// A drive that is being simulated.
+#[derive(Debug)]
+pub struct Simulation {
+    engine: Engine,
+    config: RunConfig,
+    /// Before it everything is done.
+    now: Nanos,
+    warm_up_units: u64,
+}
+
+/// What was measured; [`crate::SimReport`] makes figures of it.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// Requests of all kinds.
+    pub request_count: u64,
+    pub(crate) host: HostCounts,
+    /// Chip commands.
+    pub counters: FlashCounters,
+    /// Response times by operation.
+    pub latency_ns: BTreeMap<String, LatencySummary>,
+    /// Erases of each erase block.
+    pub erase_counts: Vec<u64>,
+    /// Energy of the chips.
+    pub energy: Picojoules,
+    /// From the first start to the last completion.
+    pub simulated: Nanos,
+    /// Time that dies were busy, summed over the dies.
+    pub busy: Nanos,
+    /// What the checks compared.
+    pub checks: Option<CheckSummary>,
+}
+
+/// When a pass over a source ends, and what it is called.
+#[derive(Clone, Copy)]
+struct Pass {
+    phase: Phase,
+    arrivals: Arrivals,
+    request_limit: u64,
+    write_unit_limit: u64,
+}
+
+impl Simulation {
+    /// A simulation of `ftl` over the array that it was built on, prepared as `config` says, but not
+    /// warmed up. Checks need an array that keeps content.
+    ///
+    /// # Errors
+    /// [`SimError::Preparation`] if the layer cannot be filled, [`SimError::Setting`] if a setting is
+    /// out of range.
+    pub fn new(nand: NandArray, ftl: Box<dyn Ftl>, config: &RunConfig) -> Result<Self, SimError> {
+        let fail = |text: &str| Err(SimError::Setting(text.into()));
+        if config.queue_depth == 0 {
+            return fail("queue_depth is 0, must be at least 1");
+        }
+        if config.mode == Mode::Closed && config.write_buffer_units > 0 {
+            return fail("a write buffer needs the event mode; add --mode event");
+        }
+        if config.checks && !nand.config().keep_content {
+            return fail("checks compare content, but the array does not keep it");
+        }
+        if config.mode == Mode::Closed && (config.read_priority || config.suspend.is_some()) {
+            return fail("read priority and suspension need the event mode; add --mode event");
+        }
+        if config.suspend.is_some() && !config.read_priority {
+            return fail("suspension is for reads that have priority; add --read-priority");
+        }
+        let mut nand = nand;
+        nand.set_scheduling(Scheduling {
+            service: match config.mode {
+                Mode::Closed => Service::SingleServer,
+                Mode::Event => Service::Parallel,
+            },
+            read_priority: config.read_priority,
+            suspend: config.suspend,
+        });
+        let mut engine = Engine::new(nand, ftl, config.read_priority);
+        if config.checks {
+            engine.shadow = Some(Shadow::new(engine.ftl.unit_count()));
+        }
+        if config.write_buffer_units > 0 {
+            engine.buffer = Some(WriteBuffer::new(config.write_buffer_units));
+        }
+        let Engine { ftl, nand, .. } = &mut engine;
+        let filled = match config.initial {
+            InitialState::Fresh => Ok(()),
+            InitialState::Sequential => ftl.initialise_sequential(nand),
+            InitialState::Steady => ftl.initialise_steady(nand, config.seed),
+        };
+        filled.map_err(SimError::Preparation)?;
+        Ok(Self { engine, config: *config, now: Nanos::ZERO, warm_up_units: 0 })
+    }
+
+    /// The layer's addressable space.
+    #[must_use]
+    pub const fn capacity_bytes(&self) -> u64 {
+        self.engine.capacity_bytes()
+    }
+
+    /// Bytes of a mapping unit.
+    #[must_use]
+    pub const fn unit_bytes(&self) -> u32 {
+        self.engine.unit_bytes()
+    }
+
+    /// The array.
+    #[must_use]
+    pub const fn nand(&self) -> &NandArray {
+        &self.engine.nand
+    }
+
+    /// The layer.
+    #[must_use]
+    pub fn ftl(&self) -> &dyn Ftl {
+        &*self.engine.ftl
+    }
+
+    /// Units written by [`Self::warm_up`].
+    #[must_use]
+    pub const fn warm_up_units(&self) -> u64 {
+        self.warm_up_units
+    }
+
+    /// Runs requests of `source` until `unit_count` units have been written, or as long as it has
+    /// some. A source that only reads ends at once, since reading changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::measure`].
+    pub fn warm_up(
+        &mut self,
+        source: &mut dyn RequestSource,
+        unit_count: u64,
+        observer: &mut dyn SimObserver,
+    ) -> Result<(), SimError> {
+        let before = self.engine.host.write_units;
+        let pass = Pass {
+            phase: Phase::WarmUp,
+            arrivals: Arrivals::Closed,
+            request_limit: u64::MAX,
+            write_unit_limit: before.saturating_add(unit_count),
+        };
+        self.pass(source, pass, &mut Recorder::default(), observer)?;
+        self.warm_up_units += self.engine.host.write_units - before;
+        Ok(())
+    }
+
+    /// Runs at most `request_limit` requests of `source` and measures them.
+    ///
+    /// # Errors
+    /// If the source fails, a request ends past the drive, the layer refuses one, a check finds a
+    /// fault, or the observer stops it.
+    pub fn measure(
+        &mut self,
+        source: &mut dyn RequestSource,
+        request_limit: u64,
+        observer: &mut dyn SimObserver,
+    ) -> Result<Measurement, SimError> {
+        let baseline = Baseline::of(&self.engine);
+        let erases_before = self.erase_counts();
+        let (energy, busy) = (self.engine.nand.energy(), self.engine.nand.busy());
+        let started_at = self.now;
+        let mut recorder = Recorder::default();
+        let arrivals = self.config.arrivals;
+        let phase = Phase::Measure;
+        let pass = Pass { phase, arrivals, request_limit, write_unit_limit: u64::MAX };
+        let request_count = self.pass(source, pass, &mut recorder, observer)?;
+        if self.config.checks {
+            audit(&mut self.engine, &baseline).map_err(SimError::Check)?;
+        }
+        let erase_counts = self.erase_counts();
+        Ok(Measurement {
+            request_count,
+            host: self.engine.host.since(&baseline.host),
+            counters: self.engine.nand.counters().since(&baseline.counters),
+            latency_ns: recorder.summaries(),
+            erase_counts: erase_counts.iter().zip(&erases_before).map(|(a, b)| a - b).collect(),
+            energy: self.engine.nand.energy() - energy,
+            simulated: self.now - started_at,
+            busy: self.engine.nand.busy() - busy,
+            checks: self.engine.shadow.as_ref().map(Shadow::summary),
+        })
+    }
+
+    fn erase_counts(&self) -> Vec<u64> {
+        let nand = &self.engine.nand;
+        let blocks = 0..to_u32(u64::from(nand.geometry().erase_block_count()));
+        blocks.map(|block| u64::from(nand.erase_count(block))).collect()
+    }
+
+    fn pass(
+        &mut self,
+        source: &mut dyn RequestSource,
+        pass: Pass,
+        recorder: &mut Recorder,
+        observer: &mut dyn SimObserver,
+    ) -> Result<u64, SimError> {
+        let depth = self.config.queue_depth;
+        let count = match (self.config.mode, self.config.read_priority) {
+            (Mode::Closed, _) => {
+                let server = SingleServer::new(self.now);
+                self.pass_through(server, source, pass, recorder, observer)
+            }
+            (Mode::Event, false) => {
+                let window = Window::new(depth, self.now);
+                self.pass_through(window, source, pass, recorder, observer)
+            }
+            (Mode::Event, true) => {
+                let window = PriorityWindow::new(depth, self.now);
+                self.pass_through(window, source, pass, recorder, observer)
+            }
+        }?;
+        if let Some(buffer) = &mut self.engine.buffer {
+            self.now = buffer.drain(self.now);
+        }
+        Ok(count)
+    }
+
+    fn pass_through<A: Admission>(
+        &mut self,
+        mut admission: A,
+        source: &mut dyn RequestSource,
+        pass: Pass,
+        recorder: &mut Recorder,
+        observer: &mut dyn SimObserver,
+    ) -> Result<u64, SimError> {
+        let baseline = self.config.checks.then(|| Baseline::of(&self.engine));
+        let mut batch = Vec::with_capacity(BATCH);
+        let (mut count, mut next_audit) = (0, AUDIT_PERIOD);
+        let mut timing = None;
+        let writes_at_first = self.engine.host.write_units;
+        for round in 0_u64.. {
+            let left =
+                usize::try_from(pass.request_limit.saturating_sub(count)).unwrap_or(usize::MAX);
+            let units_left = pass.write_unit_limit.saturating_sub(self.engine.host.write_units);
+            let units_left = usize::try_from(units_left).unwrap_or(usize::MAX);
+            batch.clear();
+            if left == 0 || units_left == 0 {
+                break;
+            }
+            source.next_batch(&mut batch, BATCH.min(left).min(units_left))?;
+            if batch.is_empty() {
+                break;
+            }
+            let timing = *timing.get_or_insert_with(|| self.timing_of(source, &batch, pass));
+            self.run_batch(&mut admission, &batch, (timing, count), recorder)?;
+            count += batch.len() as u64;
+            if let Some(baseline) = baseline.as_ref().filter(|_| count >= next_audit) {
+                audit(&mut self.engine, baseline).map_err(SimError::Check)?;
+                next_audit = count + AUDIT_PERIOD;
+            }
+            if round % BATCHES_PER_LOOK == 0 {
+                if observer.is_cancelled() {
+                    return Err(SimError::Cancelled);
+                }
+                let (done, total) = match pass.phase {
+                    Phase::WarmUp => {
+                        let done = self.engine.host.write_units - writes_at_first;
+                        (done, pass.write_unit_limit - writes_at_first)
+                    }
+                    Phase::Measure => (count, pass.request_limit),
+                };
+                observer.progress(pass.phase, done, if total == u64::MAX { 0 } else { total });
+            }
+            let only_reads = self.engine.host.write_units == writes_at_first;
+            if pass.phase == Phase::WarmUp && only_reads && round == BATCHES_PER_LOOK {
+                break;
+            }
+        }
+        self.now = admission.drain(&self.engine.nand, recorder).max(self.now);
+        Ok(count)
+    }
+
+    /// How the times of a source are taken, whose first requests are `first`.
+    fn timing_of(&self, source: &dyn RequestSource, first: &[TraceRequest], pass: Pass) -> Timing {
+        let (arrivals_count, think) = match (pass.arrivals, source.pacing()) {
+            (Arrivals::Auto, Pacing::Closed { think_ns }) => (false, think_ns),
+            (Arrivals::Closed, _) => (false, Nanos::ZERO),
+            _ => (true, Nanos::ZERO),
+        };
+        let first_at = first.first().map_or(Nanos::ZERO, |request| request.at);
+        Timing { origin: self.now, first_at, arrivals_count, think }
+    }
+
+    #[inline]
+    fn run_batch<A: Admission>(
+        &mut self,
+        admission: &mut A,
+        batch: &[TraceRequest],
+        (timing, count): (Timing, u64),
+        recorder: &mut Recorder,
+    ) -> Result<(), SimError> {
+        let works_in_background = self.config.background && timing.arrivals_count;
+        let mut last_done = self.now;
+        for (index, request) in batch.iter().enumerate() {
+            if index % TOUCH == 0 {
+                self.engine.touch(&batch[index..batch.len().min(index + TOUCH)]);
+            }
+            let arrival = match timing.arrivals_count {
+                true => timing.origin.saturating_add(request.at.saturating_sub(timing.first_at)),
+                false => timing.origin,
+            };
+            if works_in_background && arrival > last_done {
+                let Engine { ftl, nand, .. } = &mut self.engine;
+                ftl.idle(nand, last_done, arrival);
+                admission.delay(nand.idle_at());
+            }
+            let start = admission.admit(arrival, &self.engine.nand, recorder);
+            let served = if A::SERIAL {
+                self.engine.serve::<true>(request, start)
+            } else {
+                self.engine.serve::<false>(request, start)
+            };
+            let done = match served {
+                Ok(done) => done,
+                Err(refusal) => {
+                    return Err(self.explain(refusal, request, start, count + index as u64 + 1));
+                }
+            };
+            let since = if timing.arrivals_count { arrival } else { start };
+            let (operation, think) = (request.operation, timing.think);
+            let promise = self.engine.promise;
+            admission.finish(Served { operation, since, done, think, promise }, recorder);
+            last_done = last_done.max(done);
+        }
+        self.now = last_done;
+        Ok(())
+    }
+
+    #[cold]
+    fn explain(
+        &self,
+        refusal: Refusal,
+        request: &TraceRequest,
+        at: Nanos,
+        number: u64,
+    ) -> SimError {
+        match refusal {
+            Refusal::OutOfRange => SimError::OutOfRange {
+                request: number,
+                offset_bytes: request.offset_bytes,
+                length_bytes: request.length_bytes,
+                capacity_bytes: self.engine.capacity_bytes(),
+            },
+            Refusal::Layer(error) => SimError::Layer { request: number, at, error },
+            Refusal::Check(text) => SimError::Check(format!("request {number}: {text}")),
+        }
+    }
+}
+
+/// How a source's times are to be taken.
+#[derive(Clone, Copy)]
+struct Timing {
+    /// When the first request arrives, as the simulation counts, and as the source does.
+    origin: Nanos,
+    first_at: Nanos,
+    arrivals_count: bool,
+    /// From a completion to the next request, where arrivals do not count.
+    think: Nanos,
+}

@@ -1,0 +1,164 @@
+//! The conservation checks find a broken layer: doubles that each break one thing.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use nandu_base::{Lpn, Nanos};
+use nandu_ftl::{Ftl, FtlError, ReadOutcome};
+use nandu_nand::{Content, NandArray};
+use nandu_sim::{DriveChoice, RunConfig, SimError, Simulation, Unwatched};
+use nandu_trace::WorkloadSpec;
+
+/// What a double does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// Every thousandth write is acknowledged and dropped.
+    LosesWrites,
+    /// Every thousandth write goes to the neighbour.
+    MixesUpUnits,
+    /// A trim does nothing.
+    IgnoresTrims,
+    /// A read is done before it was issued.
+    AnswersEarly,
+    /// Erases are not counted.
+    HidesErases,
+}
+
+#[derive(Debug)]
+struct Broken {
+    layer: Box<dyn Ftl>,
+    fault: Fault,
+    writes: u64,
+}
+
+impl Ftl for Broken {
+    fn unit_bytes(&self) -> u32 {
+        self.layer.unit_bytes()
+    }
+
+    fn unit_count(&self) -> u64 {
+        self.layer.unit_count()
+    }
+
+    fn read(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        bytes: u32,
+    ) -> Result<ReadOutcome, FtlError> {
+        let mut outcome = self.layer.read(nand, now, lpn, bytes)?;
+        if self.fault == Fault::AnswersEarly {
+            outcome.done_at = Nanos::ZERO;
+        }
+        Ok(outcome)
+    }
+
+    fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content {
+        self.layer.peek(nand, lpn)
+    }
+
+    fn write(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpn: Lpn,
+        content: Content,
+    ) -> Result<Nanos, FtlError> {
+        self.writes += 1;
+        let strikes = self.writes.is_multiple_of(1000);
+        let before = *nand.counters();
+        match self.fault {
+            Fault::LosesWrites if strikes => return Ok(now),
+            Fault::MixesUpUnits if strikes => {
+                return self.layer.write(nand, now, Lpn(lpn.0 ^ 1), content);
+            }
+            _ => {}
+        }
+        let done = self.layer.write(nand, now, lpn, content)?;
+        let is_hidden = self.fault == Fault::HidesErases;
+        if is_hidden && nand.counters().since(&before).total(nandu_base::FlashOperation::Erase) > 0
+        {
+            *nand.counters_mut() = before;
+        }
+        Ok(done)
+    }
+
+    fn trim(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        first: Lpn,
+        count: u64,
+    ) -> Result<Nanos, FtlError> {
+        match self.fault {
+            Fault::IgnoresTrims => Ok(now),
+            _ => self.layer.trim(nand, now, first, count),
+        }
+    }
+
+    fn flush(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        self.layer.flush(nand, now)
+    }
+
+    fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
+        self.layer.idle(nand, now, until);
+    }
+
+    fn initialise_sequential(&mut self, nand: &mut NandArray) -> Result<(), FtlError> {
+        self.layer.initialise_sequential(nand)
+    }
+
+    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        self.layer.recover(nand, now)
+    }
+
+    fn host_pages(&self) -> (u64, u64) {
+        self.layer.host_pages()
+    }
+
+    fn map_bytes(&self) -> u64 {
+        self.layer.map_bytes()
+    }
+
+    fn audit(&self, nand: &NandArray) {
+        self.layer.audit(nand);
+    }
+}
+
+fn run(fault: Fault) -> Result<(), SimError> {
+    let choice = DriveChoice {
+        name: "myers_slc".into(),
+        physical_erase_blocks: Some(64),
+        ..DriveChoice::default()
+    };
+    let (nand, layer) = choice.resolve(true)?.build(1)?;
+    let config = RunConfig { checks: true, ..RunConfig::default() };
+    let layer = Box::new(Broken { layer, fault, writes: 0 });
+    let mut simulation = Simulation::new(nand, layer, &config)?;
+    let capacity = simulation.capacity_bytes();
+    let mut source = WorkloadSpec::parse("uniform:read=40,trim=5")?.source(capacity, 2048, 1)?;
+    simulation.measure(&mut source, 30_000, &mut Unwatched).map(|measured| {
+        assert!(measured.checks.unwrap().compared_units > 10_000);
+    })
+}
+
+#[test]
+fn a_sound_layer_passes() {
+    run(Fault::None).unwrap();
+}
+
+#[test]
+fn each_broken_layer_is_found_by_the_check_meant_for_it() {
+    for (fault, words) in [
+        (Fault::LosesWrites, "was written last"),
+        (Fault::MixesUpUnits, "was written last"),
+        (Fault::IgnoresTrims, "but version 0 was written last"),
+        (Fault::AnswersEarly, "before its start"),
+        (Fault::HidesErases, "erases are counted"),
+    ] {
+        let error = run(fault).unwrap_err().to_string();
+        assert!(error.starts_with("conservation check failed: "), "{fault:?}: {error}");
+        assert!(error.contains(words), "{fault:?}: {error}");
+    }
+}

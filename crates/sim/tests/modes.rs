@@ -1,0 +1,177 @@
+//! Both modes: response times that can be computed by hand, and equal operation counts.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use nandu_base::Nanos;
+use nandu_device::Operation;
+use nandu_sim::{
+    DriveChoice, InitialState, Input, Job, Measurement, Mode, RunConfig, SimReport, Simulation,
+    Unwatched,
+};
+use nandu_trace::{RequestSource, TraceError, TraceRequest};
+use std::collections::VecDeque;
+
+/// A source of given requests.
+struct Listed(VecDeque<TraceRequest>);
+
+impl RequestSource for Listed {
+    fn next_batch(
+        &mut self,
+        batch: &mut Vec<TraceRequest>,
+        limit: usize,
+    ) -> Result<(), TraceError> {
+        batch.extend(self.0.drain(..limit.min(self.0.len())));
+        Ok(())
+    }
+}
+
+const PAGE: u64 = 2048;
+
+fn request(at_us: u64, operation: Operation, offset_bytes: u64, length_bytes: u64) -> TraceRequest {
+    let at = Nanos::from_micros(at_us);
+    TraceRequest { at, operation, offset_bytes, length_bytes, stream: 0 }
+}
+
+/// Runs requests over a filled drive of two dies with one page map, reads of 20 us and programs of
+/// 200 us.
+fn measure(config: &RunConfig, requests: &[TraceRequest]) -> Measurement {
+    let choice = DriveChoice {
+        name: "myers_slc".into(),
+        settings: vec![
+            ("channel_count".into(), "2".into()),
+            ("physical_erase_blocks".into(), "64".into()),
+        ],
+        ..DriveChoice::default()
+    };
+    let (nand, ftl) = choice.resolve(false).unwrap().build(1).unwrap();
+    let mut simulation = Simulation::new(nand, ftl, config).unwrap();
+    let mut source = Listed(requests.iter().copied().collect());
+    simulation.measure(&mut source, u64::MAX, &mut Unwatched).unwrap()
+}
+
+#[test]
+fn responses_of_a_single_server_are_those_of_first_come_first_served() {
+    let requests = [
+        request(0, Operation::Write, 0, PAGE),
+        request(50, Operation::Read, 10 * PAGE, PAGE),
+        request(1000, Operation::Write, PAGE, PAGE),
+        request(1010, Operation::Write, 2 * PAGE, 2 * PAGE),
+    ];
+    let measured = measure(&RunConfig::default(), &requests);
+    // Writes: 200; 200; after 190 of waiting two programs in a row, 590. The read waits 150 for 20.
+    let write = measured.latency_ns["write"];
+    assert_eq!((write.count, write.min, write.max), (3, 200_000, 590_000));
+    assert!((write.mean - 330_000.0).abs() < 1e-6, "{write:?}");
+    let read = measured.latency_ns["read"];
+    assert_eq!((read.min, read.max), (170_000, 170_000));
+    assert_eq!(measured.simulated, Nanos::from_micros(1600));
+}
+
+#[test]
+fn the_event_mode_serves_both_dies_at_once_and_completes_out_of_order() {
+    let config = RunConfig { mode: Mode::Event, queue_depth: 4, ..RunConfig::default() };
+    let requests = [
+        request(0, Operation::Write, 0, 2 * PAGE),
+        request(0, Operation::Write, 2 * PAGE, PAGE),
+        request(0, Operation::Write, 3 * PAGE, PAGE),
+    ];
+    let measured = measure(&config, &requests);
+    // Two pages on two dies take as long as one; the other two queue behind them.
+    let write = measured.latency_ns["write"];
+    assert_eq!((write.min, write.max), (200_000, 400_000));
+    assert_eq!(measured.simulated, Nanos::from_micros(400));
+}
+
+#[test]
+fn a_full_queue_holds_back_what_has_arrived() {
+    let config = RunConfig { mode: Mode::Event, queue_depth: 1, ..RunConfig::default() };
+    let requests: Vec<_> =
+        (0..3).map(|index| request(0, Operation::Write, index * PAGE, PAGE)).collect();
+    let measured = measure(&config, &requests);
+    assert_eq!(measured.latency_ns["write"].max, 600_000);
+}
+
+#[test]
+fn a_write_buffer_acknowledges_at_once_until_it_is_full() {
+    let config = RunConfig { mode: Mode::Event, write_buffer_units: 2, ..RunConfig::default() };
+    let requests: Vec<_> =
+        (0..4).map(|index| request(0, Operation::Write, index * PAGE, PAGE)).collect();
+    let measured = measure(&config, &requests);
+    let write = measured.latency_ns["write"];
+    assert_eq!((write.min, write.max), (0, 200_000));
+    // The buffer is empty at the end.
+    assert_eq!(measured.simulated, Nanos::from_micros(400));
+}
+
+#[test]
+fn a_write_of_a_part_reads_the_unit_first() {
+    let config = RunConfig::default();
+    let measured = measure(&config, &[request(0, Operation::Write, PAGE / 2, PAGE)]);
+    // Two halves of two units: two reads and two programs, one after the other.
+    assert_eq!(measured.latency_ns["write"].max, 440_000);
+    assert_eq!(measured.counters.programmed_pages(), 2);
+    let unaligned_read = measure(&config, &[request(0, Operation::Read, PAGE - 1, 2)]);
+    assert_eq!(unaligned_read.latency_ns["read"].max, 40_000);
+}
+
+#[test]
+fn empty_requests_trims_of_parts_and_flushes_cost_nothing() {
+    let requests = [
+        request(0, Operation::Write, 5, 0),
+        request(0, Operation::Trim, 1, PAGE),
+        request(0, Operation::Flush, 0, 0),
+    ];
+    let measured = measure(&RunConfig::default(), &requests);
+    assert_eq!(measured.simulated, Nanos::ZERO);
+    assert_eq!(measured.counters.cells().count(), 0);
+    assert_eq!(measured.request_count, 3);
+}
+
+fn report(ftl: &str, mode: Mode, settings: &[(&str, &str)], workload: &str) -> SimReport {
+    let mut job = Job {
+        drive: DriveChoice { name: "myers_slc".into(), ..DriveChoice::default() },
+        input: Input::Workload(workload.into()),
+        request_limit: Some(4_000),
+        run: RunConfig { mode, initial: InitialState::Sequential, ..RunConfig::default() },
+    };
+    job.run.warm_up = Some(0.5);
+    job.run.checks = true;
+    job.set("ftl", ftl).unwrap();
+    for (key, value) in settings {
+        job.set(key, value).unwrap();
+    }
+    job.run(&mut Unwatched).unwrap()
+}
+
+#[test]
+fn both_modes_issue_the_same_commands_for_every_layer() {
+    let shapes: [&[(&str, &str)]; 2] = [
+        &[("ssd.physical_erase_blocks", "96"), ("logical_pages", "4000")],
+        &[
+            ("ssd.physical_erase_blocks", "96"),
+            ("logical_pages", "4000"),
+            ("ssd.channel_count", "2"),
+            ("ssd.dies_per_channel", "2"),
+        ],
+    ];
+    for kind in KINDS {
+        for shape in shapes {
+            for workload in ["uniform", "uniform:read=40,trim=5,size=6KiB", "uniform:rate=2000"] {
+                let mut settings = shape.to_vec();
+                if *kind == "chunk" {
+                    settings.push(("ssd.ftl.chunk_bytes", "262144"));
+                }
+                let closed = report(kind, Mode::Closed, &settings, workload);
+                let event = report(kind, Mode::Event, &settings, workload);
+                assert_eq!(closed.nand, event.nand, "{kind} {workload}");
+                assert_eq!(closed.erase_count, event.erase_count, "{kind} {workload}");
+                assert_eq!(closed.host_write_pages, event.host_write_pages);
+                assert!(event.simulated_ns <= closed.simulated_ns, "{kind} {workload}");
+                assert!(closed.checks.unwrap().audit_count > 0);
+            }
+        }
+    }
+}
+
+/// Every kind of layer.
+const KINDS: &[&str] = &["page", "chunk", "block", "bast", "fast", "faster", "dftl"];
