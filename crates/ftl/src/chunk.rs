@@ -346,7 +346,7 @@ impl ChunkFtl {
         for block in 0..self.blocks {
             match nand.erase(start, chunk * self.blocks + block, cause) {
                 Ok(erased) => done = done.max(erased),
-                Err(NandError::WornOut { .. }) => {
+                Err(NandError::WornOut { .. } | NandError::BadEraseBlock { .. }) => {
                     self.retired_count += 1;
                     return Ok(done);
                 }

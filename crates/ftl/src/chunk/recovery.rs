@@ -7,7 +7,8 @@
 //! 2. A logical chunk whose newest pages lie in their places in one physical chunk is mapped to it.
 //! 3. Any other (a replacement was active, or the log holds pages) is copied to a fresh chunk, whose last
 //!    page says that it is complete; only then are its sources erased.
-//! 4. Whatever holds no newest page is erased; log and map start empty.
+//! 4. Whatever holds no newest page is erased, or retired where it is worn out; log and map start empty.
+//!    What is worn out is read: the cut may have undone the copies that made its erase due.
 //!
 //! So a recovery works with the one free chunk that there always is, however often it is interrupted.
 
@@ -41,14 +42,13 @@ impl ChunkFtl {
         let mut found = vec![Found::default(); self.physical_count as usize];
         let mut done = now;
         for (chunk, found) in (0..).zip(&mut found) {
-            if !self.is_retired(nand, chunk) {
-                done = done.max(self.scan(nand, now, (chunk, found))?);
-            }
+            done = done.max(self.scan(nand, now, (chunk, found))?);
         }
         let newest = self.find_newest(nand, &mut found);
         let mut now = done;
         for chunk in 0..self.physical_count {
-            if self.is_retired(nand, chunk) {
+            let is_worn = self.is_worn(nand, chunk);
+            if is_worn && found[chunk as usize].newest == 0 {
                 self.retired_count += 1;
             } else if !found[chunk as usize].used {
                 self.free.push_back(chunk);
@@ -83,7 +83,7 @@ impl ChunkFtl {
         self.settled_at = Nanos::ZERO;
     }
 
-    fn is_retired(&self, nand: &NandArray, chunk: u32) -> bool {
+    fn is_worn(&self, nand: &NandArray, chunk: u32) -> bool {
         (0..self.blocks).any(|block| nand.is_bad(chunk * self.blocks + block))
     }
 
@@ -124,7 +124,7 @@ impl ChunkFtl {
         let mut newest = vec![(0_u64, NO_PAGE); to_index(self.unit_count)];
         for chunk in 0..self.physical_count {
             let Found { used, torn, merged, ended, .. } = found[chunk as usize];
-            if !used || torn || merged && !ended || self.is_retired(nand, chunk) {
+            if !used || torn || merged && !ended {
                 continue;
             }
             for offset in 0..self.pages {

@@ -353,7 +353,7 @@ impl BlockMap {
                 self.free.push_back(block);
                 Ok(done)
             }
-            Err(NandError::WornOut { .. }) => {
+            Err(NandError::WornOut { .. } | NandError::BadEraseBlock { .. }) => {
                 self.retired_count += 1;
                 Ok(start)
             }

@@ -9,6 +9,8 @@
 //! 4. Blocks of shared pages are log blocks, oldest first.
 //! 5. Of all copies of a page the one with the highest sequence number is mapped. A second recovery
 //!    finds the same; sequence numbers go on above the highest seen.
+//! 6. A worn-out block is read too: the cut may have undone the copies that made its erase due. Where it
+//!    has mapped pages it stays in use, full; else it is retired.
 
 use super::block_map::{BlockMap, BlockState, NONE, PageKind};
 use crate::FtlError;
@@ -60,21 +62,19 @@ impl BlockMap {
         let mut erasable = Vec::new();
         let mut survivors = Survivors { done_at: now, ..Survivors::default() };
         for block in 0..to_u32(self.blocks.len() as u64) {
-            if nand.is_bad(block) {
-                self.retired_count += 1;
-                continue;
-            }
             let (scan, readable, done_at) = self.scan(nand, now, block)?;
             survivors.done_at = survivors.done_at.max(done_at);
             match scan {
                 Some(scan) => found.push(scan),
+                None if nand.is_bad(block) => self.retired_count += 1,
                 None if readable => self.free.push_back(block),
                 None => erasable.push(block),
             }
         }
         found.sort_unstable_by_key(|scan| scan.first_sequence);
-        self.classify(&found, &mut survivors, &mut erasable);
-        self.map_newest(nand, &found, &erasable);
+        let kept = self.keep(&found, &mut erasable);
+        self.map_newest(nand, &kept);
+        self.classify(nand, kept, &mut survivors);
         let mut done = survivors.done_at;
         for block in erasable {
             done = done.max(self.release(nand, survivors.done_at, block, Cause::Recovery)?);
@@ -130,13 +130,12 @@ impl BlockMap {
         Ok((found, erased, done))
     }
 
-    /// Rules 1 to 4; `found` is sorted by age.
-    fn classify(&mut self, found: &[Found], survivors: &mut Survivors, erasable: &mut Vec<u32>) {
+    /// Rules 1 and 2; `found` and the answer are sorted by age.
+    fn keep(&self, found: &[Found], erasable: &mut Vec<u32>) -> Vec<Found> {
         // Young to old, so that a complete merge is seen before what it supersedes.
         let mut superseded = vec![false; self.data.len()];
         let mut kept = Vec::with_capacity(found.len());
         for scan in found.iter().rev() {
-            self.blocks[scan.block as usize].next = scan.next;
             let merged = matches!(scan.kind, PageKind::Merged | PageKind::MergeEnd);
             let shared = scan.kind == PageKind::Shared;
             if !shared && (superseded[scan.logical as usize] || merged && !scan.ended) {
@@ -146,7 +145,20 @@ impl BlockMap {
             superseded[scan.logical as usize] |= merged;
             kept.push(*scan);
         }
-        for scan in kept.iter().rev() {
+        kept.reverse();
+        kept
+    }
+
+    /// Rules 3, 4 and 6; `kept` is sorted by age.
+    fn classify(&mut self, nand: &NandArray, kept: Vec<Found>, survivors: &mut Survivors) {
+        for scan in kept {
+            let worn = nand.is_bad(scan.block);
+            if worn && self.valid(scan.block) == 0 {
+                self.retired_count += 1;
+                continue;
+            }
+            // What is worn out is full: it takes no more pages.
+            self.blocks[scan.block as usize].next = if worn { self.pages() } else { scan.next };
             let data = &mut self.data[scan.logical as usize];
             match scan.kind {
                 PageKind::Shared => survivors.shared.push(scan.block),
@@ -157,13 +169,9 @@ impl BlockMap {
     }
 
     /// Rule 5, over the blocks that are kept.
-    fn map_newest(&mut self, nand: &NandArray, found: &[Found], erasable: &[u32]) {
+    fn map_newest(&mut self, nand: &NandArray, kept: &[Found]) {
         let mut highest = vec![0; self.newest.len()];
-        let mut dropped = vec![false; self.blocks.len()];
-        for &block in erasable {
-            dropped[block as usize] = true;
-        }
-        for scan in found.iter().filter(|scan| !dropped[scan.block as usize]) {
+        for scan in kept {
             for index in 0..scan.next {
                 let page = nand.geometry().flash_page(scan.block, index);
                 let Some(spare) = nand.spare(page) else { continue };
