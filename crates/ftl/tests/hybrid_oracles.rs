@@ -6,8 +6,8 @@
 use nandu_base::{Cause, FlashCounters, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{fast_merges_per_log_block, greedy_write_amplification};
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, FastConfig, FasterConfig, Ftl, FtlConfig, LogEviction,
-    MergeMode, PageConfig, SequentialTrigger,
+    BastConfig, BlockConfig, BlockFtl, ChunkConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
+    LogEviction, MergeMode, PageConfig, SequentialTrigger,
 };
 use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
 
@@ -489,4 +489,37 @@ fn a_stream_gets_a_replacement_beside_the_log() {
     assert_eq!(delta.get(FlashOperation::Program, Cause::MergePartial), 3 * 16 * 16);
     assert_eq!(delta.get(FlashOperation::Program, Cause::MergeFull), 0);
     filled.ftl.audit(&filled.nand);
+}
+
+#[test]
+fn a_cut_among_the_copies_of_a_worn_out_block_loses_nothing() {
+    let mut config = *chip(6, READ_NS).config();
+    (config.rules.endurance, config.keep_content) = (1, true);
+    config.power_cut_journal = true;
+    let mut nand = NandArray::new(config).unwrap();
+    let mut ftl = BlockFtl::new(&BlockConfig {}, &nand, 2 * PAGES).unwrap();
+    let content = |value: u64| Some(std::sync::Arc::from(value.to_le_bytes().as_slice()));
+    let mut now = Nanos::ZERO;
+    for lpn in 0..2 * PAGES {
+        now = ftl.write(&mut nand, now, Lpn(lpn), content(0)).unwrap();
+    }
+    nand.settle(now);
+    let mut worn_count = 0;
+    for value in 1.. {
+        let Ok(done) = ftl.write(&mut nand, now, Lpn(7), content(value)) else { break };
+        let (mut cut_nand, mut cut_ftl) = (nand.clone(), ftl.clone());
+        // Halfway through the copies the erase is not due, but the block is known to be worn out.
+        let at = now + Nanos((done - now).0 / 2);
+        cut_nand.power_cut(at).unwrap();
+        cut_ftl.recover(&mut cut_nand, at).unwrap();
+        cut_ftl.audit(&cut_nand);
+        for lpn in 0..2 * PAGES {
+            let expected = if lpn == 7 { content(value - 1) } else { content(0) };
+            assert_eq!(cut_ftl.peek(&cut_nand, Lpn(lpn)), expected, "write {value}, page {lpn}");
+        }
+        worn_count = nand.wear().bad_erase_block_count;
+        now = done;
+        nand.settle(now);
+    }
+    assert!(worn_count >= 3, "the run wears blocks out: {worn_count}");
 }
