@@ -14,10 +14,12 @@
 
 mod buckets;
 mod cost_benefit;
+mod greedy;
 mod windowed;
 
 pub(crate) use buckets::Buckets;
 use cost_benefit::CostBenefit;
+use greedy::Greedy;
 use nandu_base::{Rng, to_index};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -71,7 +73,7 @@ impl VictimShape {
 
 #[derive(Clone, Debug)]
 pub(crate) enum VictimIndex {
-    Greedy(Buckets),
+    Greedy(Greedy),
     Fifo(VecDeque<u32>),
     Windowed(Windowed),
     Drawn { groups: Vec<u32>, choices: u32 },
@@ -81,7 +83,7 @@ pub(crate) enum VictimIndex {
 impl VictimIndex {
     pub(crate) fn new(shape: &VictimShape) -> Self {
         match shape.policy {
-            VictimPolicy::Greedy => Self::Greedy(shape.buckets()),
+            VictimPolicy::Greedy => Self::Greedy(Greedy::new(shape)),
             VictimPolicy::Fifo => Self::Fifo(VecDeque::new()),
             VictimPolicy::Windowed => Self::Windowed(Windowed::new(shape)),
             VictimPolicy::Random => Self::Drawn { groups: Vec::new(), choices: 1 },
@@ -95,7 +97,7 @@ impl VictimIndex {
     /// A group was closed at `now`, which only ages are measured in.
     pub(crate) fn insert(&mut self, group: u32, now: u64, valid_of: impl Fn(u32) -> u32) {
         match self {
-            Self::Greedy(buckets) => buckets.insert(group, valid_of(group)),
+            Self::Greedy(greedy) => greedy.insert(group, valid_of(group)),
             Self::Fifo(queue) => queue.push_back(group),
             Self::Windowed(windowed) => windowed.insert(group, valid_of),
             Self::Drawn { groups, .. } => groups.push(group),
@@ -107,7 +109,7 @@ impl VictimIndex {
     #[inline]
     pub(crate) fn lowered(&mut self, group: u32, valid: u32, now: u64) {
         match self {
-            Self::Greedy(buckets) => buckets.lower(group, valid),
+            Self::Greedy(greedy) => greedy.lower(group, valid),
             Self::Windowed(windowed) => windowed.lower(group, valid),
             Self::CostBenefit(lists) => lists.lower(group, valid, now),
             Self::Fifo(_) | Self::Drawn { .. } => {}
@@ -122,7 +124,7 @@ impl VictimIndex {
         valid_of: impl Fn(u32) -> u32,
     ) -> Option<u32> {
         match self {
-            Self::Greedy(buckets) => buckets.take(),
+            Self::Greedy(greedy) => greedy.take(valid_of),
             Self::Fifo(queue) => queue.pop_front(),
             Self::Windowed(windowed) => windowed.take(valid_of),
             Self::Drawn { groups, .. } if groups.is_empty() => None,
@@ -144,7 +146,7 @@ impl VictimIndex {
     /// Takes a certain group out; time in proportion to the groups for some policies.
     pub(crate) fn remove(&mut self, group: u32, valid_of: impl Fn(u32) -> u32) {
         match self {
-            Self::Greedy(buckets) => buckets.remove(group, valid_of(group)),
+            Self::Greedy(greedy) => greedy.remove(group, valid_of(group)),
             Self::Fifo(queue) => queue.retain(|&other| other != group),
             Self::Windowed(windowed) => windowed.remove(group, valid_of),
             Self::Drawn { groups, .. } => groups.retain(|&other| other != group),
@@ -154,7 +156,7 @@ impl VictimIndex {
 
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Greedy(buckets) => buckets.is_empty(),
+            Self::Greedy(greedy) => greedy.is_empty(),
             Self::Fifo(queue) => queue.is_empty(),
             Self::Windowed(windowed) => windowed.is_empty(),
             Self::Drawn { groups, .. } => groups.is_empty(),
@@ -165,7 +167,7 @@ impl VictimIndex {
     /// Every group in the index, in no order that means anything.
     pub(crate) fn groups(&self) -> Vec<u32> {
         match self {
-            Self::Greedy(buckets) => buckets.groups(),
+            Self::Greedy(greedy) => greedy.groups(),
             Self::Fifo(queue) => queue.iter().copied().collect(),
             Self::Windowed(windowed) => windowed.groups(),
             Self::Drawn { groups, .. } => groups.clone(),
