@@ -176,6 +176,11 @@ pub trait Ftl: fmt::Debug + Send {
     /// Bytes of controller memory that the map takes.
     fn map_bytes(&self) -> u64;
 
+    /// Memory of this process that grows with the drive, as a controller's would not: all tables.
+    fn memory_bytes(&self) -> u64 {
+        self.map_bytes()
+    }
+
     /// Asserts the layer's invariants against the cells.
     ///
     /// # Panics

@@ -432,6 +432,11 @@ impl Ftl for PageFtl {
         self.map.len() as u64 * 4
     }
 
+    fn memory_bytes(&self) -> u64 {
+        let groups = size_of_val(&self.groups[..]) + size_of_val(&self.superseded_at[..]);
+        self.map_bytes() + self.valid.memory_bytes() + groups as u64
+    }
+
     fn audit(&self, nand: &NandArray) {
         let mut mapped = 0_u64;
         for (lpn, &address) in (0_u32..).zip(&self.map) {

@@ -316,6 +316,17 @@ impl NandArray {
         self.journal.clear();
     }
 
+    /// Memory of this process that grows with the array: tags, sequence numbers and erase blocks,
+    /// without content.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let bytes = size_of_val(&self.tags[..])
+            + size_of_val(&self.sequences[..])
+            + size_of_val(&self.partial_counts[..])
+            + size_of_val(&self.blocks[..]);
+        bytes as u64
+    }
+
     /// Whether an erase block may not be used.
     #[must_use]
     pub fn is_bad(&self, erase_block: u32) -> bool {

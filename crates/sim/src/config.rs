@@ -39,13 +39,12 @@ pub enum Arrivals {
 }
 
 /// What the drive holds before the first request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InitialState {
     /// Nothing.
     Fresh,
     /// Every unit, as written once in order, without time or counts.
-    #[default]
     Sequential,
     /// Every unit, as a long run of uniform random writes leaves it, without time or counts; in
     /// order where the layer has no closed form for that.
@@ -71,10 +70,12 @@ pub struct RunConfig {
     /// Whether the layer works in the background where nothing has arrived. Then operation counts
     /// depend on time, and the modes differ.
     pub background: bool,
-    /// What the drive holds at first.
-    pub initial: InitialState,
-    /// Multiples of the logical space that are written before anything counts; none takes
-    /// [`RunConfig::WARM_UP`] for workloads over a filled drive, else 0.
+    /// What the drive holds at first; by default what a long run of uniform random writes leaves, for
+    /// a workload, and for a trace what one sequential pass leaves.
+    pub initial: Option<InitialState>,
+    /// Multiples of the logical space that are written before anything counts. By default a workload
+    /// writes [`RunConfig::WARM_UP`] and what else the array has space for, uniform random writes over
+    /// a steady page map [`RunConfig::STEADY_WARM_UP`]; a trace and a fresh drive have none.
     pub warm_up: Option<f64>,
     /// Whether the conservation checks run, which take memory and time.
     pub checks: bool,
@@ -83,9 +84,11 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// Default warm-up: uniform random writes are in steady state after it, within 1.5 %, up to a
-    /// utilisation of 0.9 (`tests/oracles.rs`).
+    /// Drive writes that bring a drive into steady state: uniform random writes are within 1.5 % of
+    /// the closed form after it, up to a utilisation of 0.9 (`tests/oracles.rs`).
     pub const WARM_UP: f64 = 4.0;
+    /// Drive writes that even out what one pass has prepared (the same tests).
+    pub const STEADY_WARM_UP: f64 = 1.0;
 }
 
 impl Default for RunConfig {
@@ -98,7 +101,7 @@ impl Default for RunConfig {
             read_priority: false,
             suspend: None,
             background: false,
-            initial: InitialState::default(),
+            initial: None,
             warm_up: None,
             checks: false,
             seed: 1,

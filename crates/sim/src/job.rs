@@ -115,7 +115,7 @@ impl Job {
             "arrivals" => self.run.arrivals = parse(key, value)?,
             "write_buffer_units" => self.run.write_buffer_units = parse(key, value)?,
             "background" => self.run.background = parse(key, value)?,
-            "initial" => self.run.initial = parse(key, value)?,
+            "initial" => self.run.initial = Some(parse(key, value)?),
             "warm_up" => self.run.warm_up = Some(parse(key, value)?),
             "seed" => self.run.seed = parse(key, value)?,
             _ if key.contains('.') => {
@@ -154,7 +154,7 @@ impl Job {
     ) -> Result<SimReport, SimError> {
         let (setup, mut simulation) = self.prepare()?;
         let mut source = self.source(&simulation)?;
-        let units = self.warm_up_units(simulation.ftl().unit_count())?;
+        let units = self.warm_up_units(&setup, &simulation)?;
         if units > 0 {
             match &self.input {
                 Input::Workload(_) => simulation.warm_up(source.as_mut(), units, observer)?,
@@ -199,7 +199,8 @@ impl Job {
     fn prepare(&self) -> Result<(Setup, Simulation), SimError> {
         let setup = self.drive.resolve(self.run.checks)?;
         let (nand, ftl) = setup.build(self.run.seed)?;
-        let simulation = Simulation::new(nand, ftl, &self.run)?;
+        let run = RunConfig { initial: Some(self.initial()), ..self.run };
+        let simulation = Simulation::new(nand, ftl, &run)?;
         Ok((setup, simulation))
     }
 
@@ -239,24 +240,44 @@ impl Job {
         })
     }
 
-    fn warm_up_units(&self, unit_count: u64) -> Result<u64, SimError> {
-        let by_default = match (&self.input, self.run.initial) {
-            (Input::Workload(_), InitialState::Sequential | InitialState::Steady) => {
-                RunConfig::WARM_UP
-            }
-            _ => 0.0,
+    /// What the drive holds at first.
+    const fn initial(&self) -> InitialState {
+        match (&self.input, self.run.initial) {
+            (_, Some(initial)) => initial,
+            (Input::Workload(_), None) => InitialState::Steady,
+            (Input::Trace { .. }, None) => InitialState::Sequential,
+        }
+    }
+
+    fn warm_up_units(&self, setup: &Setup, simulation: &Simulation) -> Result<u64, SimError> {
+        let unit_count = simulation.ftl().unit_count();
+        let Some(multiple) = self.run.warm_up else {
+            return self.default_warm_up(setup, simulation);
         };
-        let multiple = self.run.warm_up.unwrap_or(by_default);
         if !(0.0..=1000.0).contains(&multiple) {
             let text = format!("warm_up is {multiple}, must be between 0 and 1000 drive writes");
             return Err(SimError::Setting(text));
         }
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "not negative, and a float as integer saturates"
-        )]
-        Ok((multiple * unit_count as f64).ceil() as u64)
+        Ok(multiple_of(multiple, unit_count))
+    }
+
+    fn default_warm_up(&self, setup: &Setup, simulation: &Simulation) -> Result<u64, SimError> {
+        let Input::Workload(text) = &self.input else { return Ok(0) };
+        let unit_count = simulation.ftl().unit_count();
+        let is_paged = matches!(setup.ssd.ftl, FtlConfig::Page(_));
+        let is_uniform = WorkloadSpec::parse(text)?.kind == WorkloadKind::Uniform;
+        Ok(match self.initial() {
+            InitialState::Fresh => 0,
+            InitialState::Steady if is_paged && is_uniform => {
+                multiple_of(RunConfig::STEADY_WARM_UP, unit_count)
+            }
+            InitialState::Sequential | InitialState::Steady => {
+                let geometry = simulation.nand().geometry();
+                let units = u64::from(setup.nand.units_per_flash_page);
+                let spare = (geometry.flash_page_count() * units).saturating_sub(unit_count);
+                multiple_of(RunConfig::WARM_UP, unit_count).saturating_add(spare)
+            }
+        })
     }
 
     fn report(&self, setup: &Setup, simulation: &Simulation, measured: &Measurement) -> SimReport {
@@ -303,7 +324,9 @@ impl Job {
             nand: cells_of(&measured.counters),
             write_amplification: amplification,
             write_amplification_by_cause: amplification_by_cause(&measured.counters, host_pages),
-            closed_form: self.closed_form(setup, logical_units, amplification),
+            closed_form: (erase_count.max > 0)
+                .then(|| self.closed_form(setup, logical_units, amplification))
+                .flatten(),
             latency_ns: measured.latency_ns.clone(),
             erase_count,
             lifetime: Lifetime::of(nand.config().rules.endurance, &erase_count, drive_writes),
@@ -312,6 +335,10 @@ impl Job {
                 nanojoules_per_host_byte: per(measured.energy.0 as f64 / 1e3, host_bytes as f64),
             }),
             map_bytes: simulation.ftl().map_bytes(),
+            simulator_bytes_per_logical_page: (nand.memory_bytes()
+                + simulation.ftl().memory_bytes())
+                as f64
+                / logical_units.div_ceil(units_per_page) as f64,
             simulated_ns: measured.simulated.0,
             requests_per_second: per(measured.request_count as f64, seconds),
             die_utilisation: per(measured.busy.as_seconds_f64(), die_seconds),
@@ -364,6 +391,15 @@ impl Job {
             deviation: simulated / theory - 1.0,
         })
     }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, and a float as integer saturates"
+)]
+fn multiple_of(multiple: f64, unit_count: u64) -> u64 {
+    (multiple * unit_count as f64).ceil() as u64
 }
 
 /// A value of a setting, read the way a profile would read it.

@@ -50,6 +50,8 @@ pub struct SimReport {
     pub energy: Option<EnergyUse>,
     /// Controller memory of the map.
     pub map_bytes: u64,
+    /// Memory of the simulator for each flash page that the host sees.
+    pub simulator_bytes_per_logical_page: f64,
     /// From the first request to the last completion.
     pub simulated_ns: u64,
     /// Requests per simulated second.

@@ -74,8 +74,8 @@ struct Pass {
 }
 
 impl Simulation {
-    /// A simulation of `ftl` over the array that it was built on, prepared as `config` says, but not
-    /// warmed up. Checks need an array that keeps content.
+    /// A simulation of `ftl` over the array that it was built on, prepared as `config` says (in
+    /// order by default), but not warmed up. Checks need an array that keeps content.
     ///
     /// # Errors
     /// [`SimError::Preparation`] if the layer cannot be filled, [`SimError::Setting`] if a setting is
@@ -115,9 +115,9 @@ impl Simulation {
         }
         let Engine { ftl, nand, .. } = &mut engine;
         let filled = match config.initial {
-            InitialState::Fresh => Ok(()),
-            InitialState::Sequential => ftl.initialise_sequential(nand),
-            InitialState::Steady => ftl.initialise_steady(nand, config.seed),
+            Some(InitialState::Fresh) => Ok(()),
+            None | Some(InitialState::Sequential) => ftl.initialise_sequential(nand),
+            Some(InitialState::Steady) => ftl.initialise_steady(nand, config.seed),
         };
         filled.map_err(SimError::Preparation)?;
         Ok(Self { engine, config: *config, now: Nanos::ZERO, warm_up_units: 0 })

@@ -220,3 +220,65 @@ impl SimObserver for Worker<'_> {
         self.shared.is_stopped.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DriveChoice, Input, RunConfig};
+
+    fn job() -> Job {
+        Job {
+            drive: DriveChoice {
+                name: "myers_slc".into(),
+                physical_erase_blocks: Some(64),
+                ..DriveChoice::default()
+            },
+            input: Input::Workload("uniform".into()),
+            request_limit: Some(500),
+            run: RunConfig { warm_up: Some(0.1), ..RunConfig::default() },
+        }
+    }
+
+    fn sweep(axes: &[&str]) -> Sweep {
+        let axes: Vec<Axis> = axes.iter().map(|text| Axis::parse(text).unwrap()).collect();
+        Sweep::new(&job(), &axes).unwrap()
+    }
+
+    #[test]
+    fn axes_are_lists_and_values_with_commas_are_kept_whole() {
+        let axis = Axis::parse("workload=uniform;zipf:0.9,read=30").unwrap();
+        assert_eq!(axis.values, ["uniform", "zipf:0.9,read=30"]);
+        for text in ["victim", "=a", "victim=", "victim=a,,b"] {
+            assert!(Axis::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn reports_come_in_the_order_of_the_grid_whatever_the_threads() {
+        let sweep = sweep(&["victim=greedy,fifo", "seed=1,2,3"]);
+        let points: Vec<String> = sweep.points().iter().map(|point| point.join(" ")).collect();
+        let expected = ["greedy 1", "greedy 2", "greedy 3", "fifo 1", "fifo 2", "fifo 3"];
+        assert_eq!(points, expected);
+        let run = |threads| -> Vec<SimReport> {
+            let reports = sweep.run(threads, None, &mut |_| true).into_iter();
+            reports.map(|report| report.unwrap().unwrap()).collect()
+        };
+        let (one, many) = (run(1), run(4));
+        assert_eq!(one, many);
+        assert_eq!(one[4].seed, 2);
+        assert_ne!(one[1].nand, one[2].nand);
+    }
+
+    #[test]
+    fn a_stopped_sweep_keeps_what_was_finished_and_fails_no_row() {
+        let sweep = sweep(&["seed=1,2,3,4,5,6,7,8"]);
+        let mut fraction = 0.0;
+        let reports = sweep.run(1, None, &mut |progress| {
+            assert!(progress.fraction >= fraction, "progress never falls");
+            fraction = progress.fraction;
+            progress.done_count < 2
+        });
+        assert!(reports.iter().flatten().all(Result::is_ok));
+        assert!(reports[0].is_some() && reports[1].is_some());
+    }
+}

@@ -132,7 +132,7 @@ fn report(ftl: &str, mode: Mode, settings: &[(&str, &str)], workload: &str) -> S
         drive: DriveChoice { name: "myers_slc".into(), ..DriveChoice::default() },
         input: Input::Workload(workload.into()),
         request_limit: Some(4_000),
-        run: RunConfig { mode, initial: InitialState::Sequential, ..RunConfig::default() },
+        run: RunConfig { mode, initial: Some(InitialState::Sequential), ..RunConfig::default() },
     };
     job.run.warm_up = Some(0.5);
     job.run.checks = true;

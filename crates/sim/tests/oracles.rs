@@ -45,6 +45,24 @@ fn uniform_writes_with_greedy_cleaning_agree_with_the_closed_form_at_any_size() 
 }
 
 #[test]
+fn a_drive_that_was_filled_in_order_reaches_the_same_steady_state() {
+    let mut job = job("uniform");
+    job.set("initial", "sequential").unwrap();
+    job.request_limit = Some(300_000);
+    let theory = run(&job).closed_form.unwrap();
+    assert!(theory.deviation.abs() < 0.015, "{theory:?}");
+}
+
+#[test]
+fn a_page_of_a_large_drive_takes_at_most_16_bytes() {
+    let mut job = job("uniform");
+    job.request_limit = Some(1000);
+    job.set("warm-up", "0").unwrap();
+    let bytes = run(&job).simulator_bytes_per_logical_page;
+    assert!(bytes > 4.0 && bytes <= 16.0, "{bytes}");
+}
+
+#[test]
 fn fifo_and_random_cleaning_agree_with_theirs() {
     for victim in ["fifo", "random"] {
         let mut job = job("uniform");

@@ -7,6 +7,11 @@ pub(super) struct ValidMap {
 }
 
 impl ValidMap {
+    /// Memory of the bits.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        size_of_val(&self.words[..]) as u64
+    }
+
     pub(super) fn new(bit_count: u64) -> Self {
         Self { words: vec![0; nandu_base::to_index(bit_count.div_ceil(64))] }
     }

@@ -108,10 +108,10 @@ pub(super) struct RunArguments {
     /// The layer works in the background where nothing has arrived; counts then depend on time
     #[arg(long)]
     background: bool,
-    /// What the drive holds before the first request
-    #[arg(long, value_enum, default_value_t = InitialName::Sequential)]
-    initial: InitialName,
-    /// Write the logical space so many times before anything counts [workloads: 4, traces: 0]
+    /// What the drive holds before the first request [workloads: steady, traces: sequential]
+    #[arg(long, value_enum)]
+    initial: Option<InitialName>,
+    /// Write the logical space so many times before anything counts [until steady; traces: 0]
     #[arg(long, value_name = "TIMES")]
     warm_up: Option<f64>,
     /// Check that data read are data last written, and that all sums agree; slow
@@ -207,11 +207,11 @@ pub(super) fn of(arguments: &SimArguments) -> Result<Job, Failure> {
             read_priority: run.read_priority,
             suspend: run.suspend.then_some(SUSPEND),
             background: run.background,
-            initial: match run.initial {
+            initial: run.initial.map(|initial| match initial {
                 InitialName::Fresh => InitialState::Fresh,
                 InitialName::Sequential => InitialState::Sequential,
                 InitialName::Steady => InitialState::Steady,
-            },
+            }),
             warm_up: run.warm_up,
             checks: run.check,
             seed: run.seed,

@@ -133,6 +133,8 @@ fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
         ));
     }
     lines.push(("map", ByteCount(report.map_bytes).to_string()));
+    let bytes = three_digits(report.simulator_bytes_per_logical_page);
+    lines.push(("simulator", format!("{bytes} bytes of memory for each logical page")));
     if let Some(wall_ns) = report.wall_ns {
         let seconds = (wall_ns as f64 / 1e9).max(1e-9);
         lines.push((
