@@ -139,8 +139,9 @@ fn a_trace_is_recognised_and_replayed_at_its_times() {
 fn a_recorded_workload_replays_to_the_same_figures() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let more = ["--workload", "uniform:read=20,rate=3000", "--requests", "3000", "--warm-up", "0"];
-    let recorded = json_of(path, &[&more[..], &["--record", "x.trace"][..]].concat());
+    let workload = ["--workload", "uniform:read=20,rate=3000", "--requests", "3000"];
+    let rest = ["--warm-up", "0", "--initial", "sequential", "--record", "x.trace"];
+    let recorded = json_of(path, &[&workload[..], &rest[..]].concat());
     let replayed = json_of(path, &["--trace", "x.trace"]);
     for field in ["nand", "latency_ns", "erase_count", "simulated_ns", "requests"] {
         assert_eq!(recorded[field], replayed[field], "{field}");
