@@ -114,7 +114,11 @@ impl Scenario {
         Ok(simulation.summary())
     }
 
-    fn check(&self) -> Result<(), ArrayError> {
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// [`ArrayError::Value`] names the one that is out of range.
+    pub fn check(&self) -> Result<(), ArrayError> {
         let refuse = |name, what: &str| Err(ArrayError::Value { name, what: what.into() });
         if self.block_count == 0 || self.block_count > BLOCK_COUNT_MAX {
             return refuse("block_count", "must be 1 to 16777216");
@@ -125,6 +129,7 @@ impl Scenario {
         if !(8..=100_000).contains(&self.epoch_count_max) {
             return refuse("epoch_count_max", "must be 8 to 100000");
         }
+        self.member.service_times(self.layout, self.block_bytes)?;
         self.load.check()
     }
 }

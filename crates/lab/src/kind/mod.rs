@@ -8,6 +8,7 @@ pub mod aging;
 pub mod bench;
 pub mod burst;
 pub mod closed_form;
+pub mod dispersal;
 pub mod drive;
 pub mod misalignment;
 pub mod probe;
@@ -31,6 +32,8 @@ pub enum ExperimentKind {
     Burst(burst::Burst),
     /// The cost of a page write by the formulas of S000.
     ClosedForm(closed_form::ClosedForm),
+    /// Layouts of blocks over several chips or disks.
+    Dispersal(dispersal::Dispersal),
     /// Random writes off their natural places.
     Misalignment(misalignment::Misalignment),
     /// Access patterns over request sizes on several devices.
@@ -79,6 +82,7 @@ impl ExperimentKind {
             Self::Aging(kind) => kind,
             Self::Burst(kind) => kind,
             Self::ClosedForm(kind) => kind,
+            Self::Dispersal(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Probe(kind) => kind,
             Self::Rewrite(kind) => kind,
@@ -95,6 +99,7 @@ impl ExperimentKind {
             Self::Aging(_) => "aging",
             Self::Burst(_) => "burst",
             Self::ClosedForm(_) => "closed_form",
+            Self::Dispersal(_) => "dispersal",
             Self::Misalignment(_) => "misalignment",
             Self::Probe(_) => "probe",
             Self::Rewrite(_) => "rewrite",
