@@ -37,6 +37,7 @@ fn main() {
         )
         .expect("a valid array");
         nand.set_scheduling(Scheduling { service, ..Scheduling::default() });
+        nand.forget_sequences();
         let units = nand.geometry().flash_page_count() * 85 / 100;
         let mut ftl = PageFtl::new(&PageConfig::default(), &nand, units, 1).expect("a valid layer");
         ftl.initialise_steady(&mut nand, 1).expect("a fresh device");

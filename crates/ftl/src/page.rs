@@ -133,9 +133,25 @@ pub struct PageFtl {
 #[derive(Clone, Debug, Default)]
 struct Scratch {
     lpns: Vec<u32>,
-    addresses: Vec<u32>,
+    /// Where each unit lay.
+    from: Vec<u32>,
     contents: Vec<Content>,
     rows: Vec<RowRead>,
+}
+
+/// Valid units of a victim, in the order in which they lay.
+#[derive(Clone, Copy)]
+struct Copies<'a> {
+    lpns: &'a [u32],
+    from: &'a [u32],
+    /// Empty where content is not kept.
+    contents: &'a [Content],
+}
+
+impl Scratch {
+    fn copies(&self) -> Copies<'_> {
+        Copies { lpns: &self.lpns, from: &self.from, contents: &self.contents }
+    }
 }
 
 impl PageFtl {

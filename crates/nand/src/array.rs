@@ -139,6 +139,7 @@ pub struct NandArray {
     pub(crate) unit_transfer_ns: Vec<u64>,
     pub(crate) blocks: Vec<EraseBlock>,
     pub(crate) tags: Vec<u32>,
+    /// Sequence number of each flash page after the first of its erase block; empty once forgotten.
     pub(crate) sequences: Vec<u32>,
     /// Programs of each flash page after the first; empty where only one is allowed.
     pub(crate) partial_counts: Vec<u8>,
@@ -260,6 +261,12 @@ impl NandArray {
         self.timeline.schedule(scheduling);
     }
 
+    /// Forgets the sequence numbers of all spare areas, for simulations after which nobody recovers:
+    /// a quarter less memory to move through. From then on [`Self::spare_read`] is refused.
+    pub fn forget_sequences(&mut self) {
+        self.sequences = Vec::new();
+    }
+
     /// Whether one command follows the other, whatever their dies.
     #[inline]
     #[must_use]
@@ -360,7 +367,7 @@ impl NandArray {
         let lpns = &self.tags[page * self.units..(page + 1) * self.units];
         let (block, _) = self.pages.div_rem(flash_page.0);
         let first = self.blocks[to_index(block)].first_sequence;
-        let sequence = first + u64::from(self.sequences[page]);
+        let sequence = first + u64::from(self.sequences.get(page).copied().unwrap_or(0));
         (lpns[0] != ERASED_TAG).then_some(SpareView { lpns, sequence })
     }
 

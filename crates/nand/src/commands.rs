@@ -76,11 +76,11 @@ impl NandArray {
         &mut self,
         now: Nanos,
         first_block: u32,
-        rows: &[RowRead],
+        rows: impl Iterator<Item = RowRead> + Clone,
         cause: Cause,
     ) -> Result<Nanos, NandError> {
         let base = self.config.geometry.flash_page(first_block, 0);
-        let masks = rows.iter().fold(0, |all, row| all | row.plane_mask);
+        let masks = rows.clone().fold(0, |all, row| all | row.plane_mask);
         let place = self.check_planes(base, (u32::BITS - masks.leading_zeros()).max(1))?;
         let stride = self.config.geometry.die_count();
         let planes = (0..u32::BITS).filter(|plane| masks >> plane & 1 == 1);
@@ -89,13 +89,13 @@ impl NandArray {
             return Err(NandError::TornEraseBlock { erase_block: block.into() });
         }
         if !self.torn_pages.is_empty() {
-            for row in rows {
+            for row in rows.clone() {
                 self.check_torn_planes(base.0 + u64::from(row.index), row.plane_mask)?;
             }
         }
         let array = self.config.timing.command_ns.0 + self.config.timing.read_ns.0;
         let (mut total_ns, mut planes, mut unit_count) = (0, 0, 0);
-        for row in rows {
+        for row in rows.clone() {
             unit_count += u64::from(row.unit_count);
             planes += u64::from(row.plane_mask.count_ones());
             total_ns += array + self.unit_transfer_ns[row.unit_count as usize];
@@ -104,7 +104,7 @@ impl NandArray {
         let end = if self.timeline.is_single_server() {
             self.timeline.follow(place.0, now, total_ns).end
         } else {
-            let transfers = rows.iter().map(|row| self.unit_transfer_ns[row.unit_count as usize]);
+            let transfers = rows.map(|row| self.unit_transfer_ns[row.unit_count as usize]);
             self.timeline.reads(place, now, array, transfers)
         };
         let page_bytes = u64::from(self.config.geometry.flash_page_bytes);
@@ -154,6 +154,9 @@ impl NandArray {
     /// # Errors
     /// As [`Self::read`].
     pub fn spare_read(&mut self, now: Nanos, page: Ppn, cause: Cause) -> Result<Nanos, NandError> {
+        if self.sequences.is_empty() {
+            return Err(NandError::NoSequences);
+        }
         let place = self.check_planes(page, 1)?;
         self.check_torn(page.0)?;
         let timing = &self.config.timing;
@@ -518,8 +521,10 @@ impl NandArray {
         block.next_page = block.next_page.max(index + to_u32(rows as u64));
         let slot = to_index(page);
         let offset = to_u32(payload.sequence - block.first_sequence);
-        for (sequence, value) in self.sequences[slot..slot + rows].iter_mut().zip(offset..) {
-            *sequence = value;
+        if let Some(sequences) = self.sequences.get_mut(slot..slot + rows) {
+            for (sequence, value) in sequences.iter_mut().zip(offset..) {
+                *sequence = value;
+            }
         }
         let tags = &mut self.tags[slot * self.units..(slot + rows) * self.units];
         if width == self.units {
@@ -551,7 +556,7 @@ impl NandArray {
             let held = |key| self.contents.get(&key).map(|content| (key, Arc::clone(content)));
             let saved = SavedBlock {
                 tags: self.tags[tag_range.clone()].to_vec(),
-                sequences: self.sequences[range.clone()].to_vec(),
+                sequences: self.sequences.get(range.clone()).unwrap_or(&[]).to_vec(),
                 contents: keys.filter_map(held).collect(),
                 torn: self.torn_pages.range(first..end).copied().collect(),
             };

@@ -91,6 +91,8 @@ pub enum NandError {
     },
     /// A power cut needs the journal of unfinished commands.
     NoJournal,
+    /// The spare areas are asked for, but their sequence numbers were forgotten.
+    NoSequences,
     /// The power is off.
     PowerLost,
 }
@@ -142,6 +144,9 @@ impl fmt::Display for NandError {
                 f,
                 "sequence: {sequence} of flash page {flash_page} is not within 2^32 after \
                  {first_sequence}, the first of its erase block"
+            ),
+            Self::NoSequences => f.write_str(
+                "no sequence numbers: they were forgotten, and without them nothing recovers",
             ),
             Self::NoJournal => f.write_str(
                 "power cut: the array keeps no journal; set power_cut_journal in its configuration",

@@ -126,7 +126,9 @@ impl NandArray {
         let saved = entry.saved.expect("an erase saves what it destroys");
         let start = to_index(first);
         let slot = start * self.units;
-        self.sequences[start..start + saved.sequences.len()].copy_from_slice(&saved.sequences);
+        if let Some(sequences) = self.sequences.get_mut(start..start + saved.sequences.len()) {
+            sequences.copy_from_slice(&saved.sequences);
+        }
         self.tags[slot..slot + saved.tags.len()].copy_from_slice(&saved.tags);
         self.contents.extend(saved.contents);
         self.torn_pages.extend(saved.torn);

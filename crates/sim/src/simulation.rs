@@ -106,6 +106,9 @@ impl Simulation {
             read_priority: config.read_priority,
             suspend: config.suspend,
         });
+        if !config.checks {
+            nand.forget_sequences();
+        }
         let mut engine = Engine::new(nand, ftl, config.read_priority);
         if config.checks {
             engine.shadow = Some(Shadow::new(engine.ftl.unit_count()));

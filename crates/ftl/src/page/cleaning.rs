@@ -115,9 +115,14 @@ impl PageFtl {
             let mut scratch = std::mem::take(&mut self.scratch);
             self.gather(nand, victim, &mut scratch);
             let first = self.first_block(nand, victim);
-            time = nand.read_rows(time, first, &scratch.rows, cause)?;
-            let copies = (scratch.lpns.as_slice(), scratch.contents.as_slice());
-            time = self.append_copies(nand, time, place, copies, cause)?;
+            time = if self.width == 1 {
+                let base = victim * to_u32(self.slots.value());
+                let row = |&from| RowRead { index: from - base, plane_mask: 1, unit_count: 1 };
+                nand.read_rows(time, first, scratch.from.iter().map(row), cause)?
+            } else {
+                nand.read_rows(time, first, scratch.rows.iter().copied(), cause)?
+            };
+            time = self.append_copies(nand, time, place, scratch.copies(), cause)?;
             self.scratch = scratch;
         }
         self.dies[die].emptied.push((victim, frontier));
@@ -132,11 +137,11 @@ impl PageFtl {
     }
 
     /// Collects the valid units of a victim and the reads that fetch them, and takes them off its
-    /// books. The spare areas name the units; that the map agrees is asserted (invariant 1).
+    /// books. The spare areas name the units; that the map agrees is asserted when they have moved.
     fn gather(&mut self, nand: &NandArray, victim: u32, scratch: &mut super::Scratch) {
-        let super::Scratch { lpns, addresses, contents, rows } = scratch;
+        let super::Scratch { lpns, from, contents, rows } = scratch;
         lpns.clear();
-        addresses.clear();
+        from.clear();
         contents.clear();
         rows.clear();
         let keep = nand.config().keep_content;
@@ -148,10 +153,9 @@ impl PageFtl {
         let tags = nand.tags(first);
         self.valid.take_range(base, base + slots, |address| {
             let offset = address - base;
+            from.push(address);
             if width == 1 && !keep {
                 lpns.push(tags[offset as usize]);
-                addresses.push(address);
-                rows.push(RowRead { index: offset, plane_mask: 1, unit_count: 1 });
                 return;
             }
             let slot = offset % width;
@@ -162,7 +166,6 @@ impl PageFtl {
                 _ => nand.tags(first + plane * stride)[tag as usize],
             };
             lpns.push(lpn);
-            addresses.push(address);
             if keep {
                 let page = nand.geometry().flash_page(first + plane * stride, row);
                 contents.push(nand.content(page, unit));
@@ -175,12 +178,6 @@ impl PageFtl {
                 _ => rows.push(RowRead { index: row, plane_mask: 1 << plane, unit_count: 1 }),
             }
         });
-        // A loop of its own without branches: its cache misses overlap, and the copies that follow find
-        // the map in the cache.
-        let map = &self.map;
-        let agrees = |(&lpn, &address): (&u32, &u32)| map.get(lpn as usize) == Some(&address);
-        let agreeing = lpns.iter().zip(addresses.iter()).map(agrees).filter(|&agrees| agrees);
-        assert_eq!(agreeing.count(), lpns.len(), "invariant 1: the map points at group {victim}");
         let live = lpns.len() as u64;
         self.groups[victim as usize].valid = 0;
         let die = self.die_of(victim);

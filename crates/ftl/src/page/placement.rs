@@ -1,6 +1,6 @@
 //! Where units go: addresses, frontiers, rows that fill and are programmed.
 
-use super::{CleaningFrontier, Frontier, NO_GROUP, PageFtl, State, UNMAPPED};
+use super::{CleaningFrontier, Copies, Frontier, NO_GROUP, PageFtl, State, UNMAPPED};
 use crate::FtlError;
 use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NO_LPN, NandArray, Payload};
@@ -298,13 +298,13 @@ impl PageFtl {
         nand: &mut NandArray,
         now: Nanos,
         place: Place,
-        (lpns, contents): (&[u32], &[Content]),
+        copies: Copies<'_>,
         cause: Cause,
     ) -> Result<Nanos, FtlError> {
         let (die, index) = place;
         let (width, slots) = (self.width as usize, to_u32(self.slots.value()));
-        let (mut now, mut from) = (now, 0);
-        while from < lpns.len() {
+        let (mut now, mut next, mut agrees) = (now, 0, true);
+        while next < copies.lpns.len() {
             if self.dies[die].frontiers[index].group == NO_GROUP {
                 self.open(place)?;
             }
@@ -312,23 +312,25 @@ impl PageFtl {
             let (group, waiting) = (frontier.group, frontier.lpns.len());
             let room = (self.rows - frontier.next_row) as usize * width - waiting;
             // What fills the open row, or whole rows, or a rest that waits.
-            let left = (lpns.len() - from).min(room);
+            let left = (copies.lpns.len() - next).min(room);
             let take = match (waiting, left / width) {
                 (0, 0) => left,
                 (0, rows) => rows * width,
                 _ => left.min(width - waiting),
             };
             let base = group * slots + frontier.next_row * self.width + to_u32(waiting as u64);
-            let units = &lpns[from..from + take];
-            let kept = contents.get(from..from + take).unwrap_or(&[]);
+            let units = &copies.lpns[next..next + take];
+            let kept = copies.contents.get(next..next + take).unwrap_or(&[]);
             let whole_rows = waiting == 0 && take >= width;
             if !whole_rows {
                 frontier.lpns.extend_from_slice(units);
                 frontier.contents.extend_from_slice(kept);
             }
             let fills = frontier.lpns.len() == width;
-            for (&lpn, address) in units.iter().zip(base..) {
-                self.map[lpn as usize] = address;
+            // Without branches, so that the cache misses of the map overlap.
+            let moves = units.iter().zip(&copies.from[next..]).zip(base..);
+            for ((&lpn, &from), to) in moves {
+                agrees &= std::mem::replace(&mut self.map[lpn as usize], to) == from;
             }
             self.valid.set_range(base, base + to_u32(take as u64));
             self.groups[group as usize].valid += to_u32(take as u64);
@@ -339,8 +341,9 @@ impl PageFtl {
             } else if fills {
                 now = self.program(nand, now, place, cause)?;
             }
-            from += take;
+            next += take;
         }
+        assert!(agrees, "invariant 1: the map pointed where the copies come from");
         Ok(now)
     }
 
