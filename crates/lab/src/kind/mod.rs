@@ -10,9 +10,11 @@ pub mod burst;
 pub mod closed_form;
 pub mod dispersal;
 pub mod drive;
+pub mod intervals;
 pub mod misalignment;
 pub mod probe;
 pub mod rewrite;
+pub mod simulation;
 pub mod spare;
 pub mod stalls;
 pub mod tour;
@@ -34,12 +36,16 @@ pub enum ExperimentKind {
     ClosedForm(closed_form::ClosedForm),
     /// Layouts of blocks over several chips or disks.
     Dispersal(dispersal::Dispersal),
+    /// How soon workloads write a page again.
+    Intervals(intervals::Intervals),
     /// Random writes off their natural places.
     Misalignment(misalignment::Misalignment),
     /// Access patterns over request sizes on several devices.
     Probe(probe::Probe),
     /// The time to write a whole drive after bursts of random writes.
     Rewrite(rewrite::Rewrite),
+    /// Translation layers over a bare chip.
+    Simulation(simulation::Simulation),
     /// Writes by spare space.
     Spare(spare::Spare),
     /// Pauses among random writes.
@@ -83,9 +89,11 @@ impl ExperimentKind {
             Self::Burst(kind) => kind,
             Self::ClosedForm(kind) => kind,
             Self::Dispersal(kind) => kind,
+            Self::Intervals(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Probe(kind) => kind,
             Self::Rewrite(kind) => kind,
+            Self::Simulation(kind) => kind,
             Self::Spare(kind) => kind,
             Self::Stalls(kind) => kind,
             Self::Tour(kind) => kind,
@@ -100,9 +108,11 @@ impl ExperimentKind {
             Self::Burst(_) => "burst",
             Self::ClosedForm(_) => "closed_form",
             Self::Dispersal(_) => "dispersal",
+            Self::Intervals(_) => "intervals",
             Self::Misalignment(_) => "misalignment",
             Self::Probe(_) => "probe",
             Self::Rewrite(_) => "rewrite",
+            Self::Simulation(_) => "simulation",
             Self::Spare(_) => "spare",
             Self::Stalls(_) => "stalls",
             Self::Tour(_) => "tour",

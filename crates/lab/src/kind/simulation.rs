@@ -1,0 +1,495 @@
+//! Translation layers straight over a chip, under the same writes, by one quantity that varies.
+//!
+//! ```text
+//!   variant: layer, workload ─┐
+//!   x of the sweep ───────────┴─► chip + layer ─► full, in steady state ─► warm-up ─► measured
+//! ```
+//!
+//! One server, first come first served: a response time is what the flash commands of a write take.
+//! The logical space keeps its size; spare space comes on top of it and is a log or over-provisioning,
+//! as the layer has it. What a layer keeps aside to be able to clean at all comes on top of both, so
+//! that the layers compare at equal spare space. All variants see the same requests.
+//!
+//! One step for each variant, with the series `VARIANT.METRIC` by x. Closed forms may stand beside
+//! them: `closed_form` is greedy cleaning under uniform writes at that spare space, with the times that
+//! whole erase blocks cleaned at once give; `optimum` is the best division of the spare space among the
+//! classes of the workload (flash reference 2.1.4 to 2.1.6).
+
+mod cache;
+mod metric;
+mod theory;
+
+pub use metric::Metric;
+pub use theory::ClosedCurve;
+
+use super::Measurement;
+use super::bench::Bench;
+use crate::error::LabError;
+use crate::outcome::Series;
+use crate::run::RunObserver;
+use cache::WriteCache;
+use metric::Measured;
+use nandu_base::to_u32;
+use nandu_ftl::FtlConfig;
+use nandu_nand::{Geometry, NandArray, NandConfig, NandProfile};
+use nandu_sim::{InitialState, Phase, RunConfig, SimError, SimObserver};
+use nandu_trace::WorkloadSpec;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Spare space that a sweep may ask for, over the logical size.
+const SPARE_MAX: f64 = 20.0;
+/// Logical erase blocks of the smallest chip that has a steady state.
+const ERASE_BLOCK_COUNT_MIN: u32 = 64;
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulation {
+    /// Chip preset; one plane of one die.
+    pub chip: String,
+    /// Flash pages of an erase block, where not the preset's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erase_block_page_count: Option<u32>,
+    /// Logical size in erase blocks, at least 64.
+    pub logical_erase_block_count: u32,
+    /// Spare space over the logical size, in percent, where it is not swept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_percent: Option<f64>,
+    /// Writes of whole flash pages in the grammar of `nandu_trace`; `{x}` and `{1-x}` stand for the
+    /// value of a sweep of workloads and for what it lacks of one.
+    pub workload: String,
+    /// Writes before the measurement, over those that cover the logical space.
+    pub warm_up_rounds: f64,
+    /// Writes of the measurement, over those that cover the logical space.
+    pub rounds: f64,
+    /// What varies.
+    pub sweep: Sweep,
+    /// What is compared.
+    pub variants: BTreeMap<String, Variant>,
+    /// What is reported.
+    pub metrics: Vec<Metric>,
+    /// Closed forms beside the variants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed_curves: Vec<ClosedCurve>,
+}
+
+/// A translation layer with what differs from the other variants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// The layer; its log takes the spare space if it has one.
+    pub ftl: FtlConfig,
+    /// Another workload than the common one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// The x at which the chip would be full of data, where it is not 1, in a sweep of the fill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_at: Option<f64>,
+    /// Pages of a write cache before the layer that keeps what was written last, over the logical
+    /// pages, in parts per million. What it absorbs counts as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_cache_ppm: Option<u32>,
+}
+
+/// The quantity that varies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// Which.
+    pub of: SweptQuantity,
+    /// Unit of x in tables of figures; percent of a spare space unless stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Its values, rising.
+    pub values: Vec<f64>,
+}
+
+/// What may vary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SweptQuantity {
+    /// Spare space over the logical size, in percent.
+    SparePercent,
+    /// Logical size over what holds data or spare space.
+    Fill,
+    /// A parameter of the workload: what stands for `{x}`.
+    Workload,
+}
+
+impl Simulation {
+    fn series(&self, name: &str) -> Vec<Series> {
+        let x_unit = match (&self.sweep.unit, self.sweep.of) {
+            (Some(unit), _) => unit,
+            (None, SweptQuantity::SparePercent) => "%",
+            (None, _) => "",
+        };
+        let empty = |metric: &Metric| {
+            Series::new(format!("{name}.{}", metric.label()), x_unit, metric.unit())
+        };
+        self.metrics.iter().map(empty).collect()
+    }
+
+    /// Spare over logical size at `x`.
+    fn spare(&self, x: f64, full_at: f64) -> f64 {
+        match self.sweep.of {
+            SweptQuantity::SparePercent => x / 100.0,
+            SweptQuantity::Fill => full_at / x - 1.0,
+            SweptQuantity::Workload => self.spare_percent.unwrap_or_default() / 100.0,
+        }
+    }
+
+    /// The workload of a variant, or the common one, at `x`.
+    fn workload_at(&self, variant: Option<&Variant>, x: f64) -> Result<WorkloadSpec, String> {
+        let text = variant.and_then(|variant| variant.workload.as_ref()).unwrap_or(&self.workload);
+        let text = text.replace("{x}", &decimal(x)).replace("{1-x}", &decimal(1.0 - x));
+        let spec = WorkloadSpec::parse(&text).map_err(|error| error.to_string())?;
+        let is_plain = spec.sizes.is_empty() && spec.align_bytes.is_none();
+        if !is_plain || spec.read_ppb > 0 || spec.trim_ppb > 0 || spec.request_count.is_some() {
+            return Err(format!("workload `{text}` must write whole flash pages without an end"));
+        }
+        Ok(spec)
+    }
+
+    fn profile(&self, erase_block_count: u32) -> NandProfile {
+        NandProfile {
+            preset: self.chip.clone(),
+            channel_count: 1,
+            dies_per_channel: 1,
+            planes_per_die: Some(1),
+            erase_blocks_per_plane: erase_block_count,
+            flash_pages_per_erase_block: self.erase_block_page_count,
+            ..NandProfile::default()
+        }
+    }
+
+    /// A chip that just holds the logical space: its page and erase block, and its times.
+    fn bare_chip(&self) -> Result<NandConfig, String> {
+        self.profile(self.logical_erase_block_count).resolve().map_err(|error| error.to_string())
+    }
+
+    fn logical_page_count(&self, shape: &Geometry) -> u64 {
+        u64::from(self.logical_erase_block_count) * u64::from(shape.flash_pages_per_erase_block)
+    }
+
+    /// Measures `variant` at `x`.
+    fn measure(
+        &self,
+        variant: &Variant,
+        x: f64,
+        seed: u64,
+        watch: &mut Watch<'_>,
+    ) -> Result<Measured, SimError> {
+        let wrong = |text: String| SimError::Setting(text);
+        let shape = self.bare_chip().map_err(wrong)?.geometry;
+        let unit_count = self.logical_page_count(&shape);
+        let logical_bytes = unit_count * u64::from(shape.flash_page_bytes);
+        let spare_ppm = parts_per_million(self.spare(x, variant.full_at.unwrap_or(1.0)));
+        let (ftl, over_provisioning_ppm) = self.with_spare(&variant.ftl, spare_ppm);
+        let count = ftl.erase_blocks_per_plane(&shape, logical_bytes, over_provisioning_ppm);
+        let fail = |error: &dyn std::fmt::Display| SimError::Setting(error.to_string());
+        let config = self.profile(count).resolve().map_err(|error| fail(&error))?;
+        let nand = NandArray::new(config).map_err(|error| fail(&error))?;
+        let layer = ftl.build(&nand, unit_count, seed).map_err(|error| fail(&error))?;
+        let run = RunConfig { seed, initial: Some(InitialState::Steady), ..RunConfig::default() };
+        let mut simulation = nandu_sim::Simulation::new(nand, layer, &run)?;
+        let spec = self.workload_at(Some(variant), x).map_err(wrong)?;
+        let page_bytes = u64::from(shape.flash_page_bytes);
+        let source = spec.source(logical_bytes, page_bytes, seed)?;
+        let room = unit_count * u64::from(variant.write_cache_ppm.unwrap_or(0)) / 1_000_000;
+        let mut source = WriteCache::new(source, room);
+        simulation.warm_up(&mut source, times(unit_count, self.warm_up_rounds), watch)?;
+        let before = source.write_count;
+        let request_count = times(unit_count, self.rounds).max(1);
+        let measured = simulation.measure(&mut source, request_count, watch)?;
+        let host_pages = source.write_count - before;
+        simulation.ftl().audit(simulation.nand());
+        let chip = (config.timing, shape.flash_pages_per_erase_block);
+        Ok(Measured::new(&measured, chip, host_pages))
+    }
+
+    /// The layer with a log of that size, if it has one, and the over-provisioning that is left.
+    fn with_spare(&self, ftl: &FtlConfig, spare_ppm: u32) -> (FtlConfig, u32) {
+        let mut ftl = ftl.clone();
+        match &mut ftl {
+            FtlConfig::Bast(config) => {
+                let blocks = u64::from(self.logical_erase_block_count) * u64::from(spare_ppm);
+                config.log_block_count = to_u32(blocks.div_ceil(1_000_000));
+            }
+            FtlConfig::Fast(config) => config.log_ppm = spare_ppm,
+            FtlConfig::Faster(config) => config.log_ppm = spare_ppm,
+            _ => return (ftl, spare_ppm),
+        }
+        (ftl, 0)
+    }
+
+    fn check_sweep(&self) -> Result<(), String> {
+        let values = &self.sweep.values;
+        if values.is_empty() || values.windows(2).any(|pair| pair[0] >= pair[1]) {
+            return Err("`values` of the sweep must be some, and rise".into());
+        }
+        let sweeps_workload = self.sweep.of == SweptQuantity::Workload;
+        if sweeps_workload != self.spare_percent.is_some() {
+            return Err("`spare_percent` belongs to a sweep of `workload`, and to no other".into());
+        }
+        let full_at = |variant: &Variant| variant.full_at.unwrap_or(1.0);
+        for (full_at, &x) in self
+            .variants
+            .values()
+            .map(full_at)
+            .flat_map(|full| values.iter().map(move |x| (full, x)))
+        {
+            let spare = self.spare(x, full_at);
+            if !(0.001..=SPARE_MAX).contains(&spare) {
+                return Err(format!(
+                    "at {x} the spare space is {spare:.4} of the logical size, must be 0.001 to \
+                     {SPARE_MAX}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Measurement for Simulation {
+    fn check(&self) -> Result<(), String> {
+        let shape = self.bare_chip()?.geometry;
+        if self.logical_erase_block_count < ERASE_BLOCK_COUNT_MIN {
+            return Err(format!(
+                "`logical_erase_block_count` must be at least {ERASE_BLOCK_COUNT_MIN}"
+            ));
+        }
+        if self.variants.is_empty() || self.metrics.is_empty() {
+            return Err("`variants` and `metrics` need at least one each".into());
+        }
+        if !(0.0..=1000.0).contains(&self.warm_up_rounds) || !(0.01..=1000.0).contains(&self.rounds)
+        {
+            return Err("`warm_up_rounds` must be 0 to 1000, `rounds` 0.01 to 1000".into());
+        }
+        self.check_sweep()?;
+        for (name, variant) in &self.variants {
+            if self.closed_curves.iter().any(|curve| curve.label() == name) {
+                return Err(format!("variant `{name}` has the name of a closed form"));
+            }
+            if variant.write_cache_ppm.is_some_and(|ppm| ppm > 100_000) {
+                return Err(format!(
+                    "variant `{name}`: `write_cache_ppm` is above 100000, a tenth"
+                ));
+            }
+            if variant.ftl.units_per_flash_page(shape.flash_page_bytes) != 1 {
+                return Err(format!("variant `{name}`: a unit must be a flash page"));
+            }
+            for &x in &self.sweep.values {
+                self.workload_at(Some(variant), x).map_err(|error| format!("{name}: {error}"))?;
+            }
+        }
+        self.check_curves()
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        let variants = self.variants.keys().flat_map(|name| self.series(name));
+        let curves = self.closed_curves.iter().flat_map(|curve| self.curve_series(*curve));
+        variants.chain(curves).map(|series| series.name).collect()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        let curves = self.closed_curves.iter().map(|curve| curve.label().to_owned());
+        self.variants.keys().cloned().chain(curves).collect()
+    }
+
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        let Some((name, variant)) = self.variants.iter().nth(index) else {
+            return Ok(self.draw_curve(self.closed_curves[index - self.variants.len()]));
+        };
+        let mut series = self.series(name);
+        for (done, &x) in self.sweep.values.iter().enumerate() {
+            let point_count = self.sweep.values.len();
+            let mut watch = Watch { name, observer: &mut *bench.observer, done, point_count };
+            let measured = match self.measure(variant, x, bench.seed, &mut watch) {
+                Ok(measured) => measured,
+                Err(SimError::Cancelled) => {
+                    return Err(LabError::Cancelled { finished_count: 0, step_count: 0 });
+                }
+                Err(error) => {
+                    return Err(LabError::step(name, &format!("at {}: {error}", decimal(x))));
+                }
+            };
+            for (series, metric) in series.iter_mut().zip(&self.metrics) {
+                series.points.push((x, metric.of(&measured)));
+            }
+        }
+        Ok(series)
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to lie in 0.001..=20"
+)]
+fn parts_per_million(share: f64) -> u32 {
+    (share * 1e6).round() as u32
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounds are checked to lie in 0..=1000, and a chip has fewer than 2^40 pages"
+)]
+fn times(unit_count: u64, rounds: f64) -> u64 {
+    (unit_count as f64 * rounds).round() as u64
+}
+
+/// A number as workloads write it: without an exponent, and without the dust of binary fractions.
+fn decimal(x: f64) -> String {
+    let text = format!("{x:.9}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Passes progress on to whoever watches the run.
+struct Watch<'a> {
+    name: &'a str,
+    observer: &'a mut dyn RunObserver,
+    /// Points that are done, and all of the step.
+    done: usize,
+    point_count: usize,
+}
+
+impl SimObserver for Watch<'_> {
+    fn progress(&mut self, phase: Phase, done: u64, total: u64) {
+        let part = done as f64 / total.max(1) as f64;
+        let of_point = if phase == Phase::WarmUp { 0.5 * part } else { 0.5 + 0.5 * part };
+        let fraction = (self.done as f64 + of_point) / self.point_count as f64;
+        self.observer.progress(fraction.clamp(0.0, 1.0), self.name);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.observer.is_cancelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Unwatched;
+
+    const SMALL: &str = "
+        chip = 'myers_slc'
+        logical_erase_block_count = 128
+        workload = 'uniform'
+        warm_up_rounds = 1
+        rounds = 1
+        metrics = ['mean_ms', 'stddev_ms', 'write_amplification', 'programs_thousand']
+        closed_curves = ['closed_form']
+        sweep = { of = 'spare_percent', values = [10, 25] }
+        [variants.page]
+        ftl = { kind = 'page', cleaning_frontier = 'shared' }
+        [variants.fast]
+        ftl = { kind = 'fast', sw_trigger = 'off' }
+    ";
+
+    fn simulation(text: &str) -> Simulation {
+        toml::from_str(text).unwrap()
+    }
+
+    fn error_of(old: &str, new: &str) -> String {
+        assert!(SMALL.contains(old));
+        simulation(&SMALL.replace(old, new)).check().unwrap_err()
+    }
+
+    fn series(simulation: &Simulation, seed: u64) -> BTreeMap<String, Series> {
+        simulation.check().unwrap();
+        let mut observer = Unwatched;
+        let mut bench = Bench {
+            seed,
+            local: None,
+            local_subject: None,
+            observer: &mut observer,
+            notes: Vec::new(),
+        };
+        let steps = 0..simulation.steps().len();
+        let all = steps.flat_map(|step| simulation.run_step(step, &mut bench).unwrap());
+        all.map(|series| (series.name.clone(), series)).collect()
+    }
+
+    #[test]
+    fn a_page_map_and_fast_cost_what_their_closed_forms_say() {
+        let measured = series(&simulation(SMALL), 3);
+        let at = |name: &str, x: f64| measured[name].at(x).unwrap();
+        for metric in ["write_amplification", "mean_ms", "stddev_ms"] {
+            let ratio =
+                at(&format!("page.{metric}"), 25.0) / at(&format!("closed_form.{metric}"), 25.0);
+            // A hundred erase blocks are few, and one of them more or less counts.
+            assert!((0.92..1.05).contains(&ratio), "{metric}: {ratio}");
+        }
+        // A log block costs k full merges and its erase, for k as in flash reference 2.4.3.
+        let merges = nandu_ftl::closed_form::fast_merges_per_log_block(64.0, 0.25);
+        let mean_ms = 0.2 + (merges * (64.0 * 0.22 + 1.5) + 1.5) / 64.0;
+        let ratio = at("fast.mean_ms", 25.0) / mean_ms;
+        assert!((0.93..1.07).contains(&ratio), "FAST {ratio}");
+        // All that is programmed for 8192 writes.
+        let thousand = at("fast.write_amplification", 10.0) * 8.192;
+        assert!((at("fast.programs_thousand", 10.0) / thousand - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let simulation = simulation(SMALL);
+        assert_eq!(series(&simulation, 3), series(&simulation, 3));
+        assert_ne!(series(&simulation, 3), series(&simulation, 4));
+    }
+
+    #[test]
+    fn every_measured_series_was_announced() {
+        let simulation = simulation(SMALL);
+        let announced = simulation.series_names();
+        assert!(series(&simulation, 1).keys().all(|name| announced.contains(name)));
+        assert!(!announced.contains(&"closed_form.programs_thousand".to_owned()));
+    }
+
+    #[test]
+    fn a_sweep_of_workloads_fills_in_both_shares() {
+        let text = SMALL
+            .replace("'uniform'", "'zones:s{1-x}f{x}+s{x}f{1-x}'\nspare_percent = 25")
+            .replace("'closed_form'", "'optimum'")
+            .replace(
+                "of = 'spare_percent', values = [10, 25]",
+                "of = 'workload', values = [0.5, 0.9]",
+            );
+        let simulation = simulation(&text);
+        let spec = simulation.workload_at(None, 0.9).unwrap();
+        assert_eq!(spec, WorkloadSpec::parse("zones:s0.1f0.9+s0.9f0.1").unwrap());
+        let measured = series(&simulation, 2);
+        let optimum = &measured["optimum.write_amplification"];
+        // Without skew the optimum is FIFO cleaning of one pool; with skew it is cheaper.
+        let fifo = nandu_ftl::closed_form::fifo_write_amplification(1.25);
+        assert!((optimum.at(0.5).unwrap() / fifo - 1.0).abs() < 1e-6);
+        assert!(optimum.at(0.9).unwrap() < 0.8 * fifo);
+    }
+
+    #[test]
+    fn a_fill_is_logical_over_physical_size_or_over_a_stated_one() {
+        let text = SMALL
+            .replace("of = 'spare_percent', values = [10, 25]", "of = 'fill', values = [0.5, 0.8]");
+        let simulation = simulation(&text);
+        assert!((simulation.spare(0.8, 1.0) - 0.25).abs() < 1e-12);
+        assert!((simulation.spare(400.0, 1000.0) - 1.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_name() {
+        assert!(error_of("'myers_slc'", "'myers'").contains("myers"));
+        assert!(error_of("= 128", "= 12").contains("logical_erase_block_count"));
+        assert!(error_of("'uniform'", "'uniform:read=30'").contains("whole flash pages"));
+        assert!(error_of("'uniform'", "'unifrom'").contains("did you mean `uniform`"));
+        assert!(error_of("[10, 25]", "[25, 10]").contains("rise"));
+        assert!(error_of("[10, 25]", "[0, 25]").contains("spare space is"));
+        assert!(
+            error_of("closed_curves", "spare_percent = 3\nclosed_curves").contains("spare_percent")
+        );
+        assert!(error_of("variants.fast", "variants.closed_form").contains("closed form"));
+        let sequential =
+            SMALL.replace("'uniform'", "'sequential'").replace("'closed_form'", "'optimum'");
+        assert!(simulation(&sequential).check().unwrap_err().contains("no optimum"));
+    }
+}
