@@ -1,6 +1,14 @@
-//! How many requests a second a simulation serves in steady state, uniform page writes at 85 %
-//! utilisation: closed on one die, event at queue depth 32 on 32 dies, and the loop alone over a layer
-//! that does nothing. The median of five. Run by `cargo test` it only checks that it runs.
+//! How many requests a second a simulation serves in steady state under uniform page writes: closed
+//! on one die, event at queue depth 32 on 32 dies, and the loop alone over a layer that does nothing.
+//! The median of five. Run by `cargo test` it only checks that it runs.
+//!
+//! ```text
+//! cargo bench -p nandu-sim --bench requests -- --out results/MACHINE/sim
+//! ```
+//!
+//! GEO-A is the 8 GiB drive on which other simulators were measured (simulators reference 3.3, 3.4):
+//! 8 channels of 4 dies of 2 planes of 128 erase blocks of 256 flash pages of 4 KiB. Their figures, of
+//! another day on a machine of this kind, stand beside ours; they are not of the same run.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
@@ -10,6 +18,10 @@ use nandu_ftl::{Ftl, FtlError, ReadOutcome};
 use nandu_nand::{Content, NandArray};
 use nandu_sim::{DriveChoice, Mode, RunConfig, Simulation, Unwatched};
 use nandu_trace::WorkloadSpec;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 /// A layer that does nothing, to measure what surrounds it.
@@ -88,49 +100,175 @@ impl Ftl for Nothing {
     fn audit(&self, _nand: &NandArray) {}
 }
 
-/// Millions of requests a second, the median of five, after a warm-up of four drive writes.
-fn rate(mut simulation: Simulation, request_count: u64) -> f64 {
-    let (capacity, unit) = (simulation.capacity_bytes(), u64::from(simulation.unit_bytes()));
-    let spec = WorkloadSpec::parse("uniform").expect("a workload");
-    let mut source = spec.source(capacity, unit, 1).expect("it fits the drive");
-    simulation.warm_up(&mut source, 4 * capacity / unit, &mut Unwatched).expect("a sound drive");
-    let mut rates: Vec<f64> = (0..5)
-        .map(|_| {
-            let start = Instant::now();
-            simulation.measure(&mut source, request_count, &mut Unwatched).expect("a sound drive");
-            request_count as f64 / start.elapsed().as_secs_f64() / 1e6
-        })
-        .collect();
-    rates.sort_by(f64::total_cmp);
-    rates[2]
+/// What is simulated.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    mode: Mode,
+    /// Channels, dies on each, planes of each, erase blocks in all and flash pages of each.
+    shape: [u32; 5],
+    flash_page_bytes: u32,
+    utilisation_percent: u64,
 }
 
-fn main() {
-    let measure = std::env::args().any(|argument| argument == "--bench");
-    let (erase_blocks, request_count) = if measure { (8192, 4_000_000) } else { (512, 10_000) };
-    let choice = |dies: u32| DriveChoice {
-        name: "myers_slc".into(),
-        physical_erase_blocks: Some(erase_blocks),
-        logical_pages: Some(u64::from(erase_blocks) * 64 * 85 / 100),
-        settings: vec![
-            ("channel_count".into(), dies.min(8).to_string()),
-            ("dies_per_channel".into(), dies.div_ceil(8).to_string()),
-        ],
-        ..DriveChoice::default()
-    };
-    for (name, mode, dies) in [
-        ("closed, 1 die", Mode::Closed, 1),
-        ("closed, 32 dies", Mode::Closed, 32),
-        ("event, 32 dies", Mode::Event, 32),
-    ] {
-        let setup = choice(dies).resolve(false).expect("a drive");
-        let config = RunConfig { mode, ..RunConfig::default() };
+const SMALL: [u32; 5] = [1, 1, 1, 8192, 64];
+const MANY_DIES: [u32; 5] = [8, 4, 1, 8192, 64];
+const GEO_A: [u32; 5] = [8, 4, 2, 8192, 256];
+
+const CASES: [Case; 6] = [
+    case("closed, 1 die", Mode::Closed, SMALL, 2048, 85),
+    case("event, 32 dies", Mode::Event, MANY_DIES, 2048, 85),
+    case("closed, GEO-A, 85 %", Mode::Closed, GEO_A, 4096, 85),
+    case("event, GEO-A, 85 %", Mode::Event, GEO_A, 4096, 85),
+    case("closed, GEO-A, 70 %", Mode::Closed, GEO_A, 4096, 70),
+    case("event, GEO-A, 70 %", Mode::Event, GEO_A, 4096, 70),
+];
+
+/// What the peers did (simulators reference 3.3), in requests or pages a second.
+const PEERS: [(&str, &str, f64); 4] = [
+    ("MQSim", "GEO-A, 70 %, cleaning active, with timing", 26_480.0),
+    ("MQSim", "GEO-A, half full, 30 % writes, cleaning rare", 72_921.0),
+    ("SimpleSSD", "sample device, random writes, with timing", 4_317.0),
+    ("SSD-iq", "8 GB, 70 %, write amplification only, without a clock", 2_707_003.0),
+];
+
+const fn case(
+    name: &'static str,
+    mode: Mode,
+    shape: [u32; 5],
+    flash_page_bytes: u32,
+    utilisation_percent: u64,
+) -> Case {
+    Case { name, mode, shape, flash_page_bytes, utilisation_percent }
+}
+
+impl Case {
+    fn choice(&self, measure: bool) -> DriveChoice {
+        let [channels, dies, planes, erase_blocks, pages] = self.shape;
+        let erase_blocks = if measure { erase_blocks } else { erase_blocks / 16 };
+        let page_count = u64::from(erase_blocks) * u64::from(pages);
+        DriveChoice {
+            name: "myers_slc".into(),
+            physical_erase_blocks: Some(erase_blocks),
+            erase_block_pages: Some(pages),
+            logical_pages: Some(page_count * self.utilisation_percent / 100),
+            settings: vec![
+                ("channel_count".into(), channels.to_string()),
+                ("dies_per_channel".into(), dies.to_string()),
+                ("planes_per_die".into(), planes.to_string()),
+                ("chip_overrides.flash_page_bytes".into(), self.flash_page_bytes.to_string()),
+                ("ftl.multi_plane".into(), "false".into()),
+            ],
+            ..DriveChoice::default()
+        }
+    }
+
+    /// Requests a second, write amplification and simulator bytes per logical page.
+    fn run(&self, measure: bool) -> (f64, f64, f64) {
+        let request_count = if measure { 4_000_000 } else { 10_000 };
+        let setup = self.choice(measure).resolve(false).expect("a drive");
+        let config = RunConfig { mode: self.mode, ..RunConfig::default() };
         let (nand, ftl) = setup.build(1).expect("a drive");
         let simulation = Simulation::new(nand, ftl, &config).expect("a drive");
-        println!("{name}: {:.2} M requests/s", rate(simulation, request_count));
+        let pages = simulation.capacity_bytes() / u64::from(simulation.unit_bytes());
+        let bytes = simulation.nand().memory_bytes() + simulation.ftl().memory_bytes();
+        let (rate, amplification) = rate(simulation, request_count);
+        (rate, amplification, bytes as f64 / pages as f64)
+    }
+
+    fn loop_alone(&self, measure: bool) -> f64 {
+        let request_count = if measure { 4_000_000 } else { 10_000 };
+        let setup = self.choice(measure).resolve(false).expect("a drive");
+        let config = RunConfig { mode: self.mode, ..RunConfig::default() };
         let (nand, ftl) = setup.build(1).expect("a drive");
         let nothing = Nothing { unit_bytes: ftl.unit_bytes(), unit_count: ftl.unit_count() };
         let simulation = Simulation::new(nand, Box::new(nothing), &config).expect("a drive");
-        println!("{name}, loop alone: {:.2} M requests/s", rate(simulation, request_count));
+        rate(simulation, request_count).0
     }
+}
+
+/// Requests a second, the median of five after a warm-up of one drive write, and the write
+/// amplification of the last.
+fn rate(mut simulation: Simulation, request_count: u64) -> (f64, f64) {
+    let (capacity, unit) = (simulation.capacity_bytes(), u64::from(simulation.unit_bytes()));
+    let spec = WorkloadSpec::parse("uniform").expect("a workload");
+    let mut source = spec.source(capacity, unit, 1).expect("it fits the drive");
+    simulation.warm_up(&mut source, capacity / unit, &mut Unwatched).expect("a sound drive");
+    let mut amplification = 0.0;
+    let mut rates: Vec<f64> = (0..5)
+        .map(|_| {
+            let start = Instant::now();
+            let measured = simulation.measure(&mut source, request_count, &mut Unwatched);
+            let rate = request_count as f64 / start.elapsed().as_secs_f64();
+            let counters = measured.expect("a sound drive").counters;
+            amplification = counters.programmed_pages() as f64 / request_count as f64;
+            rate
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    (rates[2], amplification)
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let measure = arguments.iter().any(|argument| argument == "--bench");
+    let out = arguments.iter().position(|argument| argument == "--out");
+    let mut table = String::from(
+        "| simulated | M requests/s | write amplification | bytes per logical page |\n\
+         |---|---:|---:|---:|\n",
+    );
+    let mut measurements = Vec::new();
+    for case in CASES {
+        let (rate, amplification, bytes) = case.run(measure);
+        println!("{}: {:.2} M requests/s, {amplification:.3}, {bytes:.1} B", case.name, rate / 1e6);
+        let name = case.name;
+        let row = format!("| {name} | {:.2} | {amplification:.3} | {bytes:.1} |\n", rate / 1e6);
+        table.push_str(&row);
+        measurements.push(json!({
+            "case": name,
+            "requests_per_second": rate.round(),
+            "write_amplification": amplification,
+            "bytes_per_logical_page": bytes,
+        }));
+    }
+    let alone = CASES[0].loop_alone(measure);
+    println!("the loop alone: {:.2} M requests/s", alone / 1e6);
+    let _ = writeln!(table, "| the loop alone, closed | {:.2} | | |", alone / 1e6);
+    if let Some(directory) = out.and_then(|index| arguments.get(index + 1)) {
+        keep(directory, &table, measurements, alone);
+    }
+}
+
+/// Writes `speed.json` and `table.md` into `directory`, below the repository's root.
+fn keep(directory: &str, table: &str, measurements: Vec<Value>, alone: f64) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
+    let said_by = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().ok();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let peers = PEERS.map(|(name, what, rate)| {
+        json!({ "simulator": name, "what": what, "per_second": rate, "source": "reference 3.3 [V]" })
+    });
+    let document = json!({
+        "command": format!("cargo bench -p nandu-sim --bench requests -- --out {directory}"),
+        "commit": said_by("git", &["rev-parse", "HEAD"]),
+        "date": said_by("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+        "seed": 1,
+        "measurements": measurements,
+        "loop_alone_per_second": alone.round(),
+        "peers_of_another_day": peers,
+    });
+    let mut text = format!(
+        "# Speed of the simulator\n\nUniform page writes in steady state, one core: medians of five \
+         runs of 4 M requests; machine and command\nstand in speed.json.\n\n{table}\n\
+         Other simulators, measured on another day on a machine of this kind:\n\n\
+         | simulator | what | requests/s |\n|---|---|---:|\n"
+    );
+    for (name, what, rate) in PEERS {
+        let _ = writeln!(text, "| {name} | {what} | {rate:.0} |");
+    }
+    let json = serde_json::to_string_pretty(&document).expect("plain values");
+    std::fs::create_dir_all(&path).expect("a directory for the results");
+    std::fs::write(path.join("speed.json"), json + "\n").expect("a writable directory");
+    std::fs::write(path.join("table.md"), text).expect("a writable directory");
 }
