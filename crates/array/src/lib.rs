@@ -3,17 +3,19 @@
 //!
 //! ```text
 //!   Layout ── which code: one copy │ stripe │ replication │ parity │ any m of f over n
-//!   Placement ── which members hold a block's fragments
 //!       │
-//!   chapter8 ── the thesis' simulator: closed workers over members that only take time
+//!       ├── chapter8   the thesis' simulator: closed workers over members that only take time
+//!       └── drive      a device over devices, with checksums, failures and repairs
 //! ```
 //!
-//! Absent on purpose: what a member is. Here it is a service time; above, it is a device.
+//! Absent on purpose: what a member is. It is a service time or a `Device`, and no more.
 
 pub mod chapter8;
+pub mod drive;
 
 mod error;
 mod layout;
 
+pub use drive::{ArrayConfig, ArrayDevice, MemberState, WriteReturn};
 pub use error::ArrayError;
 pub use layout::{Layout, MEMBER_COUNT_MAX, Placement, StandardLayout};

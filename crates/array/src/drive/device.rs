@@ -1,0 +1,213 @@
+//! The array as a [`Device`]: requests in, parts for stripes, completions out.
+//!
+//! 1. Members' completions are acted upon in the order of their times.
+
+use super::*;
+
+/// The first step in which members are asked for completions; each is a quarter longer.
+const STEP_NS: u64 = 64;
+
+impl ArrayDevice {
+    /// Acts on the next completion of a member that comes at or before `until`; whether one did.
+    pub(super) fn act_on_next(&mut self, until: Nanos) -> bool {
+        let mut step = STEP_NS;
+        while self.members.iter().any(Member::is_busy) {
+            let limit = self.clock.now().saturating_add(Nanos(step)).min(until);
+            let times = self.members.iter_mut().enumerate();
+            let times = times.filter_map(|(index, member)| Some((member.next_at(limit)?, index)));
+            if let Some((time, index)) = times.min() {
+                self.clock.advance_to(time);
+                if let Some(completion) = self.members[index].take() {
+                    self.answer(index, completion);
+                }
+                self.start_repair();
+                return true;
+            }
+            if limit == until {
+                return false;
+            }
+            step = step.saturating_add(step / 4);
+        }
+        false
+    }
+
+    /// Lets what goes on behind completed requests come to its end.
+    pub(super) fn drain(&mut self) {
+        self.is_draining = true;
+        while self.act_on_next(Nanos::MAX) {}
+        self.is_draining = false;
+    }
+
+    fn answer(&mut self, index: usize, completion: Completion) {
+        let answered = self.addressees.remove(&completion.id);
+        let addressee = answered.expect("members answer what they were asked");
+        let byte_count = match addressee {
+            Addressee::Fragment { .. } => self.slot_sectors() * self.sector_bytes as u64,
+            Addressee::Flush { .. } => 1,
+        };
+        let member = &mut self.members[index];
+        member.work_bytes -= byte_count;
+        member.note(&completion.result, self.config.member_error_count_max);
+        match addressee {
+            Addressee::Fragment { job, number } => self.fragment_done(job, number, completion),
+            Addressee::Flush { request } => self.flush_done(request, completion.result.is_err()),
+        }
+    }
+
+    fn slot_sectors(&self) -> u64 {
+        u64::from(self.config.fragment_sector_count) + 1
+    }
+
+    fn flush_done(&mut self, request: u64, failed: bool) {
+        let pending = self.requests.get_mut(&request).expect("a flush waits for its members");
+        pending.failed_flush_count += u32::from(failed);
+        // Writes that members which failed before have missed were answered without them.
+        if failed && pending.failed_flush_count > u32::from(self.config.layout.spare_count()) {
+            let what = "fewer members than a block needs made their writes durable".into();
+            pending.error = Some(DeviceError::Media { first_sector: 0, what });
+        }
+        self.part_done(request, Ok(()));
+    }
+
+    /// One part of `request` is done; with the last, so is the request.
+    pub(super) fn part_done(&mut self, request: u64, result: Result<(), DeviceError>) {
+        let pending = self.requests.get_mut(&request).expect("a part belongs to a request");
+        pending.part_count -= 1;
+        if let Err(error) = result {
+            pending.error.get_or_insert(error);
+        }
+        if pending.part_count > 0 {
+            return;
+        }
+        let pending = self.requests.remove(&request).expect("it was there");
+        let result = pending.error.map_or(Ok(()), Err);
+        self.counters.count(pending.origin.operation, pending.byte_count, result.is_ok());
+        self.completions.push(pending.origin.complete(self.clock.now(), result));
+    }
+
+    fn flush_members(&mut self, request: u64) {
+        let now = self.clock.now();
+        let mut sent_count = 0;
+        for index in 0..self.members.len() {
+            if self.members[index].state == MemberState::Failed {
+                continue;
+            }
+            let id = self.new_id();
+            self.addressees.insert(id, Addressee::Flush { request });
+            self.members[index].send(now, Request::flush(id));
+            sent_count += 1;
+        }
+        let failed_count = to_u32(self.members.len() as u64) - sent_count;
+        let pending = self.requests.get_mut(&request).expect("it was just made");
+        // One part more is done at once, so that a flush of no members ends too.
+        pending.part_count = sent_count + 1;
+        pending.failed_flush_count = failed_count;
+        if sent_count == 0 {
+            pending.error = Some(DeviceError::PowerLost);
+        }
+        self.part_done(request, Ok(()));
+    }
+
+    pub(super) fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn start_parts(&mut self, request: u64, kind: JobKind, first_sector: u64, sector_count: u32) {
+        let stripe_sectors = data_sectors(&self.config);
+        let end = first_sector + u64::from(sector_count);
+        let stripes = first_sector / stripe_sectors..end.div_ceil(stripe_sectors);
+        let pending = self.requests.get_mut(&request).expect("it was just made");
+        pending.part_count = to_u32(stripes.end - stripes.start);
+        for stripe in stripes {
+            let start = stripe * stripe_sectors;
+            let from = first_sector.max(start);
+            let job = Job {
+                kind,
+                request: Some(request),
+                stripe,
+                first_sector: to_u32(from - start),
+                sector_count: to_u32(end.min(start + stripe_sectors) - from),
+                buffer_offset: to_index(from - first_sector) * self.sector_bytes,
+                tried: 0,
+                found: Vec::new(),
+                outstanding_count: 0,
+                is_storing: false,
+                stored_count: 0,
+                is_reported: false,
+            };
+            self.enqueue(job);
+        }
+    }
+}
+
+impl Device for ArrayDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        if let Err(error) = self.info.check(&request, self.in_flight()) {
+            return Err(Rejected { request, error });
+        }
+        // What went on behind completed requests until now comes first.
+        while self.act_on_next(now) {}
+        let now = self.clock.advance_to(now);
+        let (operation, first_sector) = (request.operation, request.first_sector.0);
+        let sector_count = request.sector_count;
+        let key = self.new_id();
+        let pending = Pending {
+            byte_count: self.info.geometry.bytes_of(sector_count),
+            origin: InFlight::of(request, now),
+            part_count: 1,
+            failed_flush_count: 0,
+            error: None,
+        };
+        self.requests.insert(key, pending);
+        match operation {
+            Operation::Flush => self.flush_members(key),
+            Operation::Read => self.start_parts(key, JobKind::Read, first_sector, sector_count),
+            Operation::Write | Operation::Trim => {
+                self.start_parts(key, JobKind::Write, first_sector, sector_count);
+            }
+        }
+        Ok(())
+    }
+
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        while self.in_flight() > 0 {
+            let completion = self.completions.pop(until);
+            if completion.is_some() {
+                return completion;
+            }
+            if !self.act_on_next(until) {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn in_flight(&self) -> u32 {
+        to_u32(self.requests.len() as u64) + self.completions.len()
+    }
+
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        assert_eq!(self.in_flight(), 0, "nothing may be in flight while idle");
+        self.start_repair();
+        while self.act_on_next(time) {}
+        self.clock.advance_to(time);
+        for member in self.members.iter_mut().filter(|member| !member.is_busy()) {
+            member.device.idle_until(time);
+        }
+        self.clock.now()
+    }
+
+    fn counters(&self) -> Counters {
+        let busy = self.members.iter().map(|member| member.device.counters().busy).sum();
+        Counters { busy, ..self.counters }
+    }
+}
