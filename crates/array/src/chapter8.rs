@@ -17,11 +17,13 @@
 //! 4. Each worker has its own random stream, the same under every layout.
 //! 5. A run has converged when the last of eight epochs in a row has a rate within 1 % of the first.
 
+mod adaptive;
 mod load;
 mod service;
 mod summary;
 mod sweep;
 
+pub use adaptive::{Chooser, LayoutPolicy, Phase, PhaseSummary, ShiftingLoad};
 pub use load::{DelayReading, Load};
 pub use service::{Burst, Cleaning, DiskMember, FlashMember, Member, ProgramCharge, ServiceTimes};
 pub use summary::{ClassSummary, EpochTally, Summary};

@@ -14,7 +14,7 @@ use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// The most workers of a class.
-const WORKER_COUNT_MAX: u32 = 10_000;
+pub(super) const WORKER_COUNT_MAX: u32 = 10_000;
 
 /// Closed workers: each waits for its request, thinks, and issues another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +85,12 @@ impl Load {
         reading.load(50, 5, Nanos::from_micros(3000))
     }
 
-    pub(crate) fn check(&self) -> Result<(), ArrayError> {
+    /// Whether there are no workers.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.reader_count == 0 && self.writer_count == 0
+    }
+
+    pub(super) fn check(&self) -> Result<(), ArrayError> {
         let refuse = |name, what: &str| Err(ArrayError::Value { name, what: what.into() });
         if self.reader_count.max(self.writer_count) > WORKER_COUNT_MAX {
             return refuse("reader_count", "and `writer_count` must be at most 10000");

@@ -3,6 +3,7 @@
 //! 1. A request belongs to the epoch in which it ends.
 
 use super::EPOCH_COUNT;
+use super::load::{Load, WORKER_COUNT_MAX};
 use nandu_base::Nanos;
 
 /// Requests of one class that ended in a window.
@@ -58,6 +59,22 @@ impl EpochTally {
     pub(super) fn count(&mut self, is_read: bool, response_ns: u64, think_ns: u64) {
         let class = if is_read { &mut self.reads } else { &mut self.writes };
         class.add(&ClassSummary { count: 1, response: Nanos(response_ns), think: Nanos(think_ns) });
+    }
+
+    /// The workers that must have been behind it, if it is what ended within `window`: their number
+    /// by Little's law, their base delay as the mean of 3/4 to 3/2 of it has it.
+    pub(super) fn load(&self, window: Nanos) -> Load {
+        let workers = |class: &ClassSummary| {
+            let total = class.response.0 + class.think.0 + window.0 / 2;
+            u32::try_from(total / window.0.max(1)).unwrap_or(u32::MAX).min(WORKER_COUNT_MAX)
+        };
+        let base = |class: &ClassSummary| Nanos(class.think.0 / class.count.max(1) / 9 * 8);
+        Load {
+            reader_count: workers(&self.reads),
+            writer_count: workers(&self.writes),
+            read_think_base: base(&self.reads),
+            write_think_base: base(&self.writes),
+        }
     }
 
     /// Requests that ended in the epoch.

@@ -14,6 +14,7 @@ pub mod intervals;
 pub mod misalignment;
 pub mod probe;
 pub mod rewrite;
+pub mod shifting;
 pub mod simulation;
 pub mod spare;
 pub mod stalls;
@@ -46,6 +47,8 @@ pub enum ExperimentKind {
     Rewrite(rewrite::Rewrite),
     /// Translation layers over a bare chip.
     Simulation(simulation::Simulation),
+    /// Layouts that follow the load.
+    Shifting(shifting::Shifting),
     /// Writes by spare space.
     Spare(spare::Spare),
     /// Pauses among random writes.
@@ -94,6 +97,7 @@ impl ExperimentKind {
             Self::Probe(kind) => kind,
             Self::Rewrite(kind) => kind,
             Self::Simulation(kind) => kind,
+            Self::Shifting(kind) => kind,
             Self::Spare(kind) => kind,
             Self::Stalls(kind) => kind,
             Self::Tour(kind) => kind,
@@ -113,6 +117,7 @@ impl ExperimentKind {
             Self::Probe(_) => "probe",
             Self::Rewrite(_) => "rewrite",
             Self::Simulation(_) => "simulation",
+            Self::Shifting(_) => "shifting",
             Self::Spare(_) => "spare",
             Self::Stalls(_) => "stalls",
             Self::Tour(_) => "tour",
