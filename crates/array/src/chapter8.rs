@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   worker ─► block ─► fragments ─► members, one FIFO each ─► m-th fragment done ─► think ─┐
-//!     ▲      uniform   of Placement   busy until …              U[3/4, 3/2] of the base    │
+//!     ▲      uniform   placed once    busy until …              U[3/4, 3/2] of the base    │
 //!     └─────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -29,7 +29,7 @@ pub use service::{Burst, Cleaning, DiskMember, FlashMember, Member, ProgramCharg
 pub use summary::{ClassSummary, EpochTally, Summary};
 pub use sweep::run_all;
 
-use crate::{ArrayError, Layout, MEMBER_COUNT_MAX, Placement};
+use crate::{ArrayError, Layout, MEMBER_COUNT_MAX};
 use nandu_base::{Nanos, Rng, to_index};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -201,7 +201,7 @@ impl<'a> Simulation<'a> {
         let queue = workers.iter_mut().zip(0..).map(first).collect();
         let place = |block: u32| {
             let mut members = [0; SLOT_COUNT];
-            Placement::Random.place(scenario.layout, seed, u64::from(block), &mut members);
+            scenario.layout.place(seed, u64::from(block), &mut members);
             pack(&members)
         };
         // Chips that all began clean would clean together, which flatters a stripe.

@@ -40,17 +40,6 @@ pub enum StandardLayout {
     Parity,
 }
 
-/// Which members hold the fragments of a block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Placement {
-    /// Members drawn at random for each block, for good (flash reference 7.5, point 4).
-    #[default]
-    Random,
-    /// The members in order, starting one further for each block.
-    Rotating,
-}
-
 impl Layout {
     /// `needed_count` of `written_count` fragments on `member_count` members.
     ///
@@ -107,6 +96,21 @@ impl Layout {
         f64::from(self.written_count) / f64::from(self.needed_count)
     }
 
+    /// Puts into the front of `members` all members in an order drawn for `block`; its fragments lie
+    /// on the first f of them, for good (flash reference 7.5, point 4). Depends on nothing else but
+    /// `seed`.
+    ///
+    /// # Panics
+    /// If `members` is shorter than the array.
+    pub fn place(self, seed: u64, block: u64, members: &mut [u8]) {
+        let members = &mut members[..usize::from(self.member_count)];
+        for (member, number) in members.iter_mut().zip(0..) {
+            *member = number;
+        }
+        // An odd factor keeps the seeds of neighbours apart; SplitMix64 does the rest.
+        Rng::new(seed ^ block.wrapping_mul(0x9E37_79B9_7F4A_7C15)).shuffle(members);
+    }
+
     /// Its short name: `m3w4` needs three of four fragments written.
     #[must_use]
     pub fn name(self) -> String {
@@ -144,31 +148,6 @@ impl StandardLayout {
     }
 }
 
-impl Placement {
-    /// Puts into the front of `members` who holds the fragments of `block`; depends on nothing else
-    /// but `seed`.
-    ///
-    /// # Panics
-    /// If `members` is shorter than the array.
-    pub fn place(self, layout: Layout, seed: u64, block: u64, members: &mut [u8]) {
-        let count = layout.member_count;
-        let members = &mut members[..usize::from(count)];
-        for (member, number) in members.iter_mut().zip(0..) {
-            *member = number;
-        }
-        match self {
-            Self::Random => {
-                // An odd factor keeps the seeds of neighbours apart; SplitMix64 does the rest.
-                let mut rng = Rng::new(seed ^ block.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-                rng.shuffle(members);
-            }
-            Self::Rotating => {
-                members.rotate_left(nandu_base::to_index(block % u64::from(count)));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,20 +171,18 @@ mod tests {
 
     #[test]
     fn a_placement_is_fixed_fair_and_on_different_members() {
-        for placement in [Placement::Random, Placement::Rotating] {
-            let layout = Layout::new(5, 2, 3).unwrap();
-            let mut first_counts = [0_u32; 5];
-            for block in 0..10_000 {
-                let (mut members, mut again) = ([9; 16], [9; 16]);
-                placement.place(layout, 7, block, &mut members);
-                placement.place(layout, 7, block, &mut again);
-                assert_eq!(members, again);
-                let mut sorted = members[..5].to_vec();
-                sorted.sort_unstable();
-                assert_eq!(sorted, [0, 1, 2, 3, 4]);
-                first_counts[usize::from(members[0])] += 1;
-            }
-            assert!(first_counts.iter().all(|count| (1850..2150).contains(count)));
+        let layout = Layout::new(5, 2, 3).unwrap();
+        let mut first_counts = [0_u32; 5];
+        for block in 0..10_000 {
+            let (mut members, mut again) = ([9; 16], [9; 16]);
+            layout.place(7, block, &mut members);
+            layout.place(7, block, &mut again);
+            assert_eq!(members, again);
+            let mut sorted = members[..5].to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+            first_counts[usize::from(members[0])] += 1;
         }
+        assert!(first_counts.iter().all(|count| (1850..2150).contains(count)));
     }
 }

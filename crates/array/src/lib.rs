@@ -18,4 +18,4 @@ mod layout;
 
 pub use drive::{ArrayConfig, ArrayDevice, MemberState, WriteReturn};
 pub use error::ArrayError;
-pub use layout::{Layout, MEMBER_COUNT_MAX, Placement, StandardLayout};
+pub use layout::{Layout, MEMBER_COUNT_MAX, StandardLayout};

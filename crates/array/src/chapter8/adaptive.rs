@@ -16,7 +16,7 @@
 use super::{
     EpochTally, Load, Member, SLOT_COUNT, Scenario, Server, ServiceTimes, Worker, pack, read, write,
 };
-use crate::{ArrayError, Layout, Placement};
+use crate::{ArrayError, Layout};
 use nandu_base::{Nanos, Rng, to_index, to_u32};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -207,7 +207,7 @@ impl<'a> Engine<'a> {
         let per_object = shifting.object_block_count;
         let place = |block: u64| {
             let mut members = [0; SLOT_COUNT];
-            Placement::Random.place(layouts[0].layout, seed, block, &mut members);
+            layouts[0].layout.place(seed, block, &mut members);
             pack(&members)
         };
         let blocks = u64::from(per_object) * targets.len() as u64;
