@@ -132,6 +132,8 @@ pub(crate) struct SavedBlock {
 pub struct NandArray {
     pub(crate) config: NandConfig,
     pub(crate) units: usize,
+    /// Whether programs ascend and nothing but tags is kept, as in a simulation without faults.
+    pub(crate) is_plain: bool,
     pub(crate) pages: Divisor,
     pub(crate) dies: Divisor,
     pub(crate) channels: Divisor,
@@ -188,6 +190,9 @@ impl NandArray {
         Ok(Self {
             config,
             units: units as usize,
+            is_plain: config.rules.program_order == ProgramOrder::Ascending
+                && !config.keep_content
+                && !config.power_cut_journal,
             pages: Divisor::new(u64::from(geometry.flash_pages_per_erase_block)),
             dies: Divisor::new(u64::from(geometry.die_count())),
             channels: Divisor::new(u64::from(geometry.channel_count)),

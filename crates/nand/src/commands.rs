@@ -186,6 +186,9 @@ impl NandArray {
             let planes = to_u32((payload.lpns.len() / self.units) as u64);
             return self.program_rows(now, first, planes, payload, cause);
         }
+        if let Some(end) = self.program_next(now, first.0, &payload, cause) {
+            return Ok(end);
+        }
         let place = self.check_planes(first, 1)?;
         self.check_programs(first.0, 1, (payload.sequence, payload.sequence))?;
         let power = self.draw_power()?;
@@ -200,6 +203,44 @@ impl NandArray {
         self.counters.count(FlashOperation::Program, cause);
         self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes);
         Ok(span.end)
+    }
+
+    /// The common program, its laws checked at once: a page at or above the pointer of a sound erase
+    /// block, without content, journal or faults. None leaves everything to the general way, which
+    /// also names the law that is broken.
+    #[inline]
+    fn program_next(
+        &mut self,
+        now: Nanos,
+        page: u64,
+        payload: &Payload<'_>,
+        cause: Cause,
+    ) -> Option<Nanos> {
+        if !self.is_plain || self.awaits_power_failure() || !self.torn_pages.is_empty() {
+            return None;
+        }
+        let (erase_block, index) = self.pages.div_rem(page);
+        let block = self.blocks.get_mut(to_index(erase_block))?;
+        if index < u64::from(block.next_page) || block.bad || block.torn {
+            return None;
+        }
+        if block.next_page == 0 {
+            block.first_sequence = payload.sequence;
+        }
+        let offset = u32::try_from(payload.sequence.checked_sub(block.first_sequence)?).ok()?;
+        block.next_page = to_u32(index) + 1;
+        if let Some(sequence) = self.sequences.get_mut(to_index(page)) {
+            *sequence = offset;
+        }
+        let first = to_index(page) * self.units;
+        self.tags[first..first + self.units].copy_from_slice(payload.lpns);
+        self.counters.count(FlashOperation::Program, cause);
+        self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes);
+        let timing = &self.config.timing;
+        let times = (timing.command_ns.0, self.unit_transfer_ns[self.units], timing.program_ns.0);
+        let die = self.dies.div_rem(erase_block).1;
+        let place = (to_index(die), to_index(self.channels.div_rem(die).1));
+        Some(self.timeline.bus_then_array(place, now, times).end)
     }
 
     /// Programs consecutive rows of `planes` planes from flash page `first` on, one after the other,
