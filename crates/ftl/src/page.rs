@@ -419,6 +419,8 @@ impl Ftl for PageFtl {
                 let Ok(done) = self.clean_one(nand, time, die) else { break };
                 time = done;
             }
+            // A victim whose last copies wait gives its space back only with the next one.
+            let _ = self.clean(nand, time, die, None);
         }
     }
 

@@ -373,3 +373,34 @@ fn idle_time_saves_writes_from_waiting_for_cleaning() {
     // At most the rest of a victim that was begun in idle time stands in the way.
     assert!(free < stalled, "{free} {stalled}");
 }
+
+#[test]
+fn idle_cleaning_that_is_cut_short_keeps_the_reserve() {
+    // Rows of four units, so that the copies of a victim often wait for one to fill.
+    let profile = NandProfile {
+        preset: "myers_slc".into(),
+        channel_count: 1,
+        dies_per_channel: 1,
+        planes_per_die: Some(2),
+        erase_blocks_per_plane: 12,
+        flash_pages_per_erase_block: Some(8),
+        ..NandProfile::default()
+    };
+    let mut nand = profile.resolve().unwrap();
+    nand.units_per_flash_page = 2;
+    let mut nand = NandArray::new(nand).unwrap();
+    let config =
+        PageConfig { unit_bytes: Some(1024), idle_clean_count: 3, ..PageConfig::default() };
+    let units = 190;
+    let mut ftl = PageFtl::new(&config, &nand, units, 7).unwrap();
+    let mut source = addresses(&Distribution::Uniform, units);
+    let mut now = Nanos::ZERO;
+    for write in 0..20_000 {
+        now = ftl.write(&mut nand, now, Lpn(source.next_item()), None).unwrap();
+        if write % 61 == 0 {
+            now = now.max(nand.idle_at());
+            ftl.idle(&mut nand, now, now + Nanos(1));
+            ftl.audit(&nand);
+        }
+    }
+}

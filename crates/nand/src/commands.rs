@@ -291,11 +291,11 @@ impl NandArray {
             if power == Power::FailsInside {
                 return Err(NandError::PowerLost);
             }
+            let count = u64::from(planes) * step as u64;
+            self.counters.add(FlashOperation::Program, cause, count);
+            self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes) * count;
             end = span.end;
         }
-        let count = u64::from(planes) * rows as u64;
-        self.counters.add(FlashOperation::Program, cause, count);
-        self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes) * count;
         Ok(end)
     }
 

@@ -83,7 +83,13 @@ impl PageFtl {
         let emptied = row.emptied.iter().filter(|&&(_, waits_in)| waits_in == index);
         let mut groups = row.frontiers[index].superseded.clone();
         groups.extend(emptied.map(|&(group, _)| group));
-        self.dies[successor.0].frontiers[successor.1].superseded.extend(groups);
+        let superseded = &mut self.dies[successor.0].frontiers[successor.1].superseded;
+        for group in groups {
+            // Once for each group, or two streams that write the same unit in turn would fill memory.
+            if !superseded.contains(&group) {
+                superseded.push(group);
+            }
+        }
     }
 
     pub(super) fn unmap(&mut self, lpn: u64) {

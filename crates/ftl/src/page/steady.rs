@@ -6,7 +6,8 @@
 //! large erase blocks). So one pass over the physical space is enough: oldest groups first, each slot
 //! either the last copy of a unit, in that proportion, or one of a unit that comes again later.
 //!
-//! 1. Afterwards every unit is mapped, and time, counts and wear are as before.
+//! 1. Afterwards every unit is mapped, and time and counts are as before. Wear is, too, unless
+//!    checkpoints or bad erase blocks make the fill erase something.
 
 use super::PageFtl;
 use crate::{Ftl, FtlError, closed_form};
