@@ -1,0 +1,137 @@
+//! What can go wrong in the engine, said so that the user knows what to do.
+
+use crate::PageAddress;
+use nandu_device::DeviceError;
+use std::fmt;
+
+/// Trouble with a database or the device below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The device refused or failed.
+    Device {
+        /// What was tried, with the file's name and the offset or page.
+        what: String,
+        /// The device's answer.
+        error: DeviceError,
+    },
+    /// A page's bytes do not belong to its checksum or address.
+    ChecksumMismatch {
+        /// The file's name.
+        file: String,
+        /// Which page.
+        address: PageAddress,
+    },
+    /// Stored bytes break a rule of their format.
+    Corrupt {
+        /// Where: a file's name, with the page or offset.
+        place: String,
+        /// Which rule.
+        what: String,
+    },
+    /// A file of another program, or of another version of this one.
+    NotADatabase {
+        /// Which file or device.
+        place: String,
+        /// What was found instead.
+        what: String,
+    },
+    /// No room is left on the device, or in the log.
+    NoSpace {
+        /// What needed room, and what can be done.
+        what: String,
+    },
+    /// More pages are pinned, or a larger grant is asked for, than the pool has frames.
+    PoolExhausted {
+        /// Frames of the pool.
+        frame_count: u32,
+    },
+    /// A key, row or name is larger than its structure can hold.
+    TooLarge {
+        /// What it is.
+        what: String,
+        /// Its bytes.
+        found_bytes: u64,
+        /// The most bytes that there may be.
+        limit_bytes: u64,
+    },
+    /// Nothing has this name.
+    NotFound {
+        /// What was looked for.
+        what: String,
+    },
+    /// Something has this name or key already.
+    Exists {
+        /// What it is.
+        what: String,
+    },
+    /// Another process has the database open.
+    Locked {
+        /// The database.
+        place: String,
+        /// The process that holds it, where that is known.
+        holder: Option<u32>,
+    },
+    /// The media or the opening mode forbid writing.
+    ReadOnly {
+        /// Which file or database.
+        place: String,
+    },
+    /// A setting makes no sense.
+    InvalidSetting {
+        /// Which one, why, and what would do.
+        what: String,
+    },
+    /// An earlier failure left the state in memory behind that on the device: reopen.
+    Poisoned {
+        /// The earlier failure.
+        cause: String,
+    },
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device { what, error } => write!(formatter, "{what}: {error}"),
+            Self::ChecksumMismatch { file, address } => write!(
+                formatter,
+                "page {} of {file} does not match its checksum; restore it from a copy",
+                address.page
+            ),
+            Self::Corrupt { place, what } => write!(formatter, "{place} is corrupt: {what}"),
+            Self::NotADatabase { place, what } => {
+                write!(formatter, "{place} is not a nandu database: {what}")
+            }
+            Self::NoSpace { what } => write!(formatter, "no space is left: {what}"),
+            Self::PoolExhausted { frame_count } => write!(
+                formatter,
+                "all {frame_count} frames of the buffer pool are in use; give it more memory"
+            ),
+            Self::TooLarge { what, found_bytes, limit_bytes } => {
+                write!(formatter, "{what} has {found_bytes} bytes, more than {limit_bytes}")
+            }
+            Self::NotFound { what } => write!(formatter, "there is no {what}"),
+            Self::Exists { what } => write!(formatter, "{what} exists already"),
+            Self::Locked { place, holder: Some(process) } => {
+                write!(formatter, "{place} is open in process {process}")
+            }
+            Self::Locked { place, holder: None } => {
+                write!(formatter, "{place} is open in another process")
+            }
+            Self::ReadOnly { place } => write!(formatter, "{place} is read-only"),
+            Self::InvalidSetting { what } => formatter.write_str(what),
+            Self::Poisoned { cause } => {
+                write!(formatter, "an earlier failure stopped the database, reopen it: {cause}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StorageError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Device { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Floor 2: the storage engine, on anything that keeps the device contract.
+//!
+//! ```text
+//!   btree   sqlite (heap tables)                structures: see ReadPages and ChangePages only
+//!      │ read, change │
+//!      ▼              ▼
+//!   engine: transactions, actions, recovery ──► log ──────────┐
+//!      │                                                      │
+//!      ▼                                                      ▼
+//!   pool: frames, replacement ──► propagation ──► volume: named files ──► device::Device
+//!                                 in place │ log-structured
+//! ```
+//!
+//! How the parts fit and why: `docs/decisions/007-storage-engine.md`.
+//!
+//! Absent on purpose: any knowledge of what kind of drive lies below, and any operating system.
+
+pub mod access;
+pub mod error;
+pub mod page;
+pub mod propagation;
+pub mod volume;
+
+pub use access::{ChangePages, ReadPages};
+pub use error::StorageError;
+pub use page::{Checksum, FileId, Lsn, PageAddress, PageOperation};
+pub use volume::{FileRequest, Volume};
