@@ -6,31 +6,22 @@
 
 use nandu_base::{AddressGenerator, Distribution, Lpn, Nanos};
 use nandu_ftl::{Dftl, DftlConfig, Ftl};
-use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
+use nandu_nand::{NandArray, NandProfile};
 use std::time::Instant;
 
 fn main() {
     let measure = std::env::args().any(|argument| argument == "--bench");
     let (erase_blocks, accesses) = if measure { (4096, 2_000_000) } else { (64, 10_000) };
-    let chip = preset("myers_slc").expect("a preset of that name");
-    let mut nand = NandArray::new(NandConfig {
-        geometry: Geometry {
-            channel_count: 4,
-            dies_per_channel: 1,
-            planes_per_die: 1,
-            erase_blocks_per_plane: erase_blocks,
-            flash_pages_per_erase_block: chip.flash_pages_per_erase_block,
-            flash_page_bytes: chip.flash_page_bytes,
-            spare_bytes: chip.spare_bytes,
-        },
-        timing: chip.timing,
-        energy: Energy::default(),
-        rules: Rules::default(),
-        units_per_flash_page: 1,
-        keep_content: false,
-        power_cut_journal: false,
-    })
-    .expect("a valid array");
+    let profile = NandProfile {
+        preset: "myers_slc".into(),
+        channel_count: 4,
+        dies_per_channel: 1,
+        erase_blocks_per_plane: erase_blocks,
+        ..NandProfile::default()
+    };
+    let mut nand =
+        NandArray::new(profile.resolve().expect("a preset of that name")).expect("a valid array");
+    let page_bytes = nand.geometry().flash_page_bytes;
     let units = nand.geometry().flash_page_count() * 85 / 100;
     let mut dftl = Dftl::new(&DftlConfig::default(), &nand, units).expect("a valid layer");
     dftl.initialise_sequential(&mut nand).expect("a fresh device");
@@ -44,7 +35,7 @@ fn main() {
             now = if access % 2 == 0 {
                 dftl.write(&mut nand, now, lpn, None).expect("a device with spare space")
             } else {
-                dftl.read(&mut nand, now, lpn, chip.flash_page_bytes).expect("a whole page").done_at
+                dftl.read(&mut nand, now, lpn, page_bytes).expect("a whole page").done_at
             };
         }
         count as f64 / start.elapsed().as_secs_f64() / 1e6

@@ -11,7 +11,7 @@ use nandu_ftl::closed_form::{
     greedy_write_amplification, random_write_amplification, separated_write_amplification,
 };
 use nandu_ftl::{CleaningFrontier, Ftl, FtlError, PageConfig, PageFtl, VictimPolicy};
-use nandu_nand::{NandArray, NandProfile, Rules, Scheduling, Service};
+use nandu_nand::{ChipOverrides, NandArray, NandProfile, Rules, Scheduling, Service};
 
 struct Drive {
     nand: NandArray,
@@ -32,7 +32,7 @@ fn drive(
         channel_count: 1,
         dies_per_channel: 1,
         erase_blocks_per_plane: erase_blocks,
-        flash_pages_per_erase_block: Some(pages),
+        overrides: pages_of_erase_block(pages),
         ..NandProfile::default()
     };
     let mut nand = profile.resolve().unwrap();
@@ -42,6 +42,10 @@ fn drive(
     let units = nand.geometry().flash_page_count() * utilisation / 1000;
     let ftl = PageFtl::new(config, &nand, units, 7).unwrap();
     Drive { nand, ftl, units, now: Nanos::ZERO }
+}
+
+fn pages_of_erase_block(count: u32) -> ChipOverrides {
+    ChipOverrides { flash_pages_per_erase_block: Some(count), ..ChipOverrides::default() }
 }
 
 impl Drive {
@@ -383,7 +387,7 @@ fn idle_cleaning_that_is_cut_short_keeps_the_reserve() {
         dies_per_channel: 1,
         planes_per_die: Some(2),
         erase_blocks_per_plane: 12,
-        flash_pages_per_erase_block: Some(8),
+        overrides: pages_of_erase_block(8),
         ..NandProfile::default()
     };
     let mut nand = profile.resolve().unwrap();

@@ -9,7 +9,7 @@ use nandu_ftl::{
     BastConfig, BlockConfig, BlockFtl, ChunkConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
     LogEviction, MergeMode, PageConfig, SequentialTrigger,
 };
-use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
+use nandu_nand::{ChipOverrides, NandArray, NandProfile};
 
 const PAGES: u64 = 64;
 const READ_NS: u64 = 20_000;
@@ -18,27 +18,15 @@ const ERASE_NS: u64 = 1_500_000;
 
 /// One chip of the myers_slc preset (20, 200, 1500 us, no bus time), its read time chosen.
 fn chip(erase_blocks: u64, read_ns: u64) -> NandArray {
-    let chip = preset("myers_slc").unwrap();
-    let mut timing = chip.timing;
-    timing.read_ns = Nanos(read_ns);
-    NandArray::new(NandConfig {
-        geometry: Geometry {
-            channel_count: 1,
-            dies_per_channel: 1,
-            planes_per_die: 1,
-            erase_blocks_per_plane: u32::try_from(erase_blocks).unwrap(),
-            flash_pages_per_erase_block: 64,
-            flash_page_bytes: chip.flash_page_bytes,
-            spare_bytes: chip.spare_bytes,
-        },
-        timing,
-        energy: Energy::default(),
-        rules: Rules::default(),
-        units_per_flash_page: 1,
-        keep_content: false,
-        power_cut_journal: false,
-    })
-    .unwrap()
+    let profile = NandProfile {
+        preset: "myers_slc".into(),
+        channel_count: 1,
+        dies_per_channel: 1,
+        erase_blocks_per_plane: u32::try_from(erase_blocks).unwrap(),
+        overrides: ChipOverrides { read_ns: Some(Nanos(read_ns)), ..ChipOverrides::default() },
+        ..NandProfile::default()
+    };
+    NandArray::new(profile.resolve().unwrap()).unwrap()
 }
 
 /// A layer over an array that is filled in order.

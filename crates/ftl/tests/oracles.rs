@@ -8,30 +8,19 @@ use nandu_ftl::closed_form::{
     random_write_amplification,
 };
 use nandu_ftl::{ChunkConfig, ChunkFtl, Ftl, PageConfig, PageFtl, VictimPolicy};
-use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
+use nandu_nand::{NandArray, NandProfile};
 
 const PAGES: u32 = 64;
 
 fn myers(dies: u32, erase_blocks: u32) -> NandArray {
-    let chip = preset("myers_slc").unwrap();
-    NandArray::new(NandConfig {
-        geometry: Geometry {
-            channel_count: 1,
-            dies_per_channel: dies,
-            planes_per_die: 1,
-            erase_blocks_per_plane: erase_blocks,
-            flash_pages_per_erase_block: PAGES,
-            flash_page_bytes: chip.flash_page_bytes,
-            spare_bytes: chip.spare_bytes,
-        },
-        timing: chip.timing,
-        energy: Energy::default(),
-        rules: Rules::default(),
-        units_per_flash_page: 1,
-        keep_content: false,
-        power_cut_journal: false,
-    })
-    .unwrap()
+    let profile = NandProfile {
+        preset: "myers_slc".into(),
+        channel_count: 1,
+        dies_per_channel: dies,
+        erase_blocks_per_plane: erase_blocks,
+        ..NandProfile::default()
+    };
+    NandArray::new(profile.resolve().unwrap()).unwrap()
 }
 
 /// Steady state under uniform random writes: write amplification and mean write time in us.

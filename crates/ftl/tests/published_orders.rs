@@ -5,7 +5,7 @@
 
 use nandu_base::{AddressGenerator, Distribution, Lpn, Nanos, Rng};
 use nandu_ftl::{DftlConfig, FastConfig, FtlConfig, PageConfig};
-use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
+use nandu_nand::{NandArray, NandProfile};
 
 const PAGES: u64 = 64;
 const DATA_BLOCKS: u64 = 512;
@@ -14,25 +14,14 @@ const SPARE_BLOCKS: u64 = 16 + 8;
 
 /// The chip of the DFTL authors' simulator: 130.9, 405.9 and 1500 us.
 fn array() -> NandArray {
-    let chip = preset("dftl_slc").unwrap();
-    NandArray::new(NandConfig {
-        geometry: Geometry {
-            channel_count: 1,
-            dies_per_channel: 1,
-            planes_per_die: 1,
-            erase_blocks_per_plane: u32::try_from(DATA_BLOCKS + SPARE_BLOCKS).unwrap(),
-            flash_pages_per_erase_block: chip.flash_pages_per_erase_block,
-            flash_page_bytes: chip.flash_page_bytes,
-            spare_bytes: chip.spare_bytes,
-        },
-        timing: chip.timing,
-        energy: Energy::default(),
-        rules: Rules::default(),
-        units_per_flash_page: 1,
-        keep_content: false,
-        power_cut_journal: false,
-    })
-    .unwrap()
+    let profile = NandProfile {
+        preset: "dftl_slc".into(),
+        channel_count: 1,
+        dies_per_channel: 1,
+        erase_blocks_per_plane: u32::try_from(DATA_BLOCKS + SPARE_BLOCKS).unwrap(),
+        ..NandProfile::default()
+    };
+    NandArray::new(profile.resolve().unwrap()).unwrap()
 }
 
 /// Mean response time in ms of single pages, 77 % of them writes (the mix of the Financial1 trace),

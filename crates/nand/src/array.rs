@@ -174,11 +174,9 @@ impl NandArray {
         let counted = config.rules.programs_per_erase > 1;
         let unit_bytes = geometry.flash_page_bytes / units;
         let transfer_ns = |unit_count: u32| {
-            let bus_bytes = geometry.bus_bytes(unit_bytes) * u64::from(unit_count);
-            let whole = geometry.bus_bytes(geometry.flash_page_bytes);
             let bus_bytes = match unit_count {
-                count if count == units => whole,
-                _ => bus_bytes,
+                count if count == units => geometry.bus_bytes(geometry.flash_page_bytes),
+                count => geometry.bus_bytes(unit_bytes) * u64::from(count),
             };
             Nanos::of_transfer(bus_bytes, config.timing.bus_bytes_per_second).0
         };

@@ -182,27 +182,13 @@ impl NandArray {
         payload: Payload<'_>,
         cause: Cause,
     ) -> Result<Nanos, NandError> {
-        if payload.lpns.len() != self.units {
-            let planes = to_u32((payload.lpns.len() / self.units) as u64);
-            return self.program_rows(now, first, planes, payload, cause);
-        }
-        if let Some(end) = self.program_next(now, first.0, &payload, cause) {
+        if payload.lpns.len() == self.units
+            && let Some(end) = self.program_next(now, first.0, &payload, cause)
+        {
             return Ok(end);
         }
-        let place = self.check_planes(first, 1)?;
-        self.check_programs(first.0, 1, (payload.sequence, payload.sequence))?;
-        let power = self.draw_power()?;
-        let timing = &self.config.timing;
-        let times = (timing.command_ns.0, self.unit_transfer_ns[self.units], timing.program_ns.0);
-        let span = self.timeline.bus_then_array(place, now, times);
-        self.store(span, first.0, (1, self.units), payload);
-        if power == Power::FailsInside {
-            self.tear_page(first.0);
-            return Err(NandError::PowerLost);
-        }
-        self.counters.count(FlashOperation::Program, cause);
-        self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes);
-        Ok(span.end)
+        let planes = to_u32((payload.lpns.len() / self.units) as u64);
+        self.program_rows(now, first, planes, payload, cause)
     }
 
     /// The common program, its laws checked at once: a page at or above the pointer of a sound erase

@@ -30,7 +30,7 @@ pub use array::{
 pub use commands::RowRead;
 pub use error::NandError;
 pub use geometry::{Divisor, Geometry};
-pub use presets::{ChipPreset, NandProfile, preset, presets};
+pub use presets::{ChipOverrides, ChipPreset, NandProfile, preset, presets};
 pub use rules::{ProgramOrder, Rules};
 pub use scheduling::{Promise, Scheduling, Service, Suspend};
 pub use timing::{Energy, Supply, Timing};

@@ -188,6 +188,34 @@ pub fn preset(name: &str) -> Result<&'static ChipPreset, NandError> {
     })
 }
 
+/// Figures that replace those of the preset; the preset's where absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChipOverrides {
+    /// Flash pages of an erase block.
+    pub flash_pages_per_erase_block: Option<u32>,
+    /// Data bytes of a flash page.
+    pub flash_page_bytes: Option<u32>,
+    /// Spare bytes of a flash page.
+    pub spare_bytes: Option<u32>,
+    /// Array read.
+    pub read_ns: Option<Nanos>,
+    /// Array program.
+    pub program_ns: Option<Nanos>,
+    /// Erase.
+    pub erase_ns: Option<Nanos>,
+    /// Command and address cycles.
+    pub command_ns: Option<Nanos>,
+    /// Speed of a channel; 0 folds the transfer into the array times.
+    pub bus_bytes_per_second: Option<u64>,
+    /// Whether a die takes the next transfer while its array works.
+    pub cache_register: Option<bool>,
+    /// The laws as a whole.
+    pub rules: Option<Rules>,
+    /// The energy as a whole, instead of what supply and times give; all zero does not model it.
+    pub energy: Option<Energy>,
+}
+
 /// An array as a profile describes it: a preset, how many of it, and what differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -202,29 +230,9 @@ pub struct NandProfile {
     pub erase_blocks_per_plane: u32,
     /// Overrides the preset.
     pub planes_per_die: Option<u32>,
-    /// Overrides the preset.
-    pub flash_pages_per_erase_block: Option<u32>,
-    /// Overrides the preset.
-    pub flash_page_bytes: Option<u32>,
-    /// Overrides the preset.
-    pub spare_bytes: Option<u32>,
-    /// Overrides the preset.
-    pub read_ns: Option<Nanos>,
-    /// Overrides the preset.
-    pub program_ns: Option<Nanos>,
-    /// Overrides the preset.
-    pub erase_ns: Option<Nanos>,
-    /// Overrides the preset.
-    pub command_ns: Option<Nanos>,
-    /// Overrides the preset; 0 folds the transfer.
-    pub bus_bytes_per_second: Option<u64>,
-    /// Overrides the preset.
-    pub cache_register: Option<bool>,
-    /// Overrides the preset's laws as a whole.
-    pub rules: Option<Rules>,
-    /// Overrides what the preset's supply and the times give; all zero does not model energy.
+    /// What differs from the preset otherwise.
     #[serde(default)]
-    pub energy: Option<Energy>,
+    pub overrides: ChipOverrides,
     /// Logical units that share a flash page; 1 where absent.
     pub units_per_flash_page: Option<u32>,
 }
@@ -236,27 +244,29 @@ impl NandProfile {
     /// [`NandError::Configuration`] for an unknown preset or a shape that cannot be.
     pub fn resolve(&self) -> Result<NandConfig, NandError> {
         let chip = preset(&self.preset)?;
-        let pages = self.flash_pages_per_erase_block.unwrap_or(chip.flash_pages_per_erase_block);
+        let overrides = &self.overrides;
+        let pages =
+            overrides.flash_pages_per_erase_block.unwrap_or(chip.flash_pages_per_erase_block);
         let geometry = Geometry {
             channel_count: self.channel_count,
             dies_per_channel: self.dies_per_channel,
             planes_per_die: self.planes_per_die.unwrap_or(chip.planes_per_die),
             erase_blocks_per_plane: self.erase_blocks_per_plane,
             flash_pages_per_erase_block: pages,
-            flash_page_bytes: self.flash_page_bytes.unwrap_or(chip.flash_page_bytes),
-            spare_bytes: self.spare_bytes.unwrap_or(chip.spare_bytes),
+            flash_page_bytes: overrides.flash_page_bytes.unwrap_or(chip.flash_page_bytes),
+            spare_bytes: overrides.spare_bytes.unwrap_or(chip.spare_bytes),
         };
         geometry.validate()?;
-        let bus = self.bus_bytes_per_second.unwrap_or(chip.timing.bus_bytes_per_second);
+        let bus = overrides.bus_bytes_per_second.unwrap_or(chip.timing.bus_bytes_per_second);
         let timing = Timing {
-            read_ns: self.read_ns.unwrap_or(chip.timing.read_ns),
-            program_ns: self.program_ns.unwrap_or(chip.timing.program_ns),
-            erase_ns: self.erase_ns.unwrap_or(chip.timing.erase_ns),
-            command_ns: self.command_ns.unwrap_or(chip.timing.command_ns),
+            read_ns: overrides.read_ns.unwrap_or(chip.timing.read_ns),
+            program_ns: overrides.program_ns.unwrap_or(chip.timing.program_ns),
+            erase_ns: overrides.erase_ns.unwrap_or(chip.timing.erase_ns),
+            command_ns: overrides.command_ns.unwrap_or(chip.timing.command_ns),
             bus_bytes_per_second: bus,
-            cache_register: self.cache_register.unwrap_or(chip.timing.cache_register),
+            cache_register: overrides.cache_register.unwrap_or(chip.timing.cache_register),
         };
-        let rules = self.rules.unwrap_or(Rules {
+        let rules = overrides.rules.unwrap_or(Rules {
             programs_per_erase: chip.programs_per_erase,
             endurance: chip.endurance,
             paired_pages: chip.paired_pages,
@@ -265,7 +275,7 @@ impl NandProfile {
         Ok(NandConfig {
             geometry,
             timing,
-            energy: self.energy.unwrap_or(chip.supply.energy(&timing)),
+            energy: overrides.energy.unwrap_or(chip.supply.energy(&timing)),
             rules,
             units_per_flash_page: self.units_per_flash_page.unwrap_or(1),
             keep_content: false,

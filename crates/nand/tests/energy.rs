@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nandu_base::{Cause, Nanos, Picojoules, Ppn};
-use nandu_nand::{Energy, NandArray, NandProfile, Payload, presets};
+use nandu_nand::{ChipOverrides, Energy, NandArray, NandProfile, Payload, presets};
 
 const CAUSE: Cause = Cause::Host;
 
@@ -49,7 +49,10 @@ fn a_sequence_costs_the_sum_of_its_commands_and_bytes() {
         erase_picojoules: Picojoules(1_000_000_000_000_000),
         transfer_picojoules_per_byte: Picojoules(1),
     };
-    let profile = NandProfile { energy: Some(energy), ..profile("k9xxg08uxm_bus") };
+    let profile = NandProfile {
+        overrides: ChipOverrides { energy: Some(energy), ..ChipOverrides::default() },
+        ..profile("k9xxg08uxm_bus")
+    };
     // 5 programs move whole pages of 2048 bytes, 7 reads 100 bytes each.
     let expected = 5 * 1_000_000_000_000 + 7 * 1_000_000_000 + 3 * 1_000_000_000_000_000;
     assert_eq!(energy_of(&profile, 5, 7, 100, 3), expected + 5 * 2048 + 7 * 100);
@@ -83,11 +86,13 @@ fn every_preset_charges_what_its_supply_draws_in_its_times() {
 
 #[test]
 fn overridden_times_change_the_energy_and_overridden_energy_stays() {
-    let slow = NandProfile { read_ns: Some(Nanos(40_000)), ..profile("myers_slc") };
+    let times = ChipOverrides { read_ns: Some(Nanos(40_000)), ..ChipOverrides::default() };
+    let slow = NandProfile { overrides: times, ..profile("myers_slc") };
     let usual = profile("myers_slc").resolve().unwrap().energy;
     let energy = slow.resolve().unwrap().energy;
     assert_eq!(energy.read_picojoules.0, 2 * usual.read_picojoules.0);
     assert_eq!(energy.erase_picojoules, usual.erase_picojoules);
-    let none = NandProfile { energy: Some(Energy::default()), ..slow };
+    let none = ChipOverrides { energy: Some(Energy::default()), ..times };
+    let none = NandProfile { overrides: none, ..slow };
     assert_eq!(none.resolve().unwrap().energy, Energy::default());
 }

@@ -5,8 +5,8 @@
 
 use nandu_base::{Cause, FlashOperation, Nanos, Ppn};
 use nandu_nand::{
-    Content, Energy, Geometry, NandArray, NandConfig, NandError, NandProfile, Payload,
-    ProgramOrder, Rules, Timing, preset, presets,
+    ChipOverrides, Content, Energy, Geometry, NandArray, NandConfig, NandError, NandProfile,
+    Payload, ProgramOrder, Rules, Timing, preset, presets,
 };
 use std::sync::Arc;
 
@@ -347,17 +347,7 @@ fn every_preset_resolves_and_a_profile_overrides_it() {
             dies_per_channel: 1,
             erase_blocks_per_plane: 4,
             planes_per_die: None,
-            flash_pages_per_erase_block: None,
-            flash_page_bytes: None,
-            spare_bytes: None,
-            read_ns: Some(Nanos(1)),
-            program_ns: None,
-            erase_ns: None,
-            command_ns: None,
-            bus_bytes_per_second: None,
-            cache_register: None,
-            rules: None,
-            energy: None,
+            overrides: ChipOverrides { read_ns: Some(Nanos(1)), ..ChipOverrides::default() },
             units_per_flash_page: None,
         };
         let config = profile.resolve().unwrap();

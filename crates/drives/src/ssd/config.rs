@@ -3,7 +3,7 @@
 use nandu_base::Nanos;
 use nandu_device::{DeviceError, Geometry};
 use nandu_ftl::{Ftl, FtlConfig};
-use nandu_nand::{Energy, NandArray, NandConfig, NandProfile, Rules};
+use nandu_nand::{ChipOverrides, NandArray, NandConfig, NandProfile};
 use serde::{Deserialize, Serialize};
 
 /// The parts of a simulated SSD. Every time is in nanoseconds, every size in bytes.
@@ -72,34 +72,6 @@ pub struct SsdConfig {
     pub flush_ns: Nanos,
 }
 
-/// Figures that replace those of the preset; the preset's where absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ChipOverrides {
-    /// Flash pages of an erase block.
-    pub flash_pages_per_erase_block: Option<u32>,
-    /// Data bytes of a flash page.
-    pub flash_page_bytes: Option<u32>,
-    /// Spare bytes of a flash page.
-    pub spare_bytes: Option<u32>,
-    /// Array read.
-    pub read_ns: Option<Nanos>,
-    /// Array program.
-    pub program_ns: Option<Nanos>,
-    /// Erase.
-    pub erase_ns: Option<Nanos>,
-    /// Command and address cycles.
-    pub command_ns: Option<Nanos>,
-    /// Speed of a channel; 0 folds the transfer into the array times.
-    pub bus_bytes_per_second: Option<u64>,
-    /// Whether a die takes the next transfer while its array works.
-    pub cache_register: Option<bool>,
-    /// The laws as a whole.
-    pub rules: Option<Rules>,
-    /// The energy as a whole.
-    pub energy: Option<Energy>,
-}
-
 const fn one() -> u32 {
     1
 }
@@ -162,24 +134,13 @@ impl SsdConfig {
     }
 
     fn nand_profile(&self) -> NandProfile {
-        let overrides = &self.chip_overrides;
         NandProfile {
             preset: self.chip.clone(),
             channel_count: self.channel_count,
             dies_per_channel: self.dies_per_channel,
             planes_per_die: self.planes_per_die,
             erase_blocks_per_plane: 1,
-            flash_pages_per_erase_block: overrides.flash_pages_per_erase_block,
-            flash_page_bytes: overrides.flash_page_bytes,
-            spare_bytes: overrides.spare_bytes,
-            read_ns: overrides.read_ns,
-            program_ns: overrides.program_ns,
-            erase_ns: overrides.erase_ns,
-            command_ns: overrides.command_ns,
-            bus_bytes_per_second: overrides.bus_bytes_per_second,
-            cache_register: overrides.cache_register,
-            rules: overrides.rules,
-            energy: overrides.energy,
+            overrides: *self.chip_overrides,
             units_per_flash_page: None,
         }
     }

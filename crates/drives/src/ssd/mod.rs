@@ -22,7 +22,7 @@ mod read_ahead;
 mod tests;
 mod write_buffer;
 
-pub use config::{ChipOverrides, SsdConfig};
+pub use config::SsdConfig;
 
 use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;

@@ -31,7 +31,7 @@ use cache::WriteCache;
 use metric::Measured;
 use nandu_base::to_u32;
 use nandu_ftl::FtlConfig;
-use nandu_nand::{Geometry, NandArray, NandConfig, NandProfile};
+use nandu_nand::{ChipOverrides, Geometry, NandArray, NandConfig, NandProfile};
 use nandu_sim::{InitialState, Phase, RunConfig, SimError, SimObserver};
 use nandu_trace::WorkloadSpec;
 use serde::{Deserialize, Serialize};
@@ -158,7 +158,10 @@ impl Simulation {
             dies_per_channel: 1,
             planes_per_die: Some(1),
             erase_blocks_per_plane: erase_block_count,
-            flash_pages_per_erase_block: self.erase_block_page_count,
+            overrides: ChipOverrides {
+                flash_pages_per_erase_block: self.erase_block_page_count,
+                ..ChipOverrides::default()
+            },
             ..NandProfile::default()
         }
     }
