@@ -11,7 +11,7 @@ use super::metadata::{LEAST_ROWS, Record};
 use super::{NO_GROUP, PageFtl, State};
 use crate::FtlError;
 use nandu_base::{Cause, Nanos, to_u32};
-use nandu_nand::{NandArray, NandError};
+use nandu_nand::NandArray;
 
 /// A checkpoint read back.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl PageFtl {
         self.open_next(&mut unused, LEAST_ROWS + 1);
         unused.for_each(|group| self.give_back(nand, group));
         for group in before {
-            done = self.erase_metadata(nand, done, group, Cause::MapWrite)?;
+            done = self.erase_group(nand, done, group, Cause::MapWrite)?;
         }
         self.schedule_checkpoint();
         Ok(done)
@@ -102,36 +102,11 @@ impl PageFtl {
         }
     }
 
-    fn give_back(&mut self, nand: &NandArray, group: u32) {
+    /// Puts an erased group back among the free ones.
+    pub(super) fn give_back(&mut self, nand: &NandArray, group: u32) {
         self.groups[group as usize].state = State::Free;
         let (die, block) = (self.die_of(group), self.first_block(nand, group));
         self.dies[die].free.push(group, nand.erase_count(block));
-    }
-
-    /// Erases a group of the log, which is free or worn out afterwards.
-    pub(super) fn erase_metadata(
-        &mut self,
-        nand: &mut NandArray,
-        now: Nanos,
-        group: u32,
-        cause: Cause,
-    ) -> Result<Nanos, FtlError> {
-        let block = self.first_block(nand, group);
-        match nand.erase_planes(now, block, self.planes, cause) {
-            Ok(done) => {
-                self.give_back(nand, group);
-                Ok(done)
-            }
-            Err(NandError::WornOut { .. }) => {
-                self.groups[group as usize].state = State::Bad;
-                let die = self.die_of(group);
-                let usable = &mut self.dies[die].usable;
-                *usable = usable.saturating_sub(self.slots.value());
-                self.total_usable = self.dies.iter().map(|die| die.usable).sum();
-                Ok(now)
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Programs every row that waits, those of cleaning included.
@@ -140,8 +115,7 @@ impl PageFtl {
         for die in 0..self.dies.len() {
             for index in 0..self.dies[die].frontiers.len() {
                 if !self.dies[die].frontiers[index].lpns.is_empty() {
-                    let host = index < usize::from(self.config.stream_count);
-                    let cause = if host { Cause::Host } else { Cause::Cleaning };
+                    let cause = self.cause_of(index);
                     done = done.max(self.program(nand, now, (die, index), cause)?);
                 }
             }

@@ -5,10 +5,10 @@
 //!    at once if nothing of it waits in an open row, else when that row is programmed.
 //! 2. At most [`EMPTIED_MAX`] groups of a die wait; beyond it the row is padded.
 
-use super::placement::Place;
+use super::placement::{Place, valid_counts};
 use super::{CleaningFrontier, NO_GROUP, PageFtl, State};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, to_index, to_u32};
+use nandu_base::{Cause, Nanos, to_u32};
 use nandu_nand::{NandArray, NandError, RowRead};
 
 /// Emptied groups of a die that may wait for a row to fill, if the reserve has room for them.
@@ -63,9 +63,8 @@ impl PageFtl {
 
     fn take_victim(&mut self, die: usize) -> Option<u32> {
         let pool = self.fullest_pool(die);
-        let (die_count, groups) = (self.die_count.value(), &self.groups);
-        let global = |local: u32| to_index(u64::from(local) * die_count) + die;
-        let valid_of = |local: u32| groups[global(local)].valid;
+        let die_count = self.dies.len();
+        let valid_of = valid_counts(&self.groups, die, die_count);
         let index = &mut self.dies[die].pools[pool];
         let local = index.take(&mut self.rng, self.sequence, valid_of)?;
         let nothing_to_gain = u64::from(valid_of(local)) == self.slots.value();
@@ -73,7 +72,7 @@ impl PageFtl {
             index.insert(local, self.sequence, valid_of);
             return None;
         }
-        Some(to_u32(global(local) as u64))
+        Some(to_u32((local as usize * die_count + die) as u64))
     }
 
     /// The pool that exceeds its share of the die's groups most; its only one without shares.
@@ -213,22 +212,35 @@ impl PageFtl {
         let stream = usize::from(self.groups[group as usize].stream);
         self.dies[die].held[stream] -= 1;
         let safe_at = self.write_trims(nand, now)?.max(self.complete_pairs(nand, now)?);
-        let block = self.first_block(nand, group);
         let time = safe_at.max(self.superseded_at[group as usize]);
-        match nand.erase_planes(time, block, self.planes, Cause::Cleaning) {
+        let done = self.erase_group(nand, time, group, Cause::Cleaning)?;
+        if self.groups[group as usize].state == State::Free {
+            self.dies[die].erases_since_levelling += 1;
+        }
+        Ok(done)
+    }
+
+    /// Erases a group without anything of value, which is free or worn out afterwards.
+    pub(super) fn erase_group(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        group: u32,
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        let block = self.first_block(nand, group);
+        match nand.erase_planes(now, block, self.planes, cause) {
             Ok(done) => {
-                self.groups[group as usize].state = State::Free;
-                let die = &mut self.dies[die];
-                die.free.push(group, nand.erase_count(block));
-                die.erases_since_levelling += 1;
+                self.give_back(nand, group);
                 Ok(done)
             }
             Err(NandError::WornOut { .. }) => {
                 self.groups[group as usize].state = State::Bad;
+                let die = self.die_of(group);
                 let usable = &mut self.dies[die].usable;
                 *usable = usable.saturating_sub(self.slots.value());
                 self.total_usable = self.dies.iter().map(|die| die.usable).sum();
-                Ok(time)
+                Ok(now)
             }
             Err(error) => Err(error.into()),
         }
@@ -250,8 +262,7 @@ impl PageFtl {
             for index in 0..self.dies[die].frontiers.len() {
                 let frontier = &self.dies[die].frontiers[index];
                 if frontier.group != NO_GROUP && frontier.next_row % 2 == 1 {
-                    let host = index < usize::from(self.config.stream_count);
-                    let cause = if host { Cause::Host } else { Cause::Cleaning };
+                    let cause = self.cause_of(index);
                     done = done.max(self.program(nand, now, (die, index), cause)?);
                 }
             }
@@ -314,8 +325,7 @@ impl PageFtl {
         cause: Cause,
     ) -> Result<Nanos, FtlError> {
         let (pool, die) = (self.pool_of(group), self.die_of(group));
-        let (die_count, groups) = (self.die_count.value(), &self.groups);
-        let valid_of = |local: u32| groups[to_index(u64::from(local) * die_count) + die].valid;
+        let valid_of = valid_counts(&self.groups, die, self.dies.len());
         let local = to_u32(self.die_count.div_rem(u64::from(group)).0);
         self.dies[die].pools[pool].remove(local, valid_of);
         let frontier = match cause == Cause::WearLevel && self.config.has_wear_frontier() {

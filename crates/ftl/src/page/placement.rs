@@ -1,6 +1,6 @@
 //! Where units go: addresses, frontiers, rows that fill and are programmed.
 
-use super::{CleaningFrontier, Copies, Frontier, NO_GROUP, PageFtl, State, UNMAPPED};
+use super::{CleaningFrontier, Copies, Frontier, Group, NO_GROUP, PageFtl, State, UNMAPPED};
 use crate::FtlError;
 use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NO_LPN, NandArray, Payload};
@@ -83,13 +83,8 @@ impl PageFtl {
         let emptied = row.emptied.iter().filter(|&&(_, waits_in)| waits_in == index);
         let mut groups = row.frontiers[index].superseded.clone();
         groups.extend(emptied.map(|&(group, _)| group));
-        let superseded = &mut self.dies[successor.0].frontiers[successor.1].superseded;
-        for group in groups {
-            // Once for each group, or two streams that write the same unit in turn would fill memory.
-            if !superseded.contains(&group) {
-                superseded.push(group);
-            }
-        }
+        let successor = &mut self.dies[successor.0].frontiers[successor.1];
+        groups.into_iter().for_each(|group| successor.supersede(group));
     }
 
     pub(super) fn unmap(&mut self, lpn: u64) {
@@ -138,6 +133,14 @@ impl PageFtl {
             index = if index + 1 == count { 0 } else { index + 1 };
         }
         self.next_die[stream]
+    }
+
+    /// Why rows of a frontier are programmed.
+    pub(super) fn cause_of(&self, frontier: usize) -> Cause {
+        match frontier < usize::from(self.config.stream_count) {
+            true => Cause::Host,
+            false => Cause::Cleaning,
+        }
     }
 
     /// Gives the frontier a free group.
@@ -194,20 +197,18 @@ impl PageFtl {
         }
         let full = frontier.lpns.len() == self.width as usize;
         self.valid.set(address);
-        self.groups[group as usize].valid += 1;
-        self.dies[die].live += 1;
-        self.total_live += 1;
+        self.add_valid(group, 1);
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
             self.withdraw(old, Some((die, stream)));
             let group = self.invalidate(old);
-            self.dies[die].frontiers[stream].superseded.push(group);
+            self.dies[die].frontiers[stream].supersede(group);
         }
         if !full {
             return Ok(now);
         }
         let done = self.program(nand, now, (die, stream), Cause::Host)?;
-        self.next_die[stream] = if die + 1 == self.dies.len() { 0 } else { die + 1 };
+        self.pass_turn((die, stream));
         Ok(done)
     }
 
@@ -221,9 +222,9 @@ impl PageFtl {
         (lpn, content): (u32, Content),
     ) -> Result<Nanos, FtlError> {
         let slots = to_u32(self.slots.value());
-        let frontier = &mut self.dies[die].frontiers[stream];
-        let (group, row) = (frontier.group, frontier.next_row);
-        let address = group * slots + row;
+        let frontier = &self.dies[die].frontiers[stream];
+        let group = frontier.group;
+        let address = group * slots + frontier.next_row;
         self.sequence += 1;
         let (lpns, contents) = ([lpn], [content]);
         let contents = if nand.config().keep_content { contents.as_slice() } else { &[] };
@@ -232,14 +233,8 @@ impl PageFtl {
         if self.gathers {
             self.gathered_until = self.gathered_until.max(done);
         }
-        frontier.next_row = row + 1;
-        if row + 1 == self.rows {
-            frontier.group = NO_GROUP;
-        }
         self.valid.set(address);
-        self.groups[group as usize].valid += 1;
-        self.dies[die].live += 1;
-        self.total_live += 1;
+        self.add_valid(group, 1);
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
             let group = self.invalidate(old);
@@ -249,12 +244,8 @@ impl PageFtl {
                 *superseded_at = (*superseded_at).max(done);
             }
         }
-        if row + 1 == self.rows {
-            self.close(group);
-        }
-        if self.dies.len() > 1 {
-            self.next_die[stream] = if die + 1 == self.dies.len() { 0 } else { die + 1 };
-        }
+        self.advance((die, stream), 1);
+        self.pass_turn((die, stream));
         Ok(done)
     }
 
@@ -339,9 +330,7 @@ impl PageFtl {
                 agrees &= std::mem::replace(&mut self.map[lpn as usize], to) == from;
             }
             self.valid.set_range(base, base + to_u32(take as u64));
-            self.groups[group as usize].valid += to_u32(take as u64);
-            self.dies[die].live += take as u64;
-            self.total_live += take as u64;
+            self.add_valid(group, to_u32(take as u64));
             if whole_rows {
                 now = self.program_copies(nand, now, place, (units, kept), cause)?;
             } else if fills {
@@ -390,9 +379,24 @@ impl PageFtl {
         self.groups[group as usize].state = State::Closed;
         let pool = self.pool_of(group);
         let (local, die) = self.die_count.div_rem(u64::from(group));
-        let (die_count, groups) = (self.die_count.value(), &self.groups);
-        let valid_of = |local: u32| groups[to_index(u64::from(local) * die_count + die)].valid;
-        self.dies[to_index(die)].pools[pool].insert(to_u32(local), self.sequence, valid_of);
+        let die = to_index(die);
+        let valid_of = valid_counts(&self.groups, die, self.dies.len());
+        self.dies[die].pools[pool].insert(to_u32(local), self.sequence, valid_of);
+    }
+
+    /// The next row of the stream goes to the next die.
+    #[inline]
+    fn pass_turn(&mut self, (die, stream): Place) {
+        self.next_die[stream] = if die + 1 == self.dies.len() { 0 } else { die + 1 };
+    }
+
+    /// Books `count` units that became valid in a group; their bits are set by the caller.
+    #[inline]
+    pub(super) fn add_valid(&mut self, group: u32, count: u32) {
+        self.groups[group as usize].valid += count;
+        let die = self.die_of(group);
+        self.dies[die].live += u64::from(count);
+        self.total_live += u64::from(count);
     }
 
     pub(super) fn pool_of(&self, group: u32) -> usize {
@@ -401,4 +405,23 @@ impl PageFtl {
         }
         usize::from(self.groups[group as usize].stream)
     }
+}
+
+impl Frontier {
+    /// A unit that waits in the row has its last durable copy in `group`. Kept once for each group: two
+    /// streams that write the same unit in turn would fill memory otherwise.
+    fn supersede(&mut self, group: u32) {
+        if !self.superseded.contains(&group) {
+            self.superseded.push(group);
+        }
+    }
+}
+
+/// Valid counts of a die's groups by their number inside the die, as the victim indices have them.
+pub(super) fn valid_counts(
+    groups: &[Group],
+    die: usize,
+    die_count: usize,
+) -> impl Fn(u32) -> u32 + Copy {
+    move |local| groups[local as usize * die_count + die].valid
 }

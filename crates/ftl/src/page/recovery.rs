@@ -108,11 +108,8 @@ impl PageFtl {
             let address = self.map[lpn];
             if address != UNMAPPED {
                 let group = self.group_of(address);
-                let die = self.die_of(group);
                 self.valid.set(address);
-                self.groups[group as usize].valid += 1;
-                self.dies[die].live += 1;
-                self.total_live += 1;
+                self.add_valid(group, 1);
             }
         }
     }
