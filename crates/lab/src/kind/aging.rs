@@ -6,7 +6,7 @@
 
 use super::Measurement;
 use super::bench::{AccessPattern, Bench};
-use super::drive::{Drives, check_drives, on_drive, targets};
+use super::drive::{Drives, check_drives, on_drive, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::ByteCount;
@@ -63,8 +63,7 @@ impl Measurement for Aging {
     }
 
     fn series_names(&self) -> Vec<String> {
-        let all = self.drives.keys().flat_map(|name| Self::series_of(name));
-        all.map(|series| series.name).collect()
+        series_names(&self.drives, Self::series_of)
     }
 
     fn steps(&self) -> Vec<String> {

@@ -11,6 +11,7 @@
 
 use super::bench::Bench;
 use crate::error::LabError;
+use crate::outcome::Series;
 use crate::run::RunObserver;
 use nandu_base::{ByteCount, Rng};
 use nandu_device::{Device, TimeSource};
@@ -86,6 +87,14 @@ pub(crate) fn check_drives(drives: &Drives, capacity: ByteCount) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Names of all series, those of each drive given by `series_of`.
+pub(crate) fn series_names<I: IntoIterator<Item = Series>>(
+    drives: &Drives,
+    series_of: impl Fn(&str) -> I,
+) -> Vec<String> {
+    drives.keys().flat_map(|name| series_of(name)).map(|series| series.name).collect()
 }
 
 /// The targets behind `drives`, whose profiles decide the results.

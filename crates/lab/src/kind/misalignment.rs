@@ -6,7 +6,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::drive::{Drives, check_drives, on_drive, targets};
+use super::drive::{Drives, check_drives, on_drive, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::ByteCount;
@@ -69,8 +69,7 @@ impl Measurement for Misalignment {
     }
 
     fn series_names(&self) -> Vec<String> {
-        let all = self.drives.keys().flat_map(|name| self.series_of(name));
-        all.map(|series| series.name).collect()
+        series_names(&self.drives, |name| self.series_of(name))
     }
 
     fn steps(&self) -> Vec<String> {

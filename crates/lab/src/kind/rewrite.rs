@@ -7,7 +7,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::drive::{Drives, check_drives, on_drive, targets};
+use super::drive::{Drives, check_drives, on_drive, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos};
@@ -57,10 +57,7 @@ impl Measurement for Rewrite {
     }
 
     fn series_names(&self) -> Vec<String> {
-        self.drives
-            .keys()
-            .flat_map(|name| Self::series_of(name).map(|series| series.name))
-            .collect()
+        series_names(&self.drives, Self::series_of)
     }
 
     fn steps(&self) -> Vec<String> {

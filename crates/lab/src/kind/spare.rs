@@ -12,7 +12,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::drive::{DriveVariant, Drives, Subject, check_drives, on_drive, targets};
+use super::drive::{DriveVariant, Drives, Subject, check_drives, on_drive, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Distribution, FlashOperation, Nanos};
@@ -130,9 +130,9 @@ impl Measurement for Spare {
     }
 
     fn series_names(&self) -> Vec<String> {
-        let names = self.drives.keys().flat_map(|name| Self::series_of(name));
-        let names = names.map(|series| series.name);
-        names.chain([CLOSED_FORM.to_owned()]).collect()
+        let mut names = series_names(&self.drives, Self::series_of);
+        names.push(CLOSED_FORM.to_owned());
+        names
     }
 
     fn steps(&self) -> Vec<String> {
