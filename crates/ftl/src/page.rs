@@ -57,6 +57,7 @@ enum State {
     Emptied,
     /// Holds rows of the metadata log.
     Metadata,
+    /// Never programmed or erased again. Where a power cut undid the copies, units are still live here.
     Bad,
 }
 
@@ -115,6 +116,8 @@ pub struct PageFtl {
     next_die: Vec<usize>,
     total_live: u64,
     total_usable: u64,
+    /// Units that a group holds at most where cleaning must gain something from the emptiest.
+    group_capacity: u64,
     sequence: u64,
     /// Whether a program may decide over units that were acknowledged before it was issued: they
     /// waited in its row, or its flash pages share cells with theirs.
@@ -190,6 +193,7 @@ impl PageFtl {
                 "ftl: {address_count} units are past 32-bit addresses; enlarge them"
             ));
         }
+        let padded_rows = 1 + u32::from(nand.config().rules.paired_pages);
         let fresh = Group { valid: 0, state: State::Free, stream: 0 };
         let mut ftl = Self {
             config: config.clone(),
@@ -208,6 +212,9 @@ impl PageFtl {
             next_die: Vec::new(),
             total_live: 0,
             total_usable: 0,
+            // Padding may waste a row's width when copies have to go out before it is full, and on
+            // paired pages the row after it.
+            group_capacity: slots.saturating_sub(u64::from(width * padded_rows - 1)),
             sequence: 0,
             gathers: width > 1 || nand.config().rules.paired_pages,
             gathered_until: Nanos::ZERO,
@@ -220,13 +227,6 @@ impl PageFtl {
         };
         ftl.check_metadata().map_err(FtlError::Configuration)?;
         ftl.reset(nand);
-        let aside = u64::from(config.groups_aside()) + ftl.metadata_groups_per_die();
-        for die in &mut ftl.dies {
-            let kept = (die.free.len() as u64).saturating_sub(aside);
-            // Padding may waste a row's width when copies have to go out before it is full.
-            die.usable = kept * (slots - u64::from(width - 1));
-        }
-        ftl.total_usable = ftl.dies.iter().map(|die| die.usable).sum();
         if unit_count > ftl.total_usable || unit_count == 0 {
             return fail(format!(
                 "ftl: {unit_count} units asked for, but {} fit beside reserve and frontiers",
@@ -272,19 +272,17 @@ impl PageFtl {
             group_count: to_u32(self.groups.len() as u64 / die_count),
             units_per_group: to_u32(self.slots.value()),
         };
-        let usable: Vec<u64> = self.dies.iter().map(|die| die.usable).collect();
-        self.dies = (0..to_index(die_count))
-            .map(|die| Die {
-                free: FreeList::new(self.config.levels_by_wear()),
-                frontiers: vec![frontier.clone(); self.config.frontier_count()],
-                pools: vec![VictimIndex::new(&shape); self.config.stream_share_ppm.len().max(1)],
-                emptied: Vec::new(),
-                held: vec![0; usize::from(self.config.stream_count)],
-                live: 0,
-                usable: usable.get(die).copied().unwrap_or(0),
-                erases_since_levelling: 0,
-            })
-            .collect();
+        let die = Die {
+            free: FreeList::new(self.config.levels_by_wear()),
+            frontiers: vec![frontier; self.config.frontier_count()],
+            pools: vec![VictimIndex::new(&shape); self.config.stream_share_ppm.len().max(1)],
+            emptied: Vec::new(),
+            held: vec![0; usize::from(self.config.stream_count)],
+            live: 0,
+            usable: 0,
+            erases_since_levelling: 0,
+        };
+        self.dies = vec![die; to_index(die_count)];
         for group in 0..to_u32(self.groups.len() as u64) {
             let first = self.first_block(nand, group);
             let stride = to_u32(die_count);
@@ -296,6 +294,11 @@ impl PageFtl {
                 self.dies[die].free.push(group, nand.erase_count(first));
             }
         }
+        let aside = u64::from(self.config.groups_aside()) + self.metadata_groups_per_die();
+        for die in &mut self.dies {
+            die.usable = (die.free.len() as u64).saturating_sub(aside) * self.group_capacity;
+        }
+        self.total_usable = self.dies.iter().map(|die| die.usable).sum();
     }
 }
 
@@ -476,7 +479,7 @@ impl Ftl for PageFtl {
         for (number, group) in (0_u32..).zip(&self.groups) {
             let valid = self.valid.count_range(number * slots, (number + 1) * slots);
             assert_eq!(group.valid, valid, "invariant 2: group {number}");
-            let live_is_held = matches!(group.state, State::Open | State::Closed);
+            let live_is_held = matches!(group.state, State::Open | State::Closed | State::Bad);
             assert!(live_is_held || valid == 0, "invariant 2: group {number} holds nothing");
         }
         self.audit_metadata();

@@ -3,7 +3,8 @@
 //!
 //! 1. Of all copies of a unit, or of a translation page, the one with the highest sequence number wins.
 //! 2. Torn flash pages are skipped; torn erase blocks are erased again, and so is an erase block that
-//!    holds nothing but torn flash pages, which do not even tell their kind.
+//!    holds nothing but torn flash pages, which do not even tell their kind. A worn-out erase block is
+//!    read too: the cut may have undone the copies that made its erase due. What is live there stays.
 //! 3. Every translation page that survived is read and compared with the map that the data gave; one
 //!    that differs, or is missing, is written. The cache is empty then.
 //! 4. A second recovery finds the same map; sequence numbers go on above the highest seen.
@@ -38,11 +39,15 @@ impl Dftl {
         let mut done = now;
         let mut touched = Vec::new();
         for erase_block in 0..to_u32(self.blocks.len() as u64) {
-            if self.blocks[erase_block as usize].state == State::Bad {
+            let is_bad = self.blocks[erase_block as usize].state == State::Bad;
+            if is_bad && nand.erase_count(erase_block) == 0 {
                 continue;
             }
             let scan = self.scan(nand, now, erase_block, &mut newest)?;
             done = done.max(scan.done_at);
+            if is_bad {
+                continue;
+            }
             match scan.kind {
                 Some(kind) if !scan.torn => touched.push((erase_block, kind, scan)),
                 None if !scan.torn && scan.programmed_pages == 0 => {}

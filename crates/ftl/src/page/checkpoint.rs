@@ -128,8 +128,8 @@ impl PageFtl {
         let mut words = self.map.clone();
         let from = words.len();
         words.extend(self.groups.iter().map(|group| match group.state {
-            State::Closed => self.rows,
-            State::Free | State::Open | State::Emptied | State::Metadata | State::Bad => 0,
+            State::Closed | State::Bad => self.rows,
+            State::Free | State::Open | State::Emptied | State::Metadata => 0,
         }));
         for frontier in self.dies.iter().flat_map(|die| &die.frontiers) {
             if frontier.group != NO_GROUP {

@@ -58,11 +58,47 @@ impl PageFtl {
             };
         };
         let frontier = self.cleaning_frontier(victim);
+        if !self.fits(nand, victim, (die, frontier)) {
+            self.close(victim);
+            return self.clean_one_emptiest(nand, now, die, Cause::Cleaning);
+        }
         self.empty(nand, now, victim, (die, frontier), Cause::Cleaning)
     }
 
+    /// Whether the copies of a victim find room without cleaning. They do as long as no erase block
+    /// wears out, which may take the last free group.
+    fn fits(&self, nand: &NandArray, victim: u32, (die, frontier): Place) -> bool {
+        let die = &self.dies[die];
+        if !die.free.is_empty() && !nand.config().rules.paired_pages {
+            return true;
+        }
+        let frontier = &die.frontiers[frontier];
+        let mut room = die.free.len() as u64 * self.slots.value();
+        if frontier.group != NO_GROUP {
+            let width = self.width;
+            room += u64::from((self.rows - frontier.next_row) * width);
+            room -= frontier.lpns.len() as u64;
+            // The row that fills erases emptied groups, for which its partner is padded.
+            let is_padded = nand.config().rules.paired_pages && !frontier.lpns.is_empty();
+            room = room.saturating_sub(if is_padded { width.into() } else { 0 });
+        }
+        u64::from(self.groups[victim as usize].valid) <= room
+    }
+
+    /// The next victim: of the pool that exceeds its share most, or where nothing is to gain there, of
+    /// the next one.
     fn take_victim(&mut self, die: usize) -> Option<u32> {
-        let pool = self.fullest_pool(die);
+        let mut asked = 0;
+        loop {
+            let pool = self.fullest_pool(die, asked)?;
+            asked |= 1 << pool;
+            if let Some(victim) = self.take_victim_of(die, pool) {
+                return Some(victim);
+            }
+        }
+    }
+
+    fn take_victim_of(&mut self, die: usize, pool: usize) -> Option<u32> {
         let die_count = self.dies.len();
         let valid_of = valid_counts(&self.groups, die, die_count);
         let index = &mut self.dies[die].pools[pool];
@@ -75,17 +111,18 @@ impl PageFtl {
         Some(to_u32((local as usize * die_count + die) as u64))
     }
 
-    /// The pool that exceeds its share of the die's groups most; its only one without shares.
-    fn fullest_pool(&self, die: usize) -> usize {
+    /// The pool that exceeds its share of the die's groups most, or its only one without shares, of
+    /// those whose bit in `asked` is clear.
+    fn fullest_pool(&self, die: usize, asked: u64) -> Option<usize> {
         let shares = &self.config.stream_share_ppm;
         if shares.is_empty() {
-            return 0;
+            return (asked == 0).then_some(0);
         }
         let pools = &self.dies[die].pools;
         let ratio =
             |&pool: &usize| self.dies[die].held[pool] * 1_000_000_000 / u64::from(shares[pool]);
-        let with_victims = (0..pools.len()).filter(|&pool| !pools[pool].is_empty());
-        with_victims.max_by_key(ratio).unwrap_or(0)
+        let is_open = |&pool: &usize| asked >> pool & 1 == 0 && !pools[pool].is_empty();
+        (0..pools.len()).filter(is_open).max_by_key(ratio)
     }
 
     fn cleaning_frontier(&self, victim: u32) -> usize {
@@ -234,12 +271,15 @@ impl PageFtl {
                 self.give_back(nand, group);
                 Ok(done)
             }
-            Err(NandError::WornOut { .. }) => {
+            // One that is bad already held metadata when a cut found it worn out.
+            Err(error @ (NandError::WornOut { .. } | NandError::BadEraseBlock { .. })) => {
                 self.groups[group as usize].state = State::Bad;
-                let die = self.die_of(group);
-                let usable = &mut self.dies[die].usable;
-                *usable = usable.saturating_sub(self.slots.value());
-                self.total_usable = self.dies.iter().map(|die| die.usable).sum();
+                if matches!(error, NandError::WornOut { .. }) {
+                    let die = self.die_of(group);
+                    let usable = &mut self.dies[die].usable;
+                    *usable = usable.saturating_sub(self.group_capacity);
+                    self.total_usable = self.dies.iter().map(|die| die.usable).sum();
+                }
                 Ok(now)
             }
             Err(error) => Err(error.into()),
@@ -351,16 +391,32 @@ impl PageFtl {
         let mut attempts = 2 * self.groups.len();
         while self.dies[die].free.len() < wanted {
             attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
-            let own = (die..self.groups.len()).step_by(self.dies.len());
-            let closed = own.filter(|&group| self.groups[group].state == State::Closed);
-            let emptiest = closed.min_by_key(|&group| self.groups[group].valid);
-            let gains = |&group: &usize| u64::from(self.groups[group].valid) < self.slots.value();
-            now = match (emptiest.filter(gains), self.dies[die].emptied.first()) {
-                (Some(group), _) => self.empty_closed(nand, now, to_u32(group as u64), cause)?,
-                (None, Some(&(_, frontier))) => self.program(nand, now, (die, frontier), cause)?,
-                (None, None) => return Err(FtlError::DeviceFull),
-            };
+            now = self.clean_one_emptiest(nand, now, die, cause)?;
         }
         Ok(now)
+    }
+
+    /// Erases what was emptied before, or else cleans the emptiest closed group whose copies have room:
+    /// where little is to gain, groups that wait for a row to fill could take all of it.
+    fn clean_one_emptiest(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        die: usize,
+        cause: Cause,
+    ) -> Result<Nanos, FtlError> {
+        if let Some(&(_, frontier)) = self.dies[die].emptied.first() {
+            return self.program(nand, now, (die, frontier), cause);
+        }
+        let own = (die..self.groups.len()).step_by(self.dies.len());
+        let own = own.map(|group| to_u32(group as u64));
+        let valid = |group: u32| self.groups[group as usize].valid;
+        let movable = own.filter(|&group| {
+            self.groups[group as usize].state == State::Closed
+                && u64::from(valid(group)) < self.slots.value()
+                && self.fits(nand, group, (die, self.cleaning_frontier(group)))
+        });
+        let emptiest = movable.min_by_key(|&group| valid(group)).ok_or(FtlError::DeviceFull)?;
+        self.empty_closed(nand, now, emptiest, cause)
     }
 }

@@ -24,6 +24,10 @@ impl FreeList {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub(super) fn push(&mut self, group: u32, erase_count: u32) {
         match self {
             Self::Queue(queue) => queue.push_back(group),

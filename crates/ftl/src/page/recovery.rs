@@ -8,7 +8,9 @@
 //!
 //! 1. Of all copies of a unit the one with the highest sequence number wins, in one flash page the
 //!    last slot.
-//! 2. Torn flash pages are skipped; torn erase blocks are erased again.
+//! 2. Torn flash pages are skipped; torn erase blocks are erased again. Worn-out groups are read too:
+//!    the cut may have undone the copies that made their erase due. What is live there stays there, and
+//!    nothing is programmed behind it. A device without space to gain still recovers what it holds.
 //! 3. A second recovery finds the same map; sequence numbers go on above the highest seen.
 //! 4. What a checkpoint says holds for groups that were not erased since, and gives way to what was
 //!    programmed later; then trims forget what is older than they are.
@@ -54,11 +56,14 @@ impl PageFtl {
         let mut touched = Vec::new();
         for group in 0..to_u32(self.groups.len() as u64) {
             let is_metadata = found.groups.iter().any(|&(other, _)| other == group);
-            if self.groups[group as usize].state == State::Bad || is_metadata {
+            if is_metadata || !self.may_hold_data(nand, group) {
                 continue;
             }
             let scan = self.scan(nand, found.done_at, group, &mut survey)?;
             done = done.max(scan.done_at);
+            if self.groups[group as usize].state == State::Bad {
+                continue;
+            }
             if scan.torn {
                 done = done.max(self.erase_again(nand, scan.done_at, group)?);
             } else if scan.programmed_rows > 0 {
@@ -72,11 +77,21 @@ impl PageFtl {
         done = done.max(self.adopt_log(nand, done, &survey, found)?);
         for die in 0..self.dies.len() {
             let reserve = self.config.reserve_count as usize;
-            done = done.max(self.clean_emptiest(nand, done, die, reserve, Cause::Recovery)?);
+            match self.clean_emptiest(nand, done, die, reserve, Cause::Recovery) {
+                Ok(cleaned) => done = done.max(cleaned),
+                Err(FtlError::DeviceFull) => {}
+                Err(error) => return Err(error),
+            }
         }
         done = done.max(self.complete_pairs(nand, done)?);
         self.schedule_checkpoint();
         Ok(done)
+    }
+
+    /// Whether a group was ever programmed as far as this is known: not one that came bad.
+    fn may_hold_data(&self, nand: &NandArray, group: u32) -> bool {
+        let erased_before = || nand.erase_count(self.first_block(nand, group)) > 0;
+        self.groups[group as usize].state != State::Bad || erased_before()
     }
 
     fn begin_survey(&mut self, checkpoint: Option<Checkpoint>) -> Survey {
@@ -121,7 +136,7 @@ impl PageFtl {
             return Ok(found);
         }
         for group in 0..to_u32(self.groups.len() as u64) {
-            if self.groups[group as usize].state == State::Bad {
+            if !self.may_hold_data(nand, group) {
                 continue;
             }
             let first = nand.geometry().flash_page(self.first_block(nand, group), 0);
@@ -198,12 +213,14 @@ impl PageFtl {
             if live.contains(&group) {
                 let die = self.die_of(group);
                 self.dies[die].free.remove(group);
-                self.groups[group as usize].state = State::Metadata;
+                let entry = &mut self.groups[group as usize];
+                let worn = entry.state == State::Bad;
+                entry.state = State::Metadata;
                 if live.last() == Some(&group) {
-                    self.metadata.next_row = programmed_rows;
+                    self.metadata.next_row = if worn { self.rows } else { programmed_rows };
                     self.metadata.next_die = (die + 1) % self.dies.len();
                 }
-            } else {
+            } else if self.groups[group as usize].state != State::Bad {
                 done = done.max(self.erase_again(nand, now, group)?);
             }
         }
@@ -211,23 +228,17 @@ impl PageFtl {
         Ok(done)
     }
 
-    /// The erase that was cut short counts: the group may have worn out with it.
+    /// Erases a group that counts as free so far. The erase that was cut short counts: the group may
+    /// have worn out with it.
     fn erase_again(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
         group: u32,
     ) -> Result<Nanos, FtlError> {
-        let block = self.first_block(nand, group);
-        match nand.erase_planes(now, block, self.planes, Cause::Recovery) {
-            Err(NandError::WornOut { .. }) => {
-                let die = self.die_of(group);
-                self.dies[die].free.remove(group);
-                self.groups[group as usize].state = State::Bad;
-                Ok(now)
-            }
-            other => Ok(other?),
-        }
+        let die = self.die_of(group);
+        self.dies[die].free.remove(group);
+        self.erase_group(nand, now, group, Cause::Recovery)
     }
 
     /// A group that was open goes on as a frontier, cleaning first because it cannot wait for space;

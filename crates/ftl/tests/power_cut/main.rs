@@ -64,7 +64,7 @@ const ONE_DIE: Shape = Shape {
 const THREE_DIES: Shape = Shape { dies: 3, blocks: 7, ..ONE_DIE };
 /// Two dies of two planes, two units in a flash page: a row gathers four units before it is programmed.
 const WIDE: Shape = Shape { dies: 2, planes: 2, blocks: 8, units_per_flash_page: 2, ..ONE_DIE };
-/// Erase blocks wear out during the run.
+/// Erase blocks wear out during the steps: the fill goes on until the first one is about to.
 const WORN: Shape = Shape { blocks: 14, endurance: 4, ..ONE_DIE };
 
 /// Erase blocks of eight flash pages, as many as checkpoints need.
@@ -161,6 +161,8 @@ matrix! {
     page_over_dies: page(VictimPolicy::Greedy, 512), THREE_DIES, 24, Trims::Volatile;
     page_over_planes: page(VictimPolicy::Greedy, 256), WIDE, 64, Trims::Volatile;
     page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;
+    page_worn_over_planes: page(VictimPolicy::Fifo, 256), Shape { blocks: 11, endurance: 2, ..WIDE }, 64, Trims::Volatile;
+    page_worn_both: page_metadata(512, 9, JOURNALED), Shape { blocks: 18, endurance: 2, ..LONG }, 24, Trims::Journaled;
     page_checkpoints: page_metadata(512, 9, VOLATILE), LONG, 24, Trims::Volatile;
     page_journal: page_metadata(512, 0, JOURNALED), LONG, 24, Trims::Journaled;
     page_both: page_metadata(512, 17, JOURNALED), LONG, 24, Trims::Journaled;
@@ -171,6 +173,7 @@ matrix! {
     dftl_one_die: dftl(false), Shape { blocks: 14, flash_page_bytes: 16, ..ONE_DIE }, 20, Trims::Volatile;
     dftl_over_dies: dftl(false), Shape { flash_page_bytes: 16, ..THREE_DIES }, 24, Trims::Volatile;
     dftl_separate: dftl(true), Shape { blocks: 8, flash_page_bytes: 16, ..THREE_DIES }, 28, Trims::Volatile;
+    dftl_worn: dftl(false), Shape { flash_page_bytes: 16, blocks: 24, ..WORN }, 20, Trims::Volatile;
     block: FtlConfig::Block(BlockConfig {}), ONE_DIE, 24, Trims::Volatile;
     block_over_dies: FtlConfig::Block(BlockConfig {}), THREE_DIES, 24, Trims::Volatile;
     bast_lru: bast(LogEviction::Lru), ONE_DIE, 20, Trims::Volatile;

@@ -157,18 +157,24 @@ impl<'a> Run<'a> {
             }
         };
         let before = sequences(&self.nand);
-        self.recover(at)?;
+        if !self.recover(at)? {
+            return Ok(true);
+        }
         self.check_sequences(&before)?;
         self.go_on(&before)?;
         Ok(true)
     }
 
-    /// Writes every unit and a few again, one after the other, so that the steps meet cleaning.
+    /// Writes every unit and a few again, one after the other, so that the steps meet cleaning, and
+    /// erase blocks that wear out where they do.
     fn fill(&mut self) -> Result<(), FtlError> {
         for lpn in 0..self.subject.units {
             self.write(Lpn(lpn), false)?;
         }
-        for _ in 0..self.subject.units / 2 {
+        let endurance = self.subject.shape.endurance;
+        let mut rest = self.subject.units / 2;
+        while rest > 0 || self.nand.wear().erase_count_max < u64::from(endurance) {
+            rest = rest.saturating_sub(1);
             let lpn = Lpn(self.rng.below(self.subject.units));
             self.write(lpn, false)?;
         }
@@ -232,26 +238,35 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Recovers, with further cuts on the way, and checks every unit; then once more.
-    fn recover(&mut self, at: Nanos) -> Result<(), String> {
+    /// Recovers, with further cuts on the way, and checks every unit; then once more. Answers whether
+    /// the device has not worn out by then.
+    fn recover(&mut self, at: Nanos) -> Result<bool, String> {
         self.now = at;
+        let wears = self.subject.shape.endurance > 0;
         // Every other run forgets the layer itself, as a power cut does.
         if self.rng.below(2) == 0 {
             let unit_count = self.model.unit_count();
-            self.ftl = self.subject.config.build(&self.nand, unit_count, self.seed).unwrap();
+            match self.subject.config.build(&self.nand, unit_count, self.seed) {
+                Ok(ftl) => self.ftl = ftl,
+                Err(FtlError::Configuration(_)) if wears => {}
+                Err(error) => return Err(format!("a new layer: {error}")),
+            }
         }
         for _ in 0..self.rng.below(RECOVERY_CUT_COUNT) {
             let (number, tear) = (self.rng.below(4), self.rng.below(2) == 0);
             self.nand.fail_power_after(number, tear);
             match self.ftl.recover(&mut self.nand, self.now) {
                 Ok(_) | Err(FtlError::Nand(NandError::PowerLost)) => {}
+                Err(FtlError::DeviceFull) if wears => return Ok(false),
                 Err(error) => return Err(format!("recovery with a cut: {error}")),
             }
         }
         self.nand.power_on();
         for round in ["first", "second"] {
-            let recovered = self.ftl.recover(&mut self.nand, self.now);
-            self.now = recovered.map_err(|error| format!("{round} recovery: {error}"))?;
+            self.now = match self.ftl.recover(&mut self.nand, self.now) {
+                Err(FtlError::DeviceFull) if wears => return Ok(false),
+                recovered => recovered.map_err(|error| format!("{round} recovery: {error}"))?,
+            };
             self.ftl.audit(&self.nand);
             self.nand.audit();
             // What was durable at the first recovery is all there is at the second.
@@ -262,7 +277,7 @@ impl<'a> Run<'a> {
                 self.model.survived(lpn, &content, at).map_err(|e| format!("{round}: {e}"))?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The recovered device takes all of its units once more, in another order, and a flush.
