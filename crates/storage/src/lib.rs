@@ -17,6 +17,7 @@
 
 pub mod access;
 pub mod error;
+pub mod log;
 pub mod page;
 pub mod propagation;
 pub mod volume;

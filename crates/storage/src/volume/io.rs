@@ -105,6 +105,15 @@ impl Io {
         self.volume.in_flight() < self.volume.queue_depth_max()
     }
 
+    /// Waits until one more request can be issued; what completes meanwhile is kept for its owner.
+    pub fn wait_for_room(&mut self) {
+        while !self.has_room() {
+            let Some(completion) = self.volume.next_completion(Nanos::MAX) else { return };
+            self.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
+            self.arrived.push_back(completion);
+        }
+    }
+
     /// Waits for the request with this ticket.
     ///
     /// # Panics

@@ -1,0 +1,136 @@
+//! Reading and writing runs of the endless log in its file, whole sectors at a time.
+//!
+//! 1. Every request that was issued has been waited for when a call returns, with or without error.
+
+use super::frame::Layout;
+use crate::volume::{Io, IoOwner, SharedIo};
+use crate::{FileId, Lsn, StorageError};
+use nandu_base::to_index;
+use nandu_device::{IoBuffer, Operation};
+
+/// The most bytes of one request.
+pub(super) const IO_BYTES_MAX: u64 = 256 << 10;
+
+/// The file of a log and how it is laid out.
+#[derive(Clone, Debug)]
+pub(super) struct LogArea {
+    io: SharedIo,
+    pub(super) file: FileId,
+    pub(super) layout: Layout,
+    alignment: usize,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    ticket: u64,
+    offset: u64,
+}
+
+impl LogArea {
+    pub(super) fn new(io: SharedIo, file: FileId, layout: Layout) -> Self {
+        let alignment = io.lock().volume().buffer_alignment().max(1) as usize;
+        Self { io, file, layout, alignment }
+    }
+
+    pub(super) fn sync(&self) -> Result<(), StorageError> {
+        self.io.lock().sync(self.file)
+    }
+
+    /// Writes whole sectors from `start` on, with several requests in flight if they are many.
+    pub(super) fn write(&self, start: Lsn, bytes: &[u8]) -> Result<(), StorageError> {
+        let mut pending = Vec::new();
+        let mut io = self.io.lock();
+        let (mut at, mut rest, mut result) = (start, bytes, Ok(()));
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(to_index(self.piece_bytes(at, rest.len() as u64)));
+            let buffer = self.buffer_of(piece);
+            match self.submit(&mut io, Operation::Write, self.layout.offset_of(at), buffer) {
+                Ok(request) => pending.push(request),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+            (at, rest) = (Lsn(at.0 + piece.len() as u64), later);
+        }
+        for request in pending {
+            result = result.and(finish(&mut io, "write", &request).map(drop));
+        }
+        result
+    }
+
+    /// Fills `bytes`, whole sectors, from `start` on.
+    pub(super) fn read(&self, start: Lsn, bytes: &mut [u8]) -> Result<(), StorageError> {
+        let (mut at, mut rest) = (start, bytes);
+        while !rest.is_empty() {
+            let length = self.piece_bytes(at, rest.len() as u64);
+            let request = self.start_read(at, length)?;
+            let (piece, later) = rest.split_at_mut(to_index(length));
+            piece.copy_from_slice(&self.finish_read(&request)?);
+            (at, rest) = (Lsn(at.0 + length), later);
+        }
+        Ok(())
+    }
+
+    /// How much of a run from `at` on one request takes.
+    pub(super) fn piece_bytes(&self, at: Lsn, run_bytes: u64) -> u64 {
+        run_bytes.min(IO_BYTES_MAX).min(self.layout.bytes_before_wrap(at))
+    }
+
+    /// Begins to read one piece.
+    pub(super) fn start_read(&self, at: Lsn, bytes: u64) -> Result<Pending, StorageError> {
+        let buffer = IoBuffer::with_alignment(to_index(bytes), self.alignment);
+        self.submit(&mut self.io.lock(), Operation::Read, self.layout.offset_of(at), buffer)
+    }
+
+    /// Whether a request could go out at once.
+    pub(super) fn has_room(&self) -> bool {
+        self.io.lock().has_room()
+    }
+
+    /// Waits for a piece.
+    pub(super) fn finish_read(&self, request: &Pending) -> Result<IoBuffer, StorageError> {
+        finish(&mut self.io.lock(), "read", request)
+    }
+
+    /// Reads or writes bytes outside the endless part: the control data.
+    pub(super) fn transfer_at(
+        &self,
+        operation: Operation,
+        offset: u64,
+        buffer: IoBuffer,
+    ) -> Result<IoBuffer, StorageError> {
+        let mut io = self.io.lock();
+        let request = self.submit(&mut io, operation, offset, buffer)?;
+        finish(&mut io, operation.label(), &request)
+    }
+
+    /// A buffer that the volume accepts, with these bytes.
+    pub(super) fn buffer_of(&self, bytes: &[u8]) -> IoBuffer {
+        let mut buffer = IoBuffer::with_alignment(bytes.len(), self.alignment);
+        buffer.copy_from_slice(bytes);
+        buffer
+    }
+
+    fn submit(
+        &self,
+        io: &mut Io,
+        operation: Operation,
+        offset: u64,
+        buffer: IoBuffer,
+    ) -> Result<Pending, StorageError> {
+        io.wait_for_room();
+        let ticket = io.submit(IoOwner::Log, self.file, operation, offset, buffer)?;
+        Ok(Pending { ticket, offset })
+    }
+}
+
+fn finish(io: &mut Io, verb: &str, request: &Pending) -> Result<IoBuffer, StorageError> {
+    let completion = io.wait(request.ticket);
+    if let Err(error) = completion.result {
+        let what = format!("{verb} of the log at byte {} of its file", request.offset);
+        return Err(StorageError::Device { what, error });
+    }
+    Ok(completion.buffer.expect("a request with a buffer brings it back"))
+}

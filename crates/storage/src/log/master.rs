@@ -1,0 +1,227 @@
+//! The control data of a log: two blocks at the head of its file, written in turn.
+//!
+//! ```text
+//!   magic 8 │ version u32 │ page bytes u32 │ sector bytes u32 │ epoch u32 │ capacity u64
+//!   │ database id u64 │ sequence u64 │ checkpoint u64 │ the one before u64 │ tail u64
+//!   │ durable u64 │ clean u8 │ zeros │ CRC-32C u32 of the 508 bytes before
+//! ```
+//!
+//! 1. A block is written only after all it speaks of is durable; what it allows (space behind the
+//!    tail, a new epoch) is used only once it is durable itself.
+//! 2. Block `sequence mod 2` is written. A torn one fails its checksum, and the other counts.
+//! 3. It lies in 512 bytes, which no device tears.
+
+use super::area::LogArea;
+use super::frame::Layout;
+use super::varint::Cursor;
+use crate::volume::SharedIo;
+use crate::{FileId, Lsn, StorageError, page};
+use nandu_base::{to_index, to_u32};
+use nandu_device::{IoBuffer, Operation};
+
+const MAGIC: &[u8; 8] = b"nandulog";
+/// The version of everything in the file of a log.
+pub const LOG_FORMAT_VERSION: u32 = 1;
+const MASTER_BYTES: usize = 512;
+
+/// What restart has to know before it reads the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Master {
+    /// Bytes of a page of the database.
+    pub page_bytes: u32,
+    /// Which database the log belongs to.
+    pub database_id: u64,
+    /// Bytes of log that the file has room for.
+    pub capacity_bytes: u64,
+    /// The record that began the last complete checkpoint; 0 before the first one.
+    pub checkpoint: Lsn,
+    /// The one before.
+    pub previous_checkpoint: Lsn,
+    /// The oldest record that may still be needed.
+    pub tail: Lsn,
+    /// The log is durable at least up to here.
+    pub durable: Lsn,
+    /// Whether the database was closed in order, and nothing was logged since.
+    pub is_clean: bool,
+    /// Unit of flushes: the sectors of the device that the log was made on.
+    pub(super) sector_bytes: u32,
+    /// Grows at each opening.
+    pub(super) epoch: u32,
+    pub(super) sequence: u64,
+}
+
+impl Master {
+    pub(super) fn layout(&self) -> Layout {
+        Layout::new(u64::from(self.sector_bytes), self.capacity_bytes, self.database_id)
+    }
+
+    /// Reads both blocks of a log's file and takes the newer one that is whole.
+    pub(super) fn read(io: &SharedIo, file: FileId) -> Result<Self, StorageError> {
+        let sector_bytes = u64::from(io.lock().volume().sector_bytes());
+        let block_bytes = Layout::master_block_bytes(sector_bytes);
+        let area = LogArea::new(io.clone(), file, Layout::new(sector_bytes, sector_bytes, 0));
+        let mut newest: Option<Self> = None;
+        let mut trouble = None;
+        for slot in 0..2 {
+            let buffer = area.buffer_of(&vec![0; to_index(sector_bytes)]);
+            match area.transfer_at(Operation::Read, slot * block_bytes, buffer) {
+                Ok(bytes) => match Self::decode(&bytes) {
+                    Ok(Some(found)) if newest.is_none_or(|one| found.sequence > one.sequence) => {
+                        newest = Some(found);
+                    }
+                    Ok(_) => {}
+                    Err(error) => trouble = Some(error),
+                },
+                Err(error) => trouble = Some(error),
+            }
+        }
+        let Some(newest) = newest else {
+            let place = format!("file {} of the log", file.0);
+            let what = "neither of its control blocks is whole".to_owned();
+            return Err(trouble.unwrap_or(StorageError::NotADatabase { place, what }));
+        };
+        newest.check(sector_bytes, io.lock().volume().byte_count(file))?;
+        Ok(newest)
+    }
+
+    /// Writes the next block and makes it durable.
+    pub(super) fn write(&mut self, area: &LogArea) -> Result<(), StorageError> {
+        self.sequence += 1;
+        let block_bytes = Layout::master_block_bytes(area.layout.sector_bytes);
+        let offset = self.sequence % 2 * block_bytes;
+        area.transfer_at(Operation::Write, offset, self.encode(area))?;
+        area.sync()
+    }
+
+    fn encode(&self, area: &LogArea) -> IoBuffer {
+        let mut bytes = Vec::with_capacity(MASTER_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        let words = [LOG_FORMAT_VERSION, self.page_bytes, self.sector_bytes, self.epoch];
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let longs = [
+            self.capacity_bytes,
+            self.database_id,
+            self.sequence,
+            self.checkpoint.0,
+            self.previous_checkpoint.0,
+            self.tail.0,
+            self.durable.0,
+        ];
+        bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+        bytes.push(u8::from(self.is_clean));
+        bytes.resize(MASTER_BYTES - 4, 0);
+        let checksum = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&checksum.to_le_bytes());
+        bytes.resize(to_index(area.layout.sector_bytes), 0);
+        area.buffer_of(&bytes)
+    }
+
+    /// `None` where the block is not whole.
+    fn decode(bytes: &[u8]) -> Result<Option<Self>, StorageError> {
+        let Some((body, rest)) = bytes.split_at_checked(MASTER_BYTES - 4) else { return Ok(None) };
+        let is_whole = Cursor::new(rest).u32_le() == Some(crc32c::crc32c(body));
+        if !is_whole || !body.starts_with(MAGIC) {
+            return Ok(None);
+        }
+        Self::parse(&body[MAGIC.len()..]).expect("the block is longer than its fields")
+    }
+
+    fn parse(fields: &[u8]) -> Option<Result<Option<Self>, StorageError>> {
+        let mut cursor = Cursor::new(fields);
+        let version = cursor.u32_le()?;
+        if version != LOG_FORMAT_VERSION {
+            let place = "the log".to_owned();
+            let what = format!(
+                "its format is version {version}, this program reads version {LOG_FORMAT_VERSION}"
+            );
+            return Some(Err(StorageError::NotADatabase { place, what }));
+        }
+        let mut word = || cursor.u32_le();
+        let (page_bytes, sector_bytes, epoch) = (word()?, word()?, word()?);
+        let mut long = || cursor.u64_le();
+        let (capacity_bytes, database_id, sequence) = (long()?, long()?, long()?);
+        let (checkpoint, previous_checkpoint) = (Lsn(long()?), Lsn(long()?));
+        let (tail, durable) = (Lsn(long()?), Lsn(long()?));
+        let is_clean = cursor.byte()? == 1;
+        Some(Ok(Some(Self {
+            page_bytes,
+            database_id,
+            capacity_bytes,
+            checkpoint,
+            previous_checkpoint,
+            tail,
+            durable,
+            is_clean,
+            sector_bytes,
+            epoch,
+            sequence,
+        })))
+    }
+
+    /// Refuses a block that is whole but makes no sense here.
+    fn check(&self, device_sector_bytes: u64, file_bytes: u64) -> Result<(), StorageError> {
+        let corrupt = |what: &str| {
+            let place = "the control block of the log".to_owned();
+            Err(StorageError::Corrupt { place, what: what.to_owned() })
+        };
+        if page::check_page_bytes(self.page_bytes).is_err() {
+            return corrupt("the page size is impossible");
+        }
+        if !self.sector_bytes.is_power_of_two() || !(512..=65_536).contains(&self.sector_bytes) {
+            return corrupt("the sector size is impossible");
+        }
+        if self.layout().check().is_err() {
+            return corrupt("the capacity is impossible");
+        }
+        if self.tail < self.layout().first_lsn() || self.tail > self.durable {
+            return corrupt("the tail does not lie in the log");
+        }
+        if self.checkpoint > self.durable || self.previous_checkpoint > self.checkpoint {
+            return corrupt("the last checkpoint does not lie in the log");
+        }
+        if self.durable.0 > 1 << 62 || self.epoch == u32::MAX {
+            return corrupt("its counters are used up");
+        }
+        let same_blocks = Layout::master_block_bytes(u64::from(self.sector_bytes))
+            == Layout::master_block_bytes(device_sector_bytes);
+        if !same_blocks || u64::from(self.sector_bytes) < device_sector_bytes {
+            let what = format!(
+                "the log was made for sectors of {} bytes, the device has {device_sector_bytes}; \
+                 copy it to a device with such sectors, or close the database there and make a \
+                 new log here",
+                self.sector_bytes
+            );
+            return Err(StorageError::InvalidSetting { what });
+        }
+        if file_bytes < self.layout().file_bytes() {
+            return corrupt("the file is shorter than the log, something cut it");
+        }
+        Ok(())
+    }
+}
+
+/// Empties the block that the first write does not reach, lest one of another log counts.
+pub(super) fn clear_other_block(area: &LogArea, first: &Master) -> Result<(), StorageError> {
+    let block_bytes = Layout::master_block_bytes(area.layout.sector_bytes);
+    let zeros = area.buffer_of(&vec![0; to_index(area.layout.sector_bytes)]);
+    let offset = first.sequence % 2 * block_bytes;
+    area.transfer_at(Operation::Write, offset, zeros)?;
+    area.sync()
+}
+
+/// The control data of a new log.
+pub(super) fn first_master(layout: &Layout, page_bytes: u32, database_id: u64) -> Master {
+    Master {
+        page_bytes,
+        database_id,
+        capacity_bytes: layout.capacity_bytes,
+        checkpoint: Lsn(0),
+        previous_checkpoint: Lsn(0),
+        tail: layout.first_lsn(),
+        durable: layout.first_lsn(),
+        is_clean: false,
+        sector_bytes: to_u32(layout.sector_bytes),
+        epoch: 1,
+        sequence: 0,
+    }
+}

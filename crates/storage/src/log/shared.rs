@@ -1,0 +1,384 @@
+//! The log as all parts of the engine hold it: appending under a lock, flushing outside of it, one
+//! flush for all who wait (group commit: `DeWitt` et al., SIGMOD 1984).
+//!
+//! ```text
+//!   append ──► filling ──┐ first who waits: leader          others who wait: followers
+//!   append ──► filling   └► writes, syncs, tells all ──────► durable? done : next leader
+//! ```
+//!
+//! 1. Nobody holds the lock of the end of the log during input or output.
+//! 2. The control block goes out only after what it speaks of, and its tail counts only afterwards.
+
+use super::area::LogArea;
+use super::frame::{self, FRAME_HEADER_BYTES, FrameHeader};
+use super::master::Master;
+use super::record::{
+    DirtyPageEntry, EncodedRecord, LogRecord, RecordBuilder, TransactionEntry, decode_record,
+};
+use super::writer::{Flush, LogWriter, Room};
+use super::{Durability, LogCounts};
+use crate::{Lsn, StorageError};
+use nandu_base::to_index;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What is read at once when records are followed backwards, and how much of it lies behind.
+const WINDOW_BYTES: u64 = 64 << 10;
+const WINDOW_BEHIND_BYTES: u64 = 8 << 10;
+/// The most lines of a checkpoint's tables in one record.
+const CHECKPOINT_LINES_MAX: usize = 2048;
+/// More bytes than any line of a checkpoint's tables takes.
+const CHECKPOINT_LINE_BYTES_MAX: u64 = 32;
+
+/// A handle of the log; clones are handles of the same log.
+#[derive(Clone, Debug)]
+pub struct SharedLog(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    area: LogArea,
+    end: Mutex<End>,
+    flushed: Condvar,
+    master: Mutex<Master>,
+}
+
+#[derive(Debug)]
+struct End {
+    writer: LogWriter,
+    has_leader: bool,
+    ungrouped_commit_count: u32,
+}
+
+/// Who writes for all; ends the flush also if it panics, lest the others wait for ever.
+struct Leader<'a> {
+    log: &'a SharedLog,
+    result: Result<(), StorageError>,
+}
+
+/// Where records are put that are read one by one; used again, it saves reading what lies near.
+#[derive(Clone, Debug, Default)]
+pub struct RecordBuffer {
+    payload: Vec<u8>,
+    window: Vec<u8>,
+    window_start: Lsn,
+}
+
+impl SharedLog {
+    pub(super) fn new(area: LogArea, master: Master, writer: LogWriter) -> Self {
+        let end = End { writer, has_leader: false, ungrouped_commit_count: 0 };
+        let (end, master) = (Mutex::new(end), Mutex::new(master));
+        Self(Arc::new(Shared { area, end, flushed: Condvar::new(), master }))
+    }
+
+    /// Appends a record to the end in memory, and flushes first if that is full. Gives its LSN.
+    ///
+    /// # Errors
+    /// If the log has no room, the record is longer than a quarter of it, or a flush failed.
+    pub fn append(&self, record: &EncodedRecord<'_>, room: Room) -> Result<Lsn, StorageError> {
+        loop {
+            let mut end = self.end();
+            if let Some(lsn) = end.writer.try_append(record, room)? {
+                return Ok(lsn);
+            }
+            let last = Lsn(end.writer.end().0 - 1);
+            drop(end);
+            self.make_durable(last)?;
+        }
+    }
+
+    /// Returns when the record at `lsn` and all before it are durable. One of those who wait does
+    /// the work for all. This is the rule of write-ahead logging, too: call it with a page's LSN
+    /// before the page is written.
+    ///
+    /// # Errors
+    /// If the device fails, now or earlier, or nothing was ever appended at `lsn`.
+    pub fn make_durable(&self, lsn: Lsn) -> Result<(), StorageError> {
+        let mut end = self.end();
+        loop {
+            if lsn < end.writer.durable() {
+                return Ok(());
+            }
+            end.writer.check_poison()?;
+            if lsn >= end.writer.end() {
+                let place = format!("a page or record that names LSN {}", lsn.0);
+                let what = format!("the log ends at LSN {}", end.writer.end().0);
+                return Err(StorageError::Corrupt { place, what });
+            }
+            if end.has_leader {
+                end = self.0.flushed.wait(end).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let flush = end.writer.begin_flush().expect("what is not durable waits for a flush");
+            end.has_leader = true;
+            drop(end);
+            let result = self.lead(flush);
+            end = self.end();
+            result?;
+        }
+    }
+
+    /// Makes a commit as durable as wanted, given its record.
+    ///
+    /// # Errors
+    /// As [`Self::make_durable`].
+    pub fn make_commit_durable(
+        &self,
+        commit: Lsn,
+        durability: Durability,
+    ) -> Result<(), StorageError> {
+        match durability {
+            Durability::EveryCommit => self.make_durable(commit),
+            Durability::Grouped { commit_count } => {
+                let mut end = self.end();
+                end.ungrouped_commit_count += 1;
+                if end.ungrouped_commit_count < commit_count {
+                    return Ok(());
+                }
+                end.ungrouped_commit_count = 0;
+                drop(end);
+                self.make_durable(commit)
+            }
+            Durability::None => Ok(()),
+        }
+    }
+
+    /// Makes all that was appended durable.
+    ///
+    /// # Errors
+    /// As [`Self::make_durable`].
+    pub fn flush(&self) -> Result<(), StorageError> {
+        let end = self.end().writer.end();
+        self.make_durable(Lsn(end.0.saturating_sub(1)))
+    }
+
+    /// The record at `lsn`, also if it is in memory only. Meant for following a transaction's
+    /// records backwards.
+    ///
+    /// # Errors
+    /// If no record is there, or the device fails.
+    pub fn read_record<'a>(
+        &self,
+        lsn: Lsn,
+        buffer: &'a mut RecordBuffer,
+    ) -> Result<LogRecord<'a>, StorageError> {
+        let area = &self.0.area;
+        let (tail, durable) = {
+            let end = self.end();
+            if end.writer.copy_payload(lsn, &mut buffer.payload) {
+                drop(end);
+                return decode_record(&buffer.payload);
+            }
+            (end.writer.tail(), area.layout.next_sector(end.writer.durable()))
+        };
+        if !frame::is_aligned(lsn) || lsn < tail || lsn >= durable {
+            return Err(self.no_record_at(lsn));
+        }
+        buffer.load(area, lsn, FRAME_HEADER_BYTES, tail, durable)?;
+        let header = buffer.at(lsn, FRAME_HEADER_BYTES).and_then(FrameHeader::parse);
+        let Some(header) = header else { return Err(self.no_record_at(lsn)) };
+        if u64::from(header.payload_bytes) > area.layout.record_bytes_max() {
+            return Err(self.no_record_at(lsn));
+        }
+        let frame_bytes = FRAME_HEADER_BYTES + header.payload_bytes as usize;
+        buffer.load(area, lsn, frame_bytes, tail, durable)?;
+        let payload = buffer.at(lsn, frame_bytes).map(|frame| &frame[FRAME_HEADER_BYTES..]);
+        match payload.filter(|payload| area.layout.is_sound(header, lsn, payload)) {
+            Some(payload) => decode_record(payload),
+            None => Err(self.no_record_at(lsn)),
+        }
+    }
+
+    /// Keeps room for records that must not fail later, say the compensations of a transaction:
+    /// the sum of their [`frame_bytes`](super::frame_bytes). The padding of flushes in between
+    /// comes from an eighth of the log that free records never touch.
+    ///
+    /// # Errors
+    /// If there is no such room.
+    pub fn reserve(&self, bytes: u64) -> Result<(), StorageError> {
+        self.end().writer.reserve(bytes)
+    }
+
+    /// Gives back what was reserved and not used.
+    pub fn release(&self, bytes: u64) {
+        self.end().writer.release(bytes);
+    }
+
+    /// Appends the end of the checkpoint that began at `begin`, in several records if its tables are
+    /// long. Gives the LSN of the last.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_end_checkpoint(
+        &self,
+        begin: Lsn,
+        transactions: &[TransactionEntry],
+        dirty_pages: &[DirtyPageEntry],
+    ) -> Result<Lsn, StorageError> {
+        let lines = self.0.area.layout.record_bytes_max() / CHECKPOINT_LINE_BYTES_MAX / 2;
+        let lines = to_index(lines).clamp(1, CHECKPOINT_LINES_MAX);
+        let (mut transactions, mut dirty_pages) = (transactions, dirty_pages);
+        let mut builder = RecordBuilder::new();
+        loop {
+            let (some, later) = transactions.split_at(transactions.len().min(lines));
+            let (pages, later_pages) = dirty_pages.split_at(dirty_pages.len().min(lines));
+            (transactions, dirty_pages) = (later, later_pages);
+            let is_last = transactions.is_empty() && dirty_pages.is_empty();
+            let record = builder.end_checkpoint(begin, is_last, some, pages);
+            let lsn = self.append(&record, Room::Checkpoint)?;
+            if is_last {
+                return Ok(lsn);
+            }
+        }
+    }
+
+    /// Makes the checkpoint count that began at `begin` and whose last record is at `end`: restart
+    /// begins there. What lies before `tail` is needed no more; its room is used again.
+    ///
+    /// # Errors
+    /// If the device fails; then nothing is known about what is durable.
+    pub fn complete_checkpoint(&self, begin: Lsn, end: Lsn, tail: Lsn) -> Result<(), StorageError> {
+        self.make_durable(end)?;
+        let mut master = self.master();
+        let previous_checkpoint = master.checkpoint;
+        let next = Master { checkpoint: begin, previous_checkpoint, tail, ..*master };
+        self.write_master(&mut master, next)
+    }
+
+    /// Marks the log as closed in order, once all of it is durable. Nothing is accepted afterwards.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn close(&self) -> Result<(), StorageError> {
+        self.flush()?;
+        let mut master = self.master();
+        let next = Master { is_clean: true, ..*master };
+        self.write_master(&mut master, next)?;
+        self.end().writer.poison(&StorageError::Poisoned { cause: "the log is closed".into() });
+        Ok(())
+    }
+
+    /// The control data as they were written last.
+    #[must_use]
+    pub fn control(&self) -> Master {
+        *self.master()
+    }
+
+    /// Where the next record will lie, if no flush comes before it.
+    #[must_use]
+    pub fn next_lsn(&self) -> Lsn {
+        self.end().writer.next_lsn()
+    }
+
+    /// Records before this are durable.
+    #[must_use]
+    pub fn durable_lsn(&self) -> Lsn {
+        self.end().writer.durable()
+    }
+
+    /// Bytes that records can take, frames included, before the tail has to move.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.end().writer.free_bytes()
+    }
+
+    /// What was appended and flushed since the log was opened.
+    #[must_use]
+    pub fn counts(&self) -> LogCounts {
+        self.end().writer.counts()
+    }
+
+    /// Asserts the numbered invariants of the end of the log.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        self.end().writer.audit();
+    }
+
+    fn end(&self) -> MutexGuard<'_, End> {
+        // Appending leaves a panic's caller with a record less, never with half a one that counts.
+        self.0.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn master(&self) -> MutexGuard<'_, Master> {
+        self.0.master.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes `flush` for all who wait.
+    fn lead(&self, flush: Arc<Flush>) -> Result<(), StorageError> {
+        let area = &self.0.area;
+        let cause = "the thread that wrote the log panicked".to_owned();
+        let mut leader = Leader { log: self, result: Err(StorageError::Poisoned { cause }) };
+        leader.result = area.write(flush.start, &flush.bytes).and_then(|()| area.sync());
+        drop(flush);
+        leader.result.clone()
+    }
+
+    fn write_master(&self, master: &mut Master, mut next: Master) -> Result<(), StorageError> {
+        let (durable, tail) = {
+            let end = self.end();
+            end.writer.check_poison()?;
+            (end.writer.durable(), end.writer.tail())
+        };
+        next.durable = durable;
+        next.tail = next.tail.max(tail);
+        assert!(next.tail <= durable, "only what is durable is cut off");
+        if let Err(error) = next.write(&self.0.area) {
+            self.end().writer.poison(&error);
+            return Err(error);
+        }
+        *master = next;
+        self.end().writer.set_tail(next.tail);
+        Ok(())
+    }
+
+    fn no_record_at(&self, lsn: Lsn) -> StorageError {
+        let place = self.0.area.layout.place_of(lsn);
+        StorageError::Corrupt { place, what: "no whole record is there".to_owned() }
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let mut end = self.log.end();
+        end.writer.end_flush(&self.result);
+        end.has_leader = false;
+        drop(end);
+        self.log.0.flushed.notify_all();
+    }
+}
+
+impl RecordBuffer {
+    /// An empty buffer.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes sure that `bytes` from `lsn` on are here, if they lie before `durable`.
+    fn load(
+        &mut self,
+        area: &LogArea,
+        lsn: Lsn,
+        bytes: usize,
+        tail: Lsn,
+        durable: Lsn,
+    ) -> Result<(), StorageError> {
+        if self.at(lsn, bytes).is_some() {
+            return Ok(());
+        }
+        let layout = &area.layout;
+        let wanted_end = lsn.0 + (bytes as u64).max(WINDOW_BEHIND_BYTES);
+        let end = layout.next_sector(Lsn(wanted_end)).min(durable);
+        let start = layout.sector_start(Lsn(end.0.saturating_sub(WINDOW_BYTES)));
+        let start = start.max(layout.sector_start(tail)).min(layout.sector_start(lsn));
+        self.window.clear();
+        self.window.resize(to_index(end.0 - start.0), 0);
+        self.window_start = start;
+        area.read(start, &mut self.window).inspect_err(|_| self.window.clear())
+    }
+
+    fn at(&self, lsn: Lsn, bytes: usize) -> Option<&[u8]> {
+        let at = to_index(lsn.0.checked_sub(self.window_start.0)?);
+        self.window.get(at..)?.get(..bytes)
+    }
+}

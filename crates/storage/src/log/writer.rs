@@ -1,0 +1,295 @@
+//! The end of the log in memory: where records go until they are flushed. No input or output; see
+//! [`super::shared`] for who does that.
+//!
+//! ```text
+//!    tail            durable          in flight           filling       next
+//!   ──┼──── needed ─────┼── being written ──┼── header │ record │ record ┼──► room
+//! ```
+//!
+//! 1. `tail <= durable <= start of filling <= next`, and at most one flush is in flight.
+//! 2. The end of the filling flush, in whole sectors, never passes the tail's sector by more than the
+//!    capacity: no byte at or after the tail is overwritten.
+//! 3. Free records leave room for what is reserved and a margin; so rollbacks and checkpoints fit.
+//! 4. After a failed flush nothing is accepted any more: nobody knows what is durable.
+
+use super::LogCounts;
+use super::frame::{self, FLUSH_HEADER_BYTES, FRAME_HEADER_BYTES, FrameHeader, Layout, PADDING};
+use super::record::EncodedRecord;
+use crate::{Lsn, StorageError};
+use nandu_base::to_index;
+use std::sync::Arc;
+
+/// The share of the capacity that free records leave for the padding of rollbacks, and checkpoints.
+const MARGIN_DIVISOR: u64 = 8;
+
+/// Out of which room a record is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// What is neither reserved nor kept back.
+    Free,
+    /// What was reserved before; the reservation shrinks by as much. For rollbacks.
+    Reserved,
+    /// Whatever there is. For the records of a checkpoint, which makes room.
+    Checkpoint,
+}
+
+/// Consecutive bytes of the log from a sector boundary on.
+#[derive(Debug)]
+pub(super) struct Flush {
+    pub(super) start: Lsn,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The end of the log.
+#[derive(Debug)]
+pub(super) struct LogWriter {
+    layout: Layout,
+    epoch: u32,
+    buffer_bytes: usize,
+    filling: Flush,
+    in_flight: Option<Arc<Flush>>,
+    durable: Lsn,
+    tail: Lsn,
+    reserved_bytes: u64,
+    poison: Option<String>,
+    counts: LogCounts,
+    spare: Vec<u8>,
+}
+
+impl Flush {
+    fn end(&self) -> Lsn {
+        Lsn(self.start.0 + self.bytes.len() as u64)
+    }
+
+    /// The payload of the record at `lsn`.
+    fn payload(&self, lsn: Lsn) -> Option<&[u8]> {
+        let at = to_index(lsn.0.checked_sub(self.start.0)?);
+        let frame = self.bytes.get(at..)?;
+        let header = FrameHeader::parse(frame)?;
+        frame.get(FRAME_HEADER_BYTES..)?.get(..header.payload_bytes as usize)
+    }
+}
+
+impl LogWriter {
+    /// Goes on behind `end`, up to which all is durable.
+    pub(super) fn new(layout: Layout, epoch: u32, buffer_bytes: u32, tail: Lsn, end: Lsn) -> Self {
+        Self {
+            layout,
+            epoch,
+            buffer_bytes: buffer_bytes as usize,
+            filling: Flush { start: layout.next_sector(end), bytes: Vec::new() },
+            in_flight: None,
+            durable: end,
+            tail,
+            reserved_bytes: 0,
+            poison: None,
+            counts: LogCounts::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Puts a record at the end; `None` if the buffer has to be flushed before.
+    pub(super) fn try_append(
+        &mut self,
+        record: &EncodedRecord<'_>,
+        room: Room,
+    ) -> Result<Option<Lsn>, StorageError> {
+        self.check_poison()?;
+        let payload = record.as_bytes();
+        self.check_length(payload.len() as u64)?;
+        let frame_bytes = frame::frame_bytes(payload.len());
+        let is_empty = self.filling.bytes.is_empty();
+        if !is_empty && self.filling.bytes.len() + frame_bytes > self.buffer_bytes {
+            return Ok(None);
+        }
+        self.check_room(frame_bytes as u64, room)?;
+        if is_empty {
+            self.filling.bytes.resize(FLUSH_HEADER_BYTES, 0);
+        }
+        let lsn = self.filling.end();
+        let at = self.filling.bytes.len();
+        self.filling.bytes.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+        self.filling.bytes.extend_from_slice(payload);
+        self.filling.bytes.resize(at + frame_bytes, 0);
+        let frame = &mut self.filling.bytes[at..];
+        self.layout.seal_frame(frame, lsn, self.epoch, payload.len());
+        if room == Room::Reserved {
+            self.reserved_bytes = self.reserved_bytes.saturating_sub(frame_bytes as u64);
+        }
+        self.counts.record_count += 1;
+        self.counts.record_bytes += frame_bytes as u64;
+        Ok(Some(lsn))
+    }
+
+    /// Closes the filling flush and hands it out to be written; `None` where there is nothing. The
+    /// one before must have ended.
+    pub(super) fn begin_flush(&mut self) -> Option<Arc<Flush>> {
+        assert!(self.in_flight.is_none(), "flushes go one after the other");
+        if self.filling.bytes.is_empty() {
+            return None;
+        }
+        self.pad();
+        let (start, durable) = (self.filling.start, self.durable);
+        self.layout.seal_flush(&mut self.filling.bytes, start, self.epoch, durable);
+        let end = self.filling.end();
+        let empty = Flush { start: end, bytes: std::mem::take(&mut self.spare) };
+        let full = Arc::new(std::mem::replace(&mut self.filling, empty));
+        self.in_flight = Some(Arc::clone(&full));
+        Some(full)
+    }
+
+    /// Takes note of how the flush in flight ended.
+    pub(super) fn end_flush(&mut self, result: &Result<(), StorageError>) {
+        let Some(flush) = self.in_flight.take() else { return };
+        match result {
+            Ok(()) => {
+                self.durable = flush.end();
+                self.counts.flush_count += 1;
+                self.counts.flush_bytes += flush.bytes.len() as u64;
+            }
+            Err(error) => self.poison(error),
+        }
+        if let Some(flush) = Arc::into_inner(flush) {
+            self.spare = flush.bytes;
+            self.spare.clear();
+        }
+    }
+
+    /// Accepts nothing from now on.
+    pub(super) fn poison(&mut self, cause: &StorageError) {
+        self.poison.get_or_insert_with(|| match cause {
+            StorageError::Poisoned { cause } => cause.clone(),
+            other => other.to_string(),
+        });
+    }
+
+    pub(super) fn check_poison(&self) -> Result<(), StorageError> {
+        match &self.poison {
+            None => Ok(()),
+            Some(cause) => Err(StorageError::Poisoned { cause: cause.clone() }),
+        }
+    }
+
+    /// Where the next record will lie, unless the buffer is flushed before.
+    pub(super) fn next_lsn(&self) -> Lsn {
+        match self.filling.bytes.is_empty() {
+            true => Lsn(self.filling.start.0 + FLUSH_HEADER_BYTES as u64),
+            false => self.filling.end(),
+        }
+    }
+
+    /// The end of what was appended.
+    pub(super) fn end(&self) -> Lsn {
+        match self.filling.bytes.is_empty() && self.in_flight.is_none() {
+            true => self.durable,
+            false => self.filling.end(),
+        }
+    }
+
+    pub(super) const fn durable(&self) -> Lsn {
+        self.durable
+    }
+
+    pub(super) const fn tail(&self) -> Lsn {
+        self.tail
+    }
+
+    pub(super) const fn counts(&self) -> LogCounts {
+        self.counts
+    }
+
+    /// Moves the tail; the control block that says so is durable.
+    pub(super) fn set_tail(&mut self, tail: Lsn) {
+        assert!(tail >= self.tail, "the tail never goes back");
+        assert!(tail <= self.durable, "what is not durable cannot be cut off");
+        self.tail = tail;
+    }
+
+    /// Bytes that free records can still take.
+    pub(super) fn free_bytes(&self) -> u64 {
+        let kept = self.reserved_bytes + self.layout.capacity_bytes / MARGIN_DIVISOR;
+        self.room_bytes().saturating_sub(kept)
+    }
+
+    /// Keeps room for records that must not fail later.
+    pub(super) fn reserve(&mut self, bytes: u64) -> Result<(), StorageError> {
+        self.check_poison()?;
+        if bytes > self.free_bytes() {
+            return Err(self.no_space(bytes));
+        }
+        self.reserved_bytes += bytes;
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, bytes: u64) {
+        self.reserved_bytes = self.reserved_bytes.saturating_sub(bytes);
+    }
+
+    /// Copies the record at `lsn` if it is still in memory.
+    pub(super) fn copy_payload(&self, lsn: Lsn, payload: &mut Vec<u8>) -> bool {
+        let flushes = [Some(&self.filling), self.in_flight.as_deref()];
+        let Some(found) = flushes.into_iter().flatten().find_map(|flush| flush.payload(lsn)) else {
+            return false;
+        };
+        payload.clear();
+        payload.extend_from_slice(found);
+        true
+    }
+
+    /// Asserts the numbered invariants.
+    pub(super) fn audit(&self) {
+        assert!(self.tail <= self.durable, "invariant 1: the tail is durable");
+        assert!(self.durable <= self.filling.start, "invariant 1: nothing durable is filled");
+        let starts_sector = self.filling.start.0.is_multiple_of(self.layout.sector_bytes);
+        assert!(starts_sector, "invariant 1: a flush starts on a fresh sector");
+        let lap_end = self.layout.sector_start(self.tail).0 + self.layout.capacity_bytes;
+        let end = self.layout.next_sector(self.filling.end());
+        assert!(end.0 <= lap_end, "invariant 2: the log does not run into its tail");
+    }
+
+    fn check_length(&self, payload_bytes: u64) -> Result<(), StorageError> {
+        let limit_bytes = self.layout.record_bytes_max();
+        if payload_bytes <= limit_bytes {
+            return Ok(());
+        }
+        let what = "a log record (it has to fit into a quarter of the log)".to_owned();
+        Err(StorageError::TooLarge { what, found_bytes: payload_bytes, limit_bytes })
+    }
+
+    fn check_room(&self, frame_bytes: u64, room: Room) -> Result<(), StorageError> {
+        let limit = match room {
+            Room::Free => self.free_bytes(),
+            Room::Reserved | Room::Checkpoint => self.room_bytes(),
+        };
+        match frame_bytes <= limit {
+            true => Ok(()),
+            false => Err(self.no_space(frame_bytes)),
+        }
+    }
+
+    /// Bytes up to the tail, less than a sector short where the tail is not on a boundary.
+    fn room_bytes(&self) -> u64 {
+        let lap_end = self.layout.sector_start(self.tail).0 + self.layout.capacity_bytes;
+        lap_end.saturating_sub(self.next_lsn().0)
+    }
+
+    fn no_space(&self, bytes: u64) -> StorageError {
+        let what = format!(
+            "the log of {} bytes is full: {bytes} more do not fit behind its tail at LSN {}; take a \
+             checkpoint, end transactions that run for long, or make the log larger",
+            self.layout.capacity_bytes, self.tail.0
+        );
+        StorageError::NoSpace { what }
+    }
+
+    fn pad(&mut self) {
+        let (at, lsn) = (self.filling.bytes.len(), self.filling.end());
+        let gap = to_index(self.layout.next_sector(lsn).0 - lsn.0);
+        if gap == 0 {
+            return;
+        }
+        self.filling.bytes.resize(at + gap, PADDING);
+        let frame = &mut self.filling.bytes[at..];
+        self.layout.seal_frame(frame, lsn, self.epoch, gap - FRAME_HEADER_BYTES);
+    }
+}
