@@ -90,6 +90,12 @@ impl<D: Inspect> FaultyDevice<D> {
         self.submitted_count
     }
 
+    /// Goes by another plan from now on. Requests are still counted from the first one.
+    pub fn plan_faults(&mut self, plan: FaultPlan) {
+        self.rng = Rng::for_part(plan.seed, "faulty device");
+        self.plan = plan;
+    }
+
     /// The device below.
     pub fn into_inner(self) -> D {
         self.inner

@@ -19,9 +19,15 @@ use nandu_base::Nanos;
 use nandu_device::{Completion, Counters, IoBuffer, Operation, TimeSource};
 use std::sync::Arc;
 
+pub mod device_volume;
 pub mod io;
+pub mod testing;
 
+pub use device_volume::DeviceVolume;
 pub use io::{Io, IoOwner, SharedIo};
+
+/// The longest name of a file, in bytes.
+pub const FILE_NAME_BYTES_MAX: usize = 200;
 
 /// What is asked of a file.
 #[derive(Debug)]
@@ -134,4 +140,30 @@ pub trait ReadAt: Send + Sync {
         offset_bytes: u64,
         buffer: &mut [u8],
     ) -> Result<(), StorageError>;
+}
+
+/// Checks a name for a file.
+///
+/// # Errors
+/// If it is empty or longer than [`FILE_NAME_BYTES_MAX`], begins with a full stop, or has a slash or a
+/// control character.
+pub fn check_file_name(name: &str) -> Result<(), StorageError> {
+    if name.len() > FILE_NAME_BYTES_MAX {
+        return Err(StorageError::TooLarge {
+            what: "the name of a file".to_owned(),
+            found_bytes: name.len() as u64,
+            limit_bytes: FILE_NAME_BYTES_MAX as u64,
+        });
+    }
+    if name.is_empty()
+        || name.starts_with('.')
+        || name.contains(['/', '\\'])
+        || name.contains(char::is_control)
+    {
+        let what = format!(
+            "{name:?} is no name for a file: it needs letters, no slash and no full stop in front"
+        );
+        return Err(StorageError::InvalidSetting { what });
+    }
+    Ok(())
 }
