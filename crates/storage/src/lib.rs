@@ -16,6 +16,7 @@
 //! Absent on purpose: any knowledge of what kind of drive lies below, and any operating system.
 
 pub mod access;
+pub mod btree;
 pub mod error;
 pub mod log;
 pub mod page;
