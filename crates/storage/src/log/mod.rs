@@ -25,6 +25,8 @@ mod shared;
 mod test_volume;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_limits;
 mod varint;
 mod writer;
 
@@ -138,7 +140,7 @@ impl LogFile {
         &self.master
     }
 
-    /// Reads the log from the record at `from` on: a checkpoint, or the tail.
+    /// Reads the log from the record at `from` on: a checkpoint, or the tail; `Lsn(0)` is the tail.
     ///
     /// # Errors
     /// If no record can be there.

@@ -67,6 +67,7 @@ enum Step {
 impl LogReader {
     pub(super) fn new(area: LogArea, master: &Master, from: Lsn) -> Result<Self, StorageError> {
         let layout = area.layout;
+        let from = if from == Lsn(0) { master.tail } else { from };
         if from < master.tail || from > master.durable || !frame::is_aligned(from) {
             let place = layout.place_of(from);
             let what = format!("it is to be read from there, its tail is at LSN {}", master.tail.0);

@@ -421,3 +421,161 @@ impl std::fmt::Debug for CheckpointPart<'_> {
         formatter.debug_list().entries(self.dirty_pages()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Change = (u16, u32, u8, u32, Vec<u8>, Vec<u8>);
+
+    fn change() -> impl Strategy<Value = Change> {
+        let bytes = || proptest::collection::vec(any::<u8>(), 0..40);
+        (any::<u16>(), 1_u32.., any::<u8>(), any::<u32>(), bytes(), bytes())
+    }
+
+    fn add(builder: &mut RecordBuilder, changes: &[Change]) {
+        for (file, page, code, operand, first, second) in changes {
+            let operation = PageOperation { code: *code, operand: *operand, first, second };
+            builder.add_change(PageAddress::new(FileId(*file), *page), &operation);
+        }
+    }
+
+    fn is_same(found: Changes<'_>, changes: &[Change]) -> bool {
+        let operation = |(file, page, code, operand, first, second): &Change| {
+            let address = PageAddress::new(FileId(*file), *page);
+            let (code, operand) = (*code, *operand);
+            (address, code, operand, first.clone(), second.clone())
+        };
+        let plain = |(address, operation): (PageAddress, PageOperation<'_>)| {
+            let PageOperation { code, operand, first, second } = operation;
+            (address, code, operand, first.to_vec(), second.to_vec())
+        };
+        found.iter().map(plain).eq(changes.iter().map(operation))
+    }
+
+    fn entry() -> impl Strategy<Value = TransactionEntry> {
+        let status = prop_oneof![
+            Just(TransactionStatus::Active),
+            Just(TransactionStatus::Committed),
+            Just(TransactionStatus::RollingBack)
+        ];
+        (any::<u64>(), status, any::<u64>(), any::<u64>()).prop_map(|(id, status, last, next)| {
+            TransactionEntry { id, status, last: Lsn(last), undo_next: Lsn(next) }
+        })
+    }
+
+    fn dirty_page() -> impl Strategy<Value = DirtyPageEntry> {
+        (any::<u16>(), 1_u32.., any::<u64>())
+            .prop_map(|(file, page, lsn)| (PageAddress::new(FileId(file), page), Lsn(lsn)))
+    }
+
+    /// A walk over everything that a record lends must end, and must not panic.
+    fn walk(record: LogRecord<'_>) -> usize {
+        match record {
+            LogRecord::Action { changes, .. } | LogRecord::Compensation { changes, .. } => {
+                changes.iter().count()
+            }
+            LogRecord::EndCheckpoint(part) => {
+                part.transactions().count() + part.dirty_pages().count()
+            }
+            _ => 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn actions_and_compensations_come_back(
+            transaction in any::<u64>(), previous in any::<u64>(), next in any::<u64>(),
+            changes in proptest::collection::vec(change(), 0..6),
+            undo in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let mut builder = RecordBuilder::new();
+            builder.begin_action(transaction, Lsn(previous));
+            add(&mut builder, &changes);
+            let record = builder.finish(&undo);
+            match decode_record(record.as_bytes()).unwrap() {
+                LogRecord::Action { transaction: t, previous: p, changes: c, undo: u } => {
+                    prop_assert_eq!((t, p, u), (transaction, Lsn(previous), &undo[..]));
+                    prop_assert!(is_same(c, &changes));
+                }
+                other => prop_assert!(false, "{other:?}"),
+            }
+            builder.begin_compensation(transaction, Lsn(previous), Lsn(next));
+            add(&mut builder, &changes);
+            match decode_record(builder.finish(&[]).as_bytes()).unwrap() {
+                LogRecord::Compensation { transaction: t, previous: p, undo_next, changes: c } => {
+                    prop_assert_eq!((t, p, undo_next), (transaction, Lsn(previous), Lsn(next)));
+                    prop_assert!(is_same(c, &changes));
+                }
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+
+        #[test]
+        fn checkpoints_come_back(
+            begin in any::<u64>(), is_last in any::<bool>(),
+            transactions in proptest::collection::vec(entry(), 0..5),
+            pages in proptest::collection::vec(dirty_page(), 0..20),
+        ) {
+            let mut builder = RecordBuilder::new();
+            let record = builder.end_checkpoint(Lsn(begin), is_last, &transactions, &pages);
+            let LogRecord::EndCheckpoint(part) = decode_record(record.as_bytes()).unwrap() else {
+                panic!("a part of a checkpoint comes back as one")
+            };
+            prop_assert_eq!((part.begin, part.is_last), (Lsn(begin), is_last));
+            prop_assert!(part.transactions().eq(transactions.iter().copied()));
+            prop_assert!(part.dirty_pages().eq(pages.iter().copied()));
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_walked(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            decode_record(&bytes).map(walk).ok();
+        }
+
+        #[test]
+        fn damaged_records_are_refused_or_walked(
+            changes in proptest::collection::vec(change(), 1..4),
+            pages in proptest::collection::vec(dirty_page(), 1..9),
+            at in any::<proptest::sample::Index>(), value in any::<u8>(),
+            length in any::<proptest::sample::Index>(),
+        ) {
+            let mut builder = RecordBuilder::new();
+            builder.begin_action(1, Lsn(2));
+            add(&mut builder, &changes);
+            let mut bytes = builder.finish(b"undo").as_bytes().to_vec();
+            let whole = bytes.clone();
+            *at.get_mut(&mut bytes) = value;
+            decode_record(&bytes).map(walk).ok();
+            decode_record(&whole[..length.index(whole.len())]).map(walk).ok();
+            let mut bytes =
+                builder.end_checkpoint(Lsn(5), false, &[], &pages).as_bytes().to_vec();
+            *at.get_mut(&mut bytes) = value;
+            prop_assert!(decode_record(&bytes).map_or(0, walk) <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn the_short_records_come_back() {
+        let (transaction, previous) = (300, Lsn(70_000));
+        let mut builder = RecordBuilder::new();
+        let commit = LogRecord::Commit { transaction, previous };
+        assert_eq!(decode_record(builder.commit(300, previous).as_bytes()), Ok(commit));
+        let abort = LogRecord::Abort { transaction, previous };
+        assert_eq!(decode_record(builder.abort(300, previous).as_bytes()), Ok(abort));
+        let end = LogRecord::End { transaction, previous };
+        assert_eq!(decode_record(builder.end(300, previous).as_bytes()), Ok(end));
+        let begin = builder.begin_checkpoint();
+        assert_eq!(decode_record(begin.as_bytes()), Ok(LogRecord::BeginCheckpoint));
+    }
+
+    #[test]
+    fn left_over_bytes_and_unknown_kinds_are_refused() {
+        let mut builder = RecordBuilder::new();
+        let mut bytes = builder.commit(1, Lsn(2)).as_bytes().to_vec();
+        bytes.push(0);
+        for bad in [&bytes[..], &[], &[0x00, 0], &[0x01], &[0x17]] {
+            assert!(matches!(decode_record(bad), Err(StorageError::Corrupt { .. })), "{bad:?}");
+        }
+    }
+}

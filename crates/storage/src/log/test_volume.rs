@@ -8,35 +8,47 @@ use nandu_device::{
     MemoryDevice, Operation, Request, TimeSource,
 };
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(super) const SECTOR_BYTES: u32 = 512;
+const SECTOR_COUNT: u64 = 8192;
 pub(super) const LOG_FILE: FileId = FileId(1);
 
 type Faulty = FaultyDevice<MemoryDevice>;
 
 /// The device, which outlives the volumes that are opened on it.
 #[derive(Clone, Debug)]
-pub(super) struct Machine(Arc<Mutex<Option<Faulty>>>);
+pub(super) struct Machine {
+    device: Arc<Mutex<Option<Faulty>>>,
+    /// Byte ranges of the writes so far.
+    writes: Arc<Mutex<Vec<Range<u64>>>>,
+    sector_bytes: u32,
+}
 
-/// What is wrong with a request, on its way to a `StorageError`.
 struct TestVolume {
     machine: Machine,
+    sector_bytes: u32,
     byte_count: u64,
     kept: VecDeque<Completion>,
 }
 
 impl Machine {
     pub(super) fn new(plan: FaultPlan) -> Self {
-        let geometry = Geometry { sector_bytes: SECTOR_BYTES, sector_count: 4096 };
+        Self::with_sectors(SECTOR_BYTES, plan)
+    }
+
+    pub(super) fn with_sectors(sector_bytes: u32, plan: FaultPlan) -> Self {
+        let geometry = Geometry { sector_bytes, sector_count: SECTOR_COUNT };
         let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
-        Self(Arc::new(Mutex::new(Some(FaultyDevice::new(device, plan)))))
+        let device = Arc::new(Mutex::new(Some(FaultyDevice::new(device, plan))));
+        Self { device, writes: Arc::default(), sector_bytes }
     }
 
     /// Cuts the power, if that did not happen, and starts again with another plan.
     pub(super) fn restart(&self, plan: FaultPlan) {
-        let mut slot = self.0.lock().unwrap();
+        let mut slot = self.device();
         let mut device = slot.take().expect("the device is there between calls");
         device.cut_power();
         let mut device = device.into_inner();
@@ -45,9 +57,13 @@ impl Machine {
     }
 
     pub(super) fn io(&self) -> SharedIo {
-        let volume = TestVolume { machine: self.clone(), byte_count: 0, kept: VecDeque::new() };
-        let mut volume = volume;
-        volume.byte_count = u64::from(SECTOR_BYTES) * 4096;
+        self.io_as(self.sector_bytes, u64::from(self.sector_bytes) * SECTOR_COUNT)
+    }
+
+    /// A volume that claims sectors, not smaller than the device's, and a length.
+    pub(super) fn io_as(&self, sector_bytes: u32, byte_count: u64) -> SharedIo {
+        let (machine, kept) = (self.clone(), VecDeque::new());
+        let volume = TestVolume { machine, sector_bytes, byte_count, kept };
         SharedIo::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
     }
 
@@ -55,21 +71,30 @@ impl Machine {
         self.device().as_ref().expect("the device is there").submitted_count()
     }
 
+    /// The byte ranges of the writes since the last call.
+    pub(super) fn take_writes(&self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.writes.lock().unwrap())
+    }
+
     /// Flips a bit of a byte of the file.
     pub(super) fn flip(&self, offset: u64, bit: u8) {
-        let mut slot = self.0.lock().unwrap();
-        let faulty = slot.take().expect("the device is there between calls");
-        let mut device = faulty.into_inner();
-        let sector = SectorIndex(offset / u64::from(SECTOR_BYTES));
-        let mut bytes = vec![0; SECTOR_BYTES as usize];
+        self.change(offset, |byte| *byte ^= 1 << bit);
+    }
+
+    /// Changes a byte of the file behind everybody's back. The plan of faults ends.
+    pub(super) fn change(&self, offset: u64, change: impl FnOnce(&mut u8)) {
+        let mut slot = self.device();
+        let mut device = slot.take().expect("the device is there between calls").into_inner();
+        let sector = SectorIndex(offset / u64::from(self.sector_bytes));
+        let mut bytes = vec![0; self.sector_bytes as usize];
         device.peek(sector, &mut bytes);
-        bytes[nandu_base::to_index(offset % u64::from(SECTOR_BYTES))] ^= 1 << bit;
+        change(&mut bytes[nandu_base::to_index(offset % u64::from(self.sector_bytes))]);
         device.poke(sector, &bytes);
         *slot = Some(FaultyDevice::new(device, FaultPlan::default()));
     }
 
     fn device(&self) -> MutexGuard<'_, Option<Faulty>> {
-        self.0.lock().unwrap()
+        self.device.lock().unwrap()
     }
 
     fn with<R>(&self, look: impl FnOnce(&mut Faulty) -> R) -> R {
@@ -83,7 +108,7 @@ impl Volume for TestVolume {
     }
 
     fn sector_bytes(&self) -> u32 {
-        SECTOR_BYTES
+        self.sector_bytes
     }
 
     fn buffer_alignment(&self) -> u32 {
@@ -133,7 +158,11 @@ impl Volume for TestVolume {
         now: Nanos,
         request: FileRequest,
     ) -> Result<(), StorageError> {
-        let sector_bytes = u64::from(SECTOR_BYTES);
+        let sector_bytes = u64::from(self.machine.sector_bytes);
+        if request.operation == Operation::Write {
+            let range = request.offset_bytes..request.offset_bytes + request.length_bytes;
+            self.machine.writes.lock().unwrap().push(range);
+        }
         assert!(request.offset_bytes.is_multiple_of(sector_bytes), "offsets are whole sectors");
         assert!(request.length_bytes.is_multiple_of(sector_bytes), "lengths are whole sectors");
         let request = Request {

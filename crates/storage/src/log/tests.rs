@@ -150,6 +150,29 @@ impl Model {
     }
 
     fn apply(&mut self, deed: Deed) -> Result<(), StorageError> {
+        self.machine.take_writes();
+        let needed = self.records.first().map(|&(lsn, _)| (lsn, self.log().durable_lsn()));
+        let result = self.apply_unwatched(deed);
+        if let (Some((tail, durable)), false) = (needed, matches!(deed, Deed::Checkpoint(_))) {
+            self.assert_untouched(tail, durable);
+        }
+        result
+    }
+
+    /// No write touched the log between two LSNs.
+    fn assert_untouched(&self, tail: Lsn, durable: Lsn) {
+        let sectors = tail.0 / 512..durable.0.div_ceil(512);
+        for write in self.machine.take_writes() {
+            let master_bytes = 2 * 4096;
+            for offset in write.step_by(512).filter(|&offset| offset >= master_bytes) {
+                let lap_sector = (offset - master_bytes) / 512;
+                let is_needed = |sector: u64| sector % (CAPACITY / 512) == lap_sector;
+                assert!(!sectors.clone().any(is_needed), "a needed sector is written again");
+            }
+        }
+    }
+
+    fn apply_unwatched(&mut self, deed: Deed) -> Result<(), StorageError> {
         match deed {
             Deed::Append(length) => match self.append(length) {
                 Err(StorageError::NoSpace { .. }) => Ok(()),

@@ -9,7 +9,8 @@
 //! 1. `tail <= durable <= start of filling <= next`, and at most one flush is in flight.
 //! 2. The end of the filling flush, in whole sectors, never passes the tail's sector by more than the
 //!    capacity: no byte at or after the tail is overwritten.
-//! 3. Free records leave room for what is reserved and a margin; so rollbacks and checkpoints fit.
+//! 3. Free records leave room for what is reserved and a margin, checkpoints for what is reserved
+//!    and half of the margin; so a checkpoint fits, and after any number of them a rollback does.
 //! 4. After a failed flush nothing is accepted any more: nobody knows what is durable.
 
 use super::LogCounts;
@@ -19,7 +20,8 @@ use crate::{Lsn, StorageError};
 use nandu_base::to_index;
 use std::sync::Arc;
 
-/// The share of the capacity that free records leave for the padding of rollbacks, and checkpoints.
+/// The share of the capacity that free records leave: half of it for checkpoints, and all of it for
+/// the padding of flushes during rollbacks.
 const MARGIN_DIVISOR: u64 = 8;
 
 /// Out of which room a record is taken.
@@ -29,7 +31,8 @@ pub enum Room {
     Free,
     /// What was reserved before; the reservation shrinks by as much. For rollbacks.
     Reserved,
-    /// Whatever there is. For the records of a checkpoint, which makes room.
+    /// What is not reserved, and a part of what is kept back. For the records of a checkpoint, which
+    /// makes room.
     Checkpoint,
 }
 
@@ -207,8 +210,7 @@ impl LogWriter {
 
     /// Bytes that free records can still take.
     pub(super) fn free_bytes(&self) -> u64 {
-        let kept = self.reserved_bytes + self.layout.capacity_bytes / MARGIN_DIVISOR;
-        self.room_bytes().saturating_sub(kept)
+        self.room_bytes().saturating_sub(self.reserved_bytes + self.margin_bytes())
     }
 
     /// Keeps room for records that must not fail later.
@@ -259,7 +261,10 @@ impl LogWriter {
     fn check_room(&self, frame_bytes: u64, room: Room) -> Result<(), StorageError> {
         let limit = match room {
             Room::Free => self.free_bytes(),
-            Room::Reserved | Room::Checkpoint => self.room_bytes(),
+            Room::Checkpoint => {
+                self.room_bytes().saturating_sub(self.reserved_bytes + self.margin_bytes() / 2)
+            }
+            Room::Reserved => self.room_bytes(),
         };
         match frame_bytes <= limit {
             true => Ok(()),
@@ -267,7 +272,11 @@ impl LogWriter {
         }
     }
 
-    /// Bytes up to the tail, less than a sector short where the tail is not on a boundary.
+    const fn margin_bytes(&self) -> u64 {
+        self.layout.capacity_bytes / MARGIN_DIVISOR
+    }
+
+    /// Bytes up to the sector of the tail.
     fn room_bytes(&self) -> u64 {
         let lap_end = self.layout.sector_start(self.tail).0 + self.layout.capacity_bytes;
         lap_end.saturating_sub(self.next_lsn().0)
