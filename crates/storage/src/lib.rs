@@ -20,10 +20,12 @@ pub mod btree;
 pub mod error;
 pub mod log;
 pub mod page;
+pub mod pool;
 pub mod propagation;
 pub mod volume;
 
 pub use access::{ChangePages, ReadPages};
 pub use error::StorageError;
 pub use page::{Checksum, FileId, Lsn, PageAddress, PageOperation};
+pub use pool::{Pool, PoolConfig};
 pub use volume::{FileRequest, Volume};

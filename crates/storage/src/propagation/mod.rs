@@ -17,6 +17,11 @@ use crate::{FileId, PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use std::ops::Range;
 
+mod double_write;
+pub mod in_place;
+
+pub use in_place::InPlace;
+
 /// Most byte ranges that are told apart; more grow together.
 pub const CHANGED_RANGES_MAX: usize = 8;
 

@@ -1,0 +1,350 @@
+//! How a page that is not there comes into a frame: alone, in batches, ahead of time.
+//!
+//! 1. A page is on its way at most once, by whichever way.
+//! 2. Whoever waits for the device under the lock admits whatever comes, also for others.
+
+use super::frame::{Claim, Protected};
+use super::{FrameUse, InFlight, Pool, State};
+use crate::page::{Checksum, page_is_sound};
+use crate::{FileId, PageAddress, StorageError};
+use nandu_device::IoBuffer;
+use std::collections::VecDeque;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// A page that was brought into a frame, with the lock still held so that it stays there.
+pub(super) struct Brought<'a> {
+    pub(super) state: MutexGuard<'a, State>,
+    pub(super) frame: u32,
+    /// The checksum fails, and the caller takes the page even so.
+    pub(super) is_torn: bool,
+}
+
+/// What to do about a page whose checksum fails.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum IfTorn {
+    Refuse,
+    Take,
+}
+
+impl Pool {
+    /// Lends several pages to `look`, with the device's queue full: each page's index in `addresses`
+    /// and its bytes with the trailer, in the order in which they arrive. `look` must not use the pool.
+    ///
+    /// # Errors
+    /// As [`Pool::read`]; pages after the failed one may or may not have been looked at.
+    pub fn read_batch(
+        &self,
+        addresses: &[PageAddress],
+        mut look: impl FnMut(usize, &[u8]),
+    ) -> Result<(), StorageError> {
+        let mut missing = VecDeque::new();
+        for (index, address) in addresses.iter().enumerate() {
+            let word = address.to_word();
+            let page = self.table.find(word, |_| true);
+            match page.and_then(|frame| self.frames.protect(frame, word)) {
+                Some(page) => {
+                    page.note_hit();
+                    look(index, &page);
+                }
+                None => missing.push_back((index, word)),
+            }
+        }
+        let mut waiting = Vec::new();
+        while !missing.is_empty() {
+            let mut state = self.lock();
+            self.read_queued(&mut state, &mut missing, &mut waiting, &mut look)?;
+            if !missing.is_empty() {
+                // Frames or pages are in the hands of other threads.
+                drop(state);
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts to read pages that are going to be wanted soon, as many as frames and the device's queue
+    /// take. Errors show when the pages are read.
+    pub fn prefetch(&self, addresses: &[PageAddress]) {
+        let mut state = self.lock();
+        for address in addresses {
+            let word = address.to_word();
+            if self.resident(word).is_some() || state.is_on_its_way(word) {
+                continue;
+            }
+            if !self.try_start(&mut state, word, true).unwrap_or(false) {
+                return;
+            }
+            state.counters.prefetch_count += 1;
+        }
+    }
+
+    /// The slow way of [`Pool::read`].
+    #[cold]
+    pub(super) fn read_missing(&self, address: PageAddress) -> Result<Protected<'_>, StorageError> {
+        let brought = self.bring(address, IfTorn::Refuse)?;
+        let page = self.frames.protect(brought.frame, address.to_word());
+        drop(brought.state);
+        Ok(page.expect("a resident page stays while the lock is held"))
+    }
+
+    /// Makes a page resident.
+    pub(super) fn bring(
+        &self,
+        address: PageAddress,
+        if_torn: IfTorn,
+    ) -> Result<Brought<'_>, StorageError> {
+        let word = address.to_word();
+        let mut state = self.lock();
+        let mut is_counted = false;
+        loop {
+            if let Some(frame) = self.resident(word) {
+                if !is_counted && let Some(page) = self.frames.protect(frame, word) {
+                    page.note_hit();
+                    state.replacement.touch(frame);
+                }
+                return Ok(Brought { state, frame, is_torn: false });
+            }
+            if !is_counted {
+                state.counters.miss_count += 1;
+                is_counted = true;
+            }
+            if state.loading.contains(&word) {
+                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            if state.want_in_flight(word) {
+                match self.finish_read(&mut state, (word, if_torn)) {
+                    (done, Ok(is_torn)) if done.word == word => {
+                        let frame = done.frame;
+                        return Ok(Brought { state, frame, is_torn });
+                    }
+                    (done, Err(error)) if done.word == word => return Err(error),
+                    _ => continue,
+                }
+            }
+            let Some(frame) = self.take_frame(&mut state)? else {
+                drop(state);
+                std::thread::yield_now();
+                state = self.lock();
+                continue;
+            };
+            match state.propagation.locate(address) {
+                Some(place) if self.reader.is_some() => {
+                    return self.load(state, address, frame, place, if_torn);
+                }
+                _ => self.start(&mut state, word, frame, false)?,
+            }
+        }
+    }
+
+    /// The frame of a resident page. Under the lock.
+    pub(super) fn resident(&self, word: u64) -> Option<u32> {
+        self.table.find(word, |frame| self.is_in(frame, word))
+    }
+
+    /// Waits for all pages that are on their way through the propagation.
+    pub(super) fn finish_reads(&self, state: &mut State) {
+        while !state.in_flight.is_empty() {
+            let _ = self.finish_read(state, (u64::MAX, IfTorn::Refuse));
+        }
+    }
+
+    /// Waits for one page through the propagation, and admits it if it is sound or is the page that
+    /// `torn` names and takes as it is; says then whether it is torn.
+    pub(super) fn finish_read(
+        &self,
+        state: &mut State,
+        torn: (u64, IfTorn),
+    ) -> (InFlight, Result<bool, StorageError>) {
+        let read = state.propagation.next_read(&mut self.io.lock());
+        let read = read.expect("a page that was begun arrives");
+        let word = read.address.to_word();
+        let place = state.in_flight.iter().position(|page| page.word == word);
+        let page = state.in_flight.swap_remove(place.expect("only pages that were begun arrive"));
+        let mut claim = self.frames.try_claim(page.frame).expect("an empty frame is nobody's");
+        let is_whole = read.buffer.len() == self.config.page_bytes as usize;
+        *claim.buffer_mut() = if is_whole { read.buffer } else { self.empty_buffer() };
+        let if_torn = if torn.0 == word { torn.1 } else { IfTorn::Refuse };
+        let result = read.result.and_then(|()| self.admit(state, page, claim, if_torn));
+        if result.is_err() {
+            state.give_back(page.frame);
+        }
+        (page, result)
+    }
+
+    /// Checks the page in a claimed frame and makes it resident. Says whether it is torn.
+    fn admit(
+        &self,
+        state: &mut State,
+        page: InFlight,
+        mut claim: Claim<'_>,
+        if_torn: IfTorn,
+    ) -> Result<bool, StorageError> {
+        let address = PageAddress::from_word(page.word);
+        let is_torn = state.checksum(address.file) == Checksum::Trailer
+            && !page_is_sound(claim.buffer_mut(), address);
+        if is_torn && if_torn == IfTorn::Refuse {
+            let file = state.file_name(address.file);
+            return Err(StorageError::ChecksumMismatch { file, address });
+        }
+        state.counters.read_count += 1;
+        self.settle(state, page, claim);
+        Ok(is_torn)
+    }
+
+    /// Makes whatever is in a claimed frame resident.
+    pub(super) fn settle(&self, state: &mut State, page: InFlight, claim: Claim<'_>) {
+        let info = &mut state.infos[page.frame as usize];
+        assert_eq!(info.frame_use, FrameUse::Taken, "a page comes into a frame taken for it");
+        info.frame_use = FrameUse::Resident;
+        info.word = page.word;
+        self.frames.set_flags(page.frame, page.is_prefetch);
+        claim.publish(page.word);
+        self.table.insert(page.word, page.frame);
+        state.replacement.admit(page.frame, page.word);
+    }
+
+    /// Reads one page at its place while other threads go on.
+    fn load<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        address: PageAddress,
+        frame: u32,
+        (file, offset_bytes): (FileId, u64),
+        if_torn: IfTorn,
+    ) -> Result<Brought<'a>, StorageError> {
+        let page = InFlight { word: address.to_word(), frame, is_prefetch: false };
+        let reader = Arc::clone(self.reader.as_ref().expect("the caller has looked"));
+        let mut claim = self.frames.try_claim(frame).expect("an empty frame is nobody's");
+        state.loading.push(page.word);
+        // Taken before the lock is left, so that nothing is written between locate and the read.
+        let placing = self.placing.read().unwrap_or_else(PoisonError::into_inner);
+        drop(state);
+        let result = reader.read_at(file, offset_bytes, claim.buffer_mut());
+        drop(placing);
+        let mut state = self.lock();
+        state.loading.retain(|&word| word != page.word);
+        let result = result.and_then(|()| self.admit(&mut state, page, claim, if_torn));
+        self.arrived.notify_all();
+        match result {
+            Ok(is_torn) => Ok(Brought { state, frame, is_torn }),
+            Err(error) => {
+                state.give_back(frame);
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins to read a page into a frame that was taken for it.
+    fn start(
+        &self,
+        state: &mut State,
+        word: u64,
+        frame: u32,
+        is_prefetch: bool,
+    ) -> Result<(), StorageError> {
+        let mut claim = self.frames.try_claim(frame).expect("an empty frame is nobody's");
+        let nothing = IoBuffer::with_alignment(0, 1);
+        let buffer = std::mem::replace(claim.buffer_mut(), nothing);
+        let address = PageAddress::from_word(word);
+        match state.propagation.start_read(&mut self.io.lock(), address, buffer) {
+            Ok(()) => {
+                state.in_flight.push(InFlight { word, frame, is_prefetch });
+                Ok(())
+            }
+            Err(error) => {
+                *claim.buffer_mut() = self.empty_buffer();
+                drop(claim);
+                state.give_back(frame);
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins to read a page if a frame and room in the device's queue can be had at once.
+    fn try_start(
+        &self,
+        state: &mut State,
+        word: u64,
+        is_prefetch: bool,
+    ) -> Result<bool, StorageError> {
+        // Pages on their way cannot leave. Some frames must be able to.
+        let in_flight_max = (self.config.frame_count as usize / 2).max(1);
+        let is_full = state.in_flight.len() >= in_flight_max;
+        if is_full || (!self.io.lock().has_room() && !state.in_flight.is_empty()) {
+            return Ok(false);
+        }
+        let Some(frame) = self.take_frame(state)? else { return Ok(false) };
+        self.start(state, word, frame, is_prefetch)?;
+        Ok(true)
+    }
+
+    /// Reads `missing` with the queue full, as long as nobody else must move first.
+    fn read_queued(
+        &self,
+        state: &mut State,
+        missing: &mut VecDeque<(usize, u64)>,
+        waiting: &mut Vec<(usize, u64)>,
+        look: &mut impl FnMut(usize, &[u8]),
+    ) -> Result<(), StorageError> {
+        loop {
+            while let Some(&(index, word)) = missing.front() {
+                if let Some(frame) = self.resident(word) {
+                    let page = self.frames.protect(frame, word);
+                    let page = page.expect("a resident page stays while the lock is held");
+                    page.note_hit();
+                    state.replacement.touch(frame);
+                    look(index, &page);
+                } else if state.want_in_flight(word)
+                    || (!state.loading.contains(&word) && self.try_start(state, word, false)?)
+                {
+                    state.counters.miss_count += 1;
+                    waiting.push((index, word));
+                } else {
+                    break;
+                }
+                missing.pop_front();
+            }
+            if state.in_flight.is_empty() {
+                return Ok(());
+            }
+            let (page, result) = self.finish_read(state, (u64::MAX, IfTorn::Refuse));
+            let (mine, others) = waiting.iter().partition(|(_, word)| *word == page.word);
+            *waiting = others;
+            let mine: Vec<(usize, u64)> = mine;
+            if mine.is_empty() {
+                continue;
+            }
+            result?;
+            let bytes = self.frames.protect(page.frame, page.word);
+            let bytes = bytes.expect("a resident page stays while the lock is held");
+            mine.iter().for_each(|&(index, _)| look(index, &bytes));
+            if waiting.is_empty() && missing.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl State {
+    /// Whether a page is being read.
+    fn is_on_its_way(&self, word: u64) -> bool {
+        self.loading.contains(&word) || self.in_flight.iter().any(|page| page.word == word)
+    }
+
+    /// Whether a page is on its way through the propagation, now that it is wanted.
+    fn want_in_flight(&mut self, word: u64) -> bool {
+        let Some(page) = self.in_flight.iter_mut().find(|page| page.word == word) else {
+            return false;
+        };
+        self.counters.prefetch_hit_count += u64::from(page.is_prefetch);
+        page.is_prefetch = false;
+        true
+    }
+
+    /// Frees a frame that was taken for a page that did not come.
+    pub(super) fn give_back(&mut self, frame: u32) {
+        self.infos[frame as usize].frame_use = FrameUse::Free;
+        self.free.push(frame);
+    }
+}

@@ -1,0 +1,402 @@
+//! The buffer pool: a fixed number of frames for pages, shared by many readers or held by one writer.
+//!
+//! ```text
+//!   read ──► table ──► frame, protected ──► look            a hit: no lock, no shared write
+//!              │ miss
+//!              ▼ lock
+//!        free frame │ victim ──dirty──► batch: rule.ensure_durable, propagation.write
+//!              │
+//!              ▼
+//!        propagation.locate ──► positional read, without the lock      one page, wall clock
+//!        propagation.start_read … next_read, queue full                batches, prefetch, simulation
+//!              │
+//!              ▼ checksum, table, tag
+//! ```
+//!
+//! Pages change only through `&mut Pool`, so no page changes while it is read or written
+//! (decision 007). Locks are taken in this order: state, placing, I/O.
+//!
+//! 1. A frame is free, taken (a page is on its way into it), resident or lent; the table has exactly
+//!    the resident ones, and so has the replacement.
+//! 2. A page is written only after the log is durable up to its LSN, and never while a change to it
+//!    has no LSN yet: such a frame is held, as a pinned one is.
+//! 3. A page leaves its frame only when the device has what is in it. A write that fails changes
+//!    nothing here: what goes to the device is a copy.
+//! 4. Every page from the device is checked, unless its file is another program's.
+
+mod exclusive;
+mod fetch;
+mod frame;
+mod grant;
+mod replacement;
+mod table;
+mod write;
+
+pub use exclusive::FrameMut;
+pub use grant::Grant;
+pub use replacement::{Clock, Lru, ReferenceBits, Replacement, ReplacementKind, TwoQueue};
+pub use write::WriteBack;
+
+use crate::page::{Checksum, check_page_bytes};
+use crate::propagation::{ChangedRanges, PageWrite, Propagation};
+use crate::volume::{ReadAt, SharedIo};
+use crate::{FileId, Lsn, PageAddress, StorageError};
+use frame::Frames;
+use grant::Lender;
+use nandu_device::IoBuffer;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use table::PageTable;
+
+/// The fewest frames that a pool has, and that grants leave in it.
+pub const FRAME_COUNT_MIN: u32 = 3;
+/// The most frames, so that no count overflows.
+pub const FRAME_COUNT_MAX: u32 = 1 << 30;
+
+/// The size and ways of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// Bytes of a page with its trailer: a power of two from 512 to 65,536.
+    pub page_bytes: u32,
+    /// Frames, from 3 on.
+    pub frame_count: u32,
+    /// Which page leaves when another needs its frame.
+    pub replacement: ReplacementKind,
+}
+
+impl PoolConfig {
+    /// As many frames as fit into `memory_bytes`, and never fewer than 3.
+    #[must_use]
+    pub fn of_memory(page_bytes: u32, memory_bytes: u64, replacement: ReplacementKind) -> Self {
+        let frames = memory_bytes / u64::from(page_bytes.max(1));
+        let frames = frames.clamp(u64::from(FRAME_COUNT_MIN), u64::from(FRAME_COUNT_MAX));
+        Self { page_bytes, frame_count: nandu_base::to_u32(frames), replacement }
+    }
+}
+
+/// The write-ahead rule: what the log does before a page is written.
+pub trait WriteAheadRule: Send + Sync {
+    /// Returns when every record up to the one at `lsn` is durable. Must not touch the pool.
+    ///
+    /// # Errors
+    /// If the log cannot be written; the page stays in the pool then.
+    fn ensure_durable(&self, lsn: Lsn) -> Result<(), StorageError>;
+}
+
+/// For pages that no log knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLog;
+
+impl WriteAheadRule for NoLog {
+    fn ensure_durable(&self, _lsn: Lsn) -> Result<(), StorageError> {
+        Ok(())
+    }
+}
+
+/// What a pool has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolCounters {
+    /// Pages that were wanted and in a frame.
+    pub hit_count: u64,
+    /// Pages that were wanted and not in a frame.
+    pub miss_count: u64,
+    /// Pages that left for another.
+    pub eviction_count: u64,
+    /// Pages read from the propagation, prefetched ones included.
+    pub read_count: u64,
+    /// Pages written to the propagation.
+    pub write_count: u64,
+    /// Calls that wrote them.
+    pub write_batch_count: u64,
+    /// Pages whose reading was begun by a prefetch.
+    pub prefetch_count: u64,
+    /// Prefetched pages that were wanted later.
+    pub prefetch_hit_count: u64,
+}
+
+/// Frames for pages. See the module.
+pub struct Pool {
+    config: PoolConfig,
+    frames: Frames,
+    table: PageTable,
+    needs_every_hit: bool,
+    state: Mutex<State>,
+    /// Told when a page that somebody reads without the lock has come or failed.
+    arrived: Condvar,
+    /// Held shared by whoever reads at a place that the propagation named, alone by whoever writes.
+    placing: RwLock<()>,
+    reader: Option<Arc<dyn ReadAt>>,
+    io: SharedIo,
+    rule: Box<dyn WriteAheadRule>,
+    lender: Arc<Lender>,
+    buffer_alignment: usize,
+}
+
+/// What is only touched under the lock.
+struct State {
+    infos: Vec<FrameInfo>,
+    free: Vec<u32>,
+    lent: Vec<u32>,
+    /// How many frames are pinned or have a change without an LSN.
+    held_count: u32,
+    replacement: Box<dyn Replacement>,
+    propagation: Box<dyn Propagation>,
+    /// Pages on their way through the propagation.
+    in_flight: Vec<InFlight>,
+    /// Pages that some thread reads without the lock.
+    loading: Vec<u64>,
+    files: BTreeMap<FileId, PoolFile>,
+    counters: PoolCounters,
+    /// Copies for the device, and the lists that a batch needs; here so that they are made once.
+    writes: Vec<PageWrite>,
+    spare_buffers: Vec<IoBuffer>,
+    batch: Vec<u32>,
+}
+
+/// A page on its way into a frame.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    word: u64,
+    frame: u32,
+    is_prefetch: bool,
+}
+
+/// A file, for messages and checks.
+struct PoolFile {
+    name: String,
+    checksum: Checksum,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrameUse {
+    Free,
+    Taken,
+    Resident,
+    Lent,
+}
+
+/// What the pool knows of a frame, besides its bytes.
+#[derive(Debug)]
+struct FrameInfo {
+    /// The page's word, where there is a page.
+    word: u64,
+    frame_use: FrameUse,
+    pin_count: u32,
+    /// Whether there is a change that has no LSN yet.
+    is_unlogged: bool,
+    /// The LSN of the first change that the device does not have.
+    rec_lsn: Option<Lsn>,
+    changed: ChangedRanges,
+}
+
+impl FrameInfo {
+    const fn is_held(&self) -> bool {
+        self.pin_count > 0 || self.is_unlogged
+    }
+
+    const fn is_dirty(&self) -> bool {
+        self.is_unlogged || self.rec_lsn.is_some()
+    }
+}
+
+impl Pool {
+    /// A pool without pages, on the volume of `io`.
+    ///
+    /// # Errors
+    /// If the page size or the number of frames is out of range.
+    pub fn new(
+        config: PoolConfig,
+        propagation: Box<dyn Propagation>,
+        io: SharedIo,
+        rule: Box<dyn WriteAheadRule>,
+    ) -> Result<Self, StorageError> {
+        check_page_bytes(config.page_bytes)?;
+        let frame_count = config.frame_count;
+        if !(FRAME_COUNT_MIN..=FRAME_COUNT_MAX).contains(&frame_count) {
+            let what = format!("a pool of {frame_count} frames is not from 3 to 2^30");
+            return Err(StorageError::InvalidSetting { what });
+        }
+        let (reader, buffer_alignment) = {
+            let mut io = io.lock();
+            let volume = io.volume();
+            (volume.positional_reader(), volume.buffer_alignment().max(1) as usize)
+        };
+        let info = |_| FrameInfo {
+            word: 0,
+            frame_use: FrameUse::Free,
+            pin_count: 0,
+            is_unlogged: false,
+            rec_lsn: None,
+            changed: ChangedRanges::default(),
+        };
+        let state = State {
+            infos: (0..frame_count).map(info).collect(),
+            free: (0..frame_count).rev().collect(),
+            lent: Vec::new(),
+            held_count: 0,
+            replacement: config.replacement.build(frame_count),
+            propagation,
+            in_flight: Vec::new(),
+            loading: Vec::new(),
+            files: BTreeMap::new(),
+            counters: PoolCounters::default(),
+            writes: Vec::new(),
+            spare_buffers: Vec::new(),
+            batch: Vec::new(),
+        };
+        Ok(Self {
+            config,
+            frames: Frames::new(frame_count, config.page_bytes, buffer_alignment),
+            table: PageTable::new(frame_count),
+            needs_every_hit: config.replacement.needs_every_hit(),
+            state: Mutex::new(state),
+            arrived: Condvar::new(),
+            placing: RwLock::new(()),
+            reader,
+            io,
+            rule,
+            lender: Arc::default(),
+            buffer_alignment,
+        })
+    }
+
+    /// Bytes of a page with its trailer.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u32 {
+        self.config.page_bytes
+    }
+
+    /// All frames, the lent ones included.
+    #[must_use]
+    pub const fn frame_count(&self) -> u32 {
+        self.config.frame_count
+    }
+
+    /// Says how a file is called in errors, and whether its pages carry the trailer. A file that is
+    /// not named here is called by its number, and its pages carry it.
+    pub fn name_file(&mut self, file: FileId, name: &str, checksum: Checksum) {
+        let entry = PoolFile { name: name.to_owned(), checksum };
+        self.state_mut().files.insert(file, entry);
+    }
+
+    /// Lends a whole page, trailer included, to `look`. Any number of threads at once.
+    ///
+    /// # Errors
+    /// If the page cannot be read, its checksum fails, or no frame can be had for it.
+    #[inline]
+    pub fn read<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        let word = address.to_word();
+        if let Some(frame) = self.table.find(word, |_| true)
+            && let Some(page) = self.frames.protect(frame, word)
+        {
+            page.note_hit();
+            if self.needs_every_hit {
+                self.touch(frame, word);
+            }
+            return Ok(look(&page));
+        }
+        let page = self.read_missing(address)?;
+        Ok(look(&page))
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counters(&self) -> PoolCounters {
+        let counters = self.lock().counters;
+        let (hit_count, prefetch_hit_count) = self.frames.hit_counts();
+        let prefetch_hit_count = counters.prefetch_hit_count + prefetch_hit_count;
+        PoolCounters { hit_count, prefetch_hit_count, ..counters }
+    }
+
+    /// Asserts the numbered invariants. No other thread may be in the pool.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        let state = self.lock();
+        self.frames.audit();
+        state.replacement.audit();
+        state.propagation.audit();
+        let count = |wanted| state.infos.iter().filter(|info| info.frame_use == wanted).count();
+        assert_eq!(count(FrameUse::Free), state.free.len(), "free frames are listed");
+        assert_eq!(count(FrameUse::Lent), state.lent.len(), "lent frames are listed");
+        assert_eq!(count(FrameUse::Taken), state.in_flight.len(), "a page comes into each");
+        assert!(state.loading.is_empty(), "nobody reads");
+        let held = state.infos.iter().filter(|info| info.is_held()).count();
+        assert_eq!(held, state.held_count as usize, "held frames are counted");
+        let mut listed: Vec<u32> = self.table.frames().collect();
+        listed.sort_unstable();
+        let mut expected = Vec::new();
+        for (frame, info) in (0..).zip(&state.infos) {
+            let is_resident = info.frame_use == FrameUse::Resident;
+            assert!(is_resident || !info.is_dirty(), "what changed is in a frame");
+            assert!(is_resident || !info.is_held(), "what is held is in a frame");
+            let word = is_resident.then_some(info.word);
+            assert_eq!(self.frames.word(frame), word, "tags say what is resident");
+            if is_resident {
+                expected.push(frame);
+                let found = self.table.find(info.word, |frame| self.is_in(frame, info.word));
+                assert_eq!(found, Some(frame), "each page is found");
+            }
+        }
+        assert_eq!(listed, expected, "the table has the resident pages");
+        let mut replaceable = Vec::new();
+        state.replacement.upcoming(usize::MAX, &mut replaceable);
+        replaceable.sort_unstable();
+        assert_eq!(replaceable, expected, "so has the replacement");
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under this lock calls what may panic in between two changes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_mut(&mut self) -> &mut State {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `frame` holds the page of `word`.
+    fn is_in(&self, frame: u32, word: u64) -> bool {
+        self.frames.word(frame) == Some(word)
+    }
+
+    /// Tells a hit to a replacement that wants to know each.
+    #[cold]
+    fn touch(&self, frame: u32, word: u64) {
+        let mut state = self.lock();
+        let info = &state.infos[frame as usize];
+        if info.frame_use == FrameUse::Resident && info.word == word {
+            state.replacement.touch(frame);
+        }
+    }
+
+    fn empty_buffer(&self) -> IoBuffer {
+        IoBuffer::with_alignment(self.config.page_bytes as usize, self.buffer_alignment)
+    }
+}
+
+impl State {
+    fn file_name(&self, file: FileId) -> String {
+        match self.files.get(&file) {
+            Some(file) => file.name.clone(),
+            None => format!("file {}", file.0),
+        }
+    }
+
+    fn checksum(&self, file: FileId) -> Checksum {
+        self.files.get(&file).map_or(Checksum::Trailer, |file| file.checksum)
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Pool({:?}, {:?})", self.config, self.counters())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+//! A pool over a device with faults, beside a plain map that says what each page holds.
+
+#![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
+
+pub(crate) mod disk;
+
+use super::*;
+use crate::page::{TRAILER_BYTES, page_lsn};
+use crate::propagation::InPlace;
+use disk::{Disk, SECTOR_BYTES};
+use nandu_base::Rng;
+use nandu_device::FaultPlan;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE_BYTES: u32 = 512;
+const FILE: FileId = FileId(1);
+
+/// A log that is durable as far as it was asked, and can fail.
+#[derive(Clone, Default)]
+struct FakeLog(Arc<(AtomicU64, AtomicU64)>);
+
+impl WriteAheadRule for FakeLog {
+    fn ensure_durable(&self, lsn: Lsn) -> Result<(), StorageError> {
+        let (durable, failing) = &*self.0;
+        if failing.load(Ordering::Relaxed) > 0 {
+            return Err(StorageError::NoSpace { what: "the log is full".to_owned() });
+        }
+        durable.fetch_max(lsn.0, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn address(page: u32) -> PageAddress {
+    PageAddress::new(FILE, page)
+}
+
+fn pool_on(disk: &Disk, frame_count: u32, kind: ReplacementKind, has_reader: bool) -> Pool {
+    pool_with(disk, frame_count, kind, has_reader, FakeLog::default())
+}
+
+fn pool_with(
+    disk: &Disk,
+    frame_count: u32,
+    replacement: ReplacementKind,
+    has_reader: bool,
+    log: FakeLog,
+) -> Pool {
+    let io = SharedIo::new(disk.volume(has_reader), Arc::default());
+    let in_place = InPlace::new(PAGE_BYTES, SECTOR_BYTES, None).unwrap();
+    let config = PoolConfig { page_bytes: PAGE_BYTES, frame_count, replacement };
+    let mut pool = Pool::new(config, Box::new(in_place), io, Box::new(log)).unwrap();
+    pool.name_file(FILE, "table", Checksum::Trailer);
+    pool
+}
+
+/// The pages as they should be: the byte that fills each.
+struct Model {
+    pool: Pool,
+    fills: Vec<u8>,
+    lsn: u64,
+    rng: Rng,
+}
+
+impl Model {
+    fn new(pool: Pool, page_count: usize, seed: u64) -> Self {
+        Self { pool, fills: vec![0; page_count], lsn: 0, rng: Rng::new(seed) }
+    }
+
+    fn any_page(&mut self) -> u32 {
+        1 + self.rng.below(self.fills.len() as u64) as u32
+    }
+
+    fn check(&self, page: u32) -> Result<(), StorageError> {
+        let expected = self.fills[page as usize - 1];
+        let usable = PAGE_BYTES as usize - TRAILER_BYTES;
+        let found = self.pool.read(address(page), |bytes| {
+            assert!(bytes[..usable].iter().all(|&byte| byte == bytes[0]), "page {page} is whole");
+            bytes[0]
+        })?;
+        assert_eq!(found, expected, "page {page}");
+        Ok(())
+    }
+
+    fn change(&mut self, page: u32) -> Result<(), StorageError> {
+        self.lsn += 1;
+        let (lsn, fill) = (Lsn(self.lsn), self.rng.below(256) as u8);
+        let creates = self.rng.below(4) == 0;
+        let usable = PAGE_BYTES as usize - TRAILER_BYTES;
+        let mut frame = match creates && self.pool.find(address(page)).is_none() {
+            true => self.pool.create(address(page))?,
+            false => self.pool.page_mut(address(page))?,
+        };
+        frame.bytes_mut()[..usable].fill(fill);
+        frame.note_change(0..usable as u32);
+        frame.set_lsn(lsn);
+        self.fills[page as usize - 1] = fill;
+        Ok(())
+    }
+
+    fn change_in_vain(&mut self, page: u32) -> Result<(), StorageError> {
+        let mut frame = self.pool.page_mut(address(page))?;
+        let image = frame.bytes().to_vec();
+        frame.note_change(3..9);
+        frame.bytes_mut()[3..9].fill(77);
+        frame.restore(&image);
+        Ok(())
+    }
+
+    fn batch(&mut self) -> Result<(), StorageError> {
+        let count = self.rng.below(20);
+        let pages: Vec<u32> = (0..count).map(|_| self.any_page()).collect();
+        let addresses: Vec<PageAddress> = pages.iter().map(|&page| address(page)).collect();
+        let mut seen = vec![false; pages.len()];
+        self.pool.read_batch(&addresses, |index, bytes| {
+            assert!(!std::mem::replace(&mut seen[index], true), "each page is seen once");
+            assert_eq!(bytes[0], self.fills[pages[index] as usize - 1]);
+        })?;
+        assert!(seen.iter().all(|&seen| seen), "all pages are seen");
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), StorageError> {
+        let page = self.any_page();
+        match self.rng.below(32) {
+            0..=11 => self.check(page),
+            12..=23 => self.change(page),
+            24 => self.change_in_vain(page),
+            25 | 26 => self.batch(),
+            27 => {
+                let pages: Vec<PageAddress> = (0..4).map(|_| address(self.any_page())).collect();
+                self.pool.prefetch(&pages);
+                Ok(())
+            }
+            28 => {
+                let limit = Some(Lsn(self.rng.below(self.lsn + 1)));
+                let which = WriteBack { rec_lsn_below: limit, ..WriteBack::default() };
+                self.pool.write_back(&which)?;
+                let is_newer = |&(_, rec_lsn): &(PageAddress, Lsn)| Some(rec_lsn) >= limit;
+                assert!(self.pool.dirty_pages().iter().all(is_newer), "older pages are written");
+                Ok(())
+            }
+            29 => self.pool.sync(),
+            30 => {
+                let count = self.rng.below(3) as u32;
+                match self.pool.grant(count) {
+                    Ok(grant) => {
+                        assert_eq!(grant.frame_count(), count);
+                        assert_eq!(self.pool.lent_count(), count);
+                    }
+                    Err(StorageError::PoolExhausted { .. }) => {
+                        assert!(self.pool.frame_count() < count + FRAME_COUNT_MIN);
+                    }
+                    Err(error) => return Err(error),
+                }
+                assert_eq!(self.pool.lent_count(), 0);
+                Ok(())
+            }
+            _ => self.pool.drop_all(),
+        }
+    }
+
+    fn check_all(&self) {
+        for page in 1..=self.fills.len() as u32 {
+            self.check(page).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_pool_of_any_size_and_kind_holds_what_a_map_holds() {
+    for (seed, frame_count) in [3, 4, 7, 16, 64].into_iter().enumerate() {
+        for kind in ReplacementKind::ALL {
+            for has_reader in [false, true] {
+                let disk = Disk::new(FaultPlan::default());
+                let pool = pool_on(&disk, frame_count, kind, has_reader);
+                let mut model = Model::new(pool, 30, seed as u64);
+                for step in 0..600 {
+                    model.step().unwrap();
+                    if step % 16 == 0 {
+                        model.pool.audit();
+                    }
+                }
+                model.check_all();
+                model.pool.drop_all().unwrap();
+                model.pool.audit();
+                assert_eq!(model.pool.dirty_pages(), []);
+                // A second pool sees on the device what the first one wrote.
+                let disk = disk.reopen(FaultPlan::default());
+                model.pool = pool_on(&disk, frame_count, kind, has_reader);
+                model.check_all();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_that_fails_loses_nothing() {
+    let run = |plan: FaultPlan, has_reader: bool| {
+        let disk = Disk::new(plan);
+        let pool = pool_on(&disk, 4, ReplacementKind::TwoQ, has_reader);
+        let mut model = Model::new(pool, 12, 5);
+        let mut failed_count = 0;
+        for _ in 0..80 {
+            match model.step() {
+                Ok(()) => {}
+                Err(StorageError::Device { .. }) => failed_count += 1,
+                Err(error) => unreachable!("{error}"),
+            }
+            model.pool.audit();
+        }
+        for page in 1..=model.fills.len() as u32 {
+            if model.check(page).is_err() {
+                failed_count += 1;
+                model.check(page).unwrap();
+            }
+        }
+        (disk.request_count(), failed_count)
+    };
+    for has_reader in [false, true] {
+        let (request_count, failed_count) = run(FaultPlan::default(), has_reader);
+        assert_eq!(failed_count, 0);
+        assert!(request_count > 50, "{request_count} requests are worth failing");
+        let mut seen_count = 0;
+        for number in 1..=request_count {
+            let plan = FaultPlan { fail_requests: vec![number], ..FaultPlan::default() };
+            let (_, failed_count) = run(plan, has_reader);
+            assert!(failed_count <= 1, "one failure shows once, or not at all in a prefetch");
+            seen_count += failed_count;
+        }
+        assert!(seen_count > request_count / 2, "{seen_count} of {request_count} were seen");
+    }
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let disk = Disk::new(FaultPlan::default());
+    let mut model = Model::new(pool_on(&disk, 4, ReplacementKind::Clock, false), 6, 1);
+    for page in 1..=6 {
+        model.change(page).unwrap();
+    }
+    model.pool.drop_all().unwrap();
+    disk.damage(FILE, 3 * u64::from(PAGE_BYTES) + 100);
+    let expected = StorageError::ChecksumMismatch { file: "table".to_owned(), address: address(4) };
+    assert_eq!(model.pool.read(address(4), |_| ()), Err(expected.clone()));
+    assert_eq!(model.pool.read_batch(&[address(3), address(4)], |_, _| ()), Err(expected.clone()));
+    assert_eq!(model.pool.page_mut(address(4)).map(|_| ()), Err(expected));
+    model.pool.audit();
+    let (mut torn, is_torn) = model.pool.page_mut_or_torn(address(4)).unwrap();
+    assert!(is_torn, "redo gets it even so");
+    torn.bytes_mut().fill(0);
+    torn.note_change(0..PAGE_BYTES);
+    torn.set_lsn(Lsn(100));
+    model.fills[3] = 0;
+    model.pool.drop_all().unwrap();
+    model.check_all();
+    assert!(!model.pool.page_mut_or_torn(address(4)).unwrap().1);
+    model.pool.audit();
+}
+
+#[test]
+fn pages_of_other_programs_are_neither_checked_nor_changed() {
+    let disk = Disk::new(FaultPlan::default());
+    let mut pool = pool_on(&disk, 4, ReplacementKind::Clock, false);
+    disk.damage(FILE, 5);
+    pool.name_file(FILE, "foreign", Checksum::None);
+    assert_eq!(pool.read(address(1), |bytes| bytes[5]), Ok(0xFF));
+    let refused = Err(StorageError::ReadOnly { place: "foreign".to_owned() });
+    assert_eq!(pool.page_mut(address(1)).map(|_| ()), refused);
+    assert_eq!(pool.create(address(1)).map(|_| ()), refused);
+}
+
+#[test]
+fn the_log_is_durable_before_a_page_is_written() {
+    let disk = Disk::new(FaultPlan::default());
+    let log = FakeLog::default();
+    let pool = pool_with(&disk, 3, ReplacementKind::Lru, false, log.clone());
+    let mut model = Model::new(pool, 9, 2);
+    for page in 1..=3 {
+        model.change(page).unwrap();
+    }
+    assert_eq!(log.0.0.load(Ordering::Relaxed), 0, "nothing was written");
+    let request_count = disk.request_count();
+    log.0.1.store(1, Ordering::Relaxed);
+    let full = Err(StorageError::NoSpace { what: "the log is full".to_owned() });
+    assert_eq!(model.pool.read(address(9), |_| ()), full, "an eviction needs the log");
+    assert_eq!(model.pool.write_back(&WriteBack::default()), full.map(|()| 0));
+    assert_eq!(disk.request_count(), request_count, "no page was written");
+    model.pool.audit();
+    log.0.1.store(0, Ordering::Relaxed);
+    model.check(9).unwrap();
+    assert!(log.0.0.load(Ordering::Relaxed) >= 1, "the log was flushed first");
+    model.check_all();
+    model.pool.audit();
+}
+
+#[test]
+fn held_pages_stay_and_a_full_pool_says_so() {
+    let disk = Disk::new(FaultPlan::default());
+    let mut pool = pool_on(&disk, 3, ReplacementKind::TwoQ, false);
+    let mut frames = Vec::new();
+    for page in 1..=3 {
+        let mut frame = pool.page_mut(address(page)).unwrap();
+        frame.pin();
+        frames.push(frame.frame());
+    }
+    pool.frame_mut(frames[1]).note_change(0..4);
+    pool.frame_mut(frames[1]).unpin();
+    let exhausted = Err(StorageError::PoolExhausted { frame_count: 3 });
+    assert_eq!(pool.read(address(9), |_| ()), exhausted, "a change without an LSN holds the page");
+    assert_eq!(pool.write_back(&WriteBack::default()), Ok(0));
+    assert_eq!(pool.dirty_pages(), []);
+    pool.audit();
+    pool.frame_mut(frames[1]).set_lsn(Lsn(7));
+    assert_eq!(pool.dirty_pages(), [(address(2), Lsn(7))]);
+    pool.read(address(9), |_| ()).unwrap();
+    assert_eq!(pool.find(address(2)), None);
+    assert_eq!(pool.read(address(2), page_lsn), Ok(Lsn(7)));
+    pool.audit();
+}
+
+#[test]
+fn rec_lsn_is_that_of_the_first_change_since_the_page_was_clean() {
+    let disk = Disk::new(FaultPlan::default());
+    let mut pool = pool_on(&disk, 5, ReplacementKind::TwoQ, false);
+    for lsn in [5, 6] {
+        let mut page = pool.page_mut(address(1)).unwrap();
+        page.note_change(0..1);
+        page.set_lsn(Lsn(lsn));
+    }
+    assert_eq!(pool.dirty_pages(), [(address(1), Lsn(5))]);
+    let older = WriteBack { rec_lsn_below: Some(Lsn(5)), ..WriteBack::default() };
+    assert_eq!(pool.write_back(&older), Ok(0));
+    assert_eq!(pool.write_back(&WriteBack::default()), Ok(1));
+    let mut page = pool.page_mut(address(1)).unwrap();
+    let image = page.bytes().to_vec();
+    page.note_change(0..1);
+    page.restore(&image);
+    assert_eq!(pool.dirty_pages(), [], "a change that was taken back leaves the page clean");
+}

@@ -1,0 +1,280 @@
+//! How pages leave: evictions, the dirty-page writer, syncs.
+//!
+//! 1. A dirty victim takes other dirty pages along that would leave soon after, sorted by address, so
+//!    that the device's queue is full and neighbours are written together.
+//! 2. Whoever cannot get a frame is told so only when all of them are held or lent; otherwise some
+//!    other thread is about to be done with one.
+
+use super::{FrameUse, Pool, State};
+use crate::page::page_lsn;
+use crate::propagation::{ChangedRanges, PageWrite};
+use crate::{FileId, Lsn, PageAddress, StorageError};
+use nandu_device::IoBuffer;
+use std::sync::PoisonError;
+
+/// Most pages that go to the device in one call; as many copies of pages are kept beside the frames.
+const BATCH_COUNT_MAX: usize = 64;
+/// Most bytes that do.
+const BATCH_BYTES_MAX: usize = 512 * 1024;
+/// How far a dirty victim looks for others, in batches.
+const LOOK_AHEAD_BATCH_COUNT: usize = 2;
+
+/// Which dirty pages to write. By default all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBack {
+    /// Only those whose first change since they were clean is older than this.
+    pub rec_lsn_below: Option<Lsn>,
+    /// Only those of this file.
+    pub file: Option<FileId>,
+    /// At most so many, those with the oldest changes first.
+    pub page_count_max: usize,
+}
+
+impl Default for WriteBack {
+    fn default() -> Self {
+        Self { rec_lsn_below: None, file: None, page_count_max: usize::MAX }
+    }
+}
+
+impl Pool {
+    /// All pages that the device does not have as they are here, each with the LSN of the first change
+    /// that it lacks, in the order of their addresses. Changes without an LSN are not among them.
+    #[must_use]
+    pub fn dirty_pages(&self) -> Vec<(PageAddress, Lsn)> {
+        let state = self.lock();
+        let dirty =
+            |info: &super::FrameInfo| Some((PageAddress::from_word(info.word), info.rec_lsn?));
+        let mut pages: Vec<(PageAddress, Lsn)> = state.infos.iter().filter_map(dirty).collect();
+        pages.sort_unstable();
+        pages
+    }
+
+    /// Writes dirty pages, sorted by address and with the queue full, and gives back how many. Pages
+    /// with a change that has no LSN yet are passed over. Nothing is durable before [`Pool::sync`].
+    ///
+    /// # Errors
+    /// If the log or the device fails; pages that were not written stay dirty.
+    pub fn write_back(&self, which: &WriteBack) -> Result<u64, StorageError> {
+        let mut wanted = {
+            let state = self.lock();
+            let chosen = |(frame, info): (u32, &super::FrameInfo)| {
+                let rec_lsn = info.rec_lsn.filter(|_| !info.is_unlogged)?;
+                let file = PageAddress::from_word(info.word).file;
+                let is_wanted = which.rec_lsn_below.is_none_or(|limit| rec_lsn < limit)
+                    && which.file.is_none_or(|wanted| wanted == file);
+                is_wanted.then_some((rec_lsn, info.word, frame))
+            };
+            (0..).zip(&state.infos).filter_map(chosen).collect::<Vec<_>>()
+        };
+        if wanted.len() > which.page_count_max {
+            wanted.select_nth_unstable(which.page_count_max);
+            wanted.truncate(which.page_count_max);
+        }
+        wanted.sort_unstable_by_key(|&(_, word, _)| word);
+        let mut written_count = 0;
+        for part in wanted.chunks(self.batch_count_max()) {
+            let mut state = self.lock();
+            let mut batch = std::mem::take(&mut state.batch);
+            batch.clear();
+            // Readers that missed may have written or evicted some meanwhile.
+            let is_still_due = |&&(_, word, frame): &&(Lsn, u64, u32)| {
+                let info = &state.infos[frame as usize];
+                info.word == word && info.rec_lsn.is_some() && !info.is_unlogged
+            };
+            batch.extend(part.iter().filter(is_still_due).map(|&(_, _, frame)| frame));
+            let result = self.write_frames(&mut state, &batch);
+            written_count += batch.len() as u64;
+            state.batch = batch;
+            result?;
+        }
+        Ok(written_count)
+    }
+
+    /// Makes all pages that were written durable.
+    ///
+    /// # Errors
+    /// If the device fails; what is durable is not known then.
+    pub fn sync(&self) -> Result<(), StorageError> {
+        let mut state = self.lock();
+        state.propagation.sync(&mut self.io.lock())
+    }
+
+    /// Forgets the pages of a file from `first_page` on, changed or not, and cuts the file there.
+    ///
+    /// # Errors
+    /// If the device fails.
+    ///
+    /// # Panics
+    /// If one of the pages is pinned.
+    pub fn forget(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
+        let mut state = self.lock();
+        self.finish_reads(&mut state);
+        let first = PageAddress::new(file, first_page).to_word();
+        let last = PageAddress::new(file, u32::MAX).to_word();
+        for frame in 0..self.config.frame_count {
+            let info = &state.infos[frame as usize];
+            if info.frame_use == FrameUse::Resident && (first..=last).contains(&info.word) {
+                self.discard_frame(&mut state, frame);
+            }
+        }
+        state.propagation.truncate(&mut self.io.lock(), file, first_page)
+    }
+
+    /// Writes all dirty pages and empties the pool, so that what comes next starts cold. Held pages
+    /// stay.
+    ///
+    /// # Errors
+    /// If the log or the device fails.
+    pub fn drop_all(&mut self) -> Result<(), StorageError> {
+        self.write_back(&WriteBack::default())?;
+        let mut state = self.lock();
+        self.finish_reads(&mut state);
+        for frame in 0..self.config.frame_count {
+            let info = &state.infos[frame as usize];
+            if info.frame_use == FrameUse::Resident && !info.is_held() {
+                self.discard_frame(&mut state, frame);
+            }
+        }
+        // What it remembers of pages that left is gone, too.
+        let mut kept = Vec::new();
+        state.replacement.upcoming(usize::MAX, &mut kept);
+        state.replacement = self.config.replacement.build(self.config.frame_count);
+        for frame in kept {
+            let word = state.infos[frame as usize].word;
+            state.replacement.admit(frame, word);
+        }
+        Ok(())
+    }
+
+    /// An empty frame; `None` where another thread is about to be done with one.
+    pub(super) fn take_frame(&self, state: &mut State) -> Result<Option<u32>, StorageError> {
+        self.take_returned(state);
+        let frame = match state.free.pop() {
+            Some(frame) => frame,
+            None => match self.evict(state)? {
+                Some(frame) => frame,
+                None => return Ok(None),
+            },
+        };
+        state.infos[frame as usize].frame_use = FrameUse::Taken;
+        Ok(Some(frame))
+    }
+
+    /// Empties a frame without writing. No reader may be in the pool.
+    pub(super) fn discard_frame(&self, state: &mut State, frame: u32) {
+        let claim = self.frames.try_claim(frame).expect("no reader is in the pool");
+        let info = &mut state.infos[frame as usize];
+        assert_eq!(info.pin_count, 0, "a page that is discarded is not pinned");
+        if info.is_unlogged {
+            info.is_unlogged = false;
+            state.held_count -= 1;
+        }
+        let info = &mut state.infos[frame as usize];
+        info.rec_lsn = None;
+        info.changed.clear();
+        let word = info.word;
+        self.table.remove(word, frame, |frame| state.infos[frame as usize].word);
+        state.replacement.remove(frame, false);
+        drop(claim);
+        state.give_back(frame);
+    }
+
+    fn evict(&self, state: &mut State) -> Result<Option<u32>, StorageError> {
+        loop {
+            let mut claim = None;
+            let State { replacement, infos, .. } = &mut *state;
+            let victim = replacement.victim(&self.frames, &mut |frame| {
+                let info = &infos[frame as usize];
+                if info.is_held() {
+                    return false;
+                }
+                if !info.is_dirty() {
+                    claim = self.frames.try_claim(frame);
+                }
+                info.is_dirty() || claim.is_some()
+            });
+            let Some(frame) = victim else {
+                return self.wait_for_frame(state);
+            };
+            let Some(claim) = claim else {
+                self.write_with_others(state, frame)?;
+                continue;
+            };
+            let word = state.infos[frame as usize].word;
+            self.table.remove(word, frame, |frame| state.infos[frame as usize].word);
+            state.replacement.remove(frame, true);
+            drop(claim);
+            state.counters.eviction_count += 1;
+            return Ok(Some(frame));
+        }
+    }
+
+    /// What to do when nothing may leave.
+    fn wait_for_frame(&self, state: &mut State) -> Result<Option<u32>, StorageError> {
+        let gone_count = state.held_count as usize + state.lent.len();
+        if gone_count >= self.config.frame_count as usize {
+            return Err(StorageError::PoolExhausted { frame_count: self.config.frame_count });
+        }
+        if !state.in_flight.is_empty() {
+            let _ = self.finish_read(state, (u64::MAX, super::fetch::IfTorn::Refuse));
+        }
+        Ok(state.free.pop())
+    }
+
+    /// Writes a dirty victim, and with it others that would follow soon.
+    fn write_with_others(&self, state: &mut State, victim: u32) -> Result<(), StorageError> {
+        let limit = self.batch_count_max();
+        let mut batch = std::mem::take(&mut state.batch);
+        batch.clear();
+        state.replacement.upcoming(limit * LOOK_AHEAD_BATCH_COUNT, &mut batch);
+        batch.retain(|&frame| {
+            let info = &state.infos[frame as usize];
+            frame != victim && info.is_dirty() && !info.is_held()
+        });
+        batch.truncate(limit - 1);
+        batch.push(victim);
+        batch.sort_unstable_by_key(|&frame| state.infos[frame as usize].word);
+        let result = self.write_frames(state, &batch);
+        state.batch = batch;
+        result
+    }
+
+    /// Writes what is in `frames`, at most one batch.
+    fn write_frames(&self, state: &mut State, frames: &[u32]) -> Result<(), StorageError> {
+        let mut durable_to = Lsn::default();
+        for &frame in frames {
+            let mut buffer = state.spare_buffers.pop().unwrap_or_else(|| self.empty_buffer());
+            let info = &mut state.infos[frame as usize];
+            let page = self.frames.protect(frame, info.word);
+            buffer.copy_from_slice(&page.expect("a resident page stays while the lock is held"));
+            durable_to = durable_to.max(page_lsn(&buffer));
+            let changed = info.changed.clone();
+            let address = PageAddress::from_word(info.word);
+            state.writes.push(PageWrite { address, buffer, changed });
+        }
+        let result = self.rule.ensure_durable(durable_to).and_then(|()| {
+            let _alone = self.placing.write().unwrap_or_else(PoisonError::into_inner);
+            state.propagation.write(&mut self.io.lock(), &mut state.writes)
+        });
+        let page_bytes = self.config.page_bytes as usize;
+        let buffers = state.writes.drain(..).map(|write| write.buffer);
+        let is_whole = |buffer: &IoBuffer| buffer.len() == page_bytes;
+        state.spare_buffers.extend(buffers.filter(is_whole).take(frames.len()));
+        result?;
+        for &frame in frames {
+            let info = &mut state.infos[frame as usize];
+            info.rec_lsn = None;
+            info.changed = ChangedRanges::default();
+        }
+        state.counters.write_count += frames.len() as u64;
+        state.counters.write_batch_count += u64::from(!frames.is_empty());
+        Ok(())
+    }
+
+    /// How many pages go to the device in one call.
+    fn batch_count_max(&self) -> usize {
+        let frame_count = self.config.frame_count as usize;
+        let in_bytes = BATCH_BYTES_MAX / self.config.page_bytes as usize;
+        BATCH_COUNT_MAX.min(in_bytes).min(frame_count.div_ceil(4)).max(1)
+    }
+}

@@ -1,0 +1,179 @@
+//! In-place propagation: page n of a file lies at (n - 1) · page_bytes of it, always.
+//!
+//! 1. A page is never written while a request for it is in flight: the pool reads and writes each page
+//!    at most once at a time.
+//! 2. A file is synced if something was written to it since its last sync that succeeded.
+//! 3. After a cut a page that was being written may be torn. What is done about that is the setting of
+//!    the engine: its log, or [`DoubleWrite`].
+
+use super::double_write::{self, DoubleWrite};
+use super::{PageRead, PageWrite, Propagation};
+use crate::page::{check_page_bytes, seal_page};
+use crate::volume::{Io, IoOwner};
+use crate::{FileId, PageAddress, StorageError};
+use nandu_device::{Completion, IoBuffer, Operation};
+use std::collections::BTreeSet;
+
+/// Pages at fixed places.
+#[derive(Debug)]
+pub struct InPlace {
+    page_bytes: u32,
+    double_write: Option<DoubleWrite>,
+    /// Tickets of the reads in flight, with their pages.
+    reads: Vec<(u64, PageAddress)>,
+    unsynced: BTreeSet<FileId>,
+}
+
+impl InPlace {
+    /// Pages of `page_bytes` on a volume of `sector_bytes`. With a `double_write` each batch goes to
+    /// that file first.
+    ///
+    /// # Errors
+    /// If the page size is out of range or smaller than a sector.
+    pub fn new(
+        page_bytes: u32,
+        sector_bytes: u32,
+        double_write: Option<FileId>,
+    ) -> Result<Self, StorageError> {
+        check_page_bytes(page_bytes)?;
+        if page_bytes < sector_bytes {
+            let what = format!(
+                "pages of {page_bytes} bytes cannot be written in place on sectors of \
+                 {sector_bytes}; choose pages of {sector_bytes} or log-structured propagation"
+            );
+            return Err(StorageError::InvalidSetting { what });
+        }
+        let double_write = double_write.map(|file| DoubleWrite::new(file, page_bytes));
+        Ok(Self { page_bytes, double_write, reads: Vec::new(), unsynced: BTreeSet::new() })
+    }
+
+    /// Restores torn pages from the double-write file, to be called before redo, and gives back how
+    /// many there were. Without a double write there is nothing to do.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn recover(&mut self, io: &mut Io) -> Result<u32, StorageError> {
+        match &mut self.double_write {
+            Some(double_write) => double_write.recover(io),
+            None => Ok(0),
+        }
+    }
+}
+
+impl Propagation for InPlace {
+    fn locate(&self, address: PageAddress) -> Option<(FileId, u64)> {
+        Some((address.file, address.offset_bytes(self.page_bytes)))
+    }
+
+    fn start_read(
+        &mut self,
+        io: &mut Io,
+        address: PageAddress,
+        buffer: IoBuffer,
+    ) -> Result<(), StorageError> {
+        io.wait_for_room();
+        let offset = address.offset_bytes(self.page_bytes);
+        let ticket = io.submit(IoOwner::PoolRead, address.file, Operation::Read, offset, buffer)?;
+        self.reads.push((ticket, address));
+        Ok(())
+    }
+
+    fn next_read(&mut self, io: &mut Io) -> Option<PageRead> {
+        if self.reads.is_empty() {
+            return None;
+        }
+        let completion = io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
+        let place = self.reads.iter().position(|&(ticket, _)| ticket == completion.id);
+        let (_, address) = self.reads.swap_remove(place.expect("only the pool reads pages"));
+        let Completion { result, buffer, .. } = completion;
+        let buffer = buffer.unwrap_or_else(|| IoBuffer::with_alignment(0, 1));
+        let result = result.map_err(|error| {
+            let what = format!("cannot read {address}");
+            StorageError::Device { what, error }
+        });
+        Some(PageRead { address, buffer, result })
+    }
+
+    fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
+        for page in pages.iter_mut() {
+            seal_page(&mut page.buffer, page.address);
+        }
+        let part_count_max = match self.double_write {
+            Some(_) => double_write::BATCH_COUNT_MAX,
+            None => pages.len().max(1),
+        };
+        for part in pages.chunks_mut(part_count_max) {
+            if self.double_write.is_some() {
+                // The pages of the batch before must not need their copies any more.
+                self.sync(io)?;
+            }
+            if let Some(double_write) = &mut self.double_write {
+                double_write.write(io, part)?;
+            }
+            self.unsynced.extend(part.iter().map(|page| page.address.file));
+            let page_bytes = self.page_bytes;
+            write_pages(io, part, |_, page| {
+                (page.address.file, page.address.offset_bytes(page_bytes))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, io: &mut Io) -> Result<(), StorageError> {
+        while let Some(&file) = self.unsynced.first() {
+            io.sync(file)?;
+            self.unsynced.remove(&file);
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
+        let end = PageAddress::new(file, first_page).offset_bytes(self.page_bytes);
+        if io.volume().byte_count(file) > end {
+            io.volume().set_byte_count(file, end)?;
+        }
+        Ok(())
+    }
+
+    fn audit(&self) {
+        let pages: BTreeSet<PageAddress> = self.reads.iter().map(|&(_, page)| page).collect();
+        assert_eq!(pages.len(), self.reads.len(), "a page is read once at a time");
+    }
+}
+
+/// Writes pages where `place` says, with the queue full, and waits for all. The first error counts;
+/// buffers that the volume lost come back empty.
+pub(super) fn write_pages(
+    io: &mut Io,
+    pages: &mut [PageWrite],
+    place: impl Fn(usize, &PageWrite) -> (FileId, u64),
+) -> Result<(), StorageError> {
+    let mut first_error = None;
+    let mut in_flight: Vec<(u64, usize)> = Vec::new();
+    let mut next = 0;
+    while next < pages.len() || !in_flight.is_empty() {
+        if next < pages.len() && first_error.is_none() && (io.has_room() || in_flight.is_empty()) {
+            io.wait_for_room();
+            let (file, offset) = place(next, &pages[next]);
+            let nothing = IoBuffer::with_alignment(0, 1);
+            let buffer = std::mem::replace(&mut pages[next].buffer, nothing);
+            match io.submit(IoOwner::PageWrite, file, Operation::Write, offset, buffer) {
+                Ok(ticket) => in_flight.push((ticket, next)),
+                Err(error) => first_error = Some(error),
+            }
+            next += 1;
+            continue;
+        }
+        let Some(completion) = io.wait_any(IoOwner::PageWrite) else { break };
+        let known = in_flight.iter().position(|&(ticket, _)| ticket == completion.id);
+        let (_, index) = in_flight.swap_remove(known.expect("only this writes pages"));
+        if let Some(buffer) = completion.buffer {
+            pages[index].buffer = buffer;
+        }
+        if let Err(error) = completion.result {
+            let what = format!("cannot write {}", pages[index].address);
+            first_error.get_or_insert(StorageError::Device { what, error });
+        }
+    }
+    first_error.map_or(Ok(()), Err)
+}
