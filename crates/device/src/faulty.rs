@@ -96,6 +96,12 @@ impl<D: Inspect> FaultyDevice<D> {
         self.plan = plan;
     }
 
+    /// Another plan from here on; requests go on being counted.
+    pub fn set_plan(&mut self, plan: FaultPlan) {
+        self.rng = Rng::for_part(plan.seed, "faulty device");
+        self.plan = plan;
+    }
+
     /// The device below.
     pub fn into_inner(self) -> D {
         self.inner

@@ -19,6 +19,7 @@ pub mod memory;
 pub mod queue;
 pub mod raw_flash;
 pub mod recorder;
+pub mod shared;
 pub mod store;
 pub mod testing;
 
@@ -33,4 +34,5 @@ pub use memory::{MemoryConfig, MemoryDevice};
 pub use queue::CompletionQueue;
 pub use raw_flash::{RawFlash, RawFlashGeometry};
 pub use recorder::{RecordedRequest, Recorder};
+pub use shared::SharedDevice;
 pub use store::SectorStore;

@@ -17,6 +17,7 @@
 
 pub mod access;
 pub mod btree;
+pub mod engine;
 pub mod error;
 pub mod log;
 pub mod page;
@@ -25,6 +26,7 @@ pub mod propagation;
 pub mod volume;
 
 pub use access::{ChangePages, ReadPages};
+pub use engine::{Engine, Settings, Volumes};
 pub use error::StorageError;
 pub use page::{Checksum, FileId, Lsn, PageAddress, PageOperation};
 pub use pool::{Pool, PoolConfig};

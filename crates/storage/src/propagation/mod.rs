@@ -12,15 +12,17 @@
 //! 2. Pages are sealed by the propagation just before they are written, and checked by the pool when
 //!    they were read.
 
+mod double_write;
+pub mod in_place;
+mod kind;
+
+pub use in_place::InPlace;
+pub use kind::PropagationKind;
+
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use std::ops::Range;
-
-mod double_write;
-pub mod in_place;
-
-pub use in_place::InPlace;
 
 /// Most byte ranges that are told apart; more grow together.
 pub const CHANGED_RANGES_MAX: usize = 8;

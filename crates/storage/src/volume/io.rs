@@ -51,6 +51,12 @@ impl SharedIo {
         Self(Arc::new(Mutex::new(io)))
     }
 
+    /// Whether both are the same volume.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The volume, alone.
     pub fn lock(&self) -> MutexGuard<'_, Io> {
         // What a panicking thread left is a queue of completions, whole at any time.

@@ -1,0 +1,327 @@
+//! An action: changes to pages that are there as a whole after a crash, or not at all (the nested top
+//! action of ARIES, Mohan et al. 1992, as one log record).
+//!
+//! ```text
+//!   touch page ─► pinned, before-image kept ─► operation applied and booked ─┐ (any number)
+//!                                                                            ▼
+//!      error ─► before-images restored, nothing logged        finish: one record, LSN on each page
+//! ```
+//!
+//! 1. While an action runs its pages are pinned, so none of them reaches the device.
+//! 2. A page whose LSN is older than the last begun checkpoint goes into the record as a whole, if
+//!    torn pages are repaired from the log; its operations then do not.
+//! 3. After an error every touched page has the bytes and the LSN that it had before.
+
+use super::Engine;
+use super::structure::{self, StructureKind};
+use crate::log::{RecordBuilder, Room, frame_bytes};
+use crate::page::{TRAILER_BYTES, page_lsn};
+use crate::propagation::ChangedRanges;
+use crate::{ChangePages, FileId, Lsn, PageAddress, PageOperation, ReadPages, StorageError};
+use std::ops::Range;
+
+/// Bytes that are compared at once to find what changed.
+const COMPARED_BYTES: usize = 64;
+
+/// Room for what a compensation says beyond its action.
+const RESERVE_EXTRA_BYTES: u64 = 64;
+
+/// What the engine keeps from action to action, so that none allocates.
+#[derive(Debug, Default)]
+pub(super) struct ActionScratch {
+    record: RecordBuilder,
+    undo: Vec<u8>,
+    touched: Vec<Touched>,
+    spare: Vec<Vec<u8>>,
+}
+
+/// A page that the running action changed.
+#[derive(Debug)]
+struct Touched {
+    address: PageAddress,
+    frame: u32,
+    /// The whole page before; empty where it was not in memory and the action made it.
+    before: Vec<u8>,
+    wants_image: bool,
+}
+
+/// What kind of record an action becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActionKind {
+    /// Of a transaction that goes forward.
+    Forward,
+    /// The undoing of one, after which the record at `undo_next` is to be undone.
+    Compensation {
+        /// Which record comes next.
+        undo_next: Lsn,
+    },
+}
+
+/// The running action.
+#[derive(Debug)]
+pub struct Action<'e> {
+    engine: &'e mut Engine,
+}
+
+impl<'e> Action<'e> {
+    fn new(engine: &'e mut Engine, kind: ActionKind) -> Self {
+        let active = engine.active.as_ref().expect("changes are made inside a transaction");
+        let ActionScratch { record, undo, touched, .. } = &mut engine.scratch;
+        assert!(touched.is_empty(), "one action at a time");
+        undo.clear();
+        match kind {
+            ActionKind::Forward => record.begin_action(active.id, active.last),
+            ActionKind::Compensation { undo_next } => {
+                record.begin_compensation(active.id, active.last, undo_next);
+            }
+        }
+        Self { engine }
+    }
+
+    /// Starts the logical undo of this action: the structure appends what it needs, and the whole goes
+    /// to [`Self::set_undo`]. An action without one is not undone by a rollback.
+    pub fn begin_undo(&mut self, kind: StructureKind, file: FileId) -> Vec<u8> {
+        let mut undo = std::mem::take(&mut self.engine.scratch.undo);
+        structure::begin_undo(&mut undo, kind, file);
+        undo
+    }
+
+    /// The logical undo of this action.
+    pub fn set_undo(&mut self, undo: Vec<u8>) {
+        self.engine.scratch.undo = undo;
+    }
+
+    fn find(&self, address: PageAddress) -> Option<usize> {
+        self.engine.scratch.touched.iter().rposition(|touched| touched.address == address)
+    }
+
+    fn touch(&mut self, address: PageAddress) -> Result<usize, StorageError> {
+        if let Some(index) = self.find(address) {
+            return Ok(index);
+        }
+        let Engine { pool, scratch, image_threshold, .. } = &mut *self.engine;
+        let mut page = pool.page_mut(address)?;
+        let mut before = scratch.spare.pop().unwrap_or_default();
+        before.clear();
+        before.extend_from_slice(page.bytes());
+        let wants_image = page_lsn(page.bytes()) < *image_threshold;
+        // Held without a range: what changed is found out when the action ends.
+        page.note_change(0..0);
+        let frame = page.frame();
+        scratch.touched.push(Touched { address, frame, before, wants_image });
+        Ok(scratch.touched.len() - 1)
+    }
+
+    /// Logs the action and stamps its LSN on the pages. `None` if nothing was changed.
+    fn finish(self, room: Room) -> Result<Option<Lsn>, StorageError> {
+        let Engine { pool, scratch, log, tracks_changes, .. } = &mut *self.engine;
+        let ActionScratch { record, undo, touched, spare } = scratch;
+        if touched.is_empty() {
+            record.finish(&[]);
+            return Ok(None);
+        }
+        for page in touched.iter().filter(|page| page.wants_image) {
+            let frame = pool.frame_mut(page.frame);
+            let bytes = frame.bytes();
+            add_image(record, page.address, &bytes[..bytes.len() - TRAILER_BYTES]);
+        }
+        // What takes this action back is about as large; room for it is kept until the end.
+        let reserve_bytes = match room {
+            Room::Free => frame_bytes(record.byte_count() as u64) + RESERVE_EXTRA_BYTES,
+            Room::Reserved | Room::Checkpoint => 0,
+        };
+        let record = record.finish(undo);
+        let appended = log.reserve(reserve_bytes).and_then(|()| log.append(&record, room));
+        let lsn = match appended {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                self.restore();
+                return Err(error);
+            }
+        };
+        for page in touched.drain(..) {
+            let mut frame = pool.frame_mut(page.frame);
+            if *tracks_changes {
+                note_difference(&page.before, &mut frame);
+            }
+            frame.set_lsn(lsn);
+            spare.push(page.before);
+        }
+        Ok(Some(lsn))
+    }
+
+    /// Ends an action that failed: every touched page gets its bytes back.
+    fn abandon(self) {
+        self.engine.scratch.record.finish(&[]);
+        self.restore();
+    }
+
+    fn restore(self) {
+        let Engine { pool, scratch, .. } = &mut *self.engine;
+        for page in scratch.touched.drain(..).rev() {
+            if page.before.is_empty() {
+                // What the device holds still counts.
+                pool.discard(page.address);
+            } else {
+                pool.frame_mut(page.frame).restore(&page.before);
+            }
+            scratch.spare.push(page.before);
+        }
+    }
+}
+
+fn note_difference(before: &[u8], frame: &mut crate::pool::FrameMut<'_>) {
+    let length = frame.bytes().len() - TRAILER_BYTES;
+    let mut ranges = ChangedRanges::default();
+    if before.is_empty() {
+        ranges.add(0..nandu_base::to_u32(length as u64));
+    } else {
+        let pieces = before[..length].chunks(COMPARED_BYTES);
+        let after = frame.bytes()[..length].chunks(COMPARED_BYTES);
+        for (index, (before, after)) in pieces.zip(after).enumerate() {
+            if before != after {
+                let start = nandu_base::to_u32((index * COMPARED_BYTES) as u64);
+                ranges.add(start..start + nandu_base::to_u32(after.len() as u64));
+            }
+        }
+    }
+    for range in ranges.as_slice() {
+        frame.note_change(range.clone());
+    }
+}
+
+/// Books a page as a whole, less its longest run of zeros.
+fn add_image(record: &mut RecordBuilder, address: PageAddress, bytes: &[u8]) {
+    let hole = longest_zeros(bytes);
+    let operation = PageOperation {
+        code: PageOperation::IMAGE,
+        operand: nandu_base::to_u32((hole.end - hole.start) as u64),
+        first: &bytes[..hole.start],
+        second: &bytes[hole.end..],
+    };
+    record.add_change(address, &operation);
+}
+
+/// The longest run of zeros, looked for in words of 16 bytes.
+fn longest_zeros(bytes: &[u8]) -> Range<usize> {
+    const WORD: usize = 16;
+    let mut longest = 0..0;
+    let mut start = 0;
+    for (index, word) in bytes.chunks_exact(WORD).enumerate() {
+        let end = (index + 1) * WORD;
+        if word != [0; WORD] {
+            start = end;
+        } else if end - start > longest.len() {
+            longest = start..end;
+        }
+    }
+    longest
+}
+
+impl ReadPages for Action<'_> {
+    fn usable_bytes(&self) -> usize {
+        self.engine.usable_bytes()
+    }
+
+    fn read<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        self.engine.read(address, look)
+    }
+
+    fn read_batch(
+        &self,
+        addresses: &[PageAddress],
+        look: impl FnMut(usize, &[u8]),
+    ) -> Result<(), StorageError> {
+        self.engine.read_batch(addresses, look)
+    }
+
+    fn prefetch(&self, addresses: &[PageAddress]) {
+        self.engine.prefetch(addresses);
+    }
+}
+
+impl ChangePages for Action<'_> {
+    fn change(
+        &mut self,
+        address: PageAddress,
+        operation: PageOperation<'_>,
+    ) -> Result<(), StorageError> {
+        let index = self.touch(address)?;
+        let Engine { pool, scratch, .. } = &mut *self.engine;
+        let touched = &scratch.touched[index];
+        let mut page = pool.frame_mut(touched.frame);
+        let usable = page.bytes().len() - TRAILER_BYTES;
+        structure::apply(&mut page.bytes_mut()[..usable], &operation)?;
+        if !touched.wants_image {
+            scratch.record.add_change(address, &operation);
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, address: PageAddress) -> Result<(), StorageError> {
+        let operation =
+            PageOperation { code: PageOperation::CLEAR, operand: 0, first: &[], second: &[] };
+        if self.engine.pool.find(address).is_some() {
+            // What is in memory may be newer than the device's, and has to come back if this fails.
+            return self.change(address, operation);
+        }
+        self.engine.make_room(address)?;
+        let Engine { pool, scratch, .. } = &mut *self.engine;
+        let mut page = pool.create(address)?;
+        page.note_change(0..0);
+        let (frame, before) = (page.frame(), Vec::new());
+        // Redo needs nothing of what the device holds, so no image is needed either.
+        scratch.record.add_change(address, &operation);
+        scratch.touched.push(Touched { address, frame, before, wants_image: false });
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Runs `change` as one action of the active transaction.
+    ///
+    /// # Errors
+    /// Whatever `change` returns; then none of it happened. [`StorageError::NoSpace`] where the log
+    /// cannot hold the transaction.
+    ///
+    /// # Panics
+    /// If no transaction is active.
+    pub fn act<T>(
+        &mut self,
+        change: impl FnOnce(&mut Action<'_>) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        self.check_usable()?;
+        self.checkpoint_if_due()?;
+        self.run(ActionKind::Forward, Room::Free, change)
+    }
+
+    /// Undoes one action.
+    pub(super) fn compensate(&mut self, undo_next: Lsn, undo: &[u8]) -> Result<(), StorageError> {
+        let kind = ActionKind::Compensation { undo_next };
+        self.run(kind, Room::Reserved, |action| structure::apply_undo(action, undo))
+    }
+
+    fn run<T>(
+        &mut self,
+        kind: ActionKind,
+        room: Room,
+        change: impl FnOnce(&mut Action<'_>) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mut action = Action::new(self, kind);
+        let value = match change(&mut action) {
+            Ok(value) => value,
+            Err(error) => {
+                action.abandon();
+                return Err(error);
+            }
+        };
+        if let Some(lsn) = action.finish(room)? {
+            self.note_record(kind, lsn);
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,446 @@
+//! The engine: transactions over pages, durable and atomic, on any volume.
+//!
+//! ```text
+//!   begin ─► act … act ─► commit ─► make_durable          act: one action, one log record
+//!              │  └─ savepoint ◄─ rollback_to              checkpoint: when enough was logged
+//!              └───► rollback                              open: restart, if there was a crash
+//! ```
+//!
+//! 1. At most one transaction is active; `&mut Engine` keeps readers out meanwhile (decision 007).
+//! 2. The log knows every change before the device does, and each page's LSN is that of its last
+//!    change.
+//! 3. After a failure that leaves memory behind the log (a rollback that cannot go on, a log that
+//!    cannot be written) the engine refuses everything: opening it again brings it back.
+
+mod action;
+mod checkpoint;
+mod restart;
+mod settings;
+mod structure;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+pub use action::Action;
+pub use restart::{RestartReport, RestartStep};
+pub use settings::{Settings, TornPages};
+pub use structure::StructureKind;
+pub use transaction::{Savepoint, Transaction};
+
+use crate::log::{LogFile, SharedLog};
+use crate::page::TRAILER_BYTES;
+use crate::pool::{Pool, PoolConfig, PoolCounters, WriteAheadRule};
+use crate::propagation::Propagation;
+use crate::volume::SharedIo;
+use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
+use action::ActionScratch;
+use nandu_base::Nanos;
+use nandu_device::{Counters, TimeSource};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The name of the log's file.
+const LOG_FILE: &str = "log";
+/// The name of the file of the double write.
+const DOUBLE_WRITE_FILE: &str = "double-write";
+/// Room that a file gets at once at most, beyond what it needs.
+const GROWTH_BYTES_MAX: u64 = 16 << 20;
+/// Room that a file gets at once at least, in pages.
+const GROWTH_PAGES_MIN: u64 = 16;
+
+/// Where a database lies.
+pub struct Volumes {
+    /// The pages, and the log unless it has its own.
+    pub data: Box<dyn Volume>,
+    /// The log.
+    pub log: Option<Box<dyn Volume>>,
+}
+
+/// The engine of one open database.
+pub struct Engine {
+    settings: Settings,
+    pool: Pool,
+    log: SharedLog,
+    data_io: SharedIo,
+    log_io: SharedIo,
+    active: Option<Transaction>,
+    next_transaction: u64,
+    /// The record that began the last complete checkpoint.
+    last_checkpoint: Lsn,
+    /// Pages older than this go into the log as a whole when they change.
+    image_threshold: Lsn,
+    /// Room that files have on the volume.
+    file_bytes: BTreeMap<FileId, u64>,
+    tracks_changes: bool,
+    poison: Option<String>,
+    scratch: ActionScratch,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { pool, log, active, .. } = self;
+        write!(formatter, "Engine({pool:?}, {log:?}, active {active:?})")
+    }
+}
+
+impl Engine {
+    /// Makes an empty database on volumes without one. `identity` tells databases apart, so that a
+    /// log is never taken for that of another.
+    ///
+    /// # Errors
+    /// If there is one already, a setting makes no sense, or the device has no room or fails.
+    pub fn create(
+        volumes: Volumes,
+        settings: &Settings,
+        identity: u64,
+    ) -> Result<Self, StorageError> {
+        settings.check()?;
+        let (data_io, log_io) = share(volumes);
+        if settings::find(&data_io)?.is_some() {
+            let what = format!("a database in {}", data_io.lock().volume().name());
+            return Err(StorageError::Exists { what });
+        }
+        remove_all_files(&data_io)?;
+        let double_write = match settings.torn_pages {
+            TornPages::DoubleWrite => Some(create_file(&data_io, DOUBLE_WRITE_FILE)?),
+            TornPages::LogImages | TornPages::Trust => None,
+        };
+        if let Some(stale) = find_file(&log_io, LOG_FILE) {
+            log_io.lock().volume().remove(stale)?;
+        }
+        let log_file = create_file(&log_io, LOG_FILE)?;
+        let config = settings.log_config();
+        let log =
+            LogFile::create(log_io.clone(), log_file, &config, settings.page_bytes, identity)?;
+        log_io.lock().sync(log_file)?;
+        let propagation =
+            settings.propagation.build(settings.page_bytes, &data_io, double_write)?;
+        let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
+        engine.checkpoint()?;
+        settings::store(&engine.data_io, settings)?;
+        Ok(engine)
+    }
+
+    /// Opens a database, and restarts it if it was not closed. Of `settings`, what was fixed at its
+    /// creation is replaced by what it is.
+    ///
+    /// # Errors
+    /// If there is none, it is damaged, or the device fails.
+    pub fn open(
+        volumes: Volumes,
+        settings: &Settings,
+    ) -> Result<(Self, RestartReport), StorageError> {
+        let (data_io, log_io) = share(volumes);
+        let Some(fixed) = settings::find(&data_io)? else {
+            let place = data_io.lock().volume().name().to_owned();
+            let what = "it holds no settings; was its creation interrupted?".to_owned();
+            return Err(StorageError::NotADatabase { place, what });
+        };
+        let settings = &fixed.with(settings);
+        settings.check()?;
+        let log_file = expect_file(&log_io, LOG_FILE)?;
+        let double_write = find_file(&data_io, DOUBLE_WRITE_FILE);
+        let mut report = RestartReport::default();
+        let clock = restart::Stopwatch::start(&data_io, &log_io);
+        let log_file = LogFile::open(log_io.clone(), log_file)?;
+        let control = *log_file.control();
+        let analysis = restart::analyse(&log_file, settings.torn_pages, &mut report)?;
+        let reader = log_file.scan(analysis.redo_from)?;
+        let log = log_file.resume(analysis.end, &settings.log_config())?;
+        clock.charge(&mut report.log_scan);
+        report.was_closed = control.is_clean;
+        let propagation =
+            settings.propagation.build(settings.page_bytes, &data_io, double_write)?;
+        let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
+        engine.last_checkpoint = control.checkpoint;
+        engine.image_threshold = control.checkpoint;
+        engine.next_transaction = analysis.last_transaction + 1;
+        if !control.is_clean {
+            engine.restart(reader, &analysis, &mut report)?;
+        }
+        Ok((engine, report))
+    }
+
+    fn assemble(
+        settings: &Settings,
+        data_io: SharedIo,
+        log_io: SharedIo,
+        log: SharedLog,
+        propagation: Box<dyn Propagation>,
+    ) -> Result<Self, StorageError> {
+        let config = PoolConfig {
+            page_bytes: settings.page_bytes,
+            frame_count: settings.frame_count(),
+            replacement: settings.replacement,
+        };
+        let rule = Box::new(LogBeforePage(log.clone()));
+        let mut pool = Pool::new(config, propagation, data_io.clone(), rule)?;
+        let mut file_bytes = BTreeMap::new();
+        {
+            let mut io = data_io.lock();
+            let volume = io.volume();
+            for (file, name) in volume.files() {
+                file_bytes.insert(file, volume.byte_count(file));
+                pool.name_file(file, &name, Checksum::Trailer);
+            }
+        }
+        Ok(Self {
+            settings: settings.clone(),
+            pool,
+            log,
+            data_io,
+            log_io,
+            active: None,
+            next_transaction: 1,
+            last_checkpoint: Lsn(0),
+            image_threshold: Lsn(0),
+            file_bytes,
+            tracks_changes: settings.propagation.tracks_changes(),
+            poison: None,
+            scratch: ActionScratch::default(),
+        })
+    }
+
+    /// Makes everything durable and closes the database, so that opening it finds nothing to do. An
+    /// active transaction is rolled back.
+    ///
+    /// # Errors
+    /// If the device fails; the next opening restarts then.
+    pub fn close(mut self) -> Result<(), StorageError> {
+        if self.active.is_some() {
+            self.rollback()?;
+        }
+        self.checkpoint_fully()?;
+        self.log.close()
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The log, for those who wait for a commit without holding the engine.
+    #[must_use]
+    pub fn log(&self) -> SharedLog {
+        self.log.clone()
+    }
+
+    /// What the pool has done.
+    #[must_use]
+    pub fn pool_counters(&self) -> PoolCounters {
+        self.pool.counters()
+    }
+
+    /// What the devices have done: that of the pages, and that of the log if it has its own.
+    #[must_use]
+    pub fn device_counters(&self) -> (Counters, Option<Counters>) {
+        let data = self.data_io.lock().volume().counters();
+        (data, self.log_is_apart().then(|| self.log_io.lock().volume().counters()))
+    }
+
+    /// The present, on the devices' clock.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        present(&self.data_io)
+    }
+
+    /// The memory of the pool is for the caller's use meanwhile: see [`Pool::grant`].
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    /// Empties the pool, so that what comes next is read from the device.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn drop_cached_pages(&mut self) -> Result<(), StorageError> {
+        self.check_usable()?;
+        self.pool.drop_all()
+    }
+
+    /// All files of pages by name.
+    #[must_use]
+    pub fn files(&self) -> Vec<(FileId, String)> {
+        let mut files = self.data_io.lock().volume().files();
+        files.retain(|(_, name)| !is_own_file(name));
+        files
+    }
+
+    /// Bytes that a file takes on the volume.
+    #[must_use]
+    pub fn file_bytes(&self, file: FileId) -> u64 {
+        self.file_bytes.get(&file).copied().unwrap_or(0)
+    }
+
+    /// Makes an empty file, durably. Not part of a transaction: whoever rolls back, or finds after a
+    /// restart that nothing refers to the file, removes it.
+    ///
+    /// # Errors
+    /// If there is one of that name, or the device has no room or fails.
+    pub fn create_file(&mut self, name: &str) -> Result<FileId, StorageError> {
+        self.check_usable()?;
+        let file = create_file(&self.data_io, name)?;
+        self.pool.name_file(file, name, Checksum::Trailer);
+        self.file_bytes.insert(file, 0);
+        Ok(file)
+    }
+
+    /// Removes a file to which nothing durable refers any more.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn remove_file(&mut self, file: FileId) -> Result<(), StorageError> {
+        self.check_usable()?;
+        self.pool.forget(file, 1)?;
+        self.file_bytes.remove(&file);
+        self.data_io.lock().volume().remove(file)
+    }
+
+    /// Asserts the numbered invariants of the pool, the log and the engine.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        self.pool.audit();
+        self.log.audit();
+        let end = self.log.next_lsn();
+        assert!(self.last_checkpoint < end, "a checkpoint is a record");
+        let logs_images = self.settings.torn_pages == TornPages::LogImages;
+        let threshold = self.image_threshold;
+        assert!(!logs_images || threshold >= self.last_checkpoint, "the last begun is not older");
+        for (address, first_change) in self.pool.dirty_pages() {
+            assert!(first_change < end, "{address} was changed by a record that exists");
+        }
+    }
+
+    /// Room on the volume for a page, so that writing it later cannot fail for want of room.
+    fn make_room(&mut self, address: PageAddress) -> Result<(), StorageError> {
+        if !self.settings.propagation.places_by_address() {
+            return Ok(());
+        }
+        let page_bytes = u64::from(self.settings.page_bytes);
+        let needed = u64::from(address.page) * page_bytes;
+        let present = self.file_bytes.entry(address.file).or_insert(0);
+        if needed <= *present {
+            return Ok(());
+        }
+        let growth = (needed / 8).clamp(GROWTH_PAGES_MIN * page_bytes, GROWTH_BYTES_MAX);
+        let wanted = (needed + growth).next_multiple_of(page_bytes);
+        let mut io = self.data_io.lock();
+        let granted = match io.volume().set_byte_count(address.file, wanted) {
+            Ok(()) => wanted,
+            // Not as much as would be good, perhaps as much as is needed.
+            Err(StorageError::NoSpace { .. }) => {
+                io.volume().set_byte_count(address.file, needed)?;
+                needed
+            }
+            Err(error) => return Err(error),
+        };
+        *present = granted;
+        Ok(())
+    }
+
+    fn check_usable(&self) -> Result<(), StorageError> {
+        match &self.poison {
+            None => Ok(()),
+            Some(cause) => Err(StorageError::Poisoned { cause: cause.clone() }),
+        }
+    }
+
+    fn poison<T>(&mut self, error: StorageError) -> Result<T, StorageError> {
+        self.poison = Some(error.to_string());
+        Err(error)
+    }
+
+    fn log_is_apart(&self) -> bool {
+        !self.data_io.is_same(&self.log_io)
+    }
+}
+
+impl ReadPages for Engine {
+    fn usable_bytes(&self) -> usize {
+        self.settings.page_bytes as usize - TRAILER_BYTES
+    }
+
+    #[inline]
+    fn read<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        self.pool.read(address, |page| look(&page[..page.len() - TRAILER_BYTES]))
+    }
+
+    fn read_batch(
+        &self,
+        addresses: &[PageAddress],
+        mut look: impl FnMut(usize, &[u8]),
+    ) -> Result<(), StorageError> {
+        self.pool.read_batch(addresses, |index, page| {
+            look(index, &page[..page.len() - TRAILER_BYTES]);
+        })
+    }
+
+    fn prefetch(&self, addresses: &[PageAddress]) {
+        self.pool.prefetch(addresses);
+    }
+}
+
+/// The write-ahead rule, by the log.
+struct LogBeforePage(SharedLog);
+
+impl WriteAheadRule for LogBeforePage {
+    fn ensure_durable(&self, lsn: Lsn) -> Result<(), StorageError> {
+        self.0.make_durable(lsn)
+    }
+}
+
+fn share(volumes: Volumes) -> (SharedIo, SharedIo) {
+    let clock = Arc::new(AtomicU64::new(0));
+    let data = SharedIo::new(volumes.data, Arc::clone(&clock));
+    let log = volumes.log.map_or_else(|| data.clone(), |log| SharedIo::new(log, clock));
+    (data, log)
+}
+
+/// The present: the wall clock's, or that of the latest completion.
+fn present(io: &SharedIo) -> Nanos {
+    let mut io = io.lock();
+    match io.volume().time_source() {
+        TimeSource::Wall => io.volume().now(),
+        TimeSource::Virtual => io.now(),
+    }
+}
+
+fn is_own_file(name: &str) -> bool {
+    [LOG_FILE, DOUBLE_WRITE_FILE, settings::SETTINGS_FILE].contains(&name)
+}
+
+fn find_file(io: &SharedIo, name: &str) -> Option<FileId> {
+    let files = io.lock().volume().files();
+    files.into_iter().find(|(_, found)| found == name).map(|(file, _)| file)
+}
+
+fn expect_file(io: &SharedIo, name: &str) -> Result<FileId, StorageError> {
+    find_file(io, name).ok_or_else(|| {
+        let place = io.lock().volume().name().to_owned();
+        StorageError::Corrupt { place, what: format!("its file {name} is missing") }
+    })
+}
+
+fn create_file(io: &SharedIo, name: &str) -> Result<FileId, StorageError> {
+    let mut io = io.lock();
+    let file = io.volume().create(name)?;
+    io.sync(file)?;
+    Ok(file)
+}
+
+/// What an interrupted creation left.
+fn remove_all_files(io: &SharedIo) -> Result<(), StorageError> {
+    let mut io = io.lock();
+    for (file, _) in io.volume().files() {
+        io.volume().remove(file)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! What a user may choose about a database, with defaults that hold for most.
+
+use super::{create_file, find_file};
+use crate::StorageError;
+use crate::log::{Durability, LogConfig};
+use crate::page::check_page_bytes;
+use crate::pool::ReplacementKind;
+use crate::propagation::PropagationKind;
+use crate::volume::{IoOwner, SharedIo};
+use nandu_device::{IoBuffer, Operation};
+use serde::{Deserialize, Serialize};
+
+/// How pages that a power cut tore are made whole again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TornPages {
+    /// The log holds the image of each page that changes for the first time after a checkpoint.
+    #[default]
+    LogImages,
+    /// Pages are written twice: into an area of their own, then in place.
+    DoubleWrite,
+    /// The device writes a page as a whole or not at all.
+    Trust,
+}
+
+/// The settings of a database. Page size, propagation and log size are fixed when it is created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Bytes of a page, a power of two from 512 to 65,536.
+    pub page_bytes: u32,
+    /// Memory of the buffer pool.
+    pub pool_bytes: u64,
+    /// Which page leaves the pool for another.
+    pub replacement: ReplacementKind,
+    /// How changed pages are placed.
+    pub propagation: PropagationKind,
+    /// What is done about torn pages.
+    pub torn_pages: TornPages,
+    /// What a commit waits for.
+    pub durability: Durability,
+    /// Capacity of the log.
+    pub log_bytes: u64,
+    /// Log between two checkpoints; a restart reads at most about twice as much.
+    pub checkpoint_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            page_bytes: 4096,
+            pool_bytes: 64 << 20,
+            replacement: ReplacementKind::default(),
+            propagation: PropagationKind::default(),
+            torn_pages: TornPages::default(),
+            durability: Durability::default(),
+            log_bytes: 256 << 20,
+            checkpoint_bytes: 48 << 20,
+        }
+    }
+}
+
+/// Fewest frames that the pool may have: an action pins the path of a split.
+const FRAME_COUNT_MIN: u64 = 32;
+
+impl Settings {
+    /// Checks that the settings can work together.
+    ///
+    /// # Errors
+    /// The first that cannot, with what would do.
+    pub fn check(&self) -> Result<(), StorageError> {
+        let invalid = |what: String| Err(StorageError::InvalidSetting { what });
+        check_page_bytes(self.page_bytes)?;
+        let least = FRAME_COUNT_MIN * u64::from(self.page_bytes);
+        if self.pool_bytes < least {
+            return invalid(format!("pool_bytes {} is below {least}, 32 pages", self.pool_bytes));
+        }
+        // Two checkpoint intervals stay in the log, and a transaction may lie across them.
+        let least = self.checkpoint_bytes.saturating_mul(4);
+        if self.log_bytes < least {
+            let (log, interval) = (self.log_bytes, self.checkpoint_bytes);
+            return invalid(format!(
+                "log_bytes {log} is below four times checkpoint_bytes {interval}, {least}"
+            ));
+        }
+        if self.checkpoint_bytes < 16 * u64::from(self.page_bytes) {
+            let what = format!("checkpoint_bytes {} is below 16 pages", self.checkpoint_bytes);
+            return invalid(what);
+        }
+        Ok(())
+    }
+
+    /// Frames of the pool.
+    #[must_use]
+    pub fn frame_count(&self) -> u32 {
+        u32::try_from(self.pool_bytes / u64::from(self.page_bytes)).unwrap_or(u32::MAX)
+    }
+}
+
+/// The name of the file that holds the settings.
+pub(super) const SETTINGS_FILE: &str = "settings";
+const MAGIC: &[u8; 16] = b"nandu database 1";
+const SETTINGS_BYTES_MAX: usize = 4096;
+
+impl Settings {
+    /// The log's part.
+    pub(super) fn log_config(&self) -> LogConfig {
+        LogConfig { capacity_bytes: self.log_bytes, ..LogConfig::default() }
+    }
+
+    /// These settings, as far as they were fixed when the database was made, and the rest of `wanted`.
+    pub(super) fn with(self, wanted: &Self) -> Self {
+        let Self { page_bytes, propagation, torn_pages, log_bytes, .. } = self;
+        let checkpoint_bytes = wanted.checkpoint_bytes.min(log_bytes / 4);
+        Self { page_bytes, propagation, torn_pages, log_bytes, checkpoint_bytes, ..wanted.clone() }
+    }
+}
+
+/// Writes the settings and makes them durable: from then on there is a database.
+pub(super) fn store(io: &SharedIo, settings: &Settings) -> Result<(), StorageError> {
+    let text = serde_json::to_vec(settings).expect("settings are plain values");
+    assert!(text.len() + 24 <= SETTINGS_BYTES_MAX, "settings are short");
+    let sector_bytes = io.lock().volume().sector_bytes() as usize;
+    let alignment = io.lock().volume().buffer_alignment().max(1) as usize;
+    let length = SETTINGS_BYTES_MAX.next_multiple_of(sector_bytes);
+    let mut buffer = IoBuffer::with_alignment(length, alignment);
+    buffer[..16].copy_from_slice(MAGIC);
+    buffer[16..20].copy_from_slice(&crc32c::crc32c(&text).to_be_bytes());
+    buffer[20..24].copy_from_slice(&nandu_base::to_u32(text.len() as u64).to_be_bytes());
+    buffer[24..24 + text.len()].copy_from_slice(&text);
+    let file = create_file(io, SETTINGS_FILE)?;
+    let mut io = io.lock();
+    let ticket = io.submit(IoOwner::Operator, file, Operation::Write, 0, buffer)?;
+    let done = io.wait(ticket);
+    done.result.map_err(|error| device_error("write the settings", error))?;
+    io.sync(file)
+}
+
+/// The settings of the database on a volume, if there is one.
+pub(super) fn find(io: &SharedIo) -> Result<Option<Settings>, StorageError> {
+    let Some(file) = find_file(io, SETTINGS_FILE) else { return Ok(None) };
+    let mut io = io.lock();
+    let sector_bytes = io.volume().sector_bytes() as usize;
+    let alignment = io.volume().buffer_alignment().max(1) as usize;
+    let length = SETTINGS_BYTES_MAX.next_multiple_of(sector_bytes);
+    let buffer = IoBuffer::with_alignment(length, alignment);
+    let ticket = io.submit(IoOwner::Operator, file, Operation::Read, 0, buffer)?;
+    let done = io.wait(ticket);
+    done.result.map_err(|error| device_error("read the settings", error))?;
+    let bytes = done.buffer.expect("a read brings its buffer back");
+    if bytes.iter().all(|&byte| byte == 0) {
+        // Its creation was interrupted before it counted.
+        return Ok(None);
+    }
+    let place = format!("the file {SETTINGS_FILE} of {}", io.volume().name());
+    if &bytes[..16] != MAGIC {
+        let what = "it does not begin as nandu's does".to_owned();
+        return Err(StorageError::NotADatabase { place, what });
+    }
+    let word =
+        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let text = bytes[24..].get(..word(20) as usize).unwrap_or_default();
+    if crc32c::crc32c(text) != word(16) {
+        return Err(StorageError::Corrupt { place, what: "its checksum fails".to_owned() });
+    }
+    match serde_json::from_slice(text) {
+        Ok(settings) => Ok(Some(settings)),
+        Err(error) => Err(StorageError::Corrupt { place, what: error.to_string() }),
+    }
+}
+
+fn device_error(what: &str, error: nandu_device::DeviceError) -> StorageError {
+    StorageError::Device { what: what.to_owned(), error }
+}

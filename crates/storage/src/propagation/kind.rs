@@ -1,0 +1,53 @@
+//! The propagations by name, and how each is made.
+
+use super::{InPlace, Propagation};
+use crate::volume::SharedIo;
+use crate::{FileId, StorageError};
+use serde::{Deserialize, Serialize};
+
+/// A way of placing pages. To add one: a sibling file and a line in each function here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PropagationKind {
+    /// A page has one place, by its number.
+    #[default]
+    InPlace,
+}
+
+impl PropagationKind {
+    /// Whether a page's place follows from its address, so that a file needs room for all its pages.
+    #[must_use]
+    pub const fn places_by_address(self) -> bool {
+        matches!(self, Self::InPlace)
+    }
+
+    /// Whether it makes use of what changed on a page.
+    #[must_use]
+    pub const fn tracks_changes(self) -> bool {
+        match self {
+            Self::InPlace => false,
+        }
+    }
+
+    /// The propagation over a volume, recovered from whatever a power cut left. With a `double_write`
+    /// file each page is written twice, where the kind overwrites pages at all.
+    ///
+    /// # Errors
+    /// If the page size does not suit the device, or the device fails.
+    pub fn build(
+        self,
+        page_bytes: u32,
+        io: &SharedIo,
+        double_write: Option<FileId>,
+    ) -> Result<Box<dyn Propagation>, StorageError> {
+        let mut io = io.lock();
+        match self {
+            Self::InPlace => {
+                let sector_bytes = io.volume().sector_bytes();
+                let mut propagation = InPlace::new(page_bytes, sector_bytes, double_write)?;
+                propagation.recover(&mut io)?;
+                Ok(Box::new(propagation))
+            }
+        }
+    }
+}
