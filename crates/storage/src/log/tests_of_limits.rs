@@ -4,7 +4,7 @@ use super::test_volume::{LOG_FILE, Machine};
 use super::*;
 use crate::PageAddress;
 use crate::PageOperation;
-use nandu_device::FaultPlan;
+use nandu_device::{FaultPlan, UnflushedFate};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -98,6 +98,25 @@ fn what_was_reserved_fits_when_nothing_else_does() {
 }
 
 #[test]
+fn a_log_filled_to_the_brim_is_read_back_from_its_tail() {
+    for skipped in 1..40 {
+        let machine = Machine::new(FaultPlan::default());
+        let log = create(&machine, &CONFIG).unwrap();
+        let lsns: Vec<Lsn> =
+            (1..100).map(|number| append(&log, number, 100, Room::Free).unwrap()).collect();
+        log.complete_checkpoint(lsns[98], lsns[98], lsns[skipped - 1]).unwrap();
+        let mut number = 100;
+        while append(&log, number, 8, Room::Reserved).is_ok() {
+            number += 1;
+        }
+        log.audit();
+        log.flush().unwrap();
+        log.audit();
+        assert!(reopen(&machine).unwrap().1.into_iter().eq(skipped as u64..number));
+    }
+}
+
+#[test]
 fn a_record_longer_than_a_quarter_of_the_log_is_refused() {
     let machine = Machine::new(FaultPlan::default());
     let log = create(&machine, &CONFIG).unwrap();
@@ -138,6 +157,41 @@ fn every_failing_request_gives_an_error_and_the_log_opens_again() {
         let (_, numbers) = reopen(&machine).unwrap();
         assert!(numbers.len() as u64 >= done, "request {failing}");
         assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "request {failing}");
+    }
+}
+
+#[test]
+fn a_failed_sync_a_restart_and_a_power_cut_lose_nothing_that_was_promised() {
+    let promised = |machine: &Machine| {
+        let mut promised = 0;
+        let Ok(log) = create(machine, &CONFIG) else { return promised };
+        for number in 1..7 {
+            let Ok(lsn) = append(&log, number, 1200, Room::Free) else { break };
+            if log.make_durable(lsn).is_err() {
+                break;
+            }
+            promised = number;
+        }
+        promised
+    };
+    for failing in 5..16 {
+        for cut in failing + 1..failing + 12 {
+            let machine = Machine::new(FaultPlan {
+                fail_requests: vec![failing],
+                power_cut_at_request: Some(cut),
+                unflushed: UnflushedFate::Torn,
+                seed: 100 * cut + failing,
+                ..FaultPlan::default()
+            });
+            let mut promised = promised(&machine);
+            if let Ok((_, found)) = reopen(&machine) {
+                promised = promised.max(found.len() as u64);
+            }
+            machine.restart(FaultPlan::default());
+            let found = reopen(&machine).unwrap().1;
+            assert!(found.len() as u64 >= promised, "{failing}, {cut}");
+            assert!(found.iter().copied().eq(1..=found.len() as u64));
+        }
     }
 }
 
@@ -191,6 +245,61 @@ fn what_is_left_of_a_lost_tail_is_never_taken_for_what_came_later() {
     assert_eq!(log.durable_lsn(), second);
     drop(log);
     assert_eq!(reopen(&machine).unwrap().1, [1, 2]);
+}
+
+#[test]
+fn damage_before_the_place_where_a_run_went_on_is_reported() {
+    let machine = Machine::new(FaultPlan::default());
+    let log = create(&machine, &CONFIG).unwrap();
+    let first = append(&log, 1, 10, Room::Free).unwrap();
+    let second = append(&log, 2, 600, Room::Free).unwrap();
+    log.flush().unwrap();
+    drop(log);
+    let offset_of = |lsn: Lsn| 2 * 4096 + lsn.0;
+    // As if the second record's last sector had not arrived.
+    machine.change(offset_of(Lsn(second.0 + 620)), |byte| *byte ^= 1);
+    let (log, found) = reopen(&machine).unwrap();
+    assert_eq!(found, [1]);
+    assert_eq!(log.durable_lsn(), second, "in the middle of a sector");
+    append(&log, 3, 10, Room::Free).unwrap();
+    log.flush().unwrap();
+    drop(log);
+    machine.change(offset_of(Lsn(first.0 + 20)), |byte| *byte ^= 1);
+    assert!(matches!(reopen(&machine), Err(StorageError::Corrupt { .. })));
+    machine.change(offset_of(Lsn(first.0 + 20)), |byte| *byte ^= 1);
+    assert_eq!(reopen(&machine).unwrap().1, [1, 3]);
+}
+
+#[test]
+fn damage_to_the_last_flush_is_reported_where_the_control_block_covers_it() {
+    let machine = Machine::new(FaultPlan::default());
+    let log = create(&machine, &CONFIG).unwrap();
+    let lsn = append(&log, 1, 10, Room::Free).unwrap();
+    log.close().unwrap();
+    machine.change(2 * 4096 + lsn.0 + 20, |byte| *byte ^= 1);
+    let error = reopen(&machine).unwrap_err();
+    let StorageError::Corrupt { place, .. } = error else { panic!("{error}") };
+    assert_eq!(place, format!("the log at LSN {} (byte {} of its file)", lsn.0, 8192 + lsn.0));
+}
+
+#[test]
+fn what_is_appended_during_a_flush_is_not_durable_by_it() {
+    let layout = super::frame::Layout::new(512, 128 * 512, 1);
+    let mut writer = super::writer::LogWriter::new(layout, 1, 4096, Lsn(512), Lsn(512));
+    let mut builder = RecordBuilder::new();
+    let record = builder.commit(1, Lsn(0));
+    let first = writer.try_append(&record, Room::Free).unwrap().unwrap();
+    let flush = writer.begin_flush().unwrap();
+    let second = writer.try_append(&record, Room::Free).unwrap().unwrap();
+    let mut payload = Vec::new();
+    for lsn in [first, second] {
+        assert!(writer.copy_payload(lsn, &mut payload));
+        assert_eq!(payload, record.as_bytes());
+    }
+    drop(flush);
+    writer.end_flush(&Ok(()));
+    assert!(first < writer.durable() && writer.durable() <= second && second < writer.end());
+    writer.audit();
 }
 
 #[test]
