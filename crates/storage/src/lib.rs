@@ -23,6 +23,7 @@ pub mod log;
 pub mod page;
 pub mod pool;
 pub mod propagation;
+pub mod sqlite;
 pub mod volume;
 
 pub use access::{ChangePages, ReadPages};

@@ -1,0 +1,181 @@
+//! The five kinds of value that a column can hold, owned and borrowed, and their order.
+//!
+//! NaN is no value: what holds one reads as NULL.
+//!
+//! 1. NULL < numbers < text < blobs; integers and doubles compare by their exact values (sqlite.org,
+//!    Datatypes In SQLite, section 4.1); text and blobs byte by byte.
+
+use std::cmp::Ordering;
+
+/// A value that owns its bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Value {
+    /// Nothing.
+    #[default]
+    Null,
+    /// A signed integer of 64 bits.
+    Integer(i64),
+    /// A double.
+    Real(f64),
+    /// Text in UTF-8.
+    Text(String),
+    /// Bytes.
+    Blob(Vec<u8>),
+}
+
+/// A value that lies in a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum ValueRef<'a> {
+    /// Nothing.
+    #[default]
+    Null,
+    /// A signed integer of 64 bits.
+    Integer(i64),
+    /// A double.
+    Real(f64),
+    /// Text: UTF-8 as far as its writer kept to it, which SQLite does not check.
+    Text(&'a [u8]),
+    /// Bytes.
+    Blob(&'a [u8]),
+}
+
+impl Value {
+    /// The same value, borrowed.
+    #[must_use]
+    pub fn as_ref(&self) -> ValueRef<'_> {
+        match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Real(number) => ValueRef::Real(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }
+    }
+}
+
+impl ValueRef<'_> {
+    /// A copy that owns its bytes. Bytes of a text that are no UTF-8 become U+FFFD.
+    #[must_use]
+    pub fn to_value(self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Integer(number) => Value::Integer(number),
+            Self::Real(number) => Value::Real(number),
+            Self::Text(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+            Self::Blob(bytes) => Value::Blob(bytes.to_vec()),
+        }
+    }
+
+    /// Whether this is NULL.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// SQLite's order of all values; NULL equals NULL here, as in ORDER BY.
+    #[must_use]
+    pub fn compare(&self, other: &ValueRef<'_>) -> Ordering {
+        match (self, other) {
+            (Self::Integer(left), ValueRef::Integer(right)) => left.cmp(right),
+            (Self::Real(left), ValueRef::Real(right)) => {
+                left.partial_cmp(right).unwrap_or(Ordering::Equal)
+            }
+            (Self::Integer(left), ValueRef::Real(right)) => compare_mixed(*left, *right),
+            (Self::Real(left), ValueRef::Integer(right)) => compare_mixed(*right, *left).reverse(),
+            (Self::Text(left), ValueRef::Text(right))
+            | (Self::Blob(left), ValueRef::Blob(right)) => left.cmp(right),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::Null => 0,
+            Self::Integer(_) | Self::Real(_) => 1,
+            Self::Text(_) => 2,
+            Self::Blob(_) => 3,
+        }
+    }
+}
+
+/// Compares exactly: not every integer is a double.
+fn compare_mixed(integer: i64, real: f64) -> Ordering {
+    /// 2^63, the first double past all integers.
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if real.is_nan() {
+        return Ordering::Greater;
+    }
+    if real >= LIMIT {
+        return Ordering::Less;
+    }
+    if real < -LIMIT {
+        return Ordering::Greater;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "truncation is wanted; the range was checked"
+    )]
+    let whole = real as i64;
+    let fraction = real - real.trunc();
+    integer.cmp(&whole).then(0.0_f64.partial_cmp(&fraction).unwrap_or(Ordering::Equal))
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Integer(number)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        Self::Real(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(bytes: &[u8]) -> Self {
+        Self::Blob(bytes.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_all_kinds_stand_in_sqlites_order() {
+        let ascending = [
+            Value::Null,
+            Value::Real(f64::NEG_INFINITY),
+            Value::Integer(i64::MIN),
+            Value::Real(-1.5),
+            Value::Integer(-1),
+            Value::Real(-0.5),
+            Value::Integer(0),
+            Value::Real(0.5),
+            Value::Integer(9_007_199_254_740_993),
+            Value::Real(9_007_199_254_740_994.0),
+            Value::Integer(i64::MAX),
+            Value::Real(9.3e18),
+            Value::from(""),
+            Value::from("a"),
+            Value::from("ab"),
+            Value::from(&b""[..]),
+            Value::from(&b"a"[..]),
+        ];
+        for (left_index, left) in ascending.iter().enumerate() {
+            for (right_index, right) in ascending.iter().enumerate() {
+                let order = left.as_ref().compare(&right.as_ref());
+                assert_eq!(order, left_index.cmp(&right_index), "{left:?} {right:?}");
+            }
+        }
+        let same = Value::Integer(3).as_ref().compare(&ValueRef::Real(3.0));
+        assert_eq!(same, Ordering::Equal);
+    }
+}
