@@ -309,16 +309,21 @@ impl Pool {
                 return Ok(());
             }
             let (page, result) = self.finish_read(state, (u64::MAX, IfTorn::Refuse));
-            let (mine, others) = waiting.iter().partition(|(_, word)| *word == page.word);
-            *waiting = others;
-            let mine: Vec<(usize, u64)> = mine;
-            if mine.is_empty() {
-                continue;
-            }
-            result?;
-            let bytes = self.frames.protect(page.frame, page.word);
+            let bytes = match result {
+                Ok(_) => self.frames.protect(page.frame, page.word),
+                Err(error) if waiting.iter().any(|&(_, word)| word == page.word) => {
+                    return Err(error);
+                }
+                Err(_) => continue,
+            };
             let bytes = bytes.expect("a resident page stays while the lock is held");
-            mine.iter().for_each(|&(index, _)| look(index, &bytes));
+            waiting.retain(|&(index, word)| {
+                let is_mine = word == page.word;
+                if is_mine {
+                    look(index, &bytes);
+                }
+                !is_mine
+            });
             if waiting.is_empty() && missing.is_empty() {
                 return Ok(());
             }

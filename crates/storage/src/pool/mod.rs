@@ -399,4 +399,4 @@ impl std::fmt::Debug for Pool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
 
 pub(crate) mod disk;
+mod threads;
 
 use super::*;
 use crate::page::{TRAILER_BYTES, page_lsn};

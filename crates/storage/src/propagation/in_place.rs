@@ -177,3 +177,6 @@ pub(super) fn write_pages(
     }
     first_error.map_or(Ok(()), Err)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Cuts at every request, with torn writes: what the double write is for, and what happens without.
+
+#![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
+
+use super::*;
+use crate::page::page_is_sound;
+use crate::pool::tests::disk::{Disk, SECTOR_BYTES};
+use crate::propagation::ChangedRanges;
+use crate::volume::SharedIo;
+use nandu_base::Rng;
+use nandu_device::{FaultPlan, UnflushedFate};
+use std::sync::Arc;
+
+const PAGE_BYTES: u32 = 2 * SECTOR_BYTES;
+const FILE: FileId = FileId(1);
+const COPIES: FileId = FileId(2);
+const PAGE_COUNT: u32 = 10;
+
+fn io_on(disk: &Disk) -> SharedIo {
+    SharedIo::new(disk.volume(false), Arc::default())
+}
+
+fn in_place(double_write: bool) -> InPlace {
+    InPlace::new(PAGE_BYTES, SECTOR_BYTES, double_write.then_some(COPIES)).unwrap()
+}
+
+fn filled(page: u32, fill: u8) -> PageWrite {
+    let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
+    buffer[..100].fill(fill);
+    buffer[SECTOR_BYTES as usize..][..100].fill(fill);
+    let address = PageAddress::new(FILE, page);
+    PageWrite { address, buffer, changed: ChangedRanges::default() }
+}
+
+fn read(in_place: &mut InPlace, io: &mut Io, page: u32) -> PageRead {
+    let buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
+    in_place.start_read(io, PageAddress::new(FILE, page), buffer).unwrap();
+    let read = in_place.next_read(io).unwrap();
+    read.result.clone().unwrap();
+    in_place.audit();
+    read
+}
+
+/// Writes batches until the power goes; gives the fill of each page that is durable for certain, and
+/// that of the last write to it.
+fn write_batches(disk: &Disk, double_write: bool) -> [(u8, u8); PAGE_COUNT as usize + 1] {
+    let io = io_on(disk);
+    let mut io = io.lock();
+    let mut in_place = in_place(double_write);
+    let mut rng = Rng::new(3);
+    let mut fills = [(0, 0); PAGE_COUNT as usize + 1];
+    for round in 1..=6 {
+        let mut pages = Vec::new();
+        for page in 1..=PAGE_COUNT {
+            if rng.below(3) > 0 {
+                pages.push(filled(page, round));
+                fills[page as usize].1 = round;
+            }
+        }
+        if in_place.write(&mut io, &mut pages).is_err() {
+            break;
+        }
+        if round % 2 == 0 {
+            if in_place.sync(&mut io).is_err() {
+                break;
+            }
+            fills.iter_mut().for_each(|(durable, last)| *durable = *last);
+        }
+    }
+    fills
+}
+
+/// Cuts the power at each request in turn; gives how many pages were torn in place before recovery.
+fn cut_everywhere(double_write: bool) -> usize {
+    let disk = Disk::new(FaultPlan::default());
+    write_batches(&disk, double_write);
+    let request_count = disk.request_count();
+    let mut torn_count = 0;
+    for number in 1..=request_count {
+        let plan = FaultPlan {
+            power_cut_at_request: Some(number),
+            torn_sector_count: Some(1),
+            unflushed: UnflushedFate::Torn,
+            seed: number,
+            ..FaultPlan::default()
+        };
+        let disk = Disk::new(plan);
+        let fills = write_batches(&disk, double_write);
+        let disk = disk.reopen(FaultPlan::default());
+        let io = io_on(&disk);
+        let mut io = io.lock();
+        let mut in_place = in_place(double_write);
+        let is_torn = |read: &PageRead| !page_is_sound(&read.buffer, read.address);
+        let count_torn = |in_place: &mut InPlace, io: &mut Io| {
+            (1..=PAGE_COUNT).filter(|&page| is_torn(&read(in_place, io, page))).count()
+        };
+        let torn = count_torn(&mut in_place, &mut io);
+        torn_count += torn;
+        let restored = in_place.recover(&mut io).unwrap();
+        if double_write {
+            assert_eq!(restored as usize, torn, "cut at {number}: all that is torn is restored");
+            assert_eq!(in_place.recover(&mut io), Ok(0), "once is enough");
+            for page in 1..=PAGE_COUNT {
+                let read = read(&mut in_place, &mut io, page);
+                assert!(!is_torn(&read), "cut at {number}: page {page}");
+                let (durable, last) = fills[page as usize];
+                let found = read.buffer[0];
+                assert!((durable..=last).contains(&found), "cut at {number}: page {page}");
+            }
+        }
+    }
+    torn_count
+}
+
+#[test]
+fn a_double_write_restores_what_a_cut_tore() {
+    assert!(cut_everywhere(true) > 20, "there was something to restore");
+}
+
+#[test]
+fn without_a_double_write_pages_stay_torn() {
+    assert!(cut_everywhere(false) > 20);
+}
+
+#[test]
+fn a_header_that_makes_no_sense_restores_nothing() {
+    let disk = Disk::new(FaultPlan::default());
+    write_batches(&disk, true);
+    for at in [0, 9, 13, 20, 4095] {
+        disk.damage(COPIES, at);
+        disk.damage(FILE, 3);
+        let io = io_on(&disk);
+        assert_eq!(in_place(true).recover(&mut io.lock()), Ok(0), "damage at {at}");
+        disk.damage(COPIES, at);
+        let io = io_on(&disk);
+        assert_eq!(in_place(true).recover(&mut io.lock()), Ok(1), "the header is whole again");
+    }
+}
+
+#[test]
+fn reads_and_writes_keep_the_queue_full() {
+    let disk = Disk::new(FaultPlan::default());
+    let io = io_on(&disk);
+    let mut io = io.lock();
+    let mut in_place = in_place(false);
+    let mut pages: Vec<PageWrite> = (1..=32).map(|page| filled(page, 7)).collect();
+    let start = io.now();
+    in_place.write(&mut io, &mut pages).unwrap();
+    // The device serves four at a time, each about 11 us.
+    let one = 10_000 + u64::from(PAGE_BYTES);
+    assert_eq!((io.now() - start).0, 32 / 4 * one);
+    assert_eq!(pages.len(), 32, "all come back");
+    assert!(pages.iter().all(|page| page.buffer.len() == PAGE_BYTES as usize));
+}
+
+#[test]
+fn pages_smaller_than_a_sector_are_refused() {
+    let refused = InPlace::new(512, 4096, None).unwrap_err();
+    assert!(refused.to_string().contains("log-structured"), "{refused}");
+    assert!(InPlace::new(1000, 512, None).is_err());
+}
