@@ -58,10 +58,16 @@ pub(super) fn insert(page: &mut [u8], slot: usize, key: &[u8], payload: &Payload
     if matches!(payload, Payload::Child(_)) == node.is_leaf() {
         return Err("a cell of another kind of node");
     }
-    let common = common_bytes(node.prefix(), key);
+    let common = match (node.count(), node.prefix()) {
+        // The first key is its node's prefix, which others shorten to what they share.
+        (0, []) => key.len(),
+        (_, prefix) => common_bytes(prefix, key),
+    };
     let suffix = &key[common..];
     let need_bytes = SLOT_BYTES + rest_of(suffix).len() + payload.stored_bytes();
-    if common < node.prefix().len() || node.gap_bytes() < need_bytes {
+    if node.count() == 0 && common > node.prefix().len() {
+        format(page, Links::of(page), &key[..common])?;
+    } else if common < node.prefix().len() || node.gap_bytes() < need_bytes {
         if !node.has_room(key, payload)? {
             return Err("the cell does not fit");
         }
@@ -200,17 +206,22 @@ pub(super) fn copy_cells(
 
 /// Adds cells of `node` behind those of `target`, under the prefix of `target`.
 fn append_cells(node: &Node<'_>, cells: Range<usize>, target: &mut [u8]) -> Shape<()> {
-    let prefix_bytes = read_u16(target, PREFIX_AT);
     let mut key = Vec::new();
     for slot in cells {
         node.copy_key(slot, &mut key)?;
-        if !key.starts_with(&target[HEADER_BYTES..HEADER_BYTES + prefix_bytes]) {
-            return Err("a key lacks the prefix of its node");
-        }
-        let count = read_u16(target, COUNT_AT);
-        place(target, count, &key[prefix_bytes..], &node.payload(slot)?)?;
+        append(target, &key, &node.payload(slot)?)?;
     }
     Ok(())
+}
+
+/// Adds a cell behind the others, under the present prefix.
+pub(super) fn append(target: &mut [u8], key: &[u8], payload: &Payload<'_>) -> Shape<()> {
+    let prefix_bytes = read_u16(target, PREFIX_AT);
+    if !key.starts_with(&target[HEADER_BYTES..HEADER_BYTES + prefix_bytes]) {
+        return Err("a key lacks the prefix of its node");
+    }
+    let count = read_u16(target, COUNT_AT);
+    place(target, count, &key[prefix_bytes..], payload)
 }
 
 /// The prefix of the node that two neighbours would make, and the bytes in use there. Inner nodes
@@ -267,9 +278,7 @@ pub(super) fn merge(page: &mut [u8], right: &[u8], next: u32, separator: &[u8]) 
         format(page, Links { next, ..Links::of(&before) }, prefix)?;
         append_cells(&left, 0..left.count(), page)?;
         if !left.is_leaf() {
-            let child = Payload::Child(right_node.child(0)?);
-            let suffix = separator.get(prefix.len()..).ok_or("a prefix is longer than its keys")?;
-            place(page, left.count(), suffix, &child)?;
+            append(page, separator, &Payload::Child(right_node.child(0)?))?;
         }
         append_cells(&right_node, 0..right_node.count(), page)
     };

@@ -25,6 +25,7 @@
 
 mod allocate;
 mod batch;
+mod bulk;
 mod check;
 mod edit;
 mod node;
@@ -35,6 +36,7 @@ mod shape;
 mod tree;
 mod undo;
 
+pub use bulk::BulkLoader;
 pub use check::{LevelStatistics, TreeReport, check};
 pub use operation::apply;
 pub use overflow::VALUE_BYTES_MAX;

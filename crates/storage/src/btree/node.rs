@@ -62,19 +62,23 @@ pub(super) fn fits_inline(usable_bytes: usize, key: &[u8], value: &[u8]) -> bool
 }
 
 /// How many bytes two keys have in common at the front.
+#[inline]
 pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
+#[inline]
 pub(super) fn read_u16(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]))
 }
 
+#[inline]
 pub(super) fn read_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// The first bytes of a suffix, as a number that sorts as they do.
+#[inline]
 pub(super) fn head_of(suffix: &[u8]) -> u32 {
     if let Some(head) = suffix.first_chunk::<HEAD_BYTES>() {
         return u32::from_be_bytes(*head);
@@ -85,6 +89,7 @@ pub(super) fn head_of(suffix: &[u8]) -> u32 {
 }
 
 /// The part of a suffix that its cell holds.
+#[inline]
 pub(super) fn rest_of(suffix: &[u8]) -> &[u8] {
     suffix.get(HEAD_BYTES..).unwrap_or_default()
 }
@@ -102,6 +107,7 @@ pub(super) enum Payload<'a> {
 
 impl Payload<'_> {
     /// What it takes in its cell, with its length.
+    #[inline]
     pub(super) fn stored_bytes(&self) -> usize {
         match self {
             Self::Inline(value) => value.len() + if value.len() < 0x80 { 1 } else { 2 },
@@ -111,6 +117,7 @@ impl Payload<'_> {
     }
 
     /// Writes it to `target`, which is exactly as long as it.
+    #[inline]
     pub(super) fn write(&self, target: &mut [u8]) -> Shape<()> {
         let (length, bytes) = match *self {
             Self::Child(child) => {
@@ -151,6 +158,7 @@ pub(super) struct Node<'a> {
 
 impl<'a> Node<'a> {
     /// Looks at the header.
+    #[inline]
     pub(super) fn open(bytes: &'a [u8]) -> Shape<Self> {
         if bytes.len() < HEADER_BYTES || bytes.len() > USABLE_BYTES_MAX || bytes[0] != KIND_NODE {
             return Err("it is no node of a tree");
@@ -168,25 +176,30 @@ impl<'a> Node<'a> {
         Ok(Self { bytes, prefix: &bytes[HEADER_BYTES..slots_at], slots })
     }
 
+    #[inline]
     pub(super) fn level(&self) -> u8 {
         self.bytes[LEVEL_AT]
     }
 
+    #[inline]
     pub(super) fn is_leaf(&self) -> bool {
         self.level() == 0
     }
 
     /// Cells of it.
+    #[inline]
     pub(super) fn count(&self) -> usize {
         self.slots.len()
     }
 
     /// The next leaf; 0 after the last one.
+    #[inline]
     pub(super) fn next(&self) -> u32 {
         read_u32(self.bytes, NEXT_AT)
     }
 
     /// What all its keys begin with.
+    #[inline]
     pub(super) fn prefix(&self) -> &'a [u8] {
         self.prefix
     }
@@ -197,11 +210,13 @@ impl<'a> Node<'a> {
         (&self.bytes[..slots_end], &self.bytes[self.heap()..])
     }
 
+    #[inline]
     fn heap(&self) -> usize {
         read_u16(self.bytes, HEAP_AT)
     }
 
     /// Free bytes in one piece.
+    #[inline]
     pub(super) fn gap_bytes(&self) -> usize {
         self.heap() - HEADER_BYTES - self.prefix.len() - SLOT_BYTES * self.count()
     }
@@ -217,19 +232,23 @@ impl<'a> Node<'a> {
     }
 
     /// Free bytes, once compacted.
+    #[inline]
     pub(super) fn free_bytes(&self) -> usize {
         self.gap_bytes() + read_u16(self.bytes, GARBAGE_AT)
     }
 
+    #[inline]
     fn slot(&self, slot: usize) -> Shape<&'a [u8; SLOT_BYTES]> {
         self.slots.get(slot).ok_or("it has no such slot")
     }
 
     /// Bytes of a key past the prefix.
+    #[inline]
     fn suffix_bytes(slot: &[u8; SLOT_BYTES]) -> usize {
         read_u16(slot, 6)
     }
 
+    #[inline]
     fn rest(&self, slot: &[u8; SLOT_BYTES]) -> Shape<&'a [u8]> {
         let offset = read_u16(slot, 4);
         let length = Self::suffix_bytes(slot).saturating_sub(HEAD_BYTES);
@@ -237,6 +256,7 @@ impl<'a> Node<'a> {
     }
 
     /// Whether suffixes are those that heads and rests stand for, in the order of keys.
+    #[inline]
     fn compare(&self, slot: &[u8; SLOT_BYTES], suffix: &[u8]) -> Shape<Ordering> {
         let by_head = head(slot).cmp(&head_of(suffix));
         if by_head.is_ne() {
@@ -274,12 +294,14 @@ impl<'a> Node<'a> {
     }
 
     /// Which child holds `key`: the number of separators that are at most it.
+    #[inline]
     pub(super) fn child_index(&self, key: &[u8]) -> Shape<usize> {
         let place = self.search(key)?;
         Ok(place.slot + usize::from(place.found))
     }
 
     /// A child, from 0 to the count.
+    #[inline]
     pub(super) fn child(&self, index: usize) -> Shape<u32> {
         if self.is_leaf() {
             return Err("a leaf has no children");
@@ -296,6 +318,7 @@ impl<'a> Node<'a> {
     }
 
     /// What the cell of a slot holds.
+    #[inline]
     pub(super) fn payload(&self, slot: usize) -> Shape<Payload<'a>> {
         let slot = self.slot(slot)?;
         let at = read_u16(slot, 4) + Self::suffix_bytes(slot).saturating_sub(HEAD_BYTES);
@@ -317,6 +340,7 @@ impl<'a> Node<'a> {
     }
 
     /// Sets `key` to the key of a slot.
+    #[inline]
     pub(super) fn copy_key(&self, slot: usize, key: &mut Vec<u8>) -> Shape<()> {
         let slot = self.slot(slot)?;
         key.clear();
@@ -360,6 +384,7 @@ impl<'a> Node<'a> {
     }
 
     /// Whether a cell with this key can be added, if need be with a shorter prefix.
+    #[inline]
     pub(super) fn has_room(&self, key: &[u8], payload: &Payload<'_>) -> Shape<bool> {
         let common = common_bytes(self.prefix, key);
         let rest_bytes = (key.len() - common).saturating_sub(HEAD_BYTES);
@@ -406,6 +431,7 @@ impl<'a> Node<'a> {
     }
 }
 
+#[inline]
 fn head(slot: &[u8; SLOT_BYTES]) -> u32 {
     read_u32(slot, 0)
 }

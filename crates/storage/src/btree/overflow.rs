@@ -60,6 +60,11 @@ impl Chain {
     }
 }
 
+/// Pages that a value needs.
+pub(super) fn page_count(usable_bytes: usize, value: &[u8]) -> usize {
+    value.len().div_ceil(data_bytes(usable_bytes))
+}
+
 /// Bytes of a value on each page.
 pub(super) const fn data_bytes(usable_bytes: usize) -> usize {
     usable_bytes - DATA_AT
@@ -94,7 +99,7 @@ pub(super) fn write<P: ChangePages>(
     file: FileId,
     value: &[u8],
 ) -> Result<Chain, StorageError> {
-    let count = value.len().div_ceil(data_bytes(pages.usable_bytes()));
+    let count = page_count(pages.usable_bytes(), value);
     let numbers = allocate::allocate(pages, file, count)?;
     write_to(pages, file, value, &numbers)
 }

@@ -163,7 +163,7 @@ fn copy_of<P: ReadPages>(tree: &Tree, pages: &P, page: u32) -> Result<Vec<u8>, S
 }
 
 /// Logs the bytes of a node as those of `page`, without the free ones.
-fn write_image<P: ChangePages>(
+pub(super) fn write_image<P: ChangePages>(
     tree: &Tree,
     pages: &mut P,
     page: u32,

@@ -1,5 +1,6 @@
 //! The tree against a model, its pages against the redo of its changes, and both against bad luck.
 
+mod bulk;
 mod faults;
 mod model;
 mod pages;

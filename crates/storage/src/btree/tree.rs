@@ -438,7 +438,7 @@ impl Tree {
         Ok(found)
     }
 
-    fn check_sizes<P: ReadPages>(
+    pub(super) fn check_sizes<P: ReadPages>(
         &self,
         pages: &P,
         key: &[u8],
@@ -468,6 +468,7 @@ fn down<T>(node: &Node<'_>, key: &[u8]) -> Shape<Step<T>> {
 }
 
 /// Invariant 3: walks end.
+#[inline]
 pub(super) fn check_level(node: &Node<'_>, above: Option<u8>) -> Shape<()> {
     match above {
         None if node.level() <= LEVEL_MAX => Ok(()),
