@@ -1,8 +1,16 @@
 //! Bytes at an aligned address, owned by whoever holds the request, so that the kernel may use them
-//! until the completion hands them back. No `unsafe`: a longer `Vec` is offset to the boundary.
+//! until the completion hands them back. No `unsafe`: a longer piece of memory is offset to the
+//! boundary, and the crate `bytes` cuts one piece into buffers that own their part.
+//!
+//! ```text
+//!   one buffer   │ up to the boundary │ n bytes │ rest │          n + alignment bytes
+//!   a batch      │ up to the boundary │ n │ n │ n │ n │ ... │     n bytes each, one alignment for all
+//! ```
 //!
 //! 1. The address never changes while the buffer lives; its heap block is never reallocated.
+//! 2. The memory of a batch is given back when the last of its buffers goes.
 
+use bytes::{Buf, BytesMut};
 use std::fmt;
 
 /// The alignment that direct I/O is content with everywhere.
@@ -10,9 +18,7 @@ pub const DEFAULT_ALIGNMENT: usize = 4096;
 
 /// An aligned, owned run of bytes.
 pub struct IoBuffer {
-    memory: Vec<u8>,
-    offset: usize,
-    len: usize,
+    memory: BytesMut,
 }
 
 impl IoBuffer {
@@ -28,10 +34,24 @@ impl IoBuffer {
     /// If `alignment` is no power of two.
     #[must_use]
     pub fn with_alignment(len: usize, alignment: usize) -> Self {
-        assert!(alignment.is_power_of_two(), "alignment is a power of two");
-        let memory = vec![0_u8; len + alignment];
-        let offset = memory.as_ptr().addr().wrapping_neg() & (alignment - 1);
-        Self { memory, offset, len }
+        Self { memory: aligned_memory(len, alignment) }
+    }
+
+    /// `count` buffers of `len` zero bytes, each at a multiple of `alignment`, from one allocation:
+    /// for a pool, where each buffer should cost no more than its bytes.
+    ///
+    /// # Panics
+    /// If `alignment` is no power of two.
+    #[must_use]
+    pub fn batch(count: usize, len: usize, alignment: usize) -> Vec<Self> {
+        let step = len.next_multiple_of(alignment);
+        let mut memory = aligned_memory(count * step, alignment);
+        let mut next = || {
+            let mut part = memory.split_to(step);
+            part.truncate(len);
+            Self { memory: part }
+        };
+        (0..count).map(|_| next()).collect()
     }
 
     /// A copy of `bytes`.
@@ -49,22 +69,32 @@ impl IoBuffer {
     }
 }
 
+/// Zeros, which the allocator has at hand for large pieces, from a multiple of `alignment` on.
+fn aligned_memory(len: usize, alignment: usize) -> BytesMut {
+    assert!(alignment.is_power_of_two(), "alignment is a power of two");
+    let mut memory = BytesMut::zeroed(len + alignment - 1);
+    let offset = memory.as_ptr().addr().wrapping_neg() & (alignment - 1);
+    memory.advance(offset);
+    memory.truncate(len);
+    memory
+}
+
 impl std::ops::Deref for IoBuffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.memory[self.offset..self.offset + self.len]
+        &self.memory
     }
 }
 
 impl std::ops::DerefMut for IoBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.offset..self.offset + self.len]
+        &mut self.memory
     }
 }
 
 impl fmt::Debug for IoBuffer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "IoBuffer({} bytes)", self.len)
+        write!(formatter, "IoBuffer({} bytes)", self.len())
     }
 }
 
@@ -80,5 +110,29 @@ mod tests {
             assert_eq!(buffer.len(), 100);
         }
         assert!(IoBuffer::zeroed(0).is_empty());
+    }
+
+    #[test]
+    fn a_batch_lies_side_by_side_and_each_buffer_is_its_own() {
+        let mut buffers = IoBuffer::batch(5, 4096, 4096);
+        for (number, buffer) in (0_u8..).zip(&mut buffers) {
+            assert_eq!((buffer.len(), buffer.as_ptr().addr() % 4096), (4096, 0));
+            assert!(buffer.iter().all(|&byte| byte == 0));
+            buffer.fill(number);
+        }
+        let addresses: Vec<usize> = buffers.iter().map(|buffer| buffer.as_ptr().addr()).collect();
+        assert!(addresses.windows(2).all(|pair| pair[0] + 4096 == pair[1]), "nothing between them");
+        let kept = buffers.swap_remove(3);
+        drop(buffers);
+        assert_eq!(kept[..], [3; 4096], "the memory stays until the last one goes");
+    }
+
+    #[test]
+    fn a_batch_of_odd_lengths_is_aligned_too() {
+        for buffer in IoBuffer::batch(3, 700, 512) {
+            assert_eq!((buffer.len(), buffer.as_ptr().addr() % 512), (700, 0));
+        }
+        assert!(IoBuffer::batch(0, 512, 512).is_empty());
+        assert_eq!(IoBuffer::batch(2, 0, 512).len(), 2);
     }
 }

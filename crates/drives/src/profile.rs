@@ -290,18 +290,19 @@ impl Profile {
     /// # Errors
     /// If the capacity is larger than the drive or no multiple of its sector, or the parts do not
     /// make a drive.
-    pub fn open(&self, options: SimOptions) -> Result<Box<dyn Device>, ProfileError> {
+    pub fn open(&self, options: SimOptions) -> Result<Box<dyn Device + Send>, ProfileError> {
         let name = format!("sim:{}", self.name);
         let SimOptions { seed, keep_data, .. } = options;
         let geometry = self.scaled_geometry(options.capacity)?;
-        let device: Result<Box<dyn Device>, DeviceError> = match &self.drive {
+        type Drive = Box<dyn Device + Send>;
+        let device: Result<Drive, DeviceError> = match &self.drive {
             DriveConfig::Ssd(config) => Ssd::new(&name, geometry, config, keep_data, seed)
-                .map(|drive| Box::new(drive) as Box<dyn Device>),
+                .map(|drive| Box::new(drive) as Drive),
             DriveConfig::Hdd(config) => HardDisk::new(&name, config, geometry, keep_data)
-                .map(|drive| Box::new(drive) as Box<dyn Device>),
+                .map(|drive| Box::new(drive) as Drive),
             DriveConfig::Scm(config) => {
                 StorageClassMemory::new(&name, config.clone(), geometry, keep_data)
-                    .map(|drive| Box::new(drive) as Box<dyn Device>)
+                    .map(|drive| Box::new(drive) as Drive)
             }
         };
         device.map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })

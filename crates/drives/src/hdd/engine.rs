@@ -48,7 +48,7 @@ impl WorkTimes {
 }
 
 /// A way to find the times. Time only moves forwards from call to call.
-pub(crate) trait Engine: std::fmt::Debug {
+pub(crate) trait Engine: std::fmt::Debug + Send {
     /// Takes over a command; what was decided before `command.issued_at` stays decided.
     fn accept(&mut self, command: Command);
     /// The command that ends next, if at or before `until`. Decisions that lie later than that end
