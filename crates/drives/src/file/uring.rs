@@ -7,8 +7,9 @@
 //!
 //! 1. Memory named by an entry stays in place until its completion was reaped: the drive parks the
 //!    request's buffer, and waits for everything in flight before it drops any.
-//! 2. The ring is used by the thread that made it: SINGLE_ISSUER with DEFER_TASKRUN spares the
-//!    interrupts, where the kernel has them (6.1); COOP_TASKRUN (5.19) is the next best.
+//! 2. A ring of one thread is used by the thread that made it: SINGLE_ISSUER with DEFER_TASKRUN
+//!    spares the interrupts, where the kernel has them (6.1); COOP_TASKRUN (5.19) is the next best.
+//!    A shared ring has none of them: a completion must not wait for the thread that submitted.
 //! 3. The completion ring is at least as large as the number in flight, so it never overflows.
 
 #![allow(unsafe_code, reason = "the kernel reads and writes memory that is named in ring entries")]
@@ -22,8 +23,17 @@ use std::time::Duration;
 /// How many completions one look at the ring takes at most.
 const BATCH: usize = 64;
 
-/// The file under index 0 of the ring's registered files, which spares a lookup per request.
-const FILE: types::Fixed = types::Fixed(0);
+/// Who uses a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RingUse {
+    /// The thread that makes it.
+    OneThread,
+    /// One thread after the other.
+    Shared,
+}
+
+/// Registered in place of a file that is not there yet, or not any more.
+const NO_FILE: i32 = -1;
 
 /// What the kernel is to do.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +67,7 @@ pub(super) enum Command {
     },
 }
 
-/// A ring bound to one file.
+/// A ring and the files registered with it, which spares a lookup per request.
 pub(super) struct Ring {
     ring: IoUring,
     queued_count: u32,
@@ -65,16 +75,18 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring for `depth` requests in flight on `file`.
-    pub(super) fn new(file: BorrowedFd<'_>, depth: u32) -> io::Result<Self> {
-        let mut ring = Self::build(depth)?;
+    /// A ring for `depth` requests in flight on up to `file_count` files.
+    pub(super) fn new(file_count: u32, depth: u32, ring_use: RingUse) -> io::Result<Self> {
+        let mut ring = Self::build(depth, ring_use)?;
         if !ring.params().is_feature_ext_arg() {
             let message = "io_uring without timed waits, Linux 5.11 has them";
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
-        ring.submitter().register_files(&[file.as_raw_fd()])?;
-        // Spares the lookup of the ring's own descriptor; older kernels do without.
-        let _ = ring.submitter().register_ring_fd();
+        ring.submitter().register_files(&vec![NO_FILE; file_count as usize])?;
+        if ring_use == RingUse::OneThread {
+            // Spares the lookup of the ring's own descriptor; older kernels do without.
+            let _ = ring.submitter().register_ring_fd();
+        }
         ring.submission().sync();
         Ok(Self {
             ring,
@@ -83,8 +95,17 @@ impl Ring {
         })
     }
 
-    fn build(depth: u32) -> io::Result<IoUring> {
+    /// Puts a file under a number below the ring's count, or takes it away.
+    pub(super) fn set_file(&mut self, index: u32, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let descriptor = file.map_or(NO_FILE, |file| file.as_raw_fd());
+        self.ring.submitter().register_files_update(index, &[descriptor]).map(drop)
+    }
+
+    fn build(depth: u32, ring_use: RingUse) -> io::Result<IoUring> {
         let entries = depth.max(1).next_power_of_two();
+        if ring_use == RingUse::Shared {
+            return IoUring::new(entries);
+        }
         let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
         let mut deferred = IoUring::builder();
         deferred.setup_single_issuer().setup_defer_taskrun();
@@ -103,8 +124,8 @@ impl Ring {
     /// # Safety
     /// The memory that `command` names stays valid and unused until the completion with `tag` was
     /// reaped (invariant 1).
-    pub(super) unsafe fn push(&mut self, command: Command, tag: u32) {
-        let entry = entry_of(command).user_data(u64::from(tag));
+    pub(super) unsafe fn push(&mut self, command: Command, file: u32, tag: u32) {
+        let entry = entry_of(command, types::Fixed(file)).user_data(u64::from(tag));
         // SAFETY: passed on to the caller.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the ring has an entry for every request that may be in flight");
@@ -161,17 +182,17 @@ impl Ring {
     }
 }
 
-fn entry_of(command: Command) -> squeue::Entry {
+fn entry_of(command: Command, file: types::Fixed) -> squeue::Entry {
     match command {
         Command::Read { memory, len, offset } => {
-            opcode::Read::new(FILE, memory, len).offset(offset).build()
+            opcode::Read::new(file, memory, len).offset(offset).build()
         }
         Command::Write { memory, len, offset } => {
-            opcode::Write::new(FILE, memory, len).offset(offset).build()
+            opcode::Write::new(file, memory, len).offset(offset).build()
         }
-        Command::Flush => opcode::Fsync::new(FILE).flags(types::FsyncFlags::DATASYNC).build(),
+        Command::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         Command::PunchHole { offset, len } => {
-            opcode::Fallocate::new(FILE, len).offset(offset).mode(super::system::PUNCH_HOLE).build()
+            opcode::Fallocate::new(file, len).offset(offset).mode(super::system::PUNCH_HOLE).build()
         }
     }
 }

@@ -1,0 +1,16 @@
+//! Floor 5: the engine for those who embed it, with the operating system under it.
+//!
+//! ```text
+//!   your program ──► nandu ──► storage (the engine) ──► Volume ◄── DirectoryVolume ──► files
+//!                                                              ◄── DeviceVolume ──► any Device
+//! ```
+//!
+//! The engine knows neither files nor processes. Here are the directory that holds a database, the
+//! lock against a second process, and direct I/O through io_uring.
+
+pub mod directory_volume;
+
+pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
+pub use nandu_drives::file::EngineKind;
+pub use nandu_storage::volume::{DeviceVolume, Volume};
+pub use nandu_storage::{FileId, StorageError};
