@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
 
 mod ci;
+mod compare_btree;
 mod compare_fio;
 mod tidy;
 
@@ -34,6 +35,8 @@ enum Chore {
     },
     /// Run the same jobs with nandu and with fio in alternation and keep the ratios in results/.
     CompareFio(compare_fio::Options),
+    /// Run the B+-tree and its peers side by side and keep the table in results/.
+    CompareBtree(compare_btree::Options),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::report(&root),
         Chore::Ci { skip_tests } => ci::run(&root, skip_tests),
         Chore::CompareFio(options) => compare_fio::run(&root, &options),
+        Chore::CompareBtree(options) => compare_btree::run(&root, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ const FILE_LINES_MAX: usize = 800;
 /// Line 1 is `//!`, the head is short, the file is short.
 pub(super) fn check(tree: &SourceTree) -> Vec<Problem> {
     tree.with_extension("rs")
-        .filter(|file| file.path.starts_with("crates/") || file.path.starts_with("xtask/"))
+        .filter(|file| ["crates/", "compare/", "xtask/"].iter().any(|it| file.path.starts_with(it)))
         .flat_map(check_file)
         .collect()
 }

@@ -1,0 +1,208 @@
+//! The engines, one sibling file each behind one pair of traits: a [`Store`] is an open database,
+//! a [`Reader`] what one thread reads it with.
+//!
+//! 1. A database is a directory; whatever lies in it is the engine's.
+//! 2. After [`Store::close`] everything inserted is in the files, although perhaps not yet on disk:
+//!    the caller syncs them.
+//! 3. Keys are ordered as numbers in every engine, so scans visit the same records everywhere.
+
+mod berkeley_db;
+mod fjall;
+mod library;
+mod lmdb;
+mod redb;
+mod rocksdb;
+mod sqlite;
+
+use crate::Failure;
+use crate::workload::Record;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// One of the engines that are compared.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
+pub(crate) enum EngineKind {
+    /// Berkeley DB, from the system's library.
+    BerkeleyDb,
+    /// SQLite, a table with an integer primary key, from the system's library.
+    Sqlite,
+    /// LMDB, from the system's library.
+    Lmdb,
+    /// RocksDB, from the system's library.
+    Rocksdb,
+    /// redb, built in.
+    Redb,
+    /// fjall, built in.
+    Fjall,
+}
+
+/// What lies below an engine's interface; goals are set against the best of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Pages of a B-tree, in place or copied.
+    BTree,
+    /// Sorted runs, merged.
+    LogStructuredMerge,
+    /// Ours.
+    Nandu,
+}
+
+/// How a database is opened.
+pub(crate) struct Settings<'a> {
+    /// Its directory, which exists.
+    pub(crate) directory: &'a Path,
+    /// What the engine may keep in memory by its own setting.
+    pub(crate) cache_bytes: u64,
+    /// Pages of this size, where the engine lets one choose.
+    pub(crate) page_bytes: u32,
+    /// What it is opened for.
+    pub(crate) purpose: Purpose,
+    /// How many threads will read at once.
+    pub(crate) thread_count: u32,
+}
+
+/// What a database is opened for. Engines whose memory is divided by a setting divide it for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Inserts in the fastest ordinary mode.
+    Load,
+    /// Inserts where each call of [`Store::insert`] is durable when it returns.
+    LoadDurably,
+    /// Lookups and scans.
+    Read,
+}
+
+/// An open database.
+pub(crate) trait Store: Sync {
+    /// Adds records as one transaction or batch; durably, if opened for that.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn insert(&mut self, records: &[Record]) -> Result<(), Failure>;
+
+    /// What one thread reads with.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure>;
+
+    /// Brings everything into the files.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn close(self: Box<Self>) -> Result<(), Failure>;
+}
+
+/// Told of each record that a reader finds; may refuse it.
+pub(crate) type Visitor<'a> = dyn FnMut(u64, &[u8]) -> Result<(), Failure> + 'a;
+
+/// One thread's way to read.
+pub(crate) trait Reader {
+    /// Looks one key up and shows its value; false if there is none.
+    ///
+    /// # Errors
+    /// The engine's and the visitor's.
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure>;
+
+    /// Visits at most `count` records in the order of keys, from the first not below `start`.
+    ///
+    /// # Errors
+    /// The engine's and the visitor's.
+    fn scan(&mut self, start: u64, count: u64, visit: &mut Visitor<'_>) -> Result<(), Failure>;
+
+    /// Looks several keys up at once with at most `depth` requests in flight, and shows what it
+    /// finds in any order; `None` if the engine has no such call, else how many were found.
+    ///
+    /// # Errors
+    /// The engine's and the visitor's.
+    fn get_batch(
+        &mut self,
+        _keys: &[u64],
+        _depth: u32,
+        _visit: &mut Visitor<'_>,
+    ) -> Result<Option<u64>, Failure> {
+        Ok(None)
+    }
+}
+
+impl EngineKind {
+    /// All of them, in the order of the table.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::BerkeleyDb, Self::Sqlite, Self::Lmdb, Self::Redb, Self::Rocksdb, Self::Fjall];
+
+    /// As it is called on the command line and in results.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::BerkeleyDb => "berkeley-db",
+            Self::Sqlite => "sqlite",
+            Self::Lmdb => "lmdb",
+            Self::Rocksdb => "rocksdb",
+            Self::Redb => "redb",
+            Self::Fjall => "fjall",
+        }
+    }
+
+    /// What lies below.
+    pub(crate) fn family(self) -> Family {
+        match self {
+            Self::BerkeleyDb | Self::Sqlite | Self::Lmdb | Self::Redb => Family::BTree,
+            Self::Rocksdb | Self::Fjall => Family::LogStructuredMerge,
+        }
+    }
+
+    /// Whether one thread can ask for several keys at once.
+    pub(crate) fn has_batches(self) -> bool {
+        self.family() == Family::Nandu
+    }
+
+    /// The version that would be measured.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] with the command that installs it.
+    pub(crate) fn version(self) -> Result<String, Failure> {
+        match self {
+            Self::BerkeleyDb => berkeley_db::version(),
+            Self::Sqlite => sqlite::version(),
+            Self::Lmdb => lmdb::version(),
+            Self::Rocksdb => rocksdb::version(),
+            Self::Redb => Ok(locked_version("redb")),
+            Self::Fjall => Ok(locked_version("fjall")),
+        }
+    }
+
+    /// Opens the database in `settings.directory`, and makes one if there is none.
+    ///
+    /// # Errors
+    /// The engine's, or that it is missing.
+    pub(crate) fn open(self, settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
+        match self {
+            Self::BerkeleyDb => berkeley_db::open(settings),
+            Self::Sqlite => sqlite::open(settings),
+            Self::Lmdb => lmdb::open(settings),
+            Self::Rocksdb => rocksdb::open(settings),
+            Self::Redb => redb::open(settings),
+            Self::Fjall => fjall::open(settings),
+        }
+    }
+}
+
+/// The version of a crate that is built in.
+fn locked_version(name: &str) -> String {
+    const LOCK: &str = include_str!("../../../Cargo.lock");
+    LOCK.split_once(&format!("name = \"{name}\"\nversion = \""))
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or_else(|| "unknown".into(), |(version, _)| version.into())
+}
+
+/// A key as byte-ordered engines keep it.
+fn key_of(bytes: &[u8]) -> Result<u64, Failure> {
+    bytes
+        .try_into()
+        .map(u64::from_be_bytes)
+        .map_err(|_| Failure::Wrong(format!("a key of {} bytes", bytes.len())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! redb: a copy-on-write B+-tree in Rust, in pages of 4 KiB.
+//!
+//! 1. Loading commits without durability, since each commit of a call of `insert` would cost a
+//!    sync; every tenth call is durable, which lets the engine use freed pages again.
+//! 2. A reader keeps one read transaction for its life.
+
+use super::{Purpose, Reader, Settings, Store, Visitor};
+use crate::Failure;
+use crate::workload::Record;
+use nandu_base::to_index;
+use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition};
+
+const TABLE: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+const CALLS_PER_DURABLE_COMMIT: u64 = 10;
+
+struct Redb {
+    database: Database,
+    purpose: Purpose,
+    call_count: u64,
+}
+
+struct RedbReader(ReadOnlyTable<u64, &'static [u8]>);
+
+/// Opens or makes a database.
+pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
+    let database = Database::builder()
+        .set_cache_size(to_index(settings.cache_bytes))
+        .create(settings.directory.join("records.redb"))
+        .map_err(failure)?;
+    Ok(Box::new(Redb { database, purpose: settings.purpose, call_count: 0 }))
+}
+
+impl Redb {
+    fn commit(&self, records: &[Record], durability: Durability) -> Result<(), Failure> {
+        let mut transaction = self.database.begin_write().map_err(failure)?;
+        transaction.set_durability(durability).map_err(failure)?;
+        {
+            let mut table = transaction.open_table(TABLE).map_err(failure)?;
+            for record in records {
+                table.insert(record.key, record.value.as_slice()).map_err(failure)?;
+            }
+        }
+        transaction.commit().map_err(failure)
+    }
+}
+
+impl Store for Redb {
+    fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
+        self.call_count += 1;
+        let is_durable = self.purpose == Purpose::LoadDurably
+            || self.call_count.is_multiple_of(CALLS_PER_DURABLE_COMMIT);
+        self.commit(records, if is_durable { Durability::Immediate } else { Durability::None })
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure> {
+        let transaction = self.database.begin_read().map_err(failure)?;
+        Ok(Box::new(RedbReader(transaction.open_table(TABLE).map_err(failure)?)))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        if self.purpose != Purpose::Read {
+            self.commit(&[], Durability::Immediate)?;
+        }
+        self.database.close().map_err(failure)
+    }
+}
+
+impl Reader for RedbReader {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        match self.0.get(key).map_err(failure)? {
+            Some(value) => visit(key, value.value()).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn scan(&mut self, start: u64, count: u64, visit: &mut Visitor<'_>) -> Result<(), Failure> {
+        let rows = self.0.range(start..).map_err(failure)?;
+        for row in rows.take(to_index(count)) {
+            let (key, value) = row.map_err(failure)?;
+            visit(key.value(), value.value())?;
+        }
+        Ok(())
+    }
+}
+
+fn failure(error: impl std::fmt::Display) -> Failure {
+    Failure::Engine(format!("redb: {error}"))
+}

@@ -1,0 +1,70 @@
+//! Nandu's B+-tree beside its peers, side by side in one run: `cargo xtask compare-btree`.
+//!
+//! ```text
+//!   plan: for each r, round, phase, engine ─► a process of its own, inside a memory limit
+//!                                               └► phase: open, work, check, measure, close
+//!         ─► medians ─► results/MACHINE/compare-btree/{meta.json, runs.csv, medians.json, table.md}
+//! ```
+//!
+//! Outside the building: nothing uses this crate. What is measured and what must be installed
+//! stands in `docs/compare.md`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
+
+mod engine;
+mod limit;
+mod measure;
+mod phase;
+mod plan;
+mod results;
+mod table;
+mod workload;
+
+use clap::Parser;
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why something did not come about.
+#[derive(Debug)]
+#[non_exhaustive]
+pub(crate) enum Failure {
+    /// An engine is not installed; says how to install it.
+    Missing(String),
+    /// An engine gave a wrong answer: no figure of the run can be trusted.
+    Wrong(String),
+    /// An engine refused or broke.
+    Engine(String),
+    /// Anything around the engines.
+    Run(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(text) => write!(formatter, "wrong answer: {text}"),
+            Self::Missing(text) | Self::Engine(text) | Self::Run(text) => formatter.write_str(text),
+        }
+    }
+}
+
+/// The exit code of a phase that found a wrong answer.
+const EXIT_WRONG: u8 = 3;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    let outcome = match arguments.as_slice() {
+        [_, word, job] if word == phase::SUBCOMMAND => phase::run_as_process(job),
+        _ => plan::run(&plan::Options::parse()),
+    };
+    match outcome {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            let is_wrong = matches!(failure, Failure::Wrong(_));
+            if is_wrong { ExitCode::from(EXIT_WRONG) } else { ExitCode::FAILURE }
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The run: which engine does which phase when, each in a process of its own.
+//!
+//! ```text
+//!   for each r:  for each round:  for each phase:  for each engine, another one first each round:
+//!       drop its files from the page cache ─► process inside the limit ─► its answer
+//! ```
+//!
+//! 1. Engines alternate within a phase, so that they meet the same weather of the disk.
+//! 2. All phases of a round start from the database of the build; those that change it get a copy.
+//! 3. A wrong answer ends the run. An engine that breaks is left out for the rest of that r, which
+//!    the table says, and the run ends with an error after the table.
+
+use crate::engine::EngineKind;
+use crate::limit::{MemoryLimit, drop_caches, files_below};
+use crate::phase::{Answer, Job, PhaseKind, SCAN_RECORDS, SUBCOMMAND, scan_starts};
+use crate::results::{self, Row};
+use crate::workload::Workload;
+use crate::{EXIT_WRONG, Failure, table};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Compare nandu's B+-tree with Berkeley DB, SQLite, LMDB, redb, RocksDB and fjall (workload of
+/// S000 section 4.1), side by side in one run.
+#[derive(clap::Parser)]
+#[command(name = "cargo xtask compare-btree")]
+pub(crate) struct Options {
+    /// `full` is the comparison that is kept; `quick` takes about a minute, with a tenth of the
+    /// records and a quarter of the memory, at r = 1.
+    #[arg(long, value_enum, default_value = "full")]
+    pub(crate) scale: Scale,
+    /// Records of a database [default: 2,000,000, quick: 200,000].
+    #[arg(long)]
+    records: Option<u64>,
+    /// Inserts and lookups of a phase, of which the first half is discarded [default: 20,000,
+    /// quick: 4,000].
+    #[arg(long)]
+    operations: Option<u64>,
+    /// Engines, separated by commas [default: all].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    engines: Vec<EngineKind>,
+    /// Shares of random keys, separated by commas [default: 0,0.33,1, quick: 1].
+    #[arg(long, value_delimiter = ',')]
+    r: Vec<f64>,
+    /// How often each phase is measured [default: 3, quick: 1].
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// In how many of the rounds the databases are built anew; at least the first.
+    #[arg(long, default_value_t = 1)]
+    build_rounds: u32,
+    /// Memory of an engine's own cache in MiB [default: 32, quick: 8].
+    #[arg(long)]
+    cache: Option<u64>,
+    /// Memory of a process in MiB, page cache included [default: 96, quick: 24].
+    #[arg(long)]
+    limit: Option<u64>,
+    /// Bytes of a page, where the engine lets one choose.
+    #[arg(long, default_value_t = 4096)]
+    page: u32,
+    /// What keys, values and choices follow from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where databases are made, some gigabytes; by default `out/` of the repository.
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Where results go; by default `results/MACHINE/compare-btree` for a full run of everything,
+    /// else nowhere.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print the medians as JSON in place of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Scale {
+    /// The workload as published.
+    Full,
+    /// A reduced run for trying.
+    Quick,
+}
+
+/// What of the options stays the same for all processes.
+pub(crate) struct Plan {
+    pub(crate) engines: Vec<EngineKind>,
+    pub(crate) random_ppm: Vec<u32>,
+    pub(crate) record_count: u64,
+    pub(crate) operation_count: u64,
+    pub(crate) rounds: u32,
+    pub(crate) build_rounds: u32,
+    pub(crate) cache_bytes: u64,
+    pub(crate) limit_bytes: u64,
+    pub(crate) page_bytes: u32,
+    pub(crate) seed: u64,
+    /// Whether nothing was left out.
+    is_whole: bool,
+}
+
+impl Options {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let is_full = self.scale == Scale::Full;
+        let or =
+            |chosen: Option<u64>, full, quick| chosen.unwrap_or(if is_full { full } else { quick });
+        let shares = match self.r.as_slice() {
+            [] if is_full => vec![0.0, 0.33, 1.0],
+            [] => vec![1.0],
+            chosen => chosen.to_vec(),
+        };
+        let rounds = u32::try_from(or(self.rounds.map(u64::from), 3, 1)).unwrap_or(u32::MAX);
+        let plan = Plan {
+            engines: match self.engines.as_slice() {
+                [] => EngineKind::ALL.to_vec(),
+                chosen => chosen.to_vec(),
+            },
+            random_ppm: shares
+                .iter()
+                .map(|&share| parts_per_million(share))
+                .collect::<Result<_, _>>()?,
+            record_count: or(self.records, 2_000_000, 200_000),
+            operation_count: or(self.operations, 20_000, 4_000),
+            rounds,
+            build_rounds: self.build_rounds.clamp(1, rounds.max(1)),
+            cache_bytes: or(self.cache, 32, 8) << 20,
+            limit_bytes: or(self.limit, 96, 24) << 20,
+            page_bytes: self.page,
+            seed: self.seed,
+            is_whole: is_full
+                && self.engines.is_empty()
+                && self.r.is_empty()
+                && self.records.is_none()
+                && self.operations.is_none(),
+        };
+        if plan.record_count < 1_000 || plan.operation_count < 400 || plan.rounds == 0 {
+            let remedy = "at least 1,000 records, 400 operations and one round are needed";
+            return Err(Failure::Run(remedy.into()));
+        }
+        Ok(plan)
+    }
+}
+
+fn parts_per_million(share: f64) -> Result<u32, Failure> {
+    if !(0.0..=1.0).contains(&share) {
+        return Err(Failure::Run(format!("r = {share} is not a share from 0 to 1")));
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and a million, as was checked"
+    )]
+    let ppm = (share * 1e6).round() as u32;
+    Ok(ppm)
+}
+
+/// What was measured and what was left out.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) notes: Vec<String>,
+    is_broken: bool,
+}
+
+/// Runs the comparison and answers with its table.
+///
+/// # Errors
+/// A wrong answer, an engine that broke, or results that cannot be written.
+pub(crate) fn run(options: &Options) -> Result<String, Failure> {
+    let plan = options.plan()?;
+    let root = repository_root();
+    let parent = options.dir.clone().unwrap_or_else(|| root.join("out"));
+    let name = format!("compare-{}.nandu-scratch", std::process::id());
+    let scratch = Scratch(parent.join(name));
+    make_directory(&scratch.0)?;
+    let limit = MemoryLimit::new(plan.limit_bytes);
+    let mut outcome = Outcome::default();
+    let mut engines = Vec::new();
+    for &engine in &plan.engines {
+        match engine.version() {
+            Ok(version) => engines.push((engine, version)),
+            Err(reason) => outcome.notes.push(format!("{} is left out: {reason}", engine.label())),
+        }
+    }
+    let meta = results::meta(&root, &plan, &limit, &scratch.0, &engines);
+    for &random_ppm in &plan.random_ppm {
+        let workload = Workload { seed: plan.seed, random_ppm, record_count: plan.record_count };
+        let directory = scratch.0.join(format!("r{random_ppm}"));
+        let engines = engines.iter().map(|(engine, _)| *engine).collect();
+        let mut run = Run { plan: &plan, limit: &limit, workload, directory, engines };
+        run.all_rounds(&mut outcome)?;
+        remove_directory(&run.directory);
+    }
+    results::derive_gains(&mut outcome.rows);
+    let medians = results::medians(&outcome.rows);
+    let table = table::whole(&medians, &meta, &outcome.notes);
+    let kept = match &options.out {
+        Some(directory) => Some(directory.clone()),
+        None if plan.is_whole => {
+            Some(root.join("results").join(results::machine_slug()).join("compare-btree"))
+        }
+        None => None,
+    };
+    if let Some(directory) = kept {
+        results::write(&directory, &meta, &outcome.rows, &medians, &table)?;
+        eprintln!("kept in {}", directory.display());
+    }
+    if outcome.is_broken {
+        println!("{table}");
+        return Err(Failure::Run("an engine broke; the notes above the table say which".into()));
+    }
+    Ok(if options.json { results::json_of(&meta, &medians) } else { table })
+}
+
+/// The run at one r.
+struct Run<'a> {
+    plan: &'a Plan,
+    limit: &'a MemoryLimit,
+    workload: Workload,
+    directory: PathBuf,
+    /// Those that have not broken.
+    engines: Vec<EngineKind>,
+}
+
+impl Run<'_> {
+    fn all_rounds(&mut self, outcome: &mut Outcome) -> Result<(), Failure> {
+        for round in 1..=self.plan.rounds {
+            for phase in PhaseKind::ALL {
+                if phase == PhaseKind::Build && round > self.plan.build_rounds {
+                    continue;
+                }
+                let mut order = self.engines.clone();
+                let first = (round as usize - 1) % order.len().max(1);
+                order.rotate_left(first);
+                for engine in order {
+                    if phase.is_batch() && !engine.has_batches() {
+                        continue;
+                    }
+                    self.one(engine, phase, round, outcome)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One phase of one engine, with its rows.
+    fn one(
+        &mut self,
+        engine: EngineKind,
+        phase: PhaseKind,
+        round: u32,
+        outcome: &mut Outcome,
+    ) -> Result<(), Failure> {
+        let r = f64::from(self.workload.random_ppm) / 1e6;
+        let (engine_label, phase_label) = (engine.label(), phase.label());
+        let place =
+            format!("r {r} round {round} of {} {phase_label} {engine_label}", self.plan.rounds);
+        match self.answer(engine, phase, round) {
+            Ok(answer) => {
+                let figures: Vec<String> = answer
+                    .metrics
+                    .iter()
+                    .map(|(name, value)| format!("{name} {value:.2}"))
+                    .collect();
+                eprintln!("{place}: {}", figures.join(", "));
+                outcome.rows.extend(answer.metrics.into_iter().map(|(metric, value)| Row {
+                    random_ppm: self.workload.random_ppm,
+                    round,
+                    phase,
+                    engine,
+                    metric,
+                    value,
+                }));
+                Ok(())
+            }
+            Err(Failure::Wrong(text)) => Err(Failure::Wrong(format!("{place}: {text}"))),
+            Err(failure) => {
+                eprintln!("{place}: FAILED: {failure}");
+                outcome
+                    .notes
+                    .push(format!("{place} failed, the rest of it is left out: {failure}"));
+                outcome.is_broken = true;
+                self.engines.retain(|&other| other != engine);
+                Ok(())
+            }
+        }
+    }
+
+    fn answer(&self, engine: EngineKind, phase: PhaseKind, round: u32) -> Result<Answer, Failure> {
+        let built = self.directory.join(engine.label());
+        let directory = match phase {
+            PhaseKind::Build => {
+                remove_directory(&built);
+                make_directory(&built)?;
+                built
+            }
+            _ if phase.changes() => {
+                let copy = self.directory.join("copy").join("database");
+                remove_directory(&copy);
+                copy_directory(&built, &copy)?;
+                drop_caches(&built)?;
+                copy
+            }
+            _ => built,
+        };
+        drop_caches(&directory)?;
+        self.limit.reclaim();
+        let job = Job {
+            engine,
+            phase,
+            directory,
+            processes_file: self.limit.processes_file(),
+            workload: self.workload,
+            round,
+            operation_count: self.plan.operation_count,
+            cache_bytes: self.plan.cache_bytes,
+            page_bytes: self.plan.page_bytes,
+        };
+        let answer = run_process(&job)?;
+        if let Some(digest) = answer.digest
+            && digest != self.workload.scan_digest(&scan_starts(&job), SCAN_RECORDS)
+        {
+            return Err(Failure::Wrong("the scans did not visit the records of the model".into()));
+        }
+        Ok(answer)
+    }
+}
+
+fn run_process(job: &Job) -> Result<Answer, Failure> {
+    let fail = |error: &dyn std::fmt::Display| Failure::Run(format!("the phase: {error}"));
+    let program = std::env::current_exe().map_err(|error| fail(&error))?;
+    let text = serde_json::to_string(job).map_err(|error| fail(&error))?;
+    let output =
+        Command::new(program).args([SUBCOMMAND, &text]).output().map_err(|error| fail(&error))?;
+    if output.status.success() {
+        return serde_json::from_slice(&output.stdout).map_err(|error| fail(&error));
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let errors = errors.trim().trim_start_matches("error: ").to_string();
+    match output.status.code() {
+        Some(code) if code == i32::from(EXIT_WRONG) => Err(Failure::Wrong(errors)),
+        Some(_) => Err(Failure::Engine(errors)),
+        None => Err(Failure::Engine(format!(
+            "{}; the memory limit ends a process that needs more {errors}",
+            output.status
+        ))),
+    }
+}
+
+/// A directory that goes when this goes.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        remove_directory(&self.0);
+    }
+}
+
+/// The directory above this crate when cargo runs it, else the current one.
+fn repository_root() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR")
+        .and_then(|directory| Path::new(&directory).parent().map(Path::to_path_buf))
+        .unwrap_or_else(|| PathBuf::from("."))
+}
+
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path)
+        .map_err(|error| Failure::Run(format!("{}: cannot be made: {error}", path.display())))
+}
+
+fn remove_directory(path: &Path) {
+    // It may not exist; what cannot be removed now is removed with the scratch directory.
+    let _ = std::fs::remove_dir_all(path);
+}
+
+fn copy_directory(source: &Path, target: &Path) -> Result<(), Failure> {
+    make_directory(target)?;
+    for file in files_below(source)? {
+        let relative = file.strip_prefix(source).expect("it was found below");
+        let copy = target.join(relative);
+        make_directory(copy.parent().unwrap_or(target))?;
+        std::fs::copy(&file, &copy)
+            .map_err(|error| Failure::Run(format!("{}: {error}", copy.display())))?;
+    }
+    Ok(())
+}
