@@ -273,13 +273,14 @@ pub(crate) fn named(format: TraceFormat, invert_types: bool, sample: &[u8]) -> O
 /// # Errors
 /// What was tried, if no format understands them.
 pub(crate) fn recognise(sample: &[u8], invert_types: bool) -> Result<Recognised, String> {
-    // fio says what it is, even where a log has no request.
-    let said = [
-        (&b"fio version 2 iolog"[..], TraceFormat::FioV2),
-        (b"fio version 3 iolog", TraceFormat::FioV3),
-    ];
-    let mut best: Option<(usize, TraceFormat)> =
-        said.into_iter().find(|(line, _)| sample.starts_with(line)).map(|(_, format)| (0, format));
+    // fio says what it is, even where a log has no request or hardly a good line.
+    let is_said = |line: &[u8]| !line.is_empty() && line[0] != b'#';
+    let said = match lines_of(sample).find(|line| is_said(line)).map(<[u8]>::trim_ascii) {
+        Some(b"fio version 2 iolog") => Some(TraceFormat::FioV2),
+        Some(b"fio version 3 iolog") => Some(TraceFormat::FioV3),
+        _ => None,
+    };
+    let mut best = said.map(|format| (0, format));
     for format in TraceFormat::ALL {
         let Some(mut parser) = format.parser(false, sample) else { continue };
         let (mut good, mut bad) = (0_usize, 0_usize);

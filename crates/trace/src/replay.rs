@@ -159,7 +159,7 @@ fn choose(
                 file: file.into(),
                 message: "the first line is longer than 65536 bytes".into(),
             },
-            Line::Broken(message) => TraceError::File { file: file.into(), message },
+            Line::Broken(message) => TraceError::Line { file: file.into(), line: 1, message },
             Line::End => {
                 TraceError::UnknownFormat { file: file.into(), message: "the file is empty".into() }
             }

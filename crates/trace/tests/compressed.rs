@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use flate2::write::GzEncoder;
-use nandu_trace::{TraceOptions, TraceRequest, open_reader};
+use nandu_trace::{TraceError, TraceOptions, TraceRequest, open_reader};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::fmt::Write as _;
 use std::io::{Cursor, Read, Write as _};
@@ -106,5 +106,20 @@ fn compressed_data_that_end_early_are_named_with_the_line_or_counted() {
         assert_eq!(outcome.unwrap_err().to_string(), expected);
         let (skipped_count, outcome, statistics) = drain(true);
         assert_eq!((skipped_count, outcome, statistics.skipped_count), (count, Ok(()), 1));
+    }
+}
+
+#[test]
+fn compressed_data_that_end_before_the_first_line_are_bad_input_at_that_line() {
+    let lines = msr_lines(20_000);
+    for (bytes, name) in [(gzip(&lines), "gzip"), (zstd(&lines), "zstd")] {
+        for length in [4, 9, 20] {
+            let cut = Cursor::new(bytes[..length].to_vec());
+            let error = open_reader(cut, "t", &TraceOptions::default()).err().unwrap();
+            let expected =
+                format!("t:1: the {name} data ends early; the file was cut, fetch it again");
+            assert_eq!(error.to_string(), expected);
+            assert!(matches!(error, TraceError::Line { .. }), "it is the file, not the drive");
+        }
     }
 }

@@ -484,6 +484,18 @@ fn every_format_refuses_what_it_cannot_mean() {
 }
 
 #[test]
+fn a_log_of_fio_is_known_by_its_first_line_however_bad_the_others_are() {
+    for head in ["", "# copied by hand\n\n"] {
+        for (version, bad) in [(2, "f writ 0 512"), (3, "soon f write 0 512")] {
+            let text = format!("{head}fio version {version} iolog\n{bad}\n{bad}\n{bad}\n");
+            let error = error_of(&text, &TraceOptions::default());
+            let line = head.lines().count() + 2;
+            assert!(error.starts_with(&format!("t:{line}: ")), "{text}: {error}");
+        }
+    }
+}
+
+#[test]
 fn what_no_format_understands_is_refused_with_the_way_out() {
     let none = TraceOptions::default();
     let error = error_of("a story\nof two lines\n", &none);
