@@ -1,6 +1,8 @@
 //! Floor 2: the storage engine, on anything that keeps the device contract.
 //!
 //! ```text
+//!   database: tables, rows, indexes
+//!      │
 //!   btree   sqlite (heap tables)                structures: see ReadPages and ChangePages only
 //!      │ read, change │
 //!      ▼              ▼
@@ -17,6 +19,7 @@
 
 pub mod access;
 pub mod btree;
+pub mod database;
 pub mod engine;
 pub mod error;
 pub mod log;
@@ -27,6 +30,7 @@ pub mod sqlite;
 pub mod volume;
 
 pub use access::{ChangePages, ReadPages};
+pub use database::Database;
 pub use engine::{Engine, Settings, Volumes};
 pub use error::StorageError;
 pub use page::{Checksum, FileId, Lsn, PageAddress, PageOperation};

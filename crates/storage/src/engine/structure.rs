@@ -6,7 +6,7 @@
 //!    structure's.
 
 use crate::access::apply_common;
-use crate::{ChangePages, FileId, PageOperation, StorageError, btree};
+use crate::{ChangePages, FileId, PageOperation, StorageError, btree, sqlite};
 
 /// A kind of structure, as it stands in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,7 @@ const UNDO_HEAD_BYTES: usize = 3;
 /// If no structure knows the code, or the operands do not fit.
 pub(super) fn apply(page: &mut [u8], operation: &PageOperation<'_>) -> Result<(), StorageError> {
     match operation.code {
+        0x10..=0x1F => sqlite::apply(page, operation),
         0x20..=0x2F => btree::apply(page, operation),
         _ => apply_common(page, operation),
     }
@@ -49,6 +50,11 @@ pub(super) fn apply_undo<P: ChangePages>(pages: &mut P, undo: &[u8]) -> Result<(
     };
     let file = FileId(u16::from_be_bytes([high, low]));
     match kind {
+        kind if kind == StructureKind::Heap as u8 => {
+            let fill = sqlite::FillFactor::default();
+            let place = format!("the heap in file {}", file.0);
+            sqlite::HeapTable::open(pages, file, u64::MAX, fill, &place)?.apply_undo(pages, rest)
+        }
         kind if kind == StructureKind::Tree as u8 => btree::apply_undo(pages, file, rest),
         _ => Err(corrupt("no structure has this code")),
     }

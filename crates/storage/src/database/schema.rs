@@ -1,0 +1,198 @@
+//! What a table is: its columns, how its rows are stored, its indexes. Stored in the catalogue as
+//! JSON, so that a later version can read an older one's.
+//!
+//! 1. Column names differ, ignoring case; a key names columns that exist, each once.
+
+use crate::sqlite::{Value, ValueRef};
+use crate::{FileId, StorageError};
+use serde::{Deserialize, Serialize};
+
+/// The type of a column. Every column may hold nulls unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnType {
+    /// 64 bits, signed.
+    Integer,
+    /// 64 bits, floating point. Integers are accepted and converted.
+    Real,
+    /// UTF-8.
+    Text,
+    /// Bytes.
+    Blob,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub column_type: ColumnType,
+    /// Whether null is refused.
+    #[serde(default)]
+    pub not_null: bool,
+}
+
+/// How the rows of a table are stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableKind {
+    /// A file that `sqlite3` opens, rows in the order of arrival.
+    Heap,
+    /// A B+-tree, rows in the order of these columns, which identify a row.
+    Clustered {
+        /// The columns of the key, by index, most significant first.
+        key: Vec<usize>,
+    },
+}
+
+/// A secondary index of a heap table: a tree whose keys are the columns' values and the row's number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexDefinition {
+    /// Its name, unique within the table.
+    pub name: String,
+    /// Its columns, by index, most significant first.
+    pub columns: Vec<usize>,
+    /// Where it lies.
+    pub file: FileId,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableDefinition {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// How its rows are stored.
+    pub kind: TableKind,
+    /// Where they lie.
+    pub file: FileId,
+    /// Its indexes.
+    #[serde(default)]
+    pub indexes: Vec<IndexDefinition>,
+}
+
+impl Column {
+    /// A column that may hold nulls.
+    #[must_use]
+    pub fn new(name: &str, column_type: ColumnType) -> Self {
+        Self { name: name.to_owned(), column_type, not_null: false }
+    }
+
+    /// The same, refusing nulls.
+    #[must_use]
+    pub fn not_null(mut self) -> Self {
+        self.not_null = true;
+        self
+    }
+}
+
+impl ColumnType {
+    /// The type as `sqlite3` declares it. INT rather than INTEGER, which would make a column the row's
+    /// number.
+    #[must_use]
+    pub const fn sql_name(self) -> &'static str {
+        match self {
+            Self::Integer => "INT",
+            Self::Real => "REAL",
+            Self::Text => "TEXT",
+            Self::Blob => "BLOB",
+        }
+    }
+}
+
+impl TableDefinition {
+    /// The index of a column.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn column(&self, name: &str) -> Result<usize, StorageError> {
+        let found = self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| StorageError::NotFound {
+            what: format!("column {name} in table {}", self.name),
+        })
+    }
+
+    /// Invariant 1, of a definition that comes from outside.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check(&self) -> Result<(), StorageError> {
+        let invalid = |what: String| Err(StorageError::InvalidSetting { what });
+        if self.name.is_empty() || self.columns.is_empty() {
+            return invalid("a table needs a name and at least one column".to_owned());
+        }
+        for (index, column) in self.columns.iter().enumerate() {
+            if self.column(&column.name)? != index {
+                return invalid(format!("table {} has column {} twice", self.name, column.name));
+            }
+        }
+        let keys = self.indexes.iter().map(|index| &index.columns);
+        let key = match &self.kind {
+            TableKind::Clustered { key } => Some(key),
+            TableKind::Heap => None,
+        };
+        for columns in keys.chain(key) {
+            let is_known = |&column: &usize| column < self.columns.len();
+            let repeats = (1..columns.len()).any(|at| columns[..at].contains(&columns[at]));
+            if columns.is_empty() || repeats || !columns.iter().all(is_known) {
+                return invalid(format!("a key of table {} names its columns wrongly", self.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a row's types and converts integers in real columns.
+    ///
+    /// # Errors
+    /// If a value does not belong into its column.
+    pub fn conform<'a>(&self, row: &mut [ValueRef<'a>]) -> Result<(), StorageError> {
+        if row.len() != self.columns.len() {
+            let counts = (self.columns.len(), row.len());
+            let what =
+                format!("table {} has {} columns, the row {}", self.name, counts.0, counts.1);
+            return Err(StorageError::InvalidSetting { what });
+        }
+        for (column, value) in self.columns.iter().zip(row) {
+            let fits = match (column.column_type, &value) {
+                (_, ValueRef::Null) => !column.not_null,
+                (ColumnType::Real, ValueRef::Integer(number)) => {
+                    #[expect(clippy::cast_precision_loss, reason = "that is what SQL does")]
+                    let real = *number as f64;
+                    *value = ValueRef::Real(real);
+                    true
+                }
+                (ColumnType::Integer, ValueRef::Integer(_))
+                | (ColumnType::Real, ValueRef::Real(_))
+                | (ColumnType::Text, ValueRef::Text(_))
+                | (ColumnType::Blob, ValueRef::Blob(_)) => true,
+                _ => false,
+            };
+            if !fits {
+                let (table, name, wanted) = (&self.name, &column.name, column.column_type);
+                let what = format!("{value:?} does not fit column {name} of {table}, a {wanted:?}");
+                return Err(StorageError::InvalidSetting { what });
+            }
+        }
+        Ok(())
+    }
+
+    /// The statement that makes this table in SQL.
+    #[must_use]
+    pub fn to_sql(&self) -> String {
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let column = |column: &Column| {
+            let not_null = if column.not_null { " NOT NULL" } else { "" };
+            format!("{} {}{not_null}", quoted(&column.name), column.column_type.sql_name())
+        };
+        let columns: Vec<String> = self.columns.iter().map(column).collect();
+        format!("CREATE TABLE {} ({})", quoted(&self.name), columns.join(", "))
+    }
+}
+
+/// A row's values, owned.
+pub type Row = Vec<Value>;

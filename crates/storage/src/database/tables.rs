@@ -1,0 +1,568 @@
+//! The tables of an open database, and everything that only reads.
+//!
+//! 1. `open` holds one entry for each table of the catalogue.
+//! 2. The key of an index entry is its columns' values, then the row's number; it has no value.
+//! 3. The record of a clustered table is its row; its key repeats the key columns.
+
+use super::schema::{IndexDefinition, Row, TableDefinition, TableKind};
+use super::{catalog, key};
+use crate::btree::{self, Direction, Tree};
+use crate::sqlite::{FillFactor, HeapTable, RecordView, ValueRef};
+use crate::{Engine, FileId, StorageError};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, ControlFlow};
+
+/// How many rows an index scan fetches at once in the order of their addresses.
+const FETCH_BATCH_ROWS: usize = 4096;
+/// How many rows an index scan fetches at once in the order of the keys.
+const FETCH_AHEAD_ROWS: usize = 128;
+
+/// The tables of a database.
+#[derive(Debug)]
+pub struct Tables {
+    pub(super) engine: Engine,
+    pub(super) catalog: FileId,
+    pub(super) open: BTreeMap<Vec<u8>, OpenTable>,
+    /// Whether the active transaction changed the catalogue.
+    pub(super) catalog_changed: bool,
+    /// Files that go when the active transaction commits.
+    pub(super) dropped_files: Vec<FileId>,
+    /// Files that the active transaction made.
+    pub(super) created_files: Vec<FileId>,
+    pub(super) scratch: Scratch,
+}
+
+/// A table at work.
+#[derive(Debug)]
+pub(super) struct OpenTable {
+    pub(super) definition: TableDefinition,
+    pub(super) rows: Rows,
+}
+
+/// Where its rows lie.
+#[derive(Debug)]
+pub(super) enum Rows {
+    Heap(Box<HeapTable>),
+    Clustered(Tree),
+}
+
+/// Buffers that are used again.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) record: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// In which order an index scan fetches rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FetchOrder {
+    /// As the index has them.
+    #[default]
+    Key,
+    /// As they lie in the table, some thousands at a time: fewer and shorter ways for the device.
+    Address,
+}
+
+/// What [`Tables::check`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    /// Every rule that is broken, with its place. Empty for a sound database.
+    pub findings: Vec<String>,
+    /// Files that were looked at.
+    pub file_count: u64,
+    /// Pages that were read.
+    pub page_count: u64,
+    /// Rows of all tables.
+    pub row_count: u64,
+    /// Entries of all indexes.
+    pub index_entry_count: u64,
+}
+
+/// Sizes of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TableStat {
+    /// Its name.
+    pub name: String,
+    /// `heap`, `clustered` or `index`.
+    pub kind: &'static str,
+    /// Rows or entries.
+    pub row_count: u64,
+    /// Pages, free ones included.
+    pub page_count: u64,
+    /// Levels from the root to the leaves.
+    pub level_count: u32,
+    /// Bytes of its file.
+    pub file_bytes: u64,
+}
+
+/// What happens in a scan after a row.
+pub type Flow = ControlFlow<()>;
+
+impl Tables {
+    pub(super) fn open(engine: Engine) -> Result<Self, StorageError> {
+        let catalog = catalog::find(&engine).ok_or_else(|| StorageError::Corrupt {
+            place: "the database".to_owned(),
+            what: "it has no catalogue".to_owned(),
+        })?;
+        let mut tables = Self {
+            engine,
+            catalog,
+            open: BTreeMap::new(),
+            catalog_changed: false,
+            dropped_files: Vec::new(),
+            created_files: Vec::new(),
+            scratch: Scratch::default(),
+        };
+        tables.load_catalog()?;
+        tables.remove_unknown_files()?;
+        Ok(tables)
+    }
+
+    pub(super) fn load_catalog(&mut self) -> Result<(), StorageError> {
+        self.open.clear();
+        for definition in catalog::load(&self.engine, self.catalog)? {
+            let table = OpenTable::open(&self.engine, definition)?;
+            self.open.insert(catalog::key_of(&table.definition.name), table);
+        }
+        Ok(())
+    }
+
+    fn remove_unknown_files(&mut self) -> Result<(), StorageError> {
+        let mut known: BTreeSet<FileId> = [self.catalog].into();
+        for OpenTable { definition, .. } in self.open.values() {
+            known.insert(definition.file);
+            known.extend(definition.indexes.iter().map(|index| index.file));
+        }
+        for (file, _) in self.engine.files() {
+            if !known.contains(&file) {
+                self.engine.remove_file(file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine, for its settings and counters.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) const fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    pub(super) fn into_engine(self) -> Engine {
+        self.engine
+    }
+
+    /// All tables, by name.
+    pub fn definitions(&self) -> impl Iterator<Item = &TableDefinition> {
+        self.open.values().map(|table| &table.definition)
+    }
+
+    /// A table's definition.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub fn definition(&self, table: &str) -> Result<&TableDefinition, StorageError> {
+        Ok(&self.table(table)?.definition)
+    }
+
+    pub(super) fn table(&self, name: &str) -> Result<&OpenTable, StorageError> {
+        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name))
+    }
+
+    /// Lends a row of a heap table to `look`, which must not read pages itself.
+    ///
+    /// # Errors
+    /// If there is no such heap table, or a page cannot be read.
+    pub fn get<R>(
+        &self,
+        table: &str,
+        row_number: i64,
+        look: impl FnOnce(RecordView<'_>) -> R,
+    ) -> Result<Option<R>, StorageError> {
+        self.table(table)?.heap()?.get(&self.engine, row_number, look)
+    }
+
+    /// Lends the row of a clustered table that has these key values to `look`.
+    ///
+    /// # Errors
+    /// If there is no such clustered table, or a page cannot be read.
+    pub fn get_by_key<R>(
+        &self,
+        table: &str,
+        key_values: &[ValueRef<'_>],
+        look: impl FnOnce(RecordView<'_>) -> R,
+    ) -> Result<Option<R>, StorageError> {
+        let tree = self.table(table)?.clustered()?;
+        let key = encode(key_values);
+        tree.get(&self.engine, &key, |bytes| view_of(bytes).map(look))?.transpose()
+    }
+
+    /// All rows in the order in which they are stored, each with its number (0 in a clustered table).
+    ///
+    /// # Errors
+    /// If there is no such table, or a page cannot be read.
+    pub fn scan(
+        &self,
+        table: &str,
+        mut look: impl FnMut(i64, RecordView<'_>) -> Flow,
+    ) -> Result<(), StorageError> {
+        match &self.table(table)?.rows {
+            Rows::Heap(heap) => {
+                let mut scan = heap.tree().scan(i64::MIN..=i64::MAX);
+                let mut flow = Flow::Continue(());
+                while flow.is_continue()
+                    && scan.next_leaf(&self.engine, |number, record| {
+                        if flow.is_continue() {
+                            flow = look(number, record);
+                        }
+                    })?
+                {}
+            }
+            Rows::Clustered(tree) => {
+                let everything = (Bound::Unbounded, Bound::Unbounded);
+                let mut scan = tree.scan(everything, Direction::Forward);
+                while let Some((_, value)) = scan.next(&self.engine)? {
+                    if look(0, view_of(value)?).is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Numbers of the rows whose indexed values lie between the bounds, in the order of the index. A
+    /// bound may name the first columns only.
+    ///
+    /// # Errors
+    /// If there is no such table or index, or a page cannot be read.
+    pub fn index_scan(
+        &self,
+        table: &str,
+        index: &str,
+        (lower, upper): (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
+        mut look: impl FnMut(i64) -> Flow,
+    ) -> Result<(), StorageError> {
+        let index = self.table(table)?.index(index)?;
+        let (lower, upper) = (lower_bound(lower), upper_bound(upper));
+        let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
+        let bounds = (as_bytes(&lower), as_bytes(&upper));
+        let mut scan = Tree::at(index.file).scan(bounds, Direction::Forward);
+        while let Some((entry, _)) = scan.next(&self.engine)? {
+            if look(row_number_of(entry)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that [`Self::index_scan`] names. In the order of addresses they come batch by batch.
+    ///
+    /// # Errors
+    /// As there, and if an entry leads to no row.
+    pub fn index_rows(
+        &self,
+        table: &str,
+        index: &str,
+        bounds: (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
+        order: FetchOrder,
+        mut look: impl FnMut(i64, RecordView<'_>),
+    ) -> Result<(), StorageError> {
+        let heap = self.table(table)?.heap()?;
+        let mut numbers = Vec::new();
+        let batch_rows = match order {
+            FetchOrder::Key => FETCH_AHEAD_ROWS,
+            FetchOrder::Address => FETCH_BATCH_ROWS,
+        };
+        let mut result = Ok(());
+        self.index_scan(table, index, bounds, |number| {
+            numbers.push(number);
+            if numbers.len() < batch_rows {
+                return Flow::Continue(());
+            }
+            result = self.fetch(heap, &mut numbers, order, &mut look);
+            if result.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
+        })?;
+        result?;
+        self.fetch(heap, &mut numbers, order, &mut look)
+    }
+
+    fn fetch(
+        &self,
+        heap: &HeapTable,
+        numbers: &mut Vec<i64>,
+        order: FetchOrder,
+        look: &mut impl FnMut(i64, RecordView<'_>),
+    ) -> Result<(), StorageError> {
+        let missing = |number: i64| StorageError::Corrupt {
+            place: "an index".to_owned(),
+            what: format!("its entry for row {number} leads to no row"),
+        };
+        let wanted = numbers.len();
+        let mut found = 0;
+        match order {
+            FetchOrder::Address => {
+                numbers.sort_unstable();
+                heap.tree().get_batch(&self.engine, numbers, |index, record| {
+                    found += 1;
+                    look(numbers[index], record);
+                })?;
+            }
+            FetchOrder::Key => {
+                for &number in numbers.iter() {
+                    let shown = heap.get(&self.engine, number, |record| look(number, record))?;
+                    found += usize::from(shown.is_some());
+                }
+            }
+        }
+        if found != wanted {
+            return Err(missing(numbers[0]));
+        }
+        numbers.clear();
+        Ok(())
+    }
+
+    /// Verifies every page, tree and reference. Damage is a finding, not an error.
+    ///
+    /// # Errors
+    /// If the device fails for good.
+    pub fn check(&self) -> Result<CheckReport, StorageError> {
+        let mut report = CheckReport::default();
+        self.check_tree("the catalogue", self.catalog, &mut report);
+        for table in self.open.values() {
+            self.check_table(table, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn check_tree(&self, what: &str, file: FileId, report: &mut CheckReport) -> u64 {
+        let tree = btree::check(&self.engine, file);
+        report.file_count += 1;
+        report.page_count += u64::from(tree.page_count);
+        let findings = tree.findings.iter().map(|finding| format!("{what}: {finding}"));
+        report.findings.extend(findings);
+        tree.entry_count
+    }
+
+    fn check_table(&self, table: &OpenTable, report: &mut CheckReport) -> Result<(), StorageError> {
+        let TableDefinition { name, file, indexes, .. } = &table.definition;
+        let row_count = match &table.rows {
+            Rows::Clustered(_) => self.check_tree(&format!("table {name}"), *file, report),
+            Rows::Heap(heap) => {
+                report.file_count += 1;
+                match heap.check(&self.engine) {
+                    Ok(stat) => {
+                        report.page_count += u64::from(heap.page_counts().0);
+                        stat.row_count
+                    }
+                    Err(error) => {
+                        report.findings.push(format!("table {name}: {error}"));
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        report.row_count += row_count;
+        for index in indexes {
+            let what = format!("index {} of {name}", index.name);
+            let entry_count = self.check_tree(&what, index.file, report);
+            report.index_entry_count += entry_count;
+            if entry_count != row_count {
+                let finding = format!("{what}: {entry_count} entries for {row_count} rows");
+                report.findings.push(finding);
+            }
+            self.check_entries(table, index, &what, report)?;
+        }
+        Ok(())
+    }
+
+    /// Each entry leads to a row that has the entry's values.
+    fn check_entries(
+        &self,
+        table: &OpenTable,
+        index: &IndexDefinition,
+        what: &str,
+        report: &mut CheckReport,
+    ) -> Result<(), StorageError> {
+        let heap = table.heap()?;
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let mut scan = Tree::at(index.file).scan(everything, Direction::Forward);
+        loop {
+            let entry = match scan.next(&self.engine) {
+                Ok(Some((entry, _))) => entry,
+                Ok(None) => return Ok(()),
+                // The tree's own check has said so.
+                Err(_) => return Ok(()),
+            };
+            let number = match row_number_of(entry) {
+                Ok(number) => number,
+                Err(error) => {
+                    report.findings.push(format!("{what}: {error}"));
+                    continue;
+                }
+            };
+            let expected =
+                heap.get(&self.engine, number, |record| entry_key(index, record, number));
+            match expected {
+                Ok(Some(expected)) if expected == entry => {}
+                Ok(Some(_)) => {
+                    report.findings.push(format!("{what}: row {number} has other values"));
+                }
+                Ok(None) => report.findings.push(format!("{what}: row {number} does not exist")),
+                Err(error) => report.findings.push(format!("{what}: row {number}: {error}")),
+            }
+        }
+    }
+
+    /// Sizes of all tables and indexes.
+    ///
+    /// # Errors
+    /// If a page cannot be read.
+    pub fn stat(&self) -> Result<Vec<TableStat>, StorageError> {
+        let mut stats = Vec::new();
+        let tree = |name: &str, kind, file| {
+            let report = btree::check(&self.engine, file);
+            TableStat {
+                name: name.to_owned(),
+                kind,
+                row_count: report.entry_count,
+                page_count: u64::from(report.page_count),
+                level_count: nandu_base::to_u32(report.levels.len() as u64),
+                file_bytes: self.engine.file_bytes(file),
+            }
+        };
+        for table in self.open.values() {
+            let TableDefinition { name, file, indexes, .. } = &table.definition;
+            stats.push(match &table.rows {
+                Rows::Clustered(_) => tree(name, "clustered", *file),
+                Rows::Heap(heap) => TableStat {
+                    name: name.clone(),
+                    kind: "heap",
+                    row_count: heap.check(&self.engine)?.row_count,
+                    page_count: u64::from(heap.page_counts().0),
+                    level_count: nandu_base::to_u32(
+                        heap.tree().interior_level_count(&self.engine)? as u64 + 1,
+                    ),
+                    file_bytes: self.engine.file_bytes(*file),
+                },
+            });
+            for index in indexes {
+                stats.push(tree(&format!("{name}.{}", index.name), "index", index.file));
+            }
+        }
+        Ok(stats)
+    }
+}
+
+impl OpenTable {
+    pub(super) fn open(engine: &Engine, definition: TableDefinition) -> Result<Self, StorageError> {
+        let file = definition.file;
+        let rows = match definition.kind {
+            TableKind::Clustered { .. } => Rows::Clustered(Tree::open(engine, file)?),
+            TableKind::Heap => {
+                let place = format!("table {}", definition.name);
+                let fill = FillFactor::default();
+                Rows::Heap(Box::new(HeapTable::open(engine, file, u64::MAX, fill, &place)?))
+            }
+        };
+        Ok(Self { definition, rows })
+    }
+
+    pub(super) fn heap(&self) -> Result<&HeapTable, StorageError> {
+        match &self.rows {
+            Rows::Heap(heap) => Ok(heap),
+            Rows::Clustered(_) => Err(self.wrong_kind("clustered: its rows are found by key")),
+        }
+    }
+
+    pub(super) fn clustered(&self) -> Result<Tree, StorageError> {
+        match &self.rows {
+            Rows::Clustered(tree) => Ok(*tree),
+            Rows::Heap(_) => Err(self.wrong_kind("a heap: its rows are found by number")),
+        }
+    }
+
+    pub(super) fn index(&self, name: &str) -> Result<&IndexDefinition, StorageError> {
+        let TableDefinition { indexes, name: table, .. } = &self.definition;
+        let found = indexes.iter().find(|index| index.name.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| StorageError::NotFound { what: format!("index {name} of {table}") })
+    }
+
+    fn wrong_kind(&self, what: &str) -> StorageError {
+        StorageError::InvalidSetting { what: format!("table {} is {what}", self.definition.name) }
+    }
+}
+
+pub(super) fn no_table(name: &str) -> StorageError {
+    StorageError::NotFound { what: format!("table {name}") }
+}
+
+/// The row in a record.
+pub(super) fn row_of(record: RecordView<'_>) -> Row {
+    record.columns().map(ValueRef::to_value).collect()
+}
+
+pub(super) fn view_of(bytes: &[u8]) -> Result<RecordView<'_>, StorageError> {
+    RecordView::new(bytes).map_err(|what| StorageError::Corrupt {
+        place: "a row of a clustered table".to_owned(),
+        what: what.to_owned(),
+    })
+}
+
+pub(super) fn encode(values: &[ValueRef<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for &value in values {
+        key::encode_key(value, &mut bytes);
+    }
+    bytes
+}
+
+/// The entry of a row in an index.
+pub(super) fn entry_key(index: &IndexDefinition, record: RecordView<'_>, number: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for &column in &index.columns {
+        key::encode_key(record.get(column), &mut bytes);
+    }
+    key::encode_key(ValueRef::Integer(number), &mut bytes);
+    bytes
+}
+
+/// The row's number at the end of an index entry: nine bytes, as `key` writes integers.
+fn row_number_of(entry: &[u8]) -> Result<i64, StorageError> {
+    const NUMBER_BYTES: usize = 9;
+    let start = entry.len().saturating_sub(NUMBER_BYTES);
+    match key::decode_key(&entry[start..])? {
+        (crate::sqlite::Value::Integer(number), []) => Ok(number),
+        _ => Err(StorageError::Corrupt {
+            place: "an index entry".to_owned(),
+            what: "it does not end in a row's number".to_owned(),
+        }),
+    }
+}
+
+/// `None` where no key can lie behind the bound.
+fn lower_bound(bound: Bound<&[ValueRef<'_>]>) -> Option<Bound<Vec<u8>>> {
+    Some(match bound {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Included(values) => Bound::Included(encode(values)),
+        Bound::Excluded(values) => Bound::Included(key::after_prefix(&encode(values))?),
+    })
+}
+
+fn upper_bound(bound: Bound<&[ValueRef<'_>]>) -> Option<Bound<Vec<u8>>> {
+    Some(match bound {
+        Bound::Unbounded => Bound::Unbounded,
+        Bound::Included(values) => {
+            key::after_prefix(&encode(values)).map_or(Bound::Unbounded, Bound::Excluded)
+        }
+        Bound::Excluded(values) => Bound::Excluded(encode(values)),
+    })
+}
+
+fn as_bytes(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}

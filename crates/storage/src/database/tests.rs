@@ -1,0 +1,267 @@
+//! Tables against a model, across savepoints, rollbacks, crashes and openings.
+
+use super::*;
+use crate::sqlite::{Value, ValueRef};
+use crate::volume::DeviceVolume;
+use nandu_base::Rng;
+use nandu_device::{Geometry, MemoryConfig, MemoryDevice, SharedDevice};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+type TestDevice = SharedDevice<MemoryDevice>;
+
+fn device() -> TestDevice {
+    let geometry = Geometry { sector_bytes: 512, sector_count: 64 << 11 };
+    SharedDevice::new(MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() }))
+}
+
+fn settings() -> Settings {
+    Settings {
+        page_bytes: 1024,
+        pool_bytes: 64 << 10,
+        log_bytes: 4 << 20,
+        checkpoint_bytes: 128 << 10,
+        ..Settings::default()
+    }
+}
+
+fn create(device: &TestDevice) -> Database {
+    let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
+    Database::create(Volumes { data, log: None }, &settings(), 1).unwrap()
+}
+
+fn open(device: &TestDevice) -> Database {
+    device.forget_completions();
+    let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
+    Database::open(Volumes { data, log: None }, &settings()).unwrap().0
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        Column::new("id", ColumnType::Integer).not_null(),
+        Column::new("name", ColumnType::Text),
+        Column::new("price", ColumnType::Real),
+        Column::new("data", ColumnType::Blob),
+    ]
+}
+
+fn row_for(rng: &mut Rng) -> Row {
+    let id = Value::Integer(rng.below(50).cast_signed() - 25);
+    let name = match rng.below(4) {
+        0 => Value::Null,
+        _ => Value::Text(format!("name {}", rng.below(20))),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a small number")]
+    let price = Value::Real(rng.below(1000) as f64 / 8.0);
+    let long = if rng.below(10) == 0 { 3000 } else { 60 };
+    let data = Value::Blob(vec![7; nandu_base::to_index(rng.below(long))]);
+    vec![id, name, price, data]
+}
+
+fn refs(row: &Row) -> Vec<ValueRef<'_>> {
+    row.iter().map(Value::as_ref).collect()
+}
+
+fn heap_rows(tables: &Tables) -> BTreeMap<i64, Row> {
+    let mut rows = BTreeMap::new();
+    let keep = |number, record: crate::sqlite::RecordView<'_>| {
+        rows.insert(number, tables::row_of(record));
+        Flow::Continue(())
+    };
+    tables.scan("things", keep).unwrap();
+    rows
+}
+
+/// Checks everything: rows, the index in both orders, the database's own check.
+fn assert_rows(tables: &Tables, model: &BTreeMap<i64, Row>) {
+    assert_eq!(&heap_rows(tables), model);
+    let report = tables.check().unwrap();
+    assert_eq!(report.findings, [""; 0]);
+    assert_eq!(report.row_count, model.len() as u64);
+    let low = [ValueRef::Integer(-5)];
+    let bounds: (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>) =
+        (Bound::Included(&low), Bound::Excluded(&[ValueRef::Integer(10)]));
+    let in_range = |row: &Row| matches!(row[0], Value::Integer(id) if (-5..10).contains(&id));
+    let wanted: BTreeMap<i64, Row> =
+        model.iter().filter(|(_, row)| in_range(row)).map(|(n, row)| (*n, row.clone())).collect();
+    for order in [FetchOrder::Key, FetchOrder::Address] {
+        let mut found = BTreeMap::new();
+        let keep = |number, record: crate::sqlite::RecordView<'_>| {
+            found.insert(number, tables::row_of(record));
+        };
+        tables.index_rows("things", "by_id", bounds, order, keep).unwrap();
+        assert_eq!(found, wanted);
+    }
+}
+
+fn change(tables: &mut Tables, rng: &mut Rng, model: &mut BTreeMap<i64, Row>) {
+    let existing = model.keys().nth(nandu_base::to_index(rng.below(model.len().max(1) as u64)));
+    match (rng.below(4), existing.copied()) {
+        (0, Some(number)) => {
+            tables.delete("things", number).unwrap();
+            model.remove(&number);
+        }
+        (1, Some(number)) => {
+            let row = row_for(rng);
+            tables.update("things", number, &refs(&row)).unwrap();
+            model.insert(number, row);
+        }
+        _ => {
+            let row = row_for(rng);
+            let number = tables.insert("things", &refs(&row)).unwrap();
+            assert!(model.insert(number, row).is_none(), "numbers of rows differ");
+        }
+    }
+}
+
+#[test]
+fn a_heap_with_an_index_is_a_map_across_rollbacks_crashes_and_openings() {
+    let device = device();
+    let mut database = create(&device);
+    let mut rng = Rng::for_part(5, "database");
+    let mut model = BTreeMap::new();
+    let mut writer = database.write().unwrap();
+    writer.create_table("things", columns(), TableKind::Heap).unwrap();
+    for _ in 0..30 {
+        change(&mut writer, &mut rng, &mut model);
+    }
+    writer.create_index("things", "by_id", &["id", "name"]).unwrap();
+    writer.commit().unwrap();
+    for round in 0..60 {
+        let mut writer = database.write().unwrap();
+        let mut inside = model.clone();
+        for _ in 0..rng.below(15) {
+            change(&mut writer, &mut rng, &mut inside);
+        }
+        let (savepoint, kept) = (writer.savepoint(), inside.clone());
+        for _ in 0..rng.below(15) {
+            change(&mut writer, &mut rng, &mut inside);
+        }
+        if rng.below(3) == 0 {
+            writer.rollback_to(savepoint).unwrap();
+            inside = kept;
+            change(&mut writer, &mut rng, &mut inside);
+        }
+        match rng.below(4) {
+            0 => drop(writer),
+            1 => writer.rollback().unwrap(),
+            _ => {
+                writer.commit().unwrap();
+                model = inside;
+            }
+        }
+        assert_rows(&database.read(), &model);
+        match round % 9 {
+            3 => {
+                database.close().unwrap();
+                database = open(&device);
+            }
+            6 => {
+                drop(database);
+                database = open(&device);
+            }
+            _ => {}
+        }
+        assert_rows(&database.read(), &model);
+    }
+}
+
+#[test]
+fn a_clustered_table_keeps_its_rows_by_key() {
+    let device = device();
+    let database = create(&device);
+    let mut writer = database.write().unwrap();
+    let kind = TableKind::Clustered { key: vec![1, 0] };
+    writer.create_table("things", columns(), kind).unwrap();
+    let mut rng = Rng::for_part(6, "database");
+    let mut model: BTreeMap<Vec<u8>, Row> = BTreeMap::new();
+    for _ in 0..400 {
+        let row = row_for(&mut rng);
+        let key = tables::encode(&[row[1].as_ref(), row[0].as_ref()]);
+        if rng.below(4) == 0 {
+            let found =
+                writer.delete_by_key("things", &[row[1].as_ref(), row[0].as_ref()]).unwrap();
+            assert_eq!(found, model.remove(&key).is_some());
+        } else if rng.below(2) == 0 {
+            assert_eq!(
+                writer.put("things", &refs(&row)).unwrap(),
+                model.insert(key, row).is_some()
+            );
+        } else {
+            match writer.insert("things", &refs(&row)) {
+                Ok(_) => assert!(model.insert(key, row).is_none()),
+                Err(StorageError::Exists { .. }) => assert!(model.contains_key(&key)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    writer.commit().unwrap();
+    drop(database);
+    let database = open(&device);
+    let reader = database.read();
+    let mut rows = Vec::new();
+    let keep = |_, record: crate::sqlite::RecordView<'_>| {
+        rows.push(tables::row_of(record));
+        Flow::Continue(())
+    };
+    reader.scan("things", keep).unwrap();
+    assert_eq!(rows, model.into_values().collect::<Vec<_>>());
+    assert_eq!(reader.check().unwrap().findings, [""; 0]);
+}
+
+#[test]
+fn tables_come_and_go_with_their_transaction() {
+    let device = device();
+    let database = create(&device);
+    let mut writer = database.write().unwrap();
+    writer.create_table("Kept", columns(), TableKind::Heap).unwrap();
+    writer.commit().unwrap();
+    let mut writer = database.write().unwrap();
+    writer.drop_table("kept").unwrap();
+    writer.create_table("kept", columns(), TableKind::Clustered { key: vec![0] }).unwrap();
+    writer.create_table("passing", columns(), TableKind::Heap).unwrap();
+    writer.rollback().unwrap();
+    assert_eq!(database.read().definition("KEPT").unwrap().kind, TableKind::Heap);
+    assert!(matches!(database.read().definition("passing"), Err(StorageError::NotFound { .. })));
+    let mut writer = database.write().unwrap();
+    writer.drop_table("kept").unwrap();
+    writer.create_table("kept", columns(), TableKind::Clustered { key: vec![0] }).unwrap();
+    writer.create_table("lost", columns(), TableKind::Heap).unwrap();
+    let error = writer.create_table("LOST", columns(), TableKind::Heap).unwrap_err();
+    assert_eq!(error.to_string(), "table LOST exists already");
+    writer.commit().unwrap();
+    // A crash in the middle of a transaction that made and dropped tables.
+    let mut writer = database.write().unwrap();
+    writer.drop_table("kept").unwrap();
+    writer.create_table("never", columns(), TableKind::Heap).unwrap();
+    database.flush().unwrap();
+    std::mem::forget(writer);
+    let database = open(&device);
+    let reader = database.read();
+    let names: Vec<&str> = reader.definitions().map(|table| table.name.as_str()).collect();
+    assert_eq!(names, ["kept", "lost"]);
+    let files: Vec<String> = reader.engine().files().into_iter().map(|(_, name)| name).collect();
+    assert_eq!(files, ["catalog", "kept.tree", "lost.sqlite"]);
+}
+
+#[test]
+fn a_row_that_does_not_fit_its_table_is_refused_and_changes_nothing() {
+    let device = device();
+    let database = create(&device);
+    let mut writer = database.write().unwrap();
+    writer.create_table("things", columns(), TableKind::Heap).unwrap();
+    writer.create_index("things", "by_id", &["id"]).unwrap();
+    let cases: [(&[ValueRef<'_>], &str); 3] = [
+        (&[ValueRef::Null; 4], "Null does not fit column id of things"),
+        (&[ValueRef::Integer(1); 3], "table things has 4 columns, the row 3"),
+        (&[ValueRef::Integer(1); 4], "Integer(1) does not fit column name of things"),
+    ];
+    for (row, message) in cases {
+        let error = writer.insert("things", row).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    let error = writer.update("things", 5, &[ValueRef::Integer(1)]).unwrap_err();
+    assert_eq!(error.to_string(), "there is no row 5 in table things");
+    writer.commit().unwrap();
+    assert!(heap_rows(&database.read()).is_empty());
+}
