@@ -39,8 +39,8 @@ const NEW_MANIFEST_NAME: &str = "nandu.files.new";
 const LOCK_NAME: &str = "nandu.lock";
 /// Names that begin so are the volume's own.
 const OWN_PREFIX: &str = "nandu.";
-/// A file that is made longer by no more than this is filled with zeros, so that the file system has
-/// nothing to note when a log is written into it.
+/// So much of an empty file that is given a length is filled with zeros: it is going to be a log, and
+/// the file system then has nothing to note when a commit is synced.
 const ZEROS_BYTES_MAX: u64 = 256 << 20;
 
 /// Whether requests go past the page cache (O_DIRECT).
@@ -438,7 +438,8 @@ impl Volume for DirectoryVolume {
         }
         let &DirectoryFile { index, byte_count } = self.file(file)?;
         if bytes != byte_count {
-            let answer = self.set.set_length(index, byte_count, bytes, ZEROS_BYTES_MAX);
+            let zeros_max = if byte_count == 0 { ZEROS_BYTES_MAX } else { 0 };
+            let answer = self.set.set_length(index, byte_count, bytes, zeros_max);
             answer.map_err(|error| self.device_error(file, "cannot resize", error))?;
             self.files.get_mut(&file).expect("it was looked up").byte_count = bytes;
         }

@@ -246,8 +246,8 @@ impl FileSet {
         Ok(self.now())
     }
 
-    /// Cuts a file, or makes it longer with blocks that were written, so that later writes inside
-    /// change no map of the file system; past `zeros_max` bytes more they are reserved only.
+    /// Cuts a file, or makes it longer: blocks are reserved, and the first `zeros_max` bytes of what
+    /// is new are written, so that later writes inside change no map of the file system.
     ///
     /// # Errors
     /// What the system answers: no room, say.
@@ -283,15 +283,12 @@ impl FileSet {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => file.set_len(length)?,
             answer => answer?,
         }
-        let mut offset = before;
-        let zeros = IoBuffer::with_alignment(
-            nandu_base::to_index(ZEROS_BYTES.min(length - before)),
-            self.buffer_alignment as usize,
-        );
-        while offset < length && length - before <= zeros_max {
-            let count = ZEROS_BYTES.min(length - offset);
-            file.write_all_at(&zeros[..nandu_base::to_index(count)], offset)?;
-            offset += count;
+        let end = length.min(before.saturating_add(zeros_max));
+        let count = nandu_base::to_index(ZEROS_BYTES.min(end - before));
+        let zeros = IoBuffer::with_alignment(count, self.buffer_alignment as usize);
+        for offset in (before..end).step_by(nandu_base::to_index(ZEROS_BYTES)) {
+            let count = nandu_base::to_index(ZEROS_BYTES.min(end - offset));
+            file.write_all_at(&zeros[..count], offset)?;
         }
         Ok(())
     }
