@@ -1,6 +1,8 @@
 //! The engine on directories of real files: commits survive a process that just ends, with the log
 //! beside the pages or in a directory of its own.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
 use nandu::{DirectoryOptions, DirectoryVolume, FileId, StorageError, Volume};
 use nandu_storage::btree::{Direction, Tree};
 use nandu_storage::engine::{Engine, Settings, Volumes};
