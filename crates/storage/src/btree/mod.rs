@@ -19,6 +19,9 @@
 //! 4. Each page is the meta page, a node, part of one overflow chain, or free.
 //! 5. The handle keeps nothing of what the pages say: whoever restores pages need not tell it.
 //!
+//! A table has its primary key as key; a secondary index has the indexed columns and then the primary
+//! key as key, and empty values. Both are batches, scans and bulk loads of the same tree.
+//!
 //! A leaf that overflows at the end of the tree is not split but followed by an empty one, so that
 //! sorted records fill their pages. A node that is less than half full is merged with a neighbour if
 //! both leave a sixteenth of the page free.
@@ -28,6 +31,7 @@ mod batch;
 mod bulk;
 mod check;
 mod edit;
+mod estimate;
 mod node;
 mod operation;
 mod overflow;

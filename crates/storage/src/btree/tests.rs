@@ -1,6 +1,7 @@
 //! The tree against a model, its pages against the redo of its changes, and both against bad luck.
 
 mod bulk;
+mod estimate;
 mod faults;
 mod model;
 mod pages;

@@ -255,6 +255,32 @@ fn sorted_records_fill_their_pages_and_random_ones_about_two_thirds() {
 }
 
 #[test]
+fn deletes_leave_no_nearly_empty_pages() {
+    let (mut pages, tree) = empty(1024);
+    let mut rng = Rng::new(9);
+    let mut keys: Vec<u64> = (0..8000).collect();
+    rng.shuffle(&mut keys);
+    for &key in &keys {
+        tree.insert(&mut pages, &number(key), &[7; 40], &mut Vec::new()).unwrap();
+    }
+    rng.shuffle(&mut keys);
+    let full_count = tree.page_count(&pages).unwrap();
+    for (index, &key) in keys.iter().enumerate() {
+        assert!(tree.delete(&mut pages, &number(key), &mut Vec::new()).unwrap());
+        if [4000, 6000, 7000, 7900].contains(&index) {
+            let report = check(&pages, FILE);
+            assert_eq!(report.findings, Vec::<String>::new());
+            assert!(report.levels[0].fill_ppm() > 500_000, "{index}: {:?}", report.levels);
+        }
+    }
+    for &key in &keys {
+        tree.insert(&mut pages, &number(key), &[7; 40], &mut Vec::new()).unwrap();
+    }
+    let page_count = tree.page_count(&pages).unwrap();
+    assert!(page_count <= full_count + full_count / 20, "{page_count} after {full_count}");
+}
+
+#[test]
 fn undo_in_reverse_restores_the_contents() {
     for seed in 0..8 {
         let mut rng = Rng::new(seed);
