@@ -1,6 +1,6 @@
 //! How many actions of 130 bytes a second the log takes without a flush, with flushes to a device in
-//! memory, and durably one by one; and how many a scan reads: the median of five. Run by `cargo test`
-//! it only checks that it runs.
+//! memory, and durably one by one; and how many a scan reads: the median of five. Also what a durable
+//! record costs the device. Run by `cargo test` it only checks that it runs.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
@@ -19,6 +19,7 @@ const RECORD_BYTES: usize = 130;
 fn main() {
     let measure = std::env::args().any(|argument| argument == "--bench");
     let count = if measure { 400_000 } else { 1000 };
+    let mut requests = [0.0; 3];
     let mut rates = [(); 4].map(|()| Vec::new());
     for _ in 0..if measure { 5 } else { 1 } {
         let (io, file) = volume();
@@ -29,13 +30,23 @@ fn main() {
         let (io, file) = volume();
         let log = create(&io, file, 1 << 20);
         rates[2].push(rate(count, || append(&log, count)));
+        let before = io.lock().volume().counters();
         rates[3].push(rate(count / 50, || append_durably(&log, count / 50)));
+        let after = io.lock().volume().counters();
+        let per_commit = |after: u64, before: u64| (after - before) as f64 / (count / 50) as f64;
+        requests = [
+            per_commit(after.writes.request_count, before.writes.request_count),
+            per_commit(after.flushes.request_count, before.flushes.request_count),
+            per_commit(after.writes.byte_count, before.writes.byte_count),
+        ];
     }
     let names = ["appended", "scanned", "appended, buffer of 1 MiB", "appended durably"];
     for (name, mut rates) in names.into_iter().zip(rates) {
         rates.sort_by(f64::total_cmp);
         println!("{name}: {:.3} M records/s", rates[rates.len() / 2]);
     }
+    let [writes, flushes, bytes] = requests;
+    println!("one durable record: {writes:.3} writes, {flushes:.3} flushes, {bytes:.0} bytes");
 }
 
 fn volume() -> (SharedIo, FileId) {

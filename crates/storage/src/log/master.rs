@@ -3,7 +3,7 @@
 //! ```text
 //!   magic 8 │ version u32 │ page bytes u32 │ sector bytes u32 │ epoch u32 │ capacity u64
 //!   │ database id u64 │ sequence u64 │ checkpoint u64 │ the one before u64 │ tail u64
-//!   │ durable u64 │ clean u8 │ zeros │ CRC-32C u32 of the 508 bytes before
+//!   │ durable u64 │ buffer bytes u32 │ clean u8 │ zeros │ CRC-32C u32 of the 508 bytes before
 //! ```
 //!
 //! 1. A block is written only after all it speaks of is durable; what it allows (space behind the
@@ -45,6 +45,9 @@ pub struct Master {
     pub is_clean: bool,
     /// Unit of flushes: the sectors of the device that the log was made on.
     pub(super) sector_bytes: u32,
+    /// The largest buffer that the log was written with: flushes are not longer, unless they hold a
+    /// single record.
+    pub(super) buffer_bytes: u32,
     /// Grows at each opening.
     pub(super) epoch: u32,
     pub(super) sequence: u64,
@@ -108,6 +111,7 @@ impl Master {
             self.durable.0,
         ];
         bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
+        bytes.extend_from_slice(&self.buffer_bytes.to_le_bytes());
         bytes.push(u8::from(self.is_clean));
         bytes.resize(MASTER_BYTES - 4, 0);
         let checksum = crc32c::crc32c(&bytes);
@@ -142,6 +146,7 @@ impl Master {
         let (capacity_bytes, database_id, sequence) = (long()?, long()?, long()?);
         let (checkpoint, previous_checkpoint) = (Lsn(long()?), Lsn(long()?));
         let (tail, durable) = (Lsn(long()?), Lsn(long()?));
+        let buffer_bytes = cursor.u32_le()?;
         let is_clean = cursor.byte()? == 1;
         Some(Ok(Some(Self {
             page_bytes,
@@ -153,6 +158,7 @@ impl Master {
             durable,
             is_clean,
             sector_bytes,
+            buffer_bytes,
             epoch,
             sequence,
         })))
@@ -210,7 +216,12 @@ pub(super) fn clear_other_block(area: &LogArea, first: &Master) -> Result<(), St
 }
 
 /// The control data of a new log.
-pub(super) fn first_master(layout: &Layout, page_bytes: u32, database_id: u64) -> Master {
+pub(super) fn first_master(
+    layout: &Layout,
+    page_bytes: u32,
+    database_id: u64,
+    buffer_bytes: u32,
+) -> Master {
     Master {
         page_bytes,
         database_id,
@@ -221,6 +232,7 @@ pub(super) fn first_master(layout: &Layout, page_bytes: u32, database_id: u64) -
         durable: layout.first_lsn(),
         is_clean: false,
         sector_bytes: to_u32(layout.sector_bytes),
+        buffer_bytes,
         epoch: 1,
         sequence: 0,
     }

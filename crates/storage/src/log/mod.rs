@@ -116,7 +116,8 @@ impl LogFile {
         check_buffer(config)?;
         io.lock().volume().set_byte_count(file, layout.file_bytes())?;
         let area = area::LogArea::new(io, file, layout);
-        let mut master = master::first_master(&layout, page_bytes, database_id);
+        let mut master =
+            master::first_master(&layout, page_bytes, database_id, config.buffer_bytes);
         master::clear_other_block(&area, &master)?;
         master.write(&area)?;
         Ok(start(area, master, config, master.durable))
@@ -158,6 +159,7 @@ impl LogFile {
         master.epoch = master.epoch.max(end.epoch).saturating_add(1);
         master.is_clean = false;
         master.durable = end.lsn;
+        master.buffer_bytes = master.buffer_bytes.max(config.buffer_bytes);
         master.write(&area)?;
         Ok(start(area, master, config, end.lsn))
     }

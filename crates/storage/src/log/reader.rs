@@ -11,7 +11,8 @@
 //!
 //! 1. A scan never passes the tail by more than the capacity: each byte of the file is seen once.
 //! 2. Memory is bounded by the longest record that the log admits and the requests in flight.
-//! 3. Damage to the last flush cannot be told from a flush that was torn. The control block covers
+//! 3. Each flush is durable before the next begins, so the next one after damage tells of it.
+//! 4. Damage to the last flush cannot be told from a flush that was torn. The control block covers
 //!    all that was durable when it was written.
 
 use super::area::{IO_BYTES_MAX, LogArea, Pending};
@@ -19,16 +20,16 @@ use super::frame::{
     self, FLUSH_HEADER, FLUSH_HEADER_BYTES, FRAME_HEADER_BYTES, FlushHeader, FrameHeader, PADDING,
 };
 use super::master::Master;
-use super::record::{LogRecord, decode_record};
+use super::record::{LogRecord, decode_record_at};
 use crate::{Lsn, StorageError};
 use nandu_base::to_index;
 use std::collections::VecDeque;
 
 /// Requests that are in flight while the log is read.
 const READ_AHEAD_COUNT: usize = 4;
-/// How far behind the end headers of flushes are looked for that contradict it. Longer than flushes
-/// are, unless a record is longer than this.
-const SEARCH_BYTES: u64 = 16 << 20;
+/// Headers of flushes that contradict the end are looked for in so many of the longest flushes. One
+/// would do; the next holds if its header is damaged, too.
+const SEARCH_FLUSH_COUNT: u64 = 2;
 
 /// Where a log ends, as a scan found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,7 @@ pub struct LogReader {
     limit: Lsn,
     /// Up to here the log was durable, says the control block.
     durable: Lsn,
+    search_bytes: u64,
     epoch: Option<u32>,
     /// The end of the flush whose header was seen last.
     flush_end: Lsn,
@@ -78,6 +80,7 @@ impl LogReader {
             position: from,
             limit: Lsn(layout.sector_start(master.tail).0 + layout.capacity_bytes),
             durable: master.durable,
+            search_bytes: SEARCH_FLUSH_COUNT * u64::from(master.buffer_bytes),
             epoch: None,
             flush_end: from,
             window: Vec::new(),
@@ -102,7 +105,7 @@ impl LogReader {
                 Step::Ended => return Ok(None),
             }
         };
-        match decode_record(&self.window[payload]) {
+        match decode_record_at(lsn, &self.window[payload]) {
             Ok(record) => Ok(Some((lsn, record))),
             Err(error) => Err(self.corrupt(lsn, &format!("{error}"))),
         }
@@ -220,7 +223,7 @@ impl LogReader {
     /// The next flush that calls `lsn` durable.
     fn find_claim(&mut self, lsn: Lsn) -> Result<Option<Lsn>, StorageError> {
         let layout = self.area.layout;
-        let search_end = Lsn(lsn.max(self.flush_end).0 + SEARCH_BYTES).min(self.limit);
+        let search_end = Lsn(lsn.max(self.flush_end).0 + self.search_bytes).min(self.limit);
         let mut at = layout.next_sector(lsn);
         while at < search_end {
             let Some(bytes) = self.load(at, FLUSH_HEADER_BYTES)? else { break };

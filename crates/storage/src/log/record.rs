@@ -280,6 +280,27 @@ pub fn decode_record(bytes: &[u8]) -> Result<LogRecord<'_>, StorageError> {
     })
 }
 
+/// Takes the record at `lsn` apart, and checks that what it refers to lies before it, so that
+/// whoever follows records backwards arrives.
+pub(super) fn decode_record_at(lsn: Lsn, bytes: &[u8]) -> Result<LogRecord<'_>, StorageError> {
+    let record = decode_record(bytes)?;
+    let latest = match record {
+        LogRecord::Action { previous, .. }
+        | LogRecord::Commit { previous, .. }
+        | LogRecord::Abort { previous, .. }
+        | LogRecord::End { previous, .. } => previous,
+        LogRecord::Compensation { previous, undo_next, .. } => previous.max(undo_next),
+        LogRecord::BeginCheckpoint => Lsn(0),
+        LogRecord::EndCheckpoint(part) => part.begin,
+    };
+    if latest < lsn {
+        return Ok(record);
+    }
+    let place = format!("the log record at LSN {}", lsn.0);
+    let what = format!("it refers to LSN {}, which comes later", latest.0);
+    Err(StorageError::Corrupt { place, what })
+}
+
 fn decode(bytes: &[u8]) -> Result<LogRecord<'_>, &'static str> {
     const SHORT: &str = "it ends too early";
     let mut cursor = Cursor::new(bytes);

@@ -13,7 +13,7 @@ use super::area::LogArea;
 use super::frame::{self, FRAME_HEADER_BYTES, FrameHeader};
 use super::master::Master;
 use super::record::{
-    DirtyPageEntry, EncodedRecord, LogRecord, RecordBuilder, TransactionEntry, decode_record,
+    DirtyPageEntry, EncodedRecord, LogRecord, RecordBuilder, TransactionEntry, decode_record_at,
 };
 use super::writer::{Flush, LogWriter, Room};
 use super::{Durability, LogCounts};
@@ -165,7 +165,7 @@ impl SharedLog {
             let end = self.end();
             if end.writer.copy_payload(lsn, &mut buffer.payload) {
                 drop(end);
-                return decode_record(&buffer.payload);
+                return decode_record_at(lsn, &buffer.payload);
             }
             (end.writer.tail(), area.layout.next_sector(end.writer.durable()))
         };
@@ -182,7 +182,7 @@ impl SharedLog {
         buffer.load(area, lsn, frame_bytes, tail, durable)?;
         let payload = buffer.at(lsn, frame_bytes).map(|frame| &frame[FRAME_HEADER_BYTES..]);
         match payload.filter(|payload| area.layout.is_sound(header, lsn, payload)) {
-            Some(payload) => decode_record(payload),
+            Some(payload) => decode_record_at(lsn, payload),
             None => Err(self.no_record_at(lsn)),
         }
     }

@@ -283,6 +283,20 @@ fn damage_to_the_last_flush_is_reported_where_the_control_block_covers_it() {
 }
 
 #[test]
+fn a_record_that_refers_to_a_later_one_is_corrupt() {
+    let machine = Machine::new(FaultPlan::default());
+    let log = create(&machine, &CONFIG).unwrap();
+    let mut builder = RecordBuilder::new();
+    let lsn = log.append(&builder.commit(1, Lsn(700)), Room::Free).unwrap();
+    let mut buffer = RecordBuffer::new();
+    assert!(matches!(log.read_record(lsn, &mut buffer), Err(StorageError::Corrupt { .. })));
+    log.flush().unwrap();
+    let file = LogFile::open(machine.io(), LOG_FILE).unwrap();
+    let found = file.scan(Lsn(0)).unwrap().next_record().map(|_| ());
+    assert!(matches!(found, Err(StorageError::Corrupt { .. })));
+}
+
+#[test]
 fn what_is_appended_during_a_flush_is_not_durable_by_it() {
     let layout = super::frame::Layout::new(512, 128 * 512, 1);
     let mut writer = super::writer::LogWriter::new(layout, 1, 4096, Lsn(512), Lsn(512));

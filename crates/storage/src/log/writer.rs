@@ -9,8 +9,9 @@
 //! 1. `tail <= durable <= start of filling <= next`, and at most one flush is in flight.
 //! 2. The end of the filling flush, in whole sectors, never passes the tail's sector by more than the
 //!    capacity: no byte at or after the tail is overwritten.
-//! 3. Free records leave room for what is reserved and a margin, checkpoints for what is reserved
-//!    and half of the margin; so a checkpoint fits, and after any number of them a rollback does.
+//! 3. Free records leave room for what is reserved and a margin. Checkpoints, while something is
+//!    reserved, leave room for that and half of the margin; so a checkpoint fits, and after any
+//!    number of them a rollback does.
 //! 4. After a failed flush nothing is accepted any more: nobody knows what is durable.
 
 use super::LogCounts;
@@ -31,8 +32,8 @@ pub enum Room {
     Free,
     /// What was reserved before; the reservation shrinks by as much. For rollbacks.
     Reserved,
-    /// What is not reserved, and a part of what is kept back. For the records of a checkpoint, which
-    /// makes room.
+    /// What is not reserved; as long as something is, also only a part of what is kept back. For the
+    /// records of a checkpoint, which makes room.
     Checkpoint,
 }
 
@@ -261,10 +262,10 @@ impl LogWriter {
     fn check_room(&self, frame_bytes: u64, room: Room) -> Result<(), StorageError> {
         let limit = match room {
             Room::Free => self.free_bytes(),
-            Room::Checkpoint => {
+            Room::Checkpoint if self.reserved_bytes > 0 => {
                 self.room_bytes().saturating_sub(self.reserved_bytes + self.margin_bytes() / 2)
             }
-            Room::Reserved => self.room_bytes(),
+            Room::Reserved | Room::Checkpoint => self.room_bytes(),
         };
         match frame_bytes <= limit {
             true => Ok(()),
