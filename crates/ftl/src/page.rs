@@ -90,6 +90,8 @@ struct Die {
     emptied: Vec<(u32, usize)>,
     /// Groups in use, by stream.
     held: Vec<u64>,
+    /// Valid count of a closed group from which on downwards a pool wants to know of changes.
+    told_at: u32,
     live: u64,
     usable: u64,
     erases_since_levelling: u32,
@@ -272,10 +274,12 @@ impl PageFtl {
             group_count: to_u32(self.groups.len() as u64 / die_count),
             units_per_group: to_u32(self.slots.value()),
         };
+        let pool = VictimIndex::new(&shape);
         let die = Die {
+            told_at: pool.told_at(),
             free: FreeList::new(self.config.levels_by_wear()),
             frontiers: vec![frontier; self.config.frontier_count()],
-            pools: vec![VictimIndex::new(&shape); self.config.stream_share_ppm.len().max(1)],
+            pools: vec![pool; self.config.stream_share_ppm.len().max(1)],
             emptied: Vec::new(),
             held: vec![0; usize::from(self.config.stream_count)],
             live: 0,

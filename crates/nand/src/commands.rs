@@ -102,7 +102,7 @@ impl NandArray {
         }
         self.counters.add(FlashOperation::Read, cause, planes);
         let end = if self.timeline.is_single_server() {
-            self.timeline.follow(place.0, now, total_ns).end
+            self.timeline.follow(Some(place.0), now, total_ns).end
         } else {
             let transfers = rows.map(|row| self.unit_transfer_ns[row.unit_count as usize]);
             self.timeline.reads(place, now, array, transfers)
@@ -218,12 +218,19 @@ impl NandArray {
         if let Some(sequence) = self.sequences.get_mut(to_index(page)) {
             *sequence = offset;
         }
-        let first = to_index(page) * self.units;
-        self.tags[first..first + self.units].copy_from_slice(payload.lpns);
+        if let [lpn] = payload.lpns {
+            self.tags[to_index(page)] = *lpn;
+        } else {
+            let first = to_index(page) * self.units;
+            self.tags[first..first + self.units].copy_from_slice(payload.lpns);
+        }
         self.counters.count(FlashOperation::Program, cause);
         self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes);
         let timing = &self.config.timing;
         let times = (timing.command_ns.0, self.unit_transfer_ns[self.units], timing.program_ns.0);
+        if self.timeline.is_single_server() && self.units == 1 {
+            return Some(self.timeline.follow(None, now, times.0 + times.1 + times.2).end);
+        }
         let die = self.dies.div_rem(erase_block).1;
         let place = (to_index(die), to_index(self.channels.div_rem(die).1));
         Some(self.timeline.bus_then_array(place, now, times).end)

@@ -126,7 +126,7 @@ impl Timeline {
         kind: Kind,
     ) -> Span {
         if self.is_single_server() {
-            return self.follow(die, now, array + transfer);
+            return self.follow(Some(die), now, array + transfer);
         }
         self.busy += array + transfer;
         if !self.overtaking.is_empty() && kind == Kind::UrgentRead {
@@ -152,7 +152,7 @@ impl Timeline {
         (command, transfer, array): (u64, u64, u64),
     ) -> Span {
         if self.is_single_server() {
-            return self.follow(die, now, command + transfer + array);
+            return self.follow(Some(die), now, command + transfer + array);
         }
         self.busy += command + transfer + array;
         let timeline = &mut self.dies[die];
@@ -180,7 +180,7 @@ impl Timeline {
     ) -> Span {
         if self.is_single_server() {
             let each = times.0 + times.1 + times.2;
-            return self.follow(place.0, now, each * count as u64);
+            return self.follow(Some(place.0), now, each * count as u64);
         }
         let mut span = self.bus_then_array(place, now, times);
         for _ in 1..count {
@@ -208,10 +208,13 @@ impl Timeline {
     }
 
     /// Invariant 5: the first die's clock is everybody's. Takes `length` for all commands of a batch.
+    /// Without a die, no page register is ever loaded.
     #[inline]
-    pub(crate) fn follow(&mut self, die: usize, now: Nanos, length: u64) -> Span {
+    pub(crate) fn follow(&mut self, die: Option<usize>, now: Nanos, length: u64) -> Span {
         self.busy += length;
-        self.dies[die].register_page = 0;
+        if let Some(die) = die {
+            self.dies[die].register_page = 0;
+        }
         let start = now.0.max(self.dies[0].array_free);
         self.dies[0].array_free = start + length;
         Span { start: Nanos(start), end: Nanos(start + length) }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! cargo bench -p nandu-sim --bench requests -- --out results/MACHINE/sim
+//! cargo bench -p nandu-sim --bench requests -- --case "closed, GEO-A, 85 %"
 //! ```
 //!
 //! GEO-A is the 8 GiB drive on which other simulators were measured (simulators reference 3.3, 3.4):
@@ -212,13 +213,17 @@ fn rate(mut simulation: Simulation, request_count: u64) -> (f64, f64) {
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let measure = arguments.iter().any(|argument| argument == "--bench");
-    let out = arguments.iter().position(|argument| argument == "--out");
+    let value_of = |name: &str| {
+        let index = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(index + 1)
+    };
+    let (out, only) = (value_of("--out"), value_of("--case"));
     let mut table = String::from(
         "| simulated | M requests/s | write amplification | bytes per logical page |\n\
          |---|---:|---:|---:|\n",
     );
     let mut measurements = Vec::new();
-    for case in CASES {
+    for case in CASES.into_iter().filter(|case| only.is_none_or(|only| case.name == only)) {
         let (rate, amplification, bytes) = case.run(measure);
         println!("{}: {:.2} M requests/s, {amplification:.3}, {bytes:.1} B", case.name, rate / 1e6);
         let name = case.name;
@@ -234,7 +239,7 @@ fn main() {
     let alone = CASES[0].loop_alone(measure);
     println!("the loop alone: {:.2} M requests/s", alone / 1e6);
     let _ = writeln!(table, "| the loop alone, closed | {:.2} | | |", alone / 1e6);
-    if let Some(directory) = out.and_then(|index| arguments.get(index + 1)) {
+    if let Some(directory) = out {
         keep(directory, &table, measurements, alone);
     }
 }

@@ -101,8 +101,11 @@ impl PageFtl {
     fn take_victim_of(&mut self, die: usize, pool: usize) -> Option<u32> {
         let die_count = self.dies.len();
         let valid_of = valid_counts(&self.groups, die, die_count);
-        let index = &mut self.dies[die].pools[pool];
-        let local = index.take(&mut self.rng, self.sequence, valid_of)?;
+        let record = &mut self.dies[die];
+        let index = &mut record.pools[pool];
+        let taken = index.take(&mut self.rng, self.sequence, valid_of);
+        record.told_at = record.told_at.max(index.told_at());
+        let local = taken?;
         let nothing_to_gain = u64::from(valid_of(local)) == self.slots.value();
         if nothing_to_gain && self.config.victim.finds_the_emptiest() {
             index.insert(local, self.sequence, valid_of);
@@ -187,13 +190,20 @@ impl PageFtl {
         let (width, units_per_page) = (self.width, self.units_per_page);
         let stride = to_u32(self.die_count.value());
         let tags = nand.tags(first);
+        if width == 1 && !keep {
+            from.resize(slots as usize, 0);
+            let mut count = 0;
+            self.valid.take_range(base, base + slots, |address| {
+                from[count] = address;
+                count += 1;
+            });
+            from.truncate(count);
+            lpns.extend(from.iter().map(|&address| tags[(address - base) as usize]));
+            return self.take_off_books(victim, count as u64);
+        }
         self.valid.take_range(base, base + slots, |address| {
             let offset = address - base;
             from.push(address);
-            if width == 1 && !keep {
-                lpns.push(tags[offset as usize]);
-                return;
-            }
             let slot = offset % width;
             let (row, plane, unit) = (offset / width, slot / units_per_page, slot % units_per_page);
             let tag = row * units_per_page + unit;
@@ -214,7 +224,11 @@ impl PageFtl {
                 _ => rows.push(RowRead { index: row, plane_mask: 1 << plane, unit_count: 1 }),
             }
         });
-        let live = lpns.len() as u64;
+        self.take_off_books(victim, lpns.len() as u64);
+    }
+
+    /// A victim has none of its `live` valid units any more.
+    fn take_off_books(&mut self, victim: u32, live: u64) {
         self.groups[victim as usize].valid = 0;
         let die = self.die_of(victim);
         self.dies[die].live -= live;

@@ -107,32 +107,36 @@ impl PageFtl {
         let die = &mut self.dies[to_index(die)];
         die.live -= 1;
         self.total_live -= 1;
-        if state == State::Closed {
+        if state == State::Closed && valid <= die.told_at {
             let pool = if die.pools.len() == 1 { 0 } else { usize::from(stream) };
             die.pools[pool].lowered(to_u32(local), valid, self.sequence);
         }
         group
     }
 
+    /// The next die, unless it has too little room; the next one that has enough then.
+    #[inline]
     fn choose_die(&mut self, stream: usize) -> usize {
+        let next = self.next_die[stream];
+        if self.dies.len() == 1 || self.has_room(next) {
+            return next;
+        }
         let count = self.dies.len();
-        if count == 1 {
-            return 0;
-        }
+        let takes = |&index: &usize| {
+            self.has_room(index) || !self.dies[index].frontiers[stream].lpns.is_empty()
+        };
+        let chosen = (next..next + count).map(|index| index % count).find(takes).unwrap_or(next);
+        self.next_die[stream] = chosen;
+        chosen
+    }
+
+    /// A quarter of an even share of the room may be missing before a die is passed over.
+    #[inline]
+    fn has_room(&self, die: usize) -> bool {
         let headroom = self.total_usable.saturating_sub(self.total_live);
-        let mut index = self.next_die[stream];
-        // A quarter of an even share may be missing before a die is passed over.
-        for _ in 0..count {
-            let die = &self.dies[index];
-            let own = die.usable.saturating_sub(die.live) * count as u64;
-            let waits = !die.frontiers[stream].lpns.is_empty();
-            if waits || (own > 0 && own * 4 >= headroom * 3) {
-                self.next_die[stream] = index;
-                return index;
-            }
-            index = if index + 1 == count { 0 } else { index + 1 };
-        }
-        self.next_die[stream]
+        let die = &self.dies[die];
+        let own = die.usable.saturating_sub(die.live) * self.die_count.value();
+        own > 0 && own * 4 >= headroom * 3
     }
 
     /// Why rows of a frontier are programmed.
@@ -221,20 +225,27 @@ impl PageFtl {
         (die, stream): Place,
         (lpn, content): (u32, Content),
     ) -> Result<Nanos, FtlError> {
-        let slots = to_u32(self.slots.value());
-        let frontier = &self.dies[die].frontiers[stream];
+        let record = &mut self.dies[die];
+        let frontier = &mut record.frontiers[stream];
         let group = frontier.group;
-        let address = group * slots + frontier.next_row;
+        let address = group * self.rows + frontier.next_row;
         self.sequence += 1;
         let (lpns, contents) = ([lpn], [content]);
         let contents = if nand.config().keep_content { contents.as_slice() } else { &[] };
         let payload = Payload { lpns: &lpns, sequence: self.sequence, contents };
         let done = nand.program(now, Ppn(u64::from(address)), payload, Cause::Host)?;
+        frontier.next_row += 1;
+        let is_full = frontier.next_row == self.rows;
+        if is_full {
+            frontier.group = NO_GROUP;
+        }
+        record.live += 1;
+        self.total_live += 1;
+        self.groups[group as usize].valid += 1;
+        self.valid.set(address);
         if self.gathers {
             self.gathered_until = self.gathered_until.max(done);
         }
-        self.valid.set(address);
-        self.add_valid(group, 1);
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
             let group = self.invalidate(old);
@@ -244,7 +255,9 @@ impl PageFtl {
                 *superseded_at = (*superseded_at).max(done);
             }
         }
-        self.advance((die, stream), 1);
+        if is_full {
+            self.close(group);
+        }
         self.pass_turn((die, stream));
         Ok(done)
     }

@@ -30,6 +30,10 @@ impl Greedy {
         }
     }
 
+    pub(super) const fn watermark(&self) -> u32 {
+        self.watermark
+    }
+
     pub(super) fn insert(&mut self, group: u32, valid: u32) {
         self.is_member[group as usize] = true;
         self.member_count += 1;

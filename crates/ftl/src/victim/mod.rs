@@ -105,6 +105,16 @@ impl VictimIndex {
         }
     }
 
+    /// The valid count from which on downwards [`Self::lowered`] matters. It may rise with
+    /// [`Self::take`].
+    pub(crate) const fn told_at(&self) -> u32 {
+        match self {
+            Self::Greedy(greedy) => greedy.watermark(),
+            Self::Windowed(_) | Self::CostBenefit(_) => u32::MAX,
+            Self::Fifo(_) | Self::Drawn { .. } => 0,
+        }
+    }
+
     /// A closed group lost a valid unit and now has `valid`.
     #[inline]
     pub(crate) fn lowered(&mut self, group: u32, valid: u32, now: u64) {
