@@ -135,6 +135,9 @@ impl DirectoryVolume {
                 sync_directory(parent.unwrap_or(Path::new(".")))?;
             }
         }
+        if directory.join(MANIFEST_NAME).exists() {
+            return Err(StorageError::Exists { what: format!("a volume in {place}") });
+        }
         let lock = take_lock(directory, false)?;
         let entries = std::fs::read_dir(directory)
             .map_err(|error| system_error("cannot list", directory, &error))?;
@@ -142,9 +145,6 @@ impl DirectoryVolume {
             let entry = entry.map_err(|error| system_error("cannot list", directory, &error))?;
             match entry.file_name().to_str() {
                 Some(LOCK_NAME | NEW_MANIFEST_NAME) => {}
-                Some(MANIFEST_NAME) => {
-                    return Err(StorageError::Exists { what: format!("a volume in {place}") });
-                }
                 other => {
                     let found = other.unwrap_or("a name that is not UTF-8");
                     let what = format!("it holds {found}; name an empty directory or a new one");
@@ -600,7 +600,7 @@ fn no_space(path: &Path) -> StorageError {
 }
 
 /// What the system's refusal means.
-fn system_error(what: &str, path: &Path, error: &std::io::Error) -> StorageError {
+pub(crate) fn system_error(what: &str, path: &Path, error: &std::io::Error) -> StorageError {
     let place = path.display().to_string();
     match error.kind() {
         ErrorKind::NotFound => StorageError::NotFound { what: place },

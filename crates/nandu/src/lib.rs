@@ -9,8 +9,16 @@
 //! lock against a second process, and direct I/O through io_uring.
 
 pub mod directory_volume;
+pub mod open;
 
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 pub use nandu_drives::file::EngineKind;
+pub use nandu_storage::database::{
+    Column, ColumnType, Database, FetchOrder, Flow, ReadTransaction, Row, TableKind, Tables,
+    WriteTransaction,
+};
+pub use nandu_storage::engine::{RestartReport, Settings, Volumes};
+pub use nandu_storage::sqlite::{Value, ValueRef};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
 pub use nandu_storage::{FileId, StorageError};
+pub use open::{DatabaseOptions, create_database, open_database};

@@ -111,3 +111,39 @@ fn a_second_opening_is_refused_while_the_engine_lives() {
     engine.close().unwrap();
     volume(&root.path().join("data"), false).unwrap();
 }
+
+#[test]
+fn a_database_in_a_directory_is_opened_again_and_sound() {
+    use nandu::{Column, ColumnType, DatabaseOptions, TableKind, Value};
+    let root = tempfile::tempdir().unwrap();
+    let (directory, log) = (root.path().join("shop"), root.path().join("log"));
+    let options = DatabaseOptions {
+        settings: settings(),
+        log_directory: Some(log),
+        ..DatabaseOptions::default()
+    };
+    let database = nandu::create_database(&directory, &options).unwrap();
+    let columns =
+        vec![Column::new("id", ColumnType::Integer), Column::new("name", ColumnType::Text)];
+    let mut write = database.write().unwrap();
+    write.create_table("heap", columns.clone(), TableKind::Heap).unwrap();
+    write.create_table("tree", columns, TableKind::Clustered { key: vec![0] }).unwrap();
+    for id in 0..500 {
+        let row = [Value::from(id), Value::from(format!("customer {id}").as_str())];
+        let row = [row[0].as_ref(), row[1].as_ref()];
+        write.insert("heap", &row).unwrap();
+        write.put("tree", &row).unwrap();
+    }
+    write.commit().unwrap();
+    database.flush().unwrap();
+    drop(database);
+    let again = nandu::create_database(&directory, &options).unwrap_err();
+    assert!(matches!(again, StorageError::Exists { .. }), "{again}");
+    let (database, report) = nandu::open_database(&directory, &options).unwrap();
+    assert!(!report.was_closed);
+    let check = database.read().check().unwrap();
+    assert_eq!((check.findings, check.row_count), (Vec::new(), 1000));
+    database.close().unwrap();
+    let nowhere = nandu::open_database(&root.path().join("nowhere"), &options).unwrap_err();
+    assert!(matches!(nowhere, StorageError::NotFound { .. }), "{nowhere}");
+}

@@ -1,0 +1,91 @@
+//! A database in a directory, made or opened in one call.
+
+use crate::{DirectoryOptions, DirectoryVolume};
+use nandu_storage::StorageError;
+use nandu_storage::database::Database;
+use nandu_storage::engine::{RestartReport, Settings, Volumes};
+use nandu_storage::volume::Volume;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// How to make or open a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseOptions {
+    /// What the engine is to do. Page size, propagation and log size are fixed when it is made.
+    pub settings: Settings,
+    /// How its files are read and written.
+    pub files: DirectoryOptions,
+    /// A directory for the log alone, on another disk, say; named at each opening.
+    pub log_directory: Option<PathBuf>,
+}
+
+/// Makes an empty database in a directory that is new or empty.
+///
+/// ```
+/// use nandu::{Column, ColumnType, DatabaseOptions, TableKind, Value};
+///
+/// # fn main() -> Result<(), nandu::StorageError> {
+/// # let place = tempfile::tempdir().expect("a scratch directory");
+/// # let directory = place.path().join("shop");
+/// let options = DatabaseOptions::default();
+/// # let mut options = options;
+/// # (options.settings.log_bytes, options.settings.checkpoint_bytes) = (4 << 20, 1 << 20);
+/// let database = nandu::create_database(&directory, &options)?;
+/// let columns = vec![
+///     Column::new("id", ColumnType::Integer).not_null(),
+///     Column::new("name", ColumnType::Text),
+/// ];
+/// let mut write = database.write()?;
+/// write.create_table("customers", columns, TableKind::Clustered { key: vec![0] })?;
+/// write.put("customers", &[Value::from(7).as_ref(), Value::from("Ida").as_ref()])?;
+/// write.commit()?;
+/// let name = database.read().get_by_key("customers", &[Value::from(7).as_ref()], |row| {
+///     row.get(1).to_value()
+/// })?;
+/// assert_eq!(name, Some(Value::from("Ida")));
+/// database.close()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// If there is something in the directory already, a setting makes no sense, or the system refuses.
+pub fn create_database(
+    directory: &Path,
+    options: &DatabaseOptions,
+) -> Result<Database, StorageError> {
+    options.settings.check()?;
+    let make = |directory: &Path| -> Result<Box<dyn Volume>, StorageError> {
+        Ok(Box::new(DirectoryVolume::create(directory, options.files)?))
+    };
+    let data = make(directory)?;
+    let log = options.log_directory.as_deref().map(make).transpose()?;
+    Database::create(Volumes { data, log }, &options.settings, new_identity()?)
+}
+
+/// Opens the database in a directory, restarting it if it was not closed; the report says what that
+/// took.
+///
+/// # Errors
+/// If there is none, another process has it open, it is damaged, or the system refuses.
+pub fn open_database(
+    directory: &Path,
+    options: &DatabaseOptions,
+) -> Result<(Database, RestartReport), StorageError> {
+    let open = |directory: &Path| -> Result<Box<dyn Volume>, StorageError> {
+        Ok(Box::new(DirectoryVolume::open(directory, options.files)?))
+    };
+    let data = open(directory)?;
+    let log = options.log_directory.as_deref().map(open).transpose()?;
+    Database::open(Volumes { data, log }, &options.settings)
+}
+
+/// A number that no other database has.
+fn new_identity() -> Result<u64, StorageError> {
+    let path = Path::new("/dev/urandom");
+    let mut bytes = [0; 8];
+    let read = File::open(path).and_then(|mut source| source.read_exact(&mut bytes));
+    read.map_err(|error| crate::directory_volume::system_error("cannot read", path, &error))?;
+    Ok(u64::from_le_bytes(bytes))
+}
