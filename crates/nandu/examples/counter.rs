@@ -5,11 +5,11 @@
 #![allow(clippy::print_stdout, reason = "an example talks to the terminal")]
 
 use nandu::{Column, ColumnType, Database, DatabaseOptions, Flow, StorageError, TableKind, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const TABLE: &str = "words";
 
-fn open(directory: &PathBuf) -> Result<Database, StorageError> {
+fn open(directory: &Path) -> Result<Database, StorageError> {
     let mut options = DatabaseOptions::default();
     (options.settings.log_bytes, options.settings.checkpoint_bytes) = (16 << 20, 2 << 20);
     if directory.exists() {
