@@ -1,7 +1,7 @@
 //! What an insert, a lookup and a scanned record cost in a tree of 8-byte keys and 100-byte values on
 //! pages of 4 KiB that are all in memory: S000 section 4.1 with 2,000,000 records, sorted (r = 0) and
 //! random (r = 1), without pool and log. Processor time, the median of three trees; a word as argument
-//! chooses one r. Run by `cargo test` it only checks that it runs.
+//! chooses one r, a number another count of records. Run by `cargo test` it only checks that it runs.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
@@ -118,18 +118,21 @@ fn run(keys: &[[u8; 8]], wanted: &[[u8; 8]]) -> [f64; 5] {
 
 fn main() {
     let measure = std::env::args().any(|argument| argument == "--bench");
-    let (count, runs) = if measure { (2_000_000, 3) } else { (5_000, 1) };
+    let words: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let number = words.iter().find_map(|word| word.parse().ok());
+    let (count, lookups, runs) =
+        if measure { (2_000_000, 1_000_000, 3) } else { (5_000, 5_000, 1) };
+    let count: u64 = number.unwrap_or(count);
     for r in [0, 1] {
-        let mut wanted = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-        if !wanted.all(|wanted| format!("r={r}").contains(&wanted)) {
+        if words.iter().any(|word| word.starts_with("r=") && *word != format!("r={r}")) {
             continue;
         }
         let mut rng = Rng::new(1);
         let keys: Vec<[u8; 8]> = (0..count)
             .map(|index: u64| if r == 0 { index } else { rng.next_u64() }.to_be_bytes())
             .collect();
-        let wanted: Vec<[u8; 8]> =
-            (0..count / 2).map(|_| keys[to_index(rng.below(count))]).collect();
+        let wanted: Vec<[u8; 8]> = (0..lookups).map(|_| keys[to_index(rng.below(count))]).collect();
         let mut results: Vec<[f64; 5]> = (0..runs).map(|_| run(&keys, &wanted)).collect();
         let mut median = |column: usize| {
             results.sort_by(|one, other| one[column].total_cmp(&other[column]));
