@@ -338,3 +338,91 @@ fn rec_lsn_is_that_of_the_first_change_since_the_page_was_clean() {
     page.restore(&image);
     assert_eq!(pool.dirty_pages(), [], "a change that was taken back leaves the page clean");
 }
+
+/// A pool of so many frames, empty, over a file whose first pages hold their number.
+fn cold_pool(frame_count: u32, page_count: u32) -> (Pool, Disk) {
+    let disk = Disk::new(FaultPlan::default());
+    let mut pool = pool_on(&disk, frame_count, ReplacementKind::TwoQ, false);
+    for page in 1..=page_count {
+        let mut frame = pool.create(address(page)).unwrap();
+        frame.bytes_mut()[0] = page as u8;
+        frame.note_change(0..1);
+        frame.set_lsn(Lsn(u64::from(page)));
+    }
+    pool.drop_all().unwrap();
+    (pool, disk)
+}
+
+#[test]
+fn a_batch_keeps_the_queue_full() {
+    let (pool, _) = cold_pool(64, 40);
+    let start = pool.io.lock().now();
+    let pages: Vec<PageAddress> = (1..=32).map(address).collect();
+    pool.read_batch(&pages, |index, bytes| assert_eq!(bytes[0] as usize, index + 1)).unwrap();
+    // The device serves four at a time, each in 10 us and 1 ns a byte.
+    let elapsed = pool.io.lock().now() - start;
+    assert_eq!(elapsed.0, 32 / 4 * (10_000 + u64::from(PAGE_BYTES)));
+    let counters = pool.counters();
+    assert_eq!((counters.hit_count, counters.miss_count, counters.read_count), (0, 32, 32));
+    pool.audit();
+}
+
+#[test]
+fn what_was_prefetched_is_read_once_and_counted() {
+    let (pool, disk) = cold_pool(16, 20);
+    let request_count = disk.request_count();
+    pool.prefetch(&[1, 2, 3, 4, 2].map(address));
+    pool.audit();
+    for page in [4, 3, 2, 4, 1, 1] {
+        assert_eq!(pool.read(address(page), |bytes| bytes[0]), Ok(page as u8));
+    }
+    assert_eq!(disk.request_count(), request_count + 4, "each came once");
+    let counters = pool.counters();
+    assert_eq!((counters.prefetch_count, counters.prefetch_hit_count), (4, 4));
+    pool.prefetch(&(1..=20).map(address).collect::<Vec<_>>());
+    assert_eq!(pool.counters().prefetch_count, 4 + 8, "as many as the queue takes");
+    pool.read(address(20), |bytes| assert_eq!(bytes[0], 20)).unwrap();
+    pool.audit();
+}
+
+#[test]
+fn an_eviction_of_a_dirty_page_writes_its_neighbours_in_age() {
+    let (mut pool, _) = cold_pool(32, 40);
+    for page in 1..=32 {
+        let mut frame = pool.page_mut(address(page)).unwrap();
+        frame.note_change(1..2);
+        frame.set_lsn(Lsn(100));
+    }
+    let before = pool.counters();
+    pool.read(address(40), |_| ()).unwrap();
+    let after = pool.counters();
+    assert_eq!(after.write_batch_count - before.write_batch_count, 1);
+    assert_eq!(after.write_count - before.write_count, 8, "a quarter of the frames");
+    assert_eq!(after.eviction_count - before.eviction_count, 1);
+    assert_eq!(pool.dirty_pages().len(), 24);
+    pool.audit();
+}
+
+#[test]
+fn grants_are_taken_from_the_pool_and_come_back_whole() {
+    let (mut pool, _) = cold_pool(8, 8);
+    for page in 1..=8 {
+        let mut frame = pool.page_mut(address(page)).unwrap();
+        frame.bytes_mut()[0] = 100 + page as u8;
+        frame.note_change(0..1);
+        frame.set_lsn(Lsn(100));
+    }
+    let mut grant = pool.grant(5).unwrap();
+    assert_eq!((grant.frame_count(), grant.buffers_mut().len(), pool.lent_count()), (5, 5, 5));
+    assert!(grant.buffers_mut().iter().all(|buffer| buffer.len() == PAGE_BYTES as usize));
+    assert_eq!(pool.grant(1).map(|_| ()), Err(StorageError::PoolExhausted { frame_count: 8 }));
+    for page in 1..=8 {
+        assert_eq!(pool.read(address(page), |bytes| bytes[0]), Ok(100 + page as u8));
+    }
+    pool.audit();
+    grant.buffers_mut().pop();
+    drop(grant);
+    assert_eq!(pool.lent_count(), 0);
+    assert_eq!(pool.grant(5).unwrap().buffers_mut().len(), 5, "a lost buffer was replaced");
+    pool.audit();
+}

@@ -7,7 +7,7 @@
 
 use super::{FrameUse, Pool, State};
 use crate::page::page_lsn;
-use crate::propagation::{ChangedRanges, PageWrite};
+use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use std::sync::PoisonError;
@@ -264,7 +264,7 @@ impl Pool {
         for &frame in frames {
             let info = &mut state.infos[frame as usize];
             info.rec_lsn = None;
-            info.changed = ChangedRanges::default();
+            info.changed.clear();
         }
         state.counters.write_count += frames.len() as u64;
         state.counters.write_batch_count += u64::from(!frames.is_empty());
