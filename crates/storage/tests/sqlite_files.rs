@@ -55,6 +55,13 @@ fn check_lookups(pages: &ForeignPages, expected: &[(i64, Vec<Value>)]) {
         let there = expected.binary_search_by_key(rowid, |(rowid, _)| *rowid);
         assert_eq!(found.as_ref(), there.ok().map(|index| &expected[index].1));
     }
+    for (low, high) in [(2, 3), (5, 60), (i64::MIN, 40), (50, i64::MAX), (9, 8)] {
+        let mut scanned = Vec::new();
+        let mut scan = tree.scan(low..=high);
+        while scan.next_leaf(pages, |rowid, _| scanned.push(rowid)).unwrap() {}
+        let wanted = expected.iter().map(|(rowid, _)| *rowid);
+        assert!(scanned.into_iter().eq(wanted.filter(|rowid| (low..=high).contains(rowid))));
+    }
     let runs = tree.leaf_runs(pages, 64).unwrap();
     let mut leaf_rowids = Vec::new();
     for page in runs.into_iter().flatten() {

@@ -188,6 +188,105 @@ fn a_load_puts_leaves_in_a_row_and_stays_invisible_until_it_is_finished() {
     }
 }
 
+#[test]
+fn a_tree_of_many_levels_shrinks_soundly_in_any_order() {
+    // One row fills a leaf of 512 bytes, so 3,500 rows make three levels above the leaves.
+    let count = 3500_i64;
+    let full = |fill| {
+        let (mut pages, mut table) = new_table(512, fill);
+        for key in 0..count {
+            table.append(&mut pages, &record_of(key, &[3; 300]), &mut Vec::new()).unwrap();
+        }
+        (pages, table)
+    };
+    let mut orders = vec![
+        (1..=count).collect::<Vec<_>>(),
+        (1..=count).rev().collect(),
+        // Pages in the middle run out of children while their neighbours are full.
+        (1000..1200).chain((2000..2300).rev()).chain(1..1000).chain(1200..2000).collect(),
+    ];
+    orders.push((1..=count).collect());
+    Rng::new(4).shuffle(&mut orders[3]);
+    for order in orders {
+        let (mut pages, mut table) = full(FillFactor::default());
+        pages.log.clear();
+        assert!(table.check(&pages).unwrap().level_count >= 3);
+        for (done, rowid) in order.iter().enumerate() {
+            table.delete(&mut pages, *rowid, &mut Vec::new()).unwrap();
+            pages.log.clear();
+            if done % 97 == 0 || done % 500 > 490 {
+                table.audit(&pages);
+            }
+            if done % 1200 == 300 {
+                judge(&pages.pages, &table);
+            }
+        }
+        let left = table.check(&pages).unwrap().row_count;
+        assert_eq!(left, (count as usize - order.len()) as u64);
+        judge(&pages.pages, &table);
+    }
+}
+
+#[test]
+fn freed_pages_are_used_again() {
+    let (mut pages, mut table) = new_table(512, FillFactor::default());
+    let mut page_count = 0;
+    for round in 0..3 {
+        for key in 0..600 {
+            let length = if key % 5 == 0 { 2500 } else { 300 };
+            let record = record_of(key, &vec![1; length]);
+            assert_eq!(table.append(&mut pages, &record, &mut Vec::new()).unwrap(), key + 1);
+        }
+        judge(&pages.pages, &table);
+        if round > 0 {
+            assert_eq!(table.page_counts().0, page_count, "the file does not grow");
+        }
+        page_count = table.page_counts().0;
+        for rowid in 1..=600 {
+            table.delete(&mut pages, rowid, &mut Vec::new()).unwrap();
+        }
+        assert_eq!(table.page_counts(), (page_count, page_count - 2));
+        judge(&pages.pages, &table);
+    }
+}
+
+#[test]
+fn a_change_that_fails_anywhere_is_forgotten_with_its_pages() {
+    let (mut pages, mut table) = new_table(512, FillFactor::default());
+    for key in 0..300 {
+        table.append(&mut pages, &record_of(key, &[2; 120]), &mut Vec::new()).unwrap();
+    }
+    for round in 0..40 {
+        let rowid = 1 + round * 7;
+        let mut failed = 0;
+        for allowed in 0.. {
+            let mark = pages.log.len();
+            let before = table.page_counts();
+            pages.changes_left = Some(allowed);
+            let mut ignored = Vec::new();
+            let result = match round % 4 {
+                0 => table.append(&mut pages, &record_of(1, &[4; 900]), &mut ignored).map(|_| ()),
+                1 => table.update(&mut pages, rowid, &record_of(2, &[5; 380]), &mut ignored),
+                2 => table.delete(&mut pages, rowid, &mut ignored),
+                _ => table.append(&mut pages, &record_of(1, &[4; 350]), &mut ignored).map(|_| ()),
+            };
+            pages.changes_left = None;
+            if result.is_ok() {
+                break;
+            }
+            // What the engine does: the pages are as before.
+            failed += 1;
+            pages.log.truncate(mark);
+            pages.pages = replay(&pages.log, 512, sqlite::apply);
+            table.last_rowid(&pages).unwrap();
+            assert_eq!(table.page_counts(), before);
+            table.audit(&pages);
+        }
+        assert!(failed > 0);
+    }
+    judge(&pages.pages, &table);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Append(usize),

@@ -37,6 +37,7 @@ impl HeapTable {
     /// # Errors
     /// If the table has or had rows.
     pub fn bulk_load<P: ReadPages>(&mut self, pages: &P) -> Result<BulkLoad<'_>, StorageError> {
+        self.refresh(pages)?;
         let edge = self.load_edge(pages)?;
         if edge.cell_count > 0 || self.space.free_count() > 0 {
             let what = format!("table {} is not new: append its rows", self.schema.name);

@@ -6,8 +6,8 @@
 //!
 //! 1. Cells are packed: there are no freeblocks and no fragments, so the gap is all free space. That
 //!    costs a memmove within a page when a row goes, and saves SQLite's free-space list.
-//! 2. Rowids of a page rise; an operation that would break this, or that does not fit, is an error
-//!    and changes nothing.
+//! 2. Rowids of a page rise; an operation that would break this, or that does not fit, is an error.
+//!    It changes nothing then, unless the page was unsound before.
 //! 3. The same operation on the same bytes gives the same bytes: nothing else is consulted.
 
 use super::tree_page::{
@@ -37,7 +37,7 @@ pub const SET_HEADER: u8 = 0x16;
 /// Applies an operation of this structure, codes 0x10..=0x1F, to the usable bytes of a page.
 ///
 /// # Errors
-/// If the code is unknown, or the operation does not fit the page; the page is as it was then.
+/// If the code is unknown, or the operation does not fit the page; a sound page is as it was then.
 pub fn apply(page: &mut [u8], operation: &PageOperation<'_>) -> Result<(), StorageError> {
     apply_inner(page, operation).map_err(|what| StorageError::Corrupt {
         place: "a change to a table's page".to_owned(),
@@ -370,4 +370,71 @@ fn truncate(page: &mut [u8], shape: Shape, index: usize) -> Result<(), &'static 
     Shape { cell_count: index, content, ..shape }.write(&mut new);
     page.copy_from_slice(&new);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn leaf_cell(rowid: i64, payload: &[u8]) -> Vec<u8> {
+        let mut cell = Vec::new();
+        super::super::varint::push_varint(payload.len() as u64, &mut cell);
+        super::super::varint::push_varint(rowid.cast_unsigned(), &mut cell);
+        cell.extend_from_slice(payload);
+        cell.resize(cell.len().max(CELL_BYTES_MIN), 0);
+        cell
+    }
+
+    fn change(page: &mut [u8], code: u8, operand: u32, first: &[u8]) -> Result<(), StorageError> {
+        apply(page, &PageOperation { code, operand, first, second: &[] })
+    }
+
+    #[test]
+    fn operations_that_do_not_fit_are_errors() {
+        let mut page = vec![0; 496];
+        assert!(change(&mut page, INSERT_CELL, 0, &leaf_cell(1, b"x")).is_err(), "no page yet");
+        change(&mut page, FORMAT, 0, &[]).unwrap();
+        change(&mut page, INSERT_CELL, 0, &leaf_cell(5, b"five")).unwrap();
+        let before = page.clone();
+        for (code, operand, first) in [
+            (INSERT_CELL, 0, leaf_cell(5, b"again")),
+            (INSERT_CELL, 1, leaf_cell(4, b"out of order")),
+            (INSERT_CELL, 2, leaf_cell(9, b"past the end")),
+            (INSERT_CELL, 1, vec![1]),
+            (INSERT_CELL, 1, leaf_cell(9, &[0; 490])),
+            (INSERT_CELL, 1, leaf_cell(9, b"cut")[..4].to_vec()),
+            (REMOVE_CELL, 1, Vec::new()),
+            (REPLACE_CELL, 1, leaf_cell(5, b"")),
+            (REPLACE_CELL, 0, leaf_cell(5, &[0; 490])),
+            (SET_CHILD, 0, vec![0; 4]),
+            (TRUNCATE_CELLS, 2, Vec::new()),
+            (SET_HEADER, 2, vec![0; 8]),
+            (FORMAT, 0, vec![0; 3]),
+            (0x1F, 0, Vec::new()),
+        ] {
+            assert!(change(&mut page, code, operand, &first).is_err(), "{code:#x} {first:?}");
+            assert_eq!(page, before);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_operation_on_no_page_makes_it_panic(
+            mut page in proptest::collection::vec(any::<u8>(), 496..497),
+            kind in prop_oneof![Just(0x0D_u8), Just(0x05), any::<u8>()],
+            tame: bool, count in 0_u8..40, operations in proptest::collection::vec(
+                (0x10_u8..0x18, 0_u32..50, proptest::collection::vec(any::<u8>(), 0..40)), 1..30)
+        ) {
+            page[0] = kind;
+            if tame {
+                page[1..3].fill(0);
+                page[3..5].copy_from_slice(&[0, count]);
+                page[5..8].copy_from_slice(&[0, 120, 0]);
+            }
+            for (code, operand, first) in operations {
+                let _ = change(&mut page, code, operand, &first);
+            }
+        }
+    }
 }

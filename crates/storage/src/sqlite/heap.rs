@@ -137,7 +137,8 @@ impl HeapTable {
         Ok(table)
     }
 
-    /// Opens a table that [`Self::create`] made; `file_bytes` is its file's length or more.
+    /// Opens a table that [`Self::create`] made. `file_bytes` is its file's length, or `u64::MAX`
+    /// where its last pages may not be written yet.
     ///
     /// # Errors
     /// If the file is another program's, or its first pages break a rule.
@@ -326,6 +327,24 @@ impl HeapTable {
         self.tree.get(pages, rowid, look)
     }
 
+    /// The largest rowid; `None` for an empty table.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or breaks a rule of the format.
+    pub fn last_rowid<P: ReadPages>(&mut self, pages: &P) -> Result<Option<i64>, StorageError> {
+        self.refresh(pages)?;
+        self.tree.last_rowid(pages)
+    }
+
+    /// Reads again what is cached, if it is in doubt: readers that look at the table through
+    /// [`Self::tree`] want that after [`Self::invalidate`].
+    ///
+    /// # Errors
+    /// If page 1 cannot be read, or breaks a rule.
+    pub fn refresh<P: ReadPages>(&mut self, pages: &P) -> Result<(), StorageError> {
+        if self.loaded { Ok(()) } else { self.reload(pages) }
+    }
+
     /// Runs a change on what the pages say, and forgets that if it fails.
     #[inline]
     pub(super) fn guarded<P: ChangePages, R>(
@@ -333,9 +352,7 @@ impl HeapTable {
         pages: &mut P,
         change: impl FnOnce(&mut Self, &mut P) -> Result<R, StorageError>,
     ) -> Result<R, StorageError> {
-        if !self.loaded {
-            self.reload(pages)?;
-        }
+        self.refresh(pages)?;
         let result = change(self, pages).and_then(|answer| {
             self.finish(pages)?;
             Ok(answer)

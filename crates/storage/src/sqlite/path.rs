@@ -8,7 +8,6 @@ use super::heap::{Edge, HeapTable};
 use super::tree::LongRow;
 use super::tree_page::{DEPTH_MAX, TreePageKind, be_u32, corrupt};
 use crate::{ChangePages, PageAddress, PageOperation, ReadPages, StorageError};
-use nandu_base::to_u32;
 
 /// A way down.
 #[derive(Debug)]
@@ -143,14 +142,16 @@ impl HeapTable {
             .collect::<Result<Vec<_>, _>>()?;
         for (index, chunk) in rest.chunks(page_data_bytes).enumerate() {
             let next = addresses.get(index + 1).map_or(0, |address| address.page).to_be_bytes();
-            pages.change(addresses[index], bytes_at(0, &next))?;
-            pages.change(addresses[index], bytes_at(4, chunk))?;
+            let operation = if chunk.len() == page_data_bytes {
+                let code = PageOperation::IMAGE;
+                PageOperation { code, operand: 0, first: &next, second: chunk }
+            } else {
+                // The last page, whose link is zero as the page is.
+                let code = PageOperation::BYTES;
+                PageOperation { code, operand: 4, first: chunk, second: &[] }
+            };
+            pages.change(addresses[index], operation)?;
         }
         Ok(addresses[0].page)
     }
-}
-
-fn bytes_at(at: usize, first: &[u8]) -> PageOperation<'_> {
-    let operand = to_u32(at as u64);
-    PageOperation { code: PageOperation::BYTES, operand, first, second: &[] }
 }

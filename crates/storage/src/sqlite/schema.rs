@@ -141,6 +141,9 @@ struct Definition {
     default_text: Option<String>,
 }
 
+/// Most pairs of parentheses around a default that is read.
+const DEFAULT_DEPTH_MAX: u32 = 16;
+
 /// The words that end a column's type.
 const CONSTRAINT_WORDS: [&str; 11] = [
     "CONSTRAINT",
@@ -280,7 +283,7 @@ impl Parser<'_> {
         let (mut generated, mut stored) = (false, false);
         while !self.at_comma_or_close() {
             if self.word("DEFAULT").is_some() {
-                definition.default = self.literal(&mut definition.default_text);
+                definition.default = self.literal(&mut definition.default_text, DEFAULT_DEPTH_MAX);
             } else if self.word("PRIMARY").is_some() {
                 definition.primary_key = true;
                 let _ = self.word("KEY");
@@ -295,8 +298,9 @@ impl Parser<'_> {
         definition
     }
 
-    /// A constant after DEFAULT; what has to be computed cannot be the default of a stored row.
-    fn literal(&mut self, text: &mut Option<String>) -> Option<Value> {
+    /// A constant after DEFAULT, in at most `depth` pairs of parentheses; what has to be computed
+    /// cannot be the default of a stored row.
+    fn literal(&mut self, text: &mut Option<String>, depth: u32) -> Option<Value> {
         let mut negative = false;
         while let Some(token) = self.tokens.get(self.at) {
             match token {
@@ -305,7 +309,7 @@ impl Parser<'_> {
                 Token::Symbol('(') => {
                     // An expression, unless it is a literal in parentheses.
                     self.at += 1;
-                    let inner = self.literal(text);
+                    let inner = if depth == 0 { None } else { self.literal(text, depth - 1) };
                     let alone = self.tokens.get(self.at).is_some_and(|token| token.is_symbol(')'));
                     self.skip_to_close();
                     let _ = self.symbol(')');
@@ -381,5 +385,76 @@ impl Parser<'_> {
         let name = self.tokens.get(self.at)?.name()?;
         self.at += 1;
         Some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_row_is_stored_as_its_columns_want() {
+        let sql = "CREATE TABLE t(id INTEGER PRIMARY KEY, a REAL, b TEXT, c INT, d)";
+        let schema = TableSchema::parse(sql).unwrap();
+        let given = [
+            ValueRef::Integer(9),
+            ValueRef::Integer(2),
+            ValueRef::Real(0.5),
+            ValueRef::Text(b" 7 "),
+            ValueRef::Text(b"7"),
+        ];
+        let mut bytes = Vec::new();
+        schema.encode_row(&given, &mut bytes).unwrap();
+        let record = RecordView::new(&bytes).unwrap();
+        assert!(record.get(0).is_null(), "the rowid is not stored twice");
+        let shown: Vec<_> = (0..6).map(|index| schema.value(9, &record, index)).collect();
+        let expected = [
+            ValueRef::Integer(9),
+            ValueRef::Real(2.0),
+            ValueRef::Text(b"0.5"),
+            ValueRef::Integer(7),
+            ValueRef::Text(b"7"),
+            ValueRef::Null,
+        ];
+        assert_eq!(shown, expected);
+        assert!(schema.encode_row(&given[1..], &mut bytes).is_err());
+        assert_eq!(schema.column_index("ID"), Some(0));
+    }
+
+    #[test]
+    fn quoted_names_come_back() {
+        for name in ["a", "a b", "\"", "x\"\"y", "select", "\u{e4}]`"] {
+            let sql = format!("CREATE TABLE {0}({0} INT)", quoted_name(name));
+            let schema = TableSchema::parse(&sql).unwrap();
+            assert_eq!((&schema.name[..], &schema.columns[0].name[..]), (name, name));
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_passed_over() {
+        let deep = "(".repeat(100_000);
+        let close = ")".repeat(100_000);
+        let sql = format!("CREATE TABLE t(a DEFAULT {deep}1{close}, b CHECK {deep}1{close})");
+        let schema = TableSchema::parse(&sql).unwrap();
+        assert_eq!(schema.columns.len(), 2);
+        assert_eq!(schema.columns[0].default, Value::Null);
+    }
+
+    proptest! {
+        #[test]
+        fn no_statement_makes_it_panic(
+            words in proptest::collection::vec(
+                prop_oneof![
+                    Just("CREATE TABLE t("), Just("DEFAULT"), Just("("), Just(")"), Just(","),
+                    Just("'"), Just("\""), Just("["), Just("x'a"), Just("-"), Just("1.e+"),
+                    Just("PRIMARY"), Just("KEY"), Just("INTEGER"), Just("AS"), Just("\u{e4}"),
+                    Just("--"), Just("/*"), Just("CONSTRAINT"), Just("."), Just("0x"),
+                ],
+                0..20)
+        ) {
+            let _ = TableSchema::parse(&format!("CREATE TABLE t({}", words.join(" ")));
+            let _ = TableSchema::parse(&words.concat());
+        }
     }
 }

@@ -72,11 +72,17 @@ pub(crate) enum Logged {
 pub(crate) struct LoggingPages {
     pub(crate) pages: MemoryPages,
     pub(crate) log: Vec<Logged>,
+    /// How many changes succeed before one fails.
+    pub(crate) changes_left: Option<usize>,
 }
 
 impl LoggingPages {
     pub(crate) fn new(page_bytes: u32) -> Self {
-        Self { pages: MemoryPages::new(page_bytes, sqlite::apply), log: Vec::new() }
+        Self {
+            pages: MemoryPages::new(page_bytes, sqlite::apply),
+            log: Vec::new(),
+            changes_left: None,
+        }
     }
 }
 
@@ -100,6 +106,10 @@ impl ChangePages for LoggingPages {
         address: PageAddress,
         operation: PageOperation<'_>,
     ) -> Result<(), StorageError> {
+        if let Some(left) = &mut self.changes_left {
+            let what = "the test wanted it".to_owned();
+            *left = left.checked_sub(1).ok_or(StorageError::NoSpace { what })?;
+        }
         let PageOperation { code, operand, first, second } = operation;
         let (first, second) = (first.to_vec(), second.to_vec());
         self.log.push(Logged::Change { address, code, operand, first, second });
