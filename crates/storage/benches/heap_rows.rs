@@ -7,7 +7,9 @@
 
 use nandu_base::Rng;
 use nandu_storage::access::apply_common;
-use nandu_storage::sqlite::{self, FillFactor, HeapTable, TableSchema, ValueRef, encode_record};
+use nandu_storage::sqlite::{
+    self, FillFactor, HeapTable, RecordView, TableSchema, TableTree, ValueRef, encode_record,
+};
 use nandu_storage::{ChangePages, FileId, PageAddress, PageOperation, ReadPages, StorageError};
 use std::time::Instant;
 
@@ -85,85 +87,102 @@ fn main() {
 
 /// The rates of one run, in millions of rows a second.
 fn run(count: i64) -> [f64; 8] {
-    let timed = |rows: i64, work: &mut dyn FnMut()| {
-        let start = Instant::now();
-        work();
-        rows as f64 / start.elapsed().as_secs_f64() / 1e6
-    };
-    let pad = [7_u8; PAD_BYTES];
-    let mut record = Vec::new();
-    let mut encode = |key: i64| {
-        record.clear();
-        encode_record([ValueRef::Integer(key * 37), ValueRef::Blob(&pad)], &mut record);
-        std::hint::black_box(&record).len()
-    };
-    let encoded = timed(count, &mut || (0..count).for_each(|key| drop(encode(key))));
-
     let mut pages = FlatPages::default();
     let mut table = new_table(&mut pages);
-    let mut record = Vec::new();
-    let mut undo = Vec::new();
-    let appended = timed(count, &mut || {
-        for key in 0..count {
-            record.clear();
+    let [encoded, appended, loaded] = write_rows(&mut pages, &mut table, count);
+    let [one_column, all_columns, single, batched] = read_rows(&pages, table.tree(), count);
+    let mut rng = Rng::new(2);
+    let (mut record, mut undo) = (Vec::new(), Vec::new());
+    let updated = timed(count / 4, || {
+        for _ in 0..count / 4 {
+            let rowid = any_rowid(&mut rng, count);
             undo.clear();
-            encode_record([ValueRef::Integer(key), ValueRef::Blob(&pad)], &mut record);
-            table.append(&mut pages, &record, &mut undo).expect("memory has room");
-        }
-    });
-    let mut loaded_pages = FlatPages::default();
-    let mut loaded_table = new_table(&mut loaded_pages);
-    let loaded = timed(count, &mut || {
-        let mut load = loaded_table.bulk_load(&loaded_pages).expect("the table is new");
-        for key in 0..count {
-            record.clear();
-            encode_record([ValueRef::Integer(key), ValueRef::Blob(&pad)], &mut record);
-            load.push(&mut loaded_pages, &record).expect("memory has room");
-        }
-        load.finish(&mut loaded_pages).expect("memory has room");
-    });
-    let tree = *table.tree();
-    let mut sum = 0_i64;
-    let one_column = timed(count, &mut || {
-        tree.scan_all(&pages, |_, row| sum += integer(row.get(0))).expect("pages are sound");
-    });
-    assert_eq!(sum, count * (count - 1) / 2);
-    let all_columns = timed(count, &mut || {
-        let mut look = |_, row: sqlite::RecordView<'_>| {
-            row.columns().for_each(|value| drop(std::hint::black_box(value)));
-        };
-        tree.scan_all(&pages, &mut look).expect("pages are sound");
-    });
-    let mut rng = Rng::new(1);
-    let lookups = count / 4;
-    let single = timed(lookups, &mut || {
-        for _ in 0..lookups {
-            let rowid = 1 + rng.below(count.unsigned_abs()).cast_signed();
-            let key = tree.get(&pages, rowid, |row| integer(row.get(0))).expect("pages are sound");
-            assert_eq!(key, Some(rowid - 1));
-        }
-    });
-    let batched = timed(lookups, &mut || {
-        let mut rowids = [0; 64];
-        for _ in 0..lookups / 64 {
-            rowids.fill_with(|| 1 + rng.below(count.unsigned_abs()).cast_signed());
-            rowids.sort_unstable();
-            let look = |index: usize, row: sqlite::RecordView<'_>| {
-                assert_eq!(integer(row.get(0)), rowids[index] - 1);
-            };
-            tree.get_batch(&pages, &rowids, look).expect("pages are sound");
-        }
-    });
-    let updated = timed(lookups, &mut || {
-        for _ in 0..lookups {
-            let rowid = 1 + rng.below(count.unsigned_abs()).cast_signed();
-            undo.clear();
-            record.clear();
-            encode_record([ValueRef::Integer(-rowid), ValueRef::Blob(&pad)], &mut record);
+            encode(-rowid, &mut record);
             table.update(&mut pages, rowid, &record, &mut undo).expect("memory has room");
         }
     });
     [encoded, appended, loaded, one_column, all_columns, single, batched, updated]
+}
+
+fn write_rows(pages: &mut FlatPages, table: &mut HeapTable, count: i64) -> [f64; 3] {
+    let (mut record, mut undo) = (Vec::new(), Vec::new());
+    let encoded = timed(count, || {
+        for key in 0..count {
+            encode(key, &mut record);
+            std::hint::black_box(&record);
+        }
+    });
+    let appended = timed(count, || {
+        for key in 0..count {
+            undo.clear();
+            encode(key, &mut record);
+            table.append(pages, &record, &mut undo).expect("memory has room");
+        }
+    });
+    let mut loaded_pages = FlatPages::default();
+    let mut loaded_table = new_table(&mut loaded_pages);
+    let loaded = timed(count, || {
+        let mut load = loaded_table.bulk_load(&loaded_pages).expect("the table is new");
+        for key in 0..count {
+            encode(key, &mut record);
+            load.push(&mut loaded_pages, &record).expect("memory has room");
+        }
+        load.finish(&mut loaded_pages).expect("memory has room");
+    });
+    [encoded, appended, loaded]
+}
+
+fn read_rows(pages: &FlatPages, tree: &TableTree, count: i64) -> [f64; 4] {
+    let mut sum = 0_i64;
+    let one_column = timed(count, || {
+        tree.scan_all(pages, |_, row| sum += integer(row.get(0))).expect("pages are sound");
+    });
+    assert_eq!(sum, count * (count - 1) / 2);
+    let all_columns = timed(count, || {
+        let look = |_, row: RecordView<'_>| {
+            for value in row.columns() {
+                std::hint::black_box(value);
+            }
+        };
+        tree.scan_all(pages, look).expect("pages are sound");
+    });
+    let mut rng = Rng::new(1);
+    let lookups = count / 4;
+    let single = timed(lookups, || {
+        for _ in 0..lookups {
+            let rowid = any_rowid(&mut rng, count);
+            let key = tree.get(pages, rowid, |row| integer(row.get(0))).expect("pages are sound");
+            assert_eq!(key, Some(rowid - 1));
+        }
+    });
+    let batched = timed(lookups, || {
+        let mut rowids = [0; 64];
+        for _ in 0..lookups / 64 {
+            rowids.fill_with(|| any_rowid(&mut rng, count));
+            rowids.sort_unstable();
+            let look = |index: usize, row: RecordView<'_>| {
+                assert_eq!(integer(row.get(0)), rowids[index] - 1);
+            };
+            tree.get_batch(pages, &rowids, look).expect("pages are sound");
+        }
+    });
+    [one_column, all_columns, single, batched]
+}
+
+/// Millions of rows a second.
+fn timed(rows: i64, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    rows as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+fn encode(key: i64, record: &mut Vec<u8>) {
+    record.clear();
+    encode_record([ValueRef::Integer(key), ValueRef::Blob(&[7; PAD_BYTES])], record);
+}
+
+fn any_rowid(rng: &mut Rng, count: i64) -> i64 {
+    1 + rng.below(count.unsigned_abs()).cast_signed()
 }
 
 fn new_table(pages: &mut FlatPages) -> HeapTable {
