@@ -149,8 +149,10 @@ fn judge<P: ReadPages>(path: &Path, pages: &P, tree: &sqlite::TableTree) -> i64 
 
 #[test]
 fn tables_past_a_gibibyte_leave_the_lock_byte_page_alone() {
-    let all: &[u32] =
-        if std::env::var_os(LARGE).is_some() { &[1024, 4096, 8192, 65_536] } else { &[65_536] };
+    let large = std::env::var_os(LARGE).is_some();
+    let page_sizes: &[u32] = if large { &[1024, 4096, 8192, 65_536] } else { &[65_536] };
+    let variants: &[(bool, bool)] =
+        if large { &[(false, true), (false, false), (true, true)] } else { &[(false, true)] };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("t.db");
     for &page_bytes in page_sizes {
