@@ -95,6 +95,7 @@ impl Engine {
         settings: &Settings,
         identity: u64,
     ) -> Result<Self, StorageError> {
+        let settings = &settings.clone().without_idle_parts();
         settings.check()?;
         let (data_io, log_io) = share(volumes);
         if settings::find(&data_io)?.is_some() {

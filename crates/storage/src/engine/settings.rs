@@ -108,6 +108,14 @@ impl Settings {
         LogConfig { capacity_bytes: self.log_bytes, ..LogConfig::default() }
     }
 
+    /// Without what the propagation has no use for: where no page is overwritten, none is torn.
+    pub(super) fn without_idle_parts(mut self) -> Self {
+        if !self.propagation.overwrites_pages() {
+            self.torn_pages = TornPages::Trust;
+        }
+        self
+    }
+
     /// These settings, as far as they were fixed when the database was made, and the rest of `wanted`.
     pub(super) fn with(self, wanted: &Self) -> Self {
         let Self { page_bytes, propagation, torn_pages, log_bytes, .. } = self;

@@ -34,6 +34,12 @@ fn settings(torn_pages: TornPages) -> Settings {
     }
 }
 
+/// Pages in segments, where none is torn and the log needs no images.
+fn log_structured() -> Settings {
+    let propagation = crate::propagation::PropagationKind::LogStructured;
+    Settings { propagation, ..settings(TornPages::LogImages) }
+}
+
 fn volumes(device: &TestDevice, is_new: bool) -> Result<Volumes, StorageError> {
     let device = Box::new(device.clone());
     let data = if is_new { DeviceVolume::format(device)? } else { DeviceVolume::open(device)? };
@@ -170,9 +176,13 @@ fn assert_state(engine: &Engine, committed: &Rows, uncertain: Option<&Rows>, con
 
 #[test]
 fn what_was_committed_is_there_after_closing_and_after_a_crash() {
-    for torn_pages in [TornPages::LogImages, TornPages::DoubleWrite, TornPages::Trust] {
+    for settings in [
+        settings(TornPages::LogImages),
+        settings(TornPages::DoubleWrite),
+        settings(TornPages::Trust),
+        log_structured(),
+    ] {
         let device = device();
-        let settings = settings(torn_pages);
         let mut engine = create(&device, &settings);
         let (mut rng, mut committed) = (Rng::for_part(3, "engine"), Rows::new());
         assert_eq!(run(&mut engine, &mut rng, 200, &mut committed), None);
@@ -197,8 +207,10 @@ fn what_was_committed_is_there_after_closing_and_after_a_crash() {
 
 #[test]
 fn a_power_cut_at_any_request_loses_nothing_committed() {
-    for torn_pages in [TornPages::LogImages, TornPages::DoubleWrite] {
-        let settings = settings(torn_pages);
+    for settings in
+        [settings(TornPages::LogImages), settings(TornPages::DoubleWrite), log_structured()]
+    {
+        let (torn_pages, propagation) = (settings.torn_pages, settings.propagation);
         let mut cut = 1;
         loop {
             let device = device();
@@ -216,7 +228,7 @@ fn a_power_cut_at_any_request_loses_nothing_committed() {
             let again = reopen(&device, &settings);
             drop(again);
             restore_power(&device);
-            let context = format!("{torn_pages:?}, cut at request {cut}");
+            let context = format!("{propagation:?}, {torn_pages:?}, cut at request {cut}");
             let (engine, _) = reopen(&device, &settings).unwrap();
             assert_state(&engine, &committed, uncertain.as_ref(), &context);
             if is_over {

@@ -1,6 +1,6 @@
 //! The propagations by name, and how each is made.
 
-use super::{InPlace, Propagation};
+use super::{InPlace, LogStructured, LogStructuredSettings, Propagation};
 use crate::volume::SharedIo;
 use crate::{FileId, StorageError};
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ pub enum PropagationKind {
     /// A page has one place, by its number.
     #[default]
     InPlace,
+    /// Pages are appended to segments, and a map says where each lies last.
+    LogStructured,
 }
 
 impl PropagationKind {
@@ -21,11 +23,17 @@ impl PropagationKind {
         matches!(self, Self::InPlace)
     }
 
+    /// Whether it overwrites pages, so that a power cut can tear one.
+    #[must_use]
+    pub const fn overwrites_pages(self) -> bool {
+        matches!(self, Self::InPlace)
+    }
+
     /// Whether it makes use of what changed on a page.
     #[must_use]
     pub const fn tracks_changes(self) -> bool {
         match self {
-            Self::InPlace => false,
+            Self::InPlace | Self::LogStructured => false,
         }
     }
 
@@ -46,6 +54,15 @@ impl PropagationKind {
                 let sector_bytes = io.volume().sector_bytes();
                 let mut propagation = InPlace::new(page_bytes, sector_bytes, double_write)?;
                 propagation.recover(&mut io)?;
+                Ok(Box::new(propagation))
+            }
+            Self::LogStructured => {
+                let settings = LogStructuredSettings::for_pages_of(page_bytes);
+                let propagation = if LogStructured::is_on(&mut io) {
+                    LogStructured::open(&mut io, settings)?
+                } else {
+                    LogStructured::create(&mut io, settings)?
+                };
                 Ok(Box::new(propagation))
             }
         }

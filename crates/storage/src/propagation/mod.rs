@@ -15,9 +15,11 @@
 mod double_write;
 pub mod in_place;
 mod kind;
+pub mod log_structured;
 
 pub use in_place::InPlace;
 pub use kind::PropagationKind;
+pub use log_structured::{LogStructured, LogStructuredSettings};
 
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};

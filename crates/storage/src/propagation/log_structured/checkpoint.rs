@@ -1,0 +1,285 @@
+//! Checkpoints: the whole map and what recovery has to know, into two files in turn.
+//!
+//! ```text
+//!   header  magic 8 │ version 4 │ page bytes 4 │ segment bytes 4 │ segment count 4 │ generation 8 │
+//!           next sequence 8 │ run count 8 │ body bytes 8 │ frontier: segment 4, offset 4, next 4 (twice) │
+//!           CRC of the body 4 │ CRC of the header before it 4
+//!   body    segment: used bytes 4, written at 8, changed at 8 (each)
+//!           run: word of the first page 8, count 4, location 8 (each) …
+//!
+//!   checkpoint: flush the segments ─► write the other file ─► flush it ─► free empty segments
+//! ```
+//!
+//! Numbers are big endian. An image costs 8 bytes a page; one is due when 32 times as much was written,
+//! so it adds at most 3 % to what is written, and what recovery reads of segments is bounded by the
+//! larger of `checkpoint_segment_count` segments and 6 % of the database (with pages of 4 KiB).
+//!
+//! 1. The file that holds the durable image is never written.
+//! 2. Whatever an image refers to was durable before it was written.
+//! 3. After an attempt that failed no partial segment is written before one that succeeded: whether the
+//!    failed one is on the device does not matter then, both say the same.
+
+use super::LogStructured;
+use super::frontier::Position;
+use super::map::PageMap;
+use super::record::Location;
+use super::segments::SegmentTable;
+use super::transfer;
+use crate::volume::Io;
+use crate::{FileId, PageAddress, StorageError};
+use nandu_base::{to_index, to_u32};
+
+const MAGIC: [u8; 8] = *b"nanduMP1";
+const VERSION: u32 = 1;
+pub(super) const HEADER_BYTES: usize = 88;
+const SEGMENT_ENTRY_BYTES: u64 = 20;
+const RUN_HEADER_BYTES: u64 = 12;
+const LOCATION_BYTES: u64 = 8;
+const NO_SEGMENT: u32 = u32::MAX;
+/// An image is due when so many times its length was written.
+const IMAGE_RATIO: u64 = 32;
+pub(super) const FRONTIER_COUNT: usize = 2;
+
+/// A stored image, decoded.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) page_bytes: u32,
+    pub(super) segment_bytes: u32,
+    pub(super) generation: u64,
+    pub(super) next_sequence: u64,
+    pub(super) positions: [Position; FRONTIER_COUNT],
+    pub(super) segments: SegmentTable,
+    pub(super) map: PageMap,
+}
+
+/// The fixed part of an image.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    page_bytes: u32,
+    segment_bytes: u32,
+    segment_count: u32,
+    generation: u64,
+    next_sequence: u64,
+    run_count: u64,
+    body_bytes: u64,
+    positions: [Position; FRONTIER_COUNT],
+}
+
+impl LogStructured {
+    /// Bytes of the image of the map as it is.
+    fn image_bytes(&self) -> u64 {
+        u64::from(self.segments.count()) * SEGMENT_ENTRY_BYTES
+            + self.map.run_count() * RUN_HEADER_BYTES
+            + self.map.page_count() * LOCATION_BYTES
+    }
+
+    /// Whether enough was written since the last checkpoint.
+    pub(super) fn checkpoint_is_due(&self) -> bool {
+        let least = u64::from(self.settings.checkpoint_segment_count)
+            * u64::from(self.settings.segment_bytes);
+        self.needs_checkpoint || self.chain_bytes >= least.max(IMAGE_RATIO * self.image_bytes())
+    }
+
+    /// Makes the map durable as it is. What waits in the frontiers is not in it.
+    pub(super) fn checkpoint(&mut self, io: &mut Io) -> Result<(), StorageError> {
+        self.needs_checkpoint = true;
+        self.make_durable(io)?;
+        let is_shorter = self.segments.cut(self.segment_count_max());
+        let image = self.encode_image(self.generation + 1);
+        let target = 1 - self.durable_map;
+        let file = self.files.maps[target];
+        let room = image.len() as u64;
+        if io.volume().byte_count(file) < room {
+            // Twice as long, so that a map that grows does not change the file's length each time.
+            let sector_bytes = u64::from(self.sector_bytes);
+            let wanted = (room + room / 2).next_multiple_of(sector_bytes);
+            match io.volume().set_byte_count(file, wanted) {
+                Err(StorageError::NoSpace { .. }) => io.volume().set_byte_count(file, room)?,
+                answer => answer?,
+            }
+        }
+        transfer::write_long(io, file, &image)?;
+        io.sync(file)?;
+        self.durable_map = target;
+        self.generation += 1;
+        self.checkpoint_sequence = self.next_sequence;
+        self.chain_bytes = 0;
+        self.needs_checkpoint = false;
+        self.counters.checkpoint_count += 1;
+        self.counters.checkpoint_bytes += image.len() as u64;
+        self.segments.clear_stuck();
+        self.release();
+        if is_shorter {
+            let bytes = u64::from(self.segments.count()) * u64::from(self.settings.segment_bytes);
+            io.volume().set_byte_count(self.files.segments, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn encode_image(&self, generation: u64) -> Vec<u8> {
+        let body_bytes = self.image_bytes_exactly();
+        let header_bytes = HEADER_BYTES.next_multiple_of(self.sector_bytes as usize);
+        let mut image = Vec::with_capacity(header_bytes + to_index(body_bytes));
+        image.resize(header_bytes, 0);
+        for known in self.segments.iter() {
+            image.extend_from_slice(&known.used_bytes.to_be_bytes());
+            image.extend_from_slice(&known.written_at.to_be_bytes());
+            image.extend_from_slice(&known.changed_at.to_be_bytes());
+        }
+        for (first, run) in self.map.runs() {
+            image.extend_from_slice(&first.to_be_bytes());
+            image.extend_from_slice(&to_u32(run.len() as u64).to_be_bytes());
+            for location in run {
+                image.extend_from_slice(&location.to_word().to_be_bytes());
+            }
+        }
+        assert_eq!((image.len() - header_bytes) as u64, body_bytes, "the length was foretold");
+        let header = Header {
+            page_bytes: self.settings.page_bytes,
+            segment_bytes: self.settings.segment_bytes,
+            segment_count: self.segments.count(),
+            generation,
+            next_sequence: self.next_sequence,
+            run_count: self.map.run_count(),
+            body_bytes,
+            positions: [0, 1].map(|index: usize| self.frontiers[index].position),
+        };
+        let body_sum = crc32c::crc32c(&image[header_bytes..]);
+        image[..HEADER_BYTES].copy_from_slice(&header.encode(body_sum));
+        image.resize(image.len().next_multiple_of(self.sector_bytes as usize), 0);
+        image
+    }
+
+    /// Runs may have holes, which take room, too.
+    fn image_bytes_exactly(&self) -> u64 {
+        let in_runs: u64 = self.map.runs().map(|(_, run)| run.len() as u64).sum();
+        let without = self.image_bytes() - self.map.page_count() * LOCATION_BYTES;
+        without + in_runs * LOCATION_BYTES
+    }
+}
+
+impl Header {
+    fn encode(&self, body_sum: u32) -> Vec<u8> {
+        let mut fields = Vec::with_capacity(HEADER_BYTES);
+        fields.extend_from_slice(&MAGIC);
+        for value in [VERSION, self.page_bytes, self.segment_bytes, self.segment_count] {
+            fields.extend_from_slice(&value.to_be_bytes());
+        }
+        for value in [self.generation, self.next_sequence, self.run_count, self.body_bytes] {
+            fields.extend_from_slice(&value.to_be_bytes());
+        }
+        for position in self.positions {
+            let segment = position.segment.unwrap_or(NO_SEGMENT);
+            let next = position.next.unwrap_or(NO_SEGMENT);
+            for value in [segment, position.offset, next] {
+                fields.extend_from_slice(&value.to_be_bytes());
+            }
+        }
+        fields.extend_from_slice(&body_sum.to_be_bytes());
+        let sum = crc32c::crc32c(&fields);
+        fields.extend_from_slice(&sum.to_be_bytes());
+        assert_eq!(fields.len(), HEADER_BYTES, "the layout of the header");
+        fields
+    }
+
+    /// The header and the checksum of the body, if the header is whole.
+    fn decode(bytes: &[u8]) -> Option<(Self, u32)> {
+        let fields: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let short = |at: usize| fields[at..].first_chunk().map(|word| u32::from_be_bytes(*word));
+        let long = |at: usize| fields[at..].first_chunk().map(|word| u64::from_be_bytes(*word));
+        let sum = crc32c::crc32c(&fields[..HEADER_BYTES - 4]);
+        if fields[..8] != MAGIC || short(8)? != VERSION || short(HEADER_BYTES - 4)? != sum {
+            return None;
+        }
+        let named = |at: usize| short(at).filter(|&segment| segment != NO_SEGMENT);
+        let position = |at: usize| {
+            let offset = short(at + 4)?;
+            Some(Position { segment: named(at), offset, next: named(at + 8) })
+        };
+        let header = Self {
+            page_bytes: short(12)?,
+            segment_bytes: short(16)?,
+            segment_count: short(20)?,
+            generation: long(24)?,
+            next_sequence: long(32)?,
+            run_count: long(40)?,
+            body_bytes: long(48)?,
+            positions: [position(56)?, position(68)?],
+        };
+        Some((header, short(80)?))
+    }
+}
+
+/// Reads the image in a file; `None` if none is whole there.
+///
+/// # Errors
+/// If the device fails.
+pub(super) fn read_image(io: &mut Io, file: FileId) -> Result<Option<Image>, StorageError> {
+    let sector_bytes = io.volume().sector_bytes() as usize;
+    let file_bytes = io.volume().byte_count(file);
+    let header_bytes = HEADER_BYTES.next_multiple_of(sector_bytes);
+    if file_bytes < header_bytes as u64 {
+        return Ok(None);
+    }
+    let first = transfer::read(io, file, 0, header_bytes)?;
+    let Some((header, body_sum)) = Header::decode(&first) else { return Ok(None) };
+    if header.body_bytes > file_bytes - header_bytes as u64 {
+        return Ok(None);
+    }
+    let image_bytes = header_bytes + to_index(header.body_bytes);
+    let image = transfer::read_long(io, file, image_bytes.next_multiple_of(sector_bytes))?;
+    let body = &image[header_bytes..image_bytes];
+    if image[..HEADER_BYTES] != first[..HEADER_BYTES] || crc32c::crc32c(body) != body_sum {
+        return Ok(None);
+    }
+    Ok(decode_body(&header, body))
+}
+
+/// The image of a body, which may say anything.
+fn decode_body(header: &Header, body: &[u8]) -> Option<Image> {
+    let segment_bytes = header.segment_bytes;
+    let table_bytes = u64::from(header.segment_count).checked_mul(SEGMENT_ENTRY_BYTES)?;
+    let (table, mut runs) = body.split_at_checked(to_index(table_bytes))?;
+    let mut segments = SegmentTable::new(segment_bytes);
+    for entry in table.chunks_exact(to_index(SEGMENT_ENTRY_BYTES)) {
+        let used_bytes = u32::from_be_bytes(*entry.first_chunk()?);
+        let written_at = u64::from_be_bytes(*entry[4..].first_chunk()?);
+        let changed_at = u64::from_be_bytes(*entry[12..].first_chunk()?);
+        if used_bytes > segment_bytes {
+            return None;
+        }
+        segments.restore(Some((used_bytes, written_at, changed_at)));
+    }
+    let file_bytes = u64::from(segments.count()) * u64::from(segment_bytes);
+    let mut map = PageMap::default();
+    for _ in 0..header.run_count {
+        let (first, rest) = runs.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        let run_bytes = u32::from_be_bytes(*count) as usize * to_index(LOCATION_BYTES);
+        let (run, rest) = rest.split_at_checked(run_bytes)?;
+        for (word, location) in (u64::from_be_bytes(*first)..).zip(run.chunks_exact(8)) {
+            let location = Location::from_word(u64::from_be_bytes(*location.first_chunk()?));
+            if location.is_none() {
+                continue;
+            }
+            let live_bytes = |segments: &SegmentTable| {
+                segments.get(segments.of(location)).live_bytes + location.stored_bytes()
+            };
+            if location.end() > file_bytes || live_bytes(&segments) > segment_bytes {
+                return None;
+            }
+            segments.add_live(location);
+            map.set(PageAddress::from_word(word), location);
+        }
+        runs = rest;
+    }
+    Some(Image {
+        page_bytes: header.page_bytes,
+        segment_bytes,
+        generation: header.generation,
+        next_sequence: header.next_sequence,
+        positions: header.positions,
+        segments,
+        map,
+    })
+}

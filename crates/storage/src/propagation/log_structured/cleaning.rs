@@ -1,0 +1,147 @@
+//! Cleaning: what is still live in a victim is copied to a frontier; the victim is empty when the
+//! copies are written, and free when they are durable.
+//!
+//! ```text
+//!   replenish: while the supply is low ─► make the file longer, if it may be
+//!                                      └► else clean the victim that the policy chooses
+//! ```
+//!
+//! 1. A copy counts only if the page still lies where it was copied from when the copy is written.
+//! 2. Segments that clients of the propagation fill leave [`KEPT_COUNT`] free, so that cleaning never
+//!    lacks one to write to.
+
+use super::partial::{Entry, EntryKind, read_summary};
+use super::record::Location;
+use super::{CLEANED, HOST, LogStructured, transfer};
+use crate::StorageError;
+use crate::volume::Io;
+
+/// Free segments that only cleaning may take.
+pub(super) const KEPT_COUNT: u32 = 2;
+/// A segment is not worth cleaning if less than this part of it is gained.
+const GAIN_PART: u32 = 32;
+
+impl LogStructured {
+    /// The most segments that the file may have for what is live.
+    pub(super) fn segment_count_max(&self) -> u32 {
+        let segment_bytes = u64::from(self.settings.segment_bytes);
+        let live_bytes = self.segments.live_bytes();
+        let in_per_cent =
+            (live_bytes / 100 * u64::from(self.settings.file_percent_max)) / segment_bytes;
+        let full_count = live_bytes.div_ceil(u64::from(self.settings.record_bytes_max()));
+        let at_least = full_count + u64::from(self.settings.spare_segment_count);
+        u32::try_from(in_per_cent.max(at_least)).unwrap_or(u32::MAX - 1)
+    }
+
+    /// Sees to it that segments are there to be written, and that the map is written when it is due.
+    pub(super) fn replenish(&mut self, io: &mut Io) -> Result<(), StorageError> {
+        if self.checkpoint_is_due() {
+            self.checkpoint(io)?;
+        }
+        // Each victim gains something, so that many are enough; more would be a loop.
+        let mut victims_left = self.segments.count() * GAIN_PART / 8 + 16;
+        while self.segments.supply_count() <= self.settings.reserve_segment_count {
+            let may_grow = self.segments.count() < self.segment_count_max();
+            if may_grow && self.grow(io)? {
+                continue;
+            }
+            self.is_cleaning = true;
+            let cleaned = if victims_left > 0 { self.clean_one(io) } else { Ok(false) };
+            self.is_cleaning = false;
+            let is_gained = cleaned?;
+            if !is_gained && !self.grow(io)? {
+                break;
+            }
+            victims_left = victims_left.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    /// Makes the file longer by a segment; false if there is no room on the volume.
+    pub(super) fn grow(&mut self, io: &mut Io) -> Result<bool, StorageError> {
+        let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
+        if io.volume().byte_count(self.files.segments) < bytes {
+            match io.volume().set_byte_count(self.files.segments, bytes) {
+                Err(StorageError::NoSpace { .. }) => return Ok(false),
+                answer => answer?,
+            }
+        }
+        self.segments.grow();
+        Ok(true)
+    }
+
+    /// Copies what is live in the next victim; false if there is none that is worth it.
+    fn clean_one(&mut self, io: &mut Io) -> Result<bool, StorageError> {
+        let segment_bytes = self.settings.segment_bytes;
+        let record_bytes_max = self.settings.record_bytes_max();
+        let worth_it = record_bytes_max - record_bytes_max / GAIN_PART;
+        let mut candidates = self.segments.candidates(worth_it);
+        let victim = self.victims.choose(&mut candidates, segment_bytes, self.next_sequence);
+        drop(candidates);
+        let Some(victim) = victim else { return Ok(false) };
+        let known = self.segments.get(victim);
+        let (live_bytes, used_bytes) = (known.live_bytes, known.used_bytes as usize);
+        let start = u64::from(victim) * u64::from(segment_bytes);
+        let bytes = match transfer::read(io, self.files.segments, start, used_bytes) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.segments.set_stuck(victim);
+                return Err(error);
+            }
+        };
+        self.counters.cleaned_segment_count += 1;
+        self.counters.cleaning_read_bytes += bytes.len() as u64;
+        let (mut offset, mut found_bytes) = (0, 0);
+        while let Some(summary) = read_summary(&bytes[offset..]) {
+            if summary.header.segment != victim {
+                break;
+            }
+            for entry in &summary.entries {
+                let record_offset = start + offset as u64 + u64::from(entry.start);
+                found_bytes += self.copy_if_live(io, entry, record_offset, &bytes[offset..])?;
+            }
+            offset += summary.header.byte_count as usize;
+        }
+        if found_bytes < live_bytes {
+            // Its tables are damaged. What it holds is still read by the map; let it be.
+            self.segments.set_stuck(victim);
+            return Ok(true);
+        }
+        self.segments.note_cleaned(victim);
+        Ok(true)
+    }
+
+    /// Copies the record of `entry`, in the partial segment that `bytes` begins with, if the map refers
+    /// to it, and gives back its length then.
+    fn copy_if_live(
+        &mut self,
+        io: &mut Io,
+        entry: &Entry,
+        record_offset: u64,
+        bytes: &[u8],
+    ) -> Result<u32, StorageError> {
+        if entry.kind == EntryKind::Truncate {
+            return Ok(0);
+        }
+        let Entry { kind, address, start, stored_bytes } = *entry;
+        let source = Location::new(record_offset, stored_bytes, kind == EntryKind::Whole);
+        if self.map.get(address) != source {
+            return Ok(0);
+        }
+        let target = if self.settings.separate_cleaned { CLEANED } else { HOST };
+        let alignment = self.alignment_of(kind);
+        while !self.fits(target, stored_bytes, alignment) {
+            self.emit(io, target)?;
+        }
+        let is_superseded = target == HOST && self.frontiers[HOST].find(address).is_some();
+        if !is_superseded {
+            let record = &bytes[start as usize..(start + stored_bytes) as usize];
+            let copy =
+                self.frontiers[target].push(kind, address, stored_bytes, alignment, Some(source));
+            copy.copy_from_slice(record);
+            self.counters.copied_bytes += u64::from(source.stored_bytes());
+            self.counters.copied_page_count += 1;
+        }
+        Ok(source.stored_bytes())
+    }
+}

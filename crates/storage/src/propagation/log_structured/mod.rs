@@ -1,0 +1,528 @@
+//! Log-structured propagation (Rosenblum and Ousterhout 1992; S000 chapter 6 measures it on flash): the
+//! pages of all files are appended to segments of one volume file, and a map says where each lies last.
+//!
+//! ```text
+//!   write ─► frontier of the pool ──────┐ a partial segment at a time,
+//!   victim ─► frontier of what is moved ┴► │ segment │ segment │ … │     file "segments"
+//!                                          map image, another one        files "page-map-0", "-1"
+//! ```
+//!
+//! A page is stored without its longest run of zeros ([`PagePacking::Packed`]), which for a tree that
+//! is two thirds full saves a third of what is written. It then lies across sectors and cannot be read
+//! in place by others ([`Propagation::locate`]); [`PagePacking::Whole`] is the other choice.
+//!
+//! 1. A page is where the map says, unless a newer record of it waits in the pool's frontier.
+//! 2. What is durable is never overwritten: no page is torn. A power cut leaves each page as it was at
+//!    the last sync or in one of the writes since; all of them at the same point of their order.
+//! 3. A segment is written again only when neither the durable map nor the chain of writes since then
+//!    needs it (`segments`).
+//! 4. A write that fails changes nothing: its records wait, and go to another segment after a
+//!    checkpoint.
+//!
+//! Room for what may come: a page-differential record (a kind of its own in `partial`, its base in the
+//! spare bits and a second location in `record`), merged when its page is read.
+
+mod checkpoint;
+mod cleaning;
+mod frontier;
+mod map;
+mod partial;
+mod reads;
+mod record;
+mod recovery;
+mod segments;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod transfer;
+mod victim;
+
+pub use settings::{LogStructuredSettings, PagePacking};
+pub use victim::SegmentVictimKind;
+
+use super::{PageRead, PageWrite, Propagation};
+use crate::page::seal_page;
+use crate::volume::Io;
+use crate::{FileId, PageAddress, StorageError};
+use checkpoint::FRONTIER_COUNT;
+use cleaning::KEPT_COUNT;
+use frontier::{Frontier, Position};
+use map::PageMap;
+use nandu_device::IoBuffer;
+use partial::{Entry, EntryKind, Header};
+use reads::Reads;
+use record::{Location, UNIT_BYTES};
+use segments::SegmentTable;
+use victim::VictimPolicy;
+
+/// The frontier of pages that are written.
+const HOST: usize = 0;
+/// The frontier of pages that cleaning moves.
+const CLEANED: usize = 1;
+const SEGMENTS_FILE: &str = "segments";
+const MAP_FILES: [&str; 2] = ["page-map-0", "page-map-1"];
+
+/// What was done, in bytes and counts since the propagation was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStructuredCounters {
+    /// Pages that were handed in.
+    pub page_write_count: u64,
+    /// Bytes of their records.
+    pub record_bytes: u64,
+    /// Pages that cleaning moved.
+    pub copied_page_count: u64,
+    /// Bytes of their records.
+    pub copied_bytes: u64,
+    /// Bytes of partial segments: records, summaries and padding.
+    pub segment_bytes_written: u64,
+    /// Partial segments.
+    pub write_count: u64,
+    /// Segments that were cleaned.
+    pub cleaned_segment_count: u64,
+    /// Bytes that cleaning read.
+    pub cleaning_read_bytes: u64,
+    /// Map images.
+    pub checkpoint_count: u64,
+    /// Their bytes.
+    pub checkpoint_bytes: u64,
+    /// Flushes of the segments.
+    pub flush_count: u64,
+    /// Partial segments that opening found behind the map image.
+    pub recovered_write_count: u64,
+}
+
+/// Where everything lies.
+#[derive(Clone, Copy, Debug)]
+struct Files {
+    segments: FileId,
+    maps: [FileId; 2],
+}
+
+/// Pages in a log of segments.
+pub struct LogStructured {
+    settings: LogStructuredSettings,
+    sector_bytes: u32,
+    files: Files,
+    map: PageMap,
+    segments: SegmentTable,
+    frontiers: [Frontier; FRONTIER_COUNT],
+    victims: Box<dyn VictimPolicy>,
+    /// Which of the map files holds the durable image.
+    durable_map: usize,
+    /// The number of that image.
+    generation: u64,
+    /// The first write after that image.
+    checkpoint_sequence: u64,
+    /// The write that comes next.
+    next_sequence: u64,
+    /// All writes up to this one are durable.
+    durable_sequence: u64,
+    /// No write before the next checkpoint: the chain is broken, or an attempt failed.
+    needs_checkpoint: bool,
+    /// Bytes of partial segments since the last checkpoint.
+    chain_bytes: u64,
+    /// A victim is being copied: it may take the segments that are kept for that.
+    is_cleaning: bool,
+    reads: Reads,
+    counters: LogStructuredCounters,
+}
+
+impl std::fmt::Debug for LogStructured {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (pages, segments) = (self.map.page_count(), self.segments.count());
+        write!(formatter, "LogStructured({pages} pages in {segments} segments)")
+    }
+}
+
+impl Files {
+    fn find(io: &mut Io) -> Result<Self, StorageError> {
+        let files = io.volume().files();
+        let find = |wanted: &str| {
+            let known = files.iter().find(|(_, name)| name == wanted);
+            let what = || format!("file {wanted} of a log-structured database");
+            known.map(|&(file, _)| file).ok_or_else(|| StorageError::NotFound { what: what() })
+        };
+        let maps = [find(MAP_FILES[0])?, find(MAP_FILES[1])?];
+        Ok(Self { segments: find(SEGMENTS_FILE)?, maps })
+    }
+}
+
+impl LogStructured {
+    /// Makes the files of an empty propagation. It is there when this returns, durably.
+    ///
+    /// # Errors
+    /// If a setting makes no sense, the files exist, or the device has no room or fails.
+    pub fn create(io: &mut Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
+        settings.check(io.volume().sector_bytes())?;
+        let segments = io.volume().create(SEGMENTS_FILE)?;
+        let maps = [io.volume().create(MAP_FILES[0])?, io.volume().create(MAP_FILES[1])?];
+        for file in [segments, maps[0], maps[1]] {
+            io.sync(file)?;
+        }
+        let mut created = Self::assemble(io, settings, Files { segments, maps });
+        created.checkpoint(io)?;
+        Ok(created)
+    }
+
+    /// Whether there is one on the volume, or a part of one.
+    #[must_use]
+    pub fn is_on(io: &mut Io) -> bool {
+        let is_ours = |name: &str| name == SEGMENTS_FILE || MAP_FILES.contains(&name);
+        io.volume().files().iter().any(|(_, name)| is_ours(name))
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub const fn counters(&self) -> LogStructuredCounters {
+        self.counters
+    }
+
+    /// Bytes of the records that are live, and of the file that holds them.
+    #[must_use]
+    pub fn live_and_file_bytes(&self) -> (u64, u64) {
+        let segment_bytes = u64::from(self.settings.segment_bytes);
+        (self.segments.live_bytes(), u64::from(self.segments.count()) * segment_bytes)
+    }
+
+    fn assemble(io: &mut Io, settings: LogStructuredSettings, files: Files) -> Self {
+        Self {
+            sector_bytes: io.volume().sector_bytes(),
+            files,
+            map: PageMap::default(),
+            segments: SegmentTable::new(settings.segment_bytes),
+            frontiers: [(); FRONTIER_COUNT].map(|()| Frontier::new(Position::default())),
+            victims: settings.victim.build(),
+            durable_map: 0,
+            generation: 0,
+            checkpoint_sequence: 1,
+            next_sequence: 1,
+            durable_sequence: 0,
+            needs_checkpoint: true,
+            chain_bytes: 0,
+            is_cleaning: false,
+            reads: Reads::default(),
+            counters: LogStructuredCounters::default(),
+            settings,
+        }
+    }
+
+    /// Records of this kind start at multiples of this.
+    const fn alignment_of(&self, kind: EntryKind) -> u32 {
+        match kind {
+            EntryKind::Whole => self.sector_bytes,
+            EntryKind::Packed | EntryKind::Truncate => UNIT_BYTES,
+        }
+    }
+
+    /// Bytes of the partial segment that a frontier gathers, at most.
+    fn room(&self, which: usize) -> u32 {
+        let Position { segment, offset, .. } = self.frontiers[which].position;
+        let left = segment.map_or(u32::MAX, |_| self.settings.segment_bytes - offset);
+        left.min(self.settings.write_bytes)
+    }
+
+    fn fits(&self, which: usize, record_bytes: u32, alignment: u32) -> bool {
+        let room = self.room(which);
+        self.frontiers[which].fits(record_bytes, alignment, room, self.sector_bytes)
+    }
+
+    /// Puts the record of a sealed page into the pool's frontier.
+    fn append(
+        &mut self,
+        io: &mut Io,
+        address: PageAddress,
+        page: &[u8],
+    ) -> Result<(), StorageError> {
+        let is_whole = self.settings.packing == PagePacking::Whole
+            && self.settings.page_bytes.is_multiple_of(self.sector_bytes);
+        let hole = if is_whole { 0..0 } else { record::hole_of(page) };
+        let (kind, record_bytes) = if is_whole {
+            (EntryKind::Whole, self.settings.page_bytes)
+        } else {
+            (EntryKind::Packed, record::packed_bytes(page, &hole))
+        };
+        let alignment = self.alignment_of(kind);
+        self.counters.page_write_count += 1;
+        self.counters.record_bytes += u64::from(record_bytes.next_multiple_of(UNIT_BYTES));
+        let store = |record: &mut [u8]| match kind {
+            EntryKind::Whole => record.copy_from_slice(page),
+            EntryKind::Packed | EntryKind::Truncate => record::pack(page, &hole, record),
+        };
+        if let Some(record) = self.frontiers[HOST].replace(kind, address, record_bytes) {
+            store(record);
+            return Ok(());
+        }
+        if !self.fits(HOST, record_bytes, alignment) {
+            self.emit(io, HOST)?;
+            self.replenish(io)?;
+            // Cleaning may have left copies there.
+            while !self.fits(HOST, record_bytes, alignment) {
+                self.emit(io, HOST)?;
+            }
+        }
+        store(self.frontiers[HOST].push(kind, address, record_bytes, alignment, None));
+        Ok(())
+    }
+
+    /// Notes that the pages of a file from `first` on are gone, and writes that.
+    fn append_truncate(&mut self, io: &mut Io, first: PageAddress) -> Result<(), StorageError> {
+        let alignment = self.alignment_of(EntryKind::Truncate);
+        if !self.fits(HOST, 0, alignment) {
+            self.emit(io, HOST)?;
+        }
+        self.frontiers[HOST].push(EntryKind::Truncate, first, 0, alignment, None);
+        self.emit(io, HOST)
+    }
+
+    /// Writes what waits in a frontier as a partial segment.
+    fn emit(&mut self, io: &mut Io, which: usize) -> Result<(), StorageError> {
+        self.drop_stale_copies(which);
+        if self.frontiers[which].is_idle() {
+            self.frontiers[which].clear();
+            return Ok(());
+        }
+        self.prepare(io, which)?;
+        let frontier = &self.frontiers[which];
+        let Position { segment, offset, next } = frontier.position;
+        let segment = segment.expect("a segment was opened");
+        let entries: Vec<Entry> = frontier.alive().map(|waiting| waiting.entry).collect();
+        let records_end = frontier.bytes().len();
+        let length = partial::sealed_bytes(records_end, entries.len(), self.sector_bytes);
+        let mut buffer = transfer::buffer(io, length);
+        buffer[..records_end].copy_from_slice(frontier.bytes());
+        let header = Header {
+            generation: self.generation,
+            sequence: self.next_sequence,
+            durable_sequence: self.durable_sequence,
+            segment,
+            next_segment: next,
+            frontier: nandu_base::to_u32(which as u64).to_be_bytes()[3],
+            byte_count: nandu_base::to_u32(length as u64),
+        };
+        partial::seal(&mut buffer, records_end, &header, &entries);
+        let start = u64::from(segment) * u64::from(self.settings.segment_bytes);
+        let file = self.files.segments;
+        if let Err(error) = transfer::write(io, file, start + u64::from(offset), buffer) {
+            // The place may be bad. The records wait for another one.
+            self.leave_segment(which);
+            self.needs_checkpoint = true;
+            return Err(error);
+        }
+        self.apply(&header, offset, &entries);
+        self.frontiers[which].clear();
+        self.frontiers[which].position.offset = offset + header.byte_count;
+        self.close_if_full(which);
+        self.chain_bytes += length as u64;
+        self.counters.segment_bytes_written += length as u64;
+        self.counters.write_count += 1;
+        Ok(())
+    }
+
+    /// Copies of pages that were written or truncated since are not worth writing.
+    fn drop_stale_copies(&mut self, which: usize) {
+        let map = &self.map;
+        self.frontiers[which].retain(|waiting| {
+            waiting.source.is_none_or(|source| map.get(waiting.entry.address) == source)
+        });
+    }
+
+    /// Sees to it that a frontier has an open segment with room for what waits, and that recovery will
+    /// find it.
+    fn prepare(&mut self, io: &mut Io, which: usize) -> Result<(), StorageError> {
+        let frontier = &self.frontiers[which];
+        let waiting_bytes = partial::sealed_bytes(
+            frontier.bytes().len(),
+            frontier.alive().count(),
+            self.sector_bytes,
+        );
+        if waiting_bytes > self.room(which) as usize {
+            self.leave_segment(which);
+        }
+        if self.frontiers[which].position.segment.is_none() {
+            let segment = match self.frontiers[which].position.next.take() {
+                Some(named) => named,
+                None => {
+                    let segment = self.take_segment(io, which)?;
+                    // Nothing names it but a checkpoint.
+                    self.needs_checkpoint = true;
+                    segment
+                }
+            };
+            self.settle_reads(io);
+            self.segments.open(segment);
+            // Copies out of it are out of date, and must not seem to be of what is written there now.
+            for frontier in &mut self.frontiers {
+                let segments = &self.segments;
+                let is_from = |source| segments.of(source) == segment;
+                frontier.retain(|waiting| !waiting.source.is_some_and(is_from));
+            }
+            let next = self.segments.name(self.kept_count(which));
+            self.frontiers[which].position = Position { segment: Some(segment), offset: 0, next };
+        }
+        if self.needs_checkpoint {
+            self.checkpoint(io)?;
+        }
+        Ok(())
+    }
+
+    /// Names a free segment, with flush, checkpoint or a longer file where none is free.
+    fn take_segment(&mut self, io: &mut Io, which: usize) -> Result<u32, StorageError> {
+        let kept = self.kept_count(which);
+        if let Some(segment) = self.segments.name(kept) {
+            return Ok(segment);
+        }
+        if which == HOST {
+            self.emit(io, CLEANED)?;
+        }
+        if self.segments.empty_count() > 0 {
+            self.make_durable(io)?;
+            if let Some(segment) = self.segments.name(kept) {
+                return Ok(segment);
+            }
+        }
+        if self.segments.empty_count() > 0 {
+            self.checkpoint(io)?;
+            if let Some(segment) = self.segments.name(kept) {
+                return Ok(segment);
+            }
+        }
+        while self.grow(io)? {
+            if let Some(segment) = self.segments.name(kept) {
+                return Ok(segment);
+            }
+        }
+        let what = "no segment of the log-structured database can be freed; make room on the \
+                    device, or remove data"
+            .to_owned();
+        Err(StorageError::NoSpace { what })
+    }
+
+    /// How many free segments a frontier leaves to cleaning.
+    const fn kept_count(&self, which: usize) -> u32 {
+        if which == HOST && !self.is_cleaning { KEPT_COUNT } else { 0 }
+    }
+
+    fn leave_segment(&mut self, which: usize) {
+        let position = &mut self.frontiers[which].position;
+        position.offset = 0;
+        if let Some(segment) = position.segment.take() {
+            self.segments.close(segment);
+        }
+    }
+
+    /// Leaves a segment that has no room for the largest record.
+    fn close_if_full(&mut self, which: usize) {
+        let page_bytes = self.settings.page_bytes;
+        let start = partial::HEADER_BYTES.next_multiple_of(self.sector_bytes as usize);
+        let end = start + record::packed_bytes_max(page_bytes) as usize;
+        if (self.room(which) as usize) < partial::sealed_bytes(end, 1, self.sector_bytes) {
+            self.leave_segment(which);
+        }
+    }
+
+    /// Takes a partial segment at `offset` of its segment into the map.
+    fn apply(&mut self, header: &Header, offset: u32, entries: &[Entry]) {
+        let Header { sequence, segment, byte_count, .. } = *header;
+        let start = u64::from(segment) * u64::from(self.settings.segment_bytes) + u64::from(offset);
+        let Self { map, segments, .. } = self;
+        segments.note_write(segment, offset + byte_count, sequence);
+        for entry in entries {
+            let Entry { kind, address, .. } = *entry;
+            if kind == EntryKind::Truncate {
+                let forget = |location| segments.remove_live(location, sequence);
+                map.truncate(address.file, address.page, forget);
+                continue;
+            }
+            let offset = start + u64::from(entry.start);
+            let location = Location::new(offset, entry.stored_bytes, kind == EntryKind::Whole);
+            let before = map.set(address, location);
+            segments.add_live(location);
+            if !before.is_none() {
+                segments.remove_live(before, sequence);
+            }
+        }
+        self.next_sequence = sequence + 1;
+    }
+
+    /// Flushes the segments, and frees those that are not needed any more.
+    fn make_durable(&mut self, io: &mut Io) -> Result<(), StorageError> {
+        let last = self.next_sequence - 1;
+        if self.durable_sequence < last || self.needs_checkpoint {
+            io.sync(self.files.segments)?;
+            self.counters.flush_count += 1;
+            self.durable_sequence = last;
+        }
+        self.release();
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        if !self.needs_checkpoint {
+            self.segments.release(self.durable_sequence, self.checkpoint_sequence);
+        }
+    }
+}
+
+impl Propagation for LogStructured {
+    fn locate(&self, address: PageAddress) -> Option<(FileId, u64)> {
+        if self.frontiers[HOST].find(address).is_some() {
+            return None;
+        }
+        let location = self.map.get(address);
+        self.is_in_one_piece(location).then(|| (self.files.segments, location.offset_bytes()))
+    }
+
+    fn start_read(
+        &mut self,
+        io: &mut Io,
+        address: PageAddress,
+        buffer: IoBuffer,
+    ) -> Result<(), StorageError> {
+        self.begin_read(io, address, buffer)
+    }
+
+    fn next_read(&mut self, io: &mut Io) -> Option<PageRead> {
+        self.end_read(io)
+    }
+
+    fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
+        self.replenish(io)?;
+        for PageWrite { address, buffer, .. } in pages {
+            seal_page(buffer, *address);
+            self.append(io, *address, buffer)?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, io: &mut Io) -> Result<(), StorageError> {
+        self.emit(io, HOST)?;
+        self.make_durable(io)
+    }
+
+    fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
+        self.frontiers[HOST].truncate(file, first_page);
+        match self.append_truncate(io, PageAddress::new(file, first_page.max(1))) {
+            Err(StorageError::NoSpace { .. }) => {}
+            answer => return answer,
+        }
+        // No room for a note of it: the next map says so.
+        let Self { map, segments, next_sequence, .. } = self;
+        map.truncate(file, first_page, |location| segments.remove_live(location, *next_sequence));
+        self.checkpoint(io)
+    }
+
+    fn audit(&self) {
+        self.map.audit();
+        self.segments.audit(self.map.iter().map(|(_, location)| location));
+        for (which, frontier) in self.frontiers.iter().enumerate() {
+            frontier.audit(self.room(which));
+            let Position { segment, next, .. } = frontier.position;
+            let state = |segment: u32| self.segments.get(segment).state;
+            assert!(segment.is_none_or(|segment| state(segment) == segments::SegmentState::Open));
+            assert!(next.is_none_or(|segment| state(segment) == segments::SegmentState::Named));
+        }
+        assert!(self.durable_sequence < self.next_sequence, "what is durable was written");
+        assert!(self.checkpoint_sequence <= self.next_sequence, "the image is not of the future");
+        self.audit_reads();
+    }
+}

@@ -1,0 +1,159 @@
+//! What may be chosen about log-structured propagation.
+//!
+//! 1. Page and segment size are fixed when the propagation is created; everything else may change with
+//!    each opening.
+
+use super::victim::SegmentVictimKind;
+use crate::StorageError;
+use crate::page::check_page_bytes;
+use serde::{Deserialize, Serialize};
+
+/// How a page lies in a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PagePacking {
+    /// Without its longest run of zeros, at any multiple of 16 bytes.
+    #[default]
+    Packed,
+    /// As it is, on whole sectors, so that anybody may read it there.
+    Whole,
+}
+
+/// The settings of log-structured propagation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogStructuredSettings {
+    /// Bytes of a page, a power of two from 512 to 65,536.
+    pub page_bytes: u32,
+    /// Bytes of a segment, the unit of cleaning: a power of two from 4 pages to 64 MiB.
+    pub segment_bytes: u32,
+    /// Bytes that are gathered for one write, at most a segment.
+    pub write_bytes: u32,
+    /// How a page lies in a segment.
+    pub packing: PagePacking,
+    /// Which segment is cleaned next.
+    pub victim: SegmentVictimKind,
+    /// Whether pages that cleaning moved go to segments of their own: what survived is cold.
+    pub separate_cleaned: bool,
+    /// The file of segments has at most this many per cent of the live bytes, above 100.
+    pub file_percent_max: u32,
+    /// However little is live, the file may have so many segments more than that.
+    pub spare_segment_count: u32,
+    /// Cleaning begins when so many segments or fewer can be written; 4 at least, and fewer than the
+    /// spare ones. The more, the fewer flushes cleaning needs, and the fuller the others are.
+    pub reserve_segment_count: u32,
+    /// The map is written after so many segments, or after 32 times its own length if that is more.
+    pub checkpoint_segment_count: u32,
+}
+
+impl Default for LogStructuredSettings {
+    fn default() -> Self {
+        Self {
+            page_bytes: 4096,
+            segment_bytes: 1 << 20,
+            write_bytes: 256 << 10,
+            packing: PagePacking::default(),
+            victim: SegmentVictimKind::default(),
+            separate_cleaned: true,
+            file_percent_max: 125,
+            spare_segment_count: 12,
+            reserve_segment_count: 6,
+            checkpoint_segment_count: 16,
+        }
+    }
+}
+
+/// The largest segment.
+const SEGMENT_BYTES_MAX: u32 = 64 << 20;
+/// Fewest segments in reserve: cleaning writes one, has the next one named, and so does whoever waits.
+const RESERVE_COUNT_MIN: u32 = 4;
+
+impl LogStructuredSettings {
+    /// The default settings for pages of `page_bytes`.
+    #[must_use]
+    pub fn for_pages_of(page_bytes: u32) -> Self {
+        Self { page_bytes, ..Self::default() }
+    }
+
+    /// Bytes of records that a segment holds when it is written in the largest pieces, about: the rest
+    /// is summaries, padding, and what the last record of each piece did not fit.
+    pub(super) fn record_bytes_max(&self) -> u32 {
+        let Self { page_bytes, segment_bytes, write_bytes, .. } = *self;
+        let piece_count = segment_bytes / write_bytes;
+        let in_piece = match self.packing {
+            PagePacking::Packed => write_bytes - 2 * page_bytes / 3 - write_bytes / page_bytes * 32,
+            PagePacking::Whole => (write_bytes - page_bytes) / page_bytes * page_bytes,
+        };
+        piece_count * in_piece
+    }
+
+    /// Checks that the settings can work together, on sectors of `sector_bytes`.
+    ///
+    /// # Errors
+    /// The first that cannot, with what would do.
+    pub fn check(&self, sector_bytes: u32) -> Result<(), StorageError> {
+        let invalid = |what: String| Err(StorageError::InvalidSetting { what });
+        check_page_bytes(self.page_bytes)?;
+        let Self { page_bytes, segment_bytes, write_bytes, .. } = *self;
+        let least = 4 * page_bytes.max(sector_bytes);
+        if !segment_bytes.is_power_of_two() || !(least..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+        {
+            return invalid(format!(
+                "segment_bytes {segment_bytes} is not a power of two from {least} (4 pages or \
+                 sectors) to {SEGMENT_BYTES_MAX}"
+            ));
+        }
+        if !(least..=segment_bytes).contains(&write_bytes)
+            || !write_bytes.is_multiple_of(sector_bytes)
+        {
+            return invalid(format!(
+                "write_bytes {write_bytes} is not a multiple of {sector_bytes} from {least} to \
+                 segment_bytes {segment_bytes}"
+            ));
+        }
+        if self.file_percent_max <= 100 {
+            let found = self.file_percent_max;
+            return invalid(format!("file_percent_max {found} leaves no room; choose 125, say"));
+        }
+        if self.reserve_segment_count < RESERVE_COUNT_MIN {
+            let found = self.reserve_segment_count;
+            return invalid(format!("reserve_segment_count {found} is below {RESERVE_COUNT_MIN}"));
+        }
+        if self.spare_segment_count <= self.reserve_segment_count {
+            let (spare, reserve) = (self.spare_segment_count, self.reserve_segment_count);
+            return invalid(format!(
+                "spare_segment_count {spare} is not above reserve_segment_count {reserve}"
+            ));
+        }
+        if self.checkpoint_segment_count == 0 {
+            return invalid("checkpoint_segment_count is 0; choose 16, say".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        LogStructuredSettings::default().check(4096).unwrap();
+        for page_bytes in [512, 4096, 65_536] {
+            LogStructuredSettings::for_pages_of(page_bytes).check(512).unwrap();
+        }
+        let mut bad = vec![LogStructuredSettings::default(); 8];
+        bad[0].page_bytes = 1000;
+        bad[1].segment_bytes = 3 << 19;
+        bad[2].segment_bytes = 8192;
+        bad[3].write_bytes = 2 << 20;
+        bad[4].file_percent_max = 100;
+        bad[5].reserve_segment_count = 3;
+        bad[6].spare_segment_count = 6;
+        bad[7].checkpoint_segment_count = 0;
+        for settings in bad {
+            let answer = settings.check(512);
+            assert!(matches!(answer, Err(StorageError::InvalidSetting { .. })), "{settings:?}");
+        }
+    }
+}

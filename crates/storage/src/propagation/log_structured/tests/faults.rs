@@ -1,0 +1,165 @@
+//! Power cuts and failing requests at every request of a run, and a device that is full.
+
+use super::*;
+use nandu_device::UnflushedFate;
+
+pub(super) fn cut_after(bench: &Bench, request_count: u64, fate: u8, seed: u64) -> FaultPlan {
+    let (unflushed, torn_sector_count) = match fate {
+        0 => (UnflushedFate::Dropped, None),
+        1 => (UnflushedFate::Kept, Some(3)),
+        _ => (UnflushedFate::Torn, Some(1)),
+    };
+    let at = bench.disk.lock().submitted_count() + request_count;
+    let power_cut_at_request = Some(at);
+    FaultPlan { power_cut_at_request, torn_sector_count, unflushed, seed, ..FaultPlan::default() }
+}
+
+/// A run with everything in it, that ends at the first error.
+fn small_run(bench: &mut Bench) -> Result<(), StorageError> {
+    let mut rng = Rng::new(5);
+    for step in 0..45 {
+        random_step(bench, &mut rng, 60)?;
+        if step % 8 == 7 {
+            bench.sync()?;
+        }
+    }
+    bench.truncate(FileId(2), 20)?;
+    bench.sync()
+}
+
+/// How many requests a run takes without faults, and that it cleans.
+fn request_count() -> u64 {
+    let mut bench = Bench::new(disk(4096, FaultPlan::default()), small()).unwrap();
+    let before = bench.disk.lock().submitted_count();
+    small_run(&mut bench).unwrap();
+    let counters = bench.propagation.counters();
+    assert!(counters.cleaned_segment_count > 3, "the run cleans: {counters:?}");
+    assert!(counters.checkpoint_count > 3, "the run writes maps: {counters:?}");
+    bench.disk.lock().submitted_count() - before
+}
+
+#[test]
+fn a_cut_at_every_request_loses_nothing_that_was_synced() {
+    for request in 1..=request_count() {
+        for fate in 0..3 {
+            let mut bench = Bench::new(disk(4096, FaultPlan::default()), small()).unwrap();
+            let plan = cut_after(&bench, request, fate, request);
+            bench.disk.lock().plan_faults(plan);
+            small_run(&mut bench).expect_err("the power goes");
+            bench.reopen(FaultPlan::default()).unwrap();
+            bench.write(&[page(1, 1), page(2, 7)]).unwrap();
+            bench.sync().unwrap();
+            bench.reopen(FaultPlan::default()).unwrap();
+            bench.check().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_every_request_of_opening_loses_nothing() {
+    let mut request = 1;
+    loop {
+        let mut bench = Bench::new(disk(4096, FaultPlan::default()), small()).unwrap();
+        let _ = small_run(&mut bench);
+        // Something behind the last sync, torn, and then a cut while that is looked at.
+        bench.write(&[page(1, 3), page(1, 4), page(2, 5)]).unwrap();
+        bench.propagation.emit(&mut bench.io.lock(), HOST).unwrap();
+        bench.disk.lock().plan_faults(FaultPlan {
+            unflushed: UnflushedFate::Torn,
+            seed: request,
+            ..FaultPlan::default()
+        });
+        let plan = cut_after(&bench, request, 2, request);
+        let is_past_the_end = bench.reopen(plan).is_ok();
+        bench.reopen(FaultPlan::default()).unwrap();
+        bench.check().unwrap();
+        if is_past_the_end {
+            break;
+        }
+        request += 1;
+    }
+    assert!(request > 10, "opening takes requests: {request}");
+}
+
+#[test]
+fn a_request_that_fails_gives_an_error_and_loses_nothing() {
+    for request in 1..=request_count() {
+        let mut bench = Bench::new(disk(4096, FaultPlan::default()), small()).unwrap();
+        let at = bench.disk.lock().submitted_count() + request;
+        let plan = FaultPlan { fail_requests: vec![at], ..FaultPlan::default() };
+        bench.disk.lock().plan_faults(plan);
+        let mut rng = Rng::new(5);
+        for step in 0..45 {
+            // Whether the pages of a call that failed are there is not known; they are written again.
+            let before = bench.model.step;
+            if let Err(error) = random_step(&mut bench, &mut rng, 60) {
+                let is_planned = matches!(error, StorageError::Device { .. });
+                assert!(is_planned, "request {request}: {error}");
+                write_again(&mut bench, before);
+            }
+            if step % 8 == 7 && bench.sync().is_err() {
+                bench.sync().expect("it works the next time");
+            }
+        }
+        if bench.sync().is_err() {
+            bench.sync().expect("it works the next time");
+        }
+        bench.check().unwrap_or_else(|error| panic!("request {request}: {error}"));
+        bench.reopen(FaultPlan::default()).unwrap();
+        bench.check().unwrap();
+    }
+}
+
+/// Does again what was done after `step`: whoever gets an error may do so.
+fn write_again(bench: &mut Bench, step: u64) {
+    let newer = |(&address, versions): (&PageAddress, &Vec<(u64, u32)>)| {
+        versions.last().filter(|&&(at, _)| at > step).map(|&(_, version)| (address, version))
+    };
+    let again: Vec<(PageAddress, u32)> = bench.model.versions.iter().filter_map(newer).collect();
+    for file in [FileId(1), FileId(2)] {
+        let gone = again.iter().find(|(address, version)| *version == 0 && address.file == file);
+        if let Some((address, _)) = gone {
+            bench.propagation.truncate(&mut bench.io.lock(), file, address.page).unwrap();
+        }
+    }
+    let written = again.iter().filter(|(_, version)| *version != 0);
+    let mut pages = written.map(|&(address, version)| write_of(address, version)).collect();
+    bench.propagation.write(&mut bench.io.lock(), &mut pages).unwrap();
+}
+
+#[test]
+fn a_full_device_says_so_stays_readable_and_takes_pages_again_after_a_truncate() {
+    let mut bench = Bench::new(disk(1024, FaultPlan::default()), small()).unwrap();
+    let mut written = Vec::new();
+    let error = loop {
+        let number = 1 + nandu_base::to_u32(written.len() as u64);
+        let address = page(1 + u16::try_from(number % 2).unwrap(), number);
+        let version = bench.model.version;
+        match bench.write(&[address]) {
+            Ok(()) => written.push(address),
+            Err(error) => {
+                // The page that did not fit is not there, as far as the model goes.
+                assert_eq!(bench.model.version, version + 1);
+                break error;
+            }
+        }
+        assert!(number < 2000, "the device is full at some time");
+    };
+    assert!(matches!(error, StorageError::NoSpace { .. }), "{error}");
+    assert!(written.len() > 300, "most of 1024 sectors hold pages: {}", written.len());
+    bench.propagation.audit();
+    bench.model.versions.retain(|address, _| written.contains(address));
+    bench.check().unwrap();
+    for _ in 0..3 {
+        assert!(matches!(bench.write(&written[..40]), Ok(()) | Err(StorageError::NoSpace { .. })));
+        bench.propagation.audit();
+    }
+    bench.truncate(FileId(1), 1).unwrap();
+    bench.propagation.audit();
+    for _ in 0..10 {
+        bench.write(&written[..60]).unwrap();
+    }
+    bench.sync().unwrap();
+    bench.reopen(FaultPlan::default()).unwrap();
+    bench.check().unwrap();
+}
