@@ -43,6 +43,20 @@ impl Traffic {
     }
 }
 
+/// The most main memory that this process has had so far, in MiB; pages of mapped files count.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub(crate) fn memory_peak_mib() -> Result<f64, Failure> {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    text.lines()
+        .find_map(|line| {
+            line.strip_prefix("VmHWM:")?.trim().strip_suffix("kB")?.trim().parse().ok()
+        })
+        .map(|kib: f64| kib / 1024.0)
+        .ok_or_else(|| Failure::Run("/proc/self/status has no VmHWM".into()))
+}
+
 /// What the files below `directory` take on the disk, in bytes.
 ///
 /// # Errors

@@ -9,7 +9,9 @@
 use crate::Failure;
 use crate::engine::{EngineKind, Purpose, Reader, Settings, Store};
 use crate::limit::drop_caches;
-use crate::measure::{Traffic, as_float, disk_bytes, fsync_probe, mean, micros, percentile};
+use crate::measure::{
+    Traffic, as_float, disk_bytes, fsync_probe, mean, memory_peak_mib, micros, percentile,
+};
 use crate::workload::{RECORD_BYTES, Workload, check_value, digest_of};
 use nandu_base::to_index;
 use serde::{Deserialize, Serialize};
@@ -70,6 +72,7 @@ pub(crate) struct Job {
     pub(crate) round: u32,
     pub(crate) operation_count: u64,
     pub(crate) cache_bytes: u64,
+    pub(crate) limit_bytes: u64,
     pub(crate) page_bytes: u32,
 }
 
@@ -164,7 +167,7 @@ pub(crate) fn run_as_process(text: &str) -> Result<String, Failure> {
 /// # Errors
 /// As for [`run_as_process`].
 pub(crate) fn run(job: &Job) -> Result<Answer, Failure> {
-    match job.phase {
+    let mut answer = match job.phase {
         PhaseKind::Build => build(job),
         PhaseKind::Insert => insert(job),
         PhaseKind::Durable => durable(job),
@@ -172,17 +175,27 @@ pub(crate) fn run(job: &Job) -> Result<Answer, Failure> {
         PhaseKind::Scan => scan(job),
         PhaseKind::Uniform => uniform(job, 1),
         PhaseKind::Threads => uniform(job, 2),
-        PhaseKind::Batch8 => batch(job, 8),
-        PhaseKind::Batch32 => batch(job, 32),
+        PhaseKind::Batch8 | PhaseKind::Batch32 => batch(job),
         PhaseKind::Resident => resident(job),
-    }
+    }?;
+    answer.set("memory_peak_mib", memory_peak_mib()?);
+    Ok(answer)
 }
 
 impl Job {
     fn open(&self, purpose: Purpose, thread_count: u32) -> Result<Box<dyn Store>, Failure> {
-        let Self { cache_bytes, page_bytes, .. } = *self;
+        let Self { cache_bytes, limit_bytes, page_bytes, .. } = *self;
         let directory = &self.directory;
-        self.engine.open(&Settings { directory, cache_bytes, page_bytes, purpose, thread_count })
+        let queue_depth = if self.phase == PhaseKind::Batch8 { 8 } else { 32 };
+        self.engine.open(&Settings {
+            directory,
+            cache_bytes,
+            limit_bytes,
+            page_bytes,
+            queue_depth,
+            purpose,
+            thread_count,
+        })
     }
 }
 
@@ -322,14 +335,14 @@ fn uniform(job: &Job, thread_count: u32) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-fn batch(job: &Job, depth: u32) -> Result<Answer, Failure> {
+fn batch(job: &Job) -> Result<Answer, Failure> {
     let keys = job.workload.uniform(job.operation_count, job.round);
     let before = Traffic::so_far()?;
     let store = job.open(Purpose::Read, 1)?;
     let mut reader = store.reader()?;
     let mut ask = |keys: &[u64]| {
         for part in keys.chunks(BATCH_KEYS) {
-            match reader.get_batch(part, depth, &mut |key, value| check_value(key, value))? {
+            match reader.get_batch(part, &mut |key, value| check_value(key, value))? {
                 Some(found) if found == part.len() as u64 => {}
                 Some(found) => {
                     let asked = part.len();

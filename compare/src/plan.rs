@@ -25,7 +25,7 @@ use std::process::Command;
 #[command(name = "cargo xtask compare-btree")]
 pub(crate) struct Options {
     /// `full` is the comparison that is kept; `quick` takes about a minute, with a tenth of the
-    /// records and a quarter of the memory, at r = 1.
+    /// records and less memory, at r = 1.
     #[arg(long, value_enum, default_value = "full")]
     pub(crate) scale: Scale,
     /// Records of a database [default: 2,000,000, quick: 200,000].
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// Memory of an engine's own cache in MiB [default: 32, quick: 8].
     #[arg(long)]
     cache: Option<u64>,
-    /// Memory of a process in MiB, page cache included [default: 96, quick: 24].
+    /// Memory of a process in MiB, page cache included [default: 96, quick: 40].
     #[arg(long)]
     limit: Option<u64>,
     /// Bytes of a page, where the engine lets one choose.
@@ -121,7 +121,7 @@ impl Options {
             rounds,
             build_rounds: self.build_rounds.clamp(1, rounds.max(1)),
             cache_bytes: or(self.cache, 32, 8) << 20,
-            limit_bytes: or(self.limit, 96, 24) << 20,
+            limit_bytes: or(self.limit, 96, 40) << 20,
             page_bytes: self.page,
             seed: self.seed,
             is_whole: is_full
@@ -311,6 +311,7 @@ impl Run<'_> {
             round,
             operation_count: self.plan.operation_count,
             cache_bytes: self.plan.cache_bytes,
+            limit_bytes: self.plan.limit_bytes,
             page_bytes: self.plan.page_bytes,
         };
         let answer = run_process(&job)?;

@@ -77,6 +77,9 @@ fsync beside it: mean time of 10.8 KB appended and synced, just before and after
 r draws them, cold, with KiB read for each; uniform: any stored key, cold; resident: keys that fit\n\
 the cache. A ratio is ours over theirs: below 1 is better, in the table of gains above 1.\n";
 
+/// There is no ratio to what the table shows as nothing.
+const RATIO_OF_LEAST: f64 = 0.005;
+
 type Figures = BTreeMap<(u32, PhaseKind, EngineKind, String), f64>;
 
 /// The whole document.
@@ -155,7 +158,7 @@ fn table_of(figures: &Figures, random_ppm: u32, columns: &[Column]) -> String {
                     Sense::More => peers.max_by(f64::total_cmp)?,
                     Sense::Neither => return None,
                 };
-                (best > 0.0).then_some(figure(ours, column)? / best)
+                (best >= RATIO_OF_LEAST).then_some(figure(ours, column)? / best)
             };
             push(&format!("{} ÷ {name}", ours.label()), columns.iter().map(ratio).collect());
         }
@@ -231,6 +234,26 @@ mod tests {
             assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
         }
         assert!(text.contains("## r = 0.33"), "{text}");
+    }
+
+    #[test]
+    fn ours_stands_over_the_best_of_theirs_and_over_nothing_where_theirs_is_nothing() {
+        let of = |engine, metric: &str, median| {
+            let first = medians().remove(0);
+            let phase = PhaseKind::Build;
+            Median { engine, phase, metric: metric.into(), median, ..first }
+        };
+        let medians = [
+            of(EngineKind::Redb, "seconds", 40.0),
+            of(EngineKind::Lmdb, "seconds", 20.0),
+            of(EngineKind::Fjall, "seconds", 5.0),
+            of(EngineKind::Nandu, "seconds", 10.0),
+            of(EngineKind::Lmdb, "read_per_user_byte", 0.001),
+            of(EngineKind::Nandu, "read_per_user_byte", 3.0),
+        ];
+        let text = whole(&medians, &serde_json::json!({}), &[]);
+        assert!(text.contains("| nandu ÷ best B-tree | 0.50 | – | – |"), "{text}");
+        assert!(text.contains("| nandu ÷ best peer | 2.00 | – | – |"), "{text}");
     }
 
     #[test]

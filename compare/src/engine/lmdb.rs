@@ -1,7 +1,9 @@
 //! LMDB 0.9 through its C interface (`lmdb.h`): a copy-on-write B+-tree in a file that is mapped
 //! into memory. Its cache is the kernel's page cache.
 //!
-//! 1. One write transaction per call of `insert`; without `MDB_NOSYNC` its commit is durable.
+//! 1. One write transaction per call of `insert`; without `MDB_NOSYNC` its commit is durable. Where
+//!    nothing is durable, calls are cut so that a transaction's pages, which the library keeps apart
+//!    until it commits, fit the cache's budget.
 //! 2. A reader keeps one read transaction for its life.
 
 #![allow(unsafe_code, reason = "a C interface")]
@@ -10,6 +12,7 @@ use super::library::{c_functions, c_path, load, text_of};
 use super::{Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::Record;
+use nandu_base::to_index;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
@@ -53,6 +56,8 @@ struct Lmdb {
     functions: Functions,
     environment: *mut c_void,
     database: c_uint,
+    /// Most records of a transaction.
+    transaction_records: usize,
 }
 
 // SAFETY: an environment may be used by several threads at once (lmdb.h, "thread-safe").
@@ -96,7 +101,8 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
         check(functions, (functions.mdb_dbi_open)(transaction, ptr::null(), 0, &raw mut database))?;
         check(functions, (functions.mdb_txn_commit)(transaction))?;
     }
-    Ok(Box::new(Lmdb { functions, environment, database }))
+    let transaction_records = to_index(settings.cache_bytes / u64::from(settings.page_bytes));
+    Ok(Box::new(Lmdb { functions, environment, database, transaction_records }))
 }
 
 impl Lmdb {
@@ -109,10 +115,8 @@ impl Lmdb {
         })?;
         Ok(transaction)
     }
-}
 
-impl Store for Lmdb {
-    fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
+    fn commit(&self, records: &[Record]) -> Result<(), Failure> {
         let transaction = self.begin(0)?;
         for record in records {
             let key = record.key.to_be_bytes();
@@ -125,6 +129,12 @@ impl Store for Lmdb {
         }
         // SAFETY: the transaction is open and not used afterwards.
         check(self.functions, unsafe { (self.functions.mdb_txn_commit)(transaction) })
+    }
+}
+
+impl Store for Lmdb {
+    fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
+        records.chunks(self.transaction_records).try_for_each(|records| self.commit(records))
     }
 
     fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure> {

@@ -10,12 +10,14 @@ mod berkeley_db;
 mod fjall;
 mod library;
 mod lmdb;
+mod nandu;
 mod redb;
 mod rocksdb;
 mod sqlite;
 
 use crate::Failure;
 use crate::workload::Record;
+use nandu_storage::engine::TornPages;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -36,6 +38,13 @@ pub(crate) enum EngineKind {
     Redb,
     /// fjall, built in.
     Fjall,
+    /// Ours, in place, with a pool of the size of the others' own caches.
+    Nandu,
+    /// Ours, in place, with a pool of about the memory that the others have with the page cache.
+    NanduWide,
+    /// The same without protection from torn pages, as the others have none where nothing is
+    /// durable.
+    NanduTrust,
 }
 
 /// What lies below an engine's interface; goals are set against the best of a family.
@@ -57,6 +66,10 @@ pub(crate) struct Settings<'a> {
     pub(crate) cache_bytes: u64,
     /// Pages of this size, where the engine lets one choose.
     pub(crate) page_bytes: u32,
+    /// Memory of the whole process, page cache included.
+    pub(crate) limit_bytes: u64,
+    /// Most requests in flight for one thread, where an engine has more than one.
+    pub(crate) queue_depth: u32,
     /// What it is opened for.
     pub(crate) purpose: Purpose,
     /// How many threads will read at once.
@@ -112,15 +125,15 @@ pub(crate) trait Reader {
     /// The engine's and the visitor's.
     fn scan(&mut self, start: u64, count: u64, visit: &mut Visitor<'_>) -> Result<(), Failure>;
 
-    /// Looks several keys up at once with at most `depth` requests in flight, and shows what it
-    /// finds in any order; `None` if the engine has no such call, else how many were found.
+    /// Looks several keys up at once with at most [`Settings::queue_depth`] requests in flight, and
+    /// shows what it finds in any order; `None` if the engine has no such call, else how many were
+    /// found.
     ///
     /// # Errors
     /// The engine's and the visitor's.
     fn get_batch(
         &mut self,
         _keys: &[u64],
-        _depth: u32,
         _visit: &mut Visitor<'_>,
     ) -> Result<Option<u64>, Failure> {
         Ok(None)
@@ -129,8 +142,17 @@ pub(crate) trait Reader {
 
 impl EngineKind {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::BerkeleyDb, Self::Sqlite, Self::Lmdb, Self::Redb, Self::Rocksdb, Self::Fjall];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::BerkeleyDb,
+        Self::Sqlite,
+        Self::Lmdb,
+        Self::Redb,
+        Self::Rocksdb,
+        Self::Fjall,
+        Self::Nandu,
+        Self::NanduWide,
+        Self::NanduTrust,
+    ];
 
     /// As it is called on the command line and in results.
     pub(crate) fn label(self) -> &'static str {
@@ -141,6 +163,9 @@ impl EngineKind {
             Self::Rocksdb => "rocksdb",
             Self::Redb => "redb",
             Self::Fjall => "fjall",
+            Self::Nandu => "nandu",
+            Self::NanduWide => "nandu-wide",
+            Self::NanduTrust => "nandu-trust",
         }
     }
 
@@ -149,6 +174,7 @@ impl EngineKind {
         match self {
             Self::BerkeleyDb | Self::Sqlite | Self::Lmdb | Self::Redb => Family::BTree,
             Self::Rocksdb | Self::Fjall => Family::LogStructuredMerge,
+            Self::Nandu | Self::NanduWide | Self::NanduTrust => Family::Nandu,
         }
     }
 
@@ -169,6 +195,9 @@ impl EngineKind {
             Self::Rocksdb => rocksdb::version(),
             Self::Redb => Ok(locked_version("redb")),
             Self::Fjall => Ok(locked_version("fjall")),
+            Self::Nandu | Self::NanduWide | Self::NanduTrust => {
+                Ok(env!("CARGO_PKG_VERSION").into())
+            }
         }
     }
 
@@ -177,6 +206,9 @@ impl EngineKind {
     /// # Errors
     /// The engine's, or that it is missing.
     pub(crate) fn open(self, settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
+        let ours = |has_wide_pool, torn_pages| {
+            nandu::open(settings, nandu::Variant { has_wide_pool, torn_pages })
+        };
         match self {
             Self::BerkeleyDb => berkeley_db::open(settings),
             Self::Sqlite => sqlite::open(settings),
@@ -184,6 +216,9 @@ impl EngineKind {
             Self::Rocksdb => rocksdb::open(settings),
             Self::Redb => redb::open(settings),
             Self::Fjall => fjall::open(settings),
+            Self::Nandu => ours(false, TornPages::LogImages),
+            Self::NanduWide => ours(true, TornPages::LogImages),
+            Self::NanduTrust => ours(true, TornPages::Trust),
         }
     }
 }

@@ -4,7 +4,15 @@ use super::*;
 use crate::workload::{Workload, check_value};
 
 fn settings(directory: &Path, purpose: Purpose) -> Settings<'_> {
-    Settings { directory, cache_bytes: 32 << 20, page_bytes: 4096, purpose, thread_count: 1 }
+    Settings {
+        directory,
+        cache_bytes: 32 << 20,
+        limit_bytes: 96 << 20,
+        page_bytes: 4096,
+        queue_depth: 8,
+        purpose,
+        thread_count: 1,
+    }
 }
 
 fn installed() -> Vec<EngineKind> {
@@ -76,6 +84,25 @@ fn two_threads_read_at_once() {
                 });
             }
         });
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn a_batch_finds_what_single_lookups_find() {
+    let workload = Workload { seed: 5, random_ppm: 1_000_000, record_count: 2_000 };
+    for kind in installed().into_iter().filter(|kind| kind.has_batches()) {
+        let directory = tempfile::tempdir().unwrap();
+        let mut store = kind.open(&settings(directory.path(), Purpose::Load)).unwrap();
+        store.insert(&workload.keys().records(2_000)).unwrap();
+        store.close().unwrap();
+        let store = kind.open(&settings(directory.path(), Purpose::Read)).unwrap();
+        let mut keys = workload.uniform(500, 1);
+        keys.push(42);
+        let mut reader = store.reader().unwrap();
+        let found = reader.get_batch(&keys, &mut |key, value| check_value(key, value)).unwrap();
+        assert_eq!(found, Some(500), "{kind:?}");
+        drop(reader);
         store.close().unwrap();
     }
 }
