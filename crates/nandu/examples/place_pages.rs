@@ -1,0 +1,99 @@
+//! What placing pages in place and log-structured costs, side by side: random inserts of 108 bytes into
+//! a tree, then cold lookups, with a pool of an eighth of the data.
+//!
+//! `cargo run --release -p nandu --example place_pages -- /some/directory 500000`
+
+#![allow(clippy::print_stdout, reason = "an example talks to the terminal")]
+
+use nandu::{DirectoryOptions, DirectoryVolume};
+use nandu_base::Rng;
+use nandu_storage::StorageError;
+use nandu_storage::btree::Tree;
+use nandu_storage::engine::{Engine, Settings, StructureKind, Volumes};
+use nandu_storage::log::Durability;
+use nandu_storage::propagation::PropagationKind;
+use std::path::{Path, PathBuf};
+
+const VALUE_BYTES: usize = 100;
+const RECORD_BYTES: u64 = 108;
+const COMMIT_INTERVAL: u64 = 100;
+const LOOKUP_COUNT: u64 = 5000;
+
+fn measure(
+    directory: &Path,
+    propagation: PropagationKind,
+    record_count: u64,
+) -> Result<(), StorageError> {
+    let user_bytes = record_count * RECORD_BYTES;
+    let settings = Settings {
+        propagation,
+        pool_bytes: user_bytes / 7,
+        durability: Durability::None,
+        log_bytes: 256 << 20,
+        checkpoint_bytes: 48 << 20,
+        ..Settings::default()
+    };
+    let data = Box::new(DirectoryVolume::create(directory, DirectoryOptions::default())?);
+    let mut engine = Engine::create(Volumes { data, log: None }, &settings, 1)?;
+    let file = engine.create_file("rows")?;
+    engine.begin()?;
+    engine.act(|pages| Tree::create(pages, file).map(drop))?;
+    engine.commit()?;
+    let (start, before) = (engine.now(), engine.device_counters().0);
+    let (mut keys, mut value) = (Rng::new(1), [0; VALUE_BYTES]);
+    let mut values = Rng::new(2);
+    for number in 0..record_count {
+        if number % COMMIT_INTERVAL == 0 {
+            engine.begin()?;
+        }
+        let key = keys.next_u64().to_be_bytes();
+        values.fill(&mut value);
+        engine.act(|pages| {
+            let mut undo = pages.begin_undo(StructureKind::Tree, file);
+            Tree::at(file).upsert(pages, &key, &value, &mut undo)?;
+            pages.set_undo(undo);
+            Ok(())
+        })?;
+        if number % COMMIT_INTERVAL == COMMIT_INTERVAL - 1 {
+            engine.commit()?;
+        }
+    }
+    engine.checkpoint_fully()?;
+    let (built, after) = (engine.now(), engine.device_counters().0);
+    let per_user_byte = |bytes: u64| bytes as f64 / user_bytes as f64;
+    let build_s = (built.0 - start.0) as f64 / 1e9;
+    println!("{propagation:?}: build {build_s:.2} s");
+    let written = after.writes.byte_count - before.writes.byte_count;
+    let read = after.reads.byte_count - before.reads.byte_count;
+    println!(
+        "  written {:.2}, read {:.2} per user byte",
+        per_user_byte(written),
+        per_user_byte(read)
+    );
+    engine.drop_cached_pages()?;
+    let mut keys = Rng::new(1);
+    let start = engine.now();
+    for _ in 0..LOOKUP_COUNT {
+        let key = keys.next_u64().to_be_bytes();
+        let found = Tree::at(file).get(&engine, &key, |value| value.len())?;
+        assert_eq!(found, Some(VALUE_BYTES), "what was inserted is there");
+    }
+    let lookup_us = (engine.now().0 - start.0) as f64 / 1e3 / LOOKUP_COUNT as f64;
+    println!("  cold lookup {lookup_us:.1} us");
+    engine.close()
+}
+
+fn main() -> Result<(), StorageError> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().map_or_else(|| PathBuf::from("placing"), PathBuf::from);
+    let record_count = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(500_000);
+    std::fs::create_dir_all(&directory).map_err(|error| StorageError::InvalidSetting {
+        what: format!("{}: {error}", directory.display()),
+    })?;
+    for (name, propagation) in
+        [("in-place", PropagationKind::InPlace), ("segments", PropagationKind::LogStructured)]
+    {
+        measure(&directory.join(name), propagation, record_count)?;
+    }
+    Ok(())
+}
