@@ -22,7 +22,7 @@ use std::process::Command;
 /// Compare nandu's B+-tree with Berkeley DB, SQLite, LMDB, redb, RocksDB and fjall (workload of
 /// S000 section 4.1), side by side in one run.
 #[derive(clap::Parser)]
-#[command(name = "cargo xtask compare-btree")]
+#[command(name = "compare-btree", bin_name = "cargo xtask compare-btree")]
 pub(crate) struct Options {
     /// `full` is the comparison that is kept; `quick` takes about a minute, with a tenth of the
     /// records and less memory, at r = 1.

@@ -18,6 +18,7 @@ mod sqlite;
 use crate::Failure;
 use crate::workload::Record;
 use nandu_storage::engine::TornPages;
+use nandu_storage::propagation::PropagationKind;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -45,6 +46,8 @@ pub(crate) enum EngineKind {
     /// The same without protection from torn pages, as the others have none where nothing is
     /// durable.
     NanduTrust,
+    /// Ours, log-structured, with the wide pool.
+    NanduLog,
 }
 
 /// What lies below an engine's interface; goals are set against the best of a family.
@@ -142,7 +145,7 @@ pub(crate) trait Reader {
 
 impl EngineKind {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::BerkeleyDb,
         Self::Sqlite,
         Self::Lmdb,
@@ -152,6 +155,7 @@ impl EngineKind {
         Self::Nandu,
         Self::NanduWide,
         Self::NanduTrust,
+        Self::NanduLog,
     ];
 
     /// As it is called on the command line and in results.
@@ -166,6 +170,7 @@ impl EngineKind {
             Self::Nandu => "nandu",
             Self::NanduWide => "nandu-wide",
             Self::NanduTrust => "nandu-trust",
+            Self::NanduLog => "nandu-log",
         }
     }
 
@@ -174,7 +179,7 @@ impl EngineKind {
         match self {
             Self::BerkeleyDb | Self::Sqlite | Self::Lmdb | Self::Redb => Family::BTree,
             Self::Rocksdb | Self::Fjall => Family::LogStructuredMerge,
-            Self::Nandu | Self::NanduWide | Self::NanduTrust => Family::Nandu,
+            Self::Nandu | Self::NanduWide | Self::NanduTrust | Self::NanduLog => Family::Nandu,
         }
     }
 
@@ -195,7 +200,7 @@ impl EngineKind {
             Self::Rocksdb => rocksdb::version(),
             Self::Redb => Ok(locked_version("redb")),
             Self::Fjall => Ok(locked_version("fjall")),
-            Self::Nandu | Self::NanduWide | Self::NanduTrust => {
+            Self::Nandu | Self::NanduWide | Self::NanduTrust | Self::NanduLog => {
                 Ok(env!("CARGO_PKG_VERSION").into())
             }
         }
@@ -206,8 +211,8 @@ impl EngineKind {
     /// # Errors
     /// The engine's, or that it is missing.
     pub(crate) fn open(self, settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
-        let ours = |has_wide_pool, torn_pages| {
-            nandu::open(settings, nandu::Variant { has_wide_pool, torn_pages })
+        let ours = |has_wide_pool, torn_pages, propagation| {
+            nandu::open(settings, nandu::Variant { has_wide_pool, torn_pages, propagation })
         };
         match self {
             Self::BerkeleyDb => berkeley_db::open(settings),
@@ -216,9 +221,10 @@ impl EngineKind {
             Self::Rocksdb => rocksdb::open(settings),
             Self::Redb => redb::open(settings),
             Self::Fjall => fjall::open(settings),
-            Self::Nandu => ours(false, TornPages::LogImages),
-            Self::NanduWide => ours(true, TornPages::LogImages),
-            Self::NanduTrust => ours(true, TornPages::Trust),
+            Self::Nandu => ours(false, TornPages::LogImages, PropagationKind::InPlace),
+            Self::NanduWide => ours(true, TornPages::LogImages, PropagationKind::InPlace),
+            Self::NanduTrust => ours(true, TornPages::Trust, PropagationKind::InPlace),
+            Self::NanduLog => ours(true, TornPages::Trust, PropagationKind::LogStructured),
         }
     }
 }

@@ -12,6 +12,7 @@ use nandu::{DirectoryOptions, DirectoryVolume, FileId};
 use nandu_storage::btree::{Direction, Tree};
 use nandu_storage::engine::{Engine, StructureKind, TornPages, Volumes};
 use nandu_storage::log::Durability;
+use nandu_storage::propagation::PropagationKind;
 use std::ops::Bound;
 
 const TREE_FILE: &str = "records.tree";
@@ -33,6 +34,8 @@ pub(super) struct Variant {
     pub(super) has_wide_pool: bool,
     /// What is done about torn pages, which is fixed when a database is made.
     pub(super) torn_pages: TornPages,
+    /// How changed pages are placed, which is fixed, too.
+    pub(super) propagation: PropagationKind,
 }
 
 struct Nandu {
@@ -59,6 +62,7 @@ pub(super) fn open(settings: &Settings<'_>, variant: Variant) -> Result<Box<dyn 
         pool_bytes,
         durability,
         torn_pages: variant.torn_pages,
+        propagation: variant.propagation,
         log_bytes: settings.cache_bytes * 2,
         checkpoint_bytes: settings.cache_bytes / 2,
         ..nandu_storage::Settings::default()
