@@ -132,14 +132,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_bytes_and_file_size_are_those_of_a_synced_file() {
+    fn written_bytes_count_a_synced_file_and_its_size_is_what_it_takes() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let before = Traffic::so_far().unwrap();
         let mut file = File::create(directory.path().join("file")).unwrap();
         file.write_all(&vec![7; 1 << 20]).unwrap();
         file.sync_all().unwrap();
         let written = Traffic::so_far().unwrap().since(before).written_bytes;
-        assert!((1_048_576.0..1_300_000.0).contains(&written), "{written}");
+        // Tests that run at the same time write for the same process.
+        assert!(written >= 1_048_576.0, "{written}");
         let size = disk_bytes(directory.path()).unwrap();
         assert!((1_048_576.0..1_100_000.0).contains(&size), "{size}");
     }
