@@ -2,6 +2,7 @@
 //!
 //! 1. A cause is printed only if it says more than the line above it.
 
+use nandu::StorageError;
 use nandu_drives::file::FileError;
 use nandu_drives::profile::ProfileError;
 use nandu_drives::target::TargetError;
@@ -165,6 +166,21 @@ impl From<LabError> for Failure {
                 ));
             }
             LabError::File { .. } | LabError::Step { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+impl From<StorageError> for Failure {
+    fn from(error: StorageError) -> Self {
+        let kind = match error {
+            StorageError::Device { .. }
+            | StorageError::ChecksumMismatch { .. }
+            | StorageError::Corrupt { .. }
+            | StorageError::NoSpace { .. }
+            | StorageError::ReadOnly { .. }
+            | StorageError::Poisoned { .. } => FailureKind::Device,
             _ => FailureKind::Input,
         };
         Self::of(kind, &error)

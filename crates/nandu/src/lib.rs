@@ -18,7 +18,7 @@ pub use nandu_storage::database::{
     WriteTransaction,
 };
 pub use nandu_storage::engine::{RestartReport, Settings, Volumes};
-pub use nandu_storage::sqlite::{Value, ValueRef};
+pub use nandu_storage::sqlite::{RecordView, Value, ValueRef};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
 pub use nandu_storage::{FileId, StorageError};
 pub use open::{DatabaseOptions, create_database, open_database};

@@ -1,5 +1,6 @@
 //! The commands: one sibling file each, with its arguments and its `run`.
 
+mod db;
 mod drives;
 mod list;
 mod outcome_text;
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     Probe(Box<probe::ProbeArguments>),
     Sim(Box<sim::SimArguments>),
     Drives(drives::DrivesArguments),
+    Db(db::DbArguments),
 }
 
 impl Command {
@@ -37,6 +39,7 @@ impl Command {
             Self::Probe(arguments) => probe::run(arguments, context),
             Self::Sim(arguments) => sim::run(arguments, context),
             Self::Drives(arguments) => drives::run(arguments, context),
+            Self::Db(arguments) => db::run(arguments, context),
         }
     }
 }

@@ -1,0 +1,45 @@
+//! `nandu db` as a user runs it: make, load, read, check, and what is refused.
+
+mod common;
+
+use common::{failure_of, stdout_of};
+
+#[test]
+fn a_table_is_made_loaded_read_and_found_sound() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let columns = ["id:integer", "name:text", "photo:blob"];
+    for (table, key) in [("people", &["--key", "id"][..]), ("heap", &[][..])] {
+        let words = [&["db", "create", "shop", table], &columns[..], key].concat();
+        stdout_of(directory, &words);
+    }
+    std::fs::write(directory.join("rows.tsv"), "7\tIda\t00ff\n-3\t\\N\t\n12\tOle\t01\n").unwrap();
+    for table in ["people", "heap"] {
+        assert_eq!(stdout_of(directory, &["db", "load", "shop", table, "rows.tsv"]), "3 rows\n");
+    }
+    assert_eq!(stdout_of(directory, &["db", "get", "shop", "people", "7"]), "7\tIda\t00ff\n");
+    let people = stdout_of(directory, &["db", "scan", "shop", "people"]);
+    assert_eq!(people, "-3\t\\N\t\n7\tIda\t00ff\n12\tOle\t01\n", "in the order of the key");
+    let heap = stdout_of(directory, &["db", "scan", "shop", "heap", "--limit", "1"]);
+    assert_eq!(heap, "7\tIda\t00ff\n", "in the order of arrival");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("6 rows"));
+    assert!(stdout_of(directory, &["db", "stat", "shop"]).contains("clustered"));
+    let json = stdout_of(directory, &["db", "check", "shop", "--json"]);
+    assert!(json.contains("\"findings\": []"), "{json}");
+}
+
+#[test]
+fn bad_input_is_refused_and_a_load_is_all_or_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    failure_of(directory, &["db", "check", "nowhere"], 2);
+    failure_of(directory, &["db", "create", "shop", "t", "id:int"], 2);
+    failure_of(directory, &["db", "create", "shop", "t", "id:integer", "--key", "no"], 2);
+    stdout_of(directory, &["db", "create", "shop", "t", "id:integer", "--key", "id"]);
+    failure_of(directory, &["db", "create", "shop", "t", "id:integer"], 2);
+    std::fs::write(directory.join("rows.tsv"), "1\n2\nthree\n").unwrap();
+    let said = failure_of(directory, &["db", "load", "shop", "t", "rows.tsv"], 2);
+    assert!(said.contains("rows.tsv:3"), "{said}");
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "t"]), "");
+    failure_of(directory, &["db", "get", "shop", "t", "1"], 2);
+}
