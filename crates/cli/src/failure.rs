@@ -60,6 +60,12 @@ impl Failure {
         Self { kind, message: what.into(), causes: vec![error.to_string()] }
     }
 
+    /// The same with the place in front.
+    pub(crate) fn at(mut self, place: &str) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
     fn of(kind: FailureKind, error: &dyn Error) -> Self {
         let message = error.to_string();
         let mut causes: Vec<String> = Vec::new();

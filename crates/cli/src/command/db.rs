@@ -1,22 +1,33 @@
 //! `nandu db`: makes, fills, reads and checks a database in a directory.
 //!
-//! 1. Rows come and go as lines of values with tabs between them; `\N` is null.
-//! 2. A load commits as a whole, or nothing of it is there.
+//! 1. Rows come and go as lines of values with tabs between them, as PostgreSQL's COPY writes them:
+//!    `\N` is null; tab, newline, return and backslash in a text are `\t`, `\n`, `\r` and `\\`.
+//! 2. A load commits every `ROWS_PER_COMMIT` rows, so that any number fits the log. It always ends
+//!    between two commits and says where; a file with fewer rows is stored as a whole or not at all.
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::read_file;
+use crate::output;
+use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use nandu::{
-    Column, ColumnType, Database, DatabaseOptions, Flow, StorageError, TableKind, Tables, Value,
-    ValueRef,
+    Column, ColumnType, Database, DatabaseOptions, Flow, StorageError, TableDefinition, TableKind,
+    Tables, Value, ValueRef, WriteTransaction,
 };
 use nandu_base::ByteCount;
 use nandu_probe::table::Table;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// How null is written.
 const NULL: &str = "\\N";
+/// Even if each row changes a page of 64 KiB of its own, their images fill half the log.
+const ROWS_PER_COMMIT: u64 = 2048;
+/// Or so much text, for rows that are large.
+const TEXT_BYTES_PER_COMMIT: u64 = 4 << 20;
+/// Lines that a scan hands over together.
+const OUTPUT_BYTES: usize = 1 << 16;
 
 /// Make, fill, read and check a database in a directory
 #[derive(Debug, Args)]
@@ -29,8 +40,9 @@ Examples:
   nandu db check shop
   nandu db stat shop
 
-Types are integer, real, text and blob (hexadecimal). Rows are lines with tabs between the values; \\N
-is null. A table without --key is a file that sqlite3 opens, and its rows have numbers.")]
+Types are integer, real, text and blob (hexadecimal). Rows are lines with tabs between
+the values, as PostgreSQL's COPY writes them; \\N is null. A table without --key is a
+file DIRECTORY/TABLE.sqlite that sqlite3 opens, and its rows have numbers.")]
 pub(crate) struct DbArguments {
     #[command(subcommand)]
     action: Action,
@@ -50,7 +62,7 @@ enum Action {
         /// Columns that identify a row and order the table, with commas between them
         #[arg(long, value_delimiter = ',')]
         key: Vec<String>,
-        /// Bytes of a page, a power of two from 512 to 64 KiB
+        /// Bytes of a page of a new database, a power of two from 512 to 64 KiB
         #[arg(long, default_value = "4096", value_parser = super::parse_size)]
         page_size: ByteCount,
     },
@@ -62,6 +74,9 @@ enum Action {
         table: String,
         /// A line for each row
         file: PathBuf,
+        /// Leave out so many lines, which were loaded before
+        #[arg(long, default_value = "0")]
+        skip: u64,
     },
     /// Print one row
     Get {
@@ -107,7 +122,9 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
         Action::Create { directory, table, columns, key, page_size } => {
             create(directory, table, columns, key, *page_size)
         }
-        Action::Load { directory, table, file } => load(directory, table, file, context),
+        Action::Load { directory, table, file, skip } => {
+            load(directory, table, Lines::open(file, *skip)?, context)
+        }
         Action::Get { directory, table, key } => get(directory, table, key, context),
         Action::Scan { directory, table, limit } => scan(directory, table, *limit, context),
         Action::Check { directory, json } => check(directory, *json, context),
@@ -149,35 +166,159 @@ fn create(
     Ok(database.close()?)
 }
 
-fn load(directory: &Path, table: &str, file: &Path, context: &Context) -> Result<(), Failure> {
-    let text = read_file(file)?;
+fn load(
+    directory: &Path,
+    table: &str,
+    mut lines: Lines<'_>,
+    context: &Context,
+) -> Result<(), Failure> {
     let database = open(directory)?;
-    let mut write = database.write()?;
-    let definition = write.definition(table)?.clone();
-    let is_heap = definition.kind == TableKind::Heap;
-    let mut count = 0_u64;
-    for (number, line) in (1..).zip(text.lines()) {
-        let at = |what: String| Failure::input(format!("{}:{number}: {what}", file.display()));
-        let fields: Vec<&str> = line.split('\t').collect();
-        if fields.len() != definition.columns.len() {
-            let (found, wanted) = (fields.len(), definition.columns.len());
-            return Err(at(format!("{found} values instead of {wanted}")));
+    let start = lines.number;
+    let mut stored = start;
+    let outcome = load_lines(&database, table, &mut lines, &mut stored, context);
+    let closed = database.close();
+    let how_far = format!("the first {stored} rows are stored; --skip {stored} goes on from there");
+    if let Err(failure) = outcome {
+        if failure.is_interrupted() {
+            return Err(Failure::interrupted(how_far));
         }
-        let pairs = fields.iter().zip(&definition.columns);
-        let row: Result<Vec<Value>, String> =
-            pairs.map(|(field, column)| parse_value(field, column.column_type)).collect();
-        let row = row.map_err(at)?;
-        let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-        if is_heap {
-            write.insert(table, &row)?;
-        } else {
-            write.put(table, &row)?;
+        if stored > start {
+            output::complain(&how_far);
         }
-        count += 1;
+        return Err(failure);
     }
-    write.commit()?;
-    database.close()?;
-    context.output.line(&format!("{count} rows"))
+    closed?;
+    context.output.line(&format!("{} rows", stored - start))
+}
+
+/// Keeps in `stored` how many lines are durable.
+fn load_lines(
+    database: &Database,
+    table: &str,
+    lines: &mut Lines<'_>,
+    stored: &mut u64,
+    context: &Context,
+) -> Result<(), Failure> {
+    let definition = database.read().definition(table)?.clone();
+    let progress = Progress::new(&context.interrupt, 1);
+    loop {
+        let mut write = database.write()?;
+        let bytes_before = lines.bytes_read;
+        let mut has_more = true;
+        while has_more
+            && lines.number < *stored + ROWS_PER_COMMIT
+            && lines.bytes_read < bytes_before + TEXT_BYTES_PER_COMMIT
+        {
+            has_more = lines.advance()?;
+            if has_more {
+                store(&mut write, &definition, &lines.line)
+                    .map_err(|failure| failure.at(&lines.place()))?;
+            }
+        }
+        // What is dropped is rolled back.
+        if context.interrupt.is_set() {
+            return Err(Failure::interrupted(""));
+        }
+        write.commit()?;
+        *stored = lines.number;
+        if !has_more {
+            return Ok(());
+        }
+        progress.show(lines.fraction(), &format!("{stored} rows"));
+    }
+}
+
+fn store(
+    write: &mut WriteTransaction<'_>,
+    definition: &TableDefinition,
+    line: &str,
+) -> Result<(), Failure> {
+    let (found, wanted) = (line.split('\t').count(), definition.columns.len());
+    if found != wanted {
+        return Err(Failure::input(format!(
+            "{found} values instead of {wanted}; put one tab between two values"
+        )));
+    }
+    let pairs = line.split('\t').zip(&definition.columns);
+    let row: Result<Vec<Value>, String> =
+        pairs.map(|(field, column)| parse_value(field, column.column_type)).collect();
+    let row = row.map_err(Failure::input)?;
+    let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+    match definition.kind {
+        TableKind::Heap => write.insert(&definition.name, &row).map(drop)?,
+        TableKind::Clustered { .. } => write.put(&definition.name, &row).map(drop)?,
+    }
+    Ok(())
+}
+
+/// A file that is read line by line.
+struct Lines<'a> {
+    path: &'a Path,
+    reader: BufReader<File>,
+    byte_count: u64,
+    bytes_read: u64,
+    /// Of the current line, from 1.
+    number: u64,
+    line: String,
+}
+
+impl<'a> Lines<'a> {
+    /// Opens a file and leaves out lines at its beginning.
+    fn open(path: &'a Path, skip: u64) -> Result<Self, Failure> {
+        let failed = |error: &io::Error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Failure::input(format!("{}: no such file; check the spelling", path.display()))
+            }
+            _ => Failure::system(format!("cannot read {}", path.display()), error),
+        };
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        let byte_count = file.metadata().map_err(|error| failed(&error))?.len();
+        let reader = BufReader::with_capacity(OUTPUT_BYTES, file);
+        let mut lines =
+            Self { path, reader, byte_count, bytes_read: 0, number: 0, line: String::new() };
+        while lines.number < skip {
+            if !lines.advance()? {
+                let count = lines.number;
+                return Err(Failure::input(format!(
+                    "{}: --skip {skip}, but it has {count} lines",
+                    path.display()
+                )));
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Goes to the next line; false behind the last one.
+    fn advance(&mut self) -> Result<bool, Failure> {
+        self.line.clear();
+        let byte_count = self.reader.read_line(&mut self.line).map_err(|error| {
+            let what = format!("cannot read line {} of {}", self.number + 1, self.path.display());
+            match error.kind() {
+                io::ErrorKind::InvalidData => Failure::input(format!("{what}: it is not UTF-8")),
+                _ => Failure::system(what, &error),
+            }
+        })?;
+        if byte_count == 0 {
+            return Ok(false);
+        }
+        self.bytes_read += byte_count as u64;
+        self.number += 1;
+        if self.line.ends_with('\n') {
+            self.line.pop();
+        }
+        if self.line.ends_with('\r') {
+            self.line.pop();
+        }
+        Ok(true)
+    }
+
+    fn place(&self) -> String {
+        format!("{}:{}", self.path.display(), self.number)
+    }
+
+    fn fraction(&self) -> f64 {
+        self.bytes_read as f64 / self.byte_count.max(1) as f64
+    }
 }
 
 fn get(directory: &Path, table: &str, key: &[String], context: &Context) -> Result<(), Failure> {
@@ -219,6 +360,7 @@ fn scan(
     let database = open(directory)?;
     let mut outcome = Ok(());
     let mut left = limit.unwrap_or(u64::MAX);
+    let mut lines = String::new();
     {
         let tables = database.read();
         let column_count = tables.definition(table)?.columns.len();
@@ -227,12 +369,22 @@ fn scan(
                 return Flow::Break(());
             }
             left -= 1;
-            outcome = context.output.line(&line_of(&row, column_count));
+            lines += &line_of(&row, column_count);
+            lines.push('\n');
+            if lines.len() >= OUTPUT_BYTES {
+                outcome = context.output.text(&lines);
+                lines.clear();
+            }
             if outcome.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
         })?;
     }
     database.close()?;
-    outcome
+    outcome?;
+    context.output.text(&lines)?;
+    if context.interrupt.is_set() {
+        return Err(Failure::interrupted("more rows may follow"));
+    }
+    Ok(())
 }
 
 fn check(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
@@ -298,7 +450,7 @@ fn parse_value(text: &str, column_type: ColumnType) -> Result<Value, String> {
         _ if text == NULL => Value::Null,
         ColumnType::Integer => Value::Integer(text.parse().map_err(|_| is_no("integer"))?),
         ColumnType::Real => Value::Real(text.parse().map_err(|_| is_no("number"))?),
-        ColumnType::Text => Value::Text(text.to_owned()),
+        ColumnType::Text => Value::Text(unescape(text)?),
         ColumnType::Blob => {
             let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
             let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
@@ -315,10 +467,38 @@ fn line_of(row: &nandu::RecordView<'_>, column_count: usize) -> String {
         Value::Null => NULL.to_owned(),
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => number.to_string(),
-        Value::Text(text) => text,
+        Value::Text(text) => escape(text),
         Value::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
     (0..column_count).map(text).collect::<Vec<_>>().join("\t")
+}
+
+/// Writes a text so that it stays within its line and between its tabs.
+fn escape(text: String) -> String {
+    if !text.contains(['\\', '\t', '\n', '\r']) {
+        return text;
+    }
+    let text = text.replace('\\', r"\\").replace('\t', r"\t");
+    text.replace('\n', r"\n").replace('\r', r"\r")
+}
+
+/// The reverse.
+fn unescape(text: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        plain.push(match letter {
+            '\\' => match letters.next() {
+                Some('\\') => '\\',
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                _ => return Err(format!("`{text}`: write \\\\ for a backslash")),
+            },
+            letter => letter,
+        });
+    }
+    Ok(plain)
 }
 
 #[cfg(test)]
@@ -334,5 +514,15 @@ mod tests {
         assert_eq!(parse_value("00ff", ColumnType::Blob), Ok(Value::Blob(vec![0, 255])));
         assert!(parse_value("0f0", ColumnType::Blob).is_err());
         assert!(parse_value("x", ColumnType::Real).is_err());
+    }
+
+    #[test]
+    fn a_text_with_tabs_and_newlines_is_one_field_of_one_line() {
+        let text = "a\tb\\N\r\nc";
+        let escaped = escape(text.to_owned());
+        assert_eq!(escaped, r"a\tb\\N\r\nc");
+        assert_eq!(unescape(&escaped).unwrap(), text);
+        assert!(unescape(r"a\x").is_err() && unescape("a\\").is_err());
+        assert_eq!(escape("\\N".to_owned()), "\\\\N", "which is not null");
     }
 }
