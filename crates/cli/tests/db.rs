@@ -48,16 +48,17 @@ fn bad_input_is_refused_and_a_load_is_all_or_nothing() {
 fn a_long_load_is_stored_in_parts_and_goes_on_where_it_stopped() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
-    stdout_of(directory, &["db", "create", "shop", "t", "id:integer", "name:text"]);
-    let mut rows: Vec<String> = (1..=5000).map(|number| format!("{number}\ta\\tb")).collect();
+    stdout_of(directory, &["db", "create", "shop", "t", "id:integer", "name:text", "price:real"]);
+    let row_of = |number: u32| format!("{number}\ta\\tb\t{number}.0");
+    let mut rows: Vec<String> = (1..=5000).map(row_of).collect();
     rows[4499] = "none".to_owned();
     std::fs::write(directory.join("rows.tsv"), rows.join("\n")).unwrap();
     let said = failure_of(directory, &["db", "load", "shop", "t", "rows.tsv"], 2);
     assert!(said.contains("rows.tsv:4500") && said.contains("--skip 4096"), "{said}");
-    rows[4499] = "4500\t\\N".to_owned();
+    rows[4499] = "4500\t\\N\t-0.5".to_owned();
     std::fs::write(directory.join("rows.tsv"), rows.join("\n")).unwrap();
     let words = ["db", "load", "shop", "t", "rows.tsv", "--skip", "4096"];
     assert_eq!(stdout_of(directory, &words), "904 rows\n");
     assert_eq!(stdout_of(directory, &["db", "scan", "shop", "t"]), rows.join("\n") + "\n");
-    assert_eq!(stdout_of(directory, &["db", "get", "shop", "t", "4500"]), "4500\t\\N\n");
+    assert_eq!(stdout_of(directory, &["db", "get", "shop", "t", "4500"]), "4500\t\\N\t-0.5\n");
 }

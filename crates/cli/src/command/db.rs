@@ -466,7 +466,8 @@ fn line_of(row: &nandu::RecordView<'_>, column_count: usize) -> String {
     let text = |index| match row.get(index).to_value() {
         Value::Null => NULL.to_owned(),
         Value::Integer(number) => number.to_string(),
-        Value::Real(number) => number.to_string(),
+        // With its point, so that it is seen to be no integer.
+        Value::Real(number) => format!("{number:?}"),
         Value::Text(text) => escape(text),
         Value::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
