@@ -190,7 +190,7 @@ fn a_gzip_that_ends_early_is_an_error_and_never_a_shorter_trace() {
     assert!(said.contains("cut.trace"), "{said}");
     // A member that promises more than the file holds.
     fs::write(path.join("cut.gz"), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 75, 203]).unwrap();
-    let said = failure_of(path, &with(&["--trace", "cut.gz"]), 3);
+    let said = failure_of(path, &with(&["--trace", "cut.gz"]), 2);
     assert!(said.contains("cut.gz") && said.contains("ends early"), "{said}");
 }
 
