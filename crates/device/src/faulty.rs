@@ -137,6 +137,12 @@ impl<D: Inspect> FaultyDevice<D> {
         self.power_is_on = false;
     }
 
+    /// Whether the power is on.
+    #[must_use]
+    pub const fn is_powered(&self) -> bool {
+        self.power_is_on
+    }
+
     /// Restores the power. Nothing else has changed.
     pub fn power_on(&mut self) {
         self.power_is_on = true;

@@ -12,8 +12,8 @@
 //!    torn pages are repaired from the log; its operations then do not.
 //! 3. After an error every touched page has the bytes and the LSN that it had before.
 
-use super::Engine;
 use super::structure::{self, StructureKind};
+use super::{Engine, TornPages};
 use crate::log::{RecordBuilder, Room, frame_bytes};
 use crate::page::{TRAILER_BYTES, page_lsn};
 use crate::propagation::ChangedRanges;
@@ -114,7 +114,8 @@ impl<'e> Action<'e> {
 
     /// Logs the action and stamps its LSN on the pages. `None` if nothing was changed.
     fn finish(self, room: Room) -> Result<Option<Lsn>, StorageError> {
-        let Engine { pool, scratch, log, tracks_changes, .. } = &mut *self.engine;
+        let Engine { pool, scratch, log, tracks_changes, settings, active, .. } = &mut *self.engine;
+        let first = active.as_ref().map_or(Lsn(0), |active| active.first_or_future());
         let ActionScratch { record, undo, touched, spare } = scratch;
         if touched.is_empty() {
             record.finish(&[]);
@@ -125,9 +126,19 @@ impl<'e> Action<'e> {
             let bytes = frame.bytes();
             add_image(record, page.address, &bytes[..bytes.len() - TRAILER_BYTES]);
         }
-        // What takes this action back is about as large; room for it is kept until the end.
+        // What takes this action back is about as large; room for it is kept until the end. A page that
+        // the transaction changes for the first time may by then need its image again.
+        let is_first = |page: &&Touched| page.before.is_empty() || page_lsn(&page.before) < first;
+        let image_bytes = match settings.torn_pages {
+            TornPages::LogImages => u64::from(settings.page_bytes),
+            TornPages::DoubleWrite | TornPages::Trust => 0,
+        };
         let reserve_bytes = match room {
-            Room::Free => frame_bytes(record.byte_count() as u64) + RESERVE_EXTRA_BYTES,
+            Room::Free => {
+                frame_bytes(record.byte_count() as u64)
+                    + RESERVE_EXTRA_BYTES
+                    + image_bytes * touched.iter().filter(is_first).count() as u64
+            }
             Room::Reserved | Room::Checkpoint => 0,
         };
         let record = record.finish(undo);

@@ -40,6 +40,12 @@ pub(super) fn begin_undo(undo: &mut Vec<u8>, kind: StructureKind, file: FileId) 
     undo.extend(file.0.to_be_bytes());
 }
 
+/// The file that an undo is about.
+pub(super) fn file_of(undo: &[u8]) -> Option<FileId> {
+    let &[_, high, low] = undo.first_chunk::<UNDO_HEAD_BYTES>()?;
+    Some(FileId(u16::from_be_bytes([high, low])))
+}
+
 /// Performs a logical undo.
 ///
 /// # Errors

@@ -10,8 +10,8 @@
 //!    the chain is all there is left to undo.
 //! 2. A compensation is never undone, so a rollback that was interrupted goes on where it stopped.
 
-use super::Engine;
 use super::action::ActionKind;
+use super::{Engine, structure};
 use crate::log::{
     LogRecord, RecordBuffer, RecordBuilder, Room, TransactionEntry, TransactionStatus,
 };
@@ -44,6 +44,11 @@ impl Transaction {
     pub(super) const fn of_log(entry: &TransactionEntry) -> Self {
         let TransactionEntry { id, last, undo_next, .. } = *entry;
         Self { id, first: undo_next, last, undo_next }
+    }
+
+    /// Pages older than this were not changed by this transaction.
+    pub(super) const fn first_or_future(&self) -> Lsn {
+        if self.first.0 == 0 { Lsn(u64::MAX) } else { self.first }
     }
 
     /// As a checkpoint writes it; `None` before its first record.
@@ -176,7 +181,10 @@ impl Engine {
                 }
                 Err(error) => return self.poison(error),
             };
-            if !undo_bytes.is_empty()
+            // A file that this transaction made may be gone: its rollback had ended when the power
+            // went, but the end of it was not durable yet.
+            let file = structure::file_of(&undo_bytes);
+            if file.is_some_and(|file| self.file_bytes.contains_key(&file))
                 && let Err(error) = self.compensate(next, &undo_bytes)
             {
                 return self.poison(error);

@@ -81,7 +81,12 @@ impl DoubleWrite {
         let header = self.transfer(io, Operation::Read, self.file, 0, header)?;
         let Some(entries) = self.entries(&header) else { return Ok(0) };
         let mut restored_count = 0;
+        let files: Vec<FileId> = io.volume().files().into_iter().map(|(file, _)| file).collect();
         for (index, (address, sum)) in (0_u64..).zip(entries) {
+            if !files.contains(&address.file) {
+                // It was removed after the batch.
+                continue;
+            }
             let page = |io: &mut Io, file, offset| {
                 let buffer = buffer_for(io, self.page_bytes);
                 self.transfer(io, Operation::Read, file, offset, buffer)

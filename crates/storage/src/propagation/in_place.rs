@@ -129,6 +129,10 @@ impl Propagation for InPlace {
 
     fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
         let end = PageAddress::new(file, first_page).offset_bytes(self.page_bytes);
+        if first_page == 1 {
+            // Nothing of it is left to be made durable, and the file may go.
+            self.unsynced.remove(&file);
+        }
         if io.volume().byte_count(file) > end {
             io.volume().set_byte_count(file, end)?;
         }

@@ -1,0 +1,401 @@
+//! The lives of a database under one scenario.
+//!
+//! ```text
+//!   open (perhaps cut, then again) ─► compare, check, audit ─► transactions ─► cut │ failure │ close
+//! ```
+
+use crate::model::{self, HEAP, History, INDEX, KEYED, PASSING, State};
+use crate::world::{self, WorldDevice};
+use crate::{Lie, Scenario};
+use nandu_base::{Rng, to_index};
+use nandu_device::FaultPlan;
+use nandu_storage::database::{Column, ColumnType, TableKind, WriteTransaction};
+use nandu_storage::log::Durability;
+use nandu_storage::sqlite::ValueRef;
+use nandu_storage::volume::DeviceVolume;
+use nandu_storage::{Database, StorageError, Volume, Volumes};
+use serde::Serialize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Requests after which a planned fault comes at the latest.
+const FAULT_WITHIN_REQUESTS: u64 = 1500;
+
+/// What a history went through without a violation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// A hash of all requests: equal for equal seeds.
+    pub trace: u64,
+    /// Requests to the devices.
+    pub request_count: u64,
+    /// Commits that were acknowledged.
+    pub commit_count: u64,
+    /// Power cuts that came, those at openings included.
+    pub cut_count: u64,
+    /// Operations that failed.
+    pub error_count: u64,
+    /// Torn pages that were rebuilt.
+    pub repaired_page_count: u64,
+    /// Transactions that a restart rolled back.
+    pub loser_count: u64,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The seed that shows it.
+    pub seed: u64,
+    /// Which promise, and when.
+    pub what: String,
+}
+
+/// Runs the history of a seed.
+///
+/// # Errors
+/// The first promise that is broken; a panic is one.
+pub fn run_seed(seed: u64, lie: Lie) -> Result<Outcome, Violation> {
+    let scenario = Scenario::of_seed(seed, lie);
+    let run = AssertUnwindSafe(|| Simulation::new(&scenario).run());
+    match catch_unwind(run) {
+        Ok(result) => result.map_err(|what| Violation { seed, what }),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
+            Err(Violation { seed, what: format!("panicked: {text}") })
+        }
+    }
+}
+
+struct Simulation<'s> {
+    scenario: &'s Scenario,
+    rng: Rng,
+    data: WorldDevice,
+    log: Option<WorldDevice>,
+    blackout: Arc<AtomicBool>,
+    history: History,
+    outcome: Outcome,
+    /// The failure that ended the last life, for messages.
+    last_error: String,
+}
+
+/// How a life ended.
+enum End {
+    /// In order.
+    Closed,
+    /// The process ended by itself.
+    Died,
+    /// Something failed.
+    Crashed,
+}
+
+impl<'s> Simulation<'s> {
+    fn new(scenario: &'s Scenario) -> Self {
+        let blackout = Arc::new(AtomicBool::new(false));
+        let Scenario { sector_bytes, device_bytes, lie, .. } = *scenario;
+        let data = world::device(sector_bytes, device_bytes, lie, &blackout);
+        let log = scenario.log_apart.then(|| {
+            world::device(sector_bytes, scenario.settings.log_bytes * 2 + (1 << 20), lie, &blackout)
+        });
+        let rng = Rng::for_part(scenario.seed, "simulation");
+        let mut history = History::default();
+        history.settle(State::default());
+        Self {
+            scenario,
+            rng,
+            data,
+            log,
+            blackout,
+            history,
+            outcome: Outcome::default(),
+            last_error: String::new(),
+        }
+    }
+
+    fn run(mut self) -> Result<Outcome, String> {
+        let mut database = self.create().map_err(|error| format!("creation failed: {error}"))?;
+        for life in 1..=self.scenario.life_count {
+            let when = format!("in life {life}");
+            self.verify(&database).map_err(|what| format!("{when}: {what}"))?;
+            self.plan_fault(life);
+            let end = self.live(&database).map_err(|what| format!("{when}: {what}"))?;
+            let end = match end {
+                End::Closed => match database.close() {
+                    Ok(()) => {
+                        self.history.settle_last();
+                        End::Closed
+                    }
+                    Err(_) => End::Crashed,
+                },
+                End::Died | End::Crashed => {
+                    drop(database);
+                    End::Crashed
+                }
+            };
+            database = self.reopen(&end).map_err(|what| format!("after life {life}: {what}"))?;
+        }
+        self.verify(&database).map_err(|what| format!("at the end: {what}"))?;
+        // Faults are off: it has to work.
+        self.scenario_without_faults(&database)?;
+        let trace = |device: &WorldDevice| device.lock().hash();
+        self.outcome.trace = trace(&self.data) ^ self.log.as_ref().map_or(0, trace).rotate_left(1);
+        self.outcome.request_count = self.data.lock().request_count();
+        Ok(self.outcome)
+    }
+
+    fn scenario_without_faults(&mut self, database: &Database) -> Result<(), String> {
+        match self.live(database)? {
+            End::Closed | End::Died => {
+                self.verify(database).map_err(|what| format!("without faults: {what}"))
+            }
+            End::Crashed => Err(format!("failed without a fault: {}", self.last_error)),
+        }
+    }
+
+    fn volumes(&self, is_new: bool) -> Result<Volumes, StorageError> {
+        let volume = |device: &WorldDevice| -> Result<Box<dyn Volume>, StorageError> {
+            let device = Box::new(device.clone());
+            Ok(Box::new(match is_new {
+                true => DeviceVolume::format(device)?,
+                false => DeviceVolume::open(device)?,
+            }))
+        };
+        Ok(Volumes { data: volume(&self.data)?, log: self.log.as_ref().map(volume).transpose()? })
+    }
+
+    fn create(&mut self) -> Result<Database, StorageError> {
+        let settings = &self.scenario.settings;
+        let database = Database::create(self.volumes(true)?, settings, self.scenario.seed)?;
+        let columns = || {
+            vec![Column::new("key", ColumnType::Integer), Column::new("value", ColumnType::Blob)]
+        };
+        let mut writer = database.write()?;
+        writer.create_table(KEYED, columns(), TableKind::Clustered { key: vec![0] })?;
+        if self.scenario.has_heap {
+            writer.create_table(HEAP, columns(), TableKind::Heap)?;
+            writer.create_index(HEAP, INDEX, &["key"])?;
+        }
+        writer.commit()?;
+        database.flush()?;
+        Ok(database)
+    }
+
+    /// Opens what the last life left, after the power was restored; perhaps cuts it again meanwhile.
+    fn reopen(&mut self, end: &End) -> Result<Database, String> {
+        self.restore();
+        if matches!(end, End::Crashed) {
+            for _ in 0..self.rng.below(self.scenario.faults.cuts_at_restart_max + 1) {
+                let at = self.data.lock().request_count() + 1 + self.rng.below(200);
+                let plan = self.scenario.cut(&mut self.rng, at);
+                self.data.lock().faulty().set_plan(plan);
+                let attempt = self
+                    .volumes(false)
+                    .and_then(|both| Database::open(both, &self.scenario.settings));
+                drop(attempt);
+                self.restore();
+            }
+        }
+        let opened = self
+            .volumes(false)
+            .and_then(|volumes| Database::open(volumes, &self.scenario.settings));
+        let (database, report) = opened.map_err(|error| format!("it does not open: {error}"))?;
+        self.outcome.repaired_page_count += report.repaired_page_count;
+        self.outcome.loser_count += report.loser_count;
+        Ok(database)
+    }
+
+    /// Ends a blackout; what was in flight is over.
+    fn restore(&mut self) {
+        let is_dark = self.blackout.swap(false, Ordering::Relaxed);
+        self.outcome.cut_count += u64::from(is_dark);
+        for device in std::iter::once(&self.data).chain(&self.log) {
+            if is_dark {
+                device.lock().faulty().cut_power();
+            }
+            device.forget_completions();
+            let mut device = device.lock();
+            device.faulty().set_plan(FaultPlan::default());
+            device.faulty().power_on();
+        }
+    }
+
+    fn plan_fault(&mut self, life: u64) {
+        let faults = self.scenario.faults;
+        let device = match &self.log {
+            Some(log) if self.rng.below(2) == 0 => log,
+            _ => &self.data,
+        };
+        let within = 1 + self.rng.below(FAULT_WITHIN_REQUESTS);
+        let at = device.lock().request_count() + 1 + self.rng.below(within);
+        let plan = if faults.failed_requests && (life.is_multiple_of(2) || !faults.power_cuts) {
+            FaultPlan { fail_requests: vec![at], ..FaultPlan::default() }
+        } else if faults.power_cuts {
+            self.scenario.cut(&mut self.rng, at)
+        } else {
+            return;
+        };
+        device.lock().faulty().set_plan(plan);
+    }
+
+    /// Compares with the history, checks every page and reference, audits.
+    fn verify(&mut self, database: &Database) -> Result<(), String> {
+        let tables = database.read();
+        let found = model::read_state(&tables, self.scenario.has_heap)
+            .map_err(|error| format!("it cannot be read: {error}"))?;
+        if !self.history.contains(&found) {
+            let (count, last) = (self.history.len(), self.history.last());
+            let rows = (found.keyed.len(), found.heap.len());
+            let wanted = (last.keyed.len(), last.heap.len());
+            return Err(format!(
+                "its {rows:?} rows are those of none of the {count} commits that may be the last \
+                 durable one; the latest had {wanted:?}"
+            ));
+        }
+        self.history.settle(found);
+        let report = tables.check().map_err(|error| format!("the check failed: {error}"))?;
+        if let Some(finding) = report.findings.first() {
+            return Err(format!("the check found: {finding}"));
+        }
+        tables.engine().audit();
+        Ok(())
+    }
+
+    /// Transactions until one fails, or enough are done.
+    fn live(&mut self, database: &Database) -> Result<End, String> {
+        let count = self.rng.below(self.scenario.transaction_count_max + 1);
+        for _ in 0..count {
+            if !self.transact(database)? {
+                self.outcome.error_count += 1;
+                return Ok(End::Crashed);
+            }
+            if self.rng.below(25) == 0 {
+                if !self.succeeded(database.checkpoint()) {
+                    return Ok(End::Crashed);
+                }
+                self.history.settle_last();
+            }
+        }
+        // Otherwise the process dies, with the power on.
+        Ok(if self.rng.below(2) == 0 { End::Closed } else { End::Died })
+    }
+
+    /// One transaction. False if something failed and the database has to be opened again.
+    fn transact(&mut self, database: &Database) -> Result<bool, String> {
+        let mut state = self.history.last().clone();
+        let mut writer = match database.write() {
+            Ok(writer) => writer,
+            Err(error) => {
+                self.last_error = error.to_string();
+                return Ok(false);
+            }
+        };
+        let change_count = 1 + self.rng.below(self.scenario.change_count_max);
+        let mut savepoint = None;
+        for _ in 0..change_count {
+            if self.scenario.rolls_back && self.rng.below(8) == 0 {
+                savepoint = Some((writer.savepoint(), state.clone()));
+            }
+            match self.change(&mut writer, &mut state) {
+                Ok(true) => {}
+                Ok(false) => return Err("a row is not what was written before".to_owned()),
+                // The whole transaction goes; the database stays usable, or says that it is not.
+                Err(_) => return Ok(self.succeeded(writer.rollback())),
+            }
+            if self.rng.below(12) == 0
+                && let Some((savepoint, before)) = savepoint.take()
+            {
+                if !self.succeeded(writer.rollback_to(savepoint)) {
+                    return Ok(false);
+                }
+                state = before;
+            }
+        }
+        if self.scenario.rolls_back && self.rng.below(5) == 0 {
+            return Ok(self.succeeded(writer.rollback()));
+        }
+        match writer.commit() {
+            Ok(()) => {
+                self.outcome.commit_count += 1;
+                match self.scenario.settings.durability {
+                    Durability::EveryCommit => self.history.settle(state),
+                    Durability::Grouped { .. } | Durability::None => self.history.add(state),
+                }
+                Ok(true)
+            }
+            Err(error) => {
+                self.last_error = error.to_string();
+                self.history.add(state);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Whether it did; notes the error otherwise.
+    fn succeeded<T>(&mut self, result: Result<T, StorageError>) -> bool {
+        if let Err(error) = &result {
+            self.last_error = error.to_string();
+        }
+        result.is_ok()
+    }
+
+    /// One change to a table and to the model. False if what was there was wrong.
+    fn change(
+        &mut self,
+        writer: &mut WriteTransaction<'_>,
+        state: &mut State,
+    ) -> Result<bool, StorageError> {
+        if self.scenario.changes_catalog && self.rng.below(15) == 0 {
+            if state.has_passing {
+                writer.drop_table(PASSING)?;
+            } else {
+                let columns = vec![Column::new("only", ColumnType::Integer)];
+                writer.create_table(PASSING, columns, TableKind::Heap)?;
+            }
+            state.has_passing = !state.has_passing;
+            return Ok(true);
+        }
+        let key = self.rng.below(self.scenario.key_count).cast_signed();
+        let mut value = vec![0; to_index(self.rng.below(self.scenario.value_bytes_max + 1))];
+        self.rng.fill(&mut value);
+        if self.scenario.has_heap && self.rng.below(2) == 0 {
+            return self.change_heap(writer, state, key, value);
+        }
+        if self.rng.below(3) == 0 {
+            let was_there = writer.delete_by_key(KEYED, &[ValueRef::Integer(key)])?;
+            return Ok(was_there == state.keyed.remove(&key).is_some());
+        }
+        let row = [ValueRef::Integer(key), ValueRef::Blob(&value)];
+        let was_there = writer.put(KEYED, &row)?;
+        Ok(was_there == state.keyed.insert(key, value).is_some())
+    }
+
+    fn change_heap(
+        &mut self,
+        writer: &mut WriteTransaction<'_>,
+        state: &mut State,
+        key: i64,
+        value: Vec<u8>,
+    ) -> Result<bool, StorageError> {
+        let row = [ValueRef::Integer(key), ValueRef::Blob(&value)];
+        let place = self.rng.below(state.heap.len().max(1) as u64);
+        let existing = state.heap.keys().nth(to_index(place)).copied();
+        match (self.rng.below(4), existing) {
+            (0, Some(number)) => {
+                writer.delete(HEAP, number)?;
+                state.heap.remove(&number);
+                Ok(true)
+            }
+            (1, Some(number)) => {
+                let found = writer.get(HEAP, number, model::key_value)?;
+                let is_right = found.as_ref() == state.heap.get(&number);
+                writer.update(HEAP, number, &row)?;
+                state.heap.insert(number, (key, value));
+                Ok(is_right)
+            }
+            _ => {
+                let number = writer.insert(HEAP, &row)?;
+                Ok(state.heap.insert(number, (key, value)).is_none())
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What the tables must hold: one state after each commit that a reopening may show.
+//!
+//! 1. The first state is the last one that is surely durable; a reopening shows one of them.
+
+use nandu_storage::StorageError;
+use nandu_storage::database::{Flow, Tables};
+use nandu_storage::sqlite::{RecordView, ValueRef};
+use std::collections::BTreeMap;
+
+/// The name of the clustered table, which is always there.
+pub(crate) const KEYED: &str = "keyed";
+/// The name of the heap.
+pub(crate) const HEAP: &str = "heap";
+/// The name of the heap's index.
+pub(crate) const INDEX: &str = "by_key";
+/// The name of a table that comes and goes.
+pub(crate) const PASSING: &str = "passing";
+
+/// Key and value of a row.
+pub(crate) type KeyValue = (i64, Vec<u8>);
+
+/// The contents of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) keyed: BTreeMap<i64, Vec<u8>>,
+    pub(crate) heap: BTreeMap<i64, KeyValue>,
+    pub(crate) has_passing: bool,
+}
+
+/// The states that a reopening may show.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    states: Vec<State>,
+}
+
+impl History {
+    /// Only this state counts.
+    pub(crate) fn settle(&mut self, state: State) {
+        self.states = vec![state];
+    }
+
+    /// A commit that may or may not be durable.
+    pub(crate) fn add(&mut self, state: State) {
+        self.states.push(state);
+    }
+
+    /// The latest commit.
+    pub(crate) fn last(&self) -> &State {
+        self.states.last().expect("there is always a state")
+    }
+
+    /// All that was committed is durable.
+    pub(crate) fn settle_last(&mut self) {
+        let last = self.last().clone();
+        self.settle(last);
+    }
+
+    pub(crate) fn contains(&self, state: &State) -> bool {
+        self.states.contains(state)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
+    }
+}
+
+/// What the tables hold.
+pub(crate) fn read_state(tables: &Tables, has_heap: bool) -> Result<State, StorageError> {
+    let mut state = State::default();
+    tables.scan(KEYED, |_, record| {
+        let (key, value) = key_value(record);
+        state.keyed.insert(key, value);
+        Flow::Continue(())
+    })?;
+    if has_heap {
+        tables.scan(HEAP, |number, record| {
+            state.heap.insert(number, key_value(record));
+            Flow::Continue(())
+        })?;
+    }
+    state.has_passing = tables.definition(PASSING).is_ok();
+    Ok(state)
+}
+
+pub(crate) fn key_value(record: RecordView<'_>) -> KeyValue {
+    let key = match record.get(0) {
+        ValueRef::Integer(key) => key,
+        _ => i64::MIN,
+    };
+    match record.get(1) {
+        ValueRef::Blob(bytes) => (key, bytes.to_vec()),
+        _ => (key, b"no blob".to_vec()),
+    }
+}

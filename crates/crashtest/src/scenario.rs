@@ -1,0 +1,135 @@
+//! What one seed means: settings, operations, faults (swarm testing, Groce et al., ISSTA 2012: each
+//! seed leaves some features out, so that others come up more often).
+
+use crate::Lie;
+use nandu_base::Rng;
+use nandu_device::{FaultPlan, UnflushedFate};
+use nandu_storage::engine::TornPages;
+use nandu_storage::log::Durability;
+use nandu_storage::pool::ReplacementKind;
+use nandu_storage::{Settings, propagation::PropagationKind};
+
+/// Which kinds of fault a life may end with, beside being closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// Power cuts.
+    pub power_cuts: bool,
+    /// Requests that fail.
+    pub failed_requests: bool,
+    /// Power cuts while the database is being opened, at most so many in a row.
+    pub cuts_at_restart_max: u64,
+}
+
+/// One simulated history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    /// Its seed.
+    pub seed: u64,
+    /// The database's settings.
+    pub settings: Settings,
+    /// Bytes of a sector, the unit in which writes are torn.
+    pub sector_bytes: u32,
+    /// Capacity of the device.
+    pub device_bytes: u64,
+    /// Whether the log has a device of its own.
+    pub log_apart: bool,
+    /// How often the database is opened.
+    pub life_count: u64,
+    /// Most transactions of one life.
+    pub transaction_count_max: u64,
+    /// Most changes of one transaction.
+    pub change_count_max: u64,
+    /// Longest value.
+    pub value_bytes_max: u64,
+    /// Keys are drawn from so many.
+    pub key_count: u64,
+    /// Whether there is a heap with an index; there is always a clustered table.
+    pub has_heap: bool,
+    /// Whether transactions are rolled back, in part or whole.
+    pub rolls_back: bool,
+    /// Whether tables come and go.
+    pub changes_catalog: bool,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// What goes wrong and is not said.
+    pub lie: Lie,
+}
+
+impl Scenario {
+    /// The history of a seed.
+    #[must_use]
+    pub fn of_seed(seed: u64, lie: Lie) -> Self {
+        let mut rng = Rng::for_part(seed, "scenario");
+        let mut one_of =
+            |choices: &[u64]| choices[nandu_base::to_index(rng.below(choices.len() as u64))];
+        let page_bytes = one_of(&[512, 1024, 1024, 2048, 4096, 8192]);
+        let frame_count = one_of(&[32, 40, 64, 200]);
+        let checkpoint_bytes = page_bytes * one_of(&[16, 32, 128, 1024]);
+        let log_bytes = (checkpoint_bytes * one_of(&[4, 6, 16])).max(512 << 10);
+        let sector_bytes = one_of(&[512, 512, 512, 4096]).min(page_bytes);
+        let torn_pages = match one_of(&[0, 0, 1]) {
+            _ if lie == Lie::TornPagesTrusted => TornPages::Trust,
+            0 => TornPages::LogImages,
+            _ => TornPages::DoubleWrite,
+        };
+        let durability = match one_of(&[0, 0, 0, 1, 2]) {
+            0 => Durability::EveryCommit,
+            1 => Durability::Grouped { commit_count: 5 },
+            _ => Durability::None,
+        };
+        let replacement = match one_of(&[0, 1, 2]) {
+            0 => ReplacementKind::Clock,
+            1 => ReplacementKind::TwoQ,
+            _ => ReplacementKind::Lru,
+        };
+        let settings = Settings {
+            page_bytes: nandu_base::to_u32(page_bytes),
+            pool_bytes: frame_count * page_bytes,
+            replacement,
+            propagation: PropagationKind::InPlace,
+            torn_pages,
+            durability,
+            log_bytes,
+            checkpoint_bytes,
+        };
+        let power_cuts = one_of(&[0, 1, 1, 1, 1]) == 1;
+        Self {
+            seed,
+            settings,
+            sector_bytes: nandu_base::to_u32(sector_bytes),
+            device_bytes: (64 << 20) + 2 * log_bytes,
+            log_apart: one_of(&[0, 0, 1]) == 1,
+            life_count: one_of(&[2, 3, 5]),
+            transaction_count_max: one_of(&[5, 20, 60]),
+            change_count_max: one_of(&[1, 4, 20, 60]),
+            value_bytes_max: one_of(&[20, 120, 120, 1000, 20_000]),
+            key_count: one_of(&[10, 100, 1000]),
+            has_heap: one_of(&[0, 1]) == 1,
+            rolls_back: one_of(&[0, 1]) == 1,
+            changes_catalog: one_of(&[0, 0, 1]) == 1,
+            faults: Faults {
+                power_cuts,
+                failed_requests: one_of(&[0, 0, 1]) == 1,
+                cuts_at_restart_max: one_of(&[0, 1, 3]),
+            },
+            lie,
+        }
+    }
+
+    /// A plan that cuts the power at the `number`-th request from now.
+    pub(crate) fn cut(&self, rng: &mut Rng, at: u64) -> FaultPlan {
+        let fates = [UnflushedFate::Dropped, UnflushedFate::Kept, UnflushedFate::Torn];
+        let unflushed = match self.lie {
+            Lie::TornPagesTrusted => UnflushedFate::Torn,
+            _ => fates[nandu_base::to_index(rng.below(3))],
+        };
+        let torn = rng.below(9);
+        FaultPlan {
+            power_cut_at_request: Some(at),
+            torn_sector_count: (torn > 0).then_some(nandu_base::to_u32(torn)),
+            unflushed,
+            seed: rng.next_u64(),
+            ..FaultPlan::default()
+        }
+    }
+}

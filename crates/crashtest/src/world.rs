@@ -1,0 +1,163 @@
+//! The device under a database: in memory, with faults, a trace, and lies on demand.
+//!
+//! 1. Devices of one world lose their power together: what one has not submitted by then is lost.
+//! 2. The trace is a hash of every request and every byte written, in order of submission.
+
+use nandu_base::Nanos;
+use nandu_device::{
+    Completion, Counters, Device, DeviceInfo, FaultPlan, FaultyDevice, Geometry, MemoryConfig,
+    MemoryDevice, Operation, Rejected, Request, SharedDevice,
+};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the world does wrong, unasked: bugs that a campaign has to find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lie {
+    /// Nothing.
+    #[default]
+    None,
+    /// Flushes are acknowledged and not done, as if the engine forgot them.
+    FlushesIgnored,
+    /// Torn pages are not repaired, as if the engine trusted the device.
+    TornPagesTrusted,
+    /// Every hundredth write is acknowledged and not done.
+    WritesLost,
+    /// Every hundredth write goes to the sectors behind its own.
+    WritesMisdirected,
+}
+
+/// How often a lie about writes is told.
+const LIE_PERIOD: u64 = 100;
+
+/// A device whose requests are hashed, and which may lie.
+#[derive(Debug)]
+pub(crate) struct TracedDevice {
+    inner: FaultyDevice<MemoryDevice>,
+    lie: Lie,
+    write_count: u64,
+    hash: u64,
+    /// Whether some device of this world lost its power.
+    blackout: Arc<AtomicBool>,
+}
+
+/// The handle that survives the database.
+pub(crate) type WorldDevice = SharedDevice<TracedDevice>;
+
+pub(crate) fn device(
+    sector_bytes: u32,
+    device_bytes: u64,
+    lie: Lie,
+    blackout: &Arc<AtomicBool>,
+) -> WorldDevice {
+    let geometry = Geometry { sector_bytes, sector_count: device_bytes / u64::from(sector_bytes) };
+    let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    let inner = FaultyDevice::new(memory, FaultPlan::default());
+    let (hash, blackout) = (0xCBF2_9CE4_8422_2325, Arc::clone(blackout));
+    SharedDevice::new(TracedDevice { inner, lie, write_count: 0, hash, blackout })
+}
+
+impl TracedDevice {
+    pub(crate) const fn faulty(&mut self) -> &mut FaultyDevice<MemoryDevice> {
+        &mut self.inner
+    }
+
+    pub(crate) const fn request_count(&self) -> u64 {
+        self.inner.submitted_count()
+    }
+
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    fn note(&mut self, request: &Request) {
+        let Request { operation, first_sector, sector_count, buffer, .. } = request;
+        self.note_word(*operation as u64);
+        self.note_word(first_sector.0);
+        self.note_word(u64::from(*sector_count));
+        if let (Operation::Write, Some(buffer)) = (operation, buffer) {
+            for word in buffer.chunks(8) {
+                let mut bytes = [0; 8];
+                bytes[..word.len()].copy_from_slice(word);
+                self.note_word(u64::from_le_bytes(bytes));
+            }
+        }
+    }
+
+    const fn note_word(&mut self, word: u64) {
+        self.hash = (self.hash ^ word).wrapping_mul(0x0100_0000_01B3).rotate_left(23);
+    }
+
+    /// What really goes to the device.
+    fn twist(&mut self, mut request: Request) -> Request {
+        let lies = match request.operation {
+            Operation::Write => {
+                self.write_count += 1;
+                self.write_count.is_multiple_of(LIE_PERIOD)
+            }
+            Operation::Flush => self.lie == Lie::FlushesIgnored,
+            Operation::Read | Operation::Trim => false,
+        };
+        let end = self.inner.info().geometry.sector_count;
+        match (lies, self.lie) {
+            (true, Lie::FlushesIgnored) if request.operation == Operation::Flush => {
+                Request::read(request.id, 0, 1, None)
+            }
+            (true, Lie::WritesLost) => {
+                let Request { id, first_sector, sector_count, .. } = request;
+                // The buffer comes back as that of a read, which nobody looks at.
+                let buffer = request.buffer.take();
+                Request::read(id, first_sector.0, sector_count, buffer)
+            }
+            (true, Lie::WritesMisdirected) => {
+                let count = u64::from(request.sector_count);
+                if request.first_sector.0 + 2 * count <= end {
+                    request.first_sector.0 += count;
+                }
+                request
+            }
+            _ => request,
+        }
+    }
+}
+
+impl Device for TracedDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        self.note(&request);
+        let request = self.twist(request);
+        if self.blackout.load(Ordering::Relaxed) && self.inner.is_powered() {
+            self.inner.cut_power();
+        }
+        let result = self.inner.submit(now, request);
+        if !self.inner.is_powered() {
+            self.blackout.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        self.inner.next_completion(until)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        self.inner.idle_until(time)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
