@@ -149,8 +149,7 @@ impl Tables {
         let open = open.get_mut(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
-        scratch.record.clear();
-        encode_record(row.iter().copied(), &mut scratch.record);
+        encode_row(engine, table, &row, &mut scratch.record)?;
         let file = open.definition.file;
         match &mut open.rows {
             Rows::Heap(heap) => {
@@ -209,8 +208,7 @@ impl Tables {
         let open = open.get_mut(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
-        scratch.record.clear();
-        encode_record(row.iter().copied(), &mut scratch.record);
+        encode_row(engine, table, &row, &mut scratch.record)?;
         let (file, record) = (open.definition.file, &scratch.record);
         if let Rows::Heap(heap) = &mut open.rows {
             engine.act(|pages| {
@@ -265,8 +263,7 @@ impl Tables {
         let (tree, file) = (open.clustered()?, open.definition.file);
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
-        scratch.record.clear();
-        encode_record(row.iter().copied(), &mut scratch.record);
+        encode_row(engine, table, &row, &mut scratch.record)?;
         scratch.key.clear();
         encode_row_key(&open.definition, &row, &mut scratch.key);
         let (key, record) = (&scratch.key, &scratch.record);
@@ -442,6 +439,23 @@ fn delete_entry(engine: &mut Engine, file: FileId, entry: &[u8]) -> Result<(), S
             Tree::at(file).delete(pages, entry, undo).map(|_| ())
         })
     })
+}
+
+/// The record of a row.
+fn encode_row(
+    engine: &Engine,
+    table: &str,
+    row: &[ValueRef<'_>],
+    record: &mut Vec<u8>,
+) -> Result<(), StorageError> {
+    record.clear();
+    encode_record(row.iter().copied(), record);
+    let (found_bytes, limit_bytes) = (record.len() as u64, engine.row_bytes_max());
+    if found_bytes <= limit_bytes {
+        return Ok(());
+    }
+    let what = format!("a row of table {table} (a quarter of the buffer pool has to hold it)");
+    Err(StorageError::TooLarge { what, found_bytes, limit_bytes })
 }
 
 /// The key of a row in a clustered table.

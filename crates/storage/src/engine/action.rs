@@ -24,7 +24,7 @@ use std::ops::Range;
 const COMPARED_BYTES: usize = 64;
 
 /// Room for what a compensation says beyond its action.
-const RESERVE_EXTRA_BYTES: u64 = 64;
+const RESERVE_EXTRA_BYTES: u64 = 256;
 
 /// What the engine keeps from action to action, so that none allocates.
 #[derive(Debug, Default)]
@@ -135,7 +135,8 @@ impl<'e> Action<'e> {
         };
         let reserve_bytes = match room {
             Room::Free => {
-                frame_bytes(record.byte_count() as u64)
+                let record_bytes = (record.byte_count() + undo.len()) as u64;
+                frame_bytes(record_bytes + record_bytes / 4)
                     + RESERVE_EXTRA_BYTES
                     + image_bytes * touched.iter().filter(is_first).count() as u64
             }

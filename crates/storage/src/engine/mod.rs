@@ -316,6 +316,13 @@ impl Engine {
         }
     }
 
+    /// The longest row that can be stored: an action holds all pages that it changes, and undoing one
+    /// may hold as many again.
+    #[must_use]
+    pub const fn row_bytes_max(&self) -> u64 {
+        self.settings.pool_bytes / 4
+    }
+
     /// Room on the volume for a page, so that writing it later cannot fail for want of room.
     fn make_room(&mut self, address: PageAddress) -> Result<(), StorageError> {
         if !self.settings.propagation.places_by_address() {
@@ -330,6 +337,12 @@ impl Engine {
         let growth = (needed / 8).clamp(GROWTH_PAGES_MIN * page_bytes, GROWTH_BYTES_MAX);
         let wanted = (needed + growth).next_multiple_of(page_bytes);
         let mut io = self.data_io.lock();
+        // Redo writes pages past what a crash left of the file, so it may be longer than noted; to
+        // set a smaller length would cut those pages off.
+        *present = io.volume().byte_count(address.file);
+        if needed <= *present {
+            return Ok(());
+        }
         let granted = match io.volume().set_byte_count(address.file, wanted) {
             Ok(()) => wanted,
             // Not as much as would be good, perhaps as much as is needed.
