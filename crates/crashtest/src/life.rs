@@ -19,8 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Requests after which a planned fault comes at the latest.
-const FAULT_WITHIN_REQUESTS: u64 = 1500;
+/// Requests within which a planned fault comes: early, later, late.
+const FAULT_WITHIN_REQUESTS: [u64; 3] = [20, 120, 800];
 
 /// What a history went through without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -39,6 +39,19 @@ pub struct Outcome {
     pub repaired_page_count: u64,
     /// Transactions that a restart rolled back.
     pub loser_count: u64,
+}
+
+impl Outcome {
+    /// Adds up another history; the traces are mixed.
+    pub const fn add(&mut self, other: &Self) {
+        self.trace = self.trace.rotate_left(7) ^ other.trace;
+        self.request_count += other.request_count;
+        self.commit_count += other.commit_count;
+        self.cut_count += other.cut_count;
+        self.error_count += other.error_count;
+        self.repaired_page_count += other.repaired_page_count;
+        self.loser_count += other.loser_count;
+    }
 }
 
 /// A broken promise.
@@ -225,7 +238,7 @@ impl<'s> Simulation<'s> {
             Some(log) if self.rng.below(2) == 0 => log,
             _ => &self.data,
         };
-        let within = 1 + self.rng.below(FAULT_WITHIN_REQUESTS);
+        let within = FAULT_WITHIN_REQUESTS[to_index(self.rng.below(3))];
         let at = device.lock().request_count() + 1 + self.rng.below(within);
         let plan = if faults.failed_requests && (life.is_multiple_of(2) || !faults.power_cuts) {
             FaultPlan { fail_requests: vec![at], ..FaultPlan::default() }

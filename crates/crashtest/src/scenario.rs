@@ -82,11 +82,15 @@ impl Scenario {
             1 => ReplacementKind::TwoQ,
             _ => ReplacementKind::Lru,
         };
+        let propagation = match one_of(&[0, 0, 1]) {
+            1 if lie != Lie::TornPagesTrusted => PropagationKind::LogStructured,
+            _ => PropagationKind::InPlace,
+        };
         let settings = Settings {
             page_bytes: nandu_base::to_u32(page_bytes),
             pool_bytes: frame_count * page_bytes,
             replacement,
-            propagation: PropagationKind::InPlace,
+            propagation,
             torn_pages,
             durability,
             log_bytes,

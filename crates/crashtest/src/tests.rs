@@ -16,10 +16,7 @@ fn nothing_committed_is_lost_and_nothing_uncommitted_is_seen() {
         let outcome = run_seed(seed, Lie::None).unwrap_or_else(|Violation { seed, what }| {
             panic!("{what}\nreplay: nandu crash --seed {seed}")
         });
-        total.commit_count += outcome.commit_count;
-        total.cut_count += outcome.cut_count;
-        total.loser_count += outcome.loser_count;
-        total.repaired_page_count += outcome.repaired_page_count;
+        total.add(&outcome);
     }
     println!("{total:?}");
     // The campaign is worth nothing if nothing happens in it.

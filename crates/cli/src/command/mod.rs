@@ -1,5 +1,6 @@
 //! The commands: one sibling file each, with its arguments and its `run`.
 
+mod crash;
 mod db;
 mod drives;
 mod list;
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Probe(Box<probe::ProbeArguments>),
     Sim(Box<sim::SimArguments>),
     Drives(drives::DrivesArguments),
+    Crash(crash::CrashArguments),
     Db(db::DbArguments),
 }
 
@@ -39,6 +41,7 @@ impl Command {
             Self::Probe(arguments) => probe::run(arguments, context),
             Self::Sim(arguments) => sim::run(arguments, context),
             Self::Drives(arguments) => drives::run(arguments, context),
+            Self::Crash(arguments) => crash::run(arguments, context),
             Self::Db(arguments) => db::run(arguments, context),
         }
     }

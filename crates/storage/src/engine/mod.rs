@@ -30,7 +30,7 @@ pub use transaction::{Savepoint, Transaction};
 use crate::log::{LogFile, SharedLog};
 use crate::page::TRAILER_BYTES;
 use crate::pool::{Pool, PoolConfig, PoolCounters, WriteAheadRule};
-use crate::propagation::Propagation;
+use crate::propagation::{Propagation, PropagationKind};
 use crate::volume::SharedIo;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
 use action::ActionScratch;
@@ -155,7 +155,9 @@ impl Engine {
             settings.propagation.build(settings.page_bytes, &data_io, double_write)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
         engine.last_checkpoint = control.checkpoint;
-        engine.image_threshold = control.checkpoint;
+        if settings.torn_pages == TornPages::LogImages {
+            engine.image_threshold = control.checkpoint;
+        }
         engine.next_transaction = analysis.last_transaction + 1;
         if !control.is_clean {
             engine.restart(reader, &analysis, &mut report)?;
@@ -428,7 +430,8 @@ fn present(io: &SharedIo) -> Nanos {
 }
 
 fn is_own_file(name: &str) -> bool {
-    [LOG_FILE, DOUBLE_WRITE_FILE, settings::SETTINGS_FILE].contains(&name)
+    let of_engine = [LOG_FILE, DOUBLE_WRITE_FILE, settings::SETTINGS_FILE];
+    of_engine.contains(&name) || PropagationKind::own_files().any(|own| own == name)
 }
 
 fn find_file(io: &SharedIo, name: &str) -> Option<FileId> {

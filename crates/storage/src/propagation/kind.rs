@@ -17,6 +17,11 @@ pub enum PropagationKind {
 }
 
 impl PropagationKind {
+    /// The files of a volume that belong to some propagation, not to tables.
+    pub fn own_files() -> impl Iterator<Item = &'static str> {
+        super::log_structured::FILES.into_iter()
+    }
+
     /// Whether a page's place follows from its address, so that a file needs room for all its pages.
     #[must_use]
     pub const fn places_by_address(self) -> bool {

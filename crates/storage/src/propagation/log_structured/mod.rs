@@ -60,6 +60,8 @@ const HOST: usize = 0;
 /// The frontier of pages that cleaning moves.
 const CLEANED: usize = 1;
 const SEGMENTS_FILE: &str = "segments";
+/// All files that it makes on a volume.
+pub(super) const FILES: [&str; 3] = [SEGMENTS_FILE, MAP_FILES[0], MAP_FILES[1]];
 const MAP_FILES: [&str; 2] = ["page-map-0", "page-map-1"];
 
 /// What was done, in bytes and counts since the propagation was opened.

@@ -1,0 +1,143 @@
+//! `nandu crash`: the crash simulator of the storage engine, by seed.
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use clap::{Args, ValueEnum};
+use nandu_crashtest::{Lie, Outcome, Violation, run_seed};
+use nandu_probe::table::Table;
+use serde::Serialize;
+
+/// Cut the power under the storage engine, thousands of times, each replayable by its seed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nandu crash                      a hundred seeds
+  nandu crash --seeds 10000        the soak
+  nandu crash --seed 195           one seed again, with its settings
+  nandu crash --lie flushes-ignored   a planted bug, to see that it is found
+
+Each seed chooses page size, pool, propagation, durability, tables and faults, runs transactions
+against a model, cuts the power or fails a request, opens the database again (perhaps cutting that,
+too), compares every row and checks every page. Exit code 1 if a promise was broken.")]
+pub(crate) struct CrashArguments {
+    /// How many seeds
+    #[arg(long, default_value_t = 100, conflicts_with = "seed")]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// One seed only, with the settings that it stands for
+    #[arg(long, conflicts_with = "from")]
+    seed: Option<u64>,
+    /// A bug to plant in the device below
+    #[arg(long, value_enum, default_value_t = LieArgument::None)]
+    lie: LieArgument,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LieArgument {
+    /// Nothing
+    None,
+    /// Flushes are acknowledged and not done
+    FlushesIgnored,
+    /// Torn pages are not repaired
+    TornPagesTrusted,
+    /// Some writes are acknowledged and not done
+    WritesLost,
+    /// Some writes go to the wrong place
+    WritesMisdirected,
+}
+
+#[derive(Serialize)]
+struct Campaign {
+    first_seed: u64,
+    seed_count: u64,
+    total: Outcome,
+    violations: Vec<Violation>,
+}
+
+/// Runs the seeds.
+pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
+    let lie = match arguments.lie {
+        LieArgument::None => Lie::None,
+        LieArgument::FlushesIgnored => Lie::FlushesIgnored,
+        LieArgument::TornPagesTrusted => Lie::TornPagesTrusted,
+        LieArgument::WritesLost => Lie::WritesLost,
+        LieArgument::WritesMisdirected => Lie::WritesMisdirected,
+    };
+    let (first_seed, count) = match arguments.seed {
+        Some(seed) => (seed, 1),
+        None => (arguments.from, arguments.seeds),
+    };
+    if let (Some(seed), false) = (arguments.seed, arguments.json) {
+        context.output.line(&format!("{:#?}", nandu_crashtest::Scenario::of_seed(seed, lie)))?;
+    }
+    let progress = Progress::new(&context.interrupt, nandu_base::to_index(count));
+    let mut campaign =
+        Campaign { first_seed, seed_count: 0, total: Outcome::default(), violations: Vec::new() };
+    // A panic inside a history is a violation, told like any other.
+    std::panic::set_hook(Box::new(|_| {}));
+    for seed in first_seed..first_seed.saturating_add(count) {
+        if progress.is_interrupted() {
+            break;
+        }
+        match run_seed(seed, lie) {
+            Ok(outcome) => campaign.total.add(&outcome),
+            Err(violation) => campaign.violations.push(violation),
+        }
+        campaign.seed_count += 1;
+        progress.step_done();
+    }
+    let _ = std::panic::take_hook();
+    drop(progress);
+    if arguments.json {
+        context.output.json(&campaign)?;
+    } else {
+        show(&campaign, context)?;
+    }
+    if !campaign.violations.is_empty() {
+        let count = campaign.violations.len();
+        return Err(Failure::shape(format!("{count} seeds broke a promise")));
+    }
+    if campaign.seed_count < count {
+        let next = first_seed + campaign.seed_count;
+        return Err(Failure::interrupted(format!("stopped; go on with --from {next}")));
+    }
+    Ok(())
+}
+
+fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
+    let Outcome {
+        request_count,
+        commit_count,
+        cut_count,
+        error_count,
+        repaired_page_count,
+        loser_count,
+        ..
+    } = campaign.total;
+    let mut table = Table::new(&["what happened", "times"]);
+    for (what, times) in [
+        ("seeds", campaign.seed_count),
+        ("requests to devices", request_count),
+        ("commits acknowledged", commit_count),
+        ("power cuts", cut_count),
+        ("operations that failed", error_count),
+        ("torn pages rebuilt", repaired_page_count),
+        ("transactions rolled back at restart", loser_count),
+        ("promises broken", campaign.violations.len() as u64),
+    ] {
+        table.row(vec![what.to_owned(), times.to_string()]);
+    }
+    context.output.text(&table.render())?;
+    for Violation { seed, what } in &campaign.violations {
+        context
+            .output
+            .line(&format!("seed {seed}: {what}\n  replay: nandu crash --seed {seed}"))?;
+    }
+    Ok(())
+}
