@@ -4,7 +4,7 @@
 //!    at most once at a time.
 //! 2. A file is synced if something was written to it since its last sync that succeeded.
 //! 3. After a cut a page that was being written may be torn. What is done about that is the setting of
-//!    the engine: its log, or [`DoubleWrite`].
+//!    the engine: its log, or the double write.
 
 use super::double_write::{self, DoubleWrite};
 use super::{PageRead, PageWrite, Propagation};

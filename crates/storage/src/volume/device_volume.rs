@@ -16,7 +16,7 @@
 //! 2. Bytes outside a file's written ranges read as zeros, whatever the device holds there. A durable
 //!    table calls only those bytes written that a flush made durable before; so the bytes of a
 //!    removed file never show in another, even after a power cut.
-//! 3. A file falls into at most [`table::RANGE_COUNT_MAX`] written ranges when the table is written;
+//! 3. A file falls into at most `RANGE_COUNT_MAX` written ranges when the table is written;
 //!    smaller gaps are filled with zeros. A file that was made long and is written from its front, as a
 //!    log is, gets zeros ahead of it, so that not every sync has to write the table.
 //! 4. A file number is durable, as used, before it is given out.
