@@ -1,0 +1,69 @@
+//! What can go wrong in a query, said so that the user knows what to do.
+
+use nandu_storage::StorageError;
+use std::fmt;
+
+/// Trouble with a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The engine or the device below failed.
+    Storage(StorageError),
+    /// The memory granted is too little for this operator.
+    TooLittleMemory {
+        /// Which operator.
+        operator: String,
+        /// Pages that it needs at least.
+        needed_pages: u64,
+        /// Pages that it was given.
+        granted_pages: u64,
+    },
+    /// The operator would write more than the execution may.
+    WriteBudget {
+        /// Which operator.
+        operator: String,
+        /// Bytes that the execution may write.
+        budget_bytes: u64,
+    },
+    /// The user asked to stop.
+    Cancelled,
+    /// What was asked makes no sense; says why, and what would do.
+    Invalid {
+        /// The reason.
+        what: String,
+    },
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage(error) => error.fmt(formatter),
+            Self::TooLittleMemory { operator, needed_pages, granted_pages } => write!(
+                formatter,
+                "{operator} needs {needed_pages} pages of memory and was given {granted_pages}"
+            ),
+            Self::WriteBudget { operator, budget_bytes } => write!(
+                formatter,
+                "{operator} would write more than the {budget_bytes} bytes that it may; give it \
+                 more memory, or take block nested loops, which write nothing"
+            ),
+            Self::Cancelled => formatter.write_str("stopped on request"),
+            Self::Invalid { what } => formatter.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for QueryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Storage(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StorageError> for QueryError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
