@@ -4,6 +4,7 @@
 //!    any two and go on later with the same result.
 //! 2. A step on simulated devices depends on its label, the seed and the configuration only.
 
+pub mod access_path;
 pub mod aging;
 pub mod bench;
 pub mod burst;
@@ -13,12 +14,15 @@ pub mod drive;
 pub mod intervals;
 pub mod misalignment;
 pub mod probe;
+pub mod restart;
 pub mod rewrite;
 pub mod shifting;
 pub mod simulation;
+pub mod site;
 pub mod spare;
 pub mod stalls;
 pub mod tour;
+pub mod tree_maintenance;
 
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -29,6 +33,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ExperimentKind {
+    /// A table scan against index scans.
+    AccessPath(access_path::AccessPath),
     /// Speed by whole-drive writes.
     Aging(aging::Aging),
     /// Sequential writes after bursts of random ones.
@@ -43,6 +49,8 @@ pub enum ExperimentKind {
     Misalignment(misalignment::Misalignment),
     /// Access patterns over request sizes on several devices.
     Probe(probe::Probe),
+    /// A restart after a crash.
+    Restart(restart::Restart),
     /// The time to write a whole drive after bursts of random writes.
     Rewrite(rewrite::Rewrite),
     /// Translation layers over a bare chip.
@@ -55,6 +63,8 @@ pub enum ExperimentKind {
     Stalls(stalls::Stalls),
     /// All that matters about a device, in little time.
     Tour(tour::Tour),
+    /// Inserts into a B+-tree and lookups from it.
+    TreeMaintenance(tree_maintenance::TreeMaintenance),
 }
 
 /// A kind of measurement.
@@ -88,6 +98,7 @@ impl ExperimentKind {
     #[must_use]
     pub fn as_measurement(&self) -> &dyn Measurement {
         match self {
+            Self::AccessPath(kind) => kind,
             Self::Aging(kind) => kind,
             Self::Burst(kind) => kind,
             Self::ClosedForm(kind) => kind,
@@ -95,12 +106,14 @@ impl ExperimentKind {
             Self::Intervals(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Probe(kind) => kind,
+            Self::Restart(kind) => kind,
             Self::Rewrite(kind) => kind,
             Self::Simulation(kind) => kind,
             Self::Shifting(kind) => kind,
             Self::Spare(kind) => kind,
             Self::Stalls(kind) => kind,
             Self::Tour(kind) => kind,
+            Self::TreeMaintenance(kind) => kind,
         }
     }
 
@@ -108,6 +121,7 @@ impl ExperimentKind {
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {
+            Self::AccessPath(_) => "access_path",
             Self::Aging(_) => "aging",
             Self::Burst(_) => "burst",
             Self::ClosedForm(_) => "closed_form",
@@ -115,12 +129,14 @@ impl ExperimentKind {
             Self::Intervals(_) => "intervals",
             Self::Misalignment(_) => "misalignment",
             Self::Probe(_) => "probe",
+            Self::Restart(_) => "restart",
             Self::Rewrite(_) => "rewrite",
             Self::Simulation(_) => "simulation",
             Self::Shifting(_) => "shifting",
             Self::Spare(_) => "spare",
             Self::Stalls(_) => "stalls",
             Self::Tour(_) => "tour",
+            Self::TreeMaintenance(_) => "tree_maintenance",
         }
     }
 }

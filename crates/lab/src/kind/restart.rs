@@ -1,0 +1,229 @@
+//! A restart after a crash, step by step: S003, "A case for flash SSD in database recovery".
+//!
+//! ```text
+//!   load ─► close ─► open ─► full checkpoint ─► updates ─► checkpoint ─► updates ─► crash ─► restart
+//!                                               └─ interval of log ─┘   └ interval ┘
+//! ```
+//!
+//! The crash comes as late as it can, just before the next checkpoint. Updates replace the values of
+//! records drawn uniformly. One step for each drive, with series by the checkpoint interval in bytes
+//! of log: `DRIVE.log_scan_s`, `.page_reads_s`, `.apply_s`, `.page_writes_s` and `.total_s`; `.pages`,
+//! the pages that redo changes; and `.log_bytes`, the log that it reads.
+//!
+//! The virtual clock knows the devices only, so what the processor does is charged by the record:
+//! `record_cpu` for each change that redo looks at, as part of the third step.
+
+use super::Measurement;
+use super::bench::Bench;
+use super::site::{EngineVariant, Site, SiteDrives, check_cancelled, check_drives, targets};
+use crate::error::LabError;
+use crate::outcome::Series;
+use nandu_base::{ByteCount, Nanos, Rng, to_index, to_u32};
+use nandu_probe::text;
+use nandu_storage::btree::Tree;
+use nandu_storage::engine::{RestartReport, StructureKind, TornPages};
+use nandu_storage::log::Durability;
+use nandu_storage::{Engine, FileId, Settings, StorageError};
+use serde::{Deserialize, Serialize};
+
+const TREE_FILE: &str = "records.tree";
+/// Fill of the loaded tree's nodes, in percent, so that updates split none.
+const FILL_PERCENT: usize = 80;
+/// Records of an action of the load.
+const LOAD_BATCH: u64 = 100;
+/// Commits that share a flush of the log.
+const GROUP_COUNT: u32 = 100;
+/// Capacity of the log over the longest interval: two intervals stay in it, and none is cut short by
+/// a checkpoint that nobody asked for.
+const LOG_PER_INTERVAL: u64 = 8;
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    /// What the database lies on.
+    pub drives: SiteDrives,
+    /// Records that are loaded.
+    pub record_count: u64,
+    /// Bytes of a record beside its key of eight.
+    pub value_bytes: u32,
+    /// Memory of the pool.
+    #[serde(deserialize_with = "text::size")]
+    pub pool: ByteCount,
+    /// Page size.
+    #[serde(deserialize_with = "text::size")]
+    pub page_bytes: ByteCount,
+    /// Checkpoint intervals, in bytes of log.
+    #[serde(deserialize_with = "text::sizes")]
+    pub intervals: Vec<ByteCount>,
+    /// What the processor takes for a change that redo looks at.
+    #[serde(deserialize_with = "text::duration")]
+    pub record_cpu: Nanos,
+}
+
+impl Restart {
+    fn series_of(drive: &str) -> [Series; 7] {
+        let of = |suffix: &str, unit: &str| Series::new(format!("{drive}.{suffix}"), "B", unit);
+        [
+            of("log_scan_s", "s"),
+            of("page_reads_s", "s"),
+            of("apply_s", "s"),
+            of("page_writes_s", "s"),
+            of("total_s", "s"),
+            of("pages", ""),
+            of("log_bytes", "B"),
+        ]
+    }
+
+    fn values(&self, report: &RestartReport) -> [f64; 7] {
+        let changes = report.redone_count + report.skipped_count;
+        let cpu_s = self.record_cpu.as_seconds_f64() * changes as f64;
+        let RestartReport { log_scan, page_reads, apply, page_writes, .. } = report;
+        let mut steps =
+            [log_scan, page_reads, apply, page_writes].map(|step| step.time.as_seconds_f64());
+        steps[2] += cpu_s;
+        let [log_scan, page_reads, apply, page_writes] = steps;
+        let total = steps.iter().sum();
+        let (pages, log_bytes) = (report.page_count as f64, report.log_bytes as f64);
+        [log_scan, page_reads, apply, page_writes, total, pages, log_bytes]
+    }
+
+    fn settings(&self, pool_bytes: u64) -> Settings {
+        let variant = EngineVariant {
+            log_apart: false,
+            durability: Durability::Grouped { commit_count: GROUP_COUNT },
+            torn_pages: TornPages::LogImages,
+        };
+        let longest = self.intervals.iter().map(|interval| interval.0).max().unwrap_or(0);
+        let log_bytes = longest * LOG_PER_INTERVAL;
+        Settings {
+            log_bytes,
+            checkpoint_bytes: log_bytes / 4,
+            ..variant.settings(to_u32(self.page_bytes.0), pool_bytes)
+        }
+    }
+
+    fn measure(
+        &self,
+        site: &Site,
+        seed: u64,
+        interval: ByteCount,
+    ) -> Result<RestartReport, StorageError> {
+        self.load(site)?;
+        let settings = self.settings(self.pool.0);
+        let (mut engine, _) = Engine::open(site.reopen()?, &settings)?;
+        let files = engine.files();
+        let (file, _) = *files.iter().find(|(_, name)| name == TREE_FILE).expect("it was made");
+        let mut rng = Rng::for_part(seed, "updates");
+        engine.checkpoint_fully()?;
+        self.update(&mut engine, file, &mut rng, interval)?;
+        engine.checkpoint()?;
+        self.update(&mut engine, file, &mut rng, interval)?;
+        engine.log().flush()?;
+        drop(engine);
+        let (engine, report) = Engine::open(site.reopen()?, &settings)?;
+        assert!(!report.was_closed, "it crashed");
+        engine.close()?;
+        Ok(report)
+    }
+
+    fn load(&self, site: &Site) -> Result<(), StorageError> {
+        let memory = self.record_count * (u64::from(self.value_bytes) + 64);
+        let mut engine = Engine::create(site.format()?, &self.settings(memory), 1)?;
+        let file = engine.create_file(TREE_FILE)?;
+        engine.begin()?;
+        let mut loader = engine.act(|pages| {
+            let tree = Tree::create(pages, file)?;
+            tree.bulk_load(pages, FILL_PERCENT)
+        })?;
+        let value = vec![0x5A; to_index(u64::from(self.value_bytes))];
+        let mut next = 0;
+        while next < self.record_count {
+            let batch = next..self.record_count.min(next + LOAD_BATCH);
+            next = batch.end;
+            engine.act(|pages| {
+                batch.clone().try_for_each(|key| loader.push(pages, &key.to_be_bytes(), &value))
+            })?;
+            engine.commit()?;
+            engine.begin()?;
+        }
+        engine.act(|pages| {
+            let mut undo = pages.begin_undo(StructureKind::Tree, file);
+            loader.finish(pages, &mut undo)?;
+            pages.set_undo(undo);
+            Ok(())
+        })?;
+        engine.commit()?;
+        engine.close()
+    }
+
+    /// Updates until the log grew by `interval`.
+    fn update(
+        &self,
+        engine: &mut Engine,
+        file: FileId,
+        rng: &mut Rng,
+        interval: ByteCount,
+    ) -> Result<(), StorageError> {
+        let log = engine.log();
+        let end = log.next_lsn().0 + interval.0;
+        let mut value = vec![0; to_index(u64::from(self.value_bytes))];
+        while log.next_lsn().0 < end {
+            let key = rng.below(self.record_count).to_be_bytes();
+            value.fill(rng.next_u64().to_be_bytes()[0]);
+            engine.begin()?;
+            engine.act(|pages| {
+                let mut undo = pages.begin_undo(StructureKind::Tree, file);
+                let was_there = Tree::at(file).update(pages, &key, &value, &mut undo)?;
+                assert!(was_there, "only records that are there are updated");
+                pages.set_undo(undo);
+                Ok(())
+            })?;
+            if let Some(commit) = engine.commit()? {
+                log.make_commit_durable(commit, engine.settings().durability)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Measurement for Restart {
+    fn check(&self) -> Result<(), String> {
+        check_drives(&self.drives)?;
+        if self.intervals.is_empty() || self.record_count == 0 {
+            return Err("`intervals` and `record_count` need a value".into());
+        }
+        match self.intervals.iter().find(|interval| **interval < ByteCount::kib(64)) {
+            Some(interval) => Err(format!("`intervals` has {interval}; 64 KiB is the least")),
+            None => Ok(()),
+        }
+    }
+
+    fn targets(&self) -> Vec<String> {
+        targets(&self.drives)
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        let series = self.drives.keys().flat_map(|drive| Self::series_of(drive));
+        series.map(|series| series.name).collect()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        self.drives.keys().cloned().collect()
+    }
+
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
+        let mut series = Self::series_of(name);
+        for &interval in &self.intervals {
+            check_cancelled(bench)?;
+            let site = Site::prepare(bench, name, (name, drive), false)?;
+            let report = self.measure(&site, bench.seed, interval);
+            let report = report.map_err(|error| LabError::step(name, &error))?;
+            for (series, value) in series.iter_mut().zip(self.values(&report)) {
+                series.points.push((interval.0 as f64, value));
+            }
+        }
+        Ok(series.into())
+    }
+}
