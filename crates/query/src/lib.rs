@@ -2,6 +2,9 @@
 //!
 //! Absent on purpose: SQL, Arrow, async, and any knowledge of what kind of drive lies below.
 
+pub mod allocation;
 pub mod error;
+pub mod join;
 
 pub use error::QueryError;
+pub use join::JoinKind;

@@ -1,0 +1,5 @@
+//! The seven joins.
+
+pub mod kind;
+
+pub use kind::JoinKind;
