@@ -54,6 +54,16 @@ impl IoBuffer {
         (0..count).map(|_| next()).collect()
     }
 
+    /// Makes the buffer shorter, or as long again as it once was; bytes that come back are zeros. Its
+    /// address stays.
+    ///
+    /// # Panics
+    /// If it never was that long.
+    pub fn resize(&mut self, len: usize) {
+        assert!(len <= self.memory.capacity(), "a buffer keeps its memory");
+        self.memory.resize(len, 0);
+    }
+
     /// A copy of `bytes`.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
@@ -110,6 +120,17 @@ mod tests {
             assert_eq!(buffer.len(), 100);
         }
         assert!(IoBuffer::zeroed(0).is_empty());
+    }
+
+    #[test]
+    fn a_buffer_that_was_cut_grows_again_in_place() {
+        let mut buffer = IoBuffer::copy_of(&[7; 8192]);
+        let address = buffer.as_ptr().addr();
+        buffer.resize(4096);
+        assert_eq!(buffer.len(), 4096);
+        buffer.resize(8192);
+        assert_eq!((buffer.as_ptr().addr(), buffer.len()), (address, 8192));
+        assert_eq!((buffer[4095], buffer[4096]), (7, 0));
     }
 
     #[test]

@@ -4,7 +4,19 @@
 
 pub mod allocation;
 pub mod error;
+pub mod execution;
 pub mod join;
+pub mod key;
+pub mod relation;
+pub mod spill;
+pub mod testing;
+pub mod tuple;
+pub mod work;
 
 pub use error::QueryError;
+pub use execution::{Execution, Limits};
 pub use join::JoinKind;
+pub use key::Key;
+pub use relation::{Relation, TupleStream};
+pub use tuple::{Area, PairBatch, Tuple, TupleBatch};
+pub use work::Work;

@@ -1,5 +1,131 @@
-//! The seven joins.
+//! Joins: siblings of equal shape behind [`JoinStream`].
+//!
+//! ```text
+//!   Join { left, right, kind of join, by which keys }
+//!      │ open(JoinKind)
+//!      ▼
+//!   JoinStream ──advance()──► batch(): pairs of addresses into the rows of both sides
+//! ```
+//!
+//! 1. Every kind gives the same pairs, each as often as SQL says, in an order of its own.
+//! 2. NULL equals nothing: a row with a NULL in its key has no partner.
+//! 3. A stream holds the memory of its [`Settings`] at most, and for each of its inputs one row.
 
+pub mod block_nested_loops;
+pub(crate) mod hash_table;
 pub mod kind;
+pub(crate) mod roles;
 
+pub use block_nested_loops::BlockNestedLoops;
 pub use kind::JoinKind;
+
+use crate::tuple::PairBatch;
+pub use crate::tuple::Side;
+use crate::{Key, QueryError, Relation};
+use serde::{Deserialize, Serialize};
+
+/// Which rows come out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JoinType {
+    /// Pairs.
+    #[default]
+    Inner,
+    /// Pairs, and rows of the left side without a partner.
+    Left,
+    /// Pairs, and rows of the right side without a partner.
+    Right,
+    /// Pairs, and rows of either side without a partner.
+    Full,
+    /// Rows of the left side with a partner, once each.
+    Semi,
+    /// Rows of the left side without a partner.
+    Anti,
+}
+
+/// One side of a join.
+#[derive(Clone, Copy)]
+pub struct JoinInput<'r> {
+    /// Its rows.
+    pub relation: &'r dyn Relation,
+    /// What is compared.
+    pub key: &'r Key,
+}
+
+/// What is to be joined.
+#[derive(Clone, Copy)]
+pub struct Join<'r> {
+    /// The left side.
+    pub left: JoinInput<'r>,
+    /// The right side.
+    pub right: JoinInput<'r>,
+    /// Which rows come out.
+    pub join_type: JoinType,
+}
+
+/// Pairs as they come.
+pub trait JoinStream {
+    /// Goes on to the next pairs, perhaps none; false at the end.
+    ///
+    /// # Errors
+    /// If the device fails, what it stores is damaged, the write budget is used up, or the user asked
+    /// to stop.
+    fn advance(&mut self) -> Result<bool, QueryError>;
+
+    /// The pairs at hand: none before the first call of [`Self::advance`] and at the end.
+    fn batch(&self) -> PairBatch<'_>;
+}
+
+impl JoinType {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Inner, Self::Left, Self::Right, Self::Full, Self::Semi, Self::Anti];
+
+    /// Its name in explanations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inner => "inner",
+            Self::Left => "left",
+            Self::Right => "right",
+            Self::Full => "full",
+            Self::Semi => "semi",
+            Self::Anti => "anti",
+        }
+    }
+}
+
+impl<'r> Join<'r> {
+    /// One side.
+    #[must_use]
+    pub const fn input(&self, side: Side) -> JoinInput<'r> {
+        match side {
+            Side::Left => self.left,
+            Side::Right => self.right,
+        }
+    }
+
+    /// The side with fewer pages.
+    #[must_use]
+    pub fn smaller_side(&self) -> Side {
+        let bytes = |input: &JoinInput<'_>| input.relation.size().cell_bytes;
+        if bytes(&self.left) <= bytes(&self.right) { Side::Left } else { Side::Right }
+    }
+
+    /// Checks that both keys have as many columns.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check(&self) -> Result<(), QueryError> {
+        let counts = (self.left.key.column_count(), self.right.key.column_count());
+        if counts.0 == counts.1 {
+            return Ok(());
+        }
+        let what =
+            format!("a join compares {} columns on the left, {} on the right", counts.0, counts.1);
+        Err(QueryError::Invalid { what })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 use super::schema::{IndexDefinition, Row, TableDefinition, TableKind};
 use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
-use crate::sqlite::{FillFactor, HeapTable, RecordView, ValueRef};
+use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, ValueRef};
 use crate::{Engine, FileId, StorageError};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -199,6 +199,30 @@ impl Tables {
         let tree = self.table(table)?.clustered()?;
         let key = encode(key_values);
         tree.get(&self.engine, &key, |bytes| view_of(bytes).map(look))?.transpose()
+    }
+
+    /// The tree of a heap table, for operators that read it in larger pieces.
+    ///
+    /// # Errors
+    /// If there is no such heap table.
+    pub fn heap_tree(&self, table: &str) -> Result<TableTree, StorageError> {
+        Ok(*self.table(table)?.heap()?.tree())
+    }
+
+    /// The tree of a clustered table.
+    ///
+    /// # Errors
+    /// If there is no such clustered table.
+    pub fn clustered_tree(&self, table: &str) -> Result<Tree, StorageError> {
+        self.table(table)?.clustered()
+    }
+
+    /// The tree of an index, whose keys are the indexed values and the row's number.
+    ///
+    /// # Errors
+    /// If there is no such table or index.
+    pub fn index_tree(&self, table: &str, index: &str) -> Result<Tree, StorageError> {
+        Ok(Tree::at(self.table(table)?.index(index)?.file))
     }
 
     /// All rows in the order in which they are stored, each with its number (0 in a clustered table).

@@ -29,7 +29,7 @@ pub use transaction::{Savepoint, Transaction};
 
 use crate::log::{LogFile, SharedLog};
 use crate::page::TRAILER_BYTES;
-use crate::pool::{Pool, PoolConfig, PoolCounters, WriteAheadRule};
+use crate::pool::{Grant, Pool, PoolConfig, PoolCounters, WriteAheadRule, WriteBack};
 use crate::propagation::{Propagation, PropagationKind};
 use crate::volume::SharedIo;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
@@ -252,6 +252,34 @@ impl Engine {
     /// The memory of the pool is for the caller's use meanwhile: see [`Pool::grant`].
     pub fn pool(&mut self) -> &mut Pool {
         &mut self.pool
+    }
+
+    /// The volume of the pages, for operators that read tables in larger pieces and keep files of
+    /// their own there. They remove those files; what a crash leaves goes at the next opening.
+    #[must_use]
+    pub fn data_io(&self) -> SharedIo {
+        self.data_io.clone()
+    }
+
+    /// Frames of the pool as the memory of an operator.
+    ///
+    /// # Errors
+    /// As [`Pool::grant`].
+    pub fn grant(&self, frame_count: u32) -> Result<Grant, StorageError> {
+        self.pool.grant(frame_count)
+    }
+
+    /// Brings the changed pages of a file to the volume, so that whoever reads there sees them. True
+    /// if page n lies at (n - 1) · page bytes of the file then, until something changes.
+    ///
+    /// # Errors
+    /// If the log or the device fails.
+    pub fn settle(&self, file: FileId) -> Result<bool, StorageError> {
+        if !self.settings.propagation.places_by_address() {
+            return Ok(false);
+        }
+        self.pool.write_back(&WriteBack { file: Some(file), ..WriteBack::default() })?;
+        Ok(true)
     }
 
     /// Empties the pool, so that what comes next is read from the device.

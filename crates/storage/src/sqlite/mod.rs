@@ -43,5 +43,5 @@ pub use record::{RecordColumns, RecordView, encode_record};
 pub use scan::Scan;
 pub use schema::{Column, TableSchema};
 pub use tree::TableTree;
-pub use tree_page::TreePage;
+pub use tree_page::{LeafCell, TreePage};
 pub use value::{Value, ValueRef};

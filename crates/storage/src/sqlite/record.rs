@@ -61,6 +61,32 @@ impl<'a> RecordView<'a> {
         Ok(view)
     }
 
+    /// The value of column `index` of a record, NULL past the last; of the record only what lies before
+    /// that value is looked at and checked.
+    ///
+    /// # Errors
+    /// Says which rule the bytes break.
+    #[inline]
+    pub fn value_at(bytes: &'a [u8], index: usize) -> Result<ValueRef<'a>, &'static str> {
+        let (header_bytes, start) = read_varint(bytes).ok_or("the record has no header")?;
+        let header_bytes = usize::try_from(header_bytes).unwrap_or(usize::MAX);
+        if header_bytes < start || header_bytes > bytes.len() {
+            return Err("the record's header passes its end");
+        }
+        let (types, body) = (&bytes[start..header_bytes], &bytes[header_bytes..]);
+        let mut columns = RecordColumns { types, body };
+        for _ in 0..index {
+            if !columns.skip_one() {
+                break;
+            }
+        }
+        match columns.next() {
+            Some(value) => Ok(value),
+            None if columns.types.is_empty() => Ok(ValueRef::Null),
+            None => Err("a value passes the record's end"),
+        }
+    }
+
     /// How many columns are stored.
     #[must_use]
     pub fn column_count(&self) -> usize {
@@ -99,8 +125,8 @@ impl<'a> RecordColumns<'a> {
     fn take_one(&mut self) -> Option<(u64, &'a [u8])> {
         let (serial_type, length) = read_varint(self.types)?;
         let value_bytes = serial_type_bytes(serial_type)?;
-        self.types = &self.types[length..];
         let (value, rest) = self.body.split_at_checked(to_index(value_bytes))?;
+        self.types = &self.types[length..];
         self.body = rest;
         Some((serial_type, value))
     }

@@ -243,6 +243,24 @@ impl TableTree {
         Ok(address)
     }
 
+    /// The whole payload of a row of which a part lies on overflow pages.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or the chain breaks a rule of the format.
+    pub fn read_whole<P: ReadPages>(
+        &self,
+        pages: &P,
+        cell: &LeafCell<'_>,
+    ) -> Result<Vec<u8>, StorageError> {
+        self.read_long(pages, LongRow::of(cell))
+    }
+
+    /// Whether texts are stored in UTF-8, so that records need no translation.
+    #[must_use]
+    pub fn is_utf8(&self) -> bool {
+        self.encoding == TextEncoding::Utf8
+    }
+
     /// The whole payload of a row, read along its chain.
     pub(super) fn read_long<P: ReadPages>(
         &self,

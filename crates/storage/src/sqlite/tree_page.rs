@@ -190,6 +190,15 @@ impl<'a> TreePage<'a> {
         }
     }
 
+    /// Where cell `index` starts on the page.
+    ///
+    /// # Errors
+    /// If there is none.
+    #[inline]
+    pub fn cell_start(&self, index: usize) -> Result<usize, StorageError> {
+        Ok(self.bytes.len() - self.cell(index)?.len())
+    }
+
     /// The rowid of cell `index` of a table leaf.
     ///
     /// # Errors

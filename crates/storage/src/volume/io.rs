@@ -8,7 +8,7 @@
 use super::{FileRequest, Volume};
 use crate::{FileId, StorageError};
 use nandu_base::Nanos;
-use nandu_device::{Completion, IoBuffer, Operation};
+use nandu_device::{Completion, IoBuffer, Operation, TimeSource};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,6 +80,14 @@ impl Io {
     #[must_use]
     pub fn now(&self) -> Nanos {
         Nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// Lets `time` pass in which the processor works, on a simulated volume; requests in flight go on
+    /// meanwhile. Where a real clock runs, the work itself took its time.
+    pub fn spend(&mut self, time: Nanos) {
+        if self.volume.time_source() == TimeSource::Virtual {
+            self.clock.fetch_add(time.0, Ordering::Relaxed);
+        }
     }
 
     /// Issues a request now, and gives back the ticket to wait for. `length_bytes` counts for a trim

@@ -1,0 +1,3 @@
+//! Every join against one that looks at every pair of rows, over random rows, types and memories.
+
+mod block_nested_loops;

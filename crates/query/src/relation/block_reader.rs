@@ -1,0 +1,242 @@
+//! Pages in blocks: runs of pages of one file, read in requests as large as the memory, synchronously or
+//! one block ahead.
+//!
+//! ```text
+//!   runs      [3..90] [92..300] [17..20]        in the order of the rows
+//!   blocks    │ 3..90 · 92..105 │ 105..207 │ …  at most `block_pages` each; gaps up to GAP are read, too
+//! ```
+//!
+//! 1. Every page of a run is in exactly one block, in order.
+//! 2. At most one block is being read while one is looked at; whoever drops the reader waits for it.
+
+use super::Position;
+use crate::execution::Memory;
+use crate::{Execution, QueryError};
+use nandu_device::{IoBuffer, Operation};
+use nandu_storage::volume::{IoOwner, SharedIo};
+use nandu_storage::{FileId, StorageError};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Pages between two runs that are read rather than passed over: what divides the leaves of a table.
+const GAP_PAGES_MAX: u32 = 4;
+
+/// Copies pages out of a buffer pool, where no file holds them in order.
+pub(crate) type Fetch<'x> = Box<dyn Fn(Range<u32>, &mut [u8]) -> Result<(), StorageError> + 'x>;
+
+/// Where the bytes come from.
+enum Source<'x> {
+    Volume(SharedIo),
+    Pool(Fetch<'x>),
+}
+
+/// One block: which pages it spans, and which of them belong to runs.
+#[derive(Debug, Default)]
+struct Block {
+    span: Range<u32>,
+    parts: Vec<Range<u32>>,
+    buffer: Option<IoBuffer>,
+    end: Position,
+}
+
+/// A reader of blocks.
+pub(crate) struct BlockReader<'x> {
+    execution: &'x Execution,
+    source: Source<'x>,
+    file: FileId,
+    runs: Rc<[Range<u32>]>,
+    /// Where the block after the last one that was begun starts.
+    next: Position,
+    block_pages: u32,
+    current: Block,
+    ahead: Block,
+    ticket: Option<u64>,
+    /// The second buffer of a reader that reads ahead, while no block is being read.
+    spare: Option<IoBuffer>,
+    /// Whether `ahead` is being read.
+    is_begun: bool,
+    _memory: Memory<'x>,
+}
+
+impl<'x> BlockReader<'x> {
+    /// A reader of `runs` of a file on `io`, or through `fetch`.
+    ///
+    /// # Errors
+    /// If there is not a page of memory.
+    pub(crate) fn new(
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        (io, file): (&SharedIo, FileId),
+        runs: Rc<[Range<u32>]>,
+        from: Position,
+        fetch: Option<Fetch<'x>>,
+    ) -> Result<Self, QueryError> {
+        if memory.pages() == 0 {
+            return Err(QueryError::TooLittleMemory {
+                operator: "a scan".to_owned(),
+                needed_pages: 1,
+                granted_pages: 0,
+            });
+        }
+        let reads_ahead = execution.limits().reads_ahead && memory.pages() > 1 && fetch.is_none();
+        let block_pages = if reads_ahead { memory.pages() / 2 } else { memory.pages() };
+        let spare = reads_ahead.then(|| execution.buffer(block_pages));
+        let source = fetch.map_or_else(|| Source::Volume(io.clone()), Source::Pool);
+        let current = Block { buffer: Some(execution.buffer(block_pages)), ..Block::default() };
+        Ok(Self {
+            execution,
+            source,
+            file,
+            runs,
+            next: from,
+            block_pages,
+            current,
+            ahead: Block::default(),
+            ticket: None,
+            spare,
+            is_begun: false,
+            _memory: memory,
+        })
+    }
+
+    /// Reads the next block; false at the end.
+    ///
+    /// # Errors
+    /// If the device fails or the user asked to stop.
+    pub(crate) fn advance(&mut self) -> Result<bool, QueryError> {
+        self.execution.check_stop()?;
+        if !self.is_begun {
+            if !self.plan_next() {
+                self.current.parts.clear();
+                return Ok(false);
+            }
+            self.ahead.buffer = self.spare.take().or_else(|| self.current.buffer.take());
+            self.begin_read()?;
+        }
+        self.end_read()?;
+        self.is_begun = false;
+        std::mem::swap(&mut self.current, &mut self.ahead);
+        self.spare = self.ahead.buffer.take();
+        if self.spare.is_some() && self.plan_next() {
+            self.ahead.buffer = self.spare.take();
+            self.begin_read()?;
+            self.is_begun = true;
+        }
+        Ok(true)
+    }
+
+    /// Pages of runs in the block at hand.
+    pub(crate) fn page_count(&self) -> u32 {
+        self.current.parts.iter().map(|part| part.end - part.start).sum()
+    }
+
+    /// The number and the bytes of page `index` of the block at hand, counting pages of runs only.
+    pub(crate) fn page(&self, mut index: u32) -> Option<(u32, &[u8])> {
+        for part in &self.current.parts {
+            let length = part.end - part.start;
+            if index < length {
+                let page = part.start + index;
+                let page_bytes = self.execution.page_bytes();
+                let at = (page - self.current.span.start) as usize * page_bytes;
+                let buffer = self.current.buffer.as_ref().expect("the block was read");
+                return Some((page, &buffer[at..at + page_bytes]));
+            }
+            index -= length;
+        }
+        None
+    }
+
+    /// Where the block at hand ends.
+    pub(crate) fn end(&self) -> Position {
+        self.current.end
+    }
+
+    /// Plans the block after the last one; false at the end.
+    fn plan_next(&mut self) -> bool {
+        let Block { span, parts, end, .. } = &mut self.ahead;
+        parts.clear();
+        *span = 0..0;
+        while let Some(run) = self.runs.get(self.next.run as usize) {
+            let start = run.start + self.next.page;
+            if parts.is_empty() {
+                *span = start..start;
+            } else if start < span.end || start - span.end > GAP_PAGES_MAX {
+                break;
+            }
+            let room = (span.start + self.block_pages).saturating_sub(start);
+            let take = room.min(run.end - start);
+            if take == 0 && start < run.end {
+                break;
+            }
+            if take > 0 {
+                parts.push(start..start + take);
+                span.end = start + take;
+            }
+            if start + take == run.end {
+                self.next = Position { run: self.next.run + 1, page: 0 };
+            } else {
+                self.next.page += take;
+                break;
+            }
+        }
+        *end = self.next;
+        !parts.is_empty()
+    }
+
+    fn begin_read(&mut self) -> Result<(), QueryError> {
+        let page_bytes = self.execution.page_bytes();
+        let Block { span, buffer, .. } = &mut self.ahead;
+        let length = (span.end - span.start) as usize * page_bytes;
+        let mut bytes = buffer.take().expect("a block has a buffer");
+        bytes.resize(length);
+        match &self.source {
+            Source::Pool(fetch) => {
+                fetch(span.clone(), &mut bytes)?;
+                *buffer = Some(bytes);
+                self.execution.note_request(false, self.file.0, u64::from(span.start), 1);
+            }
+            Source::Volume(io) => {
+                let offset = (u64::from(span.start) - 1) * page_bytes as u64;
+                let mut io = io.lock();
+                io.wait_for_room();
+                self.ticket = Some(io.submit(
+                    IoOwner::Operator,
+                    self.file,
+                    Operation::Read,
+                    offset,
+                    bytes,
+                )?);
+                drop(io);
+                self.execution.note_request(false, self.file.0, offset, length as u64);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_read(&mut self) -> Result<(), QueryError> {
+        let (Source::Volume(io), Some(ticket)) = (&self.source, self.ticket.take()) else {
+            return Ok(());
+        };
+        let mut io = io.lock();
+        let before = io.now();
+        let completion = io.wait(ticket);
+        let waited = io.now() - before;
+        drop(io);
+        self.execution.note_wait(waited);
+        if let Err(error) = completion.result {
+            let Range { start, end } = self.ahead.span;
+            let what = format!("cannot read pages {start} to {} of file {}", end - 1, self.file.0);
+            return Err(StorageError::Device { what, error }.into());
+        }
+        self.ahead.buffer = completion.buffer;
+        Ok(())
+    }
+}
+
+impl Drop for BlockReader<'_> {
+    fn drop(&mut self) {
+        if let (Source::Volume(io), Some(ticket)) = (&self.source, self.ticket.take()) {
+            io.lock().wait(ticket);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The rows of a relation that satisfy a condition.
+
+use super::{Position, Relation, RelationSize, TupleStream};
+use crate::execution::Memory;
+use crate::tuple::{Tuple, TupleBatch};
+use crate::{Execution, QueryError};
+
+/// What decides about a row.
+pub type Condition<'c> = dyn Fn(Tuple<'_>) -> Result<bool, QueryError> + 'c;
+
+/// A relation and a condition.
+pub struct Filtered<'r> {
+    relation: &'r dyn Relation,
+    condition: &'r Condition<'r>,
+    /// The part of the rows that is expected to pass, in millionths.
+    kept_ppm: u64,
+}
+
+struct FilteredStream<'x> {
+    stream: Box<dyn TupleStream + 'x>,
+    condition: &'x Condition<'x>,
+    kept: Vec<u64>,
+}
+
+impl<'r> Filtered<'r> {
+    /// The rows of `relation` for which `condition` holds, about `kept_ppm` millionths of them.
+    #[must_use]
+    pub fn new(relation: &'r dyn Relation, kept_ppm: u64, condition: &'r Condition<'r>) -> Self {
+        Self { relation, condition, kept_ppm }
+    }
+}
+
+impl Relation for Filtered<'_> {
+    fn name(&self) -> &str {
+        self.relation.name()
+    }
+
+    fn size(&self) -> RelationSize {
+        let RelationSize { page_count, tuple_count, cell_bytes } = self.relation.size();
+        let part = |count: u64| {
+            let product = u128::from(count) * u128::from(self.kept_ppm);
+            u64::try_from(product / 1_000_000).unwrap_or(u64::MAX)
+        };
+        RelationSize { page_count, tuple_count: part(tuple_count), cell_bytes: part(cell_bytes) }
+    }
+
+    fn scan<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        from: Position,
+    ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        let stream = self.relation.scan(execution, memory, from)?;
+        Ok(Box::new(FilteredStream { stream, condition: self.condition, kept: Vec::new() }))
+    }
+}
+
+impl TupleStream for FilteredStream<'_> {
+    fn advance(&mut self) -> Result<bool, QueryError> {
+        let Self { stream, condition, kept } = self;
+        kept.clear();
+        if !stream.advance()? {
+            return Ok(false);
+        }
+        let TupleBatch { area, cells } = stream.batch();
+        for &cell in cells {
+            if condition(area.tuple(cell))? {
+                kept.push(cell);
+            }
+        }
+        Ok(true)
+    }
+
+    fn batch(&self) -> TupleBatch<'_> {
+        TupleBatch { cells: &self.kept, ..self.stream.batch() }
+    }
+
+    fn page_count(&self) -> u64 {
+        self.stream.page_count()
+    }
+
+    fn position(&self) -> Option<Position> {
+        self.stream.position()
+    }
+}

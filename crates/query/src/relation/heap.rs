@@ -1,0 +1,258 @@
+//! A heap table read past the buffer pool: its leaves in large requests, in the order of the rows.
+//!
+//! What lies in the pool only is written first; where pages have no fixed place (log-structured
+//! propagation), blocks are gathered through the pool instead.
+//!
+//! 1. The table does not change while the relation lives: a read transaction protects it.
+//! 2. Every page is checked: its checksum, then every cell before it is handed on.
+
+use super::{BlockReader, Position, Relation, RelationSize, TupleStream};
+use crate::execution::Memory;
+use crate::tuple::{Area, Tuple, TupleBatch};
+use crate::work::Work;
+use crate::{Execution, QueryError};
+use nandu_storage::database::Tables;
+use nandu_storage::page::page_is_sound;
+use nandu_storage::sqlite::tree_page::TreePageKind;
+use nandu_storage::sqlite::{TableTree, TreePage};
+use nandu_storage::volume::SharedIo;
+use nandu_storage::{Engine, FileId, PageAddress, ReadPages, StorageError};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Leaves that are looked at to estimate how many rows there are.
+const SAMPLE_COUNT: usize = 16;
+
+/// A heap table.
+#[derive(Debug)]
+pub struct HeapRelation<'t> {
+    name: String,
+    engine: &'t Engine,
+    io: SharedIo,
+    tree: TableTree,
+    runs: Rc<[Range<u32>]>,
+    size: RelationSize,
+    is_in_place: bool,
+}
+
+/// A scan.
+struct HeapStream<'x> {
+    relation: &'x HeapRelation<'x>,
+    execution: &'x Execution,
+    reader: BlockReader<'x>,
+    next_page: u32,
+    /// Where to go on within the page before `next_page`.
+    next_cell: usize,
+    cells: Vec<u64>,
+    long_row: Vec<u8>,
+    page_count: u64,
+}
+
+impl<'t> HeapRelation<'t> {
+    /// A table of an open database. Finds its leaves, and looks at some to estimate its rows.
+    ///
+    /// # Errors
+    /// If there is no such heap table, or the device fails.
+    pub fn open(tables: &'t Tables, table: &str) -> Result<Self, QueryError> {
+        let tree = tables.heap_tree(table)?;
+        let engine = tables.engine();
+        let is_in_place = engine.settle(tree.file())? && tree.is_utf8();
+        let runs = tree.leaf_runs(engine, u32::MAX)?;
+        let page_count = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
+        let (rows, bytes) = sample(engine, &tree, &runs, page_count)?;
+        let runs = runs.into();
+        let size = RelationSize { page_count, tuple_count: rows, cell_bytes: bytes };
+        let (name, io) = (table.to_owned(), engine.data_io());
+        Ok(Self { name, engine, io, tree, runs, size, is_in_place })
+    }
+
+    /// The file of the table.
+    #[must_use]
+    pub fn file(&self) -> FileId {
+        self.tree.file()
+    }
+
+    fn fetch(&self, pages: Range<u32>, target: &mut [u8]) -> Result<(), StorageError> {
+        let addresses: Vec<PageAddress> =
+            pages.map(|page| PageAddress::new(self.tree.file(), page)).collect();
+        let page_bytes = target.len() / addresses.len();
+        self.engine.read_batch(&addresses, |index, bytes| {
+            let at = index * page_bytes;
+            target[at..at + bytes.len()].copy_from_slice(bytes);
+        })
+    }
+}
+
+/// Rows and bytes of all cells, from some leaves.
+fn sample(
+    engine: &Engine,
+    tree: &TableTree,
+    runs: &[Range<u32>],
+    page_count: u64,
+) -> Result<(u64, u64), QueryError> {
+    let (mut rows, mut bytes, mut looked) = (0, 0, 0_u64);
+    let count = SAMPLE_COUNT.min(nandu_base::to_index(page_count));
+    for index in 0..count {
+        let mut at = index as u64 * page_count / count as u64;
+        let run = runs.iter().find(|run| {
+            let length = u64::from(run.end - run.start);
+            let is_here = at < length;
+            at -= if is_here { 0 } else { length };
+            is_here
+        });
+        let page = run.expect("the runs have all pages").start + nandu_base::to_u32(at);
+        let address = PageAddress::new(tree.file(), page);
+        engine.read(address, |page| -> Result<(), StorageError> {
+            let view = TreePage::new(page, tree.usable_bytes(), address)?;
+            for cell in 0..view.cell_count() {
+                bytes += view.leaf_cell(cell)?.payload_bytes + 4;
+            }
+            rows += view.cell_count() as u64;
+            Ok(())
+        })??;
+        looked += 1;
+    }
+    if looked == 0 {
+        return Ok((0, 0));
+    }
+    // An estimate from all leaves is exact.
+    Ok((rows * page_count / looked, bytes * page_count / looked))
+}
+
+impl Relation for HeapRelation<'_> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn size(&self) -> RelationSize {
+        self.size
+    }
+
+    fn scan<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        from: Position,
+    ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        let fetch: Option<super::Fetch<'x>> = match self.is_in_place {
+            true => None,
+            false => Some(Box::new(|pages, target| self.fetch(pages, target))),
+        };
+        let place = (&self.io, self.tree.file());
+        let reader =
+            BlockReader::new(execution, memory, place, Rc::clone(&self.runs), from, fetch)?;
+        Ok(Box::new(HeapStream {
+            relation: self,
+            execution,
+            reader,
+            next_page: 0,
+            next_cell: 0,
+            cells: Vec::new(),
+            long_row: Vec::new(),
+            page_count: 0,
+        }))
+    }
+}
+
+impl HeapStream<'_> {
+    /// Collects the cells of the page at hand from `next_cell` on, up to a row that passes its page.
+    fn collect_cells(&mut self) -> Result<(), QueryError> {
+        let Self { relation, reader, cells, long_row, next_cell, next_page, .. } = self;
+        cells.clear();
+        long_row.clear();
+        let (number, page) = reader.page(*next_page - 1).expect("the page was begun");
+        let address = PageAddress::new(relation.tree.file(), number);
+        let view = TreePage::new(page, relation.tree.usable_bytes(), address)?;
+        let base = page.as_ptr().addr();
+        let cell_count = view.cell_count();
+        while *next_cell < cell_count {
+            let cell = view.leaf_cell(*next_cell)?;
+            if cell.overflow_page != 0 {
+                if cells.is_empty() {
+                    let payload = relation.tree.read_whole(relation.engine, &cell)?;
+                    Tuple { row_number: cell.rowid, record: &payload }.push_cell(long_row);
+                    cells.push(0);
+                    *next_cell += 1;
+                }
+                return Ok(());
+            }
+            let start = view.cell_start(*next_cell)?;
+            debug_assert!(cell.local.as_ptr().addr() > base + start, "the row follows its head");
+            cells.push(start as u64);
+            *next_cell += 1;
+        }
+        Ok(())
+    }
+
+    /// Makes the next page the one at hand; false at the end.
+    fn turn_page(&mut self) -> Result<bool, QueryError> {
+        if self.next_page >= self.reader.page_count() {
+            self.next_page = 0;
+            if !self.reader.advance()? {
+                return Ok(false);
+            }
+        }
+        self.next_page += 1;
+        self.next_cell = 0;
+        self.page_count += 1;
+        let relation = self.relation;
+        let (number, page) = self.reader.page(self.next_page - 1).expect("the block has pages");
+        let address = PageAddress::new(relation.tree.file(), number);
+        if relation.is_in_place && !page_is_sound(page, address) {
+            let file = relation.name.clone();
+            return Err(StorageError::ChecksumMismatch { file, address }.into());
+        }
+        let view = TreePage::new(page, relation.tree.usable_bytes(), address)?;
+        if view.kind() != TreePageKind::TableLeaf {
+            let (place, what) = (address.to_string(), "it is no leaf of a table".to_owned());
+            return Err(StorageError::Corrupt { place, what }.into());
+        }
+        Ok(true)
+    }
+}
+
+impl TupleStream for HeapStream<'_> {
+    fn advance(&mut self) -> Result<bool, QueryError> {
+        loop {
+            if self.next_page > 0 {
+                self.collect_cells()?;
+                if !self.cells.is_empty() {
+                    break;
+                }
+            }
+            if !self.turn_page()? {
+                self.cells.clear();
+                return Ok(false);
+            }
+        }
+        self.execution.work(Work::Scan, self.cells.len() as u64);
+        Ok(true)
+    }
+
+    fn batch(&self) -> TupleBatch<'_> {
+        let piece = match self.cells.is_empty() || !self.long_row.is_empty() {
+            true => self.long_row.as_slice(),
+            false => self.reader.page(self.next_page - 1).expect("it is at hand").1,
+        };
+        TupleBatch { area: Area::Piece(piece), cells: &self.cells }
+    }
+
+    fn page_count(&self) -> u64 {
+        self.page_count
+    }
+
+    fn position(&self) -> Option<Position> {
+        if self.next_page < self.reader.page_count() {
+            return None;
+        }
+        let at_end = match self.reader.page(self.next_page.checked_sub(1)?) {
+            None => true,
+            Some((number, page)) => {
+                let address = PageAddress::new(self.relation.tree.file(), number);
+                TreePage::new(page, self.relation.tree.usable_bytes(), address)
+                    .is_ok_and(|view| self.next_cell >= view.cell_count())
+            }
+        };
+        at_end.then(|| self.reader.end())
+    }
+}
