@@ -16,9 +16,6 @@ use crate::engine::{Action, Savepoint, StructureKind};
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableSchema, ValueRef, encode_record};
 use crate::{Engine, FileId, Lsn, StorageError};
 
-/// Rows that an index is built from at a time.
-const INDEX_BUILD_ROWS: usize = 4096;
-
 impl Tables {
     /// Makes a table.
     ///
@@ -105,33 +102,11 @@ impl Tables {
             self.create_file(&format!("{}.{}.tree", file_name(table)?, file_name(index)?))?;
         added.file = file;
         definition.indexes.last_mut().expect("it was just added").file = file;
-        self.engine.act(|pages| Tree::create(pages, file).map(|_| ()))?;
-        self.build_index(table, &added)?;
+        self.whole_file(file, |tables| tables.build_index(table, &added))?;
         catalog::store(&mut self.engine, self.catalog, &definition)?;
         self.catalog_changed = true;
         let open = self.table_mut(table)?;
         open.definition = definition;
-        Ok(())
-    }
-
-    fn build_index(&mut self, table: &str, index: &IndexDefinition) -> Result<(), StorageError> {
-        let Self { engine, open, .. } = self;
-        let open = open.get(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
-        let mut scan = open.heap()?.tree().scan(i64::MIN..=i64::MAX);
-        let mut entries = Vec::new();
-        let mut is_more = true;
-        while is_more {
-            is_more = scan.next_leaf(engine, |number, record| {
-                entries.push(entry_key(index, record, number));
-            })?;
-            if entries.len() >= INDEX_BUILD_ROWS || !is_more {
-                // In their own order, so that neighbours go to the same page.
-                entries.sort_unstable();
-                for entry in entries.drain(..) {
-                    insert_entry(engine, index.file, &entry)?;
-                }
-            }
-        }
         Ok(())
     }
 
@@ -391,7 +366,7 @@ impl Tables {
 
     /// A file for a new table. If one of a table that was dropped in this transaction has the name,
     /// another is found.
-    fn create_file(&mut self, name: &str) -> Result<FileId, StorageError> {
+    pub(super) fn create_file(&mut self, name: &str) -> Result<FileId, StorageError> {
         let mut attempt = name.to_owned();
         for number in 2.. {
             match self.engine.create_file(&attempt) {
@@ -450,6 +425,15 @@ fn encode_row(
 ) -> Result<(), StorageError> {
     record.clear();
     encode_record(row.iter().copied(), record);
+    check_row_bytes(engine, table, record)
+}
+
+/// Checks that the pool can hold what changing the row takes.
+pub(super) fn check_row_bytes(
+    engine: &Engine,
+    table: &str,
+    record: &[u8],
+) -> Result<(), StorageError> {
     let (found_bytes, limit_bytes) = (record.len() as u64, engine.row_bytes_max());
     if found_bytes <= limit_bytes {
         return Ok(());
@@ -468,7 +452,7 @@ fn encode_row_key(definition: &TableDefinition, row: &[ValueRef<'_>], bytes: &mu
 }
 
 /// A table's name as part of a file's.
-fn file_name(name: &str) -> Result<String, StorageError> {
+pub(super) fn file_name(name: &str) -> Result<String, StorageError> {
     let is_plain = |byte: char| byte.is_alphanumeric() || byte == '_' || byte == '-';
     if !name.is_empty() && name.len() <= 64 && name.chars().all(is_plain) {
         return Ok(name.to_lowercase());

@@ -5,6 +5,7 @@
 //!       │                                  ├─ deref ─► Tables: get, scan, index_scan, check
 //!       └────write()───► WriteTransaction ─┘
 //!                           insert, update, delete, create_table … commit │ rollback
+//!                           load_table: any number of rows past the log
 //! ```
 //!
 //! 1. Readers share, one writer excludes them; so a reader sees what was committed and nothing else
@@ -17,11 +18,14 @@
 mod catalog;
 mod change;
 pub mod key;
+mod load;
 pub mod schema;
+mod sorter;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use load::{LoadOptions, LoadReport, NewTable, RowOrder, TableLoad};
 pub use schema::{Column, ColumnType, IndexDefinition, Row, TableDefinition, TableKind};
 pub use tables::{CheckReport, FetchOrder, Flow, TableStat, Tables};
 

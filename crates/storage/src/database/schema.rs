@@ -103,6 +103,17 @@ impl ColumnType {
             Self::Blob => "BLOB",
         }
     }
+
+    /// An integer in a real column becomes a real, NaN becomes null, everything else stays as it is.
+    #[inline]
+    pub(super) const fn stored(self, value: ValueRef<'_>) -> ValueRef<'_> {
+        match (self, value) {
+            (_, ValueRef::Real(number)) if number.is_nan() => ValueRef::Null,
+            #[expect(clippy::cast_precision_loss, reason = "that is what SQL does")]
+            (Self::Real, ValueRef::Integer(number)) => ValueRef::Real(number as f64),
+            _ => value,
+        }
+    }
 }
 
 impl TableDefinition {
@@ -151,34 +162,49 @@ impl TableDefinition {
     /// # Errors
     /// If a value does not belong into its column.
     pub fn conform<'a>(&self, row: &mut [ValueRef<'a>]) -> Result<(), StorageError> {
-        if row.len() != self.columns.len() {
-            let counts = (self.columns.len(), row.len());
-            let what =
-                format!("table {} has {} columns, the row {}", self.name, counts.0, counts.1);
-            return Err(StorageError::InvalidSetting { what });
-        }
+        self.check_width(row)?;
         for (column, value) in self.columns.iter().zip(row) {
-            let fits = match (column.column_type, &value) {
-                (_, ValueRef::Null) => !column.not_null,
-                (ColumnType::Real, ValueRef::Integer(number)) => {
-                    #[expect(clippy::cast_precision_loss, reason = "that is what SQL does")]
-                    let real = *number as f64;
-                    *value = ValueRef::Real(real);
-                    true
-                }
-                (ColumnType::Integer, ValueRef::Integer(_))
-                | (ColumnType::Real, ValueRef::Real(_))
-                | (ColumnType::Text, ValueRef::Text(_))
-                | (ColumnType::Blob, ValueRef::Blob(_)) => true,
-                _ => false,
-            };
-            if !fits {
-                let (table, name, wanted) = (&self.name, &column.name, column.column_type);
-                let what = format!("{value:?} does not fit column {name} of {table}, a {wanted:?}");
-                return Err(StorageError::InvalidSetting { what });
-            }
+            *value = self.conform_value(column, *value)?;
         }
         Ok(())
+    }
+
+    /// Checks how many values a row has.
+    ///
+    /// # Errors
+    /// If these are not as many as the columns.
+    pub(super) fn check_width(&self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
+        let (wanted, found) = (self.columns.len(), row.len());
+        if wanted == found {
+            return Ok(());
+        }
+        let what = format!("table {} has {wanted} columns, the row {found}", self.name);
+        Err(StorageError::InvalidSetting { what })
+    }
+
+    /// The value as it is stored in `column`.
+    ///
+    /// # Errors
+    /// If it does not belong there.
+    #[inline]
+    pub(super) fn conform_value<'a>(
+        &self,
+        column: &Column,
+        value: ValueRef<'a>,
+    ) -> Result<ValueRef<'a>, StorageError> {
+        let stored = column.column_type.stored(value);
+        match (column.column_type, stored) {
+            (_, ValueRef::Null) if !column.not_null => Ok(stored),
+            (ColumnType::Integer, ValueRef::Integer(_))
+            | (ColumnType::Real, ValueRef::Real(_))
+            | (ColumnType::Text, ValueRef::Text(_))
+            | (ColumnType::Blob, ValueRef::Blob(_)) => Ok(stored),
+            _ => {
+                let (table, name, wanted) = (&self.name, &column.name, column.column_type);
+                let what = format!("{value:?} does not fit column {name} of {table}, a {wanted:?}");
+                Err(StorageError::InvalidSetting { what })
+            }
+        }
     }
 
     /// The statement that makes this table in SQL.

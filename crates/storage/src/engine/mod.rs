@@ -20,12 +20,14 @@ mod structure;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod unlogged;
 
 pub use action::Action;
 pub use restart::{RestartReport, RestartStep};
 pub use settings::{Settings, TornPages};
 pub use structure::StructureKind;
 pub use transaction::{Savepoint, Transaction};
+pub use unlogged::UnloggedPages;
 
 use crate::log::{LogFile, SharedLog};
 use crate::page::TRAILER_BYTES;

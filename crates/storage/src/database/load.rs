@@ -1,0 +1,447 @@
+//! New tables with any number of rows: written past the log, durable before the catalogue knows them.
+//!
+//! ```text
+//!   load_table ─► file ─► push … push ─► indexes, from sorted entries ─► sync ─► catalogue entry ─► …
+//!      heap       leaves one after the other                                      (logged)      commit
+//!      clustered  ascending: in bulk │ sort: sorted, in bulk │ insert: each where its key belongs
+//! ```
+//!
+//! 1. The log gets the catalogue's entry and nothing else, so its size does not bound the load.
+//! 2. After an error, a rollback or a crash before the commit there is neither table nor file: what
+//!    the catalogue does not know is removed.
+//! 3. The same rows with the same options give the same bytes of the table's files.
+
+use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
+use super::sorter::Sorter;
+use super::tables::{OpenTable, Tables, entry_key, no_table};
+use super::{catalog, change, key};
+use crate::btree::{BulkLoader, Tree};
+use crate::sqlite::{BulkLoad, FillFactor, HeapTable, TableSchema, ValueRef, encode_record};
+use crate::{Engine, FileId, StorageError};
+use serde::Serialize;
+
+#[cfg(test)]
+mod tests;
+
+/// Memory of the sort of an index that is made from a table's rows.
+const INDEX_SORT_BYTES: u64 = 16 << 20;
+
+/// A table that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTable {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// How its rows are stored.
+    pub kind: TableKind,
+    /// Secondary indexes, for a heap table: the name of each, and those of its columns, most
+    /// significant first.
+    pub indexes: Vec<(String, Vec<String>)>,
+}
+
+/// In which order the rows of a clustered table come, and how they get to their places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RowOrder {
+    /// By ascending keys: pages are filled one after the other.
+    Ascending,
+    /// Any. The rows are sorted first, in bounded memory, so the pages are as with ascending keys.
+    #[default]
+    Sort,
+    /// Any. Each row is inserted when it comes, so leaves split and neighbours are scattered over the
+    /// file, as in a tree that has lived (the B-tree data of S000 chapter 5). Wants a pool that holds
+    /// the table.
+    Insert,
+}
+
+/// How a table is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// How full pages are made. Trees, which have no jitter, take the mean, from 50 % on.
+    pub fill: FillFactor,
+    /// For clustered tables.
+    pub order: RowOrder,
+    /// Memory for sorting, beside the pool; shared by the indexes of the table.
+    pub sort_bytes: u64,
+}
+
+/// What was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoadReport {
+    /// Rows of the table.
+    pub row_count: u64,
+    /// Bytes of their records, without what pages and trees add.
+    pub record_bytes: u64,
+    /// Entries of all its indexes.
+    pub index_entry_count: u64,
+    /// Bytes of its files.
+    pub file_bytes: u64,
+}
+
+/// A table that is being loaded.
+#[derive(Debug)]
+pub struct TableLoad<'l> {
+    tables: &'l mut Tables,
+    definition: &'l TableDefinition,
+    rows: RowLoad<'l>,
+    /// One for each index.
+    entries: Vec<Sorter>,
+    record: Vec<u8>,
+    key: Vec<u8>,
+    undo: Vec<u8>,
+    report: LoadReport,
+}
+
+#[derive(Debug)]
+enum RowLoad<'l> {
+    Heap(BulkLoad<'l>),
+    Ascending(Box<BulkLoader>),
+    Sort(Sorter),
+    Insert(Tree),
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { fill: FillFactor::default(), order: RowOrder::default(), sort_bytes: 64 << 20 }
+    }
+}
+
+impl LoadOptions {
+    fn tree_fill_percent(&self) -> usize {
+        let FillFactor { low_permille, high_permille, .. } = self.fill;
+        let mean = (low_permille.min(1000) + high_permille.min(1000)) / 20;
+        (mean as usize).clamp(50, 100)
+    }
+}
+
+impl Tables {
+    /// Makes a table and fills it with what `rows` pushes. The log does not bound how much that is.
+    ///
+    /// # Errors
+    /// Whatever `rows` returns; or if there is a table of that name, the definition makes no sense, or
+    /// the device has no room or fails. Then there is no table and no file of it.
+    pub fn load_table<E: From<StorageError>>(
+        &mut self,
+        table: &NewTable,
+        options: &LoadOptions,
+        rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
+    ) -> Result<LoadReport, E> {
+        let mut definition = self.define(table)?;
+        let first_new = self.created_files.len();
+        let loaded = self.make_files(&mut definition).map_err(E::from);
+        let loaded = loaded.and_then(|()| self.fill_table(&definition, options, rows));
+        let stored = loaded.and_then(|report| {
+            catalog::store(&mut self.engine, self.catalog, &definition)?;
+            self.catalog_changed = true;
+            let open = OpenTable::open(&self.engine, definition)?;
+            self.open.insert(catalog::key_of(&table.name), open);
+            Ok(report)
+        });
+        if stored.is_err() {
+            self.remove_files_from(first_new);
+        }
+        stored
+    }
+
+    fn define(&self, table: &NewTable) -> Result<TableDefinition, StorageError> {
+        let NewTable { name, columns, kind, indexes } = table.clone();
+        if self.open.contains_key(&catalog::key_of(&name)) {
+            return Err(StorageError::Exists { what: format!("table {name}") });
+        }
+        let is_clustered = matches!(kind, TableKind::Clustered { .. });
+        if is_clustered && !indexes.is_empty() {
+            let what = format!("table {name} is clustered: only heap tables have indexes");
+            return Err(StorageError::InvalidSetting { what });
+        }
+        let mut definition =
+            TableDefinition { name, columns, kind, file: FileId(0), indexes: Vec::new() };
+        for (name, columns) in indexes {
+            let columns: Result<Vec<usize>, StorageError> =
+                columns.iter().map(|column| definition.column(column)).collect();
+            definition.indexes.push(IndexDefinition { name, columns: columns?, file: FileId(0) });
+        }
+        definition.check()?;
+        Ok(definition)
+    }
+
+    fn make_files(&mut self, definition: &mut TableDefinition) -> Result<(), StorageError> {
+        let table = change::file_name(&definition.name)?;
+        let suffix = match definition.kind {
+            TableKind::Heap => "sqlite",
+            TableKind::Clustered { .. } => "tree",
+        };
+        definition.file = self.create_file(&format!("{table}.{suffix}"))?;
+        for index in &mut definition.indexes {
+            let name = change::file_name(&index.name)?;
+            index.file = self.create_file(&format!("{table}.{name}.tree"))?;
+        }
+        Ok(())
+    }
+
+    fn fill_table<E: From<StorageError>>(
+        &mut self,
+        definition: &TableDefinition,
+        options: &LoadOptions,
+        rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
+    ) -> Result<LoadReport, E> {
+        let file = definition.file;
+        let mut heap;
+        let row_load = match &definition.kind {
+            TableKind::Heap => {
+                let schema = TableSchema::parse(&definition.to_sql())?;
+                let place = format!("table {}", definition.name);
+                let mut pages = self.engine.unlogged_pages(file)?;
+                heap = HeapTable::create(&mut pages, file, schema, options.fill, &place)?;
+                RowLoad::Heap(heap.bulk_load(&pages)?)
+            }
+            TableKind::Clustered { .. } => {
+                let mut pages = self.engine.unlogged_pages(file)?;
+                let tree = Tree::create(&mut pages, file)?;
+                match options.order {
+                    RowOrder::Ascending => {
+                        let fill = options.tree_fill_percent();
+                        RowLoad::Ascending(Box::new(tree.bulk_load(&pages, fill)?))
+                    }
+                    RowOrder::Sort => RowLoad::Sort(Sorter::new(options.sort_bytes)),
+                    RowOrder::Insert => RowLoad::Insert(tree),
+                }
+            }
+        };
+        let sort_bytes = options.sort_bytes / definition.indexes.len().max(1) as u64;
+        let mut load = TableLoad {
+            entries: definition.indexes.iter().map(|_| Sorter::new(sort_bytes)).collect(),
+            tables: self,
+            definition,
+            rows: row_load,
+            record: Vec::new(),
+            key: Vec::new(),
+            undo: Vec::new(),
+            report: LoadReport::default(),
+        };
+        rows(&mut load)?;
+        Ok(load.finish(options.tree_fill_percent())?)
+    }
+
+    /// Loads a tree from sorted entries and makes it durable. Gives their number.
+    fn fill_tree(
+        &mut self,
+        file: FileId,
+        mut sorter: Sorter,
+        fill_percent: usize,
+    ) -> Result<u64, StorageError> {
+        if !sorter.runs().is_empty() {
+            self.spill(&mut sorter)?;
+        }
+        let runs = sorter.runs().to_vec();
+        let engine = &mut self.engine;
+        let mut loader = Tree::at(file).bulk_load(&engine.unlogged_pages(file)?, fill_percent)?;
+        let mut entry_count = 0;
+        sorter.drain(engine, |engine, key, value| {
+            entry_count += 1;
+            loader.push(&mut engine.unlogged_pages(file)?, key, value)
+        })?;
+        loader.finish(&mut engine.unlogged_pages(file)?, &mut Vec::new())?;
+        for run in runs {
+            self.remove_created_file(run)?;
+        }
+        self.engine.make_unlogged_durable(file)?;
+        Ok(entry_count)
+    }
+
+    /// Fills the file of a new index of a heap table from the table's rows.
+    pub(super) fn build_index(
+        &mut self,
+        table: &str,
+        index: &IndexDefinition,
+    ) -> Result<(), StorageError> {
+        Tree::create(&mut self.engine.unlogged_pages(index.file)?, index.file)?;
+        let mut sorter = Sorter::new(INDEX_SORT_BYTES);
+        let open = self.open.get(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
+        let mut scan = open.heap()?.tree().scan(i64::MIN..=i64::MAX);
+        while scan.next_leaf(&self.engine, |number, record| {
+            sorter.push(&entry_key(index, record, number), &[]);
+        })? {
+            if sorter.is_full() {
+                self.spill(&mut sorter)?;
+            }
+        }
+        // As full as ascending inserts leave them: rows will come.
+        let fill_percent = LoadOptions::default().tree_fill_percent();
+        self.fill_tree(index.file, sorter, fill_percent).map(drop)
+    }
+
+    fn spill(&mut self, sorter: &mut Sorter) -> Result<(), StorageError> {
+        let run = self.create_file("sorted-run.tree")?;
+        sorter.spill(&mut self.engine.unlogged_pages(run)?, run)
+    }
+
+    /// Runs what fills a new file; after an error there is no such file.
+    pub(super) fn whole_file(
+        &mut self,
+        file: FileId,
+        fill: impl FnOnce(&mut Self) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let first_new = self.created_files.iter().position(|&created| created == file);
+        let first_new = first_new.expect("whoever fills a file has just made it");
+        let filled = fill(self);
+        if filled.is_err() {
+            self.remove_files_from(first_new);
+        }
+        filled
+    }
+
+    fn remove_created_file(&mut self, file: FileId) -> Result<(), StorageError> {
+        self.engine.remove_file(file)?;
+        self.created_files.retain(|&created| created != file);
+        Ok(())
+    }
+
+    /// Removes the files that were created last. One that cannot be removed now goes with the rollback
+    /// or at the next opening.
+    fn remove_files_from(&mut self, first: usize) {
+        for file in self.created_files.split_off(first) {
+            if self.engine.remove_file(file).is_err() {
+                self.created_files.push(file);
+            }
+        }
+    }
+}
+
+impl TableLoad<'_> {
+    /// The table.
+    #[must_use]
+    pub const fn definition(&self) -> &TableDefinition {
+        self.definition
+    }
+
+    /// Rows so far.
+    #[must_use]
+    pub const fn row_count(&self) -> u64 {
+        self.report.row_count
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// If a value does not fit its column, the row is too large, a clustered table has one with this
+    /// key (found in the end if rows are sorted), or the device has no room or fails.
+    #[inline]
+    pub fn push(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
+        self.encode(row)?;
+        let Self { tables, definition, rows, entries, record, key, undo, .. } = self;
+        let (engine, file) = (&mut tables.engine, definition.file);
+        match rows {
+            RowLoad::Heap(bulk) => {
+                let number = bulk.push(&mut engine.unlogged_pages(file)?, record)?;
+                for (index, sorter) in definition.indexes.iter().zip(entries) {
+                    key.clear();
+                    for &column in &index.columns {
+                        encode_column(definition, row, column, key);
+                    }
+                    key::encode_key(ValueRef::Integer(number), key);
+                    sorter.push(key, &[]);
+                    if sorter.is_full() {
+                        tables.spill(sorter)?;
+                    }
+                }
+            }
+            RowLoad::Sort(sorter) => {
+                encode_key_of(definition, row, key);
+                sorter.push(key, record);
+                if sorter.is_full() {
+                    tables.spill(sorter).map_err(|error| named(definition, error))?;
+                }
+            }
+            RowLoad::Ascending(loader) => {
+                encode_key_of(definition, row, key);
+                let pushed = loader.push(&mut engine.unlogged_pages(file)?, key, record);
+                pushed.map_err(|error| named(definition, error))?;
+            }
+            RowLoad::Insert(tree) => {
+                encode_key_of(definition, row, key);
+                undo.clear();
+                let mut pages = engine.unlogged_pages(file)?;
+                if !tree.insert(&mut pages, key, record, undo)? {
+                    return Err(same_key(definition));
+                }
+            }
+        }
+        self.report.row_count += 1;
+        self.report.record_bytes += self.record.len() as u64;
+        Ok(())
+    }
+
+    /// Checks the row and puts its record into `self.record`.
+    #[inline]
+    fn encode(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
+        let Self { tables, definition, record, .. } = self;
+        definition.check_width(row)?;
+        for (column, &value) in definition.columns.iter().zip(row) {
+            definition.conform_value(column, value)?;
+        }
+        record.clear();
+        let stored = row
+            .iter()
+            .zip(&definition.columns)
+            .map(|(&value, column)| column.column_type.stored(value));
+        encode_record(stored, record);
+        change::check_row_bytes(&tables.engine, &definition.name, record)
+    }
+
+    fn finish(self, fill_percent: usize) -> Result<LoadReport, StorageError> {
+        let Self { tables, definition, rows, entries, mut report, .. } = self;
+        let (engine, file): (&mut Engine, FileId) = (&mut tables.engine, definition.file);
+        match rows {
+            RowLoad::Heap(bulk) => {
+                bulk.finish(&mut engine.unlogged_pages(file)?)?;
+                engine.make_unlogged_durable(file)?;
+            }
+            RowLoad::Ascending(loader) => {
+                loader.finish(&mut engine.unlogged_pages(file)?, &mut Vec::new())?;
+                engine.make_unlogged_durable(file)?;
+            }
+            RowLoad::Insert(_) => engine.make_unlogged_durable(file)?,
+            RowLoad::Sort(sorter) => {
+                let filled = tables.fill_tree(file, sorter, fill_percent);
+                filled.map_err(|error| named(definition, error))?;
+            }
+        }
+        report.file_bytes = tables.engine.file_bytes(file);
+        for (index, sorter) in definition.indexes.iter().zip(entries) {
+            Tree::create(&mut tables.engine.unlogged_pages(index.file)?, index.file)?;
+            report.index_entry_count += tables.fill_tree(index.file, sorter, fill_percent)?;
+            report.file_bytes += tables.engine.file_bytes(index.file);
+        }
+        Ok(report)
+    }
+}
+
+fn encode_key_of(definition: &TableDefinition, row: &[ValueRef<'_>], bytes: &mut Vec<u8>) {
+    bytes.clear();
+    if let TableKind::Clustered { key } = &definition.kind {
+        for &column in key {
+            encode_column(definition, row, column, bytes);
+        }
+    }
+}
+
+fn encode_column(
+    definition: &TableDefinition,
+    row: &[ValueRef<'_>],
+    column: usize,
+    bytes: &mut Vec<u8>,
+) {
+    key::encode_key(definition.columns[column].column_type.stored(row[column]), bytes);
+}
+
+/// What a tree says of two equal keys, in terms of the table.
+fn named(definition: &TableDefinition, error: StorageError) -> StorageError {
+    match error {
+        StorageError::Exists { .. } => same_key(definition),
+        other => other,
+    }
+}
+
+fn same_key(definition: &TableDefinition) -> StorageError {
+    StorageError::Exists { what: format!("a row with this key in table {}", definition.name) }
+}
