@@ -1,0 +1,110 @@
+//! Index nested loops: R is read, and the index of S descended for each tuple of R that qualifies (S000
+//! chapter 5). Levels above the leaves stay in memory; leaves and pages of S share the rest of it.
+//!
+//! Where R comes in the order of keys, so do the leaves of S, and each is read once.
+
+use super::begin;
+use crate::cost::scan::{AddressMemory, address_order_scan, fetch, index_scan, table_scan};
+use crate::cost::{CostModel, Estimate, IndexStats, JoinQuestion, Pattern, Tally};
+use serde::{Deserialize, Serialize};
+
+/// How R is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OuterAccess {
+    /// All of it.
+    #[default]
+    TableScan,
+    /// By its index, tuple by tuple in the order of keys.
+    KeyOrder,
+    /// By its index, in the order of pages.
+    AddressOrder,
+}
+
+impl OuterAccess {
+    /// All ways.
+    pub const ALL: [Self; 3] = [Self::TableScan, Self::KeyOrder, Self::AddressOrder];
+}
+
+/// How memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexMemory {
+    /// Pages that read R, or hold its addresses while they are sorted.
+    pub input_pages: u64,
+    /// Pages that keep what was read of S: leaves of its index first, then tuples.
+    pub cache_pages: u64,
+}
+
+/// The cost with such a division of memory; `None` without the indexes that it needs.
+#[must_use]
+pub fn index_nested_loops(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    access: OuterAccess,
+    memory: &IndexMemory,
+) -> Option<Estimate> {
+    let index = question.inner.index?;
+    let outer = read_outer(model, question, access, memory)?;
+    let mut tally = begin(model, question);
+    let descent_count = question.outer.qualifying_count();
+    let is_in_key_order = match access {
+        OuterAccess::TableScan => false,
+        OuterAccess::KeyOrder => true,
+        OuterAccess::AddressOrder => question.outer.index?.is_clustered,
+    };
+    let leaf_cache = memory.cache_pages.min(index.leaf_page_count);
+    read_leaves(&mut tally, &index, descent_count, leaf_cache, is_in_key_order);
+    tally.compute(descent_count, model.processor.index_descent_ns);
+    let pair_count = question.outer_pair_count();
+    if index.is_clustered {
+        tally.compute(pair_count, model.processor.scan_ns);
+    } else {
+        let cache_pages = memory.cache_pages - leaf_cache;
+        fetch(&mut tally, question.inner.stats.page_count, pair_count, cache_pages.max(1));
+    }
+    Some(tally.estimate + outer)
+}
+
+/// Reads R.
+fn read_outer(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    access: OuterAccess,
+    memory: &IndexMemory,
+) -> Option<Estimate> {
+    let outer = &question.outer;
+    let estimate = match access {
+        OuterAccess::TableScan => {
+            table_scan(model, &outer.footprint(model.convention), memory.input_pages)
+        }
+        OuterAccess::KeyOrder => {
+            let (index, entry_count) = (outer.index?, outer.walked_count());
+            index_scan(model, &outer.stats, &index, entry_count, memory.input_pages)
+        }
+        OuterAccess::AddressOrder => {
+            let index = outer.index.filter(|_| outer.is_key_range)?;
+            let addresses =
+                AddressMemory { list_pages: memory.input_pages, request_pages: 1, queue_depth: 1 };
+            address_order_scan(model, &outer.stats, &index, outer.walked_count(), &addresses)
+        }
+    };
+    Some(estimate)
+}
+
+/// Reads leaves of the index of S, the levels above them once.
+fn read_leaves(
+    tally: &mut Tally<'_>,
+    index: &IndexStats,
+    descent_count: u64,
+    cache_pages: u64,
+    is_in_key_order: bool,
+) {
+    let leaves = if is_in_key_order {
+        crate::cost::scan::distinct_pages(index.leaf_page_count, descent_count)
+    } else {
+        crate::cost::scan::cached_reads(index.leaf_page_count, descent_count, cache_pages.max(1))
+    };
+    let reads = leaves + index.height.min(descent_count);
+    tally.read_requests(Pattern::Random, reads, reads);
+    tally.seek(reads);
+}

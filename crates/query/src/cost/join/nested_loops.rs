@@ -1,0 +1,29 @@
+//! Nested loops: S is scanned for each qualifying tuple of R (S000 chapter 5). One page reads R, the rest of
+//! memory reads S; an S that fits in it is read once.
+
+use super::begin;
+use crate::cost::{CostModel, Estimate, JoinQuestion};
+
+/// The cost with so many pages of memory; with fewer than 2, as with 2.
+#[must_use]
+pub fn nested_loops(model: &CostModel<'_>, question: &JoinQuestion, memory_pages: u64) -> Estimate {
+    let outer = question.outer.footprint(model.convention);
+    let inner = question.inner.footprint(model.convention);
+    let inner_pages = memory_pages.saturating_sub(1).max(1);
+    let fits = inner.stored_pages <= inner_pages;
+    let scan_count = if fits { outer.tuple_count.min(1) } else { outer.tuple_count };
+
+    let mut tally = begin(model, question);
+    let outer_requests = tally.scan(&outer, 1);
+    tally.seek(outer_requests.min(scan_count));
+    tally.compute(outer.stored_tuples, model.processor.scan_ns);
+
+    let mut scan = crate::cost::Tally::new(model, inner.page_bytes);
+    if scan.scan(&inner, inner_pages) > 0 {
+        scan.seek(1);
+    }
+    tally.estimate += scan.estimate * scan_count;
+    let looks = outer.tuple_count.saturating_mul(inner.stored_tuples);
+    tally.compute(looks, model.processor.scan_ns + model.processor.compare_ns);
+    tally.estimate
+}

@@ -1,0 +1,235 @@
+//! What scans, sorts and joins cost on a device: requests, pages, seeks, and the time of both device and
+//! processor. The counts are those of Haas and others (S001 table 1), which keep seeks, requests and pages
+//! apart: charging a flat price for each page hides what a plan is made of.
+//!
+//! ```text
+//!   statistics ──► Footprint ──► allocation ──► cost of one operator ──► Estimate
+//!   device curves, processor costs ─────────────────┘
+//! ```
+//!
+//! Results of a query are not written, so they cost the same everywhere and only their copy is counted.
+//!
+//! 1. Everything is computed in integers, or in floats by operations that IEEE 754 makes exact.
+//! 2. Sums that leave the range stop at its end: such a plan is never the cheapest.
+
+mod curve;
+mod device;
+pub mod join;
+mod processor;
+mod question;
+mod relation;
+pub mod scan;
+pub mod sort;
+#[cfg(test)]
+mod tests;
+
+pub use curve::{Curve, CurvePoint};
+pub use device::{AccessCurves, DeviceCosts, Pattern};
+pub use processor::CpuCosts;
+pub use question::{JoinQuestion, JoinSide};
+pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};
+
+use nandu_base::Nanos;
+use serde::{Deserialize, Serialize};
+use std::ops::{Add, AddAssign, Mul};
+
+/// What an operator is thought to cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// How often the head moves, on a device that has one.
+    pub seeks: u64,
+    /// Requests that read.
+    pub read_requests: u64,
+    /// Requests that write.
+    pub write_requests: u64,
+    /// Database pages read.
+    pub pages_read: u64,
+    /// Database pages written.
+    pub pages_written: u64,
+    /// Time of the device.
+    pub io_ns: u64,
+    /// Time of the processor.
+    pub cpu_ns: u64,
+}
+
+impl Estimate {
+    /// Time of device and processor one after the other, as in S001: nothing overlaps.
+    #[must_use]
+    pub const fn time(&self) -> Nanos {
+        Nanos(self.io_ns.saturating_add(self.cpu_ns))
+    }
+
+    /// Requests of both kinds.
+    #[must_use]
+    pub const fn request_count(&self) -> u64 {
+        self.read_requests.saturating_add(self.write_requests)
+    }
+
+    /// Pages read and written.
+    #[must_use]
+    pub const fn page_count(&self) -> u64 {
+        self.pages_read.saturating_add(self.pages_written)
+    }
+}
+
+impl Add for Estimate {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            seeks: self.seeks.saturating_add(other.seeks),
+            read_requests: self.read_requests.saturating_add(other.read_requests),
+            write_requests: self.write_requests.saturating_add(other.write_requests),
+            pages_read: self.pages_read.saturating_add(other.pages_read),
+            pages_written: self.pages_written.saturating_add(other.pages_written),
+            io_ns: self.io_ns.saturating_add(other.io_ns),
+            cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
+        }
+    }
+}
+
+impl AddAssign for Estimate {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Mul<u64> for Estimate {
+    type Output = Self;
+
+    fn mul(self, count: u64) -> Self {
+        Self {
+            seeks: self.seeks.saturating_mul(count),
+            read_requests: self.read_requests.saturating_mul(count),
+            write_requests: self.write_requests.saturating_mul(count),
+            pages_read: self.pages_read.saturating_mul(count),
+            pages_written: self.pages_written.saturating_mul(count),
+            io_ns: self.io_ns.saturating_mul(count),
+            cpu_ns: self.cpu_ns.saturating_mul(count),
+        }
+    }
+}
+
+/// What every estimate is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct CostModel<'a> {
+    /// The device.
+    pub device: &'a DeviceCosts,
+    /// The processor.
+    pub processor: &'a CpuCosts,
+    /// Whose counts: the paper's, or those of the operators here.
+    pub convention: Convention,
+}
+
+/// An estimate that grows while an operator is walked through.
+#[derive(Debug)]
+struct Tally<'a> {
+    model: &'a CostModel<'a>,
+    page_bytes: u64,
+    estimate: Estimate,
+}
+
+impl<'a> Tally<'a> {
+    fn new(model: &'a CostModel<'a>, page_bytes: u64) -> Self {
+        Self { model, page_bytes, estimate: Estimate::default() }
+    }
+
+    /// The head moves so often.
+    fn seek(&mut self, count: u64) {
+        self.estimate.seeks = self.estimate.seeks.saturating_add(count);
+        self.add_io(count, self.model.device.seek_ns);
+    }
+
+    /// Reads pages in requests of one size, of which the last may be shorter. Answers how many.
+    fn read(&mut self, pattern: Pattern, pages: u64, request_pages: u64) -> u64 {
+        let request_pages = request_pages.max(1);
+        let (full, rest) = (pages / request_pages, pages % request_pages);
+        self.read_requests(pattern, full, full * request_pages);
+        self.read_requests(pattern, u64::from(rest > 0), rest);
+        full + u64::from(rest > 0)
+    }
+
+    /// Reads pages in so many requests of about the same size.
+    fn read_requests(&mut self, pattern: Pattern, request_count: u64, pages: u64) {
+        let request_ns =
+            self.model.device.read.time_ns(pattern, self.request_bytes(request_count, pages));
+        self.estimate.read_requests = self.estimate.read_requests.saturating_add(request_count);
+        self.estimate.pages_read = self.estimate.pages_read.saturating_add(pages);
+        self.add_requests(request_count, request_ns);
+    }
+
+    /// Writes pages in so many requests of about the same size.
+    fn write_requests(&mut self, pattern: Pattern, request_count: u64, pages: u64) {
+        let request_ns =
+            self.model.device.write.time_ns(pattern, self.request_bytes(request_count, pages));
+        self.estimate.write_requests = self.estimate.write_requests.saturating_add(request_count);
+        self.estimate.pages_written = self.estimate.pages_written.saturating_add(pages);
+        self.add_requests(request_count, request_ns);
+    }
+
+    /// Reads a stored relation once; scattered pages come one by one and each moves the head. Answers the
+    /// requests after which the head is where the next one begins, if nobody else moves it.
+    fn scan(&mut self, relation: &Footprint, request_pages: u64) -> u64 {
+        match relation.order {
+            PageOrder::Contiguous => {
+                self.read(Pattern::Sequential, relation.stored_pages, request_pages)
+            }
+            PageOrder::Scattered => {
+                self.read_requests(Pattern::Random, relation.stored_pages, relation.stored_pages);
+                self.seek(relation.stored_pages);
+                0
+            }
+        }
+    }
+
+    /// The processor does something so often.
+    fn compute(&mut self, count: u64, each_ns: u64) {
+        let ns = count.saturating_mul(each_ns);
+        self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
+    }
+
+    /// Requests for pages that lie in equal parts, each with its own last request. The paper counts as if
+    /// parts had no ends.
+    fn requests_of_parts(&self, pages: u64, part_count: u64, request_pages: u64) -> u64 {
+        let request_pages = request_pages.max(1);
+        match self.model.convention {
+            Convention::AsInPaper { .. } => pages.div_ceil(request_pages),
+            Convention::AsBuilt if part_count == 0 => 0,
+            Convention::AsBuilt => pages
+                .div_ceil(part_count)
+                .div_ceil(request_pages)
+                .saturating_mul(part_count)
+                .min(pages),
+        }
+    }
+
+    fn request_bytes(&self, request_count: u64, pages: u64) -> u64 {
+        let bytes = u128::from(pages) * u128::from(self.page_bytes);
+        let mean = bytes.checked_div(u128::from(request_count)).unwrap_or(0);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
+    fn add_requests(&mut self, request_count: u64, request_ns: u64) {
+        self.add_io(request_count, request_ns);
+        self.compute(request_count, self.model.processor.request_ns);
+    }
+
+    fn add_io(&mut self, count: u64, each_ns: u64) {
+        let ns = count.saturating_mul(each_ns);
+        self.estimate.io_ns = self.estimate.io_ns.saturating_add(ns);
+    }
+}
+
+/// `value * numerator / denominator`, rounded up; the whole value for a denominator of zero.
+fn scale_up(value: u64, numerator: u64, denominator: u64) -> u64 {
+    if denominator == 0 {
+        return value;
+    }
+    let scaled = (u128::from(value) * u128::from(numerator)).div_ceil(u128::from(denominator));
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// Comparisons to place one among so many by a tree: ceil(log2), none for one.
+const fn comparisons_among(count: u64) -> u64 {
+    (u64::BITS - count.saturating_sub(1).leading_zeros()) as u64
+}

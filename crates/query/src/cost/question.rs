@@ -1,0 +1,160 @@
+//! An inner join as a planner sees it: two relations, what qualifies, and how many pairs there are.
+
+use super::relation::{Footprint, IndexStats, RelationStats};
+use super::{Convention, scale_up};
+use crate::allocation::JoinSizes;
+use serde::{Deserialize, Serialize};
+
+/// Millionths in one.
+const MILLION: u64 = 1_000_000;
+
+/// One side of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinSide {
+    /// The relation.
+    pub stats: RelationStats,
+    /// An index on the join key, if there is one.
+    pub index: Option<IndexStats>,
+    /// How many tuples its predicate lets through, in millionths.
+    pub selectivity_ppm: u64,
+    /// Whether that predicate is a range of the join key, so that an index finds what qualifies.
+    pub is_key_range: bool,
+}
+
+impl JoinSide {
+    /// A side without index and predicate.
+    #[must_use]
+    pub const fn new(stats: RelationStats) -> Self {
+        Self { stats, index: None, selectivity_ppm: MILLION, is_key_range: false }
+    }
+
+    /// With an index on the join key.
+    #[must_use]
+    pub const fn with_index(mut self, index: IndexStats) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// Its sizes.
+    #[must_use]
+    pub fn footprint(&self, convention: Convention) -> Footprint {
+        Footprint::new(&self.stats, self.selectivity_ppm, convention)
+    }
+
+    /// Tuples that qualify.
+    #[must_use]
+    pub fn qualifying_count(&self) -> u64 {
+        scale_up(self.stats.tuple_count, self.selectivity_ppm.min(MILLION), MILLION)
+    }
+
+    /// Entries of its index that have to be read: those in the range, or all.
+    #[must_use]
+    pub fn walked_count(&self) -> u64 {
+        if self.is_key_range { self.qualifying_count() } else { self.stats.tuple_count }
+    }
+}
+
+/// An inner join on equal keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JoinQuestion {
+    /// R: the side that is hashed, or that leads.
+    pub outer: JoinSide,
+    /// S.
+    pub inner: JoinSide,
+    /// Pairs of equal keys, were there no predicates.
+    pub pair_count: u64,
+}
+
+impl JoinQuestion {
+    /// A question where each outer tuple meets so many inner tuples on average.
+    #[must_use]
+    pub const fn new(outer: JoinSide, inner: JoinSide, duplicates_per_key: u64) -> Self {
+        let pair_count = outer.stats.tuple_count.saturating_mul(duplicates_per_key);
+        Self { outer, inner, pair_count }
+    }
+
+    /// With a range of the join key as predicate: what holds for one side's key holds for the other's.
+    #[must_use]
+    pub const fn with_key_range(mut self, selectivity_ppm: u64) -> Self {
+        self.outer.selectivity_ppm = selectivity_ppm;
+        self.outer.is_key_range = true;
+        self.inner.selectivity_ppm = selectivity_ppm;
+        self.inner.is_key_range = true;
+        self
+    }
+
+    /// With a predicate on other columns of the outer side.
+    #[must_use]
+    pub const fn with_outer_filter(mut self, selectivity_ppm: u64) -> Self {
+        self.outer.selectivity_ppm = selectivity_ppm;
+        self.outer.is_key_range = false;
+        self
+    }
+
+    /// The same join with the sides in each other's place.
+    #[must_use]
+    pub const fn swapped(&self) -> Self {
+        Self { outer: self.inner, inner: self.outer, pair_count: self.pair_count }
+    }
+
+    /// Pairs that come out.
+    #[must_use]
+    pub fn result_count(&self) -> u64 {
+        let of_outer = scale_up(self.pair_count, self.outer.selectivity_ppm.min(MILLION), MILLION);
+        if self.outer.is_key_range && self.inner.is_key_range {
+            return of_outer;
+        }
+        scale_up(of_outer, self.inner.selectivity_ppm.min(MILLION), MILLION)
+    }
+
+    /// Pairs that qualifying outer tuples make with inner tuples of any kind.
+    #[must_use]
+    pub fn outer_pair_count(&self) -> u64 {
+        scale_up(self.pair_count, self.outer.selectivity_ppm.min(MILLION), MILLION)
+    }
+
+    /// The sizes that an allocation needs.
+    #[must_use]
+    pub fn sizes(&self, convention: Convention) -> JoinSizes {
+        sizes_of(&self.outer.footprint(convention), &self.inner.footprint(convention))
+    }
+}
+
+/// The sizes that an allocation needs.
+pub(super) fn sizes_of(outer: &Footprint, inner: &Footprint) -> JoinSizes {
+    JoinSizes {
+        outer_pages: outer.stored_pages,
+        inner_pages: inner.stored_pages,
+        outer_fudge: outer.fudge(),
+        inner_fudge: inner.fudge(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn customers_and_orders() -> JoinQuestion {
+        let customers = JoinSide::new(RelationStats::heap(100, 1000, 100, 8192));
+        let orders = JoinSide::new(RelationStats::heap(1000, 10_000, 100, 8192));
+        JoinQuestion::new(customers, orders, 10)
+    }
+
+    #[test]
+    fn a_range_of_keys_binds_both_sides_once() {
+        let question = customers_and_orders().with_key_range(10_000);
+        assert_eq!(question.result_count(), 100);
+        assert_eq!((question.outer.walked_count(), question.inner.walked_count()), (10, 100));
+        assert_eq!(question.swapped().result_count(), 100);
+    }
+
+    #[test]
+    fn another_predicate_leaves_the_index_to_be_read_whole() {
+        let question = customers_and_orders().with_outer_filter(10_000);
+        assert_eq!(question.result_count(), 100);
+        assert_eq!((question.outer.walked_count(), question.inner.walked_count()), (1000, 10_000));
+        assert_eq!(question.swapped().result_count(), 100);
+    }
+}

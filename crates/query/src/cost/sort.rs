@@ -1,0 +1,203 @@
+//! What an external sort costs, alone or as a half of sort-merge: runs, merges of runs while there are more
+//! than buffers, and the last merge, whose output goes on without being written.
+//!
+//! ```text
+//!   I ──► tree in WS ──► O ──► runs ──► (merges of the smallest runs) ──► last merge ──►
+//! ```
+
+use super::{CostModel, Estimate, Footprint, Pattern, Tally, comparisons_among};
+use crate::QueryError;
+use crate::allocation::{JoinSizes, RunFormation, RunSeeks, SortMerge};
+use std::collections::BTreeMap;
+
+/// Sorts a relation once. What fits in memory beside a page to read by is not written.
+///
+/// # Errors
+/// [`QueryError::TooLittleMemory`] below 3 pages.
+pub fn external_sort(
+    model: &CostModel<'_>,
+    relation: &Footprint,
+    memory_pages: u64,
+    formation: RunFormation,
+) -> Result<Estimate, QueryError> {
+    let sizes = JoinSizes {
+        outer_pages: 0,
+        inner_pages: relation.stored_pages,
+        outer_fudge: relation.fudge(),
+        inner_fudge: relation.fudge(),
+    };
+    let times = model.device.request_times(relation.page_bytes);
+    let closed_form = SortMerge::allocate(&sizes, memory_pages, &times, RunSeeks::Charged)?;
+    let parts = SortMerge::with_input(&sizes, memory_pages, closed_form.input_pages, formation)?;
+    if relation.memory_pages() < memory_pages {
+        return Ok(in_memory(model, relation, memory_pages - relation.memory_pages()));
+    }
+    let merge = MergeMemory { memory_pages, run_count_max: memory_pages };
+    let mut estimate = form_runs(model, relation, &parts, parts.inner_run_count);
+    let (merges, run_count) = merge_runs(model, relation, parts.inner_run_count, &merge);
+    estimate += merges;
+    let last_pages = (memory_pages / run_count.max(1)).max(1);
+    Ok(estimate + merge_last(model, relation, run_count, last_pages))
+}
+
+/// Reads everything and sorts it where it is.
+fn in_memory(model: &CostModel<'_>, relation: &Footprint, request_pages: u64) -> Estimate {
+    let mut estimate = super::scan::table_scan(model, relation, request_pages);
+    let comparisons = relation.tuple_count.saturating_mul(comparisons_among(relation.tuple_count));
+    let sort_ns = comparisons
+        .saturating_mul(model.processor.compare_ns)
+        .saturating_add(relation.tuple_count.saturating_mul(2 * model.processor.copy_ns));
+    estimate.cpu_ns = estimate.cpu_ns.saturating_add(sort_ns);
+    estimate
+}
+
+/// Reads the relation through I and writes its runs through O.
+pub(super) fn form_runs(
+    model: &CostModel<'_>,
+    relation: &Footprint,
+    parts: &SortMerge,
+    run_count: u64,
+) -> Estimate {
+    let mut tally = Tally::new(model, relation.page_bytes);
+    let reads = tally.scan(relation, parts.input_pages);
+    let pages = relation.spilled_pages();
+    let writes = tally.requests_of_parts(pages, run_count, parts.output_pages);
+    tally.write_requests(Pattern::Sequential, writes, pages);
+    tally.seek(moves(model, reads, writes));
+    tally.compute(relation.stored_tuples, model.processor.scan_ns);
+    let tree_size = relation.tuples_in(parts.workspace_pages);
+    let comparisons = relation.tuple_count.saturating_mul(comparisons_among(tree_size));
+    tally.compute(comparisons, model.processor.compare_ns);
+    tally.compute(relation.tuple_count.saturating_mul(2), model.processor.copy_ns);
+    tally.estimate
+}
+
+/// What merges that write have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MergeMemory {
+    /// Pages for all buffers of such a merge.
+    pub(super) memory_pages: u64,
+    /// Runs that may be left for the last merge.
+    pub(super) run_count_max: u64,
+}
+
+/// Merges the smallest runs until few enough are left. Answers how many that is.
+pub(super) fn merge_runs(
+    model: &CostModel<'_>,
+    relation: &Footprint,
+    run_count: u64,
+    memory: &MergeMemory,
+) -> (Estimate, u64) {
+    let mut tally = Tally::new(model, relation.page_bytes);
+    let run_pages = relation.spilled_pages().div_ceil(run_count.max(1)).max(1);
+    let fan_in_max = memory.memory_pages.saturating_sub(1).max(2);
+    let left = memory.run_count_max.max(1);
+    let mut runs = BTreeMap::from([(run_pages, run_count)]);
+    let mut total = run_count;
+    while total > left {
+        let fan_in = first_fan_in(total - left, fan_in_max);
+        let merges_max = if fan_in == fan_in_max { (total - left) / (fan_in - 1) } else { 1 };
+        let (merges, pages) = take_smallest(&mut runs, fan_in, merges_max);
+        let buffer_pages = (memory.memory_pages / (fan_in + 1)).max(1);
+        let requests = pages.div_ceil(buffer_pages).saturating_mul(merges);
+        let all_pages = pages.saturating_mul(merges);
+        tally.read_requests(Pattern::Random, requests, all_pages);
+        tally.write_requests(Pattern::Sequential, requests, all_pages);
+        tally.seek(requests.saturating_mul(2));
+        let tuples = super::scale_up(relation.tuple_count, all_pages, relation.spilled_pages());
+        let comparisons = tuples.saturating_mul(comparisons_among(fan_in));
+        tally.compute(comparisons, model.processor.compare_ns);
+        tally.compute(tuples, model.processor.copy_ns + model.processor.scan_ns);
+        *runs.entry(pages).or_insert(0) += merges;
+        total -= merges * (fan_in - 1);
+    }
+    (tally.estimate, total)
+}
+
+/// Reads all runs side by side, `merge_pages` of one at a time.
+pub(super) fn merge_last(
+    model: &CostModel<'_>,
+    relation: &Footprint,
+    run_count: u64,
+    merge_pages: u64,
+) -> Estimate {
+    let mut tally = Tally::new(model, relation.page_bytes);
+    let pages = relation.spilled_pages();
+    let requests = tally.requests_of_parts(pages, run_count, merge_pages);
+    tally.read_requests(Pattern::Random, requests, pages);
+    tally.seek(requests);
+    let comparisons = relation.tuple_count.saturating_mul(comparisons_among(run_count));
+    tally.compute(comparisons, model.processor.compare_ns);
+    tally.compute(relation.tuple_count, model.processor.scan_ns);
+    tally.estimate
+}
+
+/// How often the head moves where reads and writes take turns. The paper charges every request.
+pub(super) fn moves(model: &CostModel<'_>, reads: u64, writes: u64) -> u64 {
+    match model.convention {
+        super::Convention::AsInPaper { .. } => reads + writes,
+        super::Convention::AsBuilt => writes + reads.min(writes + 1),
+    }
+}
+
+/// Runs that the first merge takes, so that all later ones are full: `excess` runs have to go, and a merge of
+/// f removes f - 1.
+const fn first_fan_in(excess: u64, fan_in_max: u64) -> u64 {
+    let step = fan_in_max - 1;
+    match excess % step {
+        0 => fan_in_max,
+        rest => rest + 1,
+    }
+}
+
+/// Takes the smallest runs for a merge, and for as many equal ones as there are, up to `merges_max`. Answers
+/// how many, and the pages of each.
+fn take_smallest(runs: &mut BTreeMap<u64, u64>, fan_in: u64, merges_max: u64) -> (u64, u64) {
+    if let Some(mut smallest) = runs.first_entry()
+        && *smallest.get() >= fan_in
+    {
+        let pages = smallest.key().saturating_mul(fan_in);
+        let merges = (*smallest.get() / fan_in).min(merges_max).max(1);
+        *smallest.get_mut() -= merges * fan_in;
+        if *smallest.get() == 0 {
+            smallest.remove();
+        }
+        return (merges, pages);
+    }
+    let (mut wanted, mut pages) = (fan_in, 0_u64);
+    while wanted > 0
+        && let Some(mut smallest) = runs.first_entry()
+    {
+        let count = wanted.min(*smallest.get());
+        pages = pages.saturating_add(smallest.key().saturating_mul(count));
+        wanted -= count;
+        *smallest.get_mut() -= count;
+        if *smallest.get() == 0 {
+            smallest.remove();
+        }
+    }
+    (1, pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_merge_is_the_small_one() {
+        // 10 runs, 4 may stay, fan-in 4: 6 have to go, two full merges.
+        assert_eq!(first_fan_in(6, 4), 4);
+        // 11 runs: 7 have to go; a merge of two first.
+        assert_eq!(first_fan_in(7, 4), 2);
+        assert_eq!(first_fan_in(1, 2), 2);
+    }
+
+    #[test]
+    fn the_smallest_runs_go_first() {
+        let mut runs = BTreeMap::from([(10, 3), (40, 5)]);
+        assert_eq!(take_smallest(&mut runs, 4, 9), (1, 70));
+        assert_eq!(runs, BTreeMap::from([(40, 4)]));
+        assert_eq!(take_smallest(&mut runs, 2, 9), (2, 80));
+        assert!(runs.is_empty());
+    }
+}
