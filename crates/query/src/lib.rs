@@ -8,6 +8,7 @@ pub mod error;
 pub mod execution;
 pub mod join;
 pub mod key;
+pub mod plan;
 pub mod relation;
 pub mod spill;
 pub mod testing;

@@ -64,6 +64,9 @@ impl WorkCounts {
 }
 
 impl WorkCosts {
+    /// No time at all.
+    pub const NONE: Self = Self([0; KIND_COUNT]);
+
     /// The same costs but for `work`, of which one unit takes so many picoseconds.
     #[must_use]
     pub const fn with(mut self, work: Work, picoseconds: u64) -> Self {

@@ -29,6 +29,7 @@ pub use processor::CpuCosts;
 pub use question::{JoinQuestion, JoinSide};
 pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};
 
+use crate::work::Work;
 use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Mul};
@@ -53,7 +54,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Time of device and processor one after the other, as in S001: nothing overlaps.
+    /// Time of device and processor one after the other, as in S001; see [`CostModel::time`].
     #[must_use]
     pub const fn time(&self) -> Nanos {
         Nanos(self.io_ns.saturating_add(self.cpu_ns))
@@ -121,6 +122,31 @@ pub struct CostModel<'a> {
     pub convention: Convention,
 }
 
+impl CostModel<'_> {
+    /// Pages that a buffer of so many moves by one request: half of it where the other half is under way.
+    #[must_use]
+    pub const fn block_pages(&self, buffer_pages: u64) -> u64 {
+        match self.convention {
+            Convention::AsBuilt { reads_ahead: true } if buffer_pages > 1 => buffer_pages / 2,
+            _ if buffer_pages == 0 => 1,
+            _ => buffer_pages,
+        }
+    }
+
+    /// How long something takes: device and processor one after the other as in S001, or, where operators
+    /// read ahead, the longer of both.
+    #[must_use]
+    pub const fn time(&self, estimate: &Estimate) -> Nanos {
+        match self.convention {
+            Convention::AsBuilt { reads_ahead: true } if estimate.io_ns > estimate.cpu_ns => {
+                Nanos(estimate.io_ns)
+            }
+            Convention::AsBuilt { reads_ahead: true } => Nanos(estimate.cpu_ns),
+            _ => estimate.time(),
+        }
+    }
+}
+
 /// An estimate that grows while an operator is walked through.
 #[derive(Debug)]
 struct Tally<'a> {
@@ -142,7 +168,7 @@ impl<'a> Tally<'a> {
 
     /// Reads pages in requests of one size, of which the last may be shorter. Answers how many.
     fn read(&mut self, pattern: Pattern, pages: u64, request_pages: u64) -> u64 {
-        let request_pages = request_pages.max(1);
+        let request_pages = self.model.block_pages(request_pages);
         let (full, rest) = (pages / request_pages, pages % request_pages);
         self.read_requests(pattern, full, full * request_pages);
         self.read_requests(pattern, u64::from(rest > 0), rest);
@@ -183,19 +209,19 @@ impl<'a> Tally<'a> {
     }
 
     /// The processor does something so often.
-    fn compute(&mut self, count: u64, each_ns: u64) {
-        let ns = count.saturating_mul(each_ns);
+    fn work(&mut self, work: Work, count: u64) {
+        let ns = self.model.processor.work_ns(work, count);
         self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
     }
 
     /// Requests for pages that lie in equal parts, each with its own last request. The paper counts as if
     /// parts had no ends.
     fn requests_of_parts(&self, pages: u64, part_count: u64, request_pages: u64) -> u64 {
-        let request_pages = request_pages.max(1);
+        let request_pages = self.model.block_pages(request_pages);
         match self.model.convention {
             Convention::AsInPaper { .. } => pages.div_ceil(request_pages),
-            Convention::AsBuilt if part_count == 0 => 0,
-            Convention::AsBuilt => pages
+            Convention::AsBuilt { .. } if part_count == 0 => 0,
+            Convention::AsBuilt { .. } => pages
                 .div_ceil(part_count)
                 .div_ceil(request_pages)
                 .saturating_mul(part_count)
@@ -211,7 +237,8 @@ impl<'a> Tally<'a> {
 
     fn add_requests(&mut self, request_count: u64, request_ns: u64) {
         self.add_io(request_count, request_ns);
-        self.compute(request_count, self.model.processor.request_ns);
+        let cpu_ns = self.model.processor.request_ns(request_count);
+        self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(cpu_ns);
     }
 
     fn add_io(&mut self, count: u64, each_ns: u64) {

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   stored   pages of a heap, filled to 80 % say           read by scans
-//!   memory   record + 4 bytes, and 12 bytes of directory   hash areas, trees of a sort
-//!   spilled  varints of length and rowid, record; full     buckets and runs
+//!   memory   link and cell, and 12 bytes of directory      hash areas, trees of a sort
+//!   spilled  cells; pages are full but for a check sum     buckets and runs
 //! ```
 
 use crate::allocation::Fudge;
+use crate::relation::RelationSize;
+use crate::spill::CHECKSUM_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// Beside a record in a hash area or a sort: its length, 4 bytes, and its place in the directory, 12.
-const AREA_OVERHEAD_BYTES: u64 = 16;
+/// Beside a cell in a hash area or a sort: its link, 8 bytes, and one and a half slots of the directory.
+const AREA_OVERHEAD_BYTES: u64 = 20;
 /// Millionths in one.
 const MILLION: u64 = 1_000_000;
 
@@ -33,9 +35,9 @@ pub struct RelationStats {
     pub page_count: u64,
     /// Tuples.
     pub tuple_count: u64,
-    /// Bytes of all records together, without what a page adds. The total and not the mean, whose rounding
-    /// would be a percent.
-    pub record_bytes: u64,
+    /// Bytes of all cells: records, each with its length and its row number. The total and not the mean,
+    /// whose rounding would be a percent.
+    pub cell_bytes: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
     /// How its pages lie.
@@ -44,36 +46,35 @@ pub struct RelationStats {
 }
 
 impl RelationStats {
-    /// A heap of tuples of one length.
+    /// A heap of cells of one length.
     #[must_use]
     pub const fn heap(
         page_count: u64,
         tuple_count: u64,
-        tuple_bytes: u64,
+        mean_cell_bytes: u64,
         page_bytes: u64,
     ) -> Self {
         Self {
             page_count,
             tuple_count,
-            record_bytes: tuple_count.saturating_mul(tuple_bytes),
+            cell_bytes: tuple_count.saturating_mul(mean_cell_bytes),
             page_bytes,
             order: PageOrder::Contiguous,
         }
     }
 
-    /// Bytes of a spill file that holds all tuples: each record with its length and its rowid before it, as
-    /// variable-length integers. Rowids are taken to count from 1.
+    /// What a relation says of its size.
     #[must_use]
-    pub fn spilled_bytes(&self) -> u64 {
-        let mean_bytes = self.record_bytes.checked_div(self.tuple_count).unwrap_or(0);
-        let lengths = self.tuple_count.saturating_mul(varint_bytes(mean_bytes));
-        self.record_bytes.saturating_add(lengths).saturating_add(rowid_bytes(self.tuple_count))
+    pub const fn of(size: RelationSize, page_bytes: u64) -> Self {
+        let RelationSize { page_count, tuple_count, cell_bytes } = size;
+        let order = PageOrder::Contiguous;
+        Self { page_count, tuple_count, cell_bytes, page_bytes, order }
     }
 
     /// Bytes of a hash area that holds all tuples.
     #[must_use]
     pub const fn area_bytes(&self) -> u64 {
-        self.record_bytes.saturating_add(self.tuple_count.saturating_mul(AREA_OVERHEAD_BYTES))
+        self.cell_bytes.saturating_add(self.tuple_count.saturating_mul(AREA_OVERHEAD_BYTES))
     }
 }
 
@@ -106,7 +107,10 @@ pub enum Convention {
     },
     /// Those of the operators here: tuples are copied compactly, spill files are full, everything is read
     /// through the input buffer, and the head moves only where somebody else moved it.
-    AsBuilt,
+    AsBuilt {
+        /// Whether half of each buffer is under way while the other is worked on.
+        reads_ahead: bool,
+    },
 }
 
 /// A relation, or the part of it that qualifies, in the sizes that operators meet.
@@ -124,6 +128,8 @@ pub struct Footprint {
     pub spilled_bytes: u64,
     /// Bytes of a page.
     pub page_bytes: u64,
+    /// Bytes of cells on a page of a spill file.
+    pub spill_page_bytes: u64,
     /// How the stored pages lie.
     pub order: PageOrder,
 }
@@ -138,7 +144,11 @@ impl Footprint {
             Convention::AsInPaper { fudge } => {
                 (super::scale_up(stored_bytes, fudge.ppm(), MILLION), stored_bytes)
             }
-            Convention::AsBuilt => (stats.area_bytes(), stats.spilled_bytes()),
+            Convention::AsBuilt { .. } => (stats.area_bytes(), stats.cell_bytes),
+        };
+        let unused_bytes = match convention {
+            Convention::AsInPaper { .. } => 0,
+            Convention::AsBuilt { .. } => CHECKSUM_BYTES as u64,
         };
         Self {
             stored_pages: stats.page_count,
@@ -147,6 +157,7 @@ impl Footprint {
             memory_bytes: part(memory_bytes),
             spilled_bytes: part(spilled_bytes),
             page_bytes: stats.page_bytes.max(1),
+            spill_page_bytes: stats.page_bytes.saturating_sub(unused_bytes).max(1),
             order: stats.order,
         }
     }
@@ -160,7 +171,7 @@ impl Footprint {
     /// Pages of a spill file of all that qualify.
     #[must_use]
     pub fn spilled_pages(&self) -> u64 {
-        self.spilled_bytes.div_ceil(self.page_bytes)
+        self.spilled_bytes.div_ceil(self.spill_page_bytes)
     }
 
     /// F of the stored pages.
@@ -176,12 +187,13 @@ impl Footprint {
         let spilled_bytes = part(self.spilled_bytes);
         let tuple_count = part(self.tuple_count);
         Self {
-            stored_pages: spilled_bytes.div_ceil(self.page_bytes),
+            stored_pages: spilled_bytes.div_ceil(self.spill_page_bytes),
             stored_tuples: tuple_count,
             tuple_count,
             memory_bytes: part(self.memory_bytes),
             spilled_bytes,
             page_bytes: self.page_bytes,
+            spill_page_bytes: self.spill_page_bytes,
             order: PageOrder::Contiguous,
         }
     }
@@ -204,61 +216,22 @@ impl Footprint {
     }
 }
 
-/// Bytes of a variable-length integer of SQLite's kind: 7 bits in each byte, all 8 in a ninth.
-const fn varint_bytes(value: u64) -> u64 {
-    let bits = u64::BITS - value.leading_zeros();
-    match bits.div_ceil(7) {
-        0 => 1,
-        bytes if bytes > 9 => 9,
-        bytes => bytes as u64,
-    }
-}
-
-/// Bytes of the rowids 1 to `count` together.
-fn rowid_bytes(count: u64) -> u64 {
-    let mut total = 0_u64;
-    for bytes in 1..=9_u32 {
-        let first = if bytes == 1 { 1 } else { 1_u64 << (7 * (bytes - 1)) };
-        let last = if bytes == 9 { u64::MAX } else { (1_u64 << (7 * bytes)) - 1 };
-        let within = count.min(last).saturating_sub(first - 1);
-        total = total.saturating_add(within.saturating_mul(u64::from(bytes)));
-    }
-    total
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn varints_are_as_long_as_sqlite_makes_them() {
-        let expected = [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3), (u64::MAX, 9)];
-        for (value, bytes) in expected {
-            assert_eq!(varint_bytes(value), bytes, "{value}");
-        }
-        assert_eq!(varint_bytes((1 << 56) - 1), 8);
-        assert_eq!(varint_bytes(1 << 56), 9);
-    }
-
-    #[test]
-    fn rowids_are_counted_one_by_one() {
-        for count in [0, 1, 127, 128, 129, 16_383, 16_384, 40_000] {
-            let expected: u64 = (1..=count).map(varint_bytes).sum();
-            assert_eq!(rowid_bytes(count), expected, "{count}");
-        }
-    }
+    const AS_BUILT: Convention = Convention::AsBuilt { reads_ahead: false };
 
     #[test]
     fn spill_files_are_full_and_hash_areas_compact() {
-        // 1000 records of 100 bytes on 16 pages: four fifths of them.
+        // 1000 cells of 100 bytes on 16 pages: four fifths of them.
         let stats = RelationStats::heap(16, 1000, 100, 8192);
-        let whole = Footprint::new(&stats, MILLION, Convention::AsBuilt);
-        assert_eq!(whole.memory_bytes, 116_000);
-        assert_eq!(whole.spilled_bytes, 101_000 + 127 + 2 * 873);
+        let whole = Footprint::new(&stats, MILLION, AS_BUILT);
+        assert_eq!((whole.memory_bytes, whole.spilled_bytes), (120_000, 100_000));
         assert_eq!((whole.memory_pages(), whole.spilled_pages()), (15, 13));
         assert!(whole.fudge() < Fudge::from_ppm(MILLION));
-        let half = Footprint::new(&stats, 500_000, Convention::AsBuilt);
-        assert_eq!((half.stored_pages, half.tuple_count, half.memory_bytes), (16, 500, 58_000));
+        let half = Footprint::new(&stats, 500_000, AS_BUILT);
+        assert_eq!((half.stored_pages, half.tuple_count, half.memory_bytes), (16, 500, 60_000));
     }
 
     #[test]
@@ -273,12 +246,11 @@ mod tests {
     #[test]
     fn chunks_hold_whole_tuples() {
         let stats = RelationStats::heap(10, 10, 4000, 8192);
-        let whole = Footprint::new(&stats, MILLION, Convention::AsBuilt);
-        // 4016 bytes each: two on a page, and not 2.04.
+        let whole = Footprint::new(&stats, MILLION, AS_BUILT);
+        // 4020 bytes each: two on a page, and not 2.04.
         assert_eq!(whole.chunk_count(1), 5);
         assert_eq!(whole.chunk_count(3), 2);
-        let nothing =
-            Footprint::new(&RelationStats::heap(0, 0, 0, 8192), MILLION, Convention::AsBuilt);
+        let nothing = Footprint::new(&RelationStats::heap(0, 0, 0, 8192), MILLION, AS_BUILT);
         assert_eq!(nothing.chunk_count(1), 0);
     }
 }

@@ -8,6 +8,7 @@
 
 use super::relation::{IndexStats, PageOrder, RelationStats};
 use super::{CostModel, Estimate, Footprint, Pattern, Tally, scale_up};
+use crate::work::Work;
 
 /// Bytes of a place in a list that is sorted by address: page and slot.
 const ADDRESS_BYTES: u64 = 8;
@@ -19,7 +20,7 @@ pub fn table_scan(model: &CostModel<'_>, relation: &Footprint, request_pages: u6
     if tally.scan(relation, request_pages) > 0 {
         tally.seek(1);
     }
-    tally.compute(relation.stored_tuples, model.processor.scan_ns);
+    tally.work(Work::Scan, relation.stored_tuples);
     tally.estimate
 }
 
@@ -34,7 +35,7 @@ pub fn index_only_scan(
 ) -> Estimate {
     let mut tally = Tally::new(model, page_bytes);
     walk_leaves(&mut tally, index, entry_count, false);
-    tally.compute(entry_count, model.processor.scan_ns);
+    tally.work(Work::Scan, entry_count);
     tally.estimate
 }
 
@@ -53,7 +54,7 @@ pub fn index_scan(
     }
     let mut tally = Tally::new(model, relation.page_bytes);
     walk_leaves(&mut tally, index, entry_count, true);
-    tally.compute(entry_count, model.processor.scan_ns);
+    tally.work(Work::Scan, entry_count);
     fetch(&mut tally, relation.page_count, entry_count, cache_pages);
     tally.estimate
 }
@@ -74,7 +75,7 @@ pub fn address_order_scan(
     }
     let mut tally = Tally::new(model, relation.page_bytes);
     walk_leaves(&mut tally, index, entry_count, false);
-    tally.compute(entry_count, model.processor.scan_ns);
+    tally.work(Work::Scan, entry_count);
     let list_bytes = memory.list_pages.max(1).saturating_mul(relation.page_bytes);
     let batch_entries = (list_bytes / ADDRESS_BYTES).max(1);
     let (batches, rest) = (entry_count / batch_entries, entry_count % batch_entries);
@@ -144,7 +145,7 @@ fn walk_leaves(tally: &mut Tally<'_>, index: &IndexStats, entry_count: u64, is_i
         .min(index.leaf_page_count)
         .max(1);
     tally.read_requests(Pattern::Random, index.height, index.height);
-    tally.compute(1, tally.model.processor.index_descent_ns);
+    tally.work(Work::Descend, 1);
     let (pattern, leaf_seeks) = match index.order {
         PageOrder::Contiguous => (Pattern::Sequential, if is_interrupted { leaves } else { 1 }),
         PageOrder::Scattered => (Pattern::Random, leaves),
@@ -158,7 +159,7 @@ pub(super) fn fetch(tally: &mut Tally<'_>, page_count: u64, access_count: u64, c
     let reads = cached_reads(page_count, access_count, cache_pages);
     tally.read_requests(Pattern::Random, reads, reads);
     tally.seek(reads);
-    tally.compute(access_count, tally.model.processor.scan_ns);
+    tally.work(Work::Scan, access_count);
 }
 
 /// Reads the pages of tuples in ascending order.
@@ -178,8 +179,8 @@ fn fetch_ascending(
     alone.estimate.io_ns = scale_up(alone.estimate.io_ns, 1_000_000, gain_ppm);
     tally.estimate += alone.estimate;
     let sorting = access_count.saturating_mul(super::comparisons_among(access_count));
-    tally.compute(sorting, tally.model.processor.compare_ns);
-    tally.compute(access_count, tally.model.processor.scan_ns);
+    tally.work(Work::Compare, sorting);
+    tally.work(Work::Scan, access_count);
 }
 
 /// In how many groups of neighbours any so many of all pages lie, on average: D (P - D + 1) / P.

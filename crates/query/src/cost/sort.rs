@@ -8,6 +8,7 @@
 use super::{CostModel, Estimate, Footprint, Pattern, Tally, comparisons_among};
 use crate::QueryError;
 use crate::allocation::{JoinSizes, RunFormation, RunSeeks, SortMerge};
+use crate::work::Work;
 use std::collections::BTreeMap;
 
 /// Sorts a relation once. What fits in memory beside a page to read by is not written.
@@ -44,9 +45,7 @@ pub fn external_sort(
 fn in_memory(model: &CostModel<'_>, relation: &Footprint, request_pages: u64) -> Estimate {
     let mut estimate = super::scan::table_scan(model, relation, request_pages);
     let comparisons = relation.tuple_count.saturating_mul(comparisons_among(relation.tuple_count));
-    let sort_ns = comparisons
-        .saturating_mul(model.processor.compare_ns)
-        .saturating_add(relation.tuple_count.saturating_mul(2 * model.processor.copy_ns));
+    let sort_ns = model.processor.work_ns(Work::Compare, comparisons);
     estimate.cpu_ns = estimate.cpu_ns.saturating_add(sort_ns);
     estimate
 }
@@ -64,11 +63,11 @@ pub(super) fn form_runs(
     let writes = tally.requests_of_parts(pages, run_count, parts.output_pages);
     tally.write_requests(Pattern::Sequential, writes, pages);
     tally.seek(moves(model, reads, writes));
-    tally.compute(relation.stored_tuples, model.processor.scan_ns);
+    tally.work(Work::Scan, relation.stored_tuples);
     let tree_size = relation.tuples_in(parts.workspace_pages);
     let comparisons = relation.tuple_count.saturating_mul(comparisons_among(tree_size));
-    tally.compute(comparisons, model.processor.compare_ns);
-    tally.compute(relation.tuple_count.saturating_mul(2), model.processor.copy_ns);
+    tally.work(Work::Compare, comparisons);
+    tally.work(Work::Copy, relation.tuple_count);
     tally.estimate
 }
 
@@ -106,8 +105,9 @@ pub(super) fn merge_runs(
         tally.seek(requests.saturating_mul(2));
         let tuples = super::scale_up(relation.tuple_count, all_pages, relation.spilled_pages());
         let comparisons = tuples.saturating_mul(comparisons_among(fan_in));
-        tally.compute(comparisons, model.processor.compare_ns);
-        tally.compute(tuples, model.processor.copy_ns + model.processor.scan_ns);
+        tally.work(Work::Compare, comparisons);
+        tally.work(Work::Copy, tuples);
+        tally.work(Work::Scan, tuples);
         *runs.entry(pages).or_insert(0) += merges;
         total -= merges * (fan_in - 1);
     }
@@ -127,8 +127,8 @@ pub(super) fn merge_last(
     tally.read_requests(Pattern::Random, requests, pages);
     tally.seek(requests);
     let comparisons = relation.tuple_count.saturating_mul(comparisons_among(run_count));
-    tally.compute(comparisons, model.processor.compare_ns);
-    tally.compute(relation.tuple_count, model.processor.scan_ns);
+    tally.work(Work::Compare, comparisons);
+    tally.work(Work::Scan, relation.tuple_count);
     tally.estimate
 }
 
@@ -136,7 +136,7 @@ pub(super) fn merge_last(
 pub(super) fn moves(model: &CostModel<'_>, reads: u64, writes: u64) -> u64 {
     match model.convention {
         super::Convention::AsInPaper { .. } => reads + writes,
-        super::Convention::AsBuilt => writes + reads.min(writes + 1),
+        super::Convention::AsBuilt { .. } => writes + reads.min(writes + 1),
     }
 }
 

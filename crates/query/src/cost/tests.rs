@@ -8,13 +8,14 @@ use crate::allocation::{
     BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, RunFormation, RunSeeks,
     SortMerge,
 };
+use crate::work::WorkCosts;
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 8192;
 const MEMORIES: [u64; 6] = [12_800, 25_600, 38_400, 51_200, 64_000, 76_800];
+const AS_BUILT: Convention = Convention::AsBuilt { reads_ahead: false };
 const PAPER: Convention = Convention::AsInPaper { fudge: Fudge::PAPER };
-
 /// The relations of S001 table 2.
 fn customers_and_orders() -> JoinQuestion {
     let customers = RelationStats::heap(93_440, 4_500_000, 134, PAGE_BYTES);
@@ -189,38 +190,60 @@ fn a_search_over_all_buffers_confirms_the_form_of_sort_merge_with_one_spindle() 
 
 #[test]
 fn as_built_block_nested_loops_reads_by_the_buffer_of_the_inner_side() {
-    // 1000 records of 84 bytes: 100 bytes each in memory. Area: 10 pages of 1000 bytes, 100 tuples.
-    let outer = JoinSide::new(RelationStats::heap(105, 1000, 84, 1000));
-    let inner = JoinSide::new(RelationStats::heap(50, 500, 84, 1000));
+    // 4000 cells of 80 bytes, 100 bytes each in memory, 40 to a page. An area of 100 pages of 4096 bytes has
+    // room for as many as 102 pages of the table, in segments of 12800 bytes.
+    let outer = JoinSide::new(RelationStats::heap(1000, 40_000, 80, 4096));
+    let inner = JoinSide::new(RelationStats::heap(50, 500, 84, 4096));
     let device = DeviceCosts::from_rates(7, 100, 0, 0);
     let question = JoinQuestion::new(outer, inner, 1);
-    let parts = BlockNestedLoops::with_inner(&question.sizes(Convention::AsBuilt), 14, 4).unwrap();
-    let found = block_nested_loops(&model(&device, Convention::AsBuilt), &question, &parts);
-    // Ten chunks of 10.5 pages: 3 requests each; the page of each end is read again.
-    let outer_requests = 10 * 3;
-    let inner_requests = 10 * 13;
-    assert_eq!(found.read_requests, outer_requests + inner_requests);
-    assert_eq!(found.pages_read, 105 + 9 + 10 * 50);
-    assert_eq!(found.seeks, 20);
-    assert_eq!(found.io_ns, found.read_requests * 100 + 20 * 7);
+    let sizes = question.sizes(AS_BUILT);
+    let at = |convention: Convention| {
+        let parts = BlockNestedLoops::with_inner(&sizes, 104, 4).unwrap();
+        block_nested_loops(&model(&device, convention), &question, &parts)
+    };
+    // A block of 4 pages takes 16000 bytes; after 23 of them one of 16384 bytes and its links, in three
+    // segments, is not sure to fit: 250 blocks make 11 chunks.
+    let found = at(AS_BUILT);
+    assert_eq!(found.read_requests, 250 + 11 * 13);
+    assert_eq!(found.pages_read, 1000 + 11 * 50);
+    assert_eq!(found.seeks, 22);
+    assert_eq!(found.io_ns, found.read_requests * 100 + 22 * 7);
     assert_eq!((found.write_requests, found.pages_written), (0, 0));
+    // Reading ahead, blocks have half the buffer, and each chunk but the last has begun one too many.
+    let found = at(Convention::AsBuilt { reads_ahead: true });
+    let chunk_count = found.seeks / 2;
+    assert!((10..=12).contains(&chunk_count), "{chunk_count} chunks");
+    assert_eq!(found.read_requests, 500 + (chunk_count - 1) + chunk_count * 25);
+    assert_eq!(found.pages_read, 1000 + 2 * (chunk_count - 1) + chunk_count * 50);
+}
+
+#[test]
+fn a_block_that_does_not_fit_is_read_for_several_chunks() {
+    let outer = JoinSide::new(RelationStats::heap(100, 4000, 80, 4096));
+    let question = JoinQuestion::new(outer, outer, 1);
+    let device = flash();
+    let parts = BlockNestedLoops::with_inner(&question.sizes(AS_BUILT), 24, 20).unwrap();
+    let found = block_nested_loops(&model(&device, AS_BUILT), &question, &parts);
+    // 163 rows at a time: 25 chunks, each by one of 5 blocks.
+    assert_eq!(found.seeks, 50);
+    assert_eq!(found.read_requests, 25 + 25 * 5);
 }
 
 #[test]
 fn as_built_joins_spill_full_pages() {
-    // 80 % filled: 10 000 records of 100 bytes on 154 pages spill to 103 KB, 126 pages.
-    let side = JoinSide::new(RelationStats::heap(154, 10_000, 100, PAGE_BYTES));
+    // 80 % filled: 10 000 cells of 103 bytes on 154 pages spill to 126 pages.
+    let side = JoinSide::new(RelationStats::heap(154, 10_000, 103, PAGE_BYTES));
     let question = JoinQuestion::new(side, side, 1);
     let device = flash();
-    let model = model(&device, Convention::AsBuilt);
-    let sizes = question.sizes(Convention::AsBuilt);
-    let bytes = 10_000_u64 * 101 + 127 + 2 * (10_000 - 127);
-    let pages = bytes.div_ceil(PAGE_BYTES);
+    let model = model(&device, AS_BUILT);
+    let sizes = question.sizes(AS_BUILT);
+    let bytes = 1_030_000_u64;
+    let pages = bytes.div_ceil(PAGE_BYTES - 4);
 
     let grace = GraceHash::allocate(&sizes, 40).unwrap();
     let found = grace_hash(&model, &question, 40, &grace);
     assert_eq!(found.pages_written, 2 * pages);
-    let of_buckets = 2 * grace.bucket_count * bytes.div_ceil(grace.bucket_count * PAGE_BYTES);
+    let of_buckets = 2 * grace.bucket_count * bytes.div_ceil(grace.bucket_count * (PAGE_BYTES - 4));
     assert_eq!(found.pages_read, 2 * 154 + of_buckets);
 
     let times = device.request_times(PAGE_BYTES);
@@ -233,7 +256,7 @@ fn as_built_joins_spill_full_pages() {
 fn hybrid_hash_that_fits_reads_both_once() {
     let question = customers_and_orders();
     let device = disk();
-    for convention in [PAPER, Convention::AsBuilt] {
+    for convention in [PAPER, AS_BUILT] {
         let model = model(&device, convention);
         let sizes = question.sizes(convention);
         let parts = HybridHash::allocate(&sizes, 130_000, HYBRID_BUFFER_PPM).unwrap();
@@ -347,7 +370,7 @@ fn scans_by_an_index_read_leaves_and_pages() {
     let device = DeviceCosts::from_rates(1000, 100, 0, 0)
         .with_queue_gain(&[(1, 1_000_000), (16, 8_000_000)])
         .unwrap();
-    let model = model(&device, Convention::AsBuilt);
+    let model = model(&device, AS_BUILT);
     let alone = index_only_scan(&model, &index, 1000, PAGE_BYTES);
     assert_eq!((alone.pages_read, alone.seeks), (2 + 2, 3));
 
@@ -379,7 +402,7 @@ fn scans_by_an_index_read_leaves_and_pages() {
 fn a_scattered_table_costs_a_seek_for_each_page() {
     let mut stats = RelationStats::heap(1000, 100_000, 70, PAGE_BYTES);
     let device = disk();
-    let model = model(&device, Convention::AsBuilt);
+    let model = model(&device, AS_BUILT);
     let ordered = table_scan(&model, &Footprint::new(&stats, 1_000_000, model.convention), 100);
     assert_eq!((ordered.read_requests, ordered.seeks), (10, 1));
     stats.order = PageOrder::Scattered;
@@ -402,7 +425,7 @@ fn index_joins_read_what_qualifies() {
         .with_index(index(1000, 500_000));
     let question = JoinQuestion::new(customers, orders, 10).with_key_range(1000);
     let device = flash();
-    let model = model(&device, Convention::AsBuilt);
+    let model = model(&device, AS_BUILT);
     // 50 customers, 500 orders; a leaf of each index and its root.
     let merged = index_sort_merge(&model, &question, 2000).unwrap();
     let expected = 2 + 2 + distinct_pages(1000, 50) + distinct_pages(8000, 500);
@@ -424,14 +447,15 @@ fn nested_loops_reads_the_inner_side_for_each_tuple_unless_it_fits() {
     let inner = JoinSide::new(RelationStats::heap(20, 600, 100, PAGE_BYTES));
     let question = JoinQuestion::new(outer, inner, 2);
     let device = flash();
-    let model = model(&device, Convention::AsBuilt);
+    let model = model(&device, AS_BUILT);
     assert_eq!(nested_loops(&model, &question, 20).pages_read, 10 + 300 * 20);
     assert_eq!(nested_loops(&model, &question, 21).pages_read, 10 + 20);
 }
 
 #[test]
 fn the_processor_is_charged_for_tuples_and_requests() {
-    let processor = CpuCosts { scan_ns: 1_000_000, request_ns: 1, ..CpuCosts::NONE };
+    let work = WorkCosts::NONE.with(Work::Scan, 1_000_000_000);
+    let processor = CpuCosts { work, request_ps: 1000 };
     let device = flash();
     let model = CostModel { device: &device, processor: &processor, convention: PAPER };
     let relation = Footprint::new(&customers_and_orders().outer.stats, 1_000_000, PAPER);
@@ -444,11 +468,7 @@ fn what_leaves_the_range_stays_at_its_end() {
     let huge = JoinSide::new(RelationStats::heap(u64::MAX, u64::MAX, u64::MAX, u64::MAX));
     let question = JoinQuestion::new(huge, huge, u64::MAX);
     let device = disk();
-    let model = CostModel {
-        device: &device,
-        processor: &CpuCosts::MODELLED,
-        convention: Convention::AsBuilt,
-    };
+    let model = CostModel { device: &device, processor: &CpuCosts::MODELLED, convention: AS_BUILT };
     assert_eq!(nested_loops(&model, &question, 3).io_ns, u64::MAX);
 }
 
@@ -465,7 +485,7 @@ fn any_question() -> impl Strategy<Value = JoinQuestion> {
 }
 
 fn any_convention() -> impl Strategy<Value = Convention> {
-    prop_oneof![Just(Convention::AsBuilt), Just(PAPER)]
+    prop_oneof![Just(AS_BUILT), Just(PAPER)]
 }
 
 proptest! {
@@ -509,7 +529,7 @@ proptest! {
         let sizes = question.sizes(convention);
         let times = device.request_times(PAGE_BYTES);
         let at = |memory: u64| {
-            let nested = BlockNestedLoops::allocate_whole_scans(&sizes, memory, &times).unwrap();
+            let nested = BlockNestedLoops::allocate(&sizes, memory, &times).unwrap();
             let merge = SortMerge::allocate(&sizes, memory, &times, RunSeeks::Charged).unwrap();
             let grace = GraceHash::allocate(&sizes, memory).unwrap();
             let hybrid = HybridHash::allocate(&sizes, memory, HYBRID_BUFFER_PPM).unwrap();

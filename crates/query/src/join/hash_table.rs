@@ -19,7 +19,7 @@ use crate::{Key, QueryError};
 /// Bytes of a segment at most.
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes in front of a cell.
-const LINK_BYTES: usize = 8;
+pub(crate) const LINK_BYTES: usize = 8;
 /// The slot of no row, and the end of a list.
 const NONE: u64 = (1 << ADDRESS_BITS) - 1;
 /// A slot: an offset of so many bits, as many for the segment, the rest for the tag.
@@ -76,14 +76,18 @@ const fn cell_address(address: u64) -> u64 {
     segment_address(segment, offset + LINK_BYTES)
 }
 
+/// Bytes of a segment of a table of at most `budget_bytes`.
+pub(crate) fn segment_bytes(budget_bytes: usize) -> usize {
+    (budget_bytes / 32).clamp(256, SEGMENT_BYTES_MAX)
+}
+
 impl HashTable {
     /// An empty table of at most `budget_bytes`.
     pub(crate) fn new(budget_bytes: usize) -> Self {
-        let segment_bytes = (budget_bytes / 32).clamp(256, SEGMENT_BYTES_MAX);
         Self {
             segments: Vec::new(),
             spare: Vec::new(),
-            segment_bytes,
+            segment_bytes: segment_bytes(budget_bytes),
             used_bytes: 0,
             directory: Vec::new(),
             budget_bytes,

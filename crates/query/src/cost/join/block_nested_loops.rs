@@ -2,13 +2,18 @@
 //! Nothing is written. Two seeks for each chunk; |R| + n|S| pages.
 //!
 //! The paper reads a chunk by one request. The operator here reads R through the buffer of S, so that all
-//! else is the hash area; the page in which a chunk ends is lost to S and read again.
+//! else is the hash area, and ends a chunk between two blocks: with the block after which the next one
+//! might not fit. Only where the area holds no block is a block read for several chunks.
 
 use super::{begin, hash_and_probe};
 use crate::allocation::BlockNestedLoops;
 use crate::cost::{
     Convention, CostModel, Estimate, Footprint, JoinQuestion, PageOrder, Pattern, Tally, scale_up,
 };
+use crate::join::hash_table::{LINK_BYTES, segment_bytes};
+
+/// Bytes of the directory for a row.
+const DIRECTORY_BYTES: u64 = 12;
 
 /// The cost with such a division of memory.
 #[must_use]
@@ -30,22 +35,7 @@ pub(super) fn scan_for_chunks(
     parts: &BlockNestedLoops,
 ) -> Estimate {
     let mut tally = Tally::new(model, outer.page_bytes);
-    let chunk_count = match model.convention {
-        Convention::AsInPaper { .. } => parts.chunk_count,
-        Convention::AsBuilt => outer.chunk_count(parts.outer_pages),
-    };
-    match (outer.order, model.convention) {
-        (PageOrder::Scattered, _) => {
-            tally.scan(outer, 1);
-        }
-        (PageOrder::Contiguous, Convention::AsInPaper { .. }) => {
-            tally.read_requests(Pattern::Sequential, chunk_count, outer.stored_pages);
-            tally.seek(chunk_count);
-        }
-        (PageOrder::Contiguous, Convention::AsBuilt) => {
-            read_chunks(&mut tally, outer, chunk_count, parts);
-        }
-    }
+    let chunk_count = read_outer(&mut tally, outer, parts);
     let mut scan = Tally::new(model, inner.page_bytes);
     if scan.scan(inner, parts.inner_pages) > 0 {
         scan.seek(1);
@@ -59,23 +49,100 @@ pub(super) fn scan_for_chunks(
     tally.estimate
 }
 
-/// Reads R chunk by chunk. A chunk asks for no more pages than still fit, and the next one begins with the
-/// page that did not fit as a whole.
-fn read_chunks(
-    tally: &mut Tally<'_>,
-    outer: &Footprint,
-    chunk_count: u64,
-    parts: &BlockNestedLoops,
-) {
-    let full_count = chunk_count.saturating_sub(1);
-    let chunk_tuples = outer.tuples_in(parts.outer_pages).min(outer.tuple_count);
-    let chunk_pages = scale_up(outer.stored_pages, chunk_tuples, outer.tuple_count);
-    let requests = chunk_pages.div_ceil(parts.inner_pages);
-    let full_tuples = full_count.saturating_mul(chunk_tuples);
-    let full_pages = scale_up(outer.stored_pages, full_tuples, outer.tuple_count);
-    let begun_pages = full_pages.saturating_add(full_count.saturating_sub(1));
-    tally.read_requests(Pattern::Sequential, full_count.saturating_mul(requests), begun_pages);
-    let rest = outer.stored_pages.saturating_sub(full_pages) + full_count.min(1);
-    tally.read(Pattern::Sequential, rest, parts.inner_pages);
-    tally.seek(chunk_count.max(1));
+/// Reads R chunk by chunk, and answers how many there are.
+fn read_outer(tally: &mut Tally<'_>, outer: &Footprint, parts: &BlockNestedLoops) -> u64 {
+    let reads_ahead = match tally.model.convention {
+        Convention::AsInPaper { .. } => {
+            if outer.order == PageOrder::Contiguous {
+                tally.read_requests(Pattern::Sequential, parts.chunk_count, outer.stored_pages);
+                tally.seek(parts.chunk_count);
+            } else {
+                tally.scan(outer, 1);
+            }
+            return parts.chunk_count;
+        }
+        Convention::AsBuilt { reads_ahead } => reads_ahead,
+    };
+    if outer.stored_pages == 0 {
+        return 0;
+    }
+    let block_pages = tally.model.block_pages(parts.inner_pages).min(outer.stored_pages);
+    let blocks = Blocks::of(outer, block_pages, parts);
+    let block_count = outer.stored_pages.div_ceil(block_pages);
+    let chunk_count = match blocks.per_chunk() {
+        0 => outer.chunk_count(parts.outer_pages).max(block_count),
+        per_chunk => block_count.div_ceil(per_chunk),
+    };
+    if tally.scan(outer, parts.inner_pages) == 0 {
+        return chunk_count;
+    }
+    // Blocks that more than one chunk needs, and those that were begun when a chunk was full.
+    let again = chunk_count.saturating_sub(block_count);
+    let ahead = if reads_ahead { chunk_count.saturating_sub(1) } else { 0 };
+    let repeated = again.saturating_add(ahead);
+    tally.read_requests(Pattern::Sequential, repeated, repeated.saturating_mul(block_pages));
+    tally.seek(chunk_count);
+    chunk_count
+}
+
+/// How blocks of R fill a hash area.
+#[derive(Debug)]
+struct Blocks {
+    /// Bytes of the area, and of one of its segments.
+    area_bytes: u64,
+    segment_bytes: u64,
+    /// Bytes of links and cells, and of the directory, of one block.
+    cell_bytes: u64,
+    directory_bytes: u64,
+    /// Bytes that a block may have at most.
+    block_bytes: u64,
+}
+
+impl Blocks {
+    fn of(outer: &Footprint, block_pages: u64, parts: &BlockNestedLoops) -> Self {
+        let area_bytes = parts.outer_pages.saturating_mul(outer.page_bytes);
+        let rows = scale_up(outer.tuple_count, block_pages, outer.stored_pages);
+        let directory_bytes = rows.saturating_mul(DIRECTORY_BYTES);
+        let memory_bytes = scale_up(outer.memory_bytes, block_pages, outer.stored_pages);
+        let links = rows.saturating_mul(LINK_BYTES as u64);
+        let buffer_bytes = parts.inner_pages.saturating_mul(outer.page_bytes);
+        Self {
+            area_bytes,
+            segment_bytes: segment_bytes(usize::try_from(area_bytes).unwrap_or(usize::MAX)) as u64,
+            cell_bytes: memory_bytes.saturating_sub(directory_bytes),
+            directory_bytes,
+            block_bytes: buffer_bytes.saturating_add(links),
+        }
+    }
+
+    /// Blocks of a chunk; 0 if the area may be too small for one.
+    fn per_chunk(&self) -> u64 {
+        if !self.holds(1, 0) {
+            return 0;
+        }
+        // The first number after which one more is not sure to fit.
+        let (mut low, mut high) = (1, (self.area_bytes / self.cell_bytes.max(1)).max(1));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.holds(middle, self.block_bytes) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Whether so many blocks, and perhaps a next one of so many bytes, are sure to fit.
+    fn holds(&self, block_count: u64, next_bytes: u64) -> bool {
+        let used = self.segments(block_count.saturating_mul(self.cell_bytes));
+        let (next, next_blocks) = if next_bytes > 0 {
+            (self.segments(next_bytes) + self.segment_bytes, 1)
+        } else {
+            (0, 0)
+        };
+        let directory = (block_count + next_blocks).saturating_mul(self.directory_bytes);
+        used.saturating_add(next).saturating_add(directory) <= self.area_bytes
+    }
+
+    /// Bytes of whole segments for so many.
+    const fn segments(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.segment_bytes).saturating_mul(self.segment_bytes)
+    }
 }

@@ -10,6 +10,7 @@ use crate::allocation::{BlockNestedLoops, GraceHash};
 use crate::cost::question::sizes_of;
 use crate::cost::sort::moves;
 use crate::cost::{Convention, CostModel, Estimate, Footprint, JoinQuestion, Pattern, Tally};
+use crate::work::Work;
 
 /// Buckets are cut no deeper than this; by then a bucket of any size is a tuple long.
 const DEPTH_MAX: u32 = 40;
@@ -43,9 +44,8 @@ fn partition_and_join(
         let writes = tally.requests_of_parts(pages, parts.bucket_count, parts.output_pages);
         tally.write_requests(Pattern::Random, writes, pages);
         tally.seek(moves(model, reads, writes));
-        tally.compute(side.stored_tuples, model.processor.scan_ns);
-        let each_ns = model.processor.hash_probe_ns + model.processor.copy_ns;
-        tally.compute(side.tuple_count, each_ns);
+        tally.work(Work::Scan, side.stored_tuples);
+        tally.work(Work::Copy, side.tuple_count);
     }
     let [outer, inner] = sides.map(|side| side.spilled_part(1, parts.bucket_count));
     let bucket = Bucket { probe_pages: parts.probe_pages, fits: parts.fits, depth };
@@ -76,7 +76,7 @@ pub(super) fn join_bucket(
     let mut tally = Tally::new(model, outer.page_bytes);
     let outer_request_pages = match model.convention {
         Convention::AsInPaper { .. } => outer.stored_pages,
-        Convention::AsBuilt => bucket.probe_pages,
+        Convention::AsBuilt { .. } => bucket.probe_pages,
     };
     tally.read(Pattern::Sequential, outer.stored_pages, outer_request_pages);
     tally.read(Pattern::Sequential, inner.stored_pages, bucket.probe_pages);
@@ -109,6 +109,6 @@ fn scan_repeatedly(
 ) -> Estimate {
     let times = model.device.request_times(outer.page_bytes);
     let sizes = sizes_of(outer, inner);
-    BlockNestedLoops::allocate_whole_scans(&sizes, memory_pages.max(2), &times)
+    BlockNestedLoops::allocate(&sizes, memory_pages.max(2), &times)
         .map_or_else(|_| Estimate::default(), |parts| scan_for_chunks(model, outer, inner, &parts))
 }

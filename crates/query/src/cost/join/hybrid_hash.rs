@@ -6,6 +6,7 @@ use super::{begin, hash_and_probe};
 use crate::allocation::HybridHash;
 use crate::cost::sort::moves;
 use crate::cost::{CostModel, Estimate, Footprint, JoinQuestion, Pattern, scale_up};
+use crate::work::Work;
 
 /// The cost with such a division of so much memory.
 #[must_use]
@@ -26,9 +27,7 @@ pub fn hybrid_hash(
         let writes = tally.requests_of_parts(pages, parts.bucket_count, parts.output_pages);
         tally.write_requests(Pattern::Random, writes, pages);
         tally.seek(if writes == 0 { reads.min(1) } else { moves(model, reads, writes) });
-        // Every tuple is hashed; here those that leave, below those that stay.
-        let each_ns = model.processor.hash_probe_ns + model.processor.copy_ns;
-        tally.compute(part.tuple_count, each_ns);
+        tally.work(Work::Copy, part.tuple_count);
     }
     let [resident_outer, resident_inner] =
         [&outer, &inner].map(|side| resident(side, spilled, whole));

@@ -6,6 +6,7 @@
 use super::begin;
 use crate::cost::scan::{AddressMemory, address_order_scan, fetch, index_scan, table_scan};
 use crate::cost::{CostModel, Estimate, IndexStats, JoinQuestion, Pattern, Tally};
+use crate::work::Work;
 use serde::{Deserialize, Serialize};
 
 /// How R is read.
@@ -54,10 +55,10 @@ pub fn index_nested_loops(
     };
     let leaf_cache = memory.cache_pages.min(index.leaf_page_count);
     read_leaves(&mut tally, &index, descent_count, leaf_cache, is_in_key_order);
-    tally.compute(descent_count, model.processor.index_descent_ns);
+    tally.work(Work::Descend, descent_count);
     let pair_count = question.outer_pair_count();
     if index.is_clustered {
-        tally.compute(pair_count, model.processor.scan_ns);
+        tally.work(Work::Scan, pair_count);
     } else {
         let cache_pages = memory.cache_pages - leaf_cache;
         fetch(&mut tally, question.inner.stats.page_count, pair_count, cache_pages.max(1));

@@ -7,6 +7,7 @@
 use super::begin;
 use crate::cost::scan::{index_only_scan, index_scan};
 use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide};
+use crate::work::Work;
 
 /// The cost with so many pages of memory; `None` without an index on both sides.
 #[must_use]
@@ -26,7 +27,7 @@ pub fn index_sort_merge(
     let inner = walk(model, &question.inner, fetched, cache_pages)?;
     let mut tally = begin(model, question);
     let entry_count = question.outer.walked_count().saturating_add(question.inner.walked_count());
-    tally.compute(entry_count, model.processor.compare_ns);
+    tally.work(Work::Compare, entry_count);
     Some(tally.estimate + outer + inner)
 }
 

@@ -18,20 +18,20 @@ pub use nested_loops::nested_loops;
 pub use sort_merge::sort_merge;
 
 use super::{CostModel, Footprint, JoinQuestion, Tally};
+use crate::work::Work;
 
 /// An estimate that is begun for a question.
 fn begin<'a>(model: &'a CostModel<'a>, question: &JoinQuestion) -> Tally<'a> {
     let mut tally = Tally::new(model, question.outer.stats.page_bytes.max(1));
-    tally.compute(question.result_count(), model.processor.copy_ns);
+    tally.work(Work::Emit, question.result_count());
     tally
 }
 
-/// The processor's part of a hash table over `build` that all tuples of `probe` look into. Tuples are looked
-/// at on their page, and those of R copied.
+/// The processor's part of a hash table over `build` that all tuples of `probe` look into. All are looked at on their
+/// pages.
 fn hash_and_probe(tally: &mut Tally<'_>, build: &Footprint, probe: &Footprint) {
-    let processor = tally.model.processor;
-    tally.compute(build.stored_tuples, processor.scan_ns);
-    tally.compute(build.tuple_count, processor.copy_ns + processor.hash_build_ns);
-    tally.compute(probe.stored_tuples, processor.scan_ns);
-    tally.compute(probe.tuple_count, processor.hash_probe_ns);
+    tally.work(Work::Scan, build.stored_tuples);
+    tally.work(Work::Build, build.tuple_count);
+    tally.work(Work::Scan, probe.stored_tuples);
+    tally.work(Work::Probe, probe.tuple_count);
 }

@@ -3,6 +3,7 @@
 
 use super::begin;
 use crate::cost::{CostModel, Estimate, JoinQuestion};
+use crate::work::Work;
 
 /// The cost with so many pages of memory; with fewer than 2, as with 2.
 #[must_use]
@@ -16,7 +17,7 @@ pub fn nested_loops(model: &CostModel<'_>, question: &JoinQuestion, memory_pages
     let mut tally = begin(model, question);
     let outer_requests = tally.scan(&outer, 1);
     tally.seek(outer_requests.min(scan_count));
-    tally.compute(outer.stored_tuples, model.processor.scan_ns);
+    tally.work(Work::Scan, outer.stored_tuples);
 
     let mut scan = crate::cost::Tally::new(model, inner.page_bytes);
     if scan.scan(&inner, inner_pages) > 0 {
@@ -24,6 +25,7 @@ pub fn nested_loops(model: &CostModel<'_>, question: &JoinQuestion, memory_pages
     }
     tally.estimate += scan.estimate * scan_count;
     let looks = outer.tuple_count.saturating_mul(inner.stored_tuples);
-    tally.compute(looks, model.processor.scan_ns + model.processor.compare_ns);
+    tally.work(Work::Scan, looks);
+    tally.work(Work::Compare, looks);
     tally.estimate
 }

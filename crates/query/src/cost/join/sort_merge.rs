@@ -5,6 +5,7 @@ use super::begin;
 use crate::allocation::SortMerge;
 use crate::cost::sort::{MergeMemory, form_runs, merge_last, merge_runs};
 use crate::cost::{CostModel, Estimate, JoinQuestion, scale_up};
+use crate::work::Work;
 
 /// The cost with such a division of so much memory.
 #[must_use]
@@ -35,7 +36,7 @@ pub fn sort_merge(
         estimate += merge_last(model, relation, run_count, merge_pages);
     }
     let compared = outer.tuple_count.saturating_add(inner.tuple_count);
-    let compare_ns = compared.saturating_mul(model.processor.compare_ns);
+    let compare_ns = model.processor.work_ns(Work::Compare, compared);
     estimate.cpu_ns = estimate.cpu_ns.saturating_add(compare_ns);
     estimate
 }

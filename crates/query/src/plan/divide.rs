@@ -1,0 +1,263 @@
+//! The best division of memory that a search finds for each join. It begins with the closed forms of Haas and
+//! others and tries what lies around them under the full model, because a measured device is no line, and
+//! the operators here cut chunks between blocks.
+//!
+//! 1. No division found is dearer than that of the closed form.
+
+use super::{Budget, Rejection, written_by};
+use crate::allocation::{
+    BlockNestedLoops, GraceHash, HYBRID_BUFFER_PPM, HybridHash, JoinSizes, RunFormation, RunSeeks,
+    SortMerge,
+};
+use crate::cost::join::{
+    IndexMemory, OuterAccess, block_nested_loops, grace_hash, hybrid_hash, index_nested_loops,
+    index_sort_merge, nested_loops, sort_merge,
+};
+use crate::cost::{CostModel, Estimate, JoinQuestion};
+use crate::{JoinKind, QueryError};
+use serde::Serialize;
+
+/// Pages that read R in an index join: enough to make a request cheap, no more.
+const INDEX_INPUT_PAGES_MAX: u64 = 64;
+/// Numbers of scans that are tried below and above the best so far.
+const SCAN_COUNT_REACH: u64 = 3;
+/// Blocks of a chunk for which it is tried to have no rest.
+const BLOCKS_PER_CHUNK_MAX: u64 = 12;
+/// Into how many steps a buffer is divided to look closely around it, a quarter of it to either side.
+const REFINING_STEPS: u64 = 64;
+
+/// Who has which memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Division {
+    /// One page for the outer side, the rest for the inner one.
+    NestedLoops,
+    /// Of block nested loops.
+    BlockNestedLoops(BlockNestedLoops),
+    /// Of index nested loops, and how the outer side is read.
+    IndexNestedLoops {
+        /// How the outer side is read.
+        access: OuterAccess,
+        /// The two parts.
+        memory: IndexMemory,
+    },
+    /// Half of memory for the pages of each side.
+    IndexSortMerge,
+    /// Of sort-merge.
+    SortMerge(SortMerge),
+    /// Of Grace hash.
+    GraceHash(GraceHash),
+    /// Of hybrid hash.
+    HybridHash(HybridHash),
+}
+
+/// The cheapest division for a kind within the budget.
+///
+/// # Errors
+/// Why there is none.
+pub(super) fn divide(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    kind: JoinKind,
+    budget: &Budget,
+) -> Result<(Division, Estimate), Rejection> {
+    let memory = budget.memory_pages;
+    let candidates = match kind {
+        JoinKind::NestedLoops if memory < 2 => Err(too_little(2)),
+        JoinKind::NestedLoops => {
+            Ok(vec![(Division::NestedLoops, nested_loops(model, question, memory))])
+        }
+        JoinKind::BlockNestedLoops => of_block_nested_loops(model, question, memory),
+        JoinKind::IndexNestedLoops => of_index_nested_loops(model, question, memory),
+        JoinKind::IndexSortMerge if memory < 2 => Err(too_little(2)),
+        JoinKind::IndexSortMerge => index_sort_merge(model, question, memory)
+            .map(|estimate| vec![(Division::IndexSortMerge, estimate)])
+            .ok_or(Rejection::NoIndex),
+        JoinKind::SortMerge => of_sort_merge(model, question, memory),
+        JoinKind::GraceHash => of_grace_hash(model, question, memory),
+        JoinKind::HybridHash => of_hybrid_hash(model, question, memory),
+    }?;
+    cheapest(model, question, budget, candidates)
+}
+
+type Candidates = Vec<(Division, Estimate)>;
+
+/// The cheapest that writes no more than it may; the first of equals.
+fn cheapest(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    budget: &Budget,
+    candidates: Candidates,
+) -> Result<(Division, Estimate), Rejection> {
+    let least_written = candidates.iter().map(|(_, estimate)| written_by(estimate, question)).min();
+    candidates
+        .into_iter()
+        .filter(|(_, estimate)| {
+            budget.write_bytes.is_none_or(|bytes| written_by(estimate, question).0 <= bytes)
+        })
+        .min_by_key(|(_, estimate)| model.time(estimate))
+        .ok_or(Rejection::WriteBudget { written: least_written.unwrap_or_default() })
+}
+
+fn of_block_nested_loops(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    memory: u64,
+) -> Result<Candidates, Rejection> {
+    let sizes = question.sizes(model.convention);
+    let times = model.device.request_times(question.inner.stats.page_bytes);
+    let closed_form = BlockNestedLoops::allocate(&sizes, memory, &times).map_err(needed)?;
+    let whole_scans =
+        BlockNestedLoops::allocate_whole_scans(&sizes, memory, &times).map_err(needed)?;
+    let cost = |inner_pages: u64| {
+        let parts = BlockNestedLoops::with_inner(&sizes, memory, inner_pages).ok()?;
+        let estimate = block_nested_loops(model, question, &parts);
+        Some((Division::BlockNestedLoops(parts), estimate))
+    };
+    let coarse = [closed_form.inner_pages, whole_scans.inner_pages];
+    let mut tried: Vec<u64> = coarse.into_iter().chain(around(coarse[0], memory - 1)).collect();
+    let time = |pages: &u64| cost(*pages).map(|(_, estimate)| model.time(&estimate));
+    let best = tried.iter().copied().min_by_key(time).unwrap_or(1);
+    tried.extend(close_to(best, (best / REFINING_STEPS).max(1)));
+    // The largest buffer with about as many scans of S, counted as the model does.
+    let (outer_pages, inner_pages) =
+        (question.outer.stats.page_count, question.inner.stats.page_count.max(1));
+    let pages_read = |pages: u64| cost(pages).map_or(u64::MAX, |(_, estimate)| estimate.pages_read);
+    let scan_count = pages_read(best).saturating_sub(outer_pages) / inner_pages;
+    let first = scan_count.saturating_sub(SCAN_COUNT_REACH).max(1);
+    for count in first..=scan_count.saturating_add(SCAN_COUNT_REACH) {
+        let most = count
+            .saturating_mul(inner_pages)
+            .saturating_add(outer_pages)
+            .saturating_add(inner_pages / 2);
+        tried.push(last_where(memory - 1, |pages| pages_read(pages) <= most));
+        // Buffers whose blocks tile so many chunks, with and without reading ahead.
+        for blocks in 1..=BLOCKS_PER_CHUNK_MAX {
+            let block_pages = outer_pages.div_ceil(count.saturating_mul(blocks));
+            tried.extend([block_pages, block_pages.saturating_mul(2)]);
+        }
+    }
+    let best = tried.iter().copied().min_by_key(time).unwrap_or(1);
+    tried.extend(close_to(best, 1));
+    tried.sort_unstable();
+    tried.dedup();
+    Ok(tried.into_iter().filter_map(cost).collect())
+}
+
+fn of_sort_merge(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    memory: u64,
+) -> Result<Candidates, Rejection> {
+    let sizes = question.sizes(model.convention);
+    let times = model.device.request_times(question.inner.stats.page_bytes);
+    let mut tried = Vec::new();
+    for seeks in [RunSeeks::Charged, RunSeeks::Free] {
+        let form = SortMerge::allocate(&sizes, memory, &times, seeks).map_err(needed)?;
+        tried.push(form.input_pages);
+        tried.extend(around(form.input_pages, memory / 2));
+    }
+    let candidates = tried.into_iter().filter_map(|input_pages| {
+        let formation = RunFormation::default();
+        let parts = SortMerge::with_input(&sizes, memory, input_pages, formation).ok()?;
+        Some((Division::SortMerge(parts), sort_merge(model, question, memory, &parts)))
+    });
+    Ok(candidates.collect())
+}
+
+fn of_grace_hash(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    memory: u64,
+) -> Result<Candidates, Rejection> {
+    let sizes = question.sizes(model.convention);
+    let rule = GraceHash::allocate(&sizes, memory).map_err(needed)?.bucket_count;
+    let mut tried = vec![rule, rule.saturating_sub(1), rule.saturating_add(1)];
+    tried.extend(around(rule, memory - 1));
+    let candidates = tried.into_iter().filter_map(|bucket_count| {
+        let parts = GraceHash::with_buckets(&sizes, memory, bucket_count).ok()?;
+        Some((Division::GraceHash(parts), grace_hash(model, question, memory, &parts)))
+    });
+    Ok(candidates.collect())
+}
+
+fn of_hybrid_hash(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    memory: u64,
+) -> Result<Candidates, Rejection> {
+    let sizes: JoinSizes = question.sizes(model.convention);
+    let form = HybridHash::allocate(&sizes, memory, HYBRID_BUFFER_PPM).map_err(needed)?;
+    let mut tried = vec![form.input_pages];
+    tried.extend(around(form.input_pages, memory / 2));
+    let candidates = tried.into_iter().filter_map(|buffer_pages| {
+        let parts = HybridHash::with_buffer(&sizes, memory, buffer_pages).ok()?;
+        Some((Division::HybridHash(parts), hybrid_hash(model, question, memory, &parts)))
+    });
+    Ok(candidates.collect())
+}
+
+fn of_index_nested_loops(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    memory: u64,
+) -> Result<Candidates, Rejection> {
+    if memory < 3 {
+        return Err(too_little(3));
+    }
+    let input_pages = (memory / 4).clamp(1, INDEX_INPUT_PAGES_MAX);
+    let parts = IndexMemory { input_pages, cache_pages: memory - input_pages };
+    let candidates: Candidates = OuterAccess::ALL
+        .into_iter()
+        .filter_map(|access| {
+            let estimate = index_nested_loops(model, question, access, &parts)?;
+            Some((Division::IndexNestedLoops { access, memory: parts }, estimate))
+        })
+        .collect();
+    if candidates.is_empty() { Err(Rejection::NoIndex) } else { Ok(candidates) }
+}
+
+/// Values in steps of about the fourth root of two, from a sixteenth of one to sixteen times it.
+fn around(middle: u64, largest: u64) -> impl Iterator<Item = u64> {
+    const STEPS: [u64; 4] = [1000, 1189, 1414, 1682];
+    (0..8_u32).flat_map(move |doubling| {
+        STEPS.into_iter().filter_map(move |step| {
+            let scaled = u128::from(middle) * u128::from(step) * (1 << doubling) / 16_000;
+            let value = u64::try_from(scaled).unwrap_or(u64::MAX);
+            (1..=largest).contains(&value).then_some(value)
+        })
+    })
+}
+
+/// Values on both sides of one, in steps.
+fn close_to(middle: u64, step: u64) -> impl Iterator<Item = u64> {
+    (1..=REFINING_STEPS / 4).flat_map(move |count| {
+        [middle.saturating_sub(count * step), middle.saturating_add(count * step)]
+    })
+}
+
+/// The largest value up to `largest` for which `holds`, if it holds up to there and nowhere behind; at least 1.
+fn last_where(largest: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (1, largest.max(1));
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    low
+}
+
+const fn too_little(needed_pages: u64) -> Rejection {
+    Rejection::TooLittleMemory { needed_pages }
+}
+
+/// What an allocation says when it refuses.
+fn needed(error: QueryError) -> Rejection {
+    match error {
+        QueryError::TooLittleMemory { needed_pages, .. } => too_little(needed_pages),
+        other => unreachable!("an allocation refuses for want of memory only: {other}"),
+    }
+}

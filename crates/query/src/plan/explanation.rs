@@ -1,0 +1,165 @@
+//! Plans beside what they really cost: a table to read, or rows to store.
+//!
+//! ```text
+//!     join                  requests     pages   written     I/O s     CPU s    time s
+//!   > hybrid_hash              12345    748800         0   163.200    20.100   183.300
+//!       as run                 12350    748800         0   160.000    21.000   181.000   -1.3%
+//! ```
+//!
+//! 1. No line of the table is longer than 100 characters.
+
+use super::{Plan, Plans};
+use crate::JoinKind;
+use crate::cost::Estimate;
+use nandu_base::Nanos;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a run of a plan cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actual {
+    /// Requests, reads and writes.
+    pub requests: u64,
+    /// Pages read and written.
+    pub pages: u64,
+    /// Pages written, which are among them.
+    pub pages_written: u64,
+    /// Time of the device.
+    pub io_ns: u64,
+    /// Time of the processor.
+    pub cpu_ns: u64,
+    /// Time from begin to end.
+    pub time_ns: u64,
+}
+
+/// One plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplanationRow {
+    /// Its join.
+    pub kind: JoinKind,
+    /// Whether the inner side of the question is the outer one of the plan.
+    pub is_swapped: bool,
+    /// What it was thought to cost.
+    pub estimate: Estimate,
+    /// How long that was thought to take.
+    pub time: Nanos,
+    /// What it cost, if it was run.
+    pub actual: Option<Actual>,
+}
+
+impl ExplanationRow {
+    /// By how much the estimated time is off: above zero where the run took longer. `None` without a run.
+    #[must_use]
+    pub fn error_percent(&self) -> Option<f64> {
+        let actual = self.actual?;
+        let estimated = self.time.0.max(1) as f64;
+        Some((actual.time_ns as f64 / estimated - 1.0) * 100.0)
+    }
+}
+
+/// All plans of a question.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// What can be done, cheapest first.
+    pub rows: Vec<ExplanationRow>,
+    /// What cannot, and why.
+    pub rejected: Vec<(JoinKind, String)>,
+}
+
+impl Explanation {
+    /// The explanation before anything was run.
+    #[must_use]
+    pub fn new(plans: &Plans) -> Self {
+        let row = |plan: &Plan| ExplanationRow {
+            kind: plan.kind,
+            is_swapped: plan.is_swapped,
+            estimate: plan.estimate,
+            time: plan.time,
+            actual: None,
+        };
+        Self {
+            rows: plans.feasible.iter().map(row).collect(),
+            rejected: plans.rejected.iter().map(|(kind, why)| (*kind, why.to_string())).collect(),
+        }
+    }
+
+    /// Notes what a run of a plan cost. False if there is no such plan.
+    pub fn note(&mut self, kind: JoinKind, is_swapped: bool, actual: Actual) -> bool {
+        let row = self.rows.iter_mut().find(|row| row.kind == kind && row.is_swapped == is_swapped);
+        if let Some(row) = row {
+            row.actual = Some(actual);
+            return true;
+        }
+        false
+    }
+}
+
+/// The cells of one line: requests, pages, pages written, device, processor, all.
+struct Line {
+    counts: [u64; 3],
+    times_ns: [u64; 3],
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for count in self.counts {
+            write!(formatter, " {:>10}", short_count(count))?;
+        }
+        for time_ns in self.times_ns {
+            write!(formatter, " {:>9}", short_seconds(time_ns))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            formatter,
+            "  {:<24} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}",
+            "join", "requests", "pages", "written", "I/O s", "CPU s", "time s"
+        )?;
+        for (index, row) in self.rows.iter().enumerate() {
+            let mark = if index == 0 { '>' } else { ' ' };
+            let swapped = if row.is_swapped { " (S)" } else { "" };
+            let name = format!("{}{swapped}", row.kind);
+            let line = Line {
+                counts: [
+                    row.estimate.request_count(),
+                    row.estimate.page_count(),
+                    row.estimate.pages_written,
+                ],
+                times_ns: [row.estimate.io_ns, row.estimate.cpu_ns, row.time.0],
+            };
+            writeln!(formatter, "{mark} {name:<24}{line}")?;
+            if let (Some(actual), Some(error)) = (row.actual, row.error_percent()) {
+                let line = Line {
+                    counts: [actual.requests, actual.pages, actual.pages_written],
+                    times_ns: [actual.io_ns, actual.cpu_ns, actual.time_ns],
+                };
+                let error = error.clamp(-999.0, 9999.0);
+                writeln!(formatter, "  {:<24}{line} {error:>+7.1}%", "  as run")?;
+            }
+        }
+        for (kind, why) in &self.rejected {
+            let room = 100 - 3 - 24;
+            let why: String = why.chars().take(room).collect();
+            writeln!(formatter, "- {:<24} {why}", kind.name())?;
+        }
+        if self.rows.iter().any(|row| row.is_swapped) {
+            writeln!(formatter, "(S): the inner side of the question is hashed, or leads")?;
+        }
+        Ok(())
+    }
+}
+
+/// A count in at most 10 characters.
+fn short_count(count: u64) -> String {
+    if count < 10_000_000_000 { count.to_string() } else { format!("{:.3e}", count as f64) }
+}
+
+/// Seconds in at most 9 characters.
+fn short_seconds(time_ns: u64) -> String {
+    let seconds = Nanos(time_ns).as_seconds_f64();
+    if seconds < 99_999.0 { format!("{seconds:.3}") } else { format!("{seconds:.2e}") }
+}

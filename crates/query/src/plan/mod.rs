@@ -1,0 +1,163 @@
+//! Which join, with which side as outer and which division of memory: every way that fits into the memory
+//! and the bytes that may be written, by estimated time.
+//!
+//! ```text
+//!   JoinQuestion ──► for each kind and role: divide memory ──► cost ──► plans, cheapest first
+//!   memory, write budget, device, processor ──────┘                      │
+//!                                                                        └──► Explanation
+//! ```
+//!
+//! 1. Plans are sorted by time, then by bytes written, then by kind, so that equal questions give equal
+//!    answers.
+//! 2. No plan writes more than the budget.
+
+mod divide;
+mod explanation;
+#[cfg(test)]
+mod tests;
+
+pub use crate::cost::{JoinQuestion, JoinSide};
+pub use divide::Division;
+pub use explanation::{Actual, Explanation, ExplanationRow};
+
+use crate::cost::{CostModel, Estimate};
+use crate::{JoinKind, QueryError};
+use nandu_base::{ByteCount, Nanos};
+use serde::Serialize;
+use std::fmt;
+
+/// What an execution may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Pages of memory.
+    pub memory_pages: u64,
+    /// Bytes that may be written; `None` for as many as it takes.
+    pub write_bytes: Option<u64>,
+}
+
+/// One way to answer a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The join.
+    pub kind: JoinKind,
+    /// Whether the question's inner side is this plan's outer side.
+    pub is_swapped: bool,
+    /// Who has which memory.
+    pub division: Division,
+    /// What it is thought to cost.
+    pub estimate: Estimate,
+    /// How long that takes; device and processor may overlap.
+    pub time: Nanos,
+    /// Bytes that it writes.
+    pub written: ByteCount,
+}
+
+/// Why a join has no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rejection {
+    /// It needs an index on the join key of one side or both.
+    NoIndex,
+    /// It needs more memory.
+    TooLittleMemory {
+        /// Pages that it needs at least.
+        needed_pages: u64,
+    },
+    /// It would write more than it may.
+    WriteBudget {
+        /// Bytes that it would write at least.
+        written: ByteCount,
+    },
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoIndex => formatter.write_str("needs an index on the join key"),
+            Self::TooLittleMemory { needed_pages } => {
+                write!(formatter, "needs {needed_pages} pages of memory")
+            }
+            Self::WriteBudget { written } => {
+                write!(formatter, "would write {} bytes", written.0)
+            }
+        }
+    }
+}
+
+/// All plans for a question, and the joins that have none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Plans {
+    /// What can be done, cheapest first: at most one plan for each kind and role.
+    pub feasible: Vec<Plan>,
+    /// What cannot, by kind.
+    pub rejected: Vec<(JoinKind, Rejection)>,
+}
+
+/// Finds all plans.
+#[must_use]
+pub fn plans(model: &CostModel<'_>, question: &JoinQuestion, budget: &Budget) -> Plans {
+    let mut feasible = Vec::new();
+    let mut rejected = Vec::new();
+    for kind in JoinKind::ALL {
+        let mut reason = None;
+        let before = feasible.len();
+        for is_swapped in roles(kind) {
+            let roles = if *is_swapped { question.swapped() } else { *question };
+            match divide::divide(model, &roles, kind, budget) {
+                Ok((division, estimate)) => feasible.push(Plan {
+                    kind,
+                    is_swapped: *is_swapped,
+                    division,
+                    estimate,
+                    time: model.time(&estimate),
+                    written: written_by(&estimate, question),
+                }),
+                Err(found) => reason = reason.or(Some(found)),
+            }
+        }
+        if feasible.len() == before {
+            rejected.extend(reason.map(|reason| (kind, reason)));
+        }
+    }
+    feasible.sort_by_key(|plan| (plan.time, plan.written, plan.kind, plan.is_swapped));
+    Plans { feasible, rejected }
+}
+
+/// The cheapest plan.
+///
+/// # Errors
+/// [`QueryError::Invalid`] if there is none, with what each join would need.
+pub fn choose(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    budget: &Budget,
+) -> Result<Plan, QueryError> {
+    let found = plans(model, question, budget);
+    found.feasible.first().copied().ok_or_else(|| {
+        let reasons: Vec<String> =
+            found.rejected.iter().map(|(kind, reason)| format!("{kind} {reason}")).collect();
+        QueryError::Invalid {
+            what: format!(
+                "no join can be done with {} pages of memory: {}",
+                budget.memory_pages,
+                reasons.join(", ")
+            ),
+        }
+    })
+}
+
+/// Whether a kind is tried with the sides in each other's place, too. Where both are treated alike it is not.
+const fn roles(kind: JoinKind) -> &'static [bool] {
+    match kind {
+        JoinKind::IndexSortMerge | JoinKind::SortMerge => &[false],
+        JoinKind::NestedLoops
+        | JoinKind::BlockNestedLoops
+        | JoinKind::IndexNestedLoops
+        | JoinKind::GraceHash
+        | JoinKind::HybridHash => &[false, true],
+    }
+}
+
+fn written_by(estimate: &Estimate, question: &JoinQuestion) -> ByteCount {
+    ByteCount(estimate.pages_written.saturating_mul(question.outer.stats.page_bytes))
+}

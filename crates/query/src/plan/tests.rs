@@ -1,0 +1,353 @@
+//! Which plan wins where S000 and S001 say who does, and laws of the choice.
+
+use super::*;
+use crate::allocation::{
+    BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, RunSeeks, SortMerge,
+};
+use crate::cost::join::{block_nested_loops, grace_hash, hybrid_hash, sort_merge};
+use crate::cost::{Convention, CpuCosts, DeviceCosts, IndexStats, PageOrder, RelationStats};
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+const PAGE_BYTES: u64 = 8192;
+const AS_BUILT: Convention = Convention::AsBuilt { reads_ahead: false };
+const PAPER: Convention = Convention::AsInPaper { fudge: Fudge::PAPER };
+
+/// The devices of S001 table 2, and one whose writes cost ten times its reads.
+fn disk() -> DeviceCosts {
+    DeviceCosts::from_rates(12_000_000, 5_560_000, 34 * MIB, 34 * MIB)
+}
+
+fn flash() -> DeviceCosts {
+    DeviceCosts::from_rates(0, 350_000, 120 * MIB, 80 * MIB)
+}
+
+fn slow_writer() -> DeviceCosts {
+    DeviceCosts::from_rates(0, 350_000, 120 * MIB, 12 * MIB)
+}
+
+fn model(device: &DeviceCosts, convention: Convention) -> CostModel<'_> {
+    CostModel { device, processor: &CpuCosts::NONE, convention }
+}
+
+fn pages_of(mib: u64) -> u64 {
+    mib * MIB / PAGE_BYTES
+}
+
+fn memory(memory_pages: u64) -> Budget {
+    Budget { memory_pages, write_bytes: None }
+}
+
+/// The relations of S001, with an index on each side where asked: 12 bytes an entry, two thirds full.
+fn customers_and_orders(has_indexes: bool) -> JoinQuestion {
+    let side = |pages: u64, tuples: u64, bytes: u64| {
+        let side = JoinSide::new(RelationStats::heap(pages, tuples, bytes, PAGE_BYTES));
+        let index = IndexStats {
+            leaf_page_count: tuples * 18 / PAGE_BYTES,
+            height: 2,
+            entry_count: tuples,
+            order: PageOrder::Contiguous,
+            is_clustered: false,
+        };
+        if has_indexes { side.with_index(index) } else { side }
+    };
+    let customers = side(93_440, 4_500_000, 138);
+    let orders = side(655_360, 45_000_000, 98);
+    JoinQuestion::new(customers, orders, 10)
+}
+
+#[test]
+fn at_tiny_selectivity_an_index_join_wins_and_at_large_one_a_hash_join() {
+    for device in [disk(), flash()] {
+        let model = model(&device, AS_BUILT);
+        let winner = |selectivity_ppm: u64| {
+            let question = customers_and_orders(true).with_key_range(selectivity_ppm);
+            choose(&model, &question, &memory(pages_of(200))).unwrap().kind
+        };
+        for selectivity_ppm in [1, 10, 100] {
+            let kind = winner(selectivity_ppm);
+            assert!(
+                matches!(kind, JoinKind::IndexSortMerge | JoinKind::IndexNestedLoops),
+                "{kind} at {selectivity_ppm} ppm"
+            );
+        }
+        for selectivity_ppm in [500_000, 1_000_000] {
+            let kind = winner(selectivity_ppm);
+            assert!(
+                !matches!(kind, JoinKind::IndexSortMerge | JoinKind::IndexNestedLoops),
+                "{kind} at {selectivity_ppm} ppm"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_index_joins_win_up_to_a_larger_selectivity_on_flash() {
+    let last = |device: &DeviceCosts| {
+        let model = model(device, AS_BUILT);
+        let uses_index = |selectivity_ppm: u64| {
+            let question = customers_and_orders(true).with_key_range(selectivity_ppm);
+            let plan = choose(&model, &question, &memory(pages_of(200))).unwrap();
+            matches!(plan.kind, JoinKind::IndexSortMerge | JoinKind::IndexNestedLoops)
+        };
+        (0..20_u32).map(|power| 1 << power).take_while(|ppm| uses_index(*ppm)).last().unwrap()
+    };
+    assert!(last(&flash()) >= 8 * last(&disk()), "{} and {}", last(&flash()), last(&disk()));
+}
+
+#[test]
+fn hybrid_hash_wins_where_writes_are_cheap_and_block_nested_loops_where_they_are_not() {
+    let question = customers_and_orders(false);
+    let (friendly, slow) = (flash(), slow_writer());
+    let friendly = model(&friendly, PAPER);
+    let slow = model(&slow, PAPER);
+    for mib in [100, 200] {
+        let plan = choose(&friendly, &question, &memory(pages_of(mib))).unwrap();
+        assert_eq!(plan.kind, JoinKind::HybridHash, "{mib} MiB");
+    }
+    for mib in [300, 400, 500] {
+        let plan = choose(&slow, &question, &memory(pages_of(mib))).unwrap();
+        assert_eq!(plan.kind, JoinKind::BlockNestedLoops, "{mib} MiB");
+        assert!(!plan.is_swapped);
+    }
+}
+
+#[test]
+fn a_write_budget_of_nothing_leaves_what_writes_nothing() {
+    let question = customers_and_orders(false);
+    let device = flash();
+    for convention in [AS_BUILT, PAPER] {
+        let model = model(&device, convention);
+        for mib in [10, 100, 600] {
+            let budget = Budget { memory_pages: pages_of(mib), write_bytes: Some(0) };
+            let found = plans(&model, &question, &budget);
+            assert_eq!(found.feasible[0].kind, JoinKind::BlockNestedLoops, "{mib} MiB");
+            assert!(found.feasible.iter().all(|plan| plan.written == ByteCount::ZERO));
+            let rejected: Vec<JoinKind> = found.rejected.iter().map(|(kind, _)| *kind).collect();
+            assert!(rejected.contains(&JoinKind::SortMerge));
+            assert!(rejected.contains(&JoinKind::GraceHash));
+            assert!(rejected.contains(&JoinKind::IndexSortMerge));
+        }
+        // With everything in memory hybrid hash writes nothing either.
+        let budget = Budget { memory_pages: pages_of(1200), write_bytes: Some(0) };
+        let found = plans(&model, &question, &budget);
+        assert!(found.feasible.iter().any(|plan| plan.kind == JoinKind::HybridHash));
+    }
+}
+
+#[test]
+fn a_write_budget_is_kept_by_every_plan() {
+    let question = customers_and_orders(false);
+    let device = flash();
+    let model = model(&device, AS_BUILT);
+    let free = plans(&model, &question, &memory(pages_of(300)));
+    let most = free.feasible.iter().map(|plan| plan.written).max().unwrap();
+    for tenths in 0..10 {
+        let write_bytes = Some(most.0 / 10 * tenths);
+        let budget = Budget { memory_pages: pages_of(300), write_bytes };
+        for plan in plans(&model, &question, &budget).feasible {
+            assert!(plan.written.0 <= most.0 / 10 * tenths);
+        }
+    }
+}
+
+#[test]
+fn the_smaller_side_is_hashed_whichever_comes_first() {
+    let question = customers_and_orders(false);
+    let device = flash();
+    let model = model(&device, AS_BUILT);
+    for kind in [JoinKind::BlockNestedLoops, JoinKind::HybridHash, JoinKind::GraceHash] {
+        let first = |question: &JoinQuestion| {
+            let found = plans(&model, question, &memory(pages_of(300)));
+            found.feasible.into_iter().find(|plan| plan.kind == kind).unwrap()
+        };
+        let (straight, swapped) = (first(&question), first(&question.swapped()));
+        assert!(!straight.is_swapped && swapped.is_swapped, "{kind}");
+        assert_eq!(straight.estimate, swapped.estimate);
+    }
+}
+
+#[test]
+fn with_too_little_memory_each_join_says_what_it_needs() {
+    let question = customers_and_orders(false);
+    let device = flash();
+    let model = model(&device, AS_BUILT);
+    let told = choose(&model, &question, &memory(1)).unwrap_err().to_string();
+    assert!(told.contains("with 1 pages of memory"), "{told}");
+    assert!(told.contains("block_nested_loops needs 2 pages of memory"), "{told}");
+    assert!(told.contains("index_sort_merge needs"), "{told}");
+    assert!(choose(&model, &question, &memory(0)).is_err());
+    assert!(choose(&model, &question, &memory(2)).is_ok());
+    assert!(choose(&model, &question, &memory(3)).is_ok());
+}
+
+#[test]
+fn the_search_is_never_worse_than_the_closed_forms() {
+    let question = customers_and_orders(false);
+    for device in [disk(), flash(), slow_writer()] {
+        for convention in [PAPER, AS_BUILT] {
+            let model = model(&device, convention);
+            let sizes = question.sizes(convention);
+            let times = device.request_times(PAGE_BYTES);
+            for mib in [10, 32, 100, 300, 600] {
+                let pages = pages_of(mib);
+                let nested = BlockNestedLoops::allocate(&sizes, pages, &times).unwrap();
+                let merge = SortMerge::allocate(&sizes, pages, &times, RunSeeks::Free).unwrap();
+                let grace = GraceHash::allocate(&sizes, pages).unwrap();
+                let hybrid = HybridHash::allocate(&sizes, pages, HYBRID_BUFFER_PPM).unwrap();
+                let forms = [
+                    (JoinKind::BlockNestedLoops, block_nested_loops(&model, &question, &nested)),
+                    (JoinKind::SortMerge, sort_merge(&model, &question, pages, &merge)),
+                    (JoinKind::GraceHash, grace_hash(&model, &question, pages, &grace)),
+                    (JoinKind::HybridHash, hybrid_hash(&model, &question, pages, &hybrid)),
+                ];
+                let found = plans(&model, &question, &memory(pages));
+                for (kind, estimate) in forms {
+                    let plan = found.feasible.iter().find(|plan| plan.kind == kind).unwrap();
+                    assert!(plan.time <= estimate.time(), "{kind} with {mib} MiB");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_search_finds_block_nested_loops_of_the_best_of_all_buffers() {
+    let customers = RelationStats::heap(934, 45_000, 138, PAGE_BYTES);
+    let orders = RelationStats::heap(6554, 450_000, 98, PAGE_BYTES);
+    let question = JoinQuestion::new(JoinSide::new(customers), JoinSide::new(orders), 10);
+    for device in [disk(), flash()] {
+        for convention in [PAPER, AS_BUILT] {
+            let model = model(&device, convention);
+            let sizes = question.sizes(convention);
+            for pages in [60, 128, 256, 384, 768, 1000] {
+                let best = (1..pages)
+                    .map(|inner| BlockNestedLoops::with_inner(&sizes, pages, inner).unwrap())
+                    .map(|parts| block_nested_loops(&model, &question, &parts).time().0)
+                    .min()
+                    .unwrap();
+                let found =
+                    divide::divide(&model, &question, JoinKind::BlockNestedLoops, &memory(pages));
+                let found = found.unwrap().1.time().0;
+                assert!(
+                    found as f64 <= best as f64 * 1.02,
+                    "{found} ns, at best {best} ns, {pages} {convention:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_processor_does_can_decide() {
+    // Sixteen scans of S cost little on a fast device, but each tuple is looked up sixteen times.
+    let question = customers_and_orders(false);
+    let device = DeviceCosts::from_rates(0, 20_000, 7000 * MIB, 300 * MIB);
+    let winner = |processor: &CpuCosts| {
+        let model = CostModel { device: &device, processor, convention: AS_BUILT };
+        choose(&model, &question, &memory(pages_of(50))).unwrap().kind
+    };
+    assert_eq!(winner(&CpuCosts::NONE), JoinKind::BlockNestedLoops);
+    assert_eq!(winner(&CpuCosts::MODELLED), JoinKind::HybridHash);
+}
+
+#[test]
+fn an_explanation_is_a_table_of_at_most_a_hundred_columns() {
+    let question = customers_and_orders(true);
+    let device = disk();
+    let model = CostModel { device: &device, processor: &CpuCosts::MODELLED, convention: AS_BUILT };
+    let budget = Budget { memory_pages: pages_of(100), write_bytes: Some(0) };
+    let mut explanation = Explanation::new(&plans(&model, &question, &budget));
+    let kinds: Vec<_> = explanation.rows.iter().map(|row| (row.kind, row.is_swapped)).collect();
+    for (kind, is_swapped) in kinds {
+        let actual = Actual { requests: u64::MAX, time_ns: u64::MAX, ..Actual::default() };
+        assert!(explanation.note(kind, is_swapped, actual));
+    }
+    assert!(!explanation.note(JoinKind::SortMerge, true, Actual::default()));
+    let text = explanation.to_string();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    assert!(text.lines().nth(1).unwrap().starts_with("> block_nested_loops"), "{text}");
+    assert!(text.contains("- grace_hash               would write"), "{text}");
+    assert!(text.contains("nested_loops (S)"), "{text}");
+}
+
+#[test]
+fn an_explanation_comes_back_from_json() {
+    let device = flash();
+    let question = customers_and_orders(false);
+    let found = plans(&model(&device, PAPER), &question, &memory(12_800));
+    let mut explanation = Explanation::new(&found);
+    let estimate = explanation.rows[0].estimate;
+    let actual = Actual {
+        requests: estimate.request_count(),
+        pages: estimate.page_count(),
+        pages_written: estimate.pages_written,
+        io_ns: estimate.io_ns,
+        cpu_ns: 0,
+        time_ns: estimate.io_ns + estimate.io_ns / 10,
+    };
+    let (kind, is_swapped) = (explanation.rows[0].kind, explanation.rows[0].is_swapped);
+    assert!(explanation.note(kind, is_swapped, actual));
+    let error = explanation.rows[0].error_percent().unwrap();
+    assert!((error - 10.0).abs() < 0.001, "{error}");
+    let json = serde_json::to_string(&explanation).unwrap();
+    assert!(json.contains("\"hybrid_hash\""), "{json}");
+    assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), explanation);
+    let costs = serde_json::to_string(&device).unwrap();
+    assert_eq!(serde_json::from_str::<DeviceCosts>(&costs).unwrap(), device);
+    assert!(serde_json::to_string(&found).unwrap().contains("bucket_count"));
+}
+
+/// Any two relations, from none to a million tuples.
+fn any_question() -> impl Strategy<Value = JoinQuestion> {
+    let side = || {
+        (0..1_000_000_u64, 20..500_u64, 50..=100_u64).prop_map(|(tuples, bytes, fill)| {
+            let pages = (tuples * bytes * 100).div_ceil(fill * PAGE_BYTES);
+            JoinSide::new(RelationStats::heap(pages, tuples, bytes, PAGE_BYTES))
+        })
+    };
+    (side(), side(), 1..20_u64)
+        .prop_map(|(outer, inner, duplicates)| JoinQuestion::new(outer, inner, duplicates))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn more_memory_is_never_much_slower(
+        question in any_question(),
+        reads_ahead: bool,
+        is_paper: bool,
+        memory_pages in 3..20_000_u64
+    ) {
+        let device = flash();
+        let convention = if is_paper { PAPER } else { Convention::AsBuilt { reads_ahead } };
+        let model = model(&device, convention);
+        let little = choose(&model, &question, &memory(memory_pages)).unwrap();
+        let much = choose(&model, &question, &memory(memory_pages * 2)).unwrap();
+        prop_assert!(
+            much.time.0 as f64 <= little.time.0 as f64 * 1.03 + 1e7,
+            "{:?} with twice the memory of {:?}", much, little
+        );
+    }
+
+    #[test]
+    fn plans_are_sorted_and_equal_for_equal_questions(
+        question in any_question(), memory_pages in 0..20_000_u64, write_bytes in 0..1_000_000_000_u64
+    ) {
+        let device = disk();
+        let model = model(&device, AS_BUILT);
+        let budget = Budget { memory_pages, write_bytes: Some(write_bytes) };
+        let found = plans(&model, &question, &budget);
+        prop_assert!(found.feasible.is_sorted_by_key(|plan| plan.time));
+        prop_assert!(found.feasible.iter().all(|plan| plan.written.0 <= write_bytes));
+        for kind in JoinKind::ALL {
+            let is_feasible = found.feasible.iter().any(|plan| plan.kind == kind);
+            let is_rejected = found.rejected.iter().any(|(rejected, _)| *rejected == kind);
+            prop_assert!(is_feasible != is_rejected, "{}", kind);
+        }
+        prop_assert_eq!(found, plans(&model, &question, &budget));
+    }
+}
