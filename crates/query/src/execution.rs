@@ -252,6 +252,12 @@ impl Memory<'_> {
         self.pages as usize * self.execution.page_bytes()
     }
 
+    /// Bytes of one of them.
+    #[must_use]
+    pub const fn page_bytes(&self) -> usize {
+        self.execution.page_bytes()
+    }
+
     /// Splits so many pages off.
     ///
     /// # Panics

@@ -98,6 +98,21 @@ impl Key {
         Ok(true)
     }
 
+    /// The order of the keys of two rows, that of their bytes.
+    ///
+    /// # Errors
+    /// If a record breaks a rule of its format.
+    #[inline]
+    pub fn compare(&self, tuple: Tuple<'_>, other: Tuple<'_>) -> Result<Ordering, QueryError> {
+        for &column in &self.columns {
+            let order = column.value(tuple)?.compare(&column.value(other)?);
+            if order != Ordering::Equal {
+                return Ok(order);
+            }
+        }
+        Ok(Ordering::Equal)
+    }
+
     /// Appends the key as bytes in their order; true if a value is NULL.
     ///
     /// # Errors
@@ -278,6 +293,7 @@ mod tests {
             };
             let order = a.as_ref().compare(&b.as_ref());
             prop_assert_eq!(encoded(first).cmp(&encoded(second)), order);
+            prop_assert_eq!(key.compare(first, second).unwrap(), order);
             prop_assert_eq!(key.equals(first, &key, second).unwrap(), order == Ordering::Equal);
             let hashes = (key.hash(first).unwrap(), key.hash(second).unwrap());
             prop_assert_eq!(hashes.0.is_none(), a.as_ref().is_null());

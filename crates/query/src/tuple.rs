@@ -101,6 +101,18 @@ impl<'a> Tuple<'a> {
         target.extend_from_slice(self.record);
     }
 
+    /// Writes its cell to the front of `target`.
+    ///
+    /// # Panics
+    /// If `target` is shorter.
+    #[inline]
+    pub fn write_cell(&self, target: &mut [u8]) {
+        let mut head = [0; 2 * VARINT_BYTES_MAX];
+        let length = self.write_head(&mut head);
+        target[..length].copy_from_slice(&head[..length]);
+        target[length..length + self.record.len()].copy_from_slice(self.record);
+    }
+
     #[inline]
     fn write_head(&self, head: &mut [u8; 2 * VARINT_BYTES_MAX]) -> usize {
         let length = write_varint(self.record.len() as u64, head);

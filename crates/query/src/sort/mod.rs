@@ -1,0 +1,263 @@
+//! External sort: rows in the order of a key, in memory if they fit, else in runs that are merged
+//! (S001 section 3.2; Knuth, volume 3, 5.4).
+//!
+//! ```text
+//!   pass 1   │ I: reads │ WS: rows and tree │ O: writes runs │     not even begun where WS holds all
+//!   between  │ one block for each of some runs │ writes      │     where there are too many runs
+//!   last     │ one block for each run          │ a page out  │
+//! ```
+//!
+//! 1. Rows come in the order of their keys as bytes: NULL first. Rows of equal keys come in any order.
+//! 2. Where all rows fit in the work space, nothing is written.
+//! 3. Memory is I + O + WS in every pass, and for each run being read a key.
+
+pub(crate) mod load_sort_store;
+pub(crate) mod loser_tree;
+pub(crate) mod merge;
+pub(crate) mod replacement_selection;
+pub(crate) mod runs;
+pub(crate) mod workspace;
+
+pub use crate::allocation::RunFormation;
+
+use crate::execution::Memory;
+use crate::relation::{Position, Relation, TupleStream};
+use crate::tuple::{Area, TupleBatch};
+use crate::work::Work;
+use crate::{Execution, Key, QueryError, allocation};
+use load_sort_store::LoadSortStore;
+use merge::{Merge, RunSet};
+use replacement_selection::ReplacementSelection;
+use runs::{RunFormer, RunWriter, Sorted, SortedRows};
+use serde::Serialize;
+use workspace::Workspace;
+
+/// How the memory is divided while runs are formed, and how that is done. No part is less than a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// I: pages through which the input is read.
+    pub input_pages: u32,
+    /// O: pages through which runs are written.
+    pub output_pages: u32,
+    /// WS: pages of rows and tree.
+    pub workspace_pages: u32,
+    /// How runs are formed.
+    pub formation: RunFormation,
+}
+
+/// What a sort did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SortCounts {
+    /// Runs that were formed; none if the rows stayed in memory.
+    pub run_count: u64,
+    /// Merges before the last one.
+    pub merge_count: u64,
+}
+
+/// Rows of a relation in order.
+pub struct Sort<'x> {
+    execution: &'x Execution,
+    relation: &'x dyn Relation,
+    key: &'x Key,
+    settings: Settings,
+    stage: Stage<'x>,
+    counts: SortCounts,
+    /// Rows of runs, copied for the batch; no more than a page, but for a row that is longer.
+    copies: Vec<u8>,
+    cells: Vec<u64>,
+    given_bytes: u64,
+}
+
+/// How far a sort is.
+enum Stage<'x> {
+    /// Nothing was read; the memory waits.
+    Begin { _memory: Memory<'x> },
+    /// Rows in memory, and which is next.
+    Rows(SortedRows<'x>, usize),
+    /// Runs, and the page of the batch.
+    Runs(Merge<'x>, Memory<'x>),
+    /// All rows were given.
+    End,
+}
+
+/// Rows of a batch at most.
+const BATCH_COUNT_MAX: usize = 1024;
+
+impl Settings {
+    /// The division that an allocation gives.
+    #[must_use]
+    pub fn of(allocation: &allocation::SortMerge, formation: RunFormation) -> Self {
+        let pages = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        Self {
+            input_pages: pages(allocation.input_pages),
+            output_pages: pages(allocation.output_pages),
+            workspace_pages: pages(allocation.workspace_pages),
+            formation,
+        }
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn memory_pages(&self) -> u32 {
+        let Self { input_pages, output_pages, workspace_pages, .. } = *self;
+        let parts = [input_pages, output_pages, workspace_pages];
+        parts.into_iter().fold(0, |sum: u32, part| sum.saturating_add(part.max(1)))
+    }
+}
+
+/// Reads a relation and sorts it, in memory or into runs. Rows with a NULL in their key are left out
+/// unless `keeps_nulls`.
+pub(crate) fn form<'x>(
+    execution: &'x Execution,
+    (relation, key): (&'x dyn Relation, &'x Key),
+    settings: Settings,
+    keeps_nulls: bool,
+) -> Result<Sorted<'x>, QueryError> {
+    const OPERATOR: &str = "a sort";
+    let input = execution.take(OPERATOR, settings.input_pages.max(1))?;
+    let output = execution.take(OPERATOR, settings.output_pages.max(1))?;
+    let memory = execution.take(OPERATOR, settings.workspace_pages.max(1))?;
+    let size = relation.size();
+    let cell_bytes = size.cell_bytes.checked_div(size.tuple_count).unwrap_or(0);
+    let workspace = Workspace::new(memory.bytes(), size.tuple_count, cell_bytes);
+    let data_pages = u64::from(settings.workspace_pages) * settings.formation.workspaces_per_run();
+    let writer = RunWriter::new(execution, output, data_pages);
+    let parts = (workspace, memory);
+    let mut former: Box<dyn RunFormer<'x> + 'x> = match settings.formation {
+        RunFormation::ReplacementSelection => {
+            Box::new(ReplacementSelection::new(execution, key, parts, writer))
+        }
+        RunFormation::Quicksort => Box::new(LoadSortStore::new(execution, key, parts, writer)),
+    };
+    let mut stream = relation.scan(execution, input, Position::default())?;
+    let mut key_bytes = Vec::new();
+    while stream.advance()? {
+        for tuple in stream.batch().tuples() {
+            key_bytes.clear();
+            let has_null = key.encode(tuple, &mut key_bytes)?;
+            if keeps_nulls || !has_null {
+                former.push(&key_bytes, tuple)?;
+            }
+        }
+        former.book_work();
+    }
+    drop(stream);
+    former.finish()
+}
+
+impl<'x> Sort<'x> {
+    /// Begins; nothing is read yet.
+    ///
+    /// # Errors
+    /// If there is less memory than the settings say.
+    pub fn new(
+        execution: &'x Execution,
+        relation: &'x dyn Relation,
+        key: &'x Key,
+        settings: Settings,
+    ) -> Result<Self, QueryError> {
+        let memory = execution.take("a sort", settings.memory_pages())?;
+        Ok(Self {
+            execution,
+            relation,
+            key,
+            settings,
+            stage: Stage::Begin { _memory: memory },
+            counts: SortCounts::default(),
+            copies: Vec::new(),
+            cells: Vec::new(),
+            given_bytes: 0,
+        })
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub const fn counts(&self) -> SortCounts {
+        self.counts
+    }
+
+    /// Sorts, and opens the last merge if there are runs.
+    fn begin(&mut self) -> Result<Stage<'x>, QueryError> {
+        let Self { execution, key, .. } = *self;
+        let pages = self.settings.memory_pages();
+        // The memory is taken again in parts.
+        self.stage = Stage::End;
+        let runs = match form(execution, (self.relation, key), self.settings, true)? {
+            Sorted::Rows(rows) => return Ok(Stage::Rows(rows, 0)),
+            Sorted::Runs(runs) => runs,
+        };
+        self.counts.run_count = runs.len() as u64;
+        let mut sets = [RunSet { key, runs }];
+        let limit = pages - 1;
+        self.counts.merge_count = merge::reduce(execution, &mut sets, limit as usize, pages)?;
+        let [RunSet { runs, .. }] = sets;
+        let page = execution.take("a sort", 1)?;
+        self.copies.reserve_exact(execution.page_bytes());
+        let memory = execution.take("a sort", limit)?;
+        Ok(Stage::Runs(Merge::open(execution, key, runs, memory)?, page))
+    }
+
+    /// Fills the batch; false at the end.
+    fn fill(&mut self) -> Result<bool, QueryError> {
+        let Self { execution, stage, copies, cells, given_bytes, .. } = self;
+        match stage {
+            Stage::Begin { .. } | Stage::End => return Ok(false),
+            Stage::Rows(rows, next) => {
+                let end = rows.len().min(*next + BATCH_COUNT_MAX);
+                for index in *next..end {
+                    cells.push(rows.address(index));
+                    *given_bytes += rows.tuple(index).cell_bytes() as u64;
+                }
+                *next = end;
+            }
+            Stage::Runs(merge, page) => {
+                while let Some(tuple) = merge.tuple() {
+                    let is_full = copies.len() + tuple.cell_bytes() > page.bytes();
+                    if is_full && !copies.is_empty() {
+                        break;
+                    }
+                    cells.push(copies.len() as u64);
+                    tuple.push_cell(copies);
+                    merge.advance()?;
+                }
+                *given_bytes += copies.len() as u64;
+                execution.work(Work::Compare, merge.take_compare_count());
+            }
+        }
+        Ok(!cells.is_empty())
+    }
+}
+
+impl TupleStream for Sort<'_> {
+    fn advance(&mut self) -> Result<bool, QueryError> {
+        self.cells.clear();
+        self.copies.clear();
+        if matches!(self.stage, Stage::Begin { .. }) {
+            self.stage = self.begin()?;
+        }
+        let has_rows = self.fill()?;
+        if !has_rows {
+            self.stage = Stage::End;
+        }
+        Ok(has_rows)
+    }
+
+    fn batch(&self) -> TupleBatch<'_> {
+        let area = match &self.stage {
+            Stage::Rows(rows, _) => rows.area(),
+            _ => Area::Piece(&self.copies),
+        };
+        TupleBatch { area, cells: &self.cells }
+    }
+
+    fn page_count(&self) -> u64 {
+        self.given_bytes.div_ceil(self.execution.page_bytes() as u64)
+    }
+
+    fn position(&self) -> Option<Position> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Runs: rows in order, written one run after the other, and what a relation becomes when it is sorted.
+//!
+//! ```text
+//!   rows ──push──► RunFormer ──finish──► Sorted: SortedRows in memory, nothing written
+//!                      │                         Runs: buckets, each in order
+//!                      └─ work space full: rows to a RunWriter
+//! ```
+//!
+//! 1. A former that never filled its work space writes nothing.
+//! 2. Each run is in order by the key.
+
+use super::workspace::Workspace;
+use crate::execution::Memory;
+use crate::spill::{Bucket, SpillWriter};
+use crate::tuple::{Area, Tuple};
+use crate::work::Work;
+use crate::{Execution, QueryError};
+
+/// A way to make runs.
+pub(crate) trait RunFormer<'x> {
+    /// Takes a row, with its key as bytes.
+    ///
+    /// # Errors
+    /// If the write budget is used up, or the device fails.
+    fn push(&mut self, key_bytes: &[u8], tuple: Tuple<'_>) -> Result<(), QueryError>;
+
+    /// Books the work since the last call.
+    fn book_work(&mut self);
+
+    /// Writes the rest, or sorts it if that is all.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    fn finish(self: Box<Self>) -> Result<Sorted<'x>, QueryError>;
+}
+
+/// Rows in order.
+pub(crate) enum Sorted<'x> {
+    /// All of them in memory.
+    Rows(SortedRows<'x>),
+    /// In runs.
+    Runs(Vec<Bucket>),
+}
+
+/// Rows in memory, in order.
+#[derive(Debug)]
+pub(crate) struct SortedRows<'x> {
+    workspace: Workspace,
+    memory: Memory<'x>,
+}
+
+/// Writes runs.
+pub(crate) struct RunWriter<'x> {
+    execution: &'x Execution,
+    memory: Option<Memory<'x>>,
+    writer: Option<SpillWriter<'x>>,
+    expected_pages: u64,
+    runs: Vec<Bucket>,
+    copy_count: u64,
+}
+
+impl<'x> Sorted<'x> {
+    /// Pages of memory that it keeps.
+    pub(crate) const fn pages(&self) -> u32 {
+        match self {
+            Self::Rows(rows) => rows.pages(),
+            Self::Runs(_) => 0,
+        }
+    }
+
+    /// How many runs there are.
+    pub(crate) const fn run_count(&self) -> usize {
+        match self {
+            Self::Rows(_) => 0,
+            Self::Runs(runs) => runs.len(),
+        }
+    }
+
+    /// The rows or the runs.
+    pub(crate) fn into_parts(self) -> (Option<SortedRows<'x>>, Vec<Bucket>) {
+        match self {
+            Self::Rows(rows) => (Some(rows), Vec::new()),
+            Self::Runs(runs) => (None, runs),
+        }
+    }
+}
+
+impl<'x> SortedRows<'x> {
+    /// Takes a work space whose entries are sorted, and gives back what memory it does not need.
+    pub(crate) fn new(workspace: Workspace, mut memory: Memory<'x>) -> Self {
+        let pages = workspace.bytes().div_ceil(memory.page_bytes());
+        let spare = u64::from(memory.pages()).saturating_sub(pages as u64);
+        drop(memory.split_off(nandu_base::to_u32(spare)));
+        Self { workspace, memory }
+    }
+
+    /// Pages of memory that it keeps.
+    pub(crate) const fn pages(&self) -> u32 {
+        self.memory.pages()
+    }
+
+    /// How many rows there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.workspace.tree.len()
+    }
+
+    /// Where the rows lie.
+    pub(crate) fn area(&self) -> Area<'_> {
+        self.workspace.area()
+    }
+
+    /// The address of a row.
+    #[inline]
+    pub(crate) fn address(&self, index: usize) -> u64 {
+        self.workspace.address(self.workspace.tree.entries()[index].leaf)
+    }
+
+    /// A row.
+    #[inline]
+    pub(crate) fn tuple(&self, index: usize) -> Tuple<'_> {
+        self.area().tuple(self.address(index))
+    }
+
+    /// Writes all rows as one run after all.
+    ///
+    /// # Errors
+    /// If there is no memory, the write budget is used up, or the device fails.
+    pub(crate) fn spill(
+        self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+    ) -> Result<Vec<Bucket>, QueryError> {
+        let mut writer = RunWriter::new(execution, memory, u64::from(self.pages()));
+        for index in 0..self.len() {
+            writer.push(self.tuple(index))?;
+        }
+        writer.book_work();
+        writer.finish()
+    }
+}
+
+impl<'x> RunWriter<'x> {
+    /// A writer of runs of about `expected_pages`, through `memory`.
+    pub(crate) const fn new(
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        expected_pages: u64,
+    ) -> Self {
+        let memory = Some(memory);
+        Self { execution, memory, writer: None, expected_pages, runs: Vec::new(), copy_count: 0 }
+    }
+
+    /// Appends a row to the run at hand.
+    #[inline]
+    pub(crate) fn push(&mut self, tuple: Tuple<'_>) -> Result<(), QueryError> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                let memory = self.memory.take().expect("it is back since the last run");
+                let writer = SpillWriter::new(self.execution, memory, self.expected_pages)?;
+                self.writer.insert(writer)
+            }
+        };
+        self.copy_count += 1;
+        writer.push(tuple)
+    }
+
+    /// Ends the run at hand, if there is one.
+    pub(crate) fn end_run(&mut self) -> Result<(), QueryError> {
+        if let Some(writer) = self.writer.take() {
+            let (bucket, memory) = writer.finish()?;
+            self.runs.push(bucket);
+            self.memory = Some(memory);
+        }
+        Ok(())
+    }
+
+    /// Whether anything was written.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.writer.is_none()
+    }
+
+    /// Books the rows since the last call.
+    pub(crate) fn book_work(&mut self) {
+        self.execution.work(Work::Copy, std::mem::take(&mut self.copy_count));
+    }
+
+    /// All runs.
+    pub(crate) fn finish(mut self) -> Result<Vec<Bucket>, QueryError> {
+        self.end_run()?;
+        Ok(std::mem::take(&mut self.runs))
+    }
+}
