@@ -15,9 +15,11 @@ pub mod block_nested_loops;
 pub(crate) mod hash_table;
 pub mod kind;
 pub(crate) mod roles;
+pub mod sort_merge;
 
 pub use block_nested_loops::BlockNestedLoops;
 pub use kind::JoinKind;
+pub use sort_merge::SortMerge;
 
 use crate::tuple::PairBatch;
 pub use crate::tuple::Side;
