@@ -1,0 +1,126 @@
+//! CSV as people write it, and complaints that help.
+
+use super::*;
+use nandu_storage::sqlite::Value;
+use proptest::prelude::*;
+
+fn open(text: &str, options: &CsvOptions) -> Result<CsvRows, LoadError> {
+    let input: Box<dyn Read + Send> = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
+    CsvRows::open(input, "rows.csv", Some(text.len() as u64), options)
+}
+
+fn all(source: &mut CsvRows) -> Result<Vec<Vec<Value>>, LoadError> {
+    let mut rows = Vec::new();
+    let mut keep = |row: &[ValueRef<'_>]| {
+        rows.push(row.iter().map(|value| value.to_value()).collect());
+        Ok(())
+    };
+    while source.next_rows(&mut keep)? {}
+    Ok(rows)
+}
+
+fn complaint(text: &str, options: &CsvOptions) -> String {
+    match open(text, options) {
+        Err(error) => error.to_string(),
+        Ok(mut source) => all(&mut source).unwrap_err().to_string(),
+    }
+}
+
+fn text(value: &str) -> Value {
+    Value::Text(value.to_owned())
+}
+
+#[test]
+fn quotes_line_ends_and_nulls_come_as_they_were_meant() {
+    let file = "id,price,name,code\r\n1,2,\"a \"\"b\"\", c\",007\r\n\r\n-3,,\"two\nlines\",08\r\n\
+                ,0.5,Zoë,09";
+    let mut source = open(file, &CsvOptions::default()).unwrap();
+    let types: Vec<ColumnType> = source.columns().iter().map(|column| column.column_type).collect();
+    use ColumnType::{Integer, Real, Text};
+    assert_eq!(types, [Integer, Real, Text, Text]);
+    let rows = all(&mut source).unwrap();
+    assert_eq!(rows[0], [Value::Integer(1), Value::Real(2.0), text("a \"b\", c"), text("007")]);
+    assert_eq!(rows[1], [Value::Integer(-3), Value::Null, text("two\nlines"), text("08")]);
+    assert_eq!(rows[2], [Value::Null, Value::Real(0.5), text("Zoë"), text("09")]);
+    assert_eq!(rows.len(), 3);
+}
+
+#[test]
+fn delimiter_header_null_and_types_can_be_said() {
+    let options = CsvOptions {
+        delimiter: b'\t',
+        has_header: false,
+        null: "\\N".to_owned(),
+        types: vec![("column_2".to_owned(), ColumnType::Blob)],
+    };
+    let mut source = open("1\t\n\\N\tab\n", &options).unwrap();
+    let rows = all(&mut source).unwrap();
+    assert_eq!(rows[0], [Value::Integer(1), Value::Blob(Vec::new())]);
+    assert_eq!(rows[1], [Value::Null, Value::Blob(b"ab".to_vec())]);
+}
+
+#[test]
+fn a_wrong_value_is_named_with_line_column_and_remedy() {
+    let types = vec![("n".to_owned(), ColumnType::Integer)];
+    let options = CsvOptions { types, ..CsvOptions::default() };
+    let said = complaint("id,n\n1,2\n\"x\ny\",3\n1,seven\n", &options);
+    assert!(said.starts_with("rows.csv:5, column n: `seven` is no integer of 64 bits"), "{said}");
+    let said = complaint("id,n\n1,2\n1,2,3\n", &options);
+    assert!(said.starts_with("rows.csv:3: 3 fields instead of 2; a field that holds"), "{said}");
+    let said = complaint("id,m\n1,2\n", &options);
+    assert_eq!(said, "rows.csv: it has no column n; its columns are id, m");
+    assert!(complaint("", &CsvOptions::default()).contains("it is empty"));
+    assert!(complaint("a,,b\n", &CsvOptions::default()).contains("column 2 has no name"));
+}
+
+#[test]
+fn what_a_sample_did_not_show_is_an_error_and_not_another_type() {
+    let mut file = "n\n".to_owned();
+    for number in 0..SAMPLE_ROW_COUNT {
+        file += &format!("{number}\n");
+    }
+    file += "1.5\n";
+    let said = complaint(&file, &CsvOptions::default());
+    assert!(said.starts_with("rows.csv:10002, column n: `1.5` is no integer"), "{said}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_refused_but_as_blobs() {
+    let bytes = b"name\nB\xe4r\n".to_vec();
+    let open = |types| {
+        let input = Box::new(std::io::Cursor::new(bytes.clone()));
+        CsvRows::open(input, "-", None, &CsvOptions { types, ..CsvOptions::default() })
+    };
+    let said = all(&mut open(vec![]).unwrap()).unwrap_err().to_string();
+    assert!(said.contains("not UTF-8; convert the file"), "{said}");
+    let types = vec![("name".to_owned(), ColumnType::Blob)];
+    let rows = all(&mut open(types).unwrap()).unwrap();
+    assert_eq!(rows, [[Value::Blob(b"B\xe4r".to_vec())]]);
+}
+
+proptest! {
+    #[test]
+    fn what_the_writer_of_the_crate_quotes_comes_back(
+        rows in proptest::collection::vec(("[a-z,\"\n\r ]{1,9}", any::<i64>()), 1..50)
+    ) {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(["t", "n"]).unwrap();
+        for (text, number) in &rows {
+            writer.write_record([text.as_str(), &number.to_string()]).unwrap();
+        }
+        let file = String::from_utf8(writer.into_inner().unwrap()).unwrap();
+        let wanted: Vec<Vec<Value>> = rows
+            .into_iter()
+            .map(|(text, number)| vec![Value::Text(text), Value::Integer(number)])
+            .collect();
+        prop_assert_eq!(all(&mut open(&file, &CsvOptions::default()).unwrap()).unwrap(), wanted);
+    }
+
+    #[test]
+    fn any_bytes_are_rows_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let input = Box::new(std::io::Cursor::new(bytes));
+        if let Ok(mut source) = CsvRows::open(input, "-", None, &CsvOptions::default()) {
+            let _ = all(&mut source);
+        }
+    }
+}

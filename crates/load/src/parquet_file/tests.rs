@@ -1,0 +1,120 @@
+//! Files that the crate `parquet` itself wrote.
+
+use super::*;
+use nandu_storage::sqlite::Value;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use std::io::Write;
+use std::sync::Arc;
+
+const SCHEMA: &str = "message rows {
+    REQUIRED INT64 id;
+    OPTIONAL BYTE_ARRAY name (UTF8);
+    OPTIONAL DOUBLE price;
+    REQUIRED INT32 day (DATE);
+    REQUIRED INT32 cents (DECIMAL(9, 2));
+    REQUIRED BOOLEAN paid;
+    OPTIONAL BYTE_ARRAY data;
+    REQUIRED INT64 big (UINT_64);
+}";
+
+fn write(path: &Path, compression: parquet::basic::Compression, big: i64) {
+    let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let file = File::create(path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    macro_rules! column {
+        ($kind:ty, $values:expr, $levels:expr) => {
+            let mut column = group.next_column().unwrap().unwrap();
+            column.typed::<$kind>().write_batch(&$values, $levels, None).unwrap();
+            column.close().unwrap();
+        };
+    }
+    let levels: Option<&[i16]> = Some(&[1, 0]);
+    column!(Int64Type, [7, -8], None);
+    column!(ByteArrayType, [ByteArray::from("Zoë")], levels);
+    column!(DoubleType, [2.5], levels);
+    column!(Int32Type, [0, 20_000], None);
+    column!(Int32Type, [1234, -5], None);
+    column!(BoolType, [true, false], None);
+    column!(ByteArrayType, [ByteArray::from(vec![0_u8, 255])], levels);
+    column!(Int64Type, [1, big], None);
+    group.close().unwrap();
+    writer.close().unwrap();
+}
+
+fn all(source: &mut ParquetRows) -> Result<Vec<Vec<Value>>, LoadError> {
+    let mut rows = Vec::new();
+    let mut keep = |row: &[ValueRef<'_>]| {
+        rows.push(row.iter().map(|value| value.to_value()).collect());
+        Ok(())
+    };
+    while source.next_rows(&mut keep)? {}
+    Ok(rows)
+}
+
+#[test]
+fn values_of_all_kinds_and_nulls_arrive() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("rows.parquet");
+    for compression in
+        [parquet::basic::Compression::UNCOMPRESSED, parquet::basic::Compression::SNAPPY]
+    {
+        write(&path, compression, 2);
+        let mut source = ParquetRows::open(&path).unwrap();
+        use ColumnType::{Blob, Integer, Real, Text};
+        let types: Vec<ColumnType> =
+            source.columns().iter().map(|column| column.column_type).collect();
+        assert_eq!(types, [Integer, Text, Real, Text, Real, Integer, Blob, Integer]);
+        let text = |value: &str| Value::Text(value.to_owned());
+        let rows = all(&mut source).unwrap();
+        let first = [
+            Value::Integer(7),
+            text("Zoë"),
+            Value::Real(2.5),
+            text("1970-01-01"),
+            Value::Real(12.34),
+            Value::Integer(1),
+            Value::Blob(vec![0, 255]),
+            Value::Integer(1),
+        ];
+        let second = [
+            Value::Integer(-8),
+            Value::Null,
+            Value::Null,
+            text("2024-10-04"),
+            Value::Real(-0.05),
+            Value::Integer(0),
+            Value::Null,
+            Value::Integer(2),
+        ];
+        assert_eq!(rows, [first, second]);
+        assert_eq!(source.fraction(), 1.0);
+    }
+}
+
+#[test]
+fn what_cannot_be_loaded_is_refused_with_its_place() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("rows.parquet");
+    write(&path, parquet::basic::Compression::SNAPPY, -1);
+    let said = all(&mut ParquetRows::open(&path).unwrap()).unwrap_err().to_string();
+    assert!(said.contains("row 2, column big: 18446744073709551615 does not fit"), "{said}");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let said = ParquetRows::open(&path).unwrap_err().to_string();
+    assert!(said.contains("is it a Parquet file, and whole?"), "{said}");
+    let schema = "message m { REQUIRED GROUP g { REQUIRED INT32 x; } }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut file = File::create(&path).unwrap();
+    let writer = SerializedFileWriter::new(&mut file, schema, Arc::default()).unwrap();
+    writer.close().unwrap();
+    file.flush().unwrap();
+    let said = ParquetRows::open(&path).unwrap_err().to_string();
+    assert!(said.contains("column g: it is nested"), "{said}");
+    let said = ParquetRows::open(&place.path().join("none")).unwrap_err().to_string();
+    assert!(said.contains("cannot read"), "{said}");
+}

@@ -1,0 +1,60 @@
+//! Where rows come from, a few at a time.
+
+use crate::LoadError;
+use nandu_storage::StorageError;
+use nandu_storage::sqlite::ValueRef;
+
+/// What takes a row, its values in the order of the columns.
+pub type RowSink<'s> = dyn FnMut(&[ValueRef<'_>]) -> Result<(), StorageError> + 's;
+
+/// Rows in an order of their own, read once.
+pub trait RowSource: Send {
+    /// Hands the next rows to `sink`; false when none are left. What it hands over at once is little
+    /// enough to look at a flag in between.
+    ///
+    /// # Errors
+    /// What `sink` returns, or if the source cannot be read.
+    fn next_rows(&mut self, sink: &mut RowSink<'_>) -> Result<bool, LoadError>;
+
+    /// Which share of the rows was handed over, from 0 to 1, as far as it is known.
+    fn fraction(&self) -> f64;
+}
+
+/// Some columns of another source.
+pub struct Projected {
+    source: Box<dyn RowSource>,
+    columns: Vec<usize>,
+}
+
+impl Projected {
+    /// The columns with these indices, in this order.
+    #[must_use]
+    pub fn new(source: Box<dyn RowSource>, columns: Vec<usize>) -> Self {
+        Self { source, columns }
+    }
+}
+
+impl std::fmt::Debug for Projected {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Projected({:?})", self.columns)
+    }
+}
+
+impl RowSource for Projected {
+    fn next_rows(&mut self, sink: &mut RowSink<'_>) -> Result<bool, LoadError> {
+        /// More columns than a key ever has here.
+        const COLUMN_COUNT_MAX: usize = 16;
+        let columns = &self.columns[..self.columns.len().min(COLUMN_COUNT_MAX)];
+        self.source.next_rows(&mut |row| {
+            let mut part = [ValueRef::Null; COLUMN_COUNT_MAX];
+            for (target, &column) in part.iter_mut().zip(columns) {
+                *target = row[column];
+            }
+            sink(&part[..columns.len()])
+        })
+    }
+
+    fn fraction(&self) -> f64 {
+        self.source.fraction()
+    }
+}
