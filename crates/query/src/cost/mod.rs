@@ -18,6 +18,8 @@ pub mod join;
 mod processor;
 mod question;
 mod relation;
+#[cfg(test)]
+mod runs;
 pub mod scan;
 pub mod sort;
 #[cfg(test)]
