@@ -115,10 +115,18 @@ impl JoinQuestion {
         scale_up(self.pair_count, self.outer.selectivity_ppm.min(MILLION), MILLION)
     }
 
-    /// The sizes that an allocation needs.
+    /// The sizes that the allocation of a join by hashing needs.
     #[must_use]
     pub fn sizes(&self, convention: Convention) -> JoinSizes {
         sizes_of(&self.outer.footprint(convention), &self.inner.footprint(convention))
+    }
+
+    /// The sizes that the allocation of a sort needs.
+    #[must_use]
+    pub fn sort_sizes(&self, convention: Convention) -> JoinSizes {
+        let (outer, inner) = (self.outer.footprint(convention), self.inner.footprint(convention));
+        let (outer_fudge, inner_fudge) = (outer.sort_fudge(), inner.sort_fudge());
+        JoinSizes { outer_fudge, inner_fudge, ..sizes_of(&outer, &inner) }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   stored   pages of a heap, filled to 80 % say           read by scans
-//!   memory   link and cell, and 12 bytes of directory      hash areas, trees of a sort
+//!   memory   link and cell, and 12 bytes of directory      hash areas
+//!   sorted   cell and 36 bytes of heads and entries        work space of a sort
 //!   spilled  cells; pages are full but for a check sum     buckets and runs
 //! ```
 
@@ -11,8 +12,10 @@ use crate::relation::RelationSize;
 use crate::spill::CHECKSUM_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// Beside a cell in a hash area or a sort: its link, 8 bytes, and one and a half slots of the directory.
+/// Beside a cell in a hash area: its link, 8 bytes, and one and a half slots of the directory.
 const AREA_OVERHEAD_BYTES: u64 = 20;
+/// Beside a cell in the work space of a sort: the head of its place, its entry and its address.
+const SORT_OVERHEAD_BYTES: u64 = 36;
 /// Millionths in one.
 const MILLION: u64 = 1_000_000;
 
@@ -76,6 +79,12 @@ impl RelationStats {
     pub const fn area_bytes(&self) -> u64 {
         self.cell_bytes.saturating_add(self.tuple_count.saturating_mul(AREA_OVERHEAD_BYTES))
     }
+
+    /// Bytes of a sort's work space that holds all tuples.
+    #[must_use]
+    pub const fn sort_bytes(&self) -> u64 {
+        self.cell_bytes.saturating_add(self.tuple_count.saturating_mul(SORT_OVERHEAD_BYTES))
+    }
 }
 
 /// An index on the join key.
@@ -122,8 +131,10 @@ pub struct Footprint {
     pub stored_tuples: u64,
     /// Tuples that qualify.
     pub tuple_count: u64,
-    /// Bytes of memory for all that qualify.
+    /// Bytes of a hash area for all that qualify.
     pub memory_bytes: u64,
+    /// Bytes of a sort's work space for all that qualify.
+    pub sort_bytes: u64,
     /// Bytes of a spill file of all that qualify.
     pub spilled_bytes: u64,
     /// Bytes of a page.
@@ -140,11 +151,14 @@ impl Footprint {
     pub fn new(stats: &RelationStats, selectivity_ppm: u64, convention: Convention) -> Self {
         let part = |whole: u64| super::scale_up(whole, selectivity_ppm.min(MILLION), MILLION);
         let stored_bytes = stats.page_count.saturating_mul(stats.page_bytes);
-        let (memory_bytes, spilled_bytes) = match convention {
+        let (memory_bytes, sort_bytes, spilled_bytes) = match convention {
             Convention::AsInPaper { fudge } => {
-                (super::scale_up(stored_bytes, fudge.ppm(), MILLION), stored_bytes)
+                let memory_bytes = super::scale_up(stored_bytes, fudge.ppm(), MILLION);
+                (memory_bytes, memory_bytes, stored_bytes)
             }
-            Convention::AsBuilt { .. } => (stats.area_bytes(), stats.cell_bytes),
+            Convention::AsBuilt { .. } => {
+                (stats.area_bytes(), stats.sort_bytes(), stats.cell_bytes)
+            }
         };
         let unused_bytes = match convention {
             Convention::AsInPaper { .. } => 0,
@@ -155,6 +169,7 @@ impl Footprint {
             stored_tuples: stats.tuple_count,
             tuple_count: part(stats.tuple_count),
             memory_bytes: part(memory_bytes),
+            sort_bytes: part(sort_bytes),
             spilled_bytes: part(spilled_bytes),
             page_bytes: stats.page_bytes.max(1),
             spill_page_bytes: stats.page_bytes.saturating_sub(unused_bytes).max(1),
@@ -180,6 +195,25 @@ impl Footprint {
         Fudge::of_ratio(self.memory_bytes, self.stored_pages.saturating_mul(self.page_bytes))
     }
 
+    /// Pages of a sort's work space for all that qualify.
+    #[must_use]
+    pub fn sort_pages(&self) -> u64 {
+        self.sort_bytes.div_ceil(self.page_bytes)
+    }
+
+    /// F of the stored pages in a sort.
+    #[must_use]
+    pub fn sort_fudge(&self) -> Fudge {
+        Fudge::of_ratio(self.sort_bytes, self.stored_pages.saturating_mul(self.page_bytes))
+    }
+
+    /// Tuples that so many pages of a sort's work space hold.
+    #[must_use]
+    pub fn sorted_in(&self, workspace_pages: u64) -> u64 {
+        let bytes = workspace_pages.saturating_mul(self.page_bytes).min(self.sort_bytes);
+        super::scale_up(self.tuple_count, bytes, self.sort_bytes)
+    }
+
     /// A part of it after it was spilled.
     #[must_use]
     pub fn spilled_part(&self, numerator: u64, denominator: u64) -> Self {
@@ -191,6 +225,7 @@ impl Footprint {
             stored_tuples: tuple_count,
             tuple_count,
             memory_bytes: part(self.memory_bytes),
+            sort_bytes: part(self.sort_bytes),
             spilled_bytes,
             page_bytes: self.page_bytes,
             spill_page_bytes: self.spill_page_bytes,
@@ -206,13 +241,6 @@ impl Footprint {
         let tuples = area_bytes * u128::from(self.tuple_count) / memory_bytes;
         let count = u128::from(self.tuple_count).div_ceil(tuples.max(1));
         u64::try_from(count).unwrap_or(u64::MAX)
-    }
-
-    /// Tuples that so many pages of memory hold.
-    #[must_use]
-    pub fn tuples_in(&self, area_pages: u64) -> u64 {
-        let area_bytes = area_pages.saturating_mul(self.page_bytes).min(self.memory_bytes);
-        super::scale_up(self.tuple_count, area_bytes, self.memory_bytes)
     }
 }
 

@@ -11,34 +11,52 @@ use crate::allocation::{JoinSizes, RunFormation, RunSeeks, SortMerge};
 use crate::work::Work;
 use std::collections::BTreeMap;
 
-/// Sorts a relation once. What fits in memory beside a page to read by is not written.
+/// How a sort of one relation divides so many pages. Where all fits beside a page to read and one to write
+/// by, it has the work space that it needs, and the rest reads.
 ///
 /// # Errors
 /// [`QueryError::TooLittleMemory`] below 3 pages.
-pub fn external_sort(
+pub fn divide_sort(
     model: &CostModel<'_>,
     relation: &Footprint,
     memory_pages: u64,
     formation: RunFormation,
-) -> Result<Estimate, QueryError> {
+) -> Result<SortMerge, QueryError> {
+    let fudge = relation.sort_fudge();
     let sizes = JoinSizes {
         outer_pages: 0,
         inner_pages: relation.stored_pages,
-        outer_fudge: relation.fudge(),
-        inner_fudge: relation.fudge(),
+        outer_fudge: fudge,
+        inner_fudge: fudge,
     };
     let times = model.device.request_times(relation.page_bytes);
     let closed_form = SortMerge::allocate(&sizes, memory_pages, &times, RunSeeks::Charged)?;
-    let parts = SortMerge::with_input(&sizes, memory_pages, closed_form.input_pages, formation)?;
-    if relation.memory_pages() < memory_pages {
-        return Ok(in_memory(model, relation, memory_pages - relation.memory_pages()));
+    let workspace_pages = relation.sort_pages().max(1);
+    if let Some(input_pages) = memory_pages.checked_sub(workspace_pages + 1).filter(|it| *it > 0) {
+        return Ok(SortMerge { input_pages, output_pages: 1, workspace_pages, ..closed_form });
     }
-    let merge = MergeMemory { memory_pages, run_count_max: memory_pages };
-    let mut estimate = form_runs(model, relation, &parts, parts.inner_run_count);
+    SortMerge::with_input(&sizes, memory_pages, closed_form.input_pages, formation)
+}
+
+/// Sorts a relation once, with such a division of so much memory. What fits in the work space is not
+/// written; else the last merge leaves a page for what comes out.
+#[must_use]
+pub fn external_sort(
+    model: &CostModel<'_>,
+    relation: &Footprint,
+    memory_pages: u64,
+    parts: &SortMerge,
+) -> Estimate {
+    if relation.sort_pages() <= parts.workspace_pages {
+        return in_memory(model, relation, parts.input_pages);
+    }
+    let block_pages = memory_pages.saturating_sub(1).max(1);
+    let merge = MergeMemory { memory_pages, run_count_max: block_pages };
+    let mut estimate = form_runs(model, relation, parts, parts.inner_run_count);
     let (merges, run_count) = merge_runs(model, relation, parts.inner_run_count, &merge);
     estimate += merges;
-    let last_pages = (memory_pages / run_count.max(1)).max(1);
-    Ok(estimate + merge_last(model, relation, run_count, last_pages))
+    let last_pages = (block_pages / run_count.max(1)).max(1);
+    estimate + merge_last(model, relation, run_count, last_pages)
 }
 
 /// Reads everything and sorts it where it is.
@@ -64,7 +82,7 @@ pub(super) fn form_runs(
     tally.write_requests(Pattern::Sequential, writes, pages);
     tally.seek(moves(model, reads, writes));
     tally.work(Work::Scan, relation.stored_tuples);
-    let tree_size = relation.tuples_in(parts.workspace_pages);
+    let tree_size = relation.sorted_in(parts.workspace_pages);
     let comparisons = relation.tuple_count.saturating_mul(comparisons_among(tree_size));
     tally.work(Work::Compare, comparisons);
     tally.work(Work::Copy, relation.tuple_count);

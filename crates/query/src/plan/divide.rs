@@ -149,7 +149,7 @@ fn of_sort_merge(
     question: &JoinQuestion,
     memory: u64,
 ) -> Result<Candidates, Rejection> {
-    let sizes = question.sizes(model.convention);
+    let sizes = question.sort_sizes(model.convention);
     let times = model.device.request_times(question.inner.stats.page_bytes);
     let mut tried = Vec::new();
     for seeks in [RunSeeks::Charged, RunSeeks::Free] {

@@ -101,7 +101,7 @@ pub fn plans(model: &CostModel<'_>, question: &JoinQuestion, budget: &Budget) ->
     for kind in JoinKind::ALL {
         let mut reason = None;
         let before = feasible.len();
-        for is_swapped in roles(kind) {
+        for is_swapped in roles(model, question, kind) {
             let roles = if *is_swapped { question.swapped() } else { *question };
             match divide::divide(model, &roles, kind, budget) {
                 Ok((division, estimate)) => feasible.push(Plan {
@@ -146,14 +146,20 @@ pub fn choose(
     })
 }
 
-/// Whether a kind is tried with the sides in each other's place, too. Where both are treated alike it is not.
-const fn roles(kind: JoinKind) -> &'static [bool] {
+/// Whether a kind is tried with the sides as they are, swapped, or both. Where both are treated alike, once is
+/// enough; Grace hash cuts both alike and counts its buckets by the smaller one.
+fn roles(model: &CostModel<'_>, question: &JoinQuestion, kind: JoinKind) -> &'static [bool] {
     match kind {
         JoinKind::IndexSortMerge | JoinKind::SortMerge => &[false],
+        JoinKind::GraceHash => {
+            let memory_bytes =
+                |side: &JoinSide| side.footprint(model.convention).memory_bytes;
+            let is_swapped = memory_bytes(&question.inner) < memory_bytes(&question.outer);
+            if is_swapped { &[true] } else { &[false] }
+        }
         JoinKind::NestedLoops
         | JoinKind::BlockNestedLoops
         | JoinKind::IndexNestedLoops
-        | JoinKind::GraceHash
         | JoinKind::HybridHash => &[false, true],
     }
 }

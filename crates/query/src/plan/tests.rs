@@ -188,11 +188,12 @@ fn the_search_is_never_worse_than_the_closed_forms() {
         for convention in [PAPER, AS_BUILT] {
             let model = model(&device, convention);
             let sizes = question.sizes(convention);
+            let sort_sizes = question.sort_sizes(convention);
             let times = device.request_times(PAGE_BYTES);
             for mib in [10, 32, 100, 300, 600] {
                 let pages = pages_of(mib);
                 let nested = BlockNestedLoops::allocate(&sizes, pages, &times).unwrap();
-                let merge = SortMerge::allocate(&sizes, pages, &times, RunSeeks::Free).unwrap();
+                let merge = SortMerge::allocate(&sort_sizes, pages, &times, RunSeeks::Free).unwrap();
                 let grace = GraceHash::allocate(&sizes, pages).unwrap();
                 let hybrid = HybridHash::allocate(&sizes, pages, HYBRID_BUFFER_PPM).unwrap();
                 let forms = [

@@ -9,7 +9,9 @@ use super::{begin, hash_and_probe};
 use crate::allocation::{BlockNestedLoops, GraceHash};
 use crate::cost::question::sizes_of;
 use crate::cost::sort::moves;
-use crate::cost::{Convention, CostModel, Estimate, Footprint, JoinQuestion, Pattern, Tally};
+use crate::cost::{
+    Convention, CostModel, Estimate, Footprint, JoinQuestion, Pattern, Tally, scale_up,
+};
 use crate::work::Work;
 
 /// Buckets are cut no deeper than this; by then a bucket of any size is a tuple long.
@@ -66,22 +68,31 @@ pub(super) struct Bucket {
 /// Joins one bucket.
 pub(super) fn join_bucket(
     model: &CostModel<'_>,
-    [outer, inner]: [&Footprint; 2],
+    sides: [&Footprint; 2],
     memory_pages: u64,
     bucket: Bucket,
 ) -> Estimate {
-    if !bucket.fits {
-        return join_overflow(model, [outer, inner], memory_pages, bucket.depth + 1);
-    }
-    let mut tally = Tally::new(model, outer.page_bytes);
-    let outer_request_pages = match model.convention {
-        Convention::AsInPaper { .. } => outer.stored_pages,
-        Convention::AsBuilt { .. } => bucket.probe_pages,
+    let is_as_built = matches!(model.convention, Convention::AsBuilt { .. });
+    // The operator builds the smaller side of each pair, whatever the plan took it for.
+    let [build, probe] = match sides {
+        [outer, inner] if is_as_built && inner.memory_bytes < outer.memory_bytes => [inner, outer],
+        sides => sides,
     };
-    tally.read(Pattern::Sequential, outer.stored_pages, outer_request_pages);
-    tally.read(Pattern::Sequential, inner.stored_pages, bucket.probe_pages);
+    let fits = if is_as_built { build.memory_pages() < memory_pages } else { bucket.fits };
+    if !fits {
+        return join_overflow(model, [build, probe], memory_pages, bucket.depth + 1);
+    }
+    let mut tally = Tally::new(model, build.page_bytes);
+    let (build_request_pages, probe_pages) = if is_as_built {
+        let rest = memory_pages - build.memory_pages();
+        (rest, rest)
+    } else {
+        (build.stored_pages, bucket.probe_pages)
+    };
+    tally.read(Pattern::Sequential, build.stored_pages, build_request_pages);
+    tally.read(Pattern::Sequential, probe.stored_pages, probe_pages);
     tally.seek(2);
-    hash_and_probe(&mut tally, outer, inner);
+    hash_and_probe(&mut tally, build, probe);
     tally.estimate
 }
 
@@ -93,7 +104,17 @@ fn join_overflow(
     depth: u32,
 ) -> Estimate {
     let sizes = sizes_of(sides[0], sides[1]);
-    match GraceHash::allocate(&sizes, memory_pages) {
+    let parts = match model.convention {
+        Convention::AsInPaper { .. } => GraceHash::allocate(&sizes, memory_pages),
+        Convention::AsBuilt { .. } => {
+            // An eighth more than needed, because buckets are not equal.
+            let needed = scale_up(sides[0].memory_bytes, 9, 8);
+            let table_bytes = memory_pages.saturating_sub(1).saturating_mul(sides[0].page_bytes);
+            let bucket_count = needed.div_ceil(table_bytes.max(1)).max(2);
+            GraceHash::with_buckets(&sizes, memory_pages, bucket_count)
+        }
+    };
+    match parts {
         Ok(parts) if depth < DEPTH_MAX && parts.bucket_count > 1 => {
             partition_and_join(model, sides, memory_pages, &parts, depth)
         }

@@ -29,6 +29,8 @@ pub fn hybrid_hash(
         tally.seek(if writes == 0 { reads.min(1) } else { moves(model, reads, writes) });
         tally.work(Work::Copy, part.tuple_count);
     }
+    // Rows of R are copied when they come; which of them stay shows later.
+    tally.work(Work::Copy, resident(&outer, spilled, whole).tuple_count);
     let [resident_outer, resident_inner] =
         [&outer, &inner].map(|side| resident(side, spilled, whole));
     hash_and_probe(&mut tally, &resident_outer, &resident_inner);

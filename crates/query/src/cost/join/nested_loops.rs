@@ -1,5 +1,5 @@
 //! Nested loops: S is scanned for each qualifying tuple of R (S000 chapter 5). One page reads R, the rest of
-//! memory reads S; an S that fits in it is read once.
+//! memory reads S.
 
 use super::begin;
 use crate::cost::{CostModel, Estimate, JoinQuestion};
@@ -11,8 +11,7 @@ pub fn nested_loops(model: &CostModel<'_>, question: &JoinQuestion, memory_pages
     let outer = question.outer.footprint(model.convention);
     let inner = question.inner.footprint(model.convention);
     let inner_pages = memory_pages.saturating_sub(1).max(1);
-    let fits = inner.stored_pages <= inner_pages;
-    let scan_count = if fits { outer.tuple_count.min(1) } else { outer.tuple_count };
+    let scan_count = outer.tuple_count;
 
     let mut tally = begin(model, question);
     let outer_requests = tally.scan(&outer, 1);
