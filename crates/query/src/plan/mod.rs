@@ -152,8 +152,7 @@ fn roles(model: &CostModel<'_>, question: &JoinQuestion, kind: JoinKind) -> &'st
     match kind {
         JoinKind::IndexSortMerge | JoinKind::SortMerge => &[false],
         JoinKind::GraceHash => {
-            let memory_bytes =
-                |side: &JoinSide| side.footprint(model.convention).memory_bytes;
+            let memory_bytes = |side: &JoinSide| side.footprint(model.convention).memory_bytes;
             let is_swapped = memory_bytes(&question.inner) < memory_bytes(&question.outer);
             if is_swapped { &[true] } else { &[false] }
         }

@@ -193,7 +193,8 @@ fn the_search_is_never_worse_than_the_closed_forms() {
             for mib in [10, 32, 100, 300, 600] {
                 let pages = pages_of(mib);
                 let nested = BlockNestedLoops::allocate(&sizes, pages, &times).unwrap();
-                let merge = SortMerge::allocate(&sort_sizes, pages, &times, RunSeeks::Free).unwrap();
+                let merge =
+                    SortMerge::allocate(&sort_sizes, pages, &times, RunSeeks::Free).unwrap();
                 let grace = GraceHash::allocate(&sizes, pages).unwrap();
                 let hybrid = HybridHash::allocate(&sizes, pages, HYBRID_BUFFER_PPM).unwrap();
                 let forms = [
