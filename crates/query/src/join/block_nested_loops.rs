@@ -179,24 +179,25 @@ impl<'x> BlockNestedLoops<'x> {
                     return Ok(false);
                 }
                 let batch = inner.batch();
-                self.lookup.begin(&self.table, inner_key, (batch.area, batch.cells))?;
+                self.lookup.clear();
+                self.lookup.push_all(inner_key, batch)?;
+                self.lookup.begin(&self.table);
                 self.execution.work(Work::Probe, batch.cells.len() as u64);
                 self.has_batch = true;
             }
             let batch = inner.batch();
             let is_done = self.table.look_up(
                 (inner_key, outer_key),
-                (batch.area, batch.cells),
+                batch.area,
                 self.roles,
                 &mut self.lookup,
                 &mut self.pairs,
             )?;
-            // A batch that gave pairs stays at hand until they were looked at.
+            // A batch that gave pairs stays at hand until the next call.
+            self.has_batch = !is_done;
             if !self.pairs.is_empty() {
-                self.has_batch = !is_done;
                 return Ok(true);
             }
-            self.has_batch = !is_done;
         }
     }
 }

@@ -3,47 +3,38 @@
 //! ```text
 //!   directory   │ tag 24 │ address 40 │ … 1.5 slots a row, linear probing, one slot a key
 //!                              │
-//!   segments    ┌ next 8 │ cell ┬ next 8 │ cell ┬ …      rows of one key are a list
-//!               next: address of the next row of this key; bit 63: this row has met a partner
+//!   row store   ┌ link │ cell ┬ link │ cell ┬ …      rows of one key are a list
 //! ```
 //!
 //! 1. Every row with a key is in exactly one list; all rows of a list have equal keys.
-//! 2. The bytes of segments and directory stay within the budget, but for a single row that is larger
-//!    by itself.
+//! 2. The bytes of rows and directory stay within the budget, but for a single row that is larger by
+//!    itself.
 //! 3. Lists begin with the row that came last.
 
-use super::roles::Alone;
-use crate::tuple::{Area, NO_TUPLE, Tuple, read_cell, segment_address};
+use super::roles::{Alone, Roles};
+use super::row_store::{
+    ADDRESS_BITS, LINK_BYTES, MATCHED, NONE, RowStore, cell_address, pack, row_in,
+};
+use crate::tuple::{Area, NO_TUPLE, Tuple, TupleBatch};
 use crate::{Key, QueryError};
 
-/// Bytes of a segment at most.
-const SEGMENT_BYTES_MAX: usize = 256 << 10;
-/// Bytes in front of a cell.
-pub(crate) const LINK_BYTES: usize = 8;
-/// The slot of no row, and the end of a list.
-const NONE: u64 = (1 << ADDRESS_BITS) - 1;
-/// A slot: an offset of so many bits, as many for the segment, the rest for the tag.
-const ADDRESS_BITS: u32 = 40;
-const OFFSET_BITS: u32 = 20;
-/// Rows larger than a segment have their own, whose only offset is 0.
-const MATCHED: u64 = 1 << 63;
+/// A slot without a key; no hash has this value.
 const EMPTY: u64 = u64::MAX;
+/// Most pairs that are handed on at once.
+pub(crate) const PAIR_COUNT_MAX: usize = 1024;
 
 /// A table that is filled, then built, then probed.
 #[derive(Debug)]
 pub(crate) struct HashTable {
-    segments: Vec<Vec<u8>>,
-    spare: Vec<Vec<u8>>,
-    segment_bytes: usize,
-    used_bytes: usize,
+    rows: RowStore,
     directory: Vec<u64>,
     budget_bytes: usize,
-    row_count: usize,
 }
 
-/// How far a batch of rows has been looked up.
+/// Rows that are being looked up, and how far.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
+    cells: Vec<u64>,
     hashes: Vec<u64>,
     slots: Vec<u64>,
     next: usize,
@@ -58,41 +49,21 @@ pub(crate) struct Walk {
     offset: usize,
 }
 
-/// Most pairs that are handed on at once.
-pub(crate) const PAIR_COUNT_MAX: usize = 1024;
-
-const fn pack(segment: usize, offset: usize) -> u64 {
-    (segment as u64) << OFFSET_BITS | offset as u64
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "made from usize")]
-const fn unpack(address: u64) -> (usize, usize) {
-    ((address >> OFFSET_BITS) as usize, (address & ((1 << OFFSET_BITS) - 1)) as usize)
-}
-
-/// The address in an [`Area`] of the cell behind the link at `address`.
-const fn cell_address(address: u64) -> u64 {
-    let (segment, offset) = unpack(address);
-    segment_address(segment, offset + LINK_BYTES)
-}
-
-/// Bytes of a segment of a table of at most `budget_bytes`.
-pub(crate) fn segment_bytes(budget_bytes: usize) -> usize {
-    (budget_bytes / 32).clamp(256, SEGMENT_BYTES_MAX)
-}
-
 impl HashTable {
     /// An empty table of at most `budget_bytes`.
     pub(crate) fn new(budget_bytes: usize) -> Self {
-        Self {
-            segments: Vec::new(),
-            spare: Vec::new(),
-            segment_bytes: segment_bytes(budget_bytes),
-            used_bytes: 0,
-            directory: Vec::new(),
-            budget_bytes,
-            row_count: 0,
-        }
+        Self { rows: RowStore::new(budget_bytes), directory: Vec::new(), budget_bytes }
+    }
+
+    /// A table over rows that are there already.
+    ///
+    /// # Errors
+    /// If a record breaks a rule of its format.
+    pub(crate) fn of(rows: RowStore, key: &Key) -> Result<Self, QueryError> {
+        let budget_bytes = rows.used_bytes() + Self::directory_bytes(rows.row_count());
+        let mut table = Self { rows, directory: Vec::new(), budget_bytes };
+        table.build(key)?;
+        Ok(table)
     }
 
     /// Bytes of the directory of so many rows.
@@ -104,58 +75,36 @@ impl HashTable {
         row_count + row_count / 2 + 1
     }
 
-    /// Bytes that a row takes beside the directory.
-    pub(crate) fn row_bytes(tuple: Tuple<'_>) -> usize {
-        LINK_BYTES + tuple.cell_bytes()
+    /// Bytes that a table takes of so many rows whose cells have so many bytes, in segments that suit
+    /// it.
+    pub(crate) fn bytes_of(row_count: u64, cell_bytes: u64) -> u64 {
+        let rows = cell_bytes + row_count * LINK_BYTES as u64;
+        // What is unused of each segment, and of the last.
+        rows + rows / 8 + row_count * 12 + 2048
     }
 
-    /// How many rows there are.
     pub(crate) const fn row_count(&self) -> usize {
-        self.row_count
-    }
-
-    /// Bytes in use once it is built.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.used_bytes + Self::directory_bytes(self.row_count)
-    }
-
-    /// Bytes that a budget of its own may have from now on.
-    pub(crate) const fn set_budget(&mut self, budget_bytes: usize) {
-        self.budget_bytes = budget_bytes;
+        self.rows.row_count()
     }
 
     /// Whether rows of so many bytes more are sure to fit.
     pub(crate) const fn has_room_for(&self, bytes: usize, rows: usize) -> bool {
-        let directory = Self::directory_bytes(self.row_count + rows);
-        let segments = bytes.div_ceil(self.segment_bytes) + 1;
-        self.used_bytes + segments * self.segment_bytes + directory <= self.budget_bytes
+        let directory = Self::directory_bytes(self.row_count() + rows);
+        let segment_bytes = self.rows.segment_bytes();
+        let segments = (bytes + bytes / 8).div_ceil(segment_bytes) + 1;
+        self.rows.used_bytes() + segments * segment_bytes + directory <= self.budget_bytes
     }
 
     /// Adds a row; false if it does not fit. A first row always does.
     #[inline]
     pub(crate) fn push(&mut self, tuple: Tuple<'_>) -> bool {
-        let bytes = Self::row_bytes(tuple);
-        let directory = Self::directory_bytes(self.row_count + 1);
-        let has_room =
-            self.segments.last().is_some_and(|last| last.capacity() - last.len() >= bytes);
-        if !has_room {
-            let wanted = self.segment_bytes.max(bytes);
-            if self.row_count > 0 && self.used_bytes + wanted + directory > self.budget_bytes {
-                return false;
-            }
-            let segment = match wanted == self.segment_bytes {
-                true => self.spare.pop(),
-                false => None,
-            };
-            self.segments.push(segment.unwrap_or_else(|| Vec::with_capacity(wanted)));
-            self.used_bytes += wanted;
-        } else if self.row_count > 0 && self.used_bytes + directory > self.budget_bytes {
+        let growth = self.rows.growth(tuple);
+        let directory = Self::directory_bytes(self.row_count() + 1);
+        let bytes = self.rows.used_bytes() + growth + directory;
+        if bytes > self.budget_bytes && self.row_count() > 0 {
             return false;
         }
-        let segment = self.segments.last_mut().expect("there is one with room");
-        segment.extend_from_slice(&NONE.to_le_bytes());
-        tuple.push_cell(segment);
-        self.row_count += 1;
+        self.rows.push(tuple, growth);
         true
     }
 
@@ -164,24 +113,24 @@ impl HashTable {
     /// # Errors
     /// If a record breaks a rule of its format.
     pub(crate) fn build(&mut self, key: &Key) -> Result<(), QueryError> {
-        self.spare.clear();
-        let slot_count = Self::slot_count(self.row_count);
+        self.rows.drop_spare();
+        let slot_count = Self::slot_count(self.row_count());
         if self.directory.capacity() < slot_count || self.directory.capacity() > 2 * slot_count {
+            // The old one goes first, so that there are never two.
             self.directory = Vec::new();
             self.directory.reserve_exact(slot_count);
         }
         self.directory.clear();
         self.directory.resize(slot_count, EMPTY);
-        let Self { segments, directory, .. } = self;
-        for segment in 0..segments.len() {
+        let Self { rows, directory, .. } = self;
+        for segment in 0..rows.segments().len() {
             let mut offset = 0;
-            while offset < segments[segment].len() {
-                let (tuple, length) = cell_in(&segments[segment], offset);
+            while offset < rows.segments()[segment].len() {
+                let (tuple, length) = row_in(&rows.segments()[segment], offset);
                 if let Some(hash) = key.hash(tuple)? {
-                    let address = pack(segment, offset);
-                    let next = link(segments, directory, key, hash, address)?;
-                    let head = &mut segments[segment][offset..offset + LINK_BYTES];
-                    head.copy_from_slice(&next.to_le_bytes());
+                    let next = link(rows, directory, key, hash, pack(segment, offset))?;
+                    let link = &mut rows.segments_mut()[segment][offset..offset + LINK_BYTES];
+                    link.copy_from_slice(&next.to_le_bytes());
                 }
                 offset += LINK_BYTES + length;
             }
@@ -191,46 +140,41 @@ impl HashTable {
 
     /// Forgets all rows and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        for mut segment in self.segments.drain(..) {
-            if segment.capacity() == self.segment_bytes {
-                segment.clear();
-                self.spare.push(segment);
-            }
-        }
+        self.rows.clear();
         self.directory.clear();
-        self.used_bytes = 0;
-        self.row_count = 0;
     }
 
     /// The rows, for a batch of pairs.
     pub(crate) fn area(&self) -> Area<'_> {
-        Area::Segments(&self.segments)
+        Area::Segments(self.rows.segments())
     }
 
-    /// Looks up rows of `area` at `cells`, and hands each pair to `emit`: the address of the row in
-    /// this table and of that in `area`. Stops after [`PAIR_COUNT_MAX`] pairs; true when all rows have
-    /// been looked up. A new batch begins with [`Lookup::begin`].
+    /// Goes on with `lookup`, whose cells lie in `area`, and appends the pairs: the address of the row
+    /// in this table and of that in `area`. Stops after [`PAIR_COUNT_MAX`] pairs; true when all rows
+    /// have been looked up.
     ///
     /// # Errors
     /// If a record breaks a rule of its format.
     pub(crate) fn look_up(
         &mut self,
         (key, build_key): (&Key, &Key),
-        (area, cells): (Area<'_>, &[u64]),
-        wanted: super::roles::Roles,
+        area: Area<'_>,
+        wanted: Roles,
         lookup: &mut Lookup,
         pairs: &mut Vec<(u64, u64)>,
     ) -> Result<bool, QueryError> {
-        let flags = wanted.build != Alone::Never;
-        while lookup.next < cells.len() {
-            let probe = cells[lookup.next];
-            let mut address = match lookup.list {
+        let marks = wanted.build != Alone::Never;
+        while lookup.next < lookup.cells.len() {
+            let probe = lookup.cells[lookup.next];
+            let mut address = match lookup.list.take() {
                 Some(address) => address,
                 None => {
-                    let (slot, hash) = (lookup.slots[lookup.next], lookup.hashes[lookup.next]);
-                    let found = match slot {
+                    let found = match lookup.slots[lookup.next] {
                         EMPTY => None,
-                        _ => self.find(area.tuple(probe), hash, key, build_key)?,
+                        _ => {
+                            let hash = lookup.hashes[lookup.next];
+                            self.find(area.tuple(probe), hash, key, build_key)?
+                        }
                     };
                     match (found, wanted.probe) {
                         (Some(_), Alone::Matched) | (None, Alone::Unmatched) => {
@@ -241,8 +185,7 @@ impl HashTable {
                     found.unwrap_or(NONE)
                 }
             };
-            lookup.list = None;
-            if wanted.pairs || flags {
+            if wanted.pairs || marks {
                 while address != NONE {
                     if pairs.len() >= PAIR_COUNT_MAX {
                         lookup.list = Some(address);
@@ -251,11 +194,11 @@ impl HashTable {
                     if wanted.pairs {
                         pairs.push((cell_address(address), probe));
                     }
-                    let next = self.next_of(address);
-                    if flags {
-                        self.mark(address);
+                    let next = self.rows.link(address) & !MATCHED;
+                    if marks {
+                        self.rows.mark(address);
                     }
-                    address = next & !MATCHED;
+                    address = next;
                 }
             }
             lookup.next += 1;
@@ -263,43 +206,29 @@ impl HashTable {
                 break;
             }
         }
-        Ok(lookup.next >= cells.len())
+        Ok(lookup.next >= lookup.cells.len())
     }
 
-    /// Hands on rows that come out by themselves; true at the end.
+    /// Appends rows that come out by themselves; true at the end.
     pub(crate) fn walk(&self, alone: Alone, walk: &mut Walk, pairs: &mut Vec<(u64, u64)>) -> bool {
         if alone == Alone::Never {
             return true;
         }
-        while let Some(segment) = self.segments.get(walk.segment) {
+        while let Some(segment) = self.rows.segments().get(walk.segment) {
             while walk.offset < segment.len() {
                 if pairs.len() >= PAIR_COUNT_MAX {
                     return false;
                 }
                 let address = pack(walk.segment, walk.offset);
-                let is_matched = self.next_of(address) & MATCHED != 0;
+                let is_matched = self.rows.link(address) & MATCHED != 0;
                 if is_matched == (alone == Alone::Matched) {
                     pairs.push((cell_address(address), NO_TUPLE));
                 }
-                walk.offset += LINK_BYTES + cell_in(segment, walk.offset).1;
+                walk.offset += LINK_BYTES + row_in(segment, walk.offset).1;
             }
             *walk = Walk { segment: walk.segment + 1, offset: 0 };
         }
         true
-    }
-
-    /// All rows, in the order in which they came.
-    pub(crate) fn tuples(&self) -> impl Iterator<Item = Tuple<'_>> {
-        self.segments.iter().flat_map(|segment| {
-            let mut offset = 0;
-            std::iter::from_fn(move || {
-                (offset < segment.len()).then(|| {
-                    let (tuple, length) = cell_in(segment, offset);
-                    offset += LINK_BYTES + length;
-                    tuple
-                })
-            })
-        })
     }
 
     #[inline]
@@ -324,9 +253,7 @@ impl HashTable {
             }
             if slot >> ADDRESS_BITS == tag_of(hash) {
                 let address = slot & NONE;
-                let (segment, offset) = unpack(address);
-                let (built, _) = cell_in(&self.segments[segment], offset);
-                if build_key.equals(built, key, tuple)? {
+                if build_key.equals(self.rows.row(address), key, tuple)? {
                     return Ok(Some(address));
                 }
             }
@@ -337,88 +264,94 @@ impl HashTable {
         }
     }
 
-    #[inline]
-    fn next_of(&self, address: u64) -> u64 {
-        let (segment, offset) = unpack(address);
-        read_link(&self.segments[segment], offset)
-    }
-
-    #[inline]
-    fn mark(&mut self, address: u64) {
-        let (segment, offset) = unpack(address);
-        self.segments[segment][offset + LINK_BYTES - 1] |= 0x80;
-    }
-
-    /// Asserts invariants 1 and 2 for a table that was built.
+    /// Asserts the invariants of a table that was built.
     ///
     /// # Panics
     /// If one does not hold.
     pub(crate) fn audit(&self, key: &Key) {
         let mut seen = 0;
         for &slot in self.directory.iter().filter(|&&slot| slot != EMPTY) {
-            let mut address = slot & NONE;
-            let (segment, offset) = unpack(address);
-            let (first, _) = cell_in(&self.segments[segment], offset);
+            let first = slot & NONE;
+            let mut address = first;
             while address != NONE {
-                let (segment, offset) = unpack(address);
-                let (tuple, _) = cell_in(&self.segments[segment], offset);
-                assert!(key.equals(first, key, tuple).expect("it was built"), "invariant 1");
+                let equal = key.equals(self.rows.row(first), key, self.rows.row(address));
+                assert!(equal.expect("it was built"), "invariant 1");
                 seen += 1;
-                address = self.next_of(address) & !MATCHED;
+                let next = self.rows.link(address) & !MATCHED;
+                assert!(next == NONE || next < address, "invariant 3");
+                address = next;
             }
         }
-        let keyed = self.tuples().filter(|tuple| matches!(key.hash(*tuple), Ok(Some(_)))).count();
-        assert_eq!(seen, keyed, "invariant 1");
-        assert!(self.row_count < 2 || self.bytes() <= self.budget_bytes, "invariant 2");
+        let has_key = |tuple: &Tuple<'_>| matches!(key.hash(*tuple), Ok(Some(_)));
+        assert_eq!(seen, self.rows.tuples().filter(has_key).count(), "invariant 1");
+        let bytes = self.rows.used_bytes() + Self::directory_bytes(self.row_count());
+        assert!(self.row_count() < 2 || bytes <= self.budget_bytes, "invariant 2");
     }
 }
 
 impl Lookup {
-    /// Begins with a new batch: hashes all its rows, and fetches their slots one after the other, so
-    /// that the processor waits for many of them at once.
-    ///
-    /// # Errors
-    /// If a record breaks a rule of its format.
-    pub(crate) fn begin(
-        &mut self,
-        table: &HashTable,
-        key: &Key,
-        (area, cells): (Area<'_>, &[u64]),
-    ) -> Result<(), QueryError> {
+    /// Forgets the rows of the last batch.
+    pub(crate) fn clear(&mut self) {
+        self.cells.clear();
         self.hashes.clear();
         self.slots.clear();
         self.next = 0;
         self.list = None;
-        for &cell in cells {
-            // A row without a key finds nothing: its slot is made empty below.
-            self.hashes.push(key.hash(area.tuple(cell))?.unwrap_or(EMPTY));
+    }
+
+    /// How many rows there are.
+    pub(crate) const fn row_count(&self) -> u64 {
+        self.cells.len() as u64
+    }
+
+    /// The place of a cell among the rows, which were added in the order of their addresses.
+    pub(crate) fn index_of(&self, cell: u64) -> u64 {
+        self.cells.binary_search(&cell).expect("the cell was added") as u64
+    }
+
+    /// Adds a row and the hash of its key, if it has one.
+    #[inline]
+    pub(crate) fn push(&mut self, cell: u64, hash: Option<u64>) {
+        self.cells.push(cell);
+        self.hashes.push(hash.unwrap_or(EMPTY));
+    }
+
+    /// Adds all rows of a batch.
+    ///
+    /// # Errors
+    /// If a record breaks a rule of its format.
+    pub(crate) fn push_all(&mut self, key: &Key, batch: TupleBatch<'_>) -> Result<(), QueryError> {
+        for &cell in batch.cells {
+            self.push(cell, key.hash(batch.area.tuple(cell))?);
         }
+        Ok(())
+    }
+
+    /// Fetches the slots of all rows one after the other, so that the processor waits for many of them
+    /// at once.
+    pub(crate) fn begin(&mut self, table: &HashTable) {
         self.slots.extend(self.hashes.iter().map(|&hash| match hash {
             EMPTY => EMPTY,
             _ => table.directory[table.slot_of(hash)],
         }));
-        Ok(())
     }
 }
 
 /// Puts a row in front of the list of its key, and gives back the row that was there.
 fn link(
-    segments: &[Vec<u8>],
+    rows: &RowStore,
     directory: &mut [u64],
     key: &Key,
     hash: u64,
     address: u64,
 ) -> Result<u64, QueryError> {
-    let (segment, offset) = unpack(address);
-    let (tuple, _) = cell_in(&segments[segment], offset);
     let mut index = slot_index(hash, directory.len());
     loop {
         let slot = directory[index];
         let is_free = slot == EMPTY;
-        let is_same = !is_free && slot >> ADDRESS_BITS == tag_of(hash) && {
-            let (segment, offset) = unpack(slot & NONE);
-            key.equals(cell_in(&segments[segment], offset).0, key, tuple)?
-        };
+        let is_same = !is_free
+            && slot >> ADDRESS_BITS == tag_of(hash)
+            && key.equals(rows.row(slot & NONE), key, rows.row(address))?;
         if is_free || is_same {
             directory[index] = tag_of(hash) << ADDRESS_BITS | address;
             return Ok(if is_free { NONE } else { slot & NONE });
@@ -434,20 +367,56 @@ fn slot_index(hash: u64, slot_count: usize) -> usize {
     (u128::from(hash) * slot_count as u128 >> 64) as usize
 }
 
-/// Bits of a hash that its slot does not already tell. The highest tag is left to empty slots.
+/// Bits of a hash that its slot does not tell already. The highest tag is left to empty slots.
 #[inline]
 const fn tag_of(hash: u64) -> u64 {
     let tag = hash & ((1 << (64 - ADDRESS_BITS)) - 1);
     if tag == (1 << (64 - ADDRESS_BITS)) - 1 { 0 } else { tag }
 }
 
-#[inline]
-fn read_link(segment: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(*segment[offset..].first_chunk().expect("a row has a link"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::join::{JoinType, Side};
+    use crate::relation::Relation;
+    use crate::testing::{RowShape, random_rows};
+    use nandu_base::Rng;
 
-/// The row behind the link at `offset`, and the length of its cell.
-#[inline]
-fn cell_in(segment: &[u8], offset: usize) -> (Tuple<'_>, usize) {
-    read_cell(&segment[offset + LINK_BYTES..]).expect("the table holds whole cells")
+    #[test]
+    fn a_table_holds_what_its_budget_allows_and_finds_all_of_it() {
+        let mut rng = Rng::new(3);
+        let payload_bytes_max = 40;
+        let shape = RowShape {
+            row_count: 3000,
+            key_count: 500,
+            is_skewed: true,
+            null_percent: 5,
+            payload_bytes_max,
+        };
+        let rows = random_rows("rows", shape, 4096, &mut rng);
+        let key = Key::of(&[0]);
+        for budget_bytes in [1, 3000, 40_000, 1 << 20] {
+            let mut table = HashTable::new(budget_bytes);
+            let held: Vec<Tuple<'_>> = rows.tuples().take_while(|row| table.push(*row)).collect();
+            assert!(!held.is_empty(), "a first row always fits");
+            table.build(&key).unwrap();
+            table.audit(&key);
+            let size = rows.size();
+            let needed = HashTable::bytes_of(size.tuple_count, size.cell_bytes);
+            assert_eq!(held.len() as u64 == size.tuple_count, budget_bytes as u64 >= needed);
+            let (mut lookup, mut pairs) = (Lookup::default(), Vec::new());
+            let mut cell = Vec::new();
+            rows.tuples().next().unwrap().push_cell(&mut cell);
+            let area = Area::Piece(&cell);
+            lookup.push_all(&key, TupleBatch { area, cells: &[0] }).unwrap();
+            lookup.begin(&table);
+            let roles = Roles::of(JoinType::Inner, Side::Left);
+            while !table.look_up((&key, &key), area, roles, &mut lookup, &mut pairs).unwrap() {}
+            let first = rows.tuples().next().unwrap();
+            let same = |row: &&Tuple<'_>| {
+                key.hash(first).unwrap().is_some() && key.equals(first, &key, **row).unwrap()
+            };
+            assert_eq!(pairs.len(), held.iter().filter(same).count());
+        }
+    }
 }

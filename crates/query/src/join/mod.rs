@@ -12,12 +12,19 @@
 //! 3. A stream holds the memory of its [`Settings`] at most, and for each of its inputs one row.
 
 pub mod block_nested_loops;
+pub(crate) mod buckets;
+pub mod grace_hash;
 pub(crate) mod hash_table;
+pub mod hybrid_hash;
 pub mod kind;
 pub(crate) mod roles;
+pub(crate) mod row_store;
 pub mod sort_merge;
+pub(crate) mod split;
 
 pub use block_nested_loops::BlockNestedLoops;
+pub use grace_hash::GraceHash;
+pub use hybrid_hash::HybridHash;
 pub use kind::JoinKind;
 pub use sort_merge::SortMerge;
 
@@ -112,6 +119,17 @@ impl<'r> Join<'r> {
     pub fn smaller_side(&self) -> Side {
         let bytes = |input: &JoinInput<'_>| input.relation.size().cell_bytes;
         if bytes(&self.left) <= bytes(&self.right) { Side::Left } else { Side::Right }
+    }
+
+    /// Whether rows of a side come out although they have no partner, so that a NULL in their key is no
+    /// reason to drop them.
+    pub(crate) const fn keeps_null_keys(&self, side: Side) -> bool {
+        match side {
+            Side::Left => {
+                matches!(self.join_type, JoinType::Left | JoinType::Full | JoinType::Anti)
+            }
+            Side::Right => matches!(self.join_type, JoinType::Right | JoinType::Full),
+        }
     }
 
     /// Checks that both keys have as many columns.

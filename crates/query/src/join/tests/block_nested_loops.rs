@@ -1,21 +1,10 @@
+use super::shape;
 use crate::join::block_nested_loops::{BlockNestedLoops, Settings};
 use crate::join::{JoinType, Side};
 use crate::testing::{RowShape, collect, execution, expected, join, limits, random_rows};
 use crate::{Key, QueryError, Relation};
 use nandu_base::Rng;
 use proptest::prelude::*;
-
-fn shape() -> impl Strategy<Value = RowShape> {
-    (0_usize..200, 1_u64..60, any::<bool>(), 0_u64..20, 0_u64..300).prop_map(
-        |(row_count, key_count, is_skewed, null_percent, payload_bytes_max)| RowShape {
-            row_count,
-            key_count,
-            is_skewed,
-            null_percent,
-            payload_bytes_max,
-        },
-    )
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]

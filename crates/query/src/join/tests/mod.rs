@@ -1,4 +1,20 @@
 //! Every join against one that looks at every pair of rows, over random rows, types and memories.
 
 mod block_nested_loops;
+mod hash_joins;
 mod sort_merge;
+
+use crate::testing::RowShape;
+use proptest::prelude::*;
+
+fn shape() -> impl Strategy<Value = RowShape> {
+    (0_usize..200, 1_u64..60, any::<bool>(), 0_u64..20, 0_u64..300).prop_map(
+        |(row_count, key_count, is_skewed, null_percent, payload_bytes_max)| RowShape {
+            row_count,
+            key_count,
+            is_skewed,
+            null_percent,
+            payload_bytes_max,
+        },
+    )
+}

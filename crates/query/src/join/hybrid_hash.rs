@@ -1,0 +1,385 @@
+//! Hybrid hash join: as Grace hash, but a part of the built side never leaves memory, and what probes it
+//! is never written (DeWitt et al. 1984; S001 section 3.4). Which part that is, the rows decide: pieces
+//! stay until memory runs short, then leave one by one (dynamic destaging, Nakayama et al. 1988).
+//!
+//! ```text
+//!   hash space   ├ tier ┼ tier ┼ tier ┤├─ bucket ─┼─ bucket ─┤
+//!   memory       │ rows of resident pieces │ directory │ output of each other piece │ input │
+//!                 ◄─── leave from the right when it gets tight ───
+//!
+//!   built side ═► pieces, in memory or written      other side ═► looked up, or written likewise
+//!   then each pair of written pieces: `buckets`
+//! ```
+//!
+//! 1. Which pieces are resident is settled before the first row of the other side.
+//! 2. Rows, directory and outputs stay within the memory, at any time.
+
+use super::buckets::{BucketJoin, BucketPair};
+use super::hash_table::{HashTable, Lookup, Walk};
+use super::roles::{Alone, Roles};
+use super::row_store::RowStore;
+use super::split::Split;
+use super::{Join, JoinStream, Side};
+use crate::execution::Memory;
+use crate::relation::{Position, TupleStream};
+use crate::spill::{Bucket, SpillWriter};
+use crate::tuple::{Area, PairBatch, Tuple};
+use crate::work::Work;
+use crate::{Execution, QueryError};
+
+/// The operator's name in errors.
+const OPERATOR: &str = "a hybrid hash join";
+/// Pieces of the part that is to stay; the finer, the less leaves at once.
+const TIER_COUNT: u32 = 8;
+
+/// How the memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The side that is built, the smaller one as far as is known.
+    pub build: Side,
+    /// All pages.
+    pub pages: u32,
+    /// Pages through which both sides are read.
+    pub input_pages: u32,
+    /// Pages through which each bucket is written.
+    pub output_pages: u32,
+    /// Buckets that are expected to be written; 0 if everything is expected to fit.
+    pub bucket_count: u32,
+    /// The part of the built side that is expected to stay in memory, in millionths.
+    pub resident_ppm: u32,
+}
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Build,
+    Probe,
+    Walk,
+    Buckets,
+}
+
+/// A piece of the built side.
+enum Piece<'x> {
+    Resident(RowStore),
+    Written(SpillWriter<'x>),
+}
+
+/// The other side on its way, and what it meets.
+struct Probing<'x> {
+    table: HashTable,
+    _memory: Memory<'x>,
+    stream: Option<Box<dyn TupleStream + 'x>>,
+    /// For each piece that was written, what the other side has for it.
+    writers: Vec<Option<SpillWriter<'x>>>,
+    lookup: Lookup,
+    has_batch: bool,
+    walk: Walk,
+}
+
+/// The join.
+pub struct HybridHash<'x> {
+    execution: &'x Execution,
+    join: Join<'x>,
+    settings: Settings,
+    split: Split,
+    roles: Roles,
+    stage: Stage,
+    probing: Option<Probing<'x>>,
+    /// The written pieces of the built side.
+    built: Vec<Option<Bucket>>,
+    phase_two: Option<BucketJoin<'x>>,
+    pairs: Vec<(u64, u64)>,
+}
+
+/// The built side on its way.
+struct Building<'x> {
+    execution: &'x Execution,
+    pieces: Vec<Piece<'x>>,
+    /// What is left for rows, directory and outputs.
+    memory: Memory<'x>,
+    output_pages: u32,
+    expected_pages: u64,
+    used_bytes: usize,
+    row_count: usize,
+}
+
+impl<'x> HybridHash<'x> {
+    /// Begins; nothing is read yet.
+    ///
+    /// # Errors
+    /// If there is less memory than the settings say, or the keys do not match.
+    pub fn new(
+        execution: &'x Execution,
+        join: Join<'x>,
+        mut settings: Settings,
+    ) -> Result<Self, QueryError> {
+        join.check()?;
+        let Settings { pages, input_pages, bucket_count, .. } = settings;
+        let rest = pages.saturating_sub(input_pages);
+        if input_pages == 0 || rest < 2 {
+            return Err(QueryError::TooLittleMemory {
+                operator: OPERATOR.to_owned(),
+                needed_pages: 3,
+                granted_pages: u64::from(pages),
+            });
+        }
+        // In the end every piece may have left, and then needs its output.
+        let tier_count = TIER_COUNT.min(rest - 1);
+        settings.bucket_count = bucket_count.min(rest - tier_count);
+        let piece_count = tier_count + settings.bucket_count;
+        settings.output_pages = settings.output_pages.clamp(1, (rest / (piece_count + 1)).max(1));
+        let split = Split::with_tiers(
+            0,
+            u64::from(settings.resident_ppm.min(1_000_000)),
+            tier_count as usize,
+            settings.bucket_count as usize,
+        );
+        drop(execution.take(OPERATOR, pages)?);
+        Ok(Self {
+            execution,
+            join,
+            settings,
+            split,
+            roles: Roles::of(join.join_type, settings.build),
+            stage: Stage::Build,
+            probing: None,
+            built: Vec::new(),
+            phase_two: None,
+            pairs: Vec::new(),
+        })
+    }
+
+    /// Reads the built side into its pieces, and opens the other side.
+    fn build(&mut self) -> Result<(), QueryError> {
+        let Settings { build, pages, input_pages, output_pages, .. } = self.settings;
+        let input = self.join.input(build);
+        let mut memory = self.execution.take(OPERATOR, pages)?;
+        let input_memory = memory.split_off(input_pages);
+        let page_bytes = self.execution.page_bytes();
+        let piece_count = self.split.piece_count();
+        let cell_bytes = input.relation.size().cell_bytes;
+        let store_bytes = memory.bytes() / (2 * piece_count);
+        let mut building = Building {
+            execution: self.execution,
+            pieces: (0..piece_count).map(|_| Piece::Resident(RowStore::new(store_bytes))).collect(),
+            memory,
+            output_pages,
+            expected_pages: cell_bytes / piece_count as u64 / page_bytes as u64 + 1,
+            used_bytes: 0,
+            row_count: 0,
+        };
+        let mut stream = input.relation.scan(self.execution, input_memory, Position::default())?;
+        let keeps_null_keys = self.roles.keeps_null_keys();
+        while stream.advance()? {
+            let batch = stream.batch();
+            for tuple in batch.tuples() {
+                let hash = input.key.hash(tuple)?;
+                if hash.is_some() || keeps_null_keys {
+                    building.push(self.split.piece(hash), tuple)?;
+                }
+            }
+            self.execution.work(Work::Copy, batch.cells.len() as u64);
+        }
+        drop(stream);
+        let (table_rows, mut memory) = self.settle(building)?;
+        let written_count = nandu_base::to_u32(self.built.iter().flatten().count() as u64);
+        let table = HashTable::of(table_rows, input.key)?;
+        self.execution.work(Work::Build, table.row_count() as u64);
+        let mut writers = Vec::new();
+        let mut output = memory.split_off(written_count * output_pages);
+        for bucket in &self.built {
+            writers.push(match bucket {
+                None => None,
+                Some(bucket) => {
+                    let memory = output.split_off(output_pages);
+                    let expected = self.expected_probe_pages(bucket, cell_bytes);
+                    Some(SpillWriter::new(self.execution, memory, expected)?)
+                }
+            });
+        }
+        let other = self.join.input(build.other()).relation;
+        let input_memory = self.execution.take(OPERATOR, input_pages)?;
+        self.probing = Some(Probing {
+            table,
+            _memory: memory,
+            stream: Some(other.scan(self.execution, input_memory, Position::default())?),
+            writers,
+            lookup: Lookup::default(),
+            has_batch: false,
+            walk: Walk::default(),
+        });
+        Ok(())
+    }
+
+    /// What the other side is expected to have for a bucket of the built side.
+    fn expected_probe_pages(&self, bucket: &Bucket, built_bytes: u64) -> u64 {
+        let other = self.join.input(self.settings.build.other()).relation.size().cell_bytes;
+        let share =
+            u128::from(other) * u128::from(bucket.cell_bytes()) / u128::from(built_bytes.max(1));
+        u64::try_from(share).unwrap_or(u64::MAX) / self.execution.page_bytes() as u64 + 1
+    }
+
+    /// Ends the built side: the rows that stay, and all memory but that of the input.
+    fn settle(&mut self, building: Building<'x>) -> Result<(RowStore, Memory<'x>), QueryError> {
+        let Building { pieces, mut memory, .. } = building;
+        let mut rows = RowStore::new(memory.bytes());
+        for piece in pieces {
+            self.built.push(match piece {
+                Piece::Resident(mut store) => {
+                    rows.append(&mut store);
+                    None
+                }
+                Piece::Written(writer) => {
+                    let (bucket, output) = writer.finish()?;
+                    memory.join(output);
+                    Some(bucket)
+                }
+            });
+        }
+        Ok((rows, memory))
+    }
+
+    /// Reads the other side until there are pairs, or to its end.
+    fn probe(&mut self) -> Result<(), QueryError> {
+        let build_key = self.join.input(self.settings.build).key;
+        let probe_key = self.join.input(self.settings.build.other()).key;
+        let probing = self.probing.as_mut().expect("the built side was read");
+        let Probing { table, stream, writers, lookup, has_batch, .. } = probing;
+        let stream = stream.as_mut().expect("it was opened");
+        while self.pairs.is_empty() {
+            if !*has_batch {
+                if !stream.advance()? {
+                    self.stage = Stage::Walk;
+                    return Ok(());
+                }
+                lookup.clear();
+                let batch = stream.batch();
+                let mut written_count = 0;
+                for &cell in batch.cells {
+                    let tuple = batch.area.tuple(cell);
+                    let hash = probe_key.hash(tuple)?;
+                    match &mut writers[self.split.piece(hash)] {
+                        Some(writer) if hash.is_some() => {
+                            writer.push(tuple)?;
+                            written_count += 1;
+                        }
+                        _ => lookup.push(cell, hash),
+                    }
+                }
+                lookup.begin(table);
+                self.execution.work(Work::Copy, written_count);
+                self.execution.work(Work::Probe, batch.cells.len() as u64 - written_count);
+            }
+            let area = stream.batch().area;
+            let keys = (probe_key, build_key);
+            *has_batch = !table.look_up(keys, area, self.roles, lookup, &mut self.pairs)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the first phase: what was written goes on in pairs.
+    fn begin_buckets(&mut self) -> Result<(), QueryError> {
+        let Probing { writers, .. } = self.probing.take().expect("it is over");
+        let mut tasks = Vec::new();
+        for (built, writer) in std::mem::take(&mut self.built).into_iter().zip(writers) {
+            if let (Some(built), Some(writer)) = (built, writer) {
+                let (probe, _) = writer.finish()?;
+                let (left, right) = match self.settings.build {
+                    Side::Left => (built, probe),
+                    Side::Right => (probe, built),
+                };
+                tasks.push(BucketPair { left, right, level: 0, parent_bytes: u64::MAX });
+            }
+        }
+        let pages = self.settings.pages;
+        self.phase_two = Some(BucketJoin::new(self.execution, self.join, OPERATOR, pages, tasks));
+        self.stage = Stage::Buckets;
+        Ok(())
+    }
+}
+
+impl<'x> Building<'x> {
+    fn push(&mut self, piece: usize, tuple: Tuple<'_>) -> Result<(), QueryError> {
+        loop {
+            match &mut self.pieces[piece] {
+                Piece::Written(writer) => return writer.push(tuple),
+                Piece::Resident(store) => {
+                    let growth = store.growth(tuple);
+                    let directory = HashTable::directory_bytes(self.row_count + 1);
+                    // Room to write the next piece that leaves is kept.
+                    let output_bytes = self.output_pages as usize * self.execution.page_bytes();
+                    let budget = self.memory.bytes().saturating_sub(output_bytes);
+                    if self.used_bytes + growth + directory <= budget {
+                        store.push(tuple, growth);
+                        self.used_bytes += growth;
+                        self.row_count += 1;
+                        return Ok(());
+                    }
+                }
+            }
+            self.destage()?;
+        }
+    }
+
+    /// Writes the last piece that is still resident.
+    fn destage(&mut self) -> Result<(), QueryError> {
+        let is_resident = |piece: &Piece<'_>| matches!(piece, Piece::Resident(_));
+        let index = self.pieces.iter().rposition(is_resident).expect("one did not fit");
+        let output = self.memory.split_off(self.output_pages);
+        let mut writer = SpillWriter::new(self.execution, output, self.expected_pages)?;
+        let Piece::Resident(store) = &self.pieces[index] else { return Ok(()) };
+        for tuple in store.tuples() {
+            writer.push(tuple)?;
+        }
+        self.used_bytes -= store.used_bytes();
+        self.row_count -= store.row_count();
+        self.pieces[index] = Piece::Written(writer);
+        Ok(())
+    }
+}
+
+impl JoinStream for HybridHash<'_> {
+    fn advance(&mut self) -> Result<bool, QueryError> {
+        self.pairs.clear();
+        loop {
+            match self.stage {
+                Stage::Build => {
+                    self.build()?;
+                    self.stage = Stage::Probe;
+                }
+                Stage::Probe => self.probe()?,
+                Stage::Walk => {
+                    let probing = self.probing.as_mut().expect("it was probed");
+                    probing.stream = None;
+                    let Probing { table, walk, .. } = probing;
+                    let is_done = self.roles.build == Alone::Never
+                        || table.walk(self.roles.build, walk, &mut self.pairs);
+                    if is_done && self.pairs.is_empty() {
+                        self.begin_buckets()?;
+                    }
+                }
+                Stage::Buckets => {
+                    return self.phase_two.as_mut().expect("it was begun").advance();
+                }
+            }
+            if !self.pairs.is_empty() {
+                self.execution.work(Work::Emit, self.pairs.len() as u64);
+                return Ok(true);
+            }
+        }
+    }
+
+    fn batch(&self) -> PairBatch<'_> {
+        if let Some(phase_two) = &self.phase_two {
+            return phase_two.batch();
+        }
+        let nothing = Area::Piece(&[]);
+        let (first, second) = match &self.probing {
+            None => (nothing, nothing),
+            Some(Probing { table, stream, .. }) => {
+                (table.area(), stream.as_ref().map_or(nothing, |stream| stream.batch().area))
+            }
+        };
+        PairBatch { first, second, first_side: self.settings.build, pairs: &self.pairs }
+    }
+}
