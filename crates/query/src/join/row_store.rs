@@ -18,7 +18,7 @@ const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a segment at least.
 const SEGMENT_BYTES_MIN: usize = 1 << 10;
 /// Bytes in front of a cell.
-pub(super) const LINK_BYTES: usize = 8;
+pub(crate) const LINK_BYTES: usize = 8;
 /// Bits of an address: an offset of 20 and as many for the segment.
 pub(super) const ADDRESS_BITS: u32 = 40;
 const OFFSET_BITS: u32 = 20;
@@ -57,10 +57,15 @@ pub(super) const fn cell_address(address: u64) -> u64 {
     segment_address(segment, offset + LINK_BYTES)
 }
 
+/// Bytes of a segment of a store of about `expected_bytes`.
+pub(crate) fn segment_bytes(expected_bytes: usize) -> usize {
+    (expected_bytes / 32).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+}
+
 impl RowStore {
     /// No rows; segments that suit a store of about `expected_bytes`.
     pub(crate) fn new(expected_bytes: usize) -> Self {
-        let segment_bytes = (expected_bytes / 32).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let segment_bytes = segment_bytes(expected_bytes);
         let (segments, spare) = (Vec::new(), Vec::new());
         Self { segments, spare, segment_bytes, used_bytes: 0, row_count: 0, open: None }
     }

@@ -10,7 +10,7 @@ use crate::allocation::BlockNestedLoops;
 use crate::cost::{
     Convention, CostModel, Estimate, Footprint, JoinQuestion, PageOrder, Pattern, Tally, scale_up,
 };
-use crate::join::hash_table::{LINK_BYTES, segment_bytes};
+use crate::join::row_store::{LINK_BYTES, segment_bytes};
 
 /// Bytes of the directory for a row.
 const DIRECTORY_BYTES: u64 = 12;
@@ -133,7 +133,7 @@ impl Blocks {
     fn holds(&self, block_count: u64, next_bytes: u64) -> bool {
         let used = self.segments(block_count.saturating_mul(self.cell_bytes));
         let (next, next_blocks) = if next_bytes > 0 {
-            (self.segments(next_bytes) + self.segment_bytes, 1)
+            (self.segments(next_bytes + next_bytes / 8) + self.segment_bytes, 1)
         } else {
             (0, 0)
         };
