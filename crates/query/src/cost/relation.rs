@@ -185,7 +185,7 @@ impl Footprint {
 
     /// Pages of a spill file of all that qualify.
     #[must_use]
-    pub fn spilled_pages(&self) -> u64 {
+    pub const fn spilled_pages(&self) -> u64 {
         self.spilled_bytes.div_ceil(self.spill_page_bytes)
     }
 

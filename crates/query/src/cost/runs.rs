@@ -1,15 +1,19 @@
 //! Estimates beside runs of the operators, over rows in memory, which say how often each side was looked at.
 
 use super::join::block_nested_loops;
-use super::{Convention, CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide, RelationStats};
-use crate::allocation::BlockNestedLoops as Parts;
+use super::sort::{divide_sort, external_sort};
+use super::{
+    Convention, CostModel, CpuCosts, DeviceCosts, Footprint, JoinQuestion, JoinSide, RelationStats,
+};
+use crate::allocation::{BlockNestedLoops as Parts, RunFormation};
 use crate::join::block_nested_loops::{BlockNestedLoops, Settings};
 use crate::join::{JoinType, Side};
-use crate::relation::Rows;
+use crate::relation::{Rows, TupleStream};
+use crate::sort::{self, Sort};
 use crate::testing::{collect, execution, join, limits};
 use crate::work::Work;
 use crate::{Key, Relation};
-use nandu_base::to_u32;
+use nandu_base::{Rng, to_u32};
 use nandu_storage::sqlite::Value;
 
 const PAGE_BYTES: u32 = 4096;
@@ -56,5 +60,51 @@ fn chunks_of_block_nested_loops_are_as_many_as_estimated() {
             "{memory_pages} pages: {chunk_count} chunks, estimated {estimated}"
         );
         assert_eq!(scanned, 30_000 + chunk_count * 1000, "no outer row is read twice");
+    }
+}
+
+#[test]
+fn sorts_write_and_read_as_much_as_estimated() {
+    let mut rng = Rng::new(11);
+    let mut rows = Rows::new("rows", PAGE_BYTES as usize);
+    for _ in 0..40_000 {
+        let key = (1 << 40) + rng.below(1 << 30).cast_signed();
+        rows.push(&[Value::Integer(key), Value::Blob(vec![7; 90])]);
+    }
+    let key = Key::of(&[0]);
+    let device = DeviceCosts::from_rates(100_000, 100_000, 1 << 30, 1 << 30);
+    let convention = Convention::AsBuilt { reads_ahead: false };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let stats = RelationStats::of(rows.size(), u64::from(PAGE_BYTES));
+    let relation = Footprint::new(&stats, 1_000_000, convention);
+    for formation in [RunFormation::ReplacementSelection, RunFormation::Quicksort] {
+        for memory_pages in [12, 30, 100, 300, 1000, 3000] {
+            let parts = divide_sort(&model, &relation, memory_pages, formation).unwrap();
+            let estimate = external_sort(&model, &relation, memory_pages, &parts);
+            let execution = execution(limits(PAGE_BYTES, to_u32(memory_pages)));
+            let settings = sort::Settings::of(&parts, formation);
+            let mut sorted = Sort::new(&execution, &rows, &key, settings).unwrap();
+            while sorted.advance().unwrap() {}
+            let run_count = sorted.counts().run_count;
+            drop(sorted);
+            let counts = execution.io_counts();
+            let page_bytes = u64::from(PAGE_BYTES);
+            // Rows in memory are read without requests.
+            let input_requests = stats.page_count.div_ceil(parts.input_pages);
+            let pairs = [
+                (counts.write_bytes / page_bytes, estimate.pages_written),
+                (counts.read_bytes / page_bytes, estimate.pages_read - stats.page_count),
+                (counts.write_requests, estimate.write_requests),
+                (counts.read_requests, estimate.read_requests - input_requests),
+            ];
+            for (index, (actual, estimated)) in pairs.into_iter().enumerate() {
+                // Whether the last request of a run is a short one or none, only the rows know.
+                let ends = if index < 2 { 4 } else { run_count / 2 + 2 };
+                assert!(
+                    actual.abs_diff(estimated) <= actual / 50 + ends,
+                    "{formation:?}, {memory_pages} pages, {index}: {actual}, estimated {estimated}"
+                );
+            }
+        }
     }
 }
