@@ -83,6 +83,7 @@ pub struct SpillStream<'x> {
     carry: Vec<u8>,
     carry_is_whole: bool,
     page_count: u64,
+    block_count: u64,
 }
 
 impl SpillFile {
@@ -201,6 +202,7 @@ impl Bucket {
             carry: Vec::new(),
             carry_is_whole: false,
             page_count: 0,
+            block_count: 0,
         })
     }
 
@@ -413,6 +415,66 @@ impl Drop for SpillWriter<'_> {
 }
 
 impl SpillStream<'_> {
+    /// The same stream for a merge that forecasts: see [`BlockReader::borrowing`].
+    pub(crate) fn borrowing(mut self) -> Self {
+        self.reader = self.reader.borrowing();
+        self
+    }
+
+    /// Blocks that were read.
+    pub(crate) const fn block_count(&self) -> u64 {
+        self.block_count
+    }
+
+    /// Whether there are blocks after the last one that was begun.
+    pub(crate) fn has_more_blocks(&self) -> bool {
+        self.reader.has_more()
+    }
+
+    /// As [`BlockReader::lend`].
+    pub(crate) fn lend(&mut self, buffer: IoBuffer) -> Result<Option<IoBuffer>, QueryError> {
+        self.reader.lend(buffer)
+    }
+
+    /// As [`BlockReader::take_spare`].
+    pub(crate) const fn take_spare(&mut self) -> Option<IoBuffer> {
+        self.reader.take_spare()
+    }
+
+    /// The last row of the block at hand that lies on one page, as far as heads of rows lead to it: when
+    /// it has been given, the next block is needed.
+    pub(crate) fn last_of_block(&self) -> Option<Tuple<'_>> {
+        let batch = self.batch();
+        let mut last = batch.cells.last().map(|&cell| batch.area.tuple(cell));
+        let mut left = to_index(self.left_bytes);
+        // Of the row that goes on on the page to look at: its first bytes, or how many are passed over.
+        let (mut page, mut head, mut skipped) = match self.carry_is_whole {
+            true => (self.next_page - 1, [].as_slice(), self.start),
+            false => (self.next_page, self.carry.as_slice(), 0),
+        };
+        while let Some((_, bytes)) = self.reader.page(page) {
+            let first = if page + 1 == self.next_page { self.start } else { 0 };
+            let held = first + left.min(bytes.len() - CHECKSUM_BYTES - first);
+            left -= held - first;
+            page += 1;
+            let mut at = match head.is_empty() {
+                true => skipped,
+                false => match joined_cell_bytes(head, &bytes[..held]) {
+                    Some(length) => length - head.len(),
+                    None => break,
+                },
+            };
+            while at < held
+                && let Some((tuple, length)) = read_cell(&bytes[at..held])
+            {
+                last = Some(tuple);
+                at += length;
+            }
+            (head, skipped) = (&bytes[at.min(held)..held], at.saturating_sub(held));
+        }
+        last
+    }
+
     /// Rows that were not given yet have so many bytes.
     #[must_use]
     pub const fn left_bytes(&self) -> u64 {
@@ -427,6 +489,7 @@ impl SpillStream<'_> {
             if !self.reader.advance()? {
                 return Ok(false);
             }
+            self.block_count += 1;
         }
         self.next_page += 1;
         self.page_count += 1;
@@ -480,12 +543,28 @@ impl SpillStream<'_> {
     }
 }
 
+/// The length of a cell that begins with `head` and goes on with `rest`; `None` where not even its head is
+/// whole.
+fn joined_cell_bytes(head: &[u8], rest: &[u8]) -> Option<usize> {
+    use nandu_storage::sqlite::varint::VARINT_BYTES_MAX;
+    let mut joined = [0; 2 * VARINT_BYTES_MAX];
+    let count =
+        joined.iter_mut().zip(head.iter().chain(rest)).map(|(to, from)| *to = *from).count();
+    cell_length(&joined[..count])
+}
+
 /// How many bytes a cell lacks of which these are the first; `None` where not even its head is whole.
 fn missing_bytes(bytes: &[u8]) -> Option<usize> {
+    Some(cell_length(bytes)?.saturating_sub(bytes.len()))
+}
+
+/// The length of the cell of which these are the first bytes; `None` where not even its head is whole.
+fn cell_length(bytes: &[u8]) -> Option<usize> {
     use nandu_storage::sqlite::varint::read_varint;
     let (record_bytes, first) = read_varint(bytes)?;
     let (_, second) = read_varint(&bytes[first..])?;
-    Some((first + second + to_index(record_bytes)).saturating_sub(bytes.len()))
+    // Forecasts look at pages that were not checked yet.
+    Some((first + second).saturating_add(to_index(record_bytes)))
 }
 
 impl TupleStream for SpillStream<'_> {

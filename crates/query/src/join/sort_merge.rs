@@ -176,6 +176,33 @@ impl<'x> SortMerge<'x> {
         self.counts
     }
 
+    /// Asserts what holds between two batches: the group is a range, its rows have its key, and a
+    /// spilled one is read for a block only.
+    ///
+    /// # Panics
+    /// If that does not hold.
+    pub fn audit(&self) {
+        let Group { start, end, next, .. } = self.group;
+        let is_held = matches!(self.stage, Stage::Gather | Stage::Replay);
+        assert!(start <= next && next <= end, "the group is a range");
+        assert!(self.spilled.stream.is_none() || self.stage == Stage::Cross, "invariant 2");
+        let is_spilled = matches!(self.stage, Stage::Block | Stage::Cross);
+        assert_eq!(self.spilled.bucket.is_some(), is_spilled, "invariant 2");
+        let mut place = start;
+        while is_held && place < end {
+            let (address, next) = self.first.row_at(place);
+            let mut key_bytes = Vec::new();
+            let tuple = self.first.area().tuple(address);
+            self.join
+                .input(self.group_side)
+                .key
+                .encode(tuple, &mut key_bytes)
+                .expect("it was read");
+            assert_eq!(key_bytes, self.group.key_bytes, "invariant 1");
+            place = next;
+        }
+    }
+
     /// Sorts one side with `kept_pages` of the work space in use.
     fn form(&self, side: Side, kept_pages: u32) -> Result<Sorted<'x>, QueryError> {
         let input = self.join.input(side);

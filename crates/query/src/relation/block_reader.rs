@@ -55,6 +55,8 @@ pub(crate) struct BlockReader<'x> {
     spare: Option<IoBuffer>,
     /// Whether `ahead` is being read.
     is_begun: bool,
+    /// Whether buffers to read ahead are lent by somebody who knows when the next block is needed.
+    borrows: bool,
     _memory: Memory<'x>,
 }
 
@@ -95,8 +97,50 @@ impl<'x> BlockReader<'x> {
             ticket: None,
             spare,
             is_begun: false,
+            borrows: false,
             _memory: memory,
         })
+    }
+
+    /// The same reader with blocks of all its memory, which reads ahead only into buffers that are lent.
+    pub(crate) fn borrowing(mut self) -> Self {
+        if self.spare.take().is_some() {
+            self.block_pages = self._memory.pages();
+            self.current.buffer = None;
+            self.current.buffer = Some(self.execution.buffer(self.block_pages));
+        }
+        self.borrows = true;
+        self
+    }
+
+    /// Whether there are pages after the last block that was begun.
+    pub(crate) fn has_more(&self) -> bool {
+        let runs = self.runs.iter().enumerate().skip(self.next.run as usize);
+        runs.into_iter().any(|(index, run)| {
+            let begun = if index == self.next.run as usize { self.next.page } else { 0 };
+            run.start + begun < run.end
+        })
+    }
+
+    /// Begins to read the next block into a buffer that is lent, of the size of a block; gives it back if
+    /// there is no such block.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub(crate) fn lend(&mut self, buffer: IoBuffer) -> Result<Option<IoBuffer>, QueryError> {
+        assert!(self.borrows && !self.is_begun, "one block is read ahead");
+        if !self.plan_next() {
+            return Ok(Some(buffer));
+        }
+        self.ahead.buffer = Some(buffer);
+        self.begin_read()?;
+        self.is_begun = true;
+        Ok(None)
+    }
+
+    /// The buffer that is not needed since a lent one was filled.
+    pub(crate) const fn take_spare(&mut self) -> Option<IoBuffer> {
+        self.spare.take()
     }
 
     /// Reads the next block; false at the end.
@@ -117,7 +161,7 @@ impl<'x> BlockReader<'x> {
         self.is_begun = false;
         std::mem::swap(&mut self.current, &mut self.ahead);
         self.spare = self.ahead.buffer.take();
-        if self.spare.is_some() && self.plan_next() {
+        if !self.borrows && self.spare.is_some() && self.plan_next() {
             self.ahead.buffer = self.spare.take();
             self.begin_read()?;
             self.is_begun = true;

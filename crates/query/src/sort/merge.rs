@@ -5,7 +5,11 @@
 //!   run 1 ═block═► row ┐
 //!   run 2 ═block═► row ┼─ tree of losers ──► row after row
 //!   run 3 ═block═► row ┘
+//!   forecast: the next block of the run whose block at hand ends with the least key
 //! ```
+//!
+//! With a block for each run and one more, the device reads what is needed next while the rows at hand
+//! are merged (forecasting; Knuth, volume 3, 5.4.6).
 //!
 //! 1. The row at hand comes before no row that was at hand earlier.
 //! 2. A merge in between takes the smallest runs, and as few as make the later merges full.
@@ -19,6 +23,7 @@ use crate::spill::{Bucket, SpillStream};
 use crate::tuple::Tuple;
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
+use nandu_device::IoBuffer;
 
 /// One run.
 struct Run<'x> {
@@ -29,6 +34,20 @@ struct Run<'x> {
     /// Its key as bytes, and whether a value is NULL.
     key_bytes: Vec<u8>,
     has_null: bool,
+    /// How many blocks it had read when the key was forecast with which the last of them ends.
+    block_count: u64,
+    block_end: Vec<u8>,
+}
+
+/// The block that is read ahead.
+struct Forecast<'x> {
+    /// A buffer, while no run has it.
+    buffer: Option<IoBuffer>,
+    lent_to: Option<u32>,
+    /// Blocks that were needed before they were begun.
+    #[cfg(test)]
+    miss_count: u64,
+    _memory: Memory<'x>,
 }
 
 /// Runs being merged.
@@ -37,6 +56,7 @@ pub(crate) struct Merge<'x> {
     key: &'x Key,
     runs: Vec<Option<Run<'x>>>,
     tree: LoserTree,
+    forecast: Option<Forecast<'x>>,
 }
 
 /// Runs that are sorted by one key.
@@ -64,7 +84,7 @@ impl Run<'_> {
 }
 
 impl<'x> Merge<'x> {
-    /// Begins to merge runs, with an equal part of `memory` for each.
+    /// Begins to merge runs, with an equal part of `memory` for each, and another one to read ahead.
     ///
     /// # Errors
     /// If there is less than a page for each, a run is damaged, or the device fails.
@@ -75,21 +95,40 @@ impl<'x> Merge<'x> {
         mut memory: Memory<'x>,
     ) -> Result<Self, QueryError> {
         let count = nandu_base::to_u32(buckets.len() as u64);
-        let pages = memory.pages().checked_div(count).unwrap_or(0);
+        let reads_ahead = execution.limits().reads_ahead && count > 0 && memory.pages() > count;
+        let pages = memory.pages().checked_div(count + u32::from(reads_ahead)).unwrap_or(0);
+        let forecast = reads_ahead.then(|| Forecast {
+            buffer: Some(execution.buffer(pages)),
+            lent_to: None,
+            #[cfg(test)]
+            miss_count: 0,
+            _memory: memory.split_off(pages),
+        });
         let mut tree = LoserTree::default();
         tree.reserve_exact(buckets.len());
         let mut runs = Vec::with_capacity(buckets.len());
         for bucket in buckets {
             let stream = bucket.scan(execution, memory.split_off(pages))?;
-            let mut run = Run { stream, bucket, index: 0, key_bytes: Vec::new(), has_null: false };
+            let mut run = Run {
+                stream: if reads_ahead { stream.borrowing() } else { stream },
+                bucket,
+                index: 0,
+                key_bytes: Vec::new(),
+                has_null: false,
+                block_count: 0,
+                block_end: Vec::new(),
+            };
             let has_row = run.advance(key)?;
             assert!(has_row, "a run has a row");
             tree.push_unbuilt(0, prefix_of(&run.key_bytes));
             runs.push(Some(run));
         }
-        let mut merge = Self { execution, key, runs, tree };
-        let Self { runs, tree, .. } = &mut merge;
-        tree.build(|one, other| compare_keys(runs, one, other));
+        tree.build(|one, other| compare_keys(&runs, one, other));
+        let mut merge = Self { execution, key, runs, tree, forecast };
+        for leaf in 0..count {
+            merge.note_block(leaf);
+        }
+        merge.read_ahead()?;
         Ok(merge)
     }
 
@@ -119,13 +158,18 @@ impl<'x> Merge<'x> {
     /// # Errors
     /// If a run is damaged, the device fails, or the user asked to stop.
     pub(crate) fn advance(&mut self) -> Result<(), QueryError> {
-        let Self { execution, key, runs, tree } = self;
+        let Self { execution, key, runs, tree, forecast } = self;
         let Some(winner) = tree.winner() else { return Ok(()) };
         let place = &mut runs[winner.leaf as usize];
         let run = place.as_mut().expect("a run in the tree has a row");
         if run.advance(key)? {
             let prefix = prefix_of(&run.key_bytes);
+            let is_new_block = forecast.is_some() && run.stream.block_count() != run.block_count;
             tree.replace_winner(0, prefix, |one, other| compare_keys(runs, one, other));
+            if is_new_block {
+                self.note_block(winner.leaf);
+                self.read_ahead()?;
+            }
         } else {
             let Run { stream, bucket, .. } = place.take().expect("it was there");
             drop(stream);
@@ -133,6 +177,63 @@ impl<'x> Merge<'x> {
             tree.remove_winner(|one, other| compare_keys(runs, one, other));
         }
         Ok(())
+    }
+
+    /// Takes the buffer back from a run that has a new block, and looks with which key that ends.
+    fn note_block(&mut self, leaf: u32) {
+        let (Some(forecast), Some(run)) = (&mut self.forecast, &mut self.runs[leaf as usize])
+        else {
+            return;
+        };
+        if forecast.lent_to == Some(leaf) {
+            forecast.lent_to = None;
+            forecast.buffer = run.stream.take_spare();
+        } else {
+            #[cfg(test)]
+            {
+                forecast.miss_count += 1;
+            }
+        }
+        run.block_count = run.stream.block_count();
+        run.block_end.clear();
+        // A page that is damaged is told when it is reached.
+        let end = run.stream.last_of_block();
+        if end.is_none_or(|tuple| self.key.encode(tuple, &mut run.block_end).is_err()) {
+            run.block_end.clear();
+        }
+    }
+
+    /// Begins to read the block that is needed first.
+    fn read_ahead(&mut self) -> Result<(), QueryError> {
+        let Some(forecast) = &mut self.forecast else { return Ok(()) };
+        let Some(buffer) = forecast.buffer.take() else { return Ok(()) };
+        let runs = (0..).zip(&mut self.runs).filter_map(|(leaf, run)| Some((leaf, run.as_mut()?)));
+        let first = runs
+            .filter(|(_, run)| run.stream.has_more_blocks())
+            .min_by(|(_, one), (_, other)| one.block_end.cmp(&other.block_end));
+        let Some((leaf, run)) = first else { return Ok(()) };
+        let rest = run.stream.lend(buffer)?;
+        assert!(rest.is_none(), "there is a block more");
+        forecast.lent_to = Some(leaf);
+        Ok(())
+    }
+
+    /// Asserts invariant 1: the row at hand comes before those of all other runs.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[cfg(test)]
+    pub(crate) fn audit(&self) {
+        let first = self.key().map(|(bytes, _)| bytes);
+        let mut keys = self.runs.iter().flatten().map(|run| run.key_bytes.as_slice());
+        assert!(keys.all(|key| Some(key) >= first), "invariant 1");
+        assert_eq!(first.is_none(), self.runs.iter().all(Option::is_none), "invariant 3");
+    }
+
+    /// Blocks that were needed before they were begun.
+    #[cfg(test)]
+    pub(crate) fn miss_count(&self) -> u64 {
+        self.forecast.as_ref().map_or(0, |forecast| forecast.miss_count)
     }
 
     /// The comparisons since the last call.

@@ -176,6 +176,20 @@ impl<'x> Sort<'x> {
         self.counts
     }
 
+    /// Asserts invariants 1 and 3 for the batch at hand.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    #[cfg(test)]
+    pub(crate) fn audit(&self) {
+        assert!(self.cells.len() < 2 || self.copies.len() <= self.execution.page_bytes(), "3");
+        match &self.stage {
+            Stage::Runs(merge, _) => merge.audit(),
+            Stage::Rows(rows, next) => assert!(*next <= rows.len(), "a place in the order"),
+            Stage::Begin { .. } | Stage::End => {}
+        }
+    }
+
     /// Sorts, and opens the last merge if there are runs.
     fn begin(&mut self) -> Result<Stage<'x>, QueryError> {
         let Self { execution, key, .. } = *self;

@@ -1,5 +1,6 @@
 //! Sorts against sorting in memory, lengths of runs against Knuth's, and pages against their closed form.
 
+use super::merge::Merge;
 use super::runs::Sorted;
 use super::{RunFormation, Settings, Sort, SortCounts, form};
 use crate::relation::{Relation, Rows, TupleStream};
@@ -66,6 +67,7 @@ type PlainRow = (Vec<u8>, i64, Vec<u8>);
 fn sorted_rows(sort: &mut Sort<'_>, key: &Key) -> Result<Vec<PlainRow>, QueryError> {
     let mut rows = Vec::new();
     while sort.advance()? {
+        sort.audit();
         rows.extend(sort.batch().tuples().map(|tuple| described(tuple, key)));
     }
     assert!(rows.iter().is_sorted_by_key(|(bytes, ..)| bytes), "invariant 1");
@@ -173,6 +175,34 @@ fn merges_in_between_move_only_what_they_must() {
     let most = data_pages + counts.run_count + (excess + 1) * run_pages;
     let written = execution.io_counts().write_bytes / 1024;
     assert!(written > data_pages && written <= most, "{written} pages of {data_pages}");
+}
+
+#[test]
+fn forecasts_begin_each_block_before_it_is_needed() {
+    let mut rng = Rng::new(8);
+    let (rows, key) = (rows_of((0..9000).map(|_| rng.below(1 << 30).cast_signed())), Key::of(&[0]));
+    let execution = execution(Limits { reads_ahead: true, ..limits(1024, 120) });
+    let formation = RunFormation::Quicksort;
+    let settings = Settings { input_pages: 1, output_pages: 1, workspace_pages: 118, formation };
+    let Sorted::Runs(runs) = form(&execution, (&rows, &key), settings, true).unwrap() else {
+        panic!("it does not fit");
+    };
+    let run_count = runs.len() as u64;
+    let block_count: u64 = runs.iter().map(|run| run.page_count().div_ceil(7)).sum();
+    // Seven pages for each run, and for the forecast.
+    let pages = nandu_base::to_u32(7 * (run_count + 1));
+    let memory = execution.take("test", pages).unwrap();
+    let before = execution.io_counts().read_requests;
+    let mut merge = Merge::open(&execution, &key, runs, memory).unwrap();
+    while merge.tuple().is_some() {
+        merge.audit();
+        merge.advance().unwrap();
+    }
+    assert_eq!(execution.io_counts().read_requests - before, block_count);
+    assert!(block_count > 5 * run_count, "{block_count} blocks");
+    // Nothing tells when the first block of each run is needed.
+    let misses = merge.miss_count() - run_count;
+    assert!(misses * 50 < block_count, "{misses} of {block_count} blocks");
 }
 
 #[test]

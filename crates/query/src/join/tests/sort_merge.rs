@@ -1,3 +1,5 @@
+//! Sort-merge against a look at every pair of rows, and its pages against their closed form.
+
 use crate::join::sort_merge::{Settings, SortMerge};
 use crate::join::{JoinStream, JoinType, Side};
 use crate::relation::{Relation, Rows};
@@ -85,7 +87,15 @@ proptest! {
         let execution = execution(limits(512, settings.sort.memory_pages()));
         let join = join(&left, &right, &key, join_type);
         let mut stream = SortMerge::new(&execution, join, settings).unwrap();
+        let mut pair_count = 0;
+        while stream.advance().unwrap() {
+            stream.audit();
+            pair_count += stream.batch().pairs.len();
+        }
+        drop(stream);
+        let mut stream = SortMerge::new(&execution, join, settings).unwrap();
         let pairs = collect(&mut stream).unwrap();
+        prop_assert_eq!(pairs.len(), pair_count);
         prop_assert_eq!(pairs, expected(&left, &right, &key, join_type));
     }
 }
@@ -121,6 +131,7 @@ fn two_passes_write_and_read_each_side_once() {
     let mut stream = SortMerge::new(&execution, join, SETTINGS).unwrap();
     let mut pair_count = 0;
     while stream.advance().unwrap() {
+        stream.audit();
         pair_count += stream.batch().pairs.len();
     }
     assert!(pair_count > 12_900);
