@@ -7,6 +7,7 @@ use nandu_drives::file::FileError;
 use nandu_drives::profile::ProfileError;
 use nandu_drives::target::TargetError;
 use nandu_lab::LabError;
+use nandu_load::LoadError;
 use nandu_probe::ProbeError;
 use nandu_sim::{FtlError, SimError, TraceError};
 use std::error::Error;
@@ -187,6 +188,20 @@ impl From<StorageError> for Failure {
             | StorageError::NoSpace { .. }
             | StorageError::ReadOnly { .. }
             | StorageError::Poisoned { .. } => FailureKind::Device,
+            _ => FailureKind::Input,
+        };
+        Self::of(kind, &error)
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let kind = match error {
+            LoadError::Storage(error) => return error.into(),
+            LoadError::Cancelled => return Self::interrupted("nothing was stored"),
+            LoadError::File { ref error, .. } if error.kind() != io::ErrorKind::NotFound => {
+                FailureKind::Device
+            }
             _ => FailureKind::Input,
         };
         Self::of(kind, &error)

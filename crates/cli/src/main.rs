@@ -1,10 +1,10 @@
 //! Floor 7: the program `nandu`. It parses, calls and prints; nothing is measured or simulated here.
 //!
 //! ```text
-//!   arguments ─► command::{db, drives, probe, sim, list, run, verify, report} ─► stdout: results
+//!   arguments ─► command::{db, load, drives, probe, sim, run, verify, …} ─► stdout: results
 //!                     │            ▲                                   stderr: progress, errors
 //!                     ▼            │ observers ask
-//!        nandu, drives, probe, sim, lab          interrupt ◄── Ctrl-C
+//!        nandu, load, drives, probe, sim, lab    interrupt ◄── Ctrl-C
 //! ```
 //!
 //! 1. With `--json` stdout holds JSON and nothing else.

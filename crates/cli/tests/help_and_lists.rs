@@ -9,7 +9,7 @@ use std::process::Stdio;
 #[test]
 fn every_command_has_help_with_examples_within_100_columns() {
     let directory = tempfile::tempdir().unwrap();
-    for command in ["run", "list", "verify", "report", "probe", "sim", "drives"] {
+    for command in ["run", "list", "verify", "report", "probe", "sim", "drives", "load"] {
         let help = stdout_of(directory.path(), &[command, "--help"]);
         assert!(help.contains("Examples:"), "{command}: {help}");
         let widest = help.lines().map(|line| line.chars().count()).max();

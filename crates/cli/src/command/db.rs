@@ -431,7 +431,7 @@ fn stat(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> 
 }
 
 /// For clap: `id:integer`.
-fn parse_column(text: &str) -> Result<Column, String> {
+pub(super) fn parse_column(text: &str) -> Result<Column, String> {
     let (name, column_type) =
         text.rsplit_once(':').ok_or("write NAME:TYPE, id:integer for example")?;
     let column_type = match column_type {

@@ -4,6 +4,7 @@ mod crash;
 mod db;
 mod drives;
 mod list;
+mod load;
 mod outcome_text;
 mod probe;
 mod report;
@@ -28,6 +29,7 @@ pub(crate) enum Command {
     Drives(drives::DrivesArguments),
     Crash(crash::CrashArguments),
     Db(db::DbArguments),
+    Load(Box<load::LoadArguments>),
 }
 
 impl Command {
@@ -43,6 +45,7 @@ impl Command {
             Self::Drives(arguments) => drives::run(arguments, context),
             Self::Crash(arguments) => crash::run(arguments, context),
             Self::Db(arguments) => db::run(arguments, context),
+            Self::Load(arguments) => load::run(arguments, context),
         }
     }
 }

@@ -1,0 +1,392 @@
+//! `nandu load`: makes tables in a database from generated rows, CSV or Parquet.
+//!
+//! 1. All tables of one call are made in one transaction: after an error or Ctrl-C there is none of
+//!    them.
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::stopwatch::Stopwatch;
+use clap::{Args, Subcommand, ValueEnum};
+use nandu::{ColumnType, Database, DatabaseOptions, StorageError, TableKind};
+use nandu_base::ByteCount;
+use nandu_load::{
+    CsvOptions, CsvRows, Dataset, IndexOn, KeyOrder, Layout, LoadError, LoadJob, LoadObserver,
+    LoadOptions, LoadReport, NewTable, ParquetRows, RowSource, RowWidth, TpchTable, load_tables,
+};
+use nandu_probe::table::Table;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Make tables from generated rows, CSV or Parquet
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nandu load tpch --scale-factor 2 --tables customer,orders --index orders.o_custkey shop
+  nandu load tpch --scale-factor 30 --row-width s001 --tables customer,orders join
+  nandu load csv people.csv --table people --types phone:text shop
+  zcat rows.csv.gz | nandu load csv - --table rows --no-header shop
+  nandu load parquet rides.parquet --table rides --key id shop
+
+The database is made if there is none. Rows do not pass the log, so any number will do, and
+a load that ends early leaves nothing. `nandu db` reads and checks what was loaded.")]
+pub(crate) struct LoadArguments {
+    #[command(subcommand)]
+    source: Source,
+}
+
+#[derive(Debug, Subcommand)]
+enum Source {
+    /// Rows of the benchmark TPC-H, or of the papers that joined its tables
+    Tpch(TpchArguments),
+    /// A CSV file, or - for standard input
+    Csv(CsvArguments),
+    /// A Parquet file of flat columns
+    Parquet(ParquetArguments),
+}
+
+#[derive(Debug, Args)]
+struct TpchArguments {
+    /// The directory of the database
+    database: PathBuf,
+    /// 1 has 150,000 customers and 1,500,000 orders, about 1 GB; fractions are fine
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    scale_factor: f64,
+    /// Tables, with commas between them
+    #[arg(long, value_delimiter = ',', value_parser = parse_table, value_name = "TABLES",
+          default_value = "region,nation,part,supplier,partsupp,customer,orders,lineitem")]
+    tables: Vec<TpchTable>,
+    /// The order in which rows come
+    #[arg(long, value_enum, default_value = "random")]
+    order: OrderArgument,
+    /// Of the random order, and of the padding of the papers' rows
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    /// Heap files, or B+-trees by primary key, into which random rows are inserted one by one
+    #[arg(long, value_enum, default_value = "heap")]
+    layout: LayoutArgument,
+    /// All columns, or the key and padding of S001 (section 4.1) or S000 (chapter 5)
+    #[arg(long, value_enum, default_value = "tpch")]
+    row_width: WidthArgument,
+    /// Index a column, TABLE.COLUMN; of a clustered table it is a table TABLE_COLUMN
+    #[arg(long, value_name = "COLUMN", value_parser = parse_index)]
+    index: Vec<IndexOn>,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+struct CsvArguments {
+    /// The file
+    file: PathBuf,
+    /// The directory of the database
+    database: PathBuf,
+    #[command(flatten)]
+    table: TableArguments,
+    /// Types of columns, NAME:TYPE with commas between them; the rest is inferred
+    #[arg(long, value_delimiter = ',', value_parser = parse_type, value_name = "TYPES")]
+    types: Vec<(String, ColumnType)>,
+    /// What stands between two fields: one character, or \t
+    #[arg(long, default_value = ",", value_parser = parse_delimiter)]
+    delimiter: u8,
+    /// The first line is a row; columns are called `column_1` and so on
+    #[arg(long)]
+    no_header: bool,
+    /// The text that is null
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    null: String,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+struct ParquetArguments {
+    /// The file
+    file: PathBuf,
+    /// The directory of the database
+    database: PathBuf,
+    #[command(flatten)]
+    table: TableArguments,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// Where rows of a file go.
+#[derive(Debug, Args)]
+struct TableArguments {
+    /// The table to make
+    #[arg(long)]
+    table: String,
+    /// Columns that identify a row and order the table, with commas between them; without them the
+    /// table is a heap
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
+    key: Vec<String>,
+    /// Index a column of a heap
+    #[arg(long, value_name = "COLUMN")]
+    index: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct CommonArguments {
+    /// How full pages are made, in percent
+    #[arg(long, default_value = "80", value_name = "PERCENT",
+          value_parser = clap::value_parser!(u32).range(50..=100))]
+    fill: u32,
+    /// Memory: three quarters for the buffer pool, one to sort in
+    #[arg(long, default_value = "256MiB", value_parser = super::parse_size, value_name = "SIZE")]
+    memory: ByteCount,
+    /// Bytes of a page of a new database, a power of two from 512 to 64 KiB
+    #[arg(long, default_value = "4096", value_parser = super::parse_size, value_name = "SIZE")]
+    page_size: ByteCount,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OrderArgument {
+    Random,
+    Key,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LayoutArgument {
+    Heap,
+    Clustered,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WidthArgument {
+    Tpch,
+    S001,
+    S000,
+}
+
+/// What is printed in the end.
+#[derive(Debug, Serialize)]
+struct Summary<'a> {
+    tables: Vec<TableSummary<'a>>,
+    seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct TableSummary<'a> {
+    table: &'a str,
+    #[serde(flatten)]
+    report: LoadReport,
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Failure> {
+    match &arguments.source {
+        Source::Tpch(arguments) => {
+            let jobs = tpch_jobs(arguments)?;
+            load(&arguments.database, jobs, &arguments.common, context)
+        }
+        Source::Csv(arguments) => {
+            let options = CsvOptions {
+                delimiter: arguments.delimiter,
+                has_header: !arguments.no_header,
+                null: arguments.null.clone(),
+                types: arguments.types.clone(),
+            };
+            let (input, name, byte_count) = open_input(&arguments.file)?;
+            let rows = CsvRows::open(input, &name, byte_count, &options)?;
+            let columns = rows.columns().to_vec();
+            let job = file_job(&arguments.table, columns, Box::new(rows), &arguments.common)?;
+            load(&arguments.database, vec![job], &arguments.common, context)
+        }
+        Source::Parquet(arguments) => {
+            let rows = ParquetRows::open(&arguments.file)?;
+            let columns = rows.columns().to_vec();
+            let job = file_job(&arguments.table, columns, Box::new(rows), &arguments.common)?;
+            load(&arguments.database, vec![job], &arguments.common, context)
+        }
+    }
+}
+
+fn tpch_jobs(arguments: &TpchArguments) -> Result<Vec<LoadJob>, Failure> {
+    let width = match arguments.row_width {
+        WidthArgument::Tpch => RowWidth::Tpch,
+        WidthArgument::S001 => RowWidth::S001,
+        WidthArgument::S000 => RowWidth::S000,
+    };
+    let order = match arguments.order {
+        OrderArgument::Random => KeyOrder::Random,
+        OrderArgument::Key => KeyOrder::Key,
+    };
+    let seed = arguments.seed;
+    let dataset = Dataset { order, seed, ..Dataset::new(width, arguments.scale_factor) };
+    let is_clustered = matches!(arguments.layout, LayoutArgument::Clustered);
+    let layout = Layout { is_clustered, indexes: arguments.index.clone() };
+    Ok(dataset.jobs(&arguments.tables, &layout, &arguments.common.options())?)
+}
+
+fn file_job(
+    arguments: &TableArguments,
+    columns: Vec<nandu::Column>,
+    source: Box<dyn RowSource>,
+    common: &CommonArguments,
+) -> Result<LoadJob, Failure> {
+    let index_of = |name: &String| {
+        let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+        place.ok_or_else(|| {
+            let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            Failure::input(format!("there is no column {name}; there are {}", names.join(", ")))
+        })
+    };
+    let key: Result<Vec<usize>, Failure> = arguments.key.iter().map(index_of).collect();
+    let kind = match key? {
+        key if key.is_empty() => TableKind::Heap,
+        key => TableKind::Clustered { key },
+    };
+    let mut indexes = Vec::new();
+    for name in &arguments.index {
+        let column = columns[index_of(name)?].name.clone();
+        indexes.push((column.clone(), vec![column]));
+    }
+    let table = NewTable { name: arguments.table.clone(), columns, kind, indexes };
+    Ok(LoadJob { table, options: common.options(), source })
+}
+
+fn load(
+    directory: &Path,
+    mut jobs: Vec<LoadJob>,
+    common: &CommonArguments,
+    context: &Context,
+) -> Result<(), Failure> {
+    let stopwatch = Stopwatch::start();
+    let database = open_or_create(directory, common)?;
+    let progress = Progress::new(&context.interrupt, jobs.len());
+    let mut watch = Watch { progress, table: String::new() };
+    let loaded = load_tables(&database, &mut jobs, &mut watch);
+    drop(watch);
+    let closed = database.close();
+    let reports = loaded?;
+    closed?;
+    let seconds = stopwatch.elapsed().as_secs_f64();
+    let pairs = jobs.iter().zip(reports);
+    let tables: Vec<TableSummary<'_>> =
+        pairs.map(|(job, report)| TableSummary { table: &job.table.name, report }).collect();
+    if common.json {
+        return context.output.json(&Summary { tables, seconds });
+    }
+    let mut table = Table::new(&["table", "rows", "index entries", "data", "files"]);
+    for TableSummary { table: name, report } in &tables {
+        table.row(vec![
+            (*name).to_owned(),
+            report.row_count.to_string(),
+            report.index_entry_count.to_string(),
+            ByteCount(report.record_bytes).to_string(),
+            ByteCount(report.file_bytes).to_string(),
+        ]);
+    }
+    context.output.text(&format!("{}{seconds:.1} s\n", table.render()))
+}
+
+fn open_or_create(directory: &Path, common: &CommonArguments) -> Result<Database, Failure> {
+    let mut options = DatabaseOptions::default();
+    options.settings.page_bytes = u32::try_from(common.page_size.0).unwrap_or(u32::MAX);
+    options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
+    match nandu::open_database(directory, &options) {
+        Err(StorageError::NotFound { .. } | StorageError::NotADatabase { .. }) => {
+            Ok(nandu::create_database(directory, &options)?)
+        }
+        answer => Ok(answer?.0),
+    }
+}
+
+impl CommonArguments {
+    fn options(&self) -> LoadOptions {
+        let mut options = LoadOptions { sort_bytes: self.memory.0 / 4, ..LoadOptions::default() };
+        (options.fill.low_permille, options.fill.high_permille) = (self.fill * 10, self.fill * 10);
+        options
+    }
+}
+
+/// Progress and Ctrl-C.
+struct Watch {
+    progress: Progress,
+    table: String,
+}
+
+impl LoadObserver for Watch {
+    fn rows_loaded(&mut self, table: &str, row_count: u64, fraction: f64) {
+        if self.table != table {
+            if !self.table.is_empty() {
+                self.progress.step_done();
+            }
+            table.clone_into(&mut self.table);
+        }
+        self.progress.show(fraction, &format!("{table}: {row_count} rows"));
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.progress.is_interrupted()
+    }
+}
+
+type Input = (Box<dyn Read + Send>, String, Option<u64>);
+
+fn open_input(path: &Path) -> Result<Input, Failure> {
+    if path == Path::new("-") {
+        return Ok((Box::new(std::io::stdin()), "standard input".to_owned(), None));
+    }
+    let name = path.display().to_string();
+    let file = File::open(path)
+        .map_err(|error| Failure::from(LoadError::File { file: name.clone(), error }))?;
+    let byte_count = file.metadata().ok().filter(|known| known.is_file()).map(|known| known.len());
+    Ok((Box::new(file), name, byte_count))
+}
+
+/// For clap: a table of the benchmark.
+fn parse_table(text: &str) -> Result<TpchTable, String> {
+    let found = TpchTable::ALL.into_iter().find(|table| table.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| {
+        let names = TpchTable::ALL.map(TpchTable::name).join(", ");
+        format!("there is no table `{text}`; there are {names}")
+    })
+}
+
+/// For clap: `orders.o_custkey`.
+fn parse_index(text: &str) -> Result<IndexOn, String> {
+    match text.split_once('.') {
+        Some((table, column)) if !table.is_empty() && !column.is_empty() => {
+            Ok(IndexOn { table: table.to_owned(), column: column.to_owned() })
+        }
+        _ => Err(format!("`{text}` is no column of a table; write orders.o_custkey, say")),
+    }
+}
+
+/// For clap: `name:text`.
+fn parse_type(text: &str) -> Result<(String, ColumnType), String> {
+    super::db::parse_column(text).map(|column| (column.name, column.column_type))
+}
+
+/// For clap: one character.
+fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" | b"tab" => Ok(b'\t'),
+        &[byte] if byte.is_ascii() && !b"\"\r\n".contains(&byte) => Ok(byte),
+        _ => Err(format!("`{text}` is no delimiter; one character as , ; | or \\t will do")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_tables_indexes_and_delimiters() {
+        assert_eq!(parse_table("Orders"), Ok(TpchTable::Orders));
+        assert!(parse_table("order").unwrap_err().contains("lineitem"));
+        let index = parse_index("orders.o_custkey").unwrap();
+        assert_eq!((index.table.as_str(), index.column.as_str()), ("orders", "o_custkey"));
+        assert!(parse_index("o_custkey").is_err());
+        assert_eq!(parse_delimiter("\\t"), Ok(b'\t'));
+        assert!(parse_delimiter("::").is_err());
+        assert!(parse_delimiter("\"").is_err());
+    }
+}
