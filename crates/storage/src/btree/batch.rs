@@ -68,7 +68,7 @@ impl Tree {
     }
 
     /// Each page once, and the places in `front` that want it.
-    fn group(&self, front: &[u32]) -> (Vec<PageAddress>, Vec<Range<usize>>) {
+    pub(super) fn group(&self, front: &[u32]) -> (Vec<PageAddress>, Vec<Range<usize>>) {
         let mut addresses = Vec::new();
         let mut groups = Vec::new();
         let mut start = 0;

@@ -7,10 +7,15 @@
 //!   leaves   ────┘                └──   as above, plus for each node between them the mean of both
 //! ```
 //!
+//! How large a tree is, is guessed from leaves: `sample` goes down so many paths, spread evenly. A path
+//! that chose among a, b, … children stands for a·b·… leaves (Olken, "Random Sampling from Databases",
+//! 1993), so the guess is right in the mean.
+//!
 //! 1. The answer is exact if both ends lie in one leaf, or in leaves side by side under one parent.
 
 use super::allocate::ROOT_PAGE;
-use super::node::{Node, Shape};
+use super::node::{Node, Payload, Shape};
+use super::overflow::Chain;
 use super::tree::{Tree, check_level};
 use crate::{ReadPages, StorageError};
 use std::ops::Bound;
@@ -25,7 +30,62 @@ struct Stop {
     child: u32,
 }
 
+/// How large a tree is, guessed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeSample {
+    /// Keys.
+    pub entry_count: u64,
+    /// Leaves.
+    pub leaf_count: u64,
+    /// Bytes of all values.
+    pub value_bytes: u64,
+}
+
 impl Tree {
+    /// How large the tree is, about, from `path_count` of its leaves. Exact if it has one leaf.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or is no page of a tree.
+    pub fn sample<P: ReadPages>(
+        &self,
+        pages: &P,
+        path_count: u32,
+    ) -> Result<TreeSample, StorageError> {
+        const ONE: u128 = 1 << 64;
+        let count = u128::from(path_count.max(1));
+        let mut sums = [0_u128; 3];
+        for path in 0..count {
+            // Where the path goes, as a fraction of the tree's width; of each node's width, the rest.
+            let mut at = (2 * path + 1) * ONE / (2 * count);
+            let (mut page, mut above, mut weight) = (ROOT_PAGE, None, 1_u128);
+            loop {
+                let down = self.node(pages, page, |node| {
+                    check_level(&node, above)?;
+                    if node.is_leaf() {
+                        sums[0] = sums[0].saturating_add(weight * node.count() as u128);
+                        sums[1] = sums[1].saturating_add(weight);
+                        let bytes = u128::from(value_bytes(&node)?);
+                        sums[2] = sums[2].saturating_add(weight.saturating_mul(bytes));
+                        return Ok(None);
+                    }
+                    let width = node.count() as u128 + 1;
+                    let index = usize::try_from(at * width / ONE).unwrap_or(0);
+                    at = at * width % ONE;
+                    // As many leaves as there are pages at most; a damaged tree says more.
+                    weight = (weight * width).min(u128::from(u32::MAX));
+                    Ok(Some((node.child(index)?, node.level())))
+                })?;
+                match down {
+                    Some((child, level)) => (page, above) = (child, Some(level)),
+                    None => break,
+                }
+            }
+        }
+        let [entry_count, leaf_count, value_bytes] =
+            sums.map(|sum| u64::try_from(sum / count).unwrap_or(u64::MAX));
+        Ok(TreeSample { entry_count, leaf_count, value_bytes })
+    }
+
     /// About how many keys there are from `lower` to `upper`; reads two pages of each level.
     ///
     /// # Errors
@@ -78,6 +138,19 @@ impl Tree {
             Ok(Stop { page, level, index, count, child })
         })
     }
+}
+
+/// Bytes of a leaf's values, those in chains included.
+fn value_bytes(leaf: &Node<'_>) -> Shape<u64> {
+    let mut sum = 0;
+    for slot in 0..leaf.count() {
+        sum += match leaf.payload(slot)? {
+            Payload::Inline(value) => value.len() as u64,
+            Payload::Chain(chain) => Chain::from_bytes(chain)?.byte_count,
+            Payload::Child(_) => return Err("a leaf has no children"),
+        };
+    }
+    Ok(sum)
 }
 
 fn before_lower(node: &Node<'_>, bound: Bound<&[u8]>) -> Shape<usize> {

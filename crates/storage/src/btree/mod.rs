@@ -35,6 +35,7 @@ mod estimate;
 mod node;
 mod operation;
 mod overflow;
+mod prefix;
 mod scan;
 mod shape;
 mod tree;
@@ -42,9 +43,11 @@ mod undo;
 
 pub use bulk::BulkLoader;
 pub use check::{LevelStatistics, TreeReport, check};
+pub use estimate::TreeSample;
 pub use operation::apply;
 pub use overflow::VALUE_BYTES_MAX;
-pub use scan::{Cursor, Direction, Entry};
+pub use prefix::PrefixScan;
+pub use scan::{Cursor, Direction, Entry, LeafPlace};
 pub use tree::Tree;
 pub use undo::{Undo, apply_undo};
 

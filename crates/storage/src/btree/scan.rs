@@ -36,6 +36,15 @@ pub enum Direction {
 /// A key and its value.
 pub type Entry<'a> = (&'a [u8], &'a [u8]);
 
+/// Where an entry lies, or will lie once the cursor is there: a leaf and a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafPlace {
+    /// The leaf's page.
+    pub page: u32,
+    /// The slot.
+    pub slot: u32,
+}
+
 /// A scan on its way.
 #[derive(Clone, Debug)]
 pub struct Cursor {
@@ -120,6 +129,25 @@ impl Tree {
     }
 }
 
+impl Tree {
+    /// A scan forward from the entry at `place` to `upper`.
+    ///
+    /// # Errors
+    /// If the page cannot be read, or has no such entry: the tree has changed.
+    pub fn scan_from<P: ReadPages>(
+        &self,
+        pages: &P,
+        place: LeafPlace,
+        upper: Bound<&[u8]>,
+    ) -> Result<Cursor, StorageError> {
+        let key = self.node(pages, place.page, |node| match node.is_leaf() {
+            true => node.key(place.slot as usize),
+            false => Err("it was a leaf when a scan stopped there"),
+        })?;
+        Ok(self.scan((Bound::Included(&key), upper), Direction::Forward))
+    }
+}
+
 impl Cursor {
     /// How many leaves are asked for ahead; 0 for none.
     #[must_use]
@@ -141,6 +169,35 @@ impl Cursor {
                 Err(error)
             }
         }
+    }
+
+    /// The key and the value that [`Self::next`] gave last.
+    #[must_use]
+    pub fn current(&self) -> Entry<'_> {
+        (&self.key, &self.value)
+    }
+
+    /// Whether all entries of the present leaf were given, so that the next one takes another page.
+    #[must_use]
+    pub const fn is_at_leaf_end(&self) -> bool {
+        self.slots.0 == self.slots.1
+    }
+
+    /// Where the next entry of a scan forward lies; `None` at its end and before its beginning. After
+    /// the last entry of a leaf this is the first place in its successor.
+    #[must_use]
+    pub fn place(&self) -> Option<LeafPlace> {
+        if self.state != State::Inside {
+            return None;
+        }
+        let node = Node::open(&self.leaf).ok()?;
+        let (page, slot) = match self.is_at_leaf_end() {
+            false => (self.here().page, self.slots.0),
+            true if self.slots.1 == node.count() => (node.next(), 0),
+            true => return None,
+        };
+        let slot = u32::try_from(slot).ok()?;
+        (page != 0).then_some(LeafPlace { page, slot })
     }
 
     fn advance<P: ReadPages>(&mut self, pages: &P) -> Result<bool, StorageError> {

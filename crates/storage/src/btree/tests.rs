@@ -5,6 +5,7 @@ mod estimate;
 mod faults;
 mod model;
 mod pages;
+mod prefix;
 
 use super::{Cursor, Direction, Tree, TreeReport, Undo, apply, apply_undo, check};
 use crate::access::{ChangePages, MemoryPages, ReadPages};

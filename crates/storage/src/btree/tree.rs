@@ -126,6 +126,15 @@ impl Tree {
         Ok(Meta::read(pages, self.file)?.page_count)
     }
 
+    /// Pages of nodes and chains: those that are neither the meta page nor free.
+    ///
+    /// # Errors
+    /// If the meta page cannot be read.
+    pub fn used_page_count<P: ReadPages>(&self, pages: &P) -> Result<u32, StorageError> {
+        let Meta { page_count, free_count, .. } = Meta::read(pages, self.file)?;
+        Ok(page_count.saturating_sub(free_count + META_PAGE))
+    }
+
     /// Forgets all keys and all pages but the first two.
     ///
     /// # Errors

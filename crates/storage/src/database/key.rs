@@ -85,6 +85,55 @@ pub fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+/// The length of the first `count` values of a key, and whether one of them is null.
+///
+/// # Errors
+/// If the bytes are no key of so many values.
+#[inline]
+pub fn leading_values(key: &[u8], count: usize) -> Result<(usize, bool), StorageError> {
+    let (mut at, mut has_null) = (0, false);
+    for _ in 0..count {
+        let tag = *key.get(at).ok_or_else(|| corrupt("it ends early"))?;
+        at += match tag {
+            NULL => 1,
+            INTEGER | REAL => 9,
+            TEXT | BLOB => 1 + escaped_bytes(&key[at + 1..])?,
+            _ => return Err(corrupt("no value starts like this")),
+        };
+        has_null |= tag == NULL;
+    }
+    if at > key.len() { Err(corrupt("it ends early")) } else { Ok((at, has_null)) }
+}
+
+/// The values of an index entry, and the row's number at its end: nine bytes, as integers are written.
+///
+/// # Errors
+/// If it does not end like that.
+#[inline]
+pub fn split_row_number(entry: &[u8]) -> Result<(&[u8], i64), StorageError> {
+    let wrong = || StorageError::Corrupt {
+        place: "an index entry".to_owned(),
+        what: "it does not end in a row's number".to_owned(),
+    };
+    let (values, number) = entry.split_last_chunk::<9>().ok_or_else(wrong)?;
+    let [INTEGER, bytes @ ..] = number else { return Err(wrong()) };
+    Ok((values, (u64::from_be_bytes(*bytes) ^ SIGN).cast_signed()))
+}
+
+/// Bytes of a text or blob up to its end, that included.
+fn escaped_bytes(key: &[u8]) -> Result<usize, StorageError> {
+    let mut at = 0;
+    loop {
+        let zero = key[at..].iter().position(|&byte| byte == 0);
+        at += zero.ok_or_else(|| corrupt("no end"))? + 2;
+        match key.get(at - 1) {
+            Some(0x00) => return Ok(at),
+            Some(0xFF) => {}
+            _ => return Err(corrupt("a zero byte is not escaped")),
+        }
+    }
+}
+
 fn ordered_bits(number: f64) -> u64 {
     let number = if number.is_nan() { f64::NAN } else { number + 0.0 };
     let bits = number.to_bits();
@@ -167,6 +216,33 @@ mod tests {
         #[test]
         fn any_bytes_are_a_key_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
             let _ = decode_key(&bytes);
+            let _ = split_row_number(&bytes);
+            for count in 0..4 {
+                if let Ok((length, _)) = leading_values(&bytes, count) {
+                    prop_assert!(length <= bytes.len());
+                }
+            }
+        }
+
+        #[test]
+        fn an_entry_is_cut_after_each_of_its_values_and_before_its_number(
+            blob in proptest::collection::vec(prop_oneof![Just(0_u8), Just(0xFF), any::<u8>()], 0..9),
+            number: i64,
+        ) {
+            let values = [Value::Real(1.5), Value::Blob(blob), Value::Null, Value::from("a\0")];
+            let mut ends = vec![0];
+            let mut entry = Vec::new();
+            for value in &values {
+                encode_key(value.as_ref(), &mut entry);
+                ends.push(entry.len());
+            }
+            let length = entry.len();
+            encode_key(ValueRef::Integer(number), &mut entry);
+            for (count, &end) in ends.iter().enumerate() {
+                prop_assert_eq!(leading_values(&entry, count).unwrap(), (end, count > 2));
+            }
+            prop_assert_eq!(split_row_number(&entry).unwrap(), (&entry[..length], number));
+            prop_assert!(leading_values(&entry, 6).is_err());
         }
     }
 

@@ -277,7 +277,7 @@ impl Tables {
         let bounds = (as_bytes(&lower), as_bytes(&upper));
         let mut scan = Tree::at(index.file).scan(bounds, Direction::Forward);
         while let Some((entry, _)) = scan.next(&self.engine)? {
-            if look(row_number_of(entry)?).is_break() {
+            if look(key::split_row_number(entry)?.1).is_break() {
                 break;
             }
         }
@@ -422,8 +422,8 @@ impl Tables {
                 // The tree's own check has said so.
                 Err(_) => return Ok(()),
             };
-            let number = match row_number_of(entry) {
-                Ok(number) => number,
+            let number = match key::split_row_number(entry) {
+                Ok((_, number)) => number,
                 Err(error) => {
                     report.findings.push(format!("{what}: {error}"));
                     continue;
@@ -553,19 +553,6 @@ pub(super) fn entry_key(index: &IndexDefinition, record: RecordView<'_>, number:
     }
     key::encode_key(ValueRef::Integer(number), &mut bytes);
     bytes
-}
-
-/// The row's number at the end of an index entry: nine bytes, as `key` writes integers.
-fn row_number_of(entry: &[u8]) -> Result<i64, StorageError> {
-    const NUMBER_BYTES: usize = 9;
-    let start = entry.len().saturating_sub(NUMBER_BYTES);
-    match key::decode_key(&entry[start..])? {
-        (crate::sqlite::Value::Integer(number), []) => Ok(number),
-        _ => Err(StorageError::Corrupt {
-            place: "an index entry".to_owned(),
-            what: "it does not end in a row's number".to_owned(),
-        }),
-    }
 }
 
 /// `None` where no key can lie behind the bound.

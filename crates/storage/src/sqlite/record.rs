@@ -23,6 +23,7 @@ const RESERVED: u8 = u8::MAX;
 /// A record in place, decoded column by column on request.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
+    bytes: &'a [u8],
     types: &'a [u8],
     body: &'a [u8],
 }
@@ -46,7 +47,8 @@ impl<'a> RecordView<'a> {
         if header_bytes < start || header_bytes > bytes.len() {
             return Err("the record's header passes its end");
         }
-        let view = Self { types: &bytes[start..header_bytes], body: &bytes[header_bytes..] };
+        let (types, body) = (&bytes[start..header_bytes], &bytes[header_bytes..]);
+        let view = Self { bytes, types, body };
         let mut rest = view.types;
         let mut body_bytes = 0_u64;
         while !rest.is_empty() {
@@ -85,6 +87,13 @@ impl<'a> RecordView<'a> {
             None if columns.types.is_empty() => Ok(ValueRef::Null),
             None => Err("a value passes the record's end"),
         }
+    }
+
+    /// The record as it is stored.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// How many columns are stored.

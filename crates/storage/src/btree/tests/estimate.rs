@@ -37,3 +37,38 @@ fn an_estimate_is_exact_where_it_says_so_and_close_elsewhere() {
     let (empty_pages, empty_tree) = empty(512);
     assert_eq!(empty_tree.estimate(&empty_pages, everything()).unwrap(), 0);
 }
+
+#[test]
+fn a_sample_is_exact_for_one_leaf_and_close_for_many() {
+    let mut rng = Rng::new(8);
+    for count in [0, 5, 4000] {
+        let (mut pages, tree) = empty(512);
+        let mut value_bytes = 0;
+        for key in 0..count {
+            let value =
+                vec![3; nandu_base::to_index(rng.below(if key % 50 == 0 { 900 } else { 60 }))];
+            value_bytes += value.len() as u64;
+            let key = number(mix(key));
+            tree.insert(&mut pages, &key, &value, &mut Vec::new()).unwrap();
+        }
+        let report = check(&pages, FILE);
+        let sample = tree.sample(&pages, 16).unwrap();
+        let is_close = |guess: u64, truth: u64| guess * 4 >= truth * 3 && guess * 3 <= truth * 4;
+        let used = tree.used_page_count(&pages).unwrap();
+        if count == 4000 {
+            assert!(is_close(sample.entry_count, count), "{sample:?}");
+            assert!(is_close(sample.value_bytes, value_bytes), "{sample:?} for {value_bytes}");
+            assert!(is_close(sample.leaf_count, report.levels[0].page_count), "{sample:?}");
+        } else {
+            assert_eq!((sample.entry_count, sample.value_bytes), (count, value_bytes));
+            assert_eq!(sample.leaf_count, 1);
+        }
+        assert!(u64::from(used) >= report.levels.iter().map(|level| level.page_count).sum());
+        assert!(used < tree.page_count(&pages).unwrap());
+    }
+}
+
+/// Spreads keys.
+fn mix(key: u64) -> u64 {
+    key.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
