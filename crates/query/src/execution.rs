@@ -15,6 +15,7 @@ use crate::QueryError;
 use crate::work::{Work, WorkCosts, WorkCounts};
 use nandu_base::Nanos;
 use nandu_device::IoBuffer;
+use nandu_storage::Engine;
 use nandu_storage::pool::Grant;
 use nandu_storage::volume::SharedIo;
 use serde::Serialize;
@@ -212,6 +213,25 @@ impl Execution {
         }
         self.head.set(Some((file, offset_bytes + bytes)));
         self.counts.set(counts);
+    }
+
+    /// Makes `call`, which reads through the pool of `engine`, and books what came from the device
+    /// meanwhile: each page as a request in a place of its own. What other threads read in the same
+    /// time is booked, too.
+    pub(crate) fn through_pool<R>(&self, engine: &Engine, call: impl FnOnce() -> R) -> R {
+        let (pages_before, before) = (engine.pool_counters().read_count, self.now());
+        let result = call();
+        let pages = engine.pool_counters().read_count - pages_before;
+        let mut counts = self.counts.get();
+        counts.read_requests += pages;
+        counts.read_bytes += pages * u64::from(engine.settings().page_bytes);
+        counts.seeks += pages;
+        counts.wait_ns += (self.now() - before).0;
+        self.counts.set(counts);
+        if pages > 0 {
+            self.head.set(None);
+        }
+        result
     }
 
     /// Books time spent waiting.

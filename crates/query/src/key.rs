@@ -217,7 +217,7 @@ pub const fn mix(mut word: u64) -> u64 {
 }
 
 /// The integer that a double equals, if any.
-fn exact_integer(number: f64) -> Option<i64> {
+pub(crate) fn exact_integer(number: f64) -> Option<i64> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let is_integer = number.trunc() == number && (-LIMIT..LIMIT).contains(&number);
     #[allow(clippy::cast_possible_truncation, reason = "the range was checked")]
@@ -225,7 +225,7 @@ fn exact_integer(number: f64) -> Option<i64> {
 }
 
 /// Numbers as the nearest double and what it lacks of the integer, so that both kinds compare.
-fn encode_ordered(value: ValueRef<'_>, target: &mut Vec<u8>) {
+pub(crate) fn encode_ordered(value: ValueRef<'_>, target: &mut Vec<u8>) {
     let (double, rest) = match value {
         ValueRef::Integer(number) => nearest_double(number),
         ValueRef::Real(number) => (number + 0.0, 0),

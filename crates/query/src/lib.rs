@@ -6,6 +6,7 @@ pub mod allocation;
 pub mod cost;
 pub mod error;
 pub mod execution;
+pub mod index;
 pub mod join;
 pub mod key;
 pub mod plan;

@@ -1,6 +1,8 @@
 //! For tests of operators: executions on a device in memory, random rows, and a join that anybody can
 //! see is right.
 
+pub mod tables;
+
 use crate::execution::{Execution, Limits};
 use crate::join::{Join, JoinStream, JoinType};
 use crate::relation::{Relation, Rows};

@@ -1,6 +1,7 @@
 //! What becomes of rows with and without partners, by the type of join and the side that was built.
 
 use super::{JoinType, Side};
+use crate::QueryError;
 
 /// Which rows of one side come out by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,28 @@ impl Roles {
             Side::Right => (right, left),
         };
         Self { pairs, build, probe }
+    }
+
+    /// Checks that no built row has to come out by itself: joins that look rows of the other side up, one
+    /// after the other, never know of a row that nobody looked up.
+    ///
+    /// # Errors
+    /// If one has to.
+    pub(crate) fn check_probe_only(
+        self,
+        operator: &str,
+        join_type: JoinType,
+        outer: Side,
+    ) -> Result<(), QueryError> {
+        if self.build == Alone::Never {
+            return Ok(());
+        }
+        let what = format!(
+            "{operator} cannot do a {} join with the {outer:?} side outside; take the other side, or \
+             another join",
+            join_type.name()
+        );
+        Err(QueryError::Invalid { what })
     }
 
     /// Whether rows with a NULL in their key have to be kept when they are built.

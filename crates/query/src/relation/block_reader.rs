@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// Pages between two runs that are read rather than passed over: what divides the leaves of a table.
 const GAP_PAGES_MAX: u32 = 4;
 
-/// Copies pages out of a buffer pool, where no file holds them in order.
+/// Copies pages out of a buffer pool, where no file holds them in order, and books what that reads.
 pub(crate) type Fetch<'x> = Box<dyn Fn(Range<u32>, &mut [u8]) -> Result<(), StorageError> + 'x>;
 
 /// Where the bytes come from.
@@ -237,7 +237,6 @@ impl<'x> BlockReader<'x> {
             Source::Pool(fetch) => {
                 fetch(span.clone(), &mut bytes)?;
                 *buffer = Some(bytes);
-                self.execution.note_request(false, self.file.0, u64::from(span.start), 1);
             }
             Source::Volume(io) => {
                 let offset = (u64::from(span.start) - 1) * page_bytes as u64;

@@ -136,7 +136,9 @@ impl Relation for HeapRelation<'_> {
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         let fetch: Option<super::Fetch<'x>> = match self.is_in_place {
             true => None,
-            false => Some(Box::new(|pages, target| self.fetch(pages, target))),
+            false => Some(Box::new(|pages, target| {
+                execution.through_pool(self.engine, || self.fetch(pages, target))
+            })),
         };
         let place = (&self.io, self.tree.file());
         let reader =

@@ -11,19 +11,27 @@
 //! 2. All scans of one relation give the same rows in the same order.
 
 mod block_reader;
+mod clustered;
 mod filtered;
 mod heap;
+mod index_scan;
 mod rows;
+#[cfg(test)]
+mod tests;
 
+pub use clustered::ClusteredRelation;
 pub use filtered::{Condition, Filtered};
 pub use heap::HeapRelation;
+pub use index_scan::{IndexOnlyScan, IndexScan};
 pub use rows::Rows;
 
 pub(crate) use block_reader::{BlockReader, Fetch};
+pub(crate) use clustered::clustered_size;
 
 use crate::execution::Memory;
 use crate::tuple::TupleBatch;
 use crate::{Execution, QueryError};
+use nandu_storage::btree::LeafPlace;
 use serde::{Deserialize, Serialize};
 
 /// Rows to be read.
@@ -67,10 +75,29 @@ pub trait TupleStream {
 /// A place between two blocks of a relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Which run of pages.
+    /// Which run of pages; of a tree, which leaf, 0 before the first and `u32::MAX` after the last.
     pub(crate) run: u32,
-    /// How far into it, in pages.
+    /// How far into it, in pages; of a tree, which slot.
     pub(crate) page: u32,
+}
+
+impl Position {
+    /// The place in a tree, `None` for its beginning or its end.
+    pub(crate) const fn at_leaf(place: Option<LeafPlace>, is_at_end: bool) -> Self {
+        match place {
+            Some(LeafPlace { page, slot }) => Self { run: page, page: slot },
+            None => Self { run: if is_at_end { u32::MAX } else { 0 }, page: 0 },
+        }
+    }
+
+    /// The place in a tree, and whether it is the end.
+    pub(crate) const fn leaf_place(self) -> (Option<LeafPlace>, bool) {
+        match self.run {
+            0 => (None, false),
+            u32::MAX => (None, true),
+            page => (Some(LeafPlace { page, slot: self.page }), false),
+        }
+    }
 }
 
 /// How large a relation is.

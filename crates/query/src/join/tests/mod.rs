@@ -2,7 +2,9 @@
 
 mod block_nested_loops;
 mod hash_joins;
+mod index;
 mod sort_merge;
+mod sqlite;
 
 use crate::testing::RowShape;
 use proptest::prelude::*;

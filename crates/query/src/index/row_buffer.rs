@@ -1,0 +1,277 @@
+//! Rows that an index named: noted first, then brought into memory as far as there is room.
+//!
+//! ```text
+//!   item    Noted ──load──► Loaded(address) ──load──► Done
+//!             ▲               └─── rewind ───┐          │
+//!             └──────────────────────────────┴──────────┘
+//! ```
+//!
+//! 1. Items are in the order in which they were noted, and their groups rise.
+//! 2. Items and rows together take at most the bytes given, but for a single row that is longer.
+
+use crate::tuple::{Area, NO_TUPLE, Tuple, TupleBatch};
+
+/// What an item takes, with the lists that a fetch makes of it, and with a pair.
+const ITEM_BYTES: usize = 64;
+/// The bit of a group that says so of a row that comes out by itself.
+const GROUP_ALONE: u32 = 1 << 31;
+
+/// Rows of an index.
+#[derive(Debug)]
+pub struct RowBuffer {
+    area: Vec<u8>,
+    area_bytes: usize,
+    items: Vec<Item>,
+    item_count_max: usize,
+    /// The items loaded, for those who take them as a batch.
+    cells: Vec<u64>,
+    loaded_count: usize,
+    /// Whether the rows in memory were not handed on yet.
+    is_fresh: bool,
+    /// Items before this one are not noted.
+    first_noted: usize,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) row_number: i64,
+    /// Where the row is, if it is loaded.
+    pub(crate) address: u64,
+    group: u32,
+    state: ItemState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ItemState {
+    Noted,
+    Loaded,
+    Done,
+}
+
+impl Item {
+    /// Its group.
+    #[inline]
+    pub(crate) const fn group(&self) -> u32 {
+        self.group & !GROUP_ALONE
+    }
+
+    /// Whether the row is in memory.
+    #[inline]
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.state == ItemState::Loaded
+    }
+
+    /// Whether it is not handed on any more.
+    #[inline]
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.group == u32::MAX
+    }
+
+    /// Whether it comes out by itself, or not at all.
+    #[inline]
+    pub(crate) const fn is_alone(&self) -> bool {
+        self.group & GROUP_ALONE != 0
+    }
+}
+
+/// The group of a row that comes out by itself.
+pub(crate) const fn alone(group: u32) -> u32 {
+    group | GROUP_ALONE
+}
+
+impl RowBuffer {
+    /// A buffer of `bytes` for rows of about `row_bytes` each.
+    #[must_use]
+    pub fn new(bytes: usize, row_bytes: usize) -> Self {
+        // A quarter more than the mean, so that what was noted is likely to fit at once.
+        let item_count_max = (bytes / (row_bytes + row_bytes / 4 + ITEM_BYTES)).max(1);
+        let area_bytes = bytes.saturating_sub(item_count_max * ITEM_BYTES);
+        Self {
+            area: Vec::with_capacity(area_bytes),
+            area_bytes,
+            items: Vec::with_capacity(item_count_max),
+            item_count_max,
+            cells: Vec::with_capacity(item_count_max),
+            loaded_count: 0,
+            is_fresh: false,
+            first_noted: 0,
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.drop_rows();
+        self.is_fresh = false;
+        self.first_noted = 0;
+    }
+
+    /// Whether nothing was noted.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Notes a row by its number; false if there is no room.
+    #[must_use]
+    pub fn note(&mut self, row_number: i64, group: u32) -> bool {
+        if self.items.len() >= self.item_count_max {
+            return false;
+        }
+        let state = ItemState::Noted;
+        self.items.push(Item { row_number, address: NO_TUPLE, group, state });
+        true
+    }
+
+    /// Notes a row that is here already; false if there is no room.
+    #[must_use]
+    pub fn note_row(&mut self, tuple: Tuple<'_>, group: u32) -> bool {
+        if self.items.len() >= self.item_count_max {
+            return false;
+        }
+        let Some(address) = self.push(tuple) else { return false };
+        let Tuple { row_number, .. } = tuple;
+        self.items.push(Item { row_number, address, group, state: ItemState::Loaded });
+        self.loaded_count += 1;
+        self.is_fresh = true;
+        true
+    }
+
+    /// Whether all rows that were noted are in memory or were.
+    pub(crate) fn is_handed_on(&self) -> bool {
+        self.first_noted >= self.items.len()
+            || self.items[self.first_noted..].iter().all(|item| item.state != ItemState::Noted)
+    }
+
+    /// All that were noted.
+    pub(crate) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The rows in memory.
+    pub(crate) fn area(&self) -> Area<'_> {
+        Area::Piece(&self.area)
+    }
+
+    /// The rows in memory, in the order in which they were noted.
+    #[must_use]
+    pub fn batch(&self) -> TupleBatch<'_> {
+        TupleBatch { area: self.area(), cells: &self.cells }
+    }
+
+    /// Begins a load: true if there is nothing to fetch, as rows are here that were not handed on; then
+    /// these are what was loaded.
+    pub(crate) fn begin_load(&mut self) -> bool {
+        if std::mem::take(&mut self.is_fresh) {
+            self.list_cells();
+            return true;
+        }
+        // All rows stay for another time if nothing is left to take their room.
+        if self.loaded_count < self.items.len() {
+            for item in &mut self.items {
+                if item.state == ItemState::Loaded {
+                    item.state = ItemState::Done;
+                }
+            }
+            self.drop_rows();
+        }
+        false
+    }
+
+    /// The indexes of up to `count_max` items that are only noted, appended to `wanted`.
+    pub(crate) fn noted(&self, count_max: usize, wanted: &mut Vec<u32>) {
+        let items = self.items.iter().enumerate().skip(self.first_noted);
+        let noted = items.filter(|(_, item)| item.state == ItemState::Noted);
+        wanted.extend(noted.take(count_max).map(|(index, _)| nandu_base::to_u32(index as u64)));
+    }
+
+    /// Puts the row of a noted item into memory, if there is room.
+    pub(crate) fn load(&mut self, index: u32, tuple: Tuple<'_>) {
+        let Some(address) = self.push(tuple) else { return };
+        let item = &mut self.items[index as usize];
+        item.address = address;
+        item.state = ItemState::Loaded;
+        self.loaded_count += 1;
+    }
+
+    /// Ends a load. In the order of keys nothing may be loaded that was noted after something that is
+    /// not. False if nothing is left in memory then.
+    pub(crate) fn end_load(&mut self, is_in_order: bool) -> bool {
+        let is_noted = |item: &Item| item.state == ItemState::Noted;
+        let rest = &self.items[self.first_noted..];
+        let gap =
+            rest.iter().position(is_noted).map_or(self.items.len(), |at| at + self.first_noted);
+        if is_in_order {
+            for item in &mut self.items[gap..] {
+                if item.state == ItemState::Loaded {
+                    item.state = ItemState::Noted;
+                    self.loaded_count -= 1;
+                }
+            }
+        }
+        self.first_noted = gap;
+        self.list_cells();
+        self.loaded_count > 0
+    }
+
+    /// Hands on once more what was handed on: without another load if all rows are in memory.
+    pub(crate) fn rewind(&mut self) {
+        if self.loaded_count == self.items.len() {
+            self.is_fresh = !self.items.is_empty();
+            return;
+        }
+        for item in &mut self.items {
+            item.state = if item.is_gone() { ItemState::Done } else { ItemState::Noted };
+        }
+        self.first_noted = 0;
+        self.drop_rows();
+    }
+
+    /// Hands on, from now on, items of one group only.
+    pub(crate) fn keep_group(&mut self, group: u32) {
+        for item in &mut self.items {
+            if item.group != group {
+                item.group = u32::MAX;
+            }
+        }
+    }
+
+    fn drop_rows(&mut self) {
+        // A row that was too long for the buffer does not stay in memory.
+        if self.area.capacity() > self.area_bytes {
+            self.area = Vec::with_capacity(self.area_bytes);
+        }
+        self.area.clear();
+        self.cells.clear();
+        self.loaded_count = 0;
+    }
+
+    fn push(&mut self, tuple: Tuple<'_>) -> Option<u64> {
+        let start = self.area.len();
+        if start > 0 && start + tuple.cell_bytes() > self.area_bytes {
+            return None;
+        }
+        tuple.push_cell(&mut self.area);
+        Some(start as u64)
+    }
+
+    fn list_cells(&mut self) {
+        self.cells.clear();
+        let loaded = self.items.iter().filter(|item| item.is_loaded());
+        self.cells.extend(loaded.map(|item| item.address));
+    }
+
+    /// Asserts the numbered invariants.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        let groups = self.items.iter().filter(|item| !item.is_alone()).map(Item::group);
+        assert!(groups.is_sorted(), "invariant 1");
+        let loaded = self.items.iter().filter(|item| item.is_loaded()).count();
+        assert_eq!(loaded, self.loaded_count, "items and their count agree");
+        assert!(self.items.len() <= self.item_count_max, "invariant 2");
+        assert!(self.area.len() <= self.area_bytes || loaded <= 1, "invariant 2");
+    }
+}

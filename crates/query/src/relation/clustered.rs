@@ -1,0 +1,177 @@
+//! A clustered table in the order of its key: along the chain of leaves, through the buffer pool. Rows
+//! are copied out of the leaves into a block as large as the memory.
+//!
+//! Random insertion scatters the leaves, so this reads pages at random (S000 section 5, the "B-tree
+//! data"). With reading ahead the device has several of them to do at once.
+//!
+//! 1. The table does not change while the relation lives: a read transaction protects it.
+//! 2. One page of the memory holds the leaf at hand, the rest holds rows. A block ends with a leaf where
+//!    the next might not fit.
+
+use super::{Position, Relation, RelationSize, TupleStream};
+use crate::execution::Memory;
+use crate::tuple::{Area, Tuple, TupleBatch};
+use crate::work::Work;
+use crate::{Execution, QueryError};
+use nandu_storage::Engine;
+use nandu_storage::btree::{Cursor, Direction, LeafPlace, Tree};
+use nandu_storage::database::Tables;
+use std::ops::Bound;
+
+/// Leaves that are asked for ahead.
+const AHEAD_COUNT: usize = 32;
+/// Leaves that are looked at to estimate the size.
+const SAMPLE_COUNT: u32 = 16;
+/// What a cell has before a short record.
+const CELL_HEAD_BYTES: u64 = 3;
+
+/// A clustered table.
+#[derive(Debug)]
+pub struct ClusteredRelation<'t> {
+    name: String,
+    engine: &'t Engine,
+    tree: Tree,
+    size: RelationSize,
+}
+
+/// A scan.
+struct ClusteredStream<'x> {
+    relation: &'x ClusteredRelation<'x>,
+    execution: &'x Execution,
+    cursor: Cursor,
+    /// Where the first row that was not given yet lies.
+    place: Option<LeafPlace>,
+    /// Whether the cursor's entry is yet to be given.
+    is_pending: bool,
+    area: Vec<u8>,
+    area_bytes: usize,
+    cells: Vec<u64>,
+    page_count: u64,
+    is_at_end: bool,
+    _memory: Memory<'x>,
+}
+
+impl<'t> ClusteredRelation<'t> {
+    /// A table of an open database. Looks at some leaves to estimate its size.
+    ///
+    /// # Errors
+    /// If there is no such clustered table, or the device fails.
+    pub fn open(tables: &'t Tables, table: &str) -> Result<Self, QueryError> {
+        let (engine, tree) = (tables.engine(), tables.clustered_tree(table)?);
+        let size = clustered_size(engine, tree)?;
+        Ok(Self { name: table.to_owned(), engine, tree, size })
+    }
+}
+
+/// How large a clustered table is, from some of its leaves.
+pub(crate) fn clustered_size(engine: &Engine, tree: Tree) -> Result<RelationSize, QueryError> {
+    let sample = tree.sample(engine, SAMPLE_COUNT)?;
+    Ok(RelationSize {
+        page_count: u64::from(tree.used_page_count(engine)?),
+        tuple_count: sample.entry_count,
+        cell_bytes: sample.value_bytes + CELL_HEAD_BYTES * sample.entry_count,
+    })
+}
+
+impl Relation for ClusteredRelation<'_> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn size(&self) -> RelationSize {
+        self.size
+    }
+
+    fn scan<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        from: Position,
+    ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        let (start, is_at_end) = from.leaf_place();
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let cursor = match start {
+            None => self.tree.scan(everything, Direction::Forward),
+            Some(place) => execution.through_pool(self.engine, || {
+                self.tree.scan_from(self.engine, place, Bound::Unbounded)
+            })?,
+        };
+        let ahead_count = if execution.limits().reads_ahead { AHEAD_COUNT } else { 0 };
+        let area_bytes = memory.bytes().saturating_sub(execution.page_bytes());
+        Ok(Box::new(ClusteredStream {
+            relation: self,
+            execution,
+            cursor: cursor.with_ahead_count(ahead_count),
+            place: start,
+            is_pending: false,
+            area: Vec::with_capacity(area_bytes),
+            area_bytes,
+            cells: Vec::new(),
+            page_count: 0,
+            is_at_end,
+            _memory: memory,
+        }))
+    }
+}
+
+impl ClusteredStream<'_> {
+    /// Copies rows while there is room.
+    fn fill(&mut self) -> Result<(), QueryError> {
+        let engine = self.relation.engine;
+        let leaf_bytes = self.execution.page_bytes();
+        while !self.is_at_end {
+            if !self.is_pending {
+                let is_new_leaf = self.cursor.is_at_leaf_end();
+                let room = self.area_bytes.saturating_sub(self.area.len());
+                if is_new_leaf && !self.cells.is_empty() && room < leaf_bytes {
+                    return Ok(());
+                }
+                if self.cursor.next(engine)?.is_none() {
+                    (self.is_at_end, self.place) = (true, None);
+                    return Ok(());
+                }
+                self.page_count += u64::from(is_new_leaf);
+                self.is_pending = true;
+            }
+            let (_, record) = self.cursor.current();
+            let tuple = Tuple { row_number: 0, record };
+            if !self.cells.is_empty() && self.area.len() + tuple.cell_bytes() > self.area_bytes {
+                return Ok(());
+            }
+            self.cells.push(self.area.len() as u64);
+            tuple.push_cell(&mut self.area);
+            self.is_pending = false;
+            self.place = self.cursor.place();
+            self.is_at_end = self.place.is_none();
+        }
+        Ok(())
+    }
+}
+
+impl TupleStream for ClusteredStream<'_> {
+    fn advance(&mut self) -> Result<bool, QueryError> {
+        self.execution.check_stop()?;
+        self.cells.clear();
+        if self.area.capacity() > self.area_bytes {
+            // A row that was longer than the block does not stay in memory.
+            self.area = Vec::with_capacity(self.area_bytes);
+        }
+        self.area.clear();
+        let (execution, engine) = (self.execution, self.relation.engine);
+        execution.through_pool(engine, || self.fill())?;
+        execution.work(Work::Scan, self.cells.len() as u64);
+        Ok(!self.cells.is_empty())
+    }
+
+    fn batch(&self) -> TupleBatch<'_> {
+        TupleBatch { area: Area::Piece(&self.area), cells: &self.cells }
+    }
+
+    fn page_count(&self) -> u64 {
+        self.page_count
+    }
+
+    fn position(&self) -> Option<Position> {
+        Some(Position::at_leaf(self.place, self.is_at_end))
+    }
+}

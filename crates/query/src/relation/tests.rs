@@ -1,0 +1,295 @@
+//! Scans of stored tables against a plain scan: sizes of pages and of memory, places of pages, dirty pages,
+//! damage, and going on where another scan stopped.
+
+use super::{ClusteredRelation, HeapRelation, IndexOnlyScan, IndexScan, Position, Relation};
+use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
+use crate::testing::tables::{INDEXES, database, execution_on, store, typed_rows};
+use crate::testing::{RowShape, limits};
+use crate::{Execution, Key, QueryError};
+use nandu_base::Rng;
+use nandu_device::{IoBuffer, Operation};
+use nandu_storage::database::{ColumnType, Flow, Tables};
+use nandu_storage::propagation::PropagationKind;
+use nandu_storage::sqlite::{Value, ValueRef, encode_record};
+use nandu_storage::volume::IoOwner;
+use nandu_storage::{Database, StorageError};
+use std::ops::Bound;
+
+type PlainRow = (i64, Vec<u8>);
+/// Where a scan can go on, after so many rows.
+type Stop = (usize, Position);
+
+const KEY_TYPE: ColumnType = ColumnType::Integer;
+
+fn stored(page_bytes: u32, propagation: PropagationKind, row_count: usize) -> Database {
+    let database = database(page_bytes, propagation);
+    let shape = RowShape {
+        row_count,
+        key_count: 90,
+        is_skewed: true,
+        null_percent: 5,
+        payload_bytes_max: if row_count.is_multiple_of(2) { 120 } else { 1500 },
+    };
+    let (_, mut values) =
+        typed_rows("rows", shape, KEY_TYPE, page_bytes as usize, &mut Rng::new(5));
+    store(&database, "heap", KEY_TYPE, false, &values);
+    // In random order, so that leaves split and lie anywhere.
+    Rng::new(6).shuffle(&mut values);
+    store(&database, "tree", KEY_TYPE, true, &values);
+    database
+}
+
+/// What a plain scan gives.
+fn plain(tables: &Tables, table: &str) -> Vec<PlainRow> {
+    let mut rows = Vec::new();
+    tables
+        .scan(table, |number, record| {
+            rows.push((number, record.bytes().to_vec()));
+            Flow::Continue(())
+        })
+        .unwrap();
+    rows
+}
+
+/// All rows of a relation, and the position after each batch with the number of rows up to there.
+fn scan(
+    relation: &dyn Relation,
+    execution: &Execution,
+    pages: u32,
+    from: Position,
+) -> Result<(Vec<PlainRow>, Vec<Stop>), QueryError> {
+    let memory = execution.take("a test", pages)?;
+    let mut stream = relation.scan(execution, memory, from)?;
+    let (mut rows, mut stops) = (Vec::new(), Vec::new());
+    while stream.advance()? {
+        let tuples = stream.batch().tuples();
+        rows.extend(tuples.map(|tuple| (tuple.row_number, tuple.record.to_vec())));
+        stops.extend(stream.position().map(|position| (rows.len(), position)));
+    }
+    assert!(!stream.advance()?, "the end is the end");
+    assert_eq!(stream.batch().cells.len(), 0);
+    drop(stream);
+    execution.audit();
+    assert_eq!(execution.free_pages(), execution.limits().memory_pages);
+    Ok((rows, stops))
+}
+
+fn execution(tables: &Tables, reads_ahead: bool) -> Execution {
+    let mut limits = limits(tables.engine().settings().page_bytes, 32);
+    limits.reads_ahead = reads_ahead;
+    execution_on(tables, limits)
+}
+
+#[test]
+fn scans_give_what_a_plain_scan_gives_and_go_on_where_one_stopped() {
+    let places = [PropagationKind::InPlace, PropagationKind::LogStructured];
+    for (page_bytes, row_count) in [(512, 301), (1024, 600), (4096, 800), (8192, 401)] {
+        for propagation in places {
+            let database = stored(page_bytes, propagation, row_count);
+            let tables = database.read();
+            let heap = HeapRelation::open(&tables, "heap").unwrap();
+            let tree = ClusteredRelation::open(&tables, "tree").unwrap();
+            let relations: [(&dyn Relation, &str); 2] = [(&heap, "heap"), (&tree, "tree")];
+            for (relation, table) in relations {
+                let wanted = plain(&tables, table);
+                assert_eq!(wanted.len(), row_count);
+                for (pages, reads_ahead) in [(1, false), (2, true), (5, false), (16, true)] {
+                    let execution = execution(&tables, reads_ahead);
+                    let told = format!("{table}, pages of {page_bytes}, {pages} of memory");
+                    let start = Position::default();
+                    let (rows, stops) = scan(relation, &execution, pages, start).unwrap();
+                    assert!(rows == wanted, "{told}");
+                    assert!(!stops.is_empty(), "{told}: no place to go on");
+                    for &(row_count, position) in stops.iter().step_by(stops.len() / 7 + 1) {
+                        let (rest, _) = scan(relation, &execution, pages, position).unwrap();
+                        assert!(rest == wanted[row_count..], "{told}: from row {row_count}");
+                    }
+                    let end = stops.last().unwrap().1;
+                    let (rest, _) = scan(relation, &execution, pages, end).unwrap();
+                    assert_eq!(rest.len(), wanted.len() - stops.last().unwrap().0, "{told}");
+                }
+                let size = relation.size();
+                let is_close = size.tuple_count * 2 > row_count as u64
+                    && size.tuple_count < row_count as u64 * 2;
+                assert!(is_close, "{table}: {size:?} for {row_count} rows");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scan_in_parts_reads_each_page_once() {
+    let database = stored(1024, PropagationKind::InPlace, 900);
+    let tables = database.read();
+    let heap = HeapRelation::open(&tables, "heap").unwrap();
+    let whole = execution(&tables, false);
+    let (rows, stops) = scan(&heap, &whole, 4, Position::default()).unwrap();
+    let parts = execution(&tables, false);
+    let mut position = Position::default();
+    let (mut row_count, mut requests) = (0, 0);
+    while row_count < rows.len() {
+        // One block of each scan, the next from where it ended.
+        let memory = parts.take("a test", 4).unwrap();
+        let mut stream = heap.scan(&parts, memory, position).unwrap();
+        loop {
+            assert!(stream.advance().unwrap());
+            row_count += stream.batch().cells.len();
+            if let Some(next) = stream.position() {
+                position = next;
+                break;
+            }
+        }
+        requests += 1;
+    }
+    assert_eq!(row_count, rows.len());
+    assert_eq!(requests, stops.len());
+    assert_eq!(parts.io_counts().read_bytes, whole.io_counts().read_bytes);
+    assert_eq!(parts.io_counts().read_requests, whole.io_counts().read_requests);
+}
+
+#[test]
+fn rows_that_only_the_pool_has_are_seen() {
+    let database = stored(512, PropagationKind::InPlace, 300);
+    let mut writing = database.write().unwrap();
+    for number in (1..300).step_by(3) {
+        let row =
+            [ValueRef::Integer(-number), ValueRef::Integer(1), ValueRef::Null, ValueRef::Null];
+        writing.update("heap", number, &row).unwrap();
+    }
+    // Nothing was committed, but the writer sees it.
+    let heap = HeapRelation::open(&writing, "heap").unwrap();
+    let execution = execution(&writing, false);
+    let (rows, _) = scan(&heap, &execution, 8, Position::default()).unwrap();
+    assert!(rows == plain(&writing, "heap"));
+    drop(heap);
+    drop(execution);
+    writing.rollback().unwrap();
+}
+
+#[test]
+fn a_damaged_page_is_told_with_its_place() {
+    for reads_ahead in [false, true] {
+        let database = stored(1024, PropagationKind::InPlace, 600);
+        database.drop_cached_pages().unwrap();
+        let tables = database.read();
+        let heap = HeapRelation::open(&tables, "heap").unwrap();
+        let io = tables.engine().data_io();
+        // The leaf of the last row: a bit of it.
+        let leaves = tables.heap_tree("heap").unwrap().leaf_runs(tables.engine(), u32::MAX);
+        let page = u64::from(leaves.unwrap().last().unwrap().end - 1);
+        let transfer = |operation, buffer| {
+            let mut io = io.lock();
+            let owner = IoOwner::Operator;
+            let at = (page - 1) * 1024;
+            let ticket = io.submit(owner, heap.file(), operation, at, buffer).unwrap();
+            io.wait(ticket).buffer.unwrap()
+        };
+        let mut bytes = transfer(Operation::Read, IoBuffer::with_alignment(1024, 512));
+        bytes[700] ^= 4;
+        transfer(Operation::Write, bytes);
+        let execution = execution(&tables, reads_ahead);
+        let error = scan(&heap, &execution, 4, Position::default()).unwrap_err();
+        let QueryError::Storage(StorageError::ChecksumMismatch { file, address }) = error else {
+            panic!("{error}")
+        };
+        assert_eq!((file.as_str(), u64::from(address.page)), ("heap", page));
+        assert_eq!(execution.free_pages(), 32);
+    }
+}
+
+fn value_range(rng: &mut Rng) -> KeyRange {
+    let mut bound = || {
+        let value = vec![Value::Integer(rng.below(100).cast_signed() - 5)];
+        match rng.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(value),
+            _ => Bound::Excluded(value),
+        }
+    };
+    KeyRange { lower: bound(), upper: bound() }
+}
+
+fn is_within(range: &KeyRange, value: ValueRef<'_>) -> bool {
+    let above = match &range.lower {
+        Bound::Unbounded => true,
+        Bound::Included(bound) => value.compare(&bound[0].as_ref()).is_ge(),
+        Bound::Excluded(bound) => value.compare(&bound[0].as_ref()).is_gt(),
+    };
+    above
+        && match &range.upper {
+            Bound::Unbounded => true,
+            Bound::Included(bound) => value.compare(&bound[0].as_ref()).is_le(),
+            Bound::Excluded(bound) => value.compare(&bound[0].as_ref()).is_lt(),
+        }
+}
+
+/// The values of columns of a stored row.
+fn values_of(record: &[u8], columns: &[usize]) -> Vec<Value> {
+    let tuple = crate::Tuple { row_number: 0, record };
+    let values = Key::of(columns).values(tuple).unwrap();
+    values.into_iter().map(ValueRef::to_value).collect()
+}
+
+#[test]
+fn index_scans_give_the_rows_of_their_range_in_the_order_asked_for() {
+    let mut rng = Rng::new(77);
+    for (page_bytes, row_count) in [(512, 301), (4096, 700)] {
+        let database = stored(page_bytes, PropagationKind::InPlace, row_count);
+        let tables = database.read();
+        let by_key = SecondaryIndex::open(&tables, "heap", INDEXES[0], false).unwrap();
+        let clustered = ClusteredIndex::open(&tables, "tree").unwrap();
+        let indexes: [(&dyn IndexLookup, &str); 2] = [(&by_key, "heap"), (&clustered, "tree")];
+        for round in 0..40 {
+            let (index, table) = indexes[round % 2];
+            let range = value_range(&mut rng);
+            let key_of = |row: &PlainRow| values_of(&row.1, &[0]).remove(0);
+            let mut wanted = plain(&tables, table);
+            wanted.retain(|row| is_within(&range, key_of(row).as_ref()));
+            // Rows of one key are in the order of their numbers, those of the tree have them inside.
+            wanted.sort_by(|one, other| key_of(one).as_ref().compare(&key_of(other).as_ref()));
+            let execution = execution(&tables, round % 3 == 0);
+            let pages = [2, 4, 30][round % 3];
+            let by_address = IndexScan::new(index, range.clone(), FetchOrder::Address).unwrap();
+            let (mut rows, _) = scan(&by_address, &execution, pages, Position::default()).unwrap();
+            rows.sort();
+            let mut sorted = wanted.clone();
+            sorted.sort();
+            assert!(rows == sorted, "{range:?} of {table} by address");
+            let in_order = IndexScan::new(index, range.clone(), FetchOrder::Key).unwrap();
+            let (rows, stops) = scan(&in_order, &execution, pages, Position::default()).unwrap();
+            assert!(rows == wanted, "{range:?} of {table} by key");
+            for &(count, position) in stops.iter().step_by(stops.len() / 3 + 1) {
+                let (rest, _) = scan(&in_order, &execution, pages, position).unwrap();
+                assert!(rest == wanted[count..], "{range:?} of {table} from row {count}");
+            }
+            let only = IndexOnlyScan::new(index, range.clone()).unwrap();
+            let (rows, _) = scan(&only, &execution, pages, Position::default()).unwrap();
+            let as_entry = |row: &PlainRow| {
+                let values = values_of(&row.1, index.key().columns());
+                let mut record = Vec::new();
+                let refs: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
+                encode_record(refs.iter().copied(), &mut record);
+                (row.0, record)
+            };
+            assert!(rows == wanted.iter().map(as_entry).collect::<Vec<_>>(), "{range:?} only");
+        }
+    }
+}
+
+#[test]
+fn what_the_pool_reads_for_a_scan_is_booked() {
+    let database = stored(1024, PropagationKind::InPlace, 600);
+    database.drop_cached_pages().unwrap();
+    let tables = database.read();
+    let tree = ClusteredRelation::open(&tables, "tree").unwrap();
+    for reads_ahead in [false, true] {
+        let before = tables.engine().pool_counters().read_count;
+        let execution = execution(&tables, reads_ahead);
+        scan(&tree, &execution, 8, Position::default()).unwrap();
+        let read = tables.engine().pool_counters().read_count - before;
+        let counts = execution.io_counts();
+        assert_eq!((counts.read_requests, counts.read_bytes), (read, read * 1024));
+        assert!(read + 70 > tree.size().page_count, "{read} of {:?}", tree.size());
+        assert!(read <= tree.size().page_count, "{read} of {:?}", tree.size());
+    }
+}
