@@ -1,8 +1,8 @@
 //! The entries of an index in the order of their keys, with keys that those of another index can be
 //! compared with.
 //!
-//! 1. For entries a and b of two cursors over columns of whatever types: key(a) < key(b) exactly if a's
-//!    values come before b's, and they are equal exactly if SQL holds them equal, NULLs aside.
+//! 1. For entries a and b of two cursors over columns of whatever types: key(a) < key(b) exactly if
+//!    a's values come before b's, and they are equal exactly if SQL holds them equal, NULLs aside.
 
 use super::IndexLookup;
 use super::key::{ByteBounds, KeyRange};

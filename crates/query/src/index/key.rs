@@ -1,9 +1,12 @@
-//! The key of an index: which columns, of which types, and the bytes under which values lie in the tree.
+//! The key of an index: which columns, of which types, and the bytes under which values lie in the
+//! tree.
 //!
-//! Columns have types, values that are looked up need not: 1.0 is found as 1 among integers, 1.5 and "1"
-//! are found nowhere there. Bounds between two values of the column become bounds at one of them.
+//! Columns have types, values that are looked up need not: 1.0 is found as 1 among integers, 1.5
+//! and "1" are found nowhere there. Bounds between two values of the column become bounds at one of
+//! them.
 //!
-//! 1. What is encoded for a value equals what the tree holds for a row exactly if SQL holds both equal.
+//! 1. What is encoded for a value equals what the tree holds for a row exactly if SQL holds both
+//!    equal.
 //! 2. A bound in bytes separates the same rows as the bound in values.
 
 use crate::QueryError;
@@ -22,8 +25,8 @@ pub struct IndexKey {
     is_unique: bool,
 }
 
-/// Which rows of an index take part, by the values of its first columns. NULLs come first; a lower bound
-/// of `Excluded(NULL)` leaves them out.
+/// Which rows of an index take part, by the values of its first columns. NULLs come first; a lower
+/// bound of `Excluded(NULL)` leaves them out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRange {
     /// Where it begins.
@@ -75,8 +78,8 @@ impl IndexKey {
         self.is_unique && column_count == self.columns.len()
     }
 
-    /// Appends the bytes of a value in column `index` of the key. False if no row can have a value that
-    /// equals it; nothing equals NULL.
+    /// Appends the bytes of a value in column `index` of the key. False if no row can have a value
+    /// that equals it; nothing equals NULL.
     #[inline]
     pub fn encode(&self, index: usize, value: ValueRef<'_>, target: &mut Vec<u8>) -> bool {
         if value.is_null() {
@@ -135,8 +138,8 @@ impl IndexKey {
         Ok(Bound::Excluded(bytes))
     }
 
-    /// The bytes of the values, up to the first that no row can have: for that the nearest that rows can
-    /// have, and how it compares.
+    /// The bytes of the values, up to the first that no row can have: for that the nearest that
+    /// rows can have, and how it compares.
     fn edge(&self, values: &[Value]) -> Result<(Vec<u8>, Ordering), QueryError> {
         if values.len() > self.columns.len() || values.is_empty() {
             let counts = (values.len(), self.columns.len());
@@ -167,8 +170,8 @@ fn fits(column_type: ColumnType, value: ValueRef<'_>) -> bool {
     )
 }
 
-/// A number as the column's kind of number, and how that compares to it. Values of other kinds stay as
-/// they are: their bytes stand where SQL's order has them.
+/// A number as the column's kind of number, and how that compares to it. Values of other kinds stay
+/// as they are: their bytes stand where SQL's order has them.
 fn nearest(column_type: ColumnType, value: ValueRef<'_>) -> (ValueRef<'_>, Ordering) {
     let nearest = match (column_type, value) {
         (ColumnType::Integer, ValueRef::Real(real)) => match exact_integer(real.trunc()) {

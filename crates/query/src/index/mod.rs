@@ -1,4 +1,5 @@
-//! Finding rows by key: a trait over the trees that a database has, and what joins and scans need of it.
+//! Finding rows by key: a trait over the trees that a database has, and what joins and scans need
+//! of it.
 //!
 //! ```text
 //!   keys ─► tree ─► entries ─take─► RowBuffer: which rows, and of which key
@@ -9,8 +10,8 @@
 //!                                     rows
 //! ```
 //!
-//! All pages come through the buffer pool, many at a time. What it reads from the device is booked with
-//! the execution.
+//! All pages come through the buffer pool, many at a time. What it reads from the device is booked
+//! with the execution.
 //!
 //! 1. An index has an entry for each row of its table, in the order of the key.
 
@@ -59,9 +60,9 @@ pub trait IndexLookup {
     /// If the entry is damaged.
     fn take(&self, entry: Entry<'_>, group: u32, rows: &mut RowBuffer) -> Result<bool, QueryError>;
 
-    /// Brings rows that were noted into memory, as many as there is room for, in place of those that
-    /// are there; false once all were there. In the order of keys each row comes before those that were
-    /// noted after it.
+    /// Brings rows that were noted into memory, as many as there is room for, in place of those
+    /// that are there; false once all were there. In the order of keys each row comes before those
+    /// that were noted after it.
     ///
     /// # Errors
     /// If the device fails, what it stores is damaged, or an entry leads to no row.

@@ -160,8 +160,8 @@ impl RowBuffer {
         TupleBatch { area: self.area(), cells: &self.cells }
     }
 
-    /// Begins a load: true if there is nothing to fetch, as rows are here that were not handed on; then
-    /// these are what was loaded.
+    /// Begins a load: true if there is nothing to fetch, as rows are here that were not handed on;
+    /// then these are what was loaded.
     pub(crate) fn begin_load(&mut self) -> bool {
         if std::mem::take(&mut self.is_fresh) {
             self.list_cells();
@@ -195,8 +195,8 @@ impl RowBuffer {
         self.loaded_count += 1;
     }
 
-    /// Ends a load. In the order of keys nothing may be loaded that was noted after something that is
-    /// not. False if nothing is left in memory then.
+    /// Ends a load. In the order of keys nothing may be loaded that was noted after something that
+    /// is not. False if nothing is left in memory then.
     pub(crate) fn end_load(&mut self, is_in_order: bool) -> bool {
         let is_noted = |item: &Item| item.state == ItemState::Noted;
         let rest = &self.items[self.first_noted..];

@@ -1,6 +1,6 @@
-//! A secondary index of a heap table: its entries name rows by number, which are fetched from the heap,
-//! a batch at a time: in the order of the keys, or in that in which they lie there (S000 section 4.2 has
-//! what that is worth on flash and on disk).
+//! A secondary index of a heap table: its entries name rows by number, which are fetched from the
+//! heap, a batch at a time: in the order of the keys, or in that in which they lie there (S000
+//! section 4.2 has what that is worth on flash and on disk).
 
 use super::{FetchOrder, IndexKey, IndexLookup, RowBuffer};
 use crate::relation::RelationSize;
@@ -11,7 +11,8 @@ use nandu_storage::database::{Tables, key};
 use nandu_storage::sqlite::TableTree;
 use nandu_storage::{Engine, StorageError};
 
-/// How many rows are fetched at once in the order of the keys: enough to keep a device's queue full.
+/// How many rows are fetched at once in the order of the keys: enough to keep a device's queue
+/// full.
 const KEY_ORDER_ROWS: usize = 128;
 /// Leaves that are looked at to estimate how many rows there are.
 const SAMPLE_COUNT: u32 = 16;

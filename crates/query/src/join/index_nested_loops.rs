@@ -1,6 +1,6 @@
-//! Index nested loops: for each outer row the index of the inner side is descended (S000 chapter 5). Outer
-//! rows are taken in batches; the keys of a batch go down the index together and its inner rows are
-//! fetched together, so that the device always has a queue of requests.
+//! Index nested loops: for each outer row the index of the inner side is descended (S000 chapter
+//! 5). Outer rows are taken in batches; the keys of a batch go down the index together and its
+//! inner rows are fetched together, so that the device always has a queue of requests.
 //!
 //! ```text
 //!   memory:  │ input: outer pages │ batch: outer rows, their keys in order │ inner rows │
@@ -44,8 +44,8 @@ pub struct Settings {
     pub order: FetchOrder,
 }
 
-/// What a row of a batch takes beside its cell: its address, group and pair, its key here and in the
-/// search, and the ends and places of those.
+/// What a row of a batch takes beside its cell: its address, group and pair, its key here and in
+/// the search, and the ends and places of those.
 const ROW_EXTRA_BYTES: usize = 144;
 /// What of that is for its key.
 const KEY_BYTES: usize = 24;
@@ -110,9 +110,9 @@ impl<'x> IndexNestedLoops<'x> {
     /// Begins; of `join`, the relation of the inner side is not read, but `index` is.
     ///
     /// # Errors
-    /// If there is less memory than the settings say, the keys do not match, the inner key is not made
-    /// of the first columns of the index, rows of the inner side would have to come out alone, or the
-    /// device fails.
+    /// If there is less memory than the settings say, the keys do not match, the inner key is not
+    /// made of the first columns of the index, rows of the inner side would have to come out alone,
+    /// or the device fails.
     pub fn new(
         execution: &'x Execution,
         join: Join<'x>,

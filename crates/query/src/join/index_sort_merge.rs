@@ -1,17 +1,17 @@
-//! Index sort-merge: the indexes of both sides are walked side by side in the order of the key (S000
-//! chapter 5). With a bound on the key only the beginnings of both are read, which wins where few rows
-//! are wanted.
+//! Index sort-merge: the indexes of both sides are walked side by side in the order of the key
+//! (S000 chapter 5). With a bound on the key only the beginnings of both are read, which wins where
+//! few rows are wanted.
 //!
-//! Entries are compared first. Rows are fetched only of keys that both sides have, or that come out alone,
-//! and many at a time.
+//! Entries are compared first. Rows are fetched only of keys that both sides have, or that come out
+//! alone, and many at a time.
 //!
 //! ```text
 //!   left entries   1 2 2 5 7 ─┐ gather   group 0: 2 2 │ 2    ─► fetch both, pair group by group
 //!   right entries  2 3 7 7 7 ─┘          group 1: 7   │ 7 7 7
 //! ```
 //!
-//! 1. Groups that are gathered are whole but for the last, whose rows may not fit: then each part of its
-//!    left rows meets all its right rows, which are walked once more for the next part.
+//! 1. Groups that are gathered are whole but for the last, whose rows may not fit: then each part
+//!    of its left rows meets all its right rows, which are walked once more for the next part.
 //! 2. Each row that comes out alone is noted once.
 
 use super::hash_table::PAIR_COUNT_MAX;
@@ -91,7 +91,8 @@ pub struct IndexSortMerge<'x> {
     /// Entries walked since they were booked.
     entry_count: u64,
     is_gathered: bool,
-    /// Where emitting goes on: in the left items, the right items, and where the group begins there.
+    /// Where emitting goes on: in the left items, the right items, and where the group begins
+    /// there.
     emitted: (usize, usize, usize),
     _memory: Memory<'x>,
     pairs: Vec<(u64, u64)>,
@@ -102,8 +103,8 @@ impl<'x> IndexSortMerge<'x> {
     /// Begins; of `join`, the relations are not read, but the indexes are.
     ///
     /// # Errors
-    /// If there is less memory than the settings say, the keys do not match, or they are not made of the
-    /// first columns of both indexes, in the same order.
+    /// If there is less memory than the settings say, the keys do not match, or they are not made
+    /// of the first columns of both indexes, in the same order.
     pub fn new(
         execution: &'x Execution,
         join: Join<'x>,
@@ -250,7 +251,8 @@ impl<'x> IndexSortMerge<'x> {
         Ok(true)
     }
 
-    /// Notes the right entries of the group; false if there is no room for all, or for more left ones.
+    /// Notes the right entries of the group; false if there is no room for all, or for more left
+    /// ones.
     fn gather_right(&mut self, left_has_more: bool) -> Result<bool, QueryError> {
         while self.right.entries.key() == Some(&self.group_key) {
             if !self.right.take(self.group)? {

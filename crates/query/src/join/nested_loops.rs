@@ -1,12 +1,12 @@
-//! Nested loops, a tuple at a time: the inner side is scanned for each outer row (S000 chapter 5 has it for
-//! completeness; no planner should want it but for the smallest tables).
+//! Nested loops, a tuple at a time: the inner side is scanned for each outer row (S000 chapter 5
+//! has it for completeness; no planner should want it but for the smallest tables).
 //!
 //! ```text
 //!   for each outer row:   inner ═blocks═► compare each row ─► pairs     stops early where one match is all
 //! ```
 //!
-//! 1. Each outer row meets every inner row once, or those up to its first partner where that is enough:
-//!    in semi and anti joins, and where the inner key is unique.
+//! 1. Each outer row meets every inner row once, or those up to its first partner where that is
+//!    enough: in semi and anti joins, and where the inner key is unique.
 //! 2. Only rows of the outer side can come out alone.
 
 use super::hash_table::PAIR_COUNT_MAX;
@@ -99,8 +99,8 @@ impl<'x> NestedLoops<'x> {
         })
     }
 
-    /// Makes the next outer row the one at hand and begins to scan the inner side for it; false at the
-    /// end.
+    /// Makes the next outer row the one at hand and begins to scan the inner side for it; false at
+    /// the end.
     fn begin_row(&mut self) -> Result<bool, QueryError> {
         while self.row >= self.outer.batch().cells.len() {
             self.row = 0;

@@ -19,7 +19,8 @@ pub(crate) enum Alone {
 pub(crate) struct Roles {
     /// Whether pairs come out.
     pub(crate) pairs: bool,
-    /// Which rows of the built side come out by themselves, when all of the other side has been seen.
+    /// Which rows of the built side come out by themselves, when all of the other side has been
+    /// seen.
     pub(crate) build: Alone,
     /// Which rows of the probing side do.
     pub(crate) probe: Alone,
@@ -44,8 +45,8 @@ impl Roles {
         Self { pairs, build, probe }
     }
 
-    /// Checks that no built row has to come out by itself: joins that look rows of the other side up, one
-    /// after the other, never know of a row that nobody looked up.
+    /// Checks that no built row has to come out by itself: joins that look rows of the other side
+    /// up, one after the other, never know of a row that nobody looked up.
     ///
     /// # Errors
     /// If one has to.

@@ -1,12 +1,12 @@
-//! A clustered table in the order of its key: along the chain of leaves, through the buffer pool. Rows
-//! are copied out of the leaves into a block as large as the memory.
+//! A clustered table in the order of its key: along the chain of leaves, through the buffer pool.
+//! Rows are copied out of the leaves into a block as large as the memory.
 //!
 //! Random insertion scatters the leaves, so this reads pages at random (S000 section 5, the "B-tree
 //! data"). With reading ahead the device has several of them to do at once.
 //!
 //! 1. The table does not change while the relation lives: a read transaction protects it.
-//! 2. One page of the memory holds the leaf at hand, the rest holds rows. A block ends with a leaf where
-//!    the next might not fit.
+//! 2. One page of the memory holds the leaf at hand, the rest holds rows. A block ends with a leaf
+//!    where the next might not fit.
 
 use super::{Position, Relation, RelationSize, TupleStream};
 use crate::execution::Memory;

@@ -1,5 +1,5 @@
-//! Part of a table by an index: the rows themselves, fetched in the order of their keys or, a buffer at a
-//! time, of their addresses; or only what the entries hold.
+//! Part of a table by an index: the rows themselves, fetched in the order of their keys or, a
+//! buffer at a time, of their addresses; or only what the entries hold.
 //!
 //! 1. The table does not change while the relation lives: a read transaction protects it.
 //! 2. One page of the memory holds the leaf at hand, the rest holds rows.
@@ -26,8 +26,8 @@ pub struct IndexScan<'r> {
     size: RelationSize,
 }
 
-/// What a range of an index says about its rows: their values in its columns, in the order of the index,
-/// and their numbers. The table is not read.
+/// What a range of an index says about its rows: their values in its columns, in the order of the
+/// index, and their numbers. The table is not read.
 pub struct IndexOnlyScan<'r> {
     index: &'r dyn IndexLookup,
     range: KeyRange,

@@ -1,5 +1,5 @@
-//! Scans of stored tables against a plain scan: sizes of pages and of memory, places of pages, dirty pages,
-//! damage, and going on where another scan stopped.
+//! Scans of stored tables against a plain scan: sizes of pages and of memory, places of pages,
+//! dirty pages, damage, and going on where another scan stopped.
 
 use super::{ClusteredRelation, HeapRelation, IndexOnlyScan, IndexScan, Position, Relation};
 use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
@@ -245,7 +245,8 @@ fn index_scans_give_the_rows_of_their_range_in_the_order_asked_for() {
             let key_of = |row: &PlainRow| values_of(&row.1, &[0]).remove(0);
             let mut wanted = plain(&tables, table);
             wanted.retain(|row| is_within(&range, key_of(row).as_ref()));
-            // Rows of one key are in the order of their numbers, those of the tree have them inside.
+            // Rows of one key are in the order of their numbers, those of the tree have them
+            // inside.
             wanted.sort_by(|one, other| key_of(one).as_ref().compare(&key_of(other).as_ref()));
             let execution = execution(&tables, round % 3 == 0);
             let pages = [2, 4, 30][round % 3];

@@ -1,5 +1,5 @@
-//! Stored tables for tests of operators: the same random rows in a heap with an index, and in a clustered
-//! table, beside a plain copy.
+//! Stored tables for tests of operators: the same random rows in a heap with an index, and in a
+//! clustered table, beside a plain copy.
 
 use super::RowShape;
 use crate::execution::{Execution, Limits};
@@ -14,8 +14,8 @@ use nandu_storage::{Settings, Volumes};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The columns of every table: the key, a second column of few values, a payload, and a number that no
-/// other row has.
+/// The columns of every table: the key, a second column of few values, a payload, and a number that
+/// no other row has.
 pub const COLUMNS: [&str; 4] = ["key", "second", "payload", "id"];
 /// The name of the index by key, and of that by second column and key.
 pub const INDEXES: [&str; 2] = ["by_key", "by_both"];
@@ -76,8 +76,8 @@ pub fn typed_rows(
     (rows, all)
 }
 
-/// Makes the table `name` of these rows, in their order: a heap with both indexes, or a tree by key and
-/// number.
+/// Makes the table `name` of these rows, in their order: a heap with both indexes, or a tree by key
+/// and number.
 ///
 /// # Panics
 /// If the rows do not fit.

@@ -1,5 +1,5 @@
-//! How many keys lie in a range, guessed from the two paths to its ends: what a planner needs to choose
-//! between an index and a scan of the table.
+//! How many keys lie in a range, guessed from the two paths to its ends: what a planner needs to
+//! choose between an index and a scan of the table.
 //!
 //! ```text
 //!   root     ─────┬───────────┬─────    1 child apart
@@ -7,9 +7,9 @@
 //!   leaves   ────┘                └──   as above, plus for each node between them the mean of both
 //! ```
 //!
-//! How large a tree is, is guessed from leaves: `sample` goes down so many paths, spread evenly. A path
-//! that chose among a, b, … children stands for a·b·… leaves (Olken, "Random Sampling from Databases",
-//! 1993), so the guess is right in the mean.
+//! How large a tree is, is guessed from leaves: `sample` goes down so many paths, spread evenly. A
+//! path that chose among a, b, … children stands for a·b·… leaves (Olken, "Random Sampling from
+//! Databases", 1993), so the guess is right in the mean.
 //!
 //! 1. The answer is exact if both ends lie in one leaf, or in leaves side by side under one parent.
 
@@ -55,7 +55,8 @@ impl Tree {
         let count = u128::from(path_count.max(1));
         let mut sums = [0_u128; 3];
         for path in 0..count {
-            // Where the path goes, as a fraction of the tree's width; of each node's width, the rest.
+            // Where the path goes, as a fraction of the tree's width; of each node's width, the
+            // rest.
             let mut at = (2 * path + 1) * ONE / (2 * count);
             let (mut page, mut above, mut weight) = (ROOT_PAGE, None, 1_u128);
             loop {

@@ -1,8 +1,9 @@
-//! The entries that begin with any of many prefixes: what a join finds in an index for a batch of rows.
+//! The entries that begin with any of many prefixes: what a join finds in an index for a batch of
+//! rows.
 //!
-//! All prefixes go down together, level by level, and each level's pages are read as one batch, so that
-//! the device's queue stays full. On the leaves each prefix goes its own way, along the chain where its
-//! entries pass the end of a leaf.
+//! All prefixes go down together, level by level, and each level's pages are read as one batch, so
+//! that the device's queue stays full. On the leaves each prefix goes its own way, along the chain
+//! where its entries pass the end of a leaf.
 //!
 //! ```text
 //!   begin ─► all at the root ─levels─► each in a leaf ─entries─► in the next leaf … ─► done
@@ -73,8 +74,8 @@ impl PrefixScan {
         }
     }
 
-    /// Begins to look for `prefixes`, which must be as invariant 1 says; of each for one entry only if
-    /// `stops_at_first`.
+    /// Begins to look for `prefixes`, which must be as invariant 1 says; of each for one entry only
+    /// if `stops_at_first`.
     pub fn begin<'k>(&mut self, prefixes: impl Iterator<Item = &'k [u8]>, stops_at_first: bool) {
         self.bytes.clear();
         self.ends.clear();
@@ -90,9 +91,9 @@ impl PrefixScan {
         self.turn_count = 0;
     }
 
-    /// Lends entries to `look`, each with the index of its prefix, until `look` breaks, for want of room
-    /// say, or all were taken; says whether they were. An entry at which `look` breaks is not taken and
-    /// comes again. As in [`ReadPages::read`], `look` must not read pages.
+    /// Lends entries to `look`, each with the index of its prefix, until `look` breaks, for want of
+    /// room say, or all were taken; says whether they were. An entry at which `look` breaks is not
+    /// taken and comes again. As in [`ReadPages::read`], `look` must not read pages.
     ///
     /// # Errors
     /// If a page cannot be read, or is no page of a tree.

@@ -1,5 +1,5 @@
-//! Joins by index, and nested loops, over stored tables: heaps with indexes and clustered tables in every
-//! combination, against a join that looks at all pairs.
+//! Joins by index, and nested loops, over stored tables: heaps with indexes and clustered tables in
+//! every combination, against a join that looks at all pairs.
 
 use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
 use crate::join::{

@@ -123,8 +123,8 @@ fn open_spilling<'x>(
     }
 }
 
-/// The same join in SQL. All columns of both sides come out; those of a semi or anti join's right side as
-/// nulls.
+/// The same join in SQL. All columns of both sides come out; those of a semi or anti join's right
+/// side as nulls.
 fn sql_of(join_type: JoinType) -> String {
     let nothing = "NULL, NULL, NULL, NULL";
     let partner = "SELECT 1 FROM r WHERE l.key = r.key";
