@@ -159,7 +159,7 @@ impl KeyColumn {
 #[inline]
 fn first_integer(record: &[u8]) -> Option<i64> {
     let (&header_bytes, &serial_type) = (record.first()?, record.get(1)?);
-    if header_bytes >= 0x80 || header_bytes < 2 {
+    if !(2..0x80).contains(&header_bytes) {
         return None;
     }
     let body = record.get(usize::from(header_bytes)..)?;

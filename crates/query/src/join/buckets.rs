@@ -3,8 +3,9 @@
 //!
 //! ```text
 //!   pair of buckets ── smaller side fits ────────────► table │ look up the other side
-//!        ▲       └──── it does not ──► both cut again, by another hash ──► pairs of buckets
-//!        │       └──── nor did that help: one key ──► chunks of the smaller side
+//!        ▲       └──── it nearly does ────────► in chunks, the other side read for each
+//!        │       └──── it does not ──► both cut again, by another hash ──► pairs of buckets
+//!        │       └──── nor did that help: one key ──► in chunks
 //!        └─────────────────────────────────┘
 //! ```
 //!
@@ -23,6 +24,9 @@ use crate::tuple::{Area, NO_TUPLE, PairBatch, Side, Tuple};
 use crate::work::Work;
 use crate::{Execution, QueryError};
 
+/// Up to so many chunks of a bucket are joined one by one, the other side read for each: cutting would
+/// write and read both sides once more.
+const CHUNK_COUNT_MAX: u64 = 3;
 /// Cutting stops after so many levels.
 const LEVEL_MAX: u32 = 12;
 
@@ -120,7 +124,8 @@ impl<'x> BucketJoin<'x> {
                 return Ok(true);
             }
             let helped = left.min(right) < pair.parent_bytes / 10 * 9;
-            if pair.level < LEVEL_MAX && helped && pages >= 3 {
+            let is_much = table_pages > CHUNK_COUNT_MAX * (pages - pages / 8);
+            if pair.level < LEVEL_MAX && helped && is_much && pages >= 3 {
                 self.cut(pair, left.min(right))?;
                 continue;
             }

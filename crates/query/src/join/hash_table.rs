@@ -268,6 +268,7 @@ impl HashTable {
     ///
     /// # Panics
     /// If one does not hold.
+    #[cfg(test)]
     pub(crate) fn audit(&self, key: &Key) {
         let mut seen = 0;
         for &slot in self.directory.iter().filter(|&&slot| slot != EMPTY) {
@@ -364,7 +365,7 @@ fn link(
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "the result is below the count")]
 fn slot_index(hash: u64, slot_count: usize) -> usize {
-    (u128::from(hash) * slot_count as u128 >> 64) as usize
+    ((u128::from(hash) * slot_count as u128) >> 64) as usize
 }
 
 /// Bits of a hash that its slot does not tell already. The highest tag is left to empty slots.

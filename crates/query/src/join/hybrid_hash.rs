@@ -127,7 +127,10 @@ impl<'x> HybridHash<'x> {
         let tier_count = TIER_COUNT.min(rest - 1);
         settings.bucket_count = bucket_count.min(rest - tier_count);
         let piece_count = tier_count + settings.bucket_count;
-        settings.output_pages = settings.output_pages.clamp(1, (rest / (piece_count + 1)).max(1));
+        let most = (rest / (piece_count + 1)).max(1);
+        // Where all is expected to fit, little is kept for the case that it does not.
+        let most = if settings.bucket_count == 0 { (rest / 64).clamp(1, most) } else { most };
+        settings.output_pages = settings.output_pages.clamp(1, most);
         let split = Split::with_tiers(
             0,
             u64::from(settings.resident_ppm.min(1_000_000)),

@@ -9,7 +9,7 @@
 //!
 //! 1. Every kind gives the same pairs, each as often as SQL says, in an order of its own.
 //! 2. NULL equals nothing: a row with a NULL in its key has no partner.
-//! 3. A stream holds the memory of its [`Settings`] at most, and for each of its inputs one row.
+//! 3. A stream holds the memory of its settings at most, and for each of its inputs one row.
 
 pub mod block_nested_loops;
 pub(crate) mod buckets;

@@ -13,12 +13,14 @@
 
 mod divide;
 mod explanation;
+mod open;
 #[cfg(test)]
 mod tests;
 
 pub use crate::cost::{JoinQuestion, JoinSide};
 pub use divide::Division;
 pub use explanation::{Actual, Explanation, ExplanationRow};
+pub use open::ChunkRule;
 
 use crate::cost::{CostModel, Estimate};
 use crate::{JoinKind, QueryError};

@@ -30,9 +30,9 @@ enum Source<'x> {
     Pool(Fetch<'x>),
 }
 
-/// One block: which pages it spans, and which of them belong to runs.
+/// One block of pages: which pages it spans, and which of them belong to runs.
 #[derive(Debug, Default)]
-struct Block {
+struct PageRun {
     span: Range<u32>,
     parts: Vec<Range<u32>>,
     buffer: Option<IoBuffer>,
@@ -48,8 +48,8 @@ pub(crate) struct BlockReader<'x> {
     /// Where the block after the last one that was begun starts.
     next: Position,
     block_pages: u32,
-    current: Block,
-    ahead: Block,
+    current: PageRun,
+    ahead: PageRun,
     ticket: Option<u64>,
     /// The second buffer of a reader that reads ahead, while no block is being read.
     spare: Option<IoBuffer>,
@@ -84,7 +84,7 @@ impl<'x> BlockReader<'x> {
         let block_pages = if reads_ahead { memory.pages() / 2 } else { memory.pages() };
         let spare = reads_ahead.then(|| execution.buffer(block_pages));
         let source = fetch.map_or_else(|| Source::Volume(io.clone()), Source::Pool);
-        let current = Block { buffer: Some(execution.buffer(block_pages)), ..Block::default() };
+        let current = PageRun { buffer: Some(execution.buffer(block_pages)), ..PageRun::default() };
         Ok(Self {
             execution,
             source,
@@ -93,7 +93,7 @@ impl<'x> BlockReader<'x> {
             next: from,
             block_pages,
             current,
-            ahead: Block::default(),
+            ahead: PageRun::default(),
             ticket: None,
             spare,
             is_begun: false,
@@ -197,7 +197,7 @@ impl<'x> BlockReader<'x> {
 
     /// Plans the block after the last one; false at the end.
     fn plan_next(&mut self) -> bool {
-        let Block { span, parts, end, .. } = &mut self.ahead;
+        let PageRun { span, parts, end, .. } = &mut self.ahead;
         parts.clear();
         *span = 0..0;
         while let Some(run) = self.runs.get(self.next.run as usize) {
@@ -229,7 +229,7 @@ impl<'x> BlockReader<'x> {
 
     fn begin_read(&mut self) -> Result<(), QueryError> {
         let page_bytes = self.execution.page_bytes();
-        let Block { span, buffer, .. } = &mut self.ahead;
+        let PageRun { span, buffer, .. } = &mut self.ahead;
         let length = (span.end - span.start) as usize * page_bytes;
         let mut bytes = buffer.take().expect("a block has a buffer");
         bytes.resize(length);

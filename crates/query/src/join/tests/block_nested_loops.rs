@@ -1,3 +1,5 @@
+//! Block nested loops beside looking at all pairs.
+
 use super::shape;
 use crate::join::block_nested_loops::{BlockNestedLoops, Settings};
 use crate::join::{JoinType, Side};

@@ -1,3 +1,5 @@
+//! Grace and hybrid hash beside looking at all pairs, and what they write.
+
 use super::shape;
 use crate::join::{GraceHash, HybridHash, JoinStream, JoinType, Side, grace_hash, hybrid_hash};
 use crate::testing::{RowShape, collect, execution, expected, join, limits, random_rows};

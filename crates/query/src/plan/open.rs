@@ -1,0 +1,197 @@
+//! From a plan to the operator that carries it out.
+//!
+//! 1. What is opened takes no more memory than the plan says.
+
+use super::{Division, Plan};
+use crate::allocation::{self, GraceHash as GraceParts, HybridHash as HybridParts};
+use crate::join::{
+    BlockNestedLoops, GraceHash, HybridHash, Join, JoinStream, Side, SortMerge, block_nested_loops,
+    grace_hash, hybrid_hash, sort_merge,
+};
+use crate::{Execution, QueryError, sort};
+use serde::{Deserialize, Serialize};
+
+/// Pages of sort-merge for rows of one key, where the plan leaves it open.
+const GROUP_PAGES_MAX: u32 = 16;
+
+/// Where a chunk of block nested loops ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChunkRule {
+    /// When its table is full.
+    #[default]
+    ByBytes,
+    /// After as many pages of the outer side as S001 counts: the table over F.
+    ByPages,
+}
+
+impl Plan {
+    /// The side of `join` that this plan's question calls outer. The question has the left side there.
+    #[must_use]
+    pub const fn outer_side(&self) -> Side {
+        if self.is_swapped { Side::Right } else { Side::Left }
+    }
+
+    /// Opens the join in `pages` of memory, of which the plan was made with as many.
+    ///
+    /// # Errors
+    /// If there is less memory, or this kind is not opened from relations alone: the joins over
+    /// indexes are opened with the indexes.
+    pub fn open<'x>(
+        &self,
+        execution: &'x Execution,
+        join: Join<'x>,
+        pages: u32,
+        rule: ChunkRule,
+    ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
+        let outer = self.outer_side();
+        Ok(match self.division {
+            Division::BlockNestedLoops(parts) => {
+                let settings = block_nested_loops_settings(&parts, outer, rule);
+                Box::new(BlockNestedLoops::new(execution, join, settings)?)
+            }
+            Division::SortMerge(parts) => Box::new(SortMerge::new(
+                execution,
+                join,
+                sort_merge_settings(&parts, outer, pages),
+            )?),
+            Division::GraceHash(parts) => {
+                let GraceParts { bucket_count, output_pages, input_pages, .. } = parts;
+                let settings = grace_hash::Settings {
+                    bucket_count: narrow(bucket_count),
+                    input_pages: narrow(input_pages),
+                    output_pages: narrow(output_pages),
+                };
+                Box::new(GraceHash::new(execution, join, settings)?)
+            }
+            Division::HybridHash(parts) => {
+                let settings = hybrid_hash_settings(&parts, join, outer, pages, execution);
+                Box::new(HybridHash::new(execution, join, settings)?)
+            }
+            Division::NestedLoops
+            | Division::IndexNestedLoops { .. }
+            | Division::IndexSortMerge => {
+                let what = format!("{} is opened with its indexes", self.kind);
+                return Err(QueryError::Invalid { what });
+            }
+        })
+    }
+}
+
+fn block_nested_loops_settings(
+    parts: &allocation::BlockNestedLoops,
+    outer: Side,
+    rule: ChunkRule,
+) -> block_nested_loops::Settings {
+    block_nested_loops::Settings {
+        outer,
+        table_pages: narrow(parts.outer_pages),
+        input_pages: narrow(parts.inner_pages),
+        chunk_pages: match rule {
+            ChunkRule::ByBytes => None,
+            ChunkRule::ByPages => Some(narrow(parts.chunk_pages)),
+        },
+    }
+}
+
+fn sort_merge_settings(
+    parts: &allocation::SortMerge,
+    outer: Side,
+    pages: u32,
+) -> sort_merge::Settings {
+    sort_merge::Settings {
+        sort: sort::Settings {
+            input_pages: narrow(parts.input_pages),
+            output_pages: narrow(parts.output_pages),
+            workspace_pages: narrow(parts.workspace_pages),
+            formation: allocation::RunFormation::ReplacementSelection,
+        },
+        group: outer,
+        group_pages: (pages / 64).clamp(1, GROUP_PAGES_MAX),
+    }
+}
+
+fn hybrid_hash_settings(
+    parts: &HybridParts,
+    join: Join<'_>,
+    build: Side,
+    pages: u32,
+    execution: &Execution,
+) -> hybrid_hash::Settings {
+    // The part of the built side whose table the workspace holds.
+    let size = join.input(build).relation.size();
+    let table_bytes = size.cell_bytes + size.tuple_count * 20;
+    let held_bytes = parts.workspace_pages * execution.page_bytes() as u64;
+    let resident_ppm = u128::from(held_bytes) * 1_000_000 / u128::from(table_bytes.max(1));
+    hybrid_hash::Settings {
+        build,
+        pages,
+        input_pages: narrow(parts.input_pages),
+        output_pages: narrow(parts.output_pages.max(1)),
+        bucket_count: narrow(parts.bucket_count),
+        resident_ppm: u32::try_from(resident_ppm).map_or(1_000_000, |ppm| ppm.min(1_000_000)),
+    }
+}
+
+fn narrow(pages: u64) -> u32 {
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide};
+    use crate::cost::{Estimate, RelationStats};
+    use crate::join::JoinType;
+    use crate::plan::{Budget, plans};
+    use crate::testing::{RowShape, collect, execution, join, limits, random_rows};
+    use crate::{JoinKind, Key, Relation};
+    use nandu_base::Rng;
+
+    /// Pages read and written, as a run books them.
+    fn pages(counts: &crate::execution::IoCounts) -> (u64, u64) {
+        (counts.read_bytes / 1024, counts.write_bytes / 1024)
+    }
+
+    #[test]
+    fn plans_give_equal_results_and_write_as_much_as_they_say() {
+        let shape = |row_count| RowShape {
+            row_count,
+            key_count: 2000,
+            is_skewed: false,
+            null_percent: 0,
+            payload_bytes_max: 150,
+        };
+        let mut rng = Rng::new(11);
+        let left = random_rows("left", shape(2000), 1024, &mut rng);
+        let right = random_rows("right", shape(9000), 1024, &mut rng);
+        let key = Key::of(&[0]);
+        let device = DeviceCosts::from_rates(0, 100_000, 200_000_000, 100_000_000);
+        let convention = Convention::AsBuilt { reads_ahead: false };
+        let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+        let side = |rows: &dyn Relation| JoinSide::new(RelationStats::of(rows.size(), 1024));
+        let question = JoinQuestion::new(side(&left), side(&right), 5);
+        for memory_pages in [24_u32, 60, 120, 400] {
+            let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes: None };
+            let mut results = None;
+            for plan in plans(&model, &question, &budget).feasible {
+                if matches!(plan.kind, JoinKind::NestedLoops) {
+                    continue;
+                }
+                let execution = execution(limits(1024, memory_pages));
+                let join = join(&left, &right, &key, JoinType::Inner);
+                let mut stream =
+                    plan.open(&execution, join, memory_pages, ChunkRule::ByBytes).unwrap();
+                let pairs = collect(stream.as_mut()).unwrap();
+                let expected = results.get_or_insert_with(|| pairs.clone());
+                assert_eq!(&pairs, expected, "{} in {memory_pages}", plan.kind);
+                let Estimate { pages_written, .. } = plan.estimate;
+                let (_, written) = pages(&execution.io_counts());
+                assert!(
+                    written.abs_diff(pages_written) * 10 <= written.max(100),
+                    "{memory_pages} pages: wrote {written}, estimated {pages_written}: {plan:?}"
+                );
+            }
+        }
+    }
+}
