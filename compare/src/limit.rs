@@ -78,6 +78,34 @@ impl MemoryLimit {
         }
     }
 
+    /// The most memory that the group has had, page cache included.
+    pub(crate) fn peak_bytes(&self) -> Option<u64> {
+        let Self::Group { directory, .. } = self else { return None };
+        ["memory.max_usage_in_bytes", "memory.peak"]
+            .iter()
+            .find_map(|name| fs::read_to_string(directory.join(name)).ok()?.trim().parse().ok())
+    }
+
+    /// How many of its processes the kernel ended for want of memory.
+    pub(crate) fn killed_count(&self) -> u64 {
+        let Self::Group { directory, .. } = self else { return 0 };
+        ["memory.oom_control", "memory.events"]
+            .iter()
+            .filter_map(|name| fs::read_to_string(directory.join(name)).ok())
+            .find_map(|text| {
+                text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+            })
+            .unwrap_or_default()
+    }
+
+    /// Whether there is one, for results over many of them.
+    pub(crate) fn describe_kind(&self) -> String {
+        match self {
+            Self::Group { .. } => "a control group for each process, page cache included".into(),
+            Self::None(reason) => format!("NOT LIMITED ({reason})"),
+        }
+    }
+
     /// One line for the table.
     pub(crate) fn describe(&self) -> String {
         match self {

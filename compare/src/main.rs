@@ -1,4 +1,5 @@
-//! Nandu's B+-tree beside its peers, side by side in one run: `cargo xtask compare-btree`.
+//! Nandu beside its peers, side by side in one run: its B+-tree, `cargo xtask compare-btree`, and its
+//! joins, `cargo xtask compare-joins`, which are the module of that name.
 //!
 //! ```text
 //!   plan: for each r, round, phase, engine ─► a process of its own, inside a memory limit
@@ -7,11 +8,12 @@
 //! ```
 //!
 //! Outside the building: nothing uses this crate. What is measured and what must be installed
-//! stands in `docs/compare.md`.
+//! stands in `docs/compare.md` and `docs/compare-joins.md`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
 mod engine;
+mod joins;
 mod limit;
 mod measure;
 mod phase;
@@ -54,6 +56,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let outcome = match arguments.as_slice() {
         [_, word, job] if word == phase::SUBCOMMAND => phase::run_as_process(job),
+        [_, word, job] if word == joins::SUBCOMMAND => joins::run_as_process(job),
+        [_, word, rest @ ..] if word == joins::COMPARISON => {
+            let name = std::iter::once(word).chain(rest);
+            joins::run(&joins::Options::parse_from(name))
+        }
         _ => plan::run(&plan::Options::parse()),
     };
     match outcome {

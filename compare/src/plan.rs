@@ -355,7 +355,7 @@ impl Drop for Scratch {
 }
 
 /// The directory above this crate when cargo runs it, else the current one.
-fn repository_root() -> PathBuf {
+pub(crate) fn repository_root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR")
         .and_then(|directory| Path::new(&directory).parent().map(Path::to_path_buf))
         .unwrap_or_else(|| PathBuf::from("."))

@@ -118,7 +118,8 @@ pub(crate) fn meta(
     })
 }
 
-fn capture(command: &mut Command) -> String {
+/// What a command prints, or that it is not known.
+pub(crate) fn capture(command: &mut Command) -> String {
     match command.output() {
         Ok(output) if output.status.success() => {
             String::from_utf8_lossy(&output.stdout).trim().to_string()

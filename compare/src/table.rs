@@ -167,7 +167,7 @@ fn table_of(figures: &Figures, random_ppm: u32, columns: &[Column]) -> String {
 }
 
 /// Three significant digits, as short as they go.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
@@ -176,7 +176,7 @@ fn short(value: f64) -> String {
 }
 
 /// Lines of at most 100 characters, each ended.
-fn wrapped(text: &str) -> String {
+pub(crate) fn wrapped(text: &str) -> String {
     const COLUMNS: usize = 100;
     let mut lines = String::new();
     let mut width = 0;

@@ -6,11 +6,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
 
 mod ci;
-mod compare_btree;
+mod compare;
 mod compare_fio;
 mod tidy;
 
 use clap::{Parser, Subcommand};
+use compare::Comparison;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -36,7 +37,10 @@ enum Chore {
     /// Run the same jobs with nandu and with fio in alternation and keep the ratios in results/.
     CompareFio(compare_fio::Options),
     /// Run the B+-tree and its peers side by side and keep the table in results/.
-    CompareBtree(compare_btree::Options),
+    CompareBtree(compare::Options),
+    /// Run the joins and their peers side by side under memory limits and keep the tables in
+    /// results/.
+    CompareJoins(compare::Options),
 }
 
 fn main() -> ExitCode {
@@ -45,7 +49,8 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::report(&root),
         Chore::Ci { skip_tests } => ci::run(&root, skip_tests),
         Chore::CompareFio(options) => compare_fio::run(&root, &options),
-        Chore::CompareBtree(options) => compare_btree::run(&root, &options),
+        Chore::CompareBtree(options) => compare::run(&root, Comparison::Btree, &options),
+        Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,418 @@
+//! The run: which contender joins under which limit when, each time in a process of its own.
+//!
+//! ```text
+//!   for each scale factor:  make what is missing
+//!     for each number of threads, limit, repetition:
+//!       for each contender, another one first each repetition:
+//!         drop the tables from the page cache ─► process inside the limit ─► row, what it took
+//! ```
+//!
+//! 1. Contenders alternate within a repetition, so that they meet the same weather of the disk.
+//! 2. A contender that fails under a limit is a result; one whose row differs from the others' is
+//!    shown as wrong, and the run ends with an error after the table.
+
+use super::contender::{Contender, Format, Means};
+use super::process::{self, Job};
+use super::results::{self, Sample};
+use super::stock::{self, Stock};
+use super::table;
+use crate::Failure;
+use crate::limit::{drop_caches, files_below};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Compare nandu's joins with DuckDB, DataFusion and SQLite under memory limits (TPC-H customer and
+/// orders, full tuples, both in random order, as in S001), side by side in one run.
+#[derive(clap::Parser)]
+#[command(name = "compare-joins", bin_name = "cargo xtask compare-joins")]
+pub(crate) struct Options {
+    /// Scale factors of TPC-H, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "2")]
+    scale_factor: Vec<f64>,
+    /// Memory of an engine in MB, separated by commas; `none` leaves it alone.
+    #[arg(long, value_delimiter = ',', default_value = "32,100,300,600,none")]
+    limits: Vec<Limit>,
+    /// Threads of an engine, and cores of its process, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    threads: Vec<u32>,
+    /// How often each join is run.
+    #[arg(long, default_value_t = 3)]
+    repetitions: u32,
+    /// These contenders only, separated by commas.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<Contender>,
+    /// Whether the peers' tables are in the page cache when a join starts.
+    #[arg(long, value_enum, default_value = "cold")]
+    cache: Cache,
+    /// What the group of a process may have beside the engine's memory, in MB: the program, its
+    /// libraries, and the page cache.
+    #[arg(long, default_value_t = 128)]
+    headroom: u64,
+    /// Seconds after which a join is given up.
+    #[arg(long, default_value_t = 600)]
+    timeout: u32,
+    /// What the order of the rows follows from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where environment and tables are kept, 400 MB and some 300 MB for each unit of scale factor
+    /// [default: nandu/compare-joins in the user's cache].
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Where results go [default: `results/MACHINE/compare-joins` for a run that leaves nothing out,
+    /// else nowhere].
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Tell which joins would be run, and run none.
+    #[arg(long)]
+    list: bool,
+    /// Print the medians as JSON in place of the tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What lies in the page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Cache {
+    /// Nothing of the tables.
+    Cold,
+    /// As much of the tables as goes in, outside the group, so that it costs a peer no memory.
+    Warm,
+}
+
+/// An engine's memory, in MB of a million bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    /// So many.
+    Mb(u64),
+    /// The engine's default.
+    None,
+}
+
+impl Limit {
+    const MB: u64 = 1_000_000;
+
+    /// In bytes, of [`Limit::None`] 0.
+    fn memory_bytes(self) -> u64 {
+        match self {
+            Self::Mb(count) => count * Self::MB,
+            Self::None => 0,
+        }
+    }
+
+    /// What the group may have in all.
+    fn group_bytes(self, headroom_mb: u64) -> u64 {
+        /// More than any machine has, in whole pages.
+        const UNLIMITED_BYTES: u64 = 1 << 50;
+        match self {
+            Self::Mb(count) => (count + headroom_mb) * Self::MB,
+            Self::None => UNLIMITED_BYTES,
+        }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "none" => Ok(Self::None),
+            Ok(count) if (1..=1 << 30).contains(&count) => Ok(Self::Mb(count)),
+            _ => Err(format!("`{text}` is neither a number of MB nor `none`")),
+        }
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mb(count) => write!(formatter, "{count} MB"),
+            Self::None => formatter.write_str("no limit"),
+        }
+    }
+}
+
+/// One join that is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) thread_count: u32,
+    pub(crate) limit: Limit,
+    pub(crate) repetition: u32,
+    pub(crate) contender: Contender,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { thread_count, limit, repetition, contender } = self;
+        let label = contender.label();
+        write!(formatter, "threads {thread_count}, {limit}, repetition {repetition}: {label}")
+    }
+}
+
+/// What is the same for all joins of a scale factor, as it stands beside the results.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) scale_factor: f64,
+    pub(crate) seed: u64,
+    pub(crate) repetitions: u32,
+    pub(crate) cache: Cache,
+    pub(crate) headroom_mb: u64,
+    pub(crate) timeout_s: u32,
+}
+
+impl Options {
+    fn contenders(&self) -> Vec<Contender> {
+        let is_chosen = |it: &Contender| self.only.is_empty() || self.only.contains(it);
+        Contender::ALL.into_iter().filter(is_chosen).collect()
+    }
+
+    /// All joins of a scale factor, in the order in which they run.
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for &thread_count in &self.threads {
+            for &limit in &self.limits {
+                for repetition in 1..=self.repetitions {
+                    let mut order = self.contenders();
+                    order.retain(|it| thread_count == 1 || !it.is_serial());
+                    let first = (repetition as usize - 1) % order.len().max(1);
+                    order.rotate_left(first);
+                    steps.extend(order.into_iter().map(|contender| Step {
+                        thread_count,
+                        limit,
+                        repetition,
+                        contender,
+                    }));
+                }
+            }
+        }
+        steps
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let refuse = |what: &str| Err(Failure::Run(what.into()));
+        if self.scale_factor.iter().any(|it| !(0.001..=1000.0).contains(it)) {
+            return refuse("a scale factor is a number from 0.001 to 1000");
+        }
+        if self.repetitions == 0 || self.threads.contains(&0) || self.timeout == 0 {
+            return refuse("repetitions, threads and the timeout are at least 1");
+        }
+        Ok(())
+    }
+
+    /// Whether the limits, the contenders and the state of the cache are those of the kept run.
+    fn is_whole(&self) -> bool {
+        self.only.is_empty()
+            && self.cache == Cache::Cold
+            && self.limits
+                == [32, 100, 300, 600]
+                    .map(Limit::Mb)
+                    .into_iter()
+                    .chain([Limit::None])
+                    .collect::<Vec<_>>()
+            && self.scale_factor.iter().all(|&it| it >= 1.0)
+    }
+
+    fn setting(&self, scale_factor: f64) -> Setting {
+        Setting {
+            scale_factor,
+            seed: self.seed,
+            repetitions: self.repetitions,
+            cache: self.cache,
+            headroom_mb: self.headroom,
+            timeout_s: self.timeout,
+        }
+    }
+
+    fn listing(&self) -> String {
+        let steps = self.steps();
+        let mut lines = Vec::new();
+        for scale_factor in &self.scale_factor {
+            lines.extend(steps.iter().map(|step| format!("scale factor {scale_factor}, {step}")));
+        }
+        lines.push(format!("{} joins", lines.len()));
+        lines.join("\n")
+    }
+}
+
+/// Runs the comparison and answers with its tables.
+///
+/// # Errors
+/// Peers that cannot be installed, tables that cannot be made, a wrong row, or results that cannot
+/// be written.
+pub(crate) fn run(options: &Options) -> Result<String, Failure> {
+    options.check()?;
+    if options.list {
+        return Ok(options.listing());
+    }
+    let directory = match &options.directory {
+        Some(directory) => directory.clone(),
+        None => stock::default_directory()?,
+    };
+    let stock = Stock::open(&directory)?;
+    let root = crate::plan::repository_root();
+    let mut texts = Vec::new();
+    let mut is_wrong = false;
+    for &scale_factor in &options.scale_factor {
+        let setting = options.setting(scale_factor);
+        let formats: BTreeSet<Format> =
+            options.contenders().into_iter().map(Contender::format).collect();
+        stock.make_tables(scale_factor, options.seed, &formats)?;
+        let meta = results::meta(&root, &setting, &directory);
+        let mut samples = all_samples(options, &stock, &setting)?;
+        let row = results::settle_row(&mut samples);
+        is_wrong |= samples.iter().any(|sample| sample.is_wrong);
+        let medians = results::medians(&samples);
+        let table = table::whole(&medians, &setting, row.as_deref());
+        let kept = match &options.out {
+            Some(directory) => Some(directory.clone()),
+            None if options.is_whole() => Some(
+                root.join("results").join(crate::results::machine_slug()).join("compare-joins"),
+            ),
+            None => None,
+        };
+        if let Some(directory) = kept {
+            let directory = directory.join(format!("sf{scale_factor}"));
+            results::write(&directory, &meta, &samples, &medians, &table)?;
+            eprintln!("kept in {}", directory.display());
+        }
+        texts.push(if options.json { results::json_of(&meta, &medians) } else { table });
+    }
+    let text = texts.join("\n");
+    if is_wrong {
+        println!("{text}");
+        return Err(Failure::Wrong("rows differ; the notes below the tables say whose".into()));
+    }
+    Ok(text)
+}
+
+fn all_samples(
+    options: &Options,
+    stock: &Stock,
+    setting: &Setting,
+) -> Result<Vec<Sample>, Failure> {
+    let data = stock.data(setting.scale_factor, setting.seed);
+    let steps = options.steps();
+    let mut samples = Vec::with_capacity(steps.len());
+    for (number, step) in steps.iter().enumerate() {
+        let sample = one(*step, stock, setting, &data)?;
+        let figures = ["seconds", "cpu_s", "peak_rss_mb", "written_mb", "others_share"]
+            .map(|name| format!("{name} {:.2}", sample.metrics.get(name).unwrap_or(&0.0)));
+        let ending = match &sample.outcome {
+            Ok(_) => String::new(),
+            Err(reason) => format!(", FAILED: {reason}"),
+        };
+        let of = steps.len();
+        eprintln!("{} of {of}: {step}: {}{ending}", number + 1, figures.join(", "));
+        samples.push(sample);
+    }
+    Ok(samples)
+}
+
+fn one(step: Step, stock: &Stock, setting: &Setting, data: &Path) -> Result<Sample, Failure> {
+    match setting.cache {
+        Cache::Cold => drop_caches(data)?,
+        Cache::Warm => read_all(data)?,
+    }
+    let Means::Script { variant, slice_count, .. } = step.contender.means();
+    let job = Job {
+        contender: step.contender,
+        data: data.to_path_buf(),
+        temp: stock.temporary(),
+        memory_bytes: step.limit.memory_bytes(),
+        thread_count: step.thread_count,
+        timeout_s: setting.timeout_s,
+        processes_file: None,
+        python: stock.python(),
+        scripts: stock.scripts(),
+        variant: variant.into(),
+        slice_count,
+    };
+    let run = process::run(&job, step.limit.group_bytes(setting.headroom_mb))?;
+    // A process that was killed leaves what it spilled.
+    stock.clear_temporary()?;
+    Ok(Sample { step, outcome: run.outcome, metrics: run.metrics, is_wrong: false })
+}
+
+/// Brings every file below `directory` into the page cache.
+fn read_all(directory: &Path) -> Result<(), Failure> {
+    for path in files_below(directory)? {
+        std::fs::File::open(&path)
+            .and_then(|mut file| io::copy(&mut file, &mut io::sink()))
+            .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn options(words: &[&str]) -> Options {
+        Options::try_parse_from([&["compare-joins"], words].concat()).unwrap()
+    }
+
+    #[test]
+    fn limits_are_megabytes_or_none() {
+        assert_eq!("300".parse(), Ok(Limit::Mb(300)));
+        assert_eq!("none".parse(), Ok(Limit::None));
+        for bad in ["", "0", "-3", "3MB", "None", "99999999999"] {
+            let error = bad.parse::<Limit>().unwrap_err();
+            assert!(error.contains("neither a number of MB nor `none`"), "{error}");
+        }
+        assert_eq!(Limit::Mb(300).memory_bytes(), 300_000_000);
+        assert_eq!(Limit::Mb(300).group_bytes(128), 428_000_000);
+        assert_eq!(Limit::None.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn every_contender_joins_under_every_limit_as_often_as_asked() {
+        let options = options(&["--threads", "1,2", "--limits", "32,none", "--repetitions", "3"]);
+        let steps = options.steps();
+        for contender in Contender::ALL {
+            let count = steps.iter().filter(|step| step.contender == contender).count();
+            let thread_counts = if contender.is_serial() { 1 } else { 2 };
+            assert_eq!(count, 2 * 3 * thread_counts, "{}", contender.label());
+        }
+    }
+
+    #[test]
+    fn another_contender_is_first_each_repetition() {
+        let options = options(&["--limits", "100", "--only", "sqlite,duckdb"]);
+        let labels: Vec<&str> = options.steps().iter().map(|it| it.contender.label()).collect();
+        assert_eq!(labels, ["duckdb", "sqlite", "sqlite", "duckdb", "duckdb", "sqlite"]);
+        assert!(options.listing().ends_with("\n6 joins"));
+    }
+
+    #[test]
+    fn a_run_that_leaves_something_out_is_not_kept_by_itself() {
+        assert!(options(&[]).is_whole());
+        assert!(options(&["--scale-factor", "2,10", "--repetitions", "1"]).is_whole());
+        for words in [
+            ["--only", "duckdb"],
+            ["--limits", "100"],
+            ["--cache", "warm"],
+            ["--scale-factor", "0.01"],
+        ] {
+            assert!(!options(&words).is_whole(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_before_anything_is_installed() {
+        for words in [
+            ["--scale-factor", "0"],
+            ["--scale-factor", "nan"],
+            ["--repetitions", "0"],
+            ["--threads", "0"],
+            ["--timeout", "0"],
+        ] {
+            assert!(run(&options(&words)).is_err(), "{words:?}");
+        }
+        assert!(Options::try_parse_from(["compare-joins", "--only", "oracle"]).is_err());
+    }
+}

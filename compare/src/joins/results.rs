@@ -1,0 +1,246 @@
+//! What is kept of a run: every join, the medians, the row that all agree on, the machine.
+
+use super::contender::Contender;
+use super::plan::{Limit, Setting, Step};
+use crate::Failure;
+use crate::measure::spread;
+use crate::results::capture;
+use nandu_drives::file::{disk_description, machine_description};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// The figures of every join, in the order of the file.
+const METRICS: [&str; 9] = [
+    "seconds",
+    "cpu_s",
+    "system_s",
+    "peak_rss_mb",
+    "group_peak_mb",
+    "read_mb",
+    "written_mb",
+    "dropped_mb",
+    "others_share",
+];
+
+/// One join that was run.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) step: Step,
+    /// The row, else why there is none.
+    pub(crate) outcome: Result<Vec<String>, String>,
+    pub(crate) metrics: BTreeMap<String, f64>,
+    /// Whether its row was not that of the others.
+    pub(crate) is_wrong: bool,
+}
+
+/// A contender under a limit over all repetitions.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Median {
+    #[serde(rename = "threads")]
+    pub(crate) thread_count: u32,
+    #[serde(serialize_with = "limit_in_mb")]
+    pub(crate) limit: Limit,
+    pub(crate) contender: Contender,
+    /// How many joins answered rightly.
+    pub(crate) right_count: usize,
+    pub(crate) run_count: usize,
+    /// Why the others did not, each reason once.
+    pub(crate) reasons: Vec<String>,
+    /// Median, least and most by name, over those that answered rightly, else over all.
+    pub(crate) figures: BTreeMap<String, [f64; 3]>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the shape is serde's")]
+fn limit_in_mb<S: serde::Serializer>(limit: &Limit, serializer: S) -> Result<S::Ok, S::Error> {
+    match limit {
+        Limit::Mb(count) => serializer.serialize_u64(*count),
+        Limit::None => serializer.serialize_none(),
+    }
+}
+
+/// Finds the row that most joins answered and makes failures of the other rows.
+pub(crate) fn settle_row(samples: &mut [Sample]) -> Option<Vec<String>> {
+    let mut votes: BTreeMap<&[String], usize> = BTreeMap::new();
+    for row in samples.iter().filter_map(|sample| sample.outcome.as_ref().ok()) {
+        *votes.entry(row).or_default() += 1;
+    }
+    let row = votes.into_iter().max_by_key(|(_, count)| *count)?.0.to_vec();
+    for sample in samples {
+        if let Ok(other) = &sample.outcome
+            && *other != row
+        {
+            sample.outcome = Err(format!("WRONG ROW: {}", other.join(" ")));
+            sample.is_wrong = true;
+        }
+    }
+    Some(row)
+}
+
+/// The medians over the repetitions, by threads, limit and contender.
+pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
+    let mut groups: BTreeMap<(u32, Limit, Contender), Vec<&Sample>> = BTreeMap::new();
+    for sample in samples {
+        let Step { thread_count, limit, contender, .. } = sample.step;
+        groups.entry((thread_count, limit, contender)).or_default().push(sample);
+    }
+    groups
+        .into_iter()
+        .map(|((thread_count, limit, contender), samples)| {
+            let right: Vec<&Sample> =
+                samples.iter().copied().filter(|sample| sample.outcome.is_ok()).collect();
+            let mut reasons: Vec<String> =
+                samples.iter().filter_map(|sample| sample.outcome.clone().err()).collect();
+            reasons.sort();
+            reasons.dedup();
+            let (right_count, run_count) = (right.len(), samples.len());
+            let counted = if right.is_empty() { samples } else { right };
+            let figures = METRICS
+                .iter()
+                .filter_map(|name| {
+                    let values: Vec<f64> = counted
+                        .iter()
+                        .filter_map(|sample| sample.metrics.get(*name).copied())
+                        .collect();
+                    (!values.is_empty()).then(|| ((*name).to_string(), spread(values)))
+                })
+                .collect();
+            Median { thread_count, limit, contender, right_count, run_count, reasons, figures }
+        })
+        .collect()
+}
+
+/// The command, the commit, the machine, the peers.
+pub(crate) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
+    let mut command = String::from("cargo xtask compare-joins");
+    for argument in std::env::args().skip(2) {
+        command.push(' ');
+        command.push_str(&argument);
+    }
+    json!({
+        "command": command,
+        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
+        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+        "setting": setting,
+        "peers": super::stock::REQUIREMENTS.lines().collect::<Vec<_>>(),
+        "limit": crate::limit::MemoryLimit::new(1 << 30).describe_kind(),
+        "load_average": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
+        "machine": machine_description(),
+        "disk": disk_description(directory),
+    })
+}
+
+/// Medians with what they belong to, for programs.
+pub(crate) fn json_of(meta: &Value, medians: &[Median]) -> String {
+    let whole = json!({ "meta": meta, "medians": medians });
+    serde_json::to_string_pretty(&whole).expect("names and finite numbers are JSON")
+}
+
+/// Writes all of it into `directory`.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(crate) fn write(
+    directory: &Path,
+    meta: &Value,
+    samples: &[Sample],
+    medians: &[Median],
+    table: &str,
+) -> Result<(), Failure> {
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).expect("it is JSON") + "\n";
+    let files = [
+        ("meta.json", pretty(meta)),
+        ("runs.csv", lines_of(samples)),
+        ("medians.json", pretty(&json!(medians))),
+        ("table.md", table.to_string()),
+    ];
+    let fail = |path: &Path, error: std::io::Error| {
+        Failure::Run(format!("{}: cannot be written: {error}", path.display()))
+    };
+    std::fs::create_dir_all(directory).map_err(|error| fail(directory, error))?;
+    for (name, text) in files {
+        let path = directory.join(name);
+        std::fs::write(&path, text).map_err(|error| fail(&path, error))?;
+    }
+    Ok(())
+}
+
+/// Every join as a line; the last field is why it failed.
+fn lines_of(samples: &[Sample]) -> String {
+    let mut lines =
+        format!("threads,limit_mb,repetition,contender,{},failure\n", METRICS.join(","));
+    for Sample { step, outcome, metrics, .. } in samples {
+        let limit = match step.limit {
+            Limit::Mb(count) => count.to_string(),
+            Limit::None => "none".into(),
+        };
+        let (contender, repetition) = (step.contender.label(), step.repetition);
+        write!(lines, "{},{limit},{repetition},{contender}", step.thread_count)
+            .expect("a string takes every line");
+        for name in METRICS {
+            let value = metrics.get(name).map_or(String::new(), |value| format!("{value:.3}"));
+            write!(lines, ",{value}").expect("a string takes every line");
+        }
+        let reason = outcome.as_ref().err().map_or("", String::as_str);
+        writeln!(lines, ",\"{}\"", reason.replace(['\n', '\r'], " ").replace('"', "'"))
+            .expect("a string takes every line");
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(contender: Contender, repetition: u32, outcome: Result<&str, &str>) -> Sample {
+        Sample {
+            step: Step { thread_count: 1, limit: Limit::Mb(100), repetition, contender },
+            outcome: outcome.map(|row| vec![row.into()]).map_err(str::to_string),
+            metrics: [("seconds".to_string(), f64::from(repetition))].into(),
+            is_wrong: false,
+        }
+    }
+
+    #[test]
+    fn a_row_that_differs_from_most_is_wrong() {
+        let mut samples = [
+            sample(Contender::Sqlite, 1, Ok("7")),
+            sample(Contender::Duckdb, 1, Ok("8")),
+            sample(Contender::DatafusionHash, 1, Err("no memory")),
+            sample(Contender::DuckdbTable, 1, Ok("8")),
+        ];
+        assert_eq!(settle_row(&mut samples).unwrap(), ["8"]);
+        assert_eq!(samples.each_ref().map(|it| it.is_wrong), [true, false, false, false]);
+        assert_eq!(samples[0].outcome.clone().unwrap_err(), "WRONG ROW: 7");
+        assert_eq!(settle_row(&mut samples[2..3]), None);
+    }
+
+    #[test]
+    fn medians_are_those_of_the_joins_that_answered() {
+        let samples = [
+            sample(Contender::Duckdb, 1, Ok("8")),
+            sample(Contender::Duckdb, 2, Err("no memory")),
+            sample(Contender::Duckdb, 3, Ok("8")),
+            sample(Contender::Sqlite, 1, Err("no")),
+        ];
+        let medians = medians(&samples);
+        let [first, second] = medians.as_slice() else { panic!("{medians:?}") };
+        assert_eq!((first.right_count, first.run_count), (2, 3));
+        assert_eq!(first.reasons, ["no memory"]);
+        assert_eq!(first.figures["seconds"].map(f64::to_bits), [2.0, 1.0, 3.0].map(f64::to_bits));
+        assert_eq!((second.right_count, second.run_count), (0, 1));
+        assert_eq!(second.figures["seconds"][0].to_bits(), 1f64.to_bits());
+    }
+
+    #[test]
+    fn a_line_has_as_many_fields_as_the_head_whatever_the_reason_says() {
+        let text = lines_of(&[sample(Contender::Duckdb, 1, Err("a \"b\"\nc"))]);
+        let [head, line] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+        assert_eq!(head.split(',').count(), line.split(',').count());
+        assert!(line.ends_with(",\"a 'b' c\""), "{line}");
+        assert!(line.starts_with("1,100,1,duckdb,1.000,,"), "{line}");
+    }
+}

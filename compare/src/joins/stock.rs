@@ -1,0 +1,192 @@
+//! What a run needs before it starts: the environment of Python with the peers at fixed versions,
+//! and the tables in every format, made once and kept in the directory.
+//!
+//! ```text
+//!   DIRECTORY/environment/   requirements.txt is what was installed
+//!             scripts/       as they stand in this program
+//!             temporary/     what peers spill into
+//!             sf2-seed1/     customer.parquet orders.parquet tables.duckdb tables.sqlite
+//! ```
+//!
+//! 1. A file under its own name is whole: it is made under another and renamed.
+
+use super::contender::Format;
+use crate::Failure;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What `pip` installs; the figures are those of these versions.
+pub(crate) const REQUIREMENTS: &str = "duckdb==2.0.0\ndatafusion==55.0.0\ntpchgen-cli==4.0.0\n";
+
+/// The scripts by name.
+const SCRIPTS: [(&str, &str); 5] = [
+    ("harness.py", include_str!("peers/harness.py")),
+    ("duckdb_join.py", include_str!("peers/duckdb_join.py")),
+    ("datafusion_join.py", include_str!("peers/datafusion_join.py")),
+    ("sqlite_join.py", include_str!("peers/sqlite_join.py")),
+    ("prepare.py", include_str!("peers/prepare.py")),
+];
+
+/// The directory with all of it.
+pub(crate) struct Stock {
+    directory: PathBuf,
+}
+
+impl Stock {
+    /// Writes the scripts into `directory` and installs the peers where they are not.
+    ///
+    /// # Errors
+    /// If Python, its `venv` or the registry are missing, or the directory cannot be written.
+    pub(crate) fn open(directory: &Path) -> Result<Self, Failure> {
+        std::fs::create_dir_all(directory).map_err(|error| failure_at(directory, &error))?;
+        // Processes of a run have other current directories.
+        let directory = directory.canonicalize().map_err(|error| failure_at(directory, &error))?;
+        let stock = Self { directory };
+        let scripts = stock.scripts();
+        make_directory(&scripts)?;
+        make_directory(&stock.temporary())?;
+        for (name, text) in SCRIPTS {
+            write(&scripts.join(name), text)?;
+        }
+        stock.install()?;
+        Ok(stock)
+    }
+
+    /// The interpreter with the peers.
+    pub(crate) fn python(&self) -> PathBuf {
+        self.directory.join("environment/bin/python")
+    }
+
+    /// The directory of the scripts.
+    pub(crate) fn scripts(&self) -> PathBuf {
+        self.directory.join("scripts")
+    }
+
+    /// Where peers spill.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.directory.join("temporary")
+    }
+
+    /// Removes what lies where peers spill.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub(crate) fn clear_temporary(&self) -> Result<(), Failure> {
+        let temporary = self.temporary();
+        std::fs::remove_dir_all(&temporary).map_err(|error| failure_at(&temporary, &error))?;
+        make_directory(&temporary)
+    }
+
+    /// Where the tables of `scale_factor` are.
+    pub(crate) fn data(&self, scale_factor: f64, seed: u64) -> PathBuf {
+        self.directory.join(format!("sf{scale_factor}-seed{seed}"))
+    }
+
+    /// Makes the tables in those of `formats` that are missing.
+    ///
+    /// # Errors
+    /// If the generator or a peer fails.
+    pub(crate) fn make_tables(
+        &self,
+        scale_factor: f64,
+        seed: u64,
+        formats: &BTreeSet<Format>,
+    ) -> Result<(), Failure> {
+        let data = self.data(scale_factor, seed);
+        make_directory(&data)?;
+        if !["customer", "orders"].iter().all(|table| data.join(parquet_name(table)).exists()) {
+            self.make_parquet(scale_factor, seed, &data)?;
+        }
+        for (format, word, file) in [
+            (Format::Duckdb, "duckdb", "tables.duckdb"),
+            (Format::Sqlite, "sqlite", "tables.sqlite"),
+        ] {
+            if formats.contains(&format) && !data.join(file).exists() {
+                eprintln!("making {} of scale factor {scale_factor}", file);
+                self.prepare(&data, seed, word)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_parquet(&self, scale_factor: f64, seed: u64, data: &Path) -> Result<(), Failure> {
+        eprintln!("generating scale factor {scale_factor}");
+        let raw = data.join("raw");
+        let mut generator = Command::new(self.directory.join("environment/bin/tpchgen-cli"));
+        generator
+            .args(["parquet", "--overwrite", "--tables", "customer,orders", "--scale-factor"])
+            .arg(scale_factor.to_string())
+            .arg("--output-dir")
+            .arg(&raw);
+        complete(&mut generator, "the generator")?;
+        eprintln!("shuffling it");
+        self.prepare(data, seed, "parquet")?;
+        std::fs::remove_dir_all(&raw).map_err(|error| failure_at(&raw, &error))
+    }
+
+    fn prepare(&self, data: &Path, seed: u64, make: &str) -> Result<(), Failure> {
+        let raw = data.join("raw");
+        let job = serde_json::json!({ "raw": raw, "data": data, "seed": seed, "make": make });
+        let mut command = Command::new(self.python());
+        command.arg(self.scripts().join("prepare.py")).arg(job.to_string());
+        complete(&mut command, "making tables")
+    }
+
+    fn install(&self) -> Result<(), Failure> {
+        let environment = self.directory.join("environment");
+        let installed = environment.join("requirements.txt");
+        if std::fs::read_to_string(&installed).is_ok_and(|text| text == REQUIREMENTS) {
+            return Ok(());
+        }
+        eprintln!("installing the peers into {}", environment.display());
+        let mut make = Command::new("python3");
+        make.args(["-m", "venv", "--clear"]).arg(&environment);
+        complete(&mut make, "python3 -m venv (Debian: apt-get install python3-venv)")?;
+        let mut install = Command::new(self.python());
+        install
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(REQUIREMENTS.lines());
+        complete(&mut install, "pip install")?;
+        // Written last, so that half an environment is made anew.
+        write(&installed, REQUIREMENTS)
+    }
+}
+
+/// The file of a table.
+pub(crate) fn parquet_name(table: &str) -> String {
+    format!("{table}.parquet")
+}
+
+/// The user's directory for what can be made again.
+///
+/// # Errors
+/// If there is no home directory.
+pub(crate) fn default_directory() -> Result<PathBuf, Failure> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("XDG_CACHE_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".cache")))
+        .map(|cache| cache.join("nandu/compare-joins"))
+        .ok_or_else(|| Failure::Run("there is no home directory; name one by --directory".into()))
+}
+
+fn complete(command: &mut Command, what: &str) -> Result<(), Failure> {
+    let output = command.output().map_err(|error| Failure::Missing(format!("{what}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::Run(format!("{what}: {}: {}", output.status, errors.trim())))
+}
+
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path).map_err(|error| failure_at(path, &error))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| failure_at(path, &error))
+}
+
+fn failure_at(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Run(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,197 @@
+//! The tables that people read: for each number of threads and limit what every contender took;
+//! below, ours over the peer to beat, and why which join failed.
+//!
+//! 1. No line is wider than 100 columns.
+
+use super::contender::Contender;
+use super::plan::{Cache, Limit, Setting};
+use super::results::Median;
+use crate::table::{short, wrapped};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Heads with the metrics below them.
+const COLUMNS: [(&str, &str); 8] = [
+    ("time s", "seconds"),
+    ("CPU s", "cpu_s"),
+    ("system s", "system_s"),
+    ("RSS MB", "peak_rss_mb"),
+    ("group MB", "group_peak_mb"),
+    ("read MB", "read_mb"),
+    ("written MB", "written_mb"),
+    ("others", "others_share"),
+];
+/// What makes sense as a ratio.
+const RATIOS: [&str; 3] = ["seconds", "cpu_s", "written_mb"];
+/// The peer that every join of ours is set beside.
+const RIVAL: Contender = Contender::Duckdb;
+/// The part of a core taken by others from which a run counts as disturbed.
+const DISTURBED_SHARE: f64 = 0.1;
+/// There is no ratio to what the table shows as nothing.
+const RATIO_OF_LEAST: f64 = 0.005;
+/// Of a reason, what the notes show.
+const REASON_CHARACTERS: usize = 300;
+
+const LEGEND: &str = "\
+Medians of the joins that answered rightly; right: how many did, of how many. time, CPU: from\n\
+connecting to the row, CPU in user and system mode together. RSS: peak of the process, Python and\n\
+libraries included; group: peak of its control group, page cache included. read, written: bytes of\n\
+files from and to the device. others: cores that other processes kept busy meanwhile. MB are\n\
+millions of bytes.\n";
+
+/// The whole document.
+pub(crate) fn whole(medians: &[Median], setting: &Setting, row: Option<&[String]>) -> String {
+    let Setting { scale_factor, seed, repetitions, cache, headroom_mb, .. } = setting;
+    let cache = match cache {
+        Cache::Cold => "dropped from the page cache before each join",
+        Cache::Warm => "read into the page cache, outside the group, before each join",
+    };
+    let mut text = format!("# Joins under memory limits, TPC-H scale factor {scale_factor}\n\n");
+    text.push_str(&wrapped(&format!(
+        "The wide query over customer and orders in random order (seed {seed}), {repetitions} \
+         repetitions; files are {cache}. Each join runs in a control group of its limit and \
+         {headroom_mb} MB. Command, commit, versions and machine: meta.json."
+    )));
+    text.push('\n');
+    text.push_str(LEGEND);
+    if let Some(row) = row {
+        text.push('\n');
+        text.push_str(&wrapped(&format!("Row: {}", row.join(" "))));
+    }
+    let disturbed = medians.iter().filter(|it| figure(it, "others_share") > Some(DISTURBED_SHARE));
+    let count = disturbed.count();
+    if count > 0 {
+        text.push('\n');
+        let of = medians.len();
+        text.push_str(&wrapped(&format!(
+            "**Disturbed run**: in {count} of {of} lines others took more than a tenth of a core. \
+             Compare CPU seconds and bytes; times are not a result."
+        )));
+    }
+    let points: BTreeSet<(u32, Limit)> =
+        medians.iter().map(|median| (median.thread_count, median.limit)).collect();
+    for (thread_count, limit) in points {
+        let threads = if thread_count == 1 { "thread" } else { "threads" };
+        writeln!(text, "\n## {limit}, {thread_count} {threads}\n")
+            .expect("a string takes every line");
+        let here: Vec<&Median> = medians
+            .iter()
+            .filter(|median| (median.thread_count, median.limit) == (thread_count, limit))
+            .collect();
+        text.push_str(&table_of(&here));
+        text.push_str(&notes_of(&here));
+    }
+    text
+}
+
+fn table_of(medians: &[&Median]) -> String {
+    let heads: Vec<&str> = COLUMNS.iter().map(|(head, _)| *head).collect();
+    let rule = COLUMNS.map(|_| "---:").join("|");
+    let mut text = format!("| join | right | {} |\n|---|---:|{rule}|\n", heads.join(" | "));
+    for median in medians {
+        let cells = COLUMNS.map(|(_, name)| cell(figure(median, name)));
+        let right = format!("{}/{}", median.right_count, median.run_count);
+        let label = median.contender.label();
+        writeln!(text, "| {label} | {right} | {} |", cells.join(" | "))
+            .expect("a string takes every line");
+    }
+    let rival = medians.iter().find(|it| it.contender == RIVAL && it.right_count > 0);
+    let ours = |it: &&&Median| it.contender.is_ours() && it.right_count > 0;
+    for (median, rival) in medians.iter().filter(ours).zip(rival.iter().cycle()) {
+        let cells = COLUMNS.map(|(_, name)| {
+            let theirs = figure(rival, name).filter(|theirs| *theirs >= RATIO_OF_LEAST);
+            let is_ratio = RATIOS.contains(&name);
+            cell(theirs.filter(|_| is_ratio).and_then(|it| Some(figure(median, name)? / it)))
+        });
+        let label = format!("{} ÷ {}", median.contender.label(), RIVAL.label());
+        writeln!(text, "| {label} | | {} |", cells.join(" | ")).expect("a string takes every line");
+    }
+    text
+}
+
+/// Why which join failed.
+fn notes_of(medians: &[&Median]) -> String {
+    let mut text = String::new();
+    for median in medians {
+        for reason in &median.reasons {
+            let mut reason = reason.replace('\n', " ");
+            if let Some((end, _)) = reason.char_indices().nth(REASON_CHARACTERS) {
+                reason.truncate(end);
+                reason.push_str(" …");
+            }
+            if text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&wrapped(&format!("- {}: {reason}", median.contender.label())));
+        }
+    }
+    text
+}
+
+/// The median of what was measured.
+fn figure(median: &Median, name: &str) -> Option<f64> {
+    median.figures.get(name).map(|[median, ..]| *median)
+}
+
+fn cell(figure: Option<f64>) -> String {
+    figure.map_or("–".into(), short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting() -> Setting {
+        Setting {
+            scale_factor: 10.0,
+            seed: 1,
+            repetitions: 3,
+            cache: Cache::Cold,
+            headroom_mb: 128,
+            timeout_s: 600,
+        }
+    }
+
+    fn median(contender: Contender, limit: Limit, value: f64, reasons: &[&str]) -> Median {
+        Median {
+            thread_count: 1,
+            limit,
+            contender,
+            right_count: 3 - reasons.len(),
+            run_count: 3,
+            reasons: reasons.iter().map(ToString::to_string).collect(),
+            figures: COLUMNS.map(|(_, name)| (name.to_string(), [value; 3])).into(),
+        }
+    }
+
+    #[test]
+    fn every_line_fits_100_columns() {
+        let long = "a reason that goes on ".repeat(40);
+        let medians: Vec<Median> = Contender::ALL
+            .into_iter()
+            .flat_map(|it| [Limit::Mb(300), Limit::None].map(|limit| (it, limit)))
+            .map(|(it, limit)| median(it, limit, 55_555.5, &[&long]))
+            .collect();
+        let row: Vec<String> = (0..13).map(|_| "123456789012345".into()).collect();
+        let text = whole(&medians, &setting(), Some(&row));
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
+        }
+        assert!(text.contains("## 300 MB, 1 thread\n"), "{text}");
+        assert!(text.contains("## no limit, 1 thread\n"), "{text}");
+        assert!(text.contains("**Disturbed run**: in 16 of 16 lines"), "{text}");
+    }
+
+    #[test]
+    fn a_quiet_run_says_nothing_of_noise_and_a_failure_says_its_reason() {
+        let medians = [
+            median(Contender::Duckdb, Limit::Mb(100), 0.05, &[]),
+            median(Contender::DatafusionHash, Limit::Mb(100), 0.05, &["no\nmemory"]),
+        ];
+        let text = whole(&medians, &setting(), None);
+        assert!(!text.contains("Disturbed"), "{text}");
+        assert!(text.contains("| duckdb | 3/3 | 0.05 |"), "{text}");
+        assert!(text.contains("| datafusion-hash | 2/3 | 0.05 |"), "{text}");
+        assert!(text.ends_with("\n\n- datafusion-hash: no memory\n"), "{text}");
+    }
+}
