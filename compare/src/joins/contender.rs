@@ -2,6 +2,7 @@
 //!
 //! 1. A contender that cannot run inside a limit fails there; that is a result, not an error.
 
+use nandu_query::JoinKind;
 use serde::{Deserialize, Serialize};
 
 /// An engine and how it joins.
@@ -30,6 +31,8 @@ pub(crate) enum Contender {
     Sqlite,
     /// `SQLite` without an index: it makes one for the query.
     SqliteAutomatic,
+    /// Ours: block nested loops.
+    NanduBnl,
 }
 
 /// How a contender is run.
@@ -44,6 +47,8 @@ pub(crate) enum Means {
         /// Slices of block nested loops by hand; 0 for the engine's own join.
         slice_count: u32,
     },
+    /// One of our joins.
+    Nandu(JoinKind),
 }
 
 /// What of the data a contender reads.
@@ -55,11 +60,13 @@ pub(crate) enum Format {
     Duckdb,
     /// A database of `SQLite`.
     Sqlite,
+    /// Heap tables of ours.
+    Nandu,
 }
 
 impl Contender {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Duckdb,
         Self::DuckdbTable,
         Self::DuckdbBnl2,
@@ -68,6 +75,7 @@ impl Contender {
         Self::DatafusionMerge,
         Self::Sqlite,
         Self::SqliteAutomatic,
+        Self::NanduBnl,
     ];
 
     /// As it is called on the command line and in results.
@@ -81,6 +89,7 @@ impl Contender {
             Self::DatafusionMerge => "datafusion-merge",
             Self::Sqlite => "sqlite",
             Self::SqliteAutomatic => "sqlite-automatic",
+            Self::NanduBnl => "nandu-bnl",
         }
     }
 
@@ -96,6 +105,7 @@ impl Contender {
             Self::DatafusionMerge => script("datafusion_join.py", "merge", 0),
             Self::Sqlite => script("sqlite_join.py", "key", 0),
             Self::SqliteAutomatic => script("sqlite_join.py", "automatic", 0),
+            Self::NanduBnl => Means::Nandu(JoinKind::BlockNestedLoops),
         }
     }
 
@@ -109,17 +119,18 @@ impl Contender {
             | Self::DatafusionMerge => Format::Parquet,
             Self::DuckdbTable => Format::Duckdb,
             Self::Sqlite | Self::SqliteAutomatic => Format::Sqlite,
+            Self::NanduBnl => Format::Nandu,
         }
     }
 
     /// Whether it uses no more than one thread, whatever it is given.
     pub(crate) fn is_serial(self) -> bool {
-        matches!(self, Self::Sqlite | Self::SqliteAutomatic)
+        self.is_ours() || matches!(self, Self::Sqlite | Self::SqliteAutomatic)
     }
 
     /// Whether it is nandu.
     pub(crate) fn is_ours(self) -> bool {
-        false
+        matches!(self.means(), Means::Nandu(_))
     }
 }
 

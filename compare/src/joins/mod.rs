@@ -12,6 +12,7 @@
 //! What is asked and how each contender is set stands in `docs/compare-joins.md`.
 
 mod contender;
+mod nandu;
 mod plan;
 mod process;
 mod results;

@@ -317,7 +317,10 @@ fn one(step: Step, stock: &Stock, setting: &Setting, data: &Path) -> Result<Samp
         Cache::Cold => drop_caches(data)?,
         Cache::Warm => read_all(data)?,
     }
-    let Means::Script { variant, slice_count, .. } = step.contender.means();
+    let (variant, slice_count) = match step.contender.means() {
+        Means::Script { variant, slice_count, .. } => (variant, slice_count),
+        Means::Nandu(_) => ("", 0),
+    };
     let job = Job {
         contender: step.contender,
         data: data.to_path_buf(),

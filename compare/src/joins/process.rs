@@ -17,7 +17,7 @@
 use super::contender::{Contender, Means};
 use crate::Failure;
 use crate::limit::MemoryLimit;
-use crate::measure::as_float;
+use crate::measure::{Traffic, as_float};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -62,9 +62,10 @@ pub(crate) struct Run {
 }
 
 /// What a process prints.
-#[derive(Default, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Answer {
+    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     row: Vec<String>,
     seconds: f64,
@@ -177,7 +178,39 @@ pub(crate) fn run_as_process(text: &str) -> Result<String, Failure> {
             let error = Command::new(&job.python).arg(job.scripts.join(script)).arg(text).exec();
             Err(Failure::Run(format!("{}: {error}", job.python.display())))
         }
+        Means::Nandu(kind) => {
+            let answer = measured(|| super::nandu::answer(&job, kind))?;
+            serde_json::to_string(&answer).map_err(|error| Failure::Run(error.to_string()))
+        }
     }
+}
+
+/// What `answer` answers and takes.
+fn measured(answer: impl FnOnce() -> Result<Vec<String>, Failure>) -> Result<Answer, Failure> {
+    let (traffic, [user_s, system_s]) = (Traffic::so_far()?, cpu_so_far());
+    let started = Instant::now();
+    let row = answer()?;
+    let seconds = started.elapsed().as_secs_f64();
+    let (traffic, cpu) = (Traffic::so_far()?.since(traffic), cpu_so_far());
+    Ok(Answer {
+        error: None,
+        row,
+        seconds,
+        user_s: cpu[0] - user_s,
+        system_s: cpu[1] - system_s,
+        read_bytes: traffic.read_bytes,
+        written_bytes: traffic.written_bytes,
+        dropped_bytes: 0.0,
+    })
+}
+
+/// Seconds of this process in user and in system mode.
+fn cpu_so_far() -> [f64; 2] {
+    // SAFETY: an account is numbers, all of which may be 0.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the place lives as long as the call, which cannot fail for the caller itself.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    [seconds_of(usage.ru_utime), seconds_of(usage.ru_stime)]
 }
 
 /// Leaves this process the last `count` of the cores it may use.
@@ -229,15 +262,21 @@ fn wait(child: &Child) -> std::io::Result<Account> {
             return Err(error);
         }
     }
-    let number = |value: i64| as_float(u64::try_from(value).unwrap_or_default());
-    let seconds = |time: libc::timeval| number(time.tv_sec) + number(time.tv_usec) / 1e6;
     Ok(Account {
         status: ExitStatus::from_raw(status),
-        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        cpu_s: seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime),
         peak_rss_bytes: number(usage.ru_maxrss) * 1024.0,
         read_bytes: number(usage.ru_inblock) * ACCOUNT_BLOCK_BYTES,
         written_bytes: number(usage.ru_oublock) * ACCOUNT_BLOCK_BYTES,
     })
+}
+
+fn seconds_of(time: libc::timeval) -> f64 {
+    number(time.tv_sec) + number(time.tv_usec) / 1e6
+}
+
+fn number(value: i64) -> f64 {
+    as_float(u64::try_from(value).unwrap_or_default())
 }
 
 /// The time that all cores together were not idle since the machine was started.

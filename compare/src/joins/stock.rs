@@ -6,15 +6,18 @@
 //!             scripts/       as they stand in this program
 //!             temporary/     what peers spill into
 //!             sf2-seed1/     customer.parquet orders.parquet tables.duckdb tables.sqlite
+//!                            nandu/
 //! ```
 //!
 //! 1. A file under its own name is whole: it is made under another and renamed.
 
 use super::contender::Format;
+use super::nandu;
 use crate::Failure;
 use std::collections::BTreeSet;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What `pip` installs; the figures are those of these versions.
 pub(crate) const REQUIREMENTS: &str = "duckdb==2.0.0\ndatafusion==55.0.0\ntpchgen-cli==4.0.0\n";
@@ -107,7 +110,39 @@ impl Stock {
                 self.prepare(&data, seed, word)?;
             }
         }
+        if formats.contains(&Format::Nandu) && !data.join(nandu::DIRECTORY).exists() {
+            eprintln!("making {} of scale factor {scale_factor}", nandu::DIRECTORY);
+            self.make_ours(&data)?;
+        }
         Ok(())
+    }
+
+    fn make_ours(&self, data: &Path) -> Result<(), Failure> {
+        let part = data.join("nandu.part");
+        if part.exists() {
+            std::fs::remove_dir_all(&part).map_err(|error| failure_at(&part, &error))?;
+        }
+        let mut children = Vec::new();
+        nandu::make_database(&part, |table| {
+            let job = serde_json::json!({ "data": data, "make": "lines", "table": table });
+            let mut child = Command::new(self.python())
+                .arg(self.scripts().join("prepare.py"))
+                .arg(job.to_string())
+                .stdout(Stdio::piped())
+                .spawn()
+                .map_err(|error| Failure::Run(format!("making tables: {error}")))?;
+            let pipe = child.stdout.take().expect("it was asked for");
+            children.push(child);
+            Ok(BufReader::new(pipe))
+        })?;
+        for mut child in children {
+            let status = child.wait().map_err(|error| failure_at(&part, &error))?;
+            if !status.success() {
+                return Err(Failure::Run(format!("making tables: {status}")));
+            }
+        }
+        let whole = data.join(nandu::DIRECTORY);
+        std::fs::rename(&part, &whole).map_err(|error| failure_at(&whole, &error))
     }
 
     fn make_parquet(&self, scale_factor: f64, seed: u64, data: &Path) -> Result<(), Failure> {

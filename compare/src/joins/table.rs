@@ -48,8 +48,8 @@ pub(crate) fn whole(medians: &[Median], setting: &Setting, row: Option<&[String]
     };
     let mut text = format!("# Joins under memory limits, TPC-H scale factor {scale_factor}\n\n");
     text.push_str(&wrapped(&format!(
-        "The wide query over customer and orders in random order (seed {seed}), {repetitions} \
-         repetitions; files are {cache}. Each join runs in a control group of its limit and \
+        "The wide query over customer and orders in random order (seed {seed}), \
+         repetitions: {repetitions}; files are {cache}. Each join runs in a control group of its limit and \
          {headroom_mb} MB. Command, commit, versions and machine: meta.json."
     )));
     text.push('\n');

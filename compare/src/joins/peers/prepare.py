@@ -1,6 +1,7 @@
 """Makes what the peers read from the tables as generated: Parquet in random order, a database of
-DuckDB and one of SQLite. The job in the first argument names `raw`, `data`, `seed` and `table_of`,
-which is what to make."""
+DuckDB and one of SQLite. The job in the first argument names `data`, what to `make`, and for Parquet
+`raw` and `seed`. To make `lines` is to print the rows of `table` with tabs between their fields, for
+others to load."""
 
 import json
 import os
@@ -9,6 +10,8 @@ import sys
 
 import duckdb
 
+CENTS = {"customer": "(c_acctbal * 100)::BIGINT AS c_acctbal",
+         "orders": "(o_totalprice * 100)::BIGINT AS o_totalprice"}
 KEYS = {"customer": "c_custkey", "orders": "o_orderkey"}
 
 
@@ -48,11 +51,9 @@ def sqlite_tables(job, connection):
     made.execute("CREATE TABLE orders (o_orderkey INTEGER, o_custkey INTEGER, o_orderstatus TEXT,"
                  " o_totalprice INTEGER, o_orderdate TEXT, o_orderpriority TEXT, o_clerk TEXT,"
                  " o_shippriority INTEGER, o_comment TEXT)")
-    copy(made, connection, job, "customer", "customer_heap", 8,
-         "* REPLACE ((c_acctbal * 100)::BIGINT AS c_acctbal)")
+    copy(made, connection, job, "customer", "customer_heap", 8, f"* REPLACE ({CENTS['customer']})")
     copy(made, connection, job, "orders", "orders", 9,
-         "* REPLACE ((o_totalprice * 100)::BIGINT AS o_totalprice,"
-         " o_orderdate::VARCHAR AS o_orderdate)")
+         f"* REPLACE ({CENTS['orders']}, o_orderdate::VARCHAR AS o_orderdate)")
     made.execute("BEGIN")
     made.execute("INSERT INTO customer SELECT * FROM customer_heap ORDER BY c_custkey")
     made.execute("COMMIT")
@@ -69,8 +70,19 @@ def copy(made, connection, job, table, target, columns, selected):
     made.execute("COMMIT")
 
 
+def lines(job, connection):
+    table = job["table"]
+    changed = CENTS[table]
+    if table == "orders":
+        changed += ", strftime(o_orderdate, '%Y%m%d')::INTEGER AS o_orderdate"
+    rows = connection.execute(
+        f"SELECT * REPLACE ({changed}) FROM read_parquet('{job['data']}/{table}.parquet')")
+    while batch := rows.fetchmany(20000):
+        sys.stdout.write("".join("\t".join(map(str, row)) + "\n" for row in batch))
+
+
 job = json.loads(sys.argv[1])
 connection = duckdb.connect()
 connection.execute("SET memory_limit = '4GB'")
 connection.execute(f"SET temp_directory = '{job['data']}/temp'")
-{"parquet": parquet, "duckdb": duckdb_tables, "sqlite": sqlite_tables}[job["make"]](job, connection)
+{"parquet": parquet, "duckdb": duckdb_tables, "sqlite": sqlite_tables, "lines": lines}[job["make"]](job, connection)

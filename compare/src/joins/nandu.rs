@@ -1,0 +1,431 @@
+//! Ours: the joins of `nandu_query` over heap tables in a directory of real files, with direct I/O.
+//!
+//! ```text
+//!   Parquet ─► lines of DuckDB ─► heap tables           once, the same rows in the same order
+//!   heap tables ─► join ─► pairs of records ─► row      measured
+//! ```
+//!
+//! 1. The memory of a join is a grant of the pool's frames, and the pool is the limit: nothing else
+//!    grows with it.
+//! 2. Money is in cents and a date the number yyyymmdd.
+
+use super::process::Job;
+use crate::Failure;
+use nandu::{
+    Column, ColumnType, Database, DatabaseOptions, RecordView, Settings, StorageError, TableKind,
+    ValueRef, open_database,
+};
+use nandu_base::to_u32;
+use nandu_query::allocation::{BlockNestedLoops as Chunks, Fudge, JoinSizes, RequestTimes};
+use nandu_query::join::block_nested_loops;
+use nandu_query::join::{BlockNestedLoops, Join, JoinInput, JoinStream, JoinType, Side};
+use nandu_query::relation::HeapRelation;
+use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation as _};
+use nandu_storage::database::{LoadOptions, NewTable};
+use std::io::BufRead;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The directory of the database beside the other formats.
+pub(super) const DIRECTORY: &str = "nandu";
+const PAGE_BYTES: u32 = 16 << 10;
+/// Memory where nothing limits it.
+const UNLIMITED_BYTES: u64 = 1 << 30;
+/// What stays of the pool beside the grant: the catalogue, and the paths to leaves.
+const POOL_FRAMES: u32 = 64;
+/// A request costs so much beside its bytes, and these come so fast: any flash drive, roughly.
+const REQUEST_NS: u64 = 100_000;
+const BYTES_PER_SECOND: u64 = 1_000_000_000;
+/// What a row of customer takes in a hash table, over what it takes in its leaf.
+const FUDGE: Fudge = Fudge::from_ppm(1_150_000);
+
+const CUSTOMER: [(&str, ColumnType); 8] = [
+    ("c_custkey", ColumnType::Integer),
+    ("c_name", ColumnType::Text),
+    ("c_address", ColumnType::Text),
+    ("c_nationkey", ColumnType::Integer),
+    ("c_phone", ColumnType::Text),
+    ("c_acctbal", ColumnType::Integer),
+    ("c_mktsegment", ColumnType::Text),
+    ("c_comment", ColumnType::Text),
+];
+const ORDERS: [(&str, ColumnType); 9] = [
+    ("o_orderkey", ColumnType::Integer),
+    ("o_custkey", ColumnType::Integer),
+    ("o_orderstatus", ColumnType::Text),
+    ("o_totalprice", ColumnType::Integer),
+    ("o_orderdate", ColumnType::Integer),
+    ("o_orderpriority", ColumnType::Text),
+    ("o_clerk", ColumnType::Text),
+    ("o_shippriority", ColumnType::Integer),
+    ("o_comment", ColumnType::Text),
+];
+
+fn options(pool_bytes: u64) -> DatabaseOptions {
+    let settings = Settings {
+        page_bytes: PAGE_BYTES,
+        pool_bytes,
+        log_bytes: 16 << 20,
+        checkpoint_bytes: 4 << 20,
+        ..Settings::default()
+    };
+    DatabaseOptions { settings, ..DatabaseOptions::default() }
+}
+
+/// Makes a database in `directory`, which is new, of the rows that `lines_of` gives for each table.
+///
+/// # Errors
+/// If a line is no row, or the database cannot be written.
+pub(super) fn make_database<R: BufRead>(
+    directory: &Path,
+    mut lines_of: impl FnMut(&str) -> Result<R, Failure>,
+) -> Result<(), Failure> {
+    std::fs::create_dir(directory)
+        .map_err(|error| Failure::Run(format!("{}: {error}", directory.display())))?;
+    let database = nandu::create_database(directory, &options(64 << 20)).map_err(failure)?;
+    let tables: [(&str, &[(&str, ColumnType)]); 2] = [("customer", &CUSTOMER), ("orders", &ORDERS)];
+    for (name, columns) in tables {
+        load(&database, name, columns, lines_of(name)?)?;
+    }
+    database.close().map_err(failure)
+}
+
+/// Why a load stopped.
+enum LoadError {
+    Storage(StorageError),
+    Source(String),
+}
+
+impl From<StorageError> for LoadError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+fn load(
+    database: &Database,
+    name: &str,
+    columns: &[(&str, ColumnType)],
+    lines: impl BufRead,
+) -> Result<(), Failure> {
+    let table = NewTable {
+        name: name.into(),
+        columns: columns.iter().map(|&(name, kind)| Column::new(name, kind).not_null()).collect(),
+        kind: TableKind::Heap,
+        indexes: Vec::new(),
+    };
+    let mut write = database.write().map_err(failure)?;
+    let loaded = write.load_table(&table, &LoadOptions::default(), |rows| {
+        for (number, line) in lines.lines().enumerate() {
+            let bad = |what: &dyn std::fmt::Display| {
+                LoadError::Source(format!("line {} of {name}: {what}", number + 1))
+            };
+            let line = line.map_err(|error| bad(&error))?;
+            let row = row_of(&line, columns).map_err(|what| bad(&what))?;
+            rows.push(&row)?;
+        }
+        Ok(())
+    });
+    loaded.map_err(|error| match error {
+        LoadError::Storage(error) => failure(error),
+        LoadError::Source(what) => Failure::Run(what),
+    })?;
+    write.commit().map_err(failure)
+}
+
+/// The values of a line, divided by tabs.
+fn row_of<'l>(line: &'l str, columns: &[(&str, ColumnType)]) -> Result<Vec<ValueRef<'l>>, String> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    if fields.len() != columns.len() {
+        return Err(format!("{} fields where {} belong", fields.len(), columns.len()));
+    }
+    fields
+        .into_iter()
+        .zip(columns)
+        .map(|(field, (name, kind))| match kind {
+            ColumnType::Integer => field
+                .parse()
+                .map(ValueRef::Integer)
+                .map_err(|error| format!("{name} is `{field}`: {error}")),
+            _ => Ok(ValueRef::Text(field.as_bytes())),
+        })
+        .collect()
+}
+
+/// Joins by `kind` as the job says; the row of the wide query.
+///
+/// # Errors
+/// The engine's.
+pub(super) fn answer(job: &Job, kind: JoinKind) -> Result<Vec<String>, Failure> {
+    let memory_bytes = if job.memory_bytes == 0 { UNLIMITED_BYTES } else { job.memory_bytes };
+    let directory = job.data.join(DIRECTORY);
+    let (database, _) = open_database(&directory, &options(memory_bytes)).map_err(failure)?;
+    let row = row_by(&database, memory_bytes, kind).map_err(failure)?;
+    database.close().map_err(failure)?;
+    Ok(row)
+}
+
+fn row_by(
+    database: &Database,
+    memory_bytes: u64,
+    kind: JoinKind,
+) -> Result<Vec<String>, QueryError> {
+    let tables = database.read();
+    let customer = HeapRelation::open(&tables, "customer")?;
+    let orders = HeapRelation::open(&tables, "orders")?;
+    let (customer_key, orders_key) = (Key::of(&[0]), Key::of(&[1]));
+    let join = Join {
+        left: JoinInput { relation: &customer, key: &customer_key },
+        right: JoinInput { relation: &orders, key: &orders_key },
+        join_type: JoinType::Inner,
+    };
+    let frames = to_u32(memory_bytes / u64::from(PAGE_BYTES));
+    let memory_pages = frames.saturating_sub(POOL_FRAMES);
+    let grant = tables.engine().grant(memory_pages)?;
+    let limits = Limits {
+        page_bytes: PAGE_BYTES,
+        memory_pages,
+        write_budget_bytes: None,
+        reads_ahead: true,
+        work_costs: None,
+    };
+    let io = tables.engine().data_io();
+    let stop = Arc::new(AtomicBool::new(false));
+    let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
+    let sizes = JoinSizes::new(
+        customer.size().cell_bytes.div_ceil(u64::from(PAGE_BYTES)),
+        orders.size().page_count,
+        FUDGE,
+    );
+    let mut wide = WideRow::default();
+    let mut stream = open(&execution, join, &sizes, kind)?;
+    while stream.advance()? {
+        for (left, right) in stream.batch().tuples() {
+            let (Some(left), Some(right)) = (left, right) else { continue };
+            wide.add(&left.view()?, &right.view()?)?;
+        }
+    }
+    drop(stream);
+    execution.audit();
+    Ok(wide.as_text())
+}
+
+/// Opens a join with its memory divided as S001 table 1 says.
+fn open<'x>(
+    execution: &'x Execution,
+    join: Join<'x>,
+    sizes: &JoinSizes,
+    kind: JoinKind,
+) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
+    let memory_pages = u64::from(execution.limits().memory_pages);
+    let times = RequestTimes::from_rate(0, REQUEST_NS, u64::from(PAGE_BYTES), BYTES_PER_SECOND);
+    match kind {
+        JoinKind::BlockNestedLoops => {
+            let parts = Chunks::allocate_whole_scans(sizes, memory_pages, &times)?;
+            let settings = block_nested_loops::Settings {
+                outer: Side::Left,
+                table_pages: to_u32(parts.outer_pages),
+                input_pages: to_u32(parts.inner_pages),
+                chunk_pages: None,
+            };
+            Ok(Box::new(BlockNestedLoops::new(execution, join, settings)?))
+        }
+        other => Err(QueryError::Invalid { what: format!("{other} is not compared yet") }),
+    }
+}
+
+/// The wide query's row so far.
+#[derive(Default)]
+struct WideRow {
+    count: i64,
+    cents: i64,
+    /// Pairs whose string of customer is below that of orders, for each of the five comparisons.
+    below: [i64; 5],
+    order_keys: i64,
+    customer_keys: i64,
+    nation_keys: i64,
+    ship_priorities: i64,
+    customer_key_max: i64,
+    /// As yyyymmdd.
+    date_max: i64,
+}
+
+impl WideRow {
+    #[inline]
+    fn add(
+        &mut self,
+        customer: &RecordView<'_>,
+        orders: &RecordView<'_>,
+    ) -> Result<(), QueryError> {
+        use ValueRef::{Integer, Text};
+        let (mut c, mut o) = (customer.columns(), orders.columns());
+        let mut next_of_customer = || c.next().unwrap_or(ValueRef::Null);
+        let mut next_of_orders = || o.next().unwrap_or(ValueRef::Null);
+        let c: [ValueRef<'_>; CUSTOMER.len()] = std::array::from_fn(|_| next_of_customer());
+        let o: [ValueRef<'_>; ORDERS.len()] = std::array::from_fn(|_| next_of_orders());
+        let [
+            Integer(customer_key),
+            Text(name),
+            Text(address),
+            Integer(nation_key),
+            Text(phone),
+            Integer(balance),
+            Text(segment),
+            Text(customer_comment),
+        ] = c
+        else {
+            return Err(QueryError::Invalid {
+                what: "a row of customer is not of its types".into(),
+            });
+        };
+        let [
+            Integer(order_key),
+            Integer(customer_key_of_order),
+            Text(status),
+            Integer(price),
+            Integer(date),
+            Text(priority),
+            Text(clerk),
+            Integer(ship_priority),
+            Text(comment),
+        ] = o
+        else {
+            return Err(QueryError::Invalid { what: "a row of orders is not of its types".into() });
+        };
+        self.count += 1;
+        self.cents += price + balance;
+        for (below, is_below) in self.below.iter_mut().zip([
+            name < comment,
+            address < clerk,
+            phone < priority,
+            segment < status,
+            customer_comment < comment,
+        ]) {
+            *below += i64::from(is_below);
+        }
+        self.order_keys += order_key;
+        self.customer_keys += customer_key_of_order;
+        self.nation_keys += nation_key;
+        self.ship_priorities += ship_priority;
+        self.customer_key_max = self.customer_key_max.max(customer_key);
+        self.date_max = self.date_max.max(date);
+        Ok(())
+    }
+
+    /// As every engine tells it.
+    fn as_text(&self) -> Vec<String> {
+        let date = self.date_max;
+        let [a, b, c, d, e] = self.below;
+        let mut fields: Vec<String> = [
+            self.count,
+            self.cents,
+            a,
+            b,
+            c,
+            d,
+            e,
+            self.order_keys,
+            self.customer_keys,
+            self.nation_keys,
+            self.ship_priorities,
+            self.customer_key_max,
+        ]
+        .map(|field| field.to_string())
+        .into();
+        fields.push(format!("{:04}-{:02}-{:02}", date / 10_000, date / 100 % 100, date % 100));
+        fields
+    }
+}
+
+fn failure(error: impl std::fmt::Display) -> Failure {
+    Failure::Engine(format!("nandu: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contender::Contender;
+    use super::*;
+
+    fn customer_line(key: u32) -> String {
+        format!("{key}\tCustomer#{key}\taddress\t{}\t10-1\t{}\tBUILDING\tnone", key % 25, key * 100)
+    }
+
+    fn orders_line(key: u32, customer: u32) -> String {
+        format!("{key}\t{customer}\tF\t250\t1995010{}\t1-URGENT\tClerk#1\t0\tquick", key % 9 + 1)
+    }
+
+    #[test]
+    fn the_row_is_that_of_the_tables_at_the_least_memory() {
+        let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let directory = place.path().join(DIRECTORY);
+        make_database(&directory, |table| {
+            let lines: Vec<String> = match table {
+                "customer" => (0..3000).map(|key| customer_line(key * 7 % 3000 + 1)).collect(),
+                _ => (0..9000).map(|key| orders_line(key, key * 11 % 3500 + 1)).collect(),
+            };
+            Ok(std::io::Cursor::new(lines.join("\n")))
+        })
+        .unwrap();
+        let customers: Vec<i64> = (0..9000).map(|key| key * 11 % 3500 + 1).collect();
+        let matched: Vec<(i64, i64)> = customers
+            .into_iter()
+            .zip(0..)
+            .filter(|(customer, _)| *customer <= 3000)
+            .map(|(customer, key)| (key, customer))
+            .collect();
+        let job = Job {
+            contender: Contender::NanduBnl,
+            data: place.path().into(),
+            temp: place.path().into(),
+            memory_bytes: 2_000_000,
+            thread_count: 1,
+            timeout_s: 60,
+            processes_file: None,
+            python: "python".into(),
+            scripts: place.path().into(),
+            variant: String::new(),
+            slice_count: 0,
+        };
+        let row = answer(&job, JoinKind::BlockNestedLoops).unwrap();
+        let count = i64::try_from(matched.len()).unwrap();
+        let cents: i64 = matched.iter().map(|(_, customer)| 250 + customer * 100).sum();
+        let order_keys: i64 = matched.iter().map(|(key, _)| key).sum();
+        let customer_keys: i64 = matched.iter().map(|(_, customer)| customer).sum();
+        let nation_keys: i64 = matched.iter().map(|(_, customer)| customer % 25).sum();
+        // "Customer#" and "address" against "quick" and "Clerk#1"; "10-1" against "1-URGENT";
+        // "BUILDING" against "F"; "none" against "quick".
+        let expected = [
+            count,
+            cents,
+            count,
+            0,
+            0,
+            count,
+            count,
+            order_keys,
+            customer_keys,
+            nation_keys,
+            0,
+            3000,
+        ];
+        assert_eq!(row[..12], expected.map(|field| field.to_string()));
+        assert_eq!(row[12], "1995-01-09");
+    }
+
+    #[test]
+    fn a_line_that_is_no_row_is_named() {
+        let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let told = |number: usize, line: &str| {
+            let lines = format!("{}\n{line}\n", customer_line(1));
+            let directory = place.path().join(number.to_string());
+            match make_database(&directory, |_| Ok(std::io::Cursor::new(lines.clone()))) {
+                Err(Failure::Run(text)) => text,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(told(1, "2\tb"), "line 2 of customer: 2 fields where 8 belong");
+        let text = told(2, &customer_line(1).replace("1\tC", "one\tC"));
+        assert!(text.starts_with("line 2 of customer: c_custkey is `one`"), "{text}");
+    }
+}
