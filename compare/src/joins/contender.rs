@@ -33,6 +33,8 @@ pub(crate) enum Contender {
     SqliteAutomatic,
     /// Ours: block nested loops.
     NanduBnl,
+    /// Ours: whichever join the planner takes.
+    NanduPlanned,
 }
 
 /// How a contender is run.
@@ -47,8 +49,8 @@ pub(crate) enum Means {
         /// Slices of block nested loops by hand; 0 for the engine's own join.
         slice_count: u32,
     },
-    /// One of our joins.
-    Nandu(JoinKind),
+    /// One of our joins; `None` for the planner's choice.
+    Nandu(Option<JoinKind>),
 }
 
 /// What of the data a contender reads.
@@ -66,7 +68,7 @@ pub(crate) enum Format {
 
 impl Contender {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Duckdb,
         Self::DuckdbTable,
         Self::DuckdbBnl2,
@@ -76,6 +78,7 @@ impl Contender {
         Self::Sqlite,
         Self::SqliteAutomatic,
         Self::NanduBnl,
+        Self::NanduPlanned,
     ];
 
     /// As it is called on the command line and in results.
@@ -90,6 +93,7 @@ impl Contender {
             Self::Sqlite => "sqlite",
             Self::SqliteAutomatic => "sqlite-automatic",
             Self::NanduBnl => "nandu-bnl",
+            Self::NanduPlanned => "nandu-planned",
         }
     }
 
@@ -105,7 +109,8 @@ impl Contender {
             Self::DatafusionMerge => script("datafusion_join.py", "merge", 0),
             Self::Sqlite => script("sqlite_join.py", "key", 0),
             Self::SqliteAutomatic => script("sqlite_join.py", "automatic", 0),
-            Self::NanduBnl => Means::Nandu(JoinKind::BlockNestedLoops),
+            Self::NanduBnl => Means::Nandu(Some(JoinKind::BlockNestedLoops)),
+            Self::NanduPlanned => Means::Nandu(None),
         }
     }
 
@@ -119,7 +124,7 @@ impl Contender {
             | Self::DatafusionMerge => Format::Parquet,
             Self::DuckdbTable => Format::Duckdb,
             Self::Sqlite | Self::SqliteAutomatic => Format::Sqlite,
-            Self::NanduBnl => Format::Nandu,
+            Self::NanduBnl | Self::NanduPlanned => Format::Nandu,
         }
     }
 

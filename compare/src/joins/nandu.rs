@@ -16,12 +16,14 @@ use nandu::{
     ValueRef, open_database,
 };
 use nandu_base::to_u32;
-use nandu_query::allocation::{BlockNestedLoops as Chunks, Fudge, JoinSizes, RequestTimes};
+use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
 use nandu_query::join::block_nested_loops;
 use nandu_query::join::{BlockNestedLoops, Join, JoinInput, JoinStream, JoinType, Side};
+use nandu_query::plan::{self, Budget, Division, JoinQuestion, JoinSide, Plan};
 use nandu_query::relation::HeapRelation;
-use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation as _};
+use nandu_query::{Execution, JoinKind, Key, Limits, QueryError};
 use nandu_storage::database::{LoadOptions, NewTable};
+use nandu_storage::sqlite::FillFactor;
 use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,11 +36,11 @@ const PAGE_BYTES: u32 = 16 << 10;
 const UNLIMITED_BYTES: u64 = 1 << 30;
 /// What stays of the pool beside the grant: the catalogue, and the paths to leaves.
 const POOL_FRAMES: u32 = 64;
-/// A request costs so much beside its bytes, and these come so fast: any flash drive, roughly.
+/// What plans are made for: any flash drive, roughly. A request takes so long beside its bytes, and
+/// these go so fast.
 const REQUEST_NS: u64 = 100_000;
-const BYTES_PER_SECOND: u64 = 1_000_000_000;
-/// What a row of customer takes in a hash table, over what it takes in its leaf.
-const FUDGE: Fudge = Fudge::from_ppm(1_150_000);
+const READ_BYTES_PER_SECOND: u64 = 1_500_000_000;
+const WRITE_BYTES_PER_SECOND: u64 = 500_000_000;
 
 const CUSTOMER: [(&str, ColumnType); 8] = [
     ("c_custkey", ColumnType::Integer),
@@ -116,7 +118,10 @@ fn load(
         indexes: Vec::new(),
     };
     let mut write = database.write().map_err(failure)?;
-    let loaded = write.load_table(&table, &LoadOptions::default(), |rows| {
+    // The peers' files are full, too.
+    let fill = FillFactor { low_permille: 1000, high_permille: 1000, seed: 0 };
+    let options = LoadOptions { fill, ..LoadOptions::default() };
+    let loaded = write.load_table(&table, &options, |rows| {
         for (number, line) in lines.lines().enumerate() {
             let bad = |what: &dyn std::fmt::Display| {
                 LoadError::Source(format!("line {} of {name}: {what}", number + 1))
@@ -153,24 +158,27 @@ fn row_of<'l>(line: &'l str, columns: &[(&str, ColumnType)]) -> Result<Vec<Value
         .collect()
 }
 
-/// Joins by `kind` as the job says; the row of the wide query.
+/// Joins by `kind`, or by what the planner takes; the row of the wide query, and which join it was.
 ///
 /// # Errors
 /// The engine's.
-pub(super) fn answer(job: &Job, kind: JoinKind) -> Result<Vec<String>, Failure> {
+pub(super) fn answer(
+    job: &Job,
+    kind: Option<JoinKind>,
+) -> Result<(Vec<String>, JoinKind), Failure> {
     let memory_bytes = if job.memory_bytes == 0 { UNLIMITED_BYTES } else { job.memory_bytes };
     let directory = job.data.join(DIRECTORY);
     let (database, _) = open_database(&directory, &options(memory_bytes)).map_err(failure)?;
-    let row = row_by(&database, memory_bytes, kind).map_err(failure)?;
+    let answer = answer_of(&database, memory_bytes, kind).map_err(failure)?;
     database.close().map_err(failure)?;
-    Ok(row)
+    Ok(answer)
 }
 
-fn row_by(
+fn answer_of(
     database: &Database,
     memory_bytes: u64,
-    kind: JoinKind,
-) -> Result<Vec<String>, QueryError> {
+    kind: Option<JoinKind>,
+) -> Result<(Vec<String>, JoinKind), QueryError> {
     let tables = database.read();
     let customer = HeapRelation::open(&tables, "customer")?;
     let orders = HeapRelation::open(&tables, "orders")?;
@@ -182,6 +190,7 @@ fn row_by(
     };
     let frames = to_u32(memory_bytes / u64::from(PAGE_BYTES));
     let memory_pages = frames.saturating_sub(POOL_FRAMES);
+    let plan = plan_of(&join, memory_pages, kind)?;
     let grant = tables.engine().grant(memory_pages)?;
     let limits = Limits {
         page_bytes: PAGE_BYTES,
@@ -193,13 +202,8 @@ fn row_by(
     let io = tables.engine().data_io();
     let stop = Arc::new(AtomicBool::new(false));
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
-    let sizes = JoinSizes::new(
-        customer.size().cell_bytes.div_ceil(u64::from(PAGE_BYTES)),
-        orders.size().page_count,
-        FUDGE,
-    );
     let mut wide = WideRow::default();
-    let mut stream = open(&execution, join, &sizes, kind)?;
+    let mut stream = open(&execution, join, &plan)?;
     while stream.advance()? {
         for (left, right) in stream.batch().tuples() {
             let (Some(left), Some(right)) = (left, right) else { continue };
@@ -208,30 +212,62 @@ fn row_by(
     }
     drop(stream);
     execution.audit();
-    Ok(wide.as_text())
+    Ok((wide.as_text(), plan.kind))
 }
 
-/// Opens a join with its memory divided as S001 table 1 says.
+/// The planner's best plan for `kind`, or of all that can be opened.
+fn plan_of(join: &Join<'_>, memory_pages: u32, kind: Option<JoinKind>) -> Result<Plan, QueryError> {
+    let device =
+        DeviceCosts::from_rates(0, REQUEST_NS, READ_BYTES_PER_SECOND, WRITE_BYTES_PER_SECOND);
+    let model = CostModel {
+        device: &device,
+        processor: &CpuCosts::MODELLED,
+        convention: Convention::AsBuilt { reads_ahead: true },
+    };
+    let side = |input: JoinInput<'_>| {
+        JoinSide::new(RelationStats::of(input.relation.size(), u64::from(PAGE_BYTES)))
+    };
+    let (customer, orders) = (side(join.left), side(join.right));
+    let orders_per_customer = orders.stats.tuple_count / customer.stats.tuple_count.max(1);
+    let question = JoinQuestion::new(customer, orders, orders_per_customer);
+    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None };
+    let found = plan::plans(&model, &question, &budget);
+    let is_wanted = |plan: &&Plan| match kind {
+        Some(kind) => plan.kind == kind,
+        None => can_open(&plan.division),
+    };
+    found.feasible.iter().find(is_wanted).copied().ok_or_else(|| {
+        let of = |(other, why): &(JoinKind, _)| format!("{other} {why}");
+        let why: Vec<String> = found.rejected.iter().map(of).collect();
+        QueryError::Invalid { what: format!("there is no plan: {}", why.join(", ")) }
+    })
+}
+
+const fn can_open(division: &Division) -> bool {
+    matches!(division, Division::BlockNestedLoops(_))
+}
+
+/// Opens the join that a plan names.
 fn open<'x>(
     execution: &'x Execution,
     join: Join<'x>,
-    sizes: &JoinSizes,
-    kind: JoinKind,
+    plan: &Plan,
 ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
-    let memory_pages = u64::from(execution.limits().memory_pages);
-    let times = RequestTimes::from_rate(0, REQUEST_NS, u64::from(PAGE_BYTES), BYTES_PER_SECOND);
-    match kind {
-        JoinKind::BlockNestedLoops => {
-            let parts = Chunks::allocate_whole_scans(sizes, memory_pages, &times)?;
+    let outer = if plan.is_swapped { Side::Right } else { Side::Left };
+    match plan.division {
+        Division::BlockNestedLoops(parts) => {
             let settings = block_nested_loops::Settings {
-                outer: Side::Left,
+                outer,
                 table_pages: to_u32(parts.outer_pages),
                 input_pages: to_u32(parts.inner_pages),
                 chunk_pages: None,
             };
             Ok(Box::new(BlockNestedLoops::new(execution, join, settings)?))
         }
-        other => Err(QueryError::Invalid { what: format!("{other} is not compared yet") }),
+        _ => {
+            let what = format!("{} is not compared yet", plan.kind);
+            Err(QueryError::Invalid { what })
+        }
     }
 }
 
@@ -375,7 +411,7 @@ mod tests {
             .map(|(customer, key)| (key, customer))
             .collect();
         let job = Job {
-            contender: Contender::NanduBnl,
+            contender: Contender::NanduPlanned,
             data: place.path().into(),
             temp: place.path().into(),
             memory_bytes: 2_000_000,
@@ -387,7 +423,7 @@ mod tests {
             variant: String::new(),
             slice_count: 0,
         };
-        let row = answer(&job, JoinKind::BlockNestedLoops).unwrap();
+        let (row, _) = answer(&job, None).unwrap();
         let count = i64::try_from(matched.len()).unwrap();
         let cents: i64 = matched.iter().map(|(_, customer)| 250 + customer * 100).sum();
         let order_keys: i64 = matched.iter().map(|(key, _)| key).sum();

@@ -337,7 +337,7 @@ fn one(step: Step, stock: &Stock, setting: &Setting, data: &Path) -> Result<Samp
     let run = process::run(&job, step.limit.group_bytes(setting.headroom_mb))?;
     // A process that was killed leaves what it spilled.
     stock.clear_temporary()?;
-    Ok(Sample { step, outcome: run.outcome, metrics: run.metrics, is_wrong: false })
+    Ok(Sample { step, outcome: run.outcome, plan: run.plan, metrics: run.metrics, is_wrong: false })
 }
 
 /// Brings every file below `directory` into the page cache.

@@ -18,6 +18,7 @@ use super::contender::{Contender, Means};
 use crate::Failure;
 use crate::limit::MemoryLimit;
 use crate::measure::{Traffic, as_float};
+use nandu_query::JoinKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -57,6 +58,8 @@ pub(crate) struct Job {
 pub(crate) struct Run {
     /// The row of the query; else why there is none.
     pub(crate) outcome: Result<Vec<String>, String>,
+    /// The join that a planner took.
+    pub(crate) plan: Option<String>,
     /// By name; the unit is the end of the name.
     pub(crate) metrics: BTreeMap<String, f64>,
 }
@@ -67,6 +70,8 @@ pub(crate) struct Run {
 struct Answer {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
     row: Vec<String>,
     seconds: f64,
     user_s: f64,
@@ -112,7 +117,7 @@ pub(crate) fn run(job: &Job, group_bytes: u64) -> Result<Run, Failure> {
     if let Some(pipe) = &mut child.stderr {
         pipe.read_to_string(&mut errors).map_err(|error| fail(&error))?;
     }
-    let account = wait(&child).map_err(|error| fail(&error))?;
+    let account = wait(child).map_err(|error| fail(&error))?;
     let wall = started.elapsed();
     let others = (machine_busy().saturating_sub(busy)).as_secs_f64() - account.cpu_s;
     let mut run = account.judge(&answer, errors.trim(), &limit, wall);
@@ -140,7 +145,8 @@ impl Account {
             (Some(answer), None) if self.status.success() => Ok(answer.row.clone()),
             (_, None) => Err(format!("{}: {errors}", self.status)),
         };
-        let mut run = Run { outcome, metrics: BTreeMap::new() };
+        let plan = parsed.as_ref().and_then(|answer| answer.plan.clone());
+        let mut run = Run { outcome, plan, metrics: BTreeMap::new() };
         run.set("peak_rss_mb", self.peak_rss_bytes / 1e6);
         if let (Ok(_), Some(answer)) = (&run.outcome, parsed) {
             run.set("seconds", answer.seconds);
@@ -179,21 +185,27 @@ pub(crate) fn run_as_process(text: &str) -> Result<String, Failure> {
             Err(Failure::Run(format!("{}: {error}", job.python.display())))
         }
         Means::Nandu(kind) => {
-            let answer = measured(|| super::nandu::answer(&job, kind))?;
+            let mut answer = measured(|| super::nandu::answer(&job, kind))?;
+            if kind.is_some() {
+                answer.plan = None;
+            }
             serde_json::to_string(&answer).map_err(|error| Failure::Run(error.to_string()))
         }
     }
 }
 
 /// What `answer` answers and takes.
-fn measured(answer: impl FnOnce() -> Result<Vec<String>, Failure>) -> Result<Answer, Failure> {
+fn measured(
+    answer: impl FnOnce() -> Result<(Vec<String>, JoinKind), Failure>,
+) -> Result<Answer, Failure> {
     let (traffic, [user_s, system_s]) = (Traffic::so_far()?, cpu_so_far());
     let started = Instant::now();
-    let row = answer()?;
+    let (row, plan) = answer()?;
     let seconds = started.elapsed().as_secs_f64();
     let (traffic, cpu) = (Traffic::so_far()?.since(traffic), cpu_so_far());
     Ok(Answer {
         error: None,
+        plan: Some(plan.to_string()),
         row,
         seconds,
         user_s: cpu[0] - user_s,
@@ -249,7 +261,7 @@ fn bind_to_cores(count: u32) -> Result<(), Failure> {
 }
 
 /// Waits for the child to end.
-fn wait(child: &Child) -> std::io::Result<Account> {
+fn wait(child: Child) -> std::io::Result<Account> {
     const ACCOUNT_BLOCK_BYTES: f64 = 512.0;
     let id = libc::pid_t::try_from(child.id()).expect("it came from the kernel");
     let mut status = 0;
@@ -342,7 +354,7 @@ mod tests {
     #[test]
     fn a_child_is_accounted_for() {
         let child = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
-        let account = wait(&child).unwrap();
+        let account = wait(child).unwrap();
         assert_eq!(account.status.code(), Some(7));
         assert!(account.peak_rss_bytes > 0.0);
     }

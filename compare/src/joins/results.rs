@@ -32,6 +32,8 @@ pub(crate) struct Sample {
     pub(crate) step: Step,
     /// The row, else why there is none.
     pub(crate) outcome: Result<Vec<String>, String>,
+    /// The join that a planner took.
+    pub(crate) plan: Option<String>,
     pub(crate) metrics: BTreeMap<String, f64>,
     /// Whether its row was not that of the others.
     pub(crate) is_wrong: bool,
@@ -50,6 +52,8 @@ pub(crate) struct Median {
     pub(crate) run_count: usize,
     /// Why the others did not, each reason once.
     pub(crate) reasons: Vec<String>,
+    /// The joins that a planner took, each once.
+    pub(crate) plans: Vec<String>,
     /// Median, least and most by name, over those that answered rightly, else over all.
     pub(crate) figures: BTreeMap<String, [f64; 3]>,
 }
@@ -94,8 +98,12 @@ pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
                 samples.iter().copied().filter(|sample| sample.outcome.is_ok()).collect();
             let mut reasons: Vec<String> =
                 samples.iter().filter_map(|sample| sample.outcome.clone().err()).collect();
-            reasons.sort();
-            reasons.dedup();
+            let mut plans: Vec<String> =
+                samples.iter().filter_map(|sample| sample.plan.clone()).collect();
+            for texts in [&mut reasons, &mut plans] {
+                texts.sort();
+                texts.dedup();
+            }
             let (right_count, run_count) = (right.len(), samples.len());
             let counted = if right.is_empty() { samples } else { right };
             let figures = METRICS
@@ -108,7 +116,16 @@ pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
                     (!values.is_empty()).then(|| ((*name).to_string(), spread(values)))
                 })
                 .collect();
-            Median { thread_count, limit, contender, right_count, run_count, reasons, figures }
+            Median {
+                thread_count,
+                limit,
+                contender,
+                right_count,
+                run_count,
+                reasons,
+                plans,
+                figures,
+            }
         })
         .collect()
 }
@@ -199,6 +216,7 @@ mod tests {
         Sample {
             step: Step { thread_count: 1, limit: Limit::Mb(100), repetition, contender },
             outcome: outcome.map(|row| vec![row.into()]).map_err(str::to_string),
+            plan: None,
             metrics: [("seconds".to_string(), f64::from(repetition))].into(),
             is_wrong: false,
         }

@@ -109,11 +109,12 @@ fn table_of(medians: &[&Median]) -> String {
     text
 }
 
-/// Why which join failed.
+/// What planners took, and why which join failed.
 fn notes_of(medians: &[&Median]) -> String {
     let mut text = String::new();
     for median in medians {
-        for reason in &median.reasons {
+        let plans = median.plans.iter().map(|plan| format!("the planner took {plan}"));
+        for reason in plans.chain(median.reasons.iter().cloned()) {
             let mut reason = reason.replace('\n', " ");
             if let Some((end, _)) = reason.char_indices().nth(REASON_CHARACTERS) {
                 reason.truncate(end);
@@ -160,6 +161,7 @@ mod tests {
             right_count: 3 - reasons.len(),
             run_count: 3,
             reasons: reasons.iter().map(ToString::to_string).collect(),
+            plans: Vec::new(),
             figures: COLUMNS.map(|(_, name)| (name.to_string(), [value; 3])).into(),
         }
     }
