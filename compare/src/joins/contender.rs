@@ -33,6 +33,12 @@ pub(crate) enum Contender {
     SqliteAutomatic,
     /// Ours: block nested loops.
     NanduBnl,
+    /// Ours: hybrid hash.
+    NanduHybrid,
+    /// Ours: Grace hash.
+    NanduGrace,
+    /// Ours: sort-merge.
+    NanduMerge,
     /// Ours: whichever join the planner takes.
     NanduPlanned,
 }
@@ -68,7 +74,7 @@ pub(crate) enum Format {
 
 impl Contender {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Duckdb,
         Self::DuckdbTable,
         Self::DuckdbBnl2,
@@ -78,6 +84,9 @@ impl Contender {
         Self::Sqlite,
         Self::SqliteAutomatic,
         Self::NanduBnl,
+        Self::NanduHybrid,
+        Self::NanduGrace,
+        Self::NanduMerge,
         Self::NanduPlanned,
     ];
 
@@ -93,6 +102,9 @@ impl Contender {
             Self::Sqlite => "sqlite",
             Self::SqliteAutomatic => "sqlite-automatic",
             Self::NanduBnl => "nandu-bnl",
+            Self::NanduHybrid => "nandu-hybrid",
+            Self::NanduGrace => "nandu-grace",
+            Self::NanduMerge => "nandu-merge",
             Self::NanduPlanned => "nandu-planned",
         }
     }
@@ -110,6 +122,9 @@ impl Contender {
             Self::Sqlite => script("sqlite_join.py", "key", 0),
             Self::SqliteAutomatic => script("sqlite_join.py", "automatic", 0),
             Self::NanduBnl => Means::Nandu(Some(JoinKind::BlockNestedLoops)),
+            Self::NanduHybrid => Means::Nandu(Some(JoinKind::HybridHash)),
+            Self::NanduGrace => Means::Nandu(Some(JoinKind::GraceHash)),
+            Self::NanduMerge => Means::Nandu(Some(JoinKind::SortMerge)),
             Self::NanduPlanned => Means::Nandu(None),
         }
     }
@@ -124,7 +139,11 @@ impl Contender {
             | Self::DatafusionMerge => Format::Parquet,
             Self::DuckdbTable => Format::Duckdb,
             Self::Sqlite | Self::SqliteAutomatic => Format::Sqlite,
-            Self::NanduBnl | Self::NanduPlanned => Format::Nandu,
+            Self::NanduBnl
+            | Self::NanduHybrid
+            | Self::NanduGrace
+            | Self::NanduMerge
+            | Self::NanduPlanned => Format::Nandu,
         }
     }
 

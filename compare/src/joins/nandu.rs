@@ -16,11 +16,15 @@ use nandu::{
     ValueRef, open_database,
 };
 use nandu_base::to_u32;
+use nandu_query::allocation::RunFormation;
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
-use nandu_query::join::block_nested_loops;
-use nandu_query::join::{BlockNestedLoops, Join, JoinInput, JoinStream, JoinType, Side};
+use nandu_query::join::{
+    BlockNestedLoops, GraceHash, HybridHash, Join, JoinInput, JoinStream, JoinType, Side, SortMerge,
+};
+use nandu_query::join::{block_nested_loops, grace_hash, hybrid_hash, sort_merge};
 use nandu_query::plan::{self, Budget, Division, JoinQuestion, JoinSide, Plan};
 use nandu_query::relation::HeapRelation;
+use nandu_query::sort;
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError};
 use nandu_storage::database::{LoadOptions, NewTable};
 use nandu_storage::sqlite::FillFactor;
@@ -41,6 +45,9 @@ const POOL_FRAMES: u32 = 64;
 const REQUEST_NS: u64 = 100_000;
 const READ_BYTES_PER_SECOND: u64 = 1_500_000_000;
 const WRITE_BYTES_PER_SECOND: u64 = 500_000_000;
+
+/// Millionths in one.
+const MILLION: u64 = 1_000_000;
 
 const CUSTOMER: [(&str, ColumnType); 8] = [
     ("c_custkey", ColumnType::Integer),
@@ -244,7 +251,13 @@ fn plan_of(join: &Join<'_>, memory_pages: u32, kind: Option<JoinKind>) -> Result
 }
 
 const fn can_open(division: &Division) -> bool {
-    matches!(division, Division::BlockNestedLoops(_))
+    matches!(
+        division,
+        Division::BlockNestedLoops(_)
+            | Division::SortMerge(_)
+            | Division::GraceHash(_)
+            | Division::HybridHash(_)
+    )
 }
 
 /// Opens the join that a plan names.
@@ -253,8 +266,10 @@ fn open<'x>(
     join: Join<'x>,
     plan: &Plan,
 ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
+    /// Pages for customers of one key, of which there is one.
+    const GROUP_PAGES: u32 = 2;
     let outer = if plan.is_swapped { Side::Right } else { Side::Left };
-    match plan.division {
+    Ok(match plan.division {
         Division::BlockNestedLoops(parts) => {
             let settings = block_nested_loops::Settings {
                 outer,
@@ -262,13 +277,46 @@ fn open<'x>(
                 input_pages: to_u32(parts.inner_pages),
                 chunk_pages: None,
             };
-            Ok(Box::new(BlockNestedLoops::new(execution, join, settings)?))
+            Box::new(BlockNestedLoops::new(execution, join, settings)?)
+        }
+        Division::SortMerge(parts) => {
+            let sort = sort::Settings {
+                input_pages: to_u32(parts.input_pages),
+                output_pages: to_u32(parts.output_pages),
+                workspace_pages: to_u32(parts.workspace_pages),
+                formation: RunFormation::ReplacementSelection,
+            };
+            let settings =
+                sort_merge::Settings { sort, group: Side::Left, group_pages: GROUP_PAGES };
+            Box::new(SortMerge::new(execution, join, settings)?)
+        }
+        Division::GraceHash(parts) => {
+            let settings = grace_hash::Settings {
+                bucket_count: to_u32(parts.bucket_count),
+                input_pages: to_u32(parts.input_pages),
+                output_pages: to_u32(parts.output_pages),
+            };
+            Box::new(GraceHash::new(execution, join, settings)?)
+        }
+        Division::HybridHash(parts) => {
+            let stats = RelationStats::of(join.input(outer).relation.size(), PAGE_BYTES.into());
+            let workspace_bytes = parts.workspace_pages * u64::from(PAGE_BYTES);
+            let resident_ppm = workspace_bytes * MILLION / stats.area_bytes().max(1);
+            let settings = hybrid_hash::Settings {
+                build: outer,
+                pages: execution.limits().memory_pages,
+                input_pages: to_u32(parts.input_pages),
+                output_pages: to_u32(parts.output_pages),
+                bucket_count: to_u32(parts.bucket_count),
+                resident_ppm: to_u32(resident_ppm.min(MILLION)),
+            };
+            Box::new(HybridHash::new(execution, join, settings)?)
         }
         _ => {
-            let what = format!("{} is not compared yet", plan.kind);
-            Err(QueryError::Invalid { what })
+            let what = format!("{} is not compared", plan.kind);
+            return Err(QueryError::Invalid { what });
         }
-    }
+    })
 }
 
 /// The wide query's row so far.
@@ -380,7 +428,7 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contender::Contender;
+    use super::super::contender::{Contender, Means};
     use super::*;
 
     fn customer_line(key: u32) -> String {
@@ -424,6 +472,11 @@ mod tests {
             slice_count: 0,
         };
         let (row, _) = answer(&job, None).unwrap();
+        for kind in Contender::ALL.map(Contender::means) {
+            if let Means::Nandu(Some(kind)) = kind {
+                assert_eq!(answer(&job, Some(kind)).unwrap(), (row.clone(), kind));
+            }
+        }
         let count = i64::try_from(matched.len()).unwrap();
         let cents: i64 = matched.iter().map(|(_, customer)| 250 + customer * 100).sum();
         let order_keys: i64 = matched.iter().map(|(key, _)| key).sum();

@@ -17,7 +17,7 @@
 use super::contender::{Contender, Means};
 use crate::Failure;
 use crate::limit::MemoryLimit;
-use crate::measure::{Traffic, as_float};
+use crate::measure::{Traffic, as_float, memory_peak_mib};
 use nandu_query::JoinKind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -79,6 +79,7 @@ struct Answer {
     read_bytes: f64,
     written_bytes: f64,
     dropped_bytes: f64,
+    peak_rss_bytes: f64,
 }
 
 /// What the kernel tells of a process that ended.
@@ -155,6 +156,8 @@ impl Account {
             run.set("read_mb", answer.read_bytes / 1e6);
             run.set("written_mb", answer.written_bytes / 1e6);
             run.set("dropped_mb", answer.dropped_bytes / 1e6);
+            // The kernel's account begins with what the parent had when it made the process.
+            run.set("peak_rss_mb", answer.peak_rss_bytes / 1e6);
         } else {
             run.set("seconds", wall.as_secs_f64());
             run.set("cpu_s", self.cpu_s);
@@ -213,6 +216,7 @@ fn measured(
         read_bytes: traffic.read_bytes,
         written_bytes: traffic.written_bytes,
         dropped_bytes: 0.0,
+        peak_rss_bytes: memory_peak_mib()? * 1_048_576.0,
     })
 }
 
@@ -332,7 +336,8 @@ mod tests {
         let run = judged(
             0,
             r#"{"row": ["3", "4"], "seconds": 1.5, "user_s": 1, "system_s": 0.25,
-                "read_bytes": 1e6, "written_bytes": 2e6, "dropped_bytes": 0, "version": "1"}"#,
+                "read_bytes": 1e6, "written_bytes": 2e6, "dropped_bytes": 0, "version": "1",
+                "peak_rss_bytes": 5e7}"#,
         );
         assert_eq!(run.outcome.unwrap(), ["3", "4"]);
         let figures = ["seconds", "cpu_s", "written_mb", "peak_rss_mb"];

@@ -46,6 +46,13 @@ def traffic():
     return [int(values[key]) for key in ("read_bytes", "write_bytes", "cancelled_write_bytes")]
 
 
+def peak_rss_bytes():
+    """The most main memory that this process has had, libraries included."""
+    with open("/proc/self/status") as file:
+        line = next(line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
 def run(version, answer):
     """Calls `answer` with the job and prints what it took; the exit code says whether it failed."""
     job = json.loads(sys.argv[1])
@@ -67,4 +74,5 @@ def run(version, answer):
         "read_bytes": read,
         "written_bytes": written,
         "dropped_bytes": dropped,
+        "peak_rss_bytes": peak_rss_bytes(),
     }))
