@@ -24,6 +24,8 @@ const OTHER_BYTES: u64 = 16 << 20;
 /// Records in one transaction where nothing asks for durability: what it logs, page images
 /// included, has to fit the log.
 const TRANSACTION_RECORDS: usize = 1000;
+/// Keys whose leaves are fetched together.
+const FETCH_KEYS: usize = 250;
 /// Leaves that a scan asks for ahead: 100 records lie on about four.
 const AHEAD_COUNT: usize = 4;
 
@@ -63,8 +65,8 @@ pub(super) fn open(settings: &Settings<'_>, variant: Variant) -> Result<Box<dyn 
         durability,
         torn_pages: variant.torn_pages,
         propagation: variant.propagation,
-        log_bytes: settings.cache_bytes * 2,
-        checkpoint_bytes: settings.cache_bytes / 2,
+        log_bytes: settings.cache_bytes / 2,
+        checkpoint_bytes: settings.cache_bytes / 8,
         ..nandu_storage::Settings::default()
     };
     let options =
@@ -92,12 +94,17 @@ impl Nandu {
     fn commit(&mut self, records: &[Record]) -> Result<(), Failure> {
         let file = self.file;
         let tree = Tree::at(file);
+        let keys: Vec<[u8; 8]> = records.iter().map(|record| record.key.to_be_bytes()).collect();
         self.engine.begin().map_err(failure)?;
-        for record in records {
-            let key = record.key.to_be_bytes();
+        for (number, (record, key)) in records.iter().zip(&keys).enumerate() {
+            if number % FETCH_KEYS == 0 {
+                // Whoever hands over many records at once has their leaves read at once.
+                let ahead = &keys[number..keys.len().min(number + FETCH_KEYS)];
+                tree.fetch_leaves(&self.engine, ahead).map_err(failure)?;
+            }
             let inserted = self.engine.act(|pages| {
                 let mut undo = pages.begin_undo(StructureKind::Tree, file);
-                let inserted = tree.insert(pages, &key, &record.value, &mut undo)?;
+                let inserted = tree.insert(pages, key, &record.value, &mut undo)?;
                 pages.set_undo(undo);
                 Ok(inserted)
             });

@@ -21,10 +21,45 @@ impl Tree {
         keys: &[K],
         mut look: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StorageError> {
+        let mut chains = Vec::new();
+        self.descend(pages, keys, |node, index| {
+            let chain = look_in_leaf(node, keys[index].as_ref(), index, &mut look)?;
+            chains.extend(chain.map(|chain| (index, chain)));
+            Ok(())
+        })?;
+        let mut value = Vec::new();
+        for (index, chain) in chains {
+            value.clear();
+            overflow::read(pages, self.file(), chain, &mut value)?;
+            look(index, Some(&value));
+        }
+        Ok(())
+    }
+
+    /// Brings the leaves where `keys` belong into memory, with the device's queue full, so that changing
+    /// those keys afterwards waits for no read. Keys for as many leaves as a quarter of the memory
+    /// holds are enough for a call; more push each other out.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or is no page of a tree.
+    pub fn fetch_leaves<P: ReadPages, K: AsRef<[u8]>>(
+        &self,
+        pages: &P,
+        keys: &[K],
+    ) -> Result<(), StorageError> {
+        self.descend(pages, keys, |_, _| Ok(()))
+    }
+
+    /// Goes down to the leaf of each key, level by level; `at_leaf` gets the index of the key.
+    fn descend<P: ReadPages, K: AsRef<[u8]>>(
+        &self,
+        pages: &P,
+        keys: &[K],
+        mut at_leaf: impl FnMut(&Node<'_>, usize) -> Shape<()>,
+    ) -> Result<(), StorageError> {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by(|&one, &other| keys[one].as_ref().cmp(keys[other].as_ref()));
         let mut front = vec![ROOT_PAGE; keys.len()];
-        let mut chains = Vec::new();
         let mut above = None;
         while !front.is_empty() {
             let (addresses, groups) = self.group(&front);
@@ -40,8 +75,8 @@ impl Tree {
                         let key = keys[index].as_ref();
                         if !node.is_leaf() {
                             *page = node.child(node.child_index(key)?)?;
-                        } else if let Some(chain) = look_in_leaf(&node, key, index, &mut look)? {
-                            chains.push((index, chain));
+                        } else {
+                            at_leaf(&node, index)?;
                         }
                     }
                     Ok(())
@@ -57,12 +92,6 @@ impl Tree {
             if level.is_none_or(|level| level == 0) {
                 break;
             }
-        }
-        let mut value = Vec::new();
-        for (index, chain) in chains {
-            value.clear();
-            overflow::read(pages, self.file(), chain, &mut value)?;
-            look(index, Some(&value));
         }
         Ok(())
     }

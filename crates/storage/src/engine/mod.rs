@@ -109,6 +109,7 @@ impl Engine {
             TornPages::DoubleWrite => Some(create_file(&data_io, DOUBLE_WRITE_FILE)?),
             TornPages::LogImages | TornPages::Trust => None,
         };
+        let double_write = double_write.map(|file| settings.double_write(file));
         if let Some(stale) = find_file(&log_io, LOG_FILE) {
             log_io.lock().volume().remove(stale)?;
         }
@@ -118,7 +119,7 @@ impl Engine {
             LogFile::create(log_io.clone(), log_file, &config, settings.page_bytes, identity)?;
         log_io.lock().sync(log_file)?;
         let propagation =
-            settings.propagation.build(settings.page_bytes, &data_io, double_write)?;
+            settings.propagation.build(settings.page_bytes, &data_io, double_write, true)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
         engine.checkpoint()?;
         settings::store(&engine.data_io, settings)?;
@@ -153,8 +154,13 @@ impl Engine {
         let log = log_file.resume(analysis.end, &settings.log_config())?;
         clock.charge(&mut report.log_scan);
         report.was_closed = control.is_clean;
-        let propagation =
-            settings.propagation.build(settings.page_bytes, &data_io, double_write)?;
+        let double_write = double_write.map(|file| settings.double_write(file));
+        let propagation = settings.propagation.build(
+            settings.page_bytes,
+            &data_io,
+            double_write,
+            control.is_clean,
+        )?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
         engine.last_checkpoint = control.checkpoint;
         if settings.torn_pages == TornPages::LogImages {

@@ -1,12 +1,12 @@
 //! What a user may choose about a database, with defaults that hold for most.
 
 use super::{create_file, find_file};
-use crate::StorageError;
 use crate::log::{Durability, LogConfig};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
-use crate::propagation::PropagationKind;
+use crate::propagation::{DoubleWriteFile, PropagationKind};
 use crate::volume::{IoOwner, SharedIo};
+use crate::{FileId, StorageError};
 use nandu_device::{IoBuffer, Operation};
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum TornPages {
     /// The log holds the image of each page that changes for the first time after a checkpoint.
-    #[default]
     LogImages,
-    /// Pages are written twice: into an area of their own, then in place.
+    /// Pages are written twice: packed into a file of their own, then in place.
+    #[default]
     DoubleWrite,
     /// The device writes a page as a whole or not at all.
     Trust,
@@ -54,11 +54,15 @@ impl Default for Settings {
             propagation: PropagationKind::default(),
             torn_pages: TornPages::default(),
             durability: Durability::default(),
-            log_bytes: 256 << 20,
-            checkpoint_bytes: 48 << 20,
+            log_bytes: 64 << 20,
+            checkpoint_bytes: 16 << 20,
         }
     }
 }
+
+/// Bounds of the double write's file.
+const LAP_BYTES_MIN: u64 = 32 << 10;
+const LAP_BYTES_MAX: u64 = 16 << 20;
 
 /// Fewest frames that the pool may have: an action pins the path of a split.
 const FRAME_COUNT_MIN: u64 = 32;
@@ -106,6 +110,12 @@ impl Settings {
     /// The log's part.
     pub(super) fn log_config(&self) -> LogConfig {
         LogConfig { capacity_bytes: self.log_bytes, ..LogConfig::default() }
+    }
+
+    /// The double write: half a pool of copies, in bounds.
+    pub(super) fn double_write(&self, file: FileId) -> DoubleWriteFile {
+        let lap_bytes = (self.pool_bytes / 2).clamp(LAP_BYTES_MIN, LAP_BYTES_MAX);
+        DoubleWriteFile { file, lap_bytes }
     }
 
     /// Without what the propagation has no use for: where no page is overwritten, none is torn.

@@ -45,18 +45,20 @@ impl Pool {
     }
 
     /// A page of zeros that is not read, whatever the device holds. One that is resident becomes zeros.
-    /// Nothing is noted as changed yet.
+    /// Nothing is noted as changed yet. The log must tell of it: until it is written for the first
+    /// time, restart can make it anew, and no copy is kept against tearing.
     ///
     /// # Errors
     /// If no frame can be had, or the file is another program's.
     pub fn create(&mut self, address: PageAddress) -> Result<FrameMut<'_>, StorageError> {
         self.refuse_foreign(address.file)?;
         let word = address.to_word();
-        let frame = match self.resident(word) {
-            Some(frame) => frame,
-            None => self.make_room(word)?,
+        let (frame, is_new) = match self.resident(word) {
+            Some(frame) => (frame, false),
+            None => (self.make_room(word)?, true),
         };
         let mut page = self.frame_mut(frame);
+        page.info.is_new |= is_new;
         page.bytes_mut().fill(0);
         Ok(page)
     }

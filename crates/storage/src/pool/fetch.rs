@@ -198,6 +198,7 @@ impl Pool {
         assert_eq!(info.frame_use, FrameUse::Taken, "a page comes into a frame taken for it");
         info.frame_use = FrameUse::Resident;
         info.word = page.word;
+        info.is_new = false;
         self.frames.set_flags(page.frame, page.is_prefetch);
         claim.publish(page.word);
         self.table.insert(page.word, page.frame);

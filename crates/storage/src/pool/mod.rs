@@ -184,6 +184,8 @@ struct FrameInfo {
     pin_count: u32,
     /// Whether there is a change that has no LSN yet.
     is_unlogged: bool,
+    /// Whether it was made here and not written since.
+    is_new: bool,
     /// The LSN of the first change that the device does not have.
     rec_lsn: Option<Lsn>,
     changed: ChangedRanges,
@@ -226,6 +228,7 @@ impl Pool {
             frame_use: FrameUse::Free,
             pin_count: 0,
             is_unlogged: false,
+            is_new: false,
             rec_lsn: None,
             changed: ChangedRanges::default(),
         };

@@ -404,6 +404,37 @@ fn an_eviction_of_a_dirty_page_writes_its_neighbours_in_age() {
 }
 
 #[test]
+fn random_changes_in_a_small_pool_are_written_in_full_batches() {
+    const FRAME_COUNT: u32 = 256;
+    const PAGE_COUNT: u32 = 2000;
+    for replacement in ReplacementKind::ALL {
+        let disk = Disk::new(FaultPlan::default());
+        let mut pool = pool_on(&disk, FRAME_COUNT, replacement, false);
+        for page in 1..=PAGE_COUNT {
+            let mut frame = pool.create(address(page)).unwrap();
+            frame.note_change(0..1);
+            frame.set_lsn(Lsn(1));
+        }
+        let before = pool.counters();
+        let mut rng = Rng::new(1);
+        for number in 0..10 * u64::from(PAGE_COUNT) {
+            let page = 1 + nandu_base::to_u32(rng.below(u64::from(PAGE_COUNT)));
+            let mut frame = pool.page_mut(address(page)).unwrap();
+            frame.note_change(1..2);
+            frame.set_lsn(Lsn(100 + number));
+        }
+        let after = pool.counters();
+        let write_count = after.write_count - before.write_count;
+        let mean = write_count / (after.write_batch_count - before.write_batch_count);
+        assert!(mean >= 40, "{replacement:?}: {mean} pages at a time, where 64 may be");
+        let eviction_count = after.eviction_count - before.eviction_count;
+        let early_count = write_count.saturating_sub(eviction_count);
+        assert!(early_count * 10 < eviction_count, "{replacement:?}: {early_count} came too early");
+        pool.audit();
+    }
+}
+
+#[test]
 fn grants_are_taken_from_the_pool_and_come_back_whole() {
     let (mut pool, _) = cold_pool(8, 8);
     for page in 1..=8 {

@@ -12,10 +12,13 @@ use crate::{FileId, Lsn, PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use std::sync::PoisonError;
 
-/// Most pages that go to the device in one call; as many copies of pages are kept beside the frames.
-const BATCH_COUNT_MAX: usize = 64;
-/// Most bytes that do.
-const BATCH_BYTES_MAX: usize = 512 * 1024;
+/// Pages and bytes that go to the device in one call from a small pool, of which they may be a quarter.
+const SMALL_BATCH_COUNT: usize = 64;
+const SMALL_BATCH_BYTES: usize = 512 << 10;
+/// From a large pool it is a sixteenth, up to so many bytes: what a batch waits for once, a flush of
+/// the log, say, is then shared by that many evictions. As much is kept in copies beside the frames.
+const LARGE_BATCH_BYTES: usize = 4 << 20;
+const LARGE_BATCH_SHARE_DIVISOR: usize = 16;
 /// How far a dirty victim looks for others, in batches.
 const LOOK_AHEAD_BATCH_COUNT: usize = 2;
 
@@ -250,7 +253,8 @@ impl Pool {
             durable_to = durable_to.max(page_lsn(&buffer));
             let changed = info.changed.clone();
             let address = PageAddress::from_word(info.word);
-            state.writes.push(PageWrite { address, buffer, changed });
+            let is_new = info.is_new;
+            state.writes.push(PageWrite { address, buffer, changed, is_new });
         }
         let result = self.rule.ensure_durable(durable_to).and_then(|()| {
             let _alone = self.placing.write().unwrap_or_else(PoisonError::into_inner);
@@ -264,6 +268,7 @@ impl Pool {
         for &frame in frames {
             let info = &mut state.infos[frame as usize];
             info.rec_lsn = None;
+            info.is_new = false;
             info.changed.clear();
         }
         state.counters.write_count += frames.len() as u64;
@@ -274,7 +279,10 @@ impl Pool {
     /// How many pages go to the device in one call.
     fn batch_count_max(&self) -> usize {
         let frame_count = self.config.frame_count as usize;
-        let in_bytes = BATCH_BYTES_MAX / self.config.page_bytes as usize;
-        BATCH_COUNT_MAX.min(in_bytes).min(frame_count.div_ceil(4)).max(1)
+        let page_bytes = self.config.page_bytes as usize;
+        let small =
+            SMALL_BATCH_COUNT.min(SMALL_BATCH_BYTES / page_bytes).min(frame_count.div_ceil(4));
+        let large = (LARGE_BATCH_BYTES / page_bytes).min(frame_count / LARGE_BATCH_SHARE_DIVISOR);
+        small.max(large).max(1)
     }
 }

@@ -1,131 +1,277 @@
-//! The double write of in-place propagation (as InnoDB's): each batch of pages goes to a file of its
-//! own first, so that a page that a power cut tore has a whole copy there.
+//! The double write of in-place propagation (as InnoDB's): copies of pages go to a file of their own
+//! first, one batch behind the other, so that a page that a power cut tore has a whole copy there.
 //!
 //! ```text
-//!   ┌ header ───────────────────────────────────────────────┬ copy 0 ┬ copy 1 ┬ … ┐
-//!   │ magic 8 │ page bytes 4 │ count 4 │ (word 8, sum 4)… │ CRC 4 │ page   │ page   │   │
-//!   └ HEADER_BYTES, or a sector where that is more ──────────┴────────┴────────┴───┘
+//!   file    │ batch 0 │ batch 1 │ … │ batch n │ what an earlier lap left │
+//!   batch   │ magic 8 │ CRC 4 │ page bytes 4 │ lap 8 │ number 4 │ count 4 │ length 8 │
+//!           │ (word 8, record bytes 4)… │ records: pages without their hole │ zeros to a sector │
 //!
-//!   batch: sync what the last batch wrote in place ─► header, copies ─► sync ─► in place
+//!   batch ─► sync ─► pages in place            lap full: sync what is in place ─► next lap
 //! ```
 //!
-//! 1. Pages of a batch are written in place only after the header and all copies are durable.
-//! 2. The area is used again only after the pages of the batch before are durable in place. So at any
-//!    cut, a page that is torn in place has its copy here, and the header names it.
-//! 3. A copy counts only if it ends in the sum that the header gives: one from an earlier batch does
-//!    not.
+//! 1. Pages are written in place only after the batch with their copies is durable.
+//! 2. A lap begins at the start of the file, after everything written in place is durable. So at any
+//!    cut, a page that is torn in place has its last copy in the lap that is there.
+//! 3. A batch counts only if its checksum fits and it goes on where the one before ended, in the same
+//!    lap; so what an earlier lap left never counts. The first lap after opening empties the file.
 
 use super::PageWrite;
-use super::in_place::write_pages;
+use super::log_structured::record::{hole_of, pack, packed_bytes, unpack};
 use crate::page::page_is_sound;
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
+use nandu_base::{to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
+use std::collections::{BTreeMap, BTreeSet};
 
-const MAGIC: [u8; 8] = *b"nanduDW1";
-const HEADER_BYTES: u32 = 4096;
-/// Magic, page size and count.
-const HEADER_FIXED_BYTES: usize = 16;
+const MAGIC: [u8; 8] = *b"nanduDW2";
+const HEADER_BYTES: usize = 40;
 const ENTRY_BYTES: usize = 12;
-const SUM_BYTES: usize = 4;
-/// Most pages of one batch.
-pub(super) const BATCH_COUNT_MAX: usize =
-    (HEADER_BYTES as usize - HEADER_FIXED_BYTES - SUM_BYTES) / ENTRY_BYTES;
+/// The checksum covers what follows it.
+const SUM: std::ops::Range<usize> = 8..12;
+/// The most bytes of one request.
+const REQUEST_BYTES_MAX: usize = 256 << 10;
+/// Pages that recovery has in flight.
+const READ_COUNT_MAX: usize = 32;
 
-/// The area for copies.
+/// The file for copies.
 #[derive(Debug)]
 pub(super) struct DoubleWrite {
     file: FileId,
     page_bytes: u32,
+    lap_bytes: u64,
+    /// The lap; 0 before the first one since opening.
+    lap: u64,
+    /// The batch that comes next, and where.
+    number: u32,
+    offset: u64,
+    /// The batch at hand.
+    batch: Vec<u8>,
+}
+
+/// What stands at the head of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Header {
+    lap: u64,
+    number: u32,
+    count: u32,
+    length_bytes: u64,
+}
+
+/// Where the last copy of a page lies.
+#[derive(Clone, Copy)]
+struct Copy {
+    offset: u64,
+    record_bytes: u32,
 }
 
 impl DoubleWrite {
-    /// Copies of pages of `page_bytes` in `file`.
-    pub(super) const fn new(file: FileId, page_bytes: u32) -> Self {
-        Self { file, page_bytes }
+    /// Copies of pages of `page_bytes` in `file`, which is to be about `lap_bytes` long.
+    pub(super) const fn new(file: FileId, page_bytes: u32, lap_bytes: u64) -> Self {
+        Self { file, page_bytes, lap_bytes, lap: 0, number: 0, offset: 0, batch: Vec::new() }
     }
 
-    /// Makes copies of sealed pages durable.
-    pub(super) fn write(
+    /// How many pages of any content a lap has room for, at least one.
+    pub(super) fn batch_count_max(&self) -> usize {
+        let page_bytes = self.page_bytes as usize + 2 * ENTRY_BYTES;
+        (to_index(self.lap_bytes).saturating_sub(HEADER_BYTES) / page_bytes).max(1)
+    }
+
+    /// Puts a batch of sealed pages together, and says whether the lap has room for it.
+    pub(super) fn prepare<'a>(
         &mut self,
         io: &mut Io,
-        pages: &mut [PageWrite],
-    ) -> Result<(), StorageError> {
-        assert!(pages.len() <= BATCH_COUNT_MAX, "whoever writes keeps to the header's size");
-        let mut header = self.header_buffer(io);
-        header[..8].copy_from_slice(&MAGIC);
-        header[8..12].copy_from_slice(&self.page_bytes.to_be_bytes());
-        let count = nandu_base::to_u32(pages.len() as u64);
-        header[12..16].copy_from_slice(&count.to_be_bytes());
-        let entries = header[HEADER_FIXED_BYTES..].chunks_exact_mut(ENTRY_BYTES);
-        for (entry, page) in entries.zip(pages.iter()) {
-            entry[..8].copy_from_slice(&page.address.to_word().to_be_bytes());
-            entry[8..].copy_from_slice(sum_of(&page.buffer));
+        pages: impl Iterator<Item = &'a PageWrite> + Clone,
+    ) -> bool {
+        let batch = &mut self.batch;
+        batch.clear();
+        batch.resize(HEADER_BYTES, 0);
+        let mut count = 0;
+        for page in pages.clone() {
+            let hole = hole_of(&page.buffer);
+            batch.extend_from_slice(&page.address.to_word().to_be_bytes());
+            batch.extend_from_slice(&packed_bytes(&page.buffer, &hole).to_be_bytes());
+            count += 1;
         }
-        let end = header.len() - SUM_BYTES;
-        let sum = crc32c::crc32c(&header[..end]);
-        header[end..].copy_from_slice(&sum.to_be_bytes());
-        let header_bytes = header.len() as u64;
-        self.transfer(io, Operation::Write, self.file, 0, header)?;
-        let place = |index: usize, _: &PageWrite| {
-            (self.file, header_bytes + index as u64 * u64::from(self.page_bytes))
-        };
-        write_pages(io, pages, place)?;
-        io.sync(self.file)
+        if count == 0 {
+            batch.clear();
+            return true;
+        }
+        for page in pages {
+            let hole = hole_of(&page.buffer);
+            let at = batch.len();
+            batch.resize(at + packed_bytes(&page.buffer, &hole) as usize, 0);
+            pack(&page.buffer, &hole, &mut batch[at..]);
+        }
+        let sector_bytes = io.volume().sector_bytes() as usize;
+        batch.resize(batch.len().next_multiple_of(sector_bytes), 0);
+        batch[..8].copy_from_slice(&MAGIC);
+        batch[12..16].copy_from_slice(&self.page_bytes.to_be_bytes());
+        batch[28..32].copy_from_slice(&to_u32(count).to_be_bytes());
+        let length_bytes = batch.len() as u64;
+        batch[32..40].copy_from_slice(&length_bytes.to_be_bytes());
+        self.offset == 0 || self.offset + length_bytes <= self.lap_bytes
+    }
+
+    /// Everything written in place is durable: the next batch begins a lap.
+    pub(super) const fn end_lap(&mut self) {
+        (self.number, self.offset) = (0, 0);
+    }
+
+    /// Makes the batch that was put together durable.
+    pub(super) fn write(&mut self, io: &mut Io) -> Result<(), StorageError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        if self.lap == 0 && io.volume().byte_count(self.file) > 0 {
+            // What an earlier run left must not be taken for a part of this one's laps.
+            io.volume().set_byte_count(self.file, 0)?;
+            io.sync(self.file)?;
+        }
+        let lap = if self.number == 0 { self.lap + 1 } else { self.lap };
+        self.batch[16..24].copy_from_slice(&lap.to_be_bytes());
+        self.batch[24..28].copy_from_slice(&self.number.to_be_bytes());
+        let sum = crc32c::crc32c(&self.batch[SUM.end..]);
+        self.batch[SUM].copy_from_slice(&sum.to_be_bytes());
+        // Even if this fails, its lap is not used again.
+        self.lap = lap;
+        self.write_batch(io)?;
+        io.sync(self.file)?;
+        self.number += 1;
+        self.offset += self.batch.len() as u64;
+        Ok(())
     }
 
     /// Puts copies in the place of pages that are torn, makes them durable, and counts them.
     pub(super) fn recover(&mut self, io: &mut Io) -> Result<u32, StorageError> {
-        let header = self.header_buffer(io);
-        let header_bytes = header.len() as u64;
-        let header = self.transfer(io, Operation::Read, self.file, 0, header)?;
-        let Some(entries) = self.entries(&header) else { return Ok(0) };
+        let files: BTreeSet<FileId> =
+            io.volume().files().into_iter().map(|(file, _)| file).collect();
+        let mut copies: Vec<(PageAddress, Copy)> = self.find_copies(io)?.into_iter().collect();
+        // Those of files that were removed since do not matter any more.
+        copies.retain(|(address, _)| files.contains(&address.file));
+        let mut restored = BTreeSet::new();
         let mut restored_count = 0;
-        let files: Vec<FileId> = io.volume().files().into_iter().map(|(file, _)| file).collect();
-        for (index, (address, sum)) in (0_u64..).zip(entries) {
-            if !files.contains(&address.file) {
-                // It was removed after the batch.
-                continue;
+        for part in copies.chunks(READ_COUNT_MAX) {
+            for (address, copy) in self.torn_of(io, part)? {
+                let record = self.read_bytes(io, copy.offset, copy.record_bytes as usize)?;
+                let mut page = buffer_for(io, self.page_bytes as usize);
+                if unpack(&record, &mut page).is_some() && page_is_sound(&page, address) {
+                    let offset = address.offset_bytes(self.page_bytes);
+                    self.transfer(io, Operation::Write, address.file, offset, page)?;
+                    restored.insert(address.file);
+                    restored_count += 1;
+                }
             }
-            let page = |io: &mut Io, file, offset| {
-                let buffer = buffer_for(io, self.page_bytes);
-                self.transfer(io, Operation::Read, file, offset, buffer)
-            };
-            let offset = address.offset_bytes(self.page_bytes);
-            if page_is_sound(&page(io, address.file, offset)?, address) {
-                continue;
-            }
-            let copy = page(io, self.file, header_bytes + index * u64::from(self.page_bytes))?;
-            if sum_of(&copy) == sum && page_is_sound(&copy, address) {
-                self.transfer(io, Operation::Write, address.file, offset, copy)?;
-                io.sync(address.file)?;
-                restored_count += 1;
-            }
+        }
+        for file in restored {
+            io.sync(file)?;
         }
         Ok(restored_count)
     }
 
-    /// The pages that a header names, with their sums; `None` if it is no whole header.
-    fn entries(&self, header: &[u8]) -> Option<Vec<(PageAddress, [u8; SUM_BYTES])>> {
-        let (body, sum) = header.split_last_chunk::<SUM_BYTES>()?;
-        let word = |at: usize| body[at..].first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
-        let count = word(12)? as usize;
-        let is_whole = u32::from_be_bytes(*sum) == crc32c::crc32c(body)
-            && body[..8] == MAGIC
-            && word(8)? == self.page_bytes
-            && count <= BATCH_COUNT_MAX;
-        let entries = body[HEADER_FIXED_BYTES..].chunks_exact(ENTRY_BYTES);
-        let entry = |entry: &[u8]| {
-            let word = u64::from_be_bytes(*entry.first_chunk()?);
-            let address = PageAddress::from_word(word);
-            (address.page > 0).then_some((address, *entry.last_chunk()?))
-        };
-        is_whole.then(|| entries.take(count).map_while(entry).collect())
+    /// The last copy of each page in the lap that is there.
+    fn find_copies(&self, io: &mut Io) -> Result<BTreeMap<PageAddress, Copy>, StorageError> {
+        let mut copies = BTreeMap::new();
+        let end = io.volume().byte_count(self.file);
+        let (mut offset, mut number, mut lap) = (0, 0, None);
+        while offset + (HEADER_BYTES as u64) < end {
+            let head = self.read_bytes(io, offset, HEADER_BYTES)?;
+            let Some(header) = self.parse(&head) else { break };
+            let follows = header.number == number && lap.is_none_or(|lap| lap == header.lap);
+            if !follows || header.length_bytes > end - offset {
+                break;
+            }
+            let batch = self.read_bytes(io, offset, to_index(header.length_bytes))?;
+            let sum = crc32c::crc32c(&batch[SUM.end..]);
+            if batch[SUM] != sum.to_be_bytes() {
+                break;
+            }
+            note_copies(&batch, header.count as usize, offset, &mut copies);
+            (lap, number) = (Some(header.lap), number + 1);
+            offset += header.length_bytes;
+        }
+        Ok(copies)
     }
 
-    fn header_buffer(&self, io: &mut Io) -> IoBuffer {
-        let bytes = HEADER_BYTES.max(io.volume().sector_bytes());
-        buffer_for(io, bytes)
+    fn parse(&self, head: &[u8]) -> Option<Header> {
+        let word = |at: usize| head[at..].first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        let long = |at: usize| head[at..].first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+        let (lap, number, count, length_bytes) = (long(16)?, word(24)?, word(28)?, long(32)?);
+        let is_whole = head[..8] == MAGIC && word(12)? == self.page_bytes;
+        let least = HEADER_BYTES as u64 + u64::from(count) * ENTRY_BYTES as u64;
+        (is_whole && length_bytes > least).then_some(Header { lap, number, count, length_bytes })
+    }
+
+    /// Those of a few pages that are torn in place, read with the queue full.
+    fn torn_of(
+        &self,
+        io: &mut Io,
+        copies: &[(PageAddress, Copy)],
+    ) -> Result<Vec<(PageAddress, Copy)>, StorageError> {
+        let mut tickets = Vec::new();
+        let mut result = Ok(());
+        for &(address, copy) in copies {
+            io.wait_for_room();
+            let buffer = buffer_for(io, self.page_bytes as usize);
+            let offset = address.offset_bytes(self.page_bytes);
+            match io.submit(IoOwner::PageWrite, address.file, Operation::Read, offset, buffer) {
+                Ok(ticket) => tickets.push((ticket, address, copy)),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        let mut torn = Vec::new();
+        for (ticket, address, copy) in tickets {
+            match self.finish(io, ticket, Operation::Read, address.file) {
+                Ok(page) if !page_is_sound(&page, address) => torn.push((address, copy)),
+                Ok(_) => {}
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result.map(|()| torn)
+    }
+
+    fn write_batch(&self, io: &mut Io) -> Result<(), StorageError> {
+        let mut tickets = Vec::new();
+        let mut result = Ok(());
+        let mut offset = self.offset;
+        for piece in self.batch.chunks(REQUEST_BYTES_MAX) {
+            io.wait_for_room();
+            let mut buffer = buffer_for(io, piece.len());
+            buffer.copy_from_slice(piece);
+            match io.submit(IoOwner::PageWrite, self.file, Operation::Write, offset, buffer) {
+                Ok(ticket) => tickets.push(ticket),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+            offset += piece.len() as u64;
+        }
+        for ticket in tickets {
+            result = result.and(self.finish(io, ticket, Operation::Write, self.file).map(drop));
+        }
+        result
+    }
+
+    /// Bytes of the file, by whole sectors.
+    fn read_bytes(&self, io: &mut Io, offset: u64, bytes: usize) -> Result<Vec<u8>, StorageError> {
+        let sector_bytes = u64::from(io.volume().sector_bytes());
+        let start = offset - offset % sector_bytes;
+        let end = (offset + bytes as u64).next_multiple_of(sector_bytes);
+        let mut found = Vec::new();
+        let mut at = start;
+        while at < end {
+            let length = to_index(end - at).min(REQUEST_BYTES_MAX);
+            let buffer = buffer_for(io, length);
+            found.extend_from_slice(&self.transfer(io, Operation::Read, self.file, at, buffer)?);
+            at += length as u64;
+        }
+        found.drain(..to_index(offset - start));
+        found.truncate(bytes);
+        Ok(found)
     }
 
     /// Reads or writes in one request, and waits.
@@ -139,24 +285,43 @@ impl DoubleWrite {
     ) -> Result<IoBuffer, StorageError> {
         io.wait_for_room();
         let ticket = io.submit(IoOwner::PageWrite, file, operation, offset, buffer)?;
+        self.finish(io, ticket, operation, file)
+    }
+
+    fn finish(
+        &self,
+        io: &mut Io,
+        ticket: u64,
+        operation: Operation,
+        file: FileId,
+    ) -> Result<IoBuffer, StorageError> {
         let completion = io.wait(ticket);
-        let label = operation.label();
-        match completion.result {
-            Ok(()) => Ok(completion.buffer.expect("a request that is done hands its buffer back")),
-            Err(error) => {
-                let what = format!("double write: cannot {label} file {} at {offset}", file.0);
-                Err(StorageError::Device { what, error })
-            }
+        if let Err(error) = completion.result {
+            let (label, file, copies) = (operation.label(), file.0, self.file.0);
+            let what = format!("double write in file {copies}: cannot {label} file {file}");
+            return Err(StorageError::Device { what, error });
         }
+        Ok(completion.buffer.expect("a request that is done hands its buffer back"))
     }
 }
 
-fn buffer_for(io: &mut Io, bytes: u32) -> IoBuffer {
-    let alignment = io.volume().buffer_alignment().max(1) as usize;
-    IoBuffer::with_alignment(bytes as usize, alignment)
+/// Notes what a batch at `offset`, whole by its checksum, has copies of.
+fn note_copies(batch: &[u8], count: usize, offset: u64, copies: &mut BTreeMap<PageAddress, Copy>) {
+    let mut at = offset + (HEADER_BYTES + count * ENTRY_BYTES) as u64;
+    for entry in batch[HEADER_BYTES..].chunks_exact(ENTRY_BYTES).take(count) {
+        let (Some(word), Some(bytes)) = (entry.first_chunk(), entry.last_chunk()) else { return };
+        let address = PageAddress::from_word(u64::from_be_bytes(*word));
+        let record_bytes = u32::from_be_bytes(*bytes);
+        let end = at + u64::from(record_bytes);
+        if address.page == 0 || end > offset + batch.len() as u64 {
+            return;
+        }
+        copies.insert(address, Copy { offset: at, record_bytes });
+        at = end;
+    }
 }
 
-/// The last bytes of a sealed page.
-fn sum_of(page: &[u8]) -> &[u8] {
-    &page[page.len() - SUM_BYTES..]
+fn buffer_for(io: &mut Io, bytes: usize) -> IoBuffer {
+    let alignment = io.volume().buffer_alignment().max(1) as usize;
+    IoBuffer::with_alignment(bytes, alignment)
 }

@@ -6,13 +6,23 @@
 //! 3. After a cut a page that was being written may be torn. What is done about that is the setting of
 //!    the engine: its log, or the double write.
 
-use super::double_write::{self, DoubleWrite};
+use super::double_write::DoubleWrite;
 use super::{PageRead, PageWrite, Propagation};
 use crate::page::{check_page_bytes, seal_page};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
 use nandu_device::{Completion, IoBuffer, Operation};
 use std::collections::BTreeSet;
+
+/// Where copies of pages go before the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoubleWriteFile {
+    /// A file of its own.
+    pub file: FileId,
+    /// How long it may become, at least two pages. The longer, the less often pages in place have to
+    /// be synced so that it can be used again.
+    pub lap_bytes: u64,
+}
 
 /// Pages at fixed places.
 #[derive(Debug)]
@@ -25,15 +35,15 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Pages of `page_bytes` on a volume of `sector_bytes`. With a `double_write` each batch goes to
-    /// that file first.
+    /// Pages of `page_bytes` on a volume of `sector_bytes`. With a `double_write` copies go to that
+    /// file first, but for pages that the log can make anew.
     ///
     /// # Errors
     /// If the page size is out of range or smaller than a sector.
     pub fn new(
         page_bytes: u32,
         sector_bytes: u32,
-        double_write: Option<FileId>,
+        double_write: Option<DoubleWriteFile>,
     ) -> Result<Self, StorageError> {
         check_page_bytes(page_bytes)?;
         if page_bytes < sector_bytes {
@@ -43,7 +53,9 @@ impl InPlace {
             );
             return Err(StorageError::InvalidSetting { what });
         }
-        let double_write = double_write.map(|file| DoubleWrite::new(file, page_bytes));
+        let double_write = double_write.map(|DoubleWriteFile { file, lap_bytes }| {
+            DoubleWrite::new(file, page_bytes, lap_bytes)
+        });
         Ok(Self { page_bytes, double_write, reads: Vec::new(), unsynced: BTreeSet::new() })
     }
 
@@ -98,21 +110,21 @@ impl Propagation for InPlace {
         for page in pages.iter_mut() {
             seal_page(&mut page.buffer, page.address);
         }
-        let part_count_max = match self.double_write {
-            Some(_) => double_write::BATCH_COUNT_MAX,
-            None => pages.len().max(1),
-        };
+        let all = pages.len().max(1);
+        let part_count_max = self.double_write.as_ref().map_or(all, DoubleWrite::batch_count_max);
         for part in pages.chunks_mut(part_count_max) {
-            if self.double_write.is_some() {
-                // The pages of the batch before must not need their copies any more.
-                self.sync(io)?;
+            if let Some(double_write) = &mut self.double_write {
+                let copied = part.iter().filter(|page| !page.is_new);
+                if !double_write.prepare(io, copied) {
+                    self.sync(io)?;
+                }
             }
             if let Some(double_write) = &mut self.double_write {
-                double_write.write(io, part)?;
+                double_write.write(io)?;
             }
             self.unsynced.extend(part.iter().map(|page| page.address.file));
             let page_bytes = self.page_bytes;
-            write_pages(io, part, |_, page| {
+            write_pages(io, part, |page| {
                 (page.address.file, page.address.offset_bytes(page_bytes))
             })?;
         }
@@ -123,6 +135,9 @@ impl Propagation for InPlace {
         while let Some(&file) = self.unsynced.first() {
             io.sync(file)?;
             self.unsynced.remove(&file);
+        }
+        if let Some(double_write) = &mut self.double_write {
+            double_write.end_lap();
         }
         Ok(())
     }
@@ -147,10 +162,10 @@ impl Propagation for InPlace {
 
 /// Writes pages where `place` says, with the queue full, and waits for all. The first error counts;
 /// buffers that the volume lost come back empty.
-pub(super) fn write_pages(
+fn write_pages(
     io: &mut Io,
     pages: &mut [PageWrite],
-    place: impl Fn(usize, &PageWrite) -> (FileId, u64),
+    place: impl Fn(&PageWrite) -> (FileId, u64),
 ) -> Result<(), StorageError> {
     let mut first_error = None;
     let mut in_flight: Vec<(u64, usize)> = Vec::new();
@@ -158,7 +173,7 @@ pub(super) fn write_pages(
     while next < pages.len() || !in_flight.is_empty() {
         if next < pages.len() && first_error.is_none() && (io.has_room() || in_flight.is_empty()) {
             io.wait_for_room();
-            let (file, offset) = place(next, &pages[next]);
+            let (file, offset) = place(&pages[next]);
             let nothing = IoBuffer::with_alignment(0, 1);
             let buffer = std::mem::replace(&mut pages[next].buffer, nothing);
             match io.submit(IoOwner::PageWrite, file, Operation::Write, offset, buffer) {

@@ -1,8 +1,8 @@
 //! The propagations by name, and how each is made.
 
-use super::{InPlace, LogStructured, LogStructuredSettings, Propagation};
+use super::{DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Propagation};
+use crate::StorageError;
 use crate::volume::SharedIo;
-use crate::{FileId, StorageError};
 use serde::{Deserialize, Serialize};
 
 /// A way of placing pages. To add one: a sibling file and a line in each function here.
@@ -42,8 +42,8 @@ impl PropagationKind {
         }
     }
 
-    /// The propagation over a volume, recovered from whatever a power cut left. With a `double_write`
-    /// file each page is written twice, where the kind overwrites pages at all.
+    /// The propagation over a volume, recovered from whatever a power cut left unless it `was_closed`.
+    /// With a `double_write` file pages are written twice, where the kind overwrites pages at all.
     ///
     /// # Errors
     /// If the page size does not suit the device, or the device fails.
@@ -51,14 +51,17 @@ impl PropagationKind {
         self,
         page_bytes: u32,
         io: &SharedIo,
-        double_write: Option<FileId>,
+        double_write: Option<DoubleWriteFile>,
+        was_closed: bool,
     ) -> Result<Box<dyn Propagation>, StorageError> {
         let mut io = io.lock();
         match self {
             Self::InPlace => {
                 let sector_bytes = io.volume().sector_bytes();
                 let mut propagation = InPlace::new(page_bytes, sector_bytes, double_write)?;
-                propagation.recover(&mut io)?;
+                if !was_closed {
+                    propagation.recover(&mut io)?;
+                }
                 Ok(Box::new(propagation))
             }
             Self::LogStructured => {

@@ -17,7 +17,7 @@ pub mod in_place;
 mod kind;
 pub mod log_structured;
 
-pub use in_place::InPlace;
+pub use in_place::{DoubleWriteFile, InPlace};
 pub use kind::PropagationKind;
 pub use log_structured::{LogStructured, LogStructuredSettings};
 
@@ -44,6 +44,9 @@ pub struct PageWrite {
     pub buffer: IoBuffer,
     /// What changed, for a propagation that writes only that.
     pub changed: ChangedRanges,
+    /// Whether it was not written since it was made, and the log tells its making: restart makes it
+    /// anew if it is torn.
+    pub is_new: bool,
 }
 
 /// A page that was asked for.

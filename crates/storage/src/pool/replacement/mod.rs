@@ -150,7 +150,7 @@ impl FrameLists {
     }
 
     /// The frames of a list, oldest first.
-    fn iter(&self, list: u8) -> impl Iterator<Item = u32> {
+    fn iter(&self, list: u8) -> impl Iterator<Item = u32> + Clone {
         let anchor = self.frame_count + u32::from(list);
         let step = move |&frame: &u32| Some(self.next[frame as usize]);
         std::iter::successors(step(&anchor), step).take_while(move |&frame| frame != anchor)

@@ -22,6 +22,9 @@ const RECENT: u8 = 0;
 /// Am.
 const FREQUENT: u8 = 1;
 
+/// Of the pages that are likely to leave soon, one in so many is listed from Am.
+const FREQUENT_SHARE_DIVISOR: usize = 4;
+
 /// 2Q.
 #[derive(Debug)]
 pub struct TwoQueue {
@@ -101,10 +104,16 @@ impl Replacement for TwoQueue {
     }
 
     fn upcoming(&self, limit: usize, found: &mut Vec<u32>) {
-        let surplus = (self.lists.count(RECENT) + 1).saturating_sub(self.recent_count_max) as usize;
-        let recent = self.lists.iter(RECENT).take(surplus);
-        let rest = self.lists.iter(FREQUENT).chain(self.lists.iter(RECENT).skip(surplus));
-        found.extend(recent.chain(rest).take(limit));
+        // How many of the pages to come are ghosts decides which queue they push out of. A steady mix
+        // of both keeps clean pages at both heads.
+        let frequent_count = self.lists.count(FREQUENT) as usize;
+        let from_frequent = limit.div_ceil(FREQUENT_SHARE_DIVISOR).min(frequent_count);
+        let from_recent = limit - from_frequent;
+        let head = self.lists.iter(RECENT).take(from_recent);
+        let head_count = head.clone().count();
+        let frequent = self.lists.iter(FREQUENT).take(limit - head_count);
+        let tail = self.lists.iter(RECENT).skip(head_count);
+        found.extend(head.chain(frequent).chain(tail).take(limit));
     }
 
     fn audit(&self) {

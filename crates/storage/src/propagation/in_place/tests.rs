@@ -21,7 +21,9 @@ fn io_on(disk: &Disk) -> SharedIo {
 }
 
 fn in_place(double_write: bool) -> InPlace {
-    InPlace::new(PAGE_BYTES, SECTOR_BYTES, double_write.then_some(COPIES)).unwrap()
+    // Room for two batches: laps end in between.
+    let copies = DoubleWriteFile { file: COPIES, lap_bytes: 3 << 10 };
+    InPlace::new(PAGE_BYTES, SECTOR_BYTES, double_write.then_some(copies)).unwrap()
 }
 
 fn filled(page: u32, fill: u8) -> PageWrite {
@@ -29,7 +31,7 @@ fn filled(page: u32, fill: u8) -> PageWrite {
     buffer[..100].fill(fill);
     buffer[SECTOR_BYTES as usize..][..100].fill(fill);
     let address = PageAddress::new(FILE, page);
-    PageWrite { address, buffer, changed: ChangedRanges::default() }
+    PageWrite { address, buffer, changed: ChangedRanges::default(), is_new: false }
 }
 
 fn read(in_place: &mut InPlace, io: &mut Io, page: u32) -> PageRead {
@@ -123,18 +125,51 @@ fn without_a_double_write_pages_stay_torn() {
 }
 
 #[test]
-fn a_header_that_makes_no_sense_restores_nothing() {
+fn a_batch_that_makes_no_sense_restores_nothing() {
     let disk = Disk::new(FaultPlan::default());
-    write_batches(&disk, true);
-    for at in [0, 9, 13, 20, 4095] {
+    {
+        let io = io_on(&disk);
+        let mut pages = vec![filled(1, 7), filled(2, 7)];
+        in_place(true).write(&mut io.lock(), &mut pages).unwrap();
+    }
+    disk.damage(FILE, 3);
+    // Magic, checksum, size of pages, lap, number, count, length, address, length of a record, record.
+    for at in [0, 9, 13, 20, 25, 30, 39, 41, 50, 70] {
         disk.damage(COPIES, at);
-        disk.damage(FILE, 3);
         let io = io_on(&disk);
         assert_eq!(in_place(true).recover(&mut io.lock()), Ok(0), "damage at {at}");
         disk.damage(COPIES, at);
-        let io = io_on(&disk);
-        assert_eq!(in_place(true).recover(&mut io.lock()), Ok(1), "the header is whole again");
     }
+    let io = io_on(&disk);
+    assert_eq!(in_place(true).recover(&mut io.lock()), Ok(1), "the batch is whole again");
+}
+
+#[test]
+fn what_an_earlier_lap_left_restores_nothing() {
+    let disk = Disk::new(FaultPlan::default());
+    let io = io_on(&disk);
+    let mut io = io.lock();
+    let mut writer = in_place(true);
+    writer.write(&mut io, &mut vec![filled(1, 1)]).unwrap();
+    writer.write(&mut io, &mut vec![filled(2, 1)]).unwrap();
+    writer.sync(&mut io).unwrap();
+    // As long as the first batch of the lap before, so that the second follows it without a gap.
+    writer.write(&mut io, &mut vec![filled(3, 1)]).unwrap();
+    disk.damage(FILE, u64::from(PAGE_BYTES) + 3);
+    assert_eq!(writer.recover(&mut io), Ok(0), "the copy of page 2 is of the lap before");
+    disk.damage(FILE, 2 * u64::from(PAGE_BYTES) + 3);
+    assert_eq!(writer.recover(&mut io), Ok(1), "that of page 3 counts");
+}
+
+#[test]
+fn pages_that_the_log_makes_anew_are_written_once() {
+    let disk = Disk::new(FaultPlan::default());
+    let io = io_on(&disk);
+    let mut io = io.lock();
+    let before = disk.request_count();
+    let new = PageWrite { is_new: true, ..filled(1, 1) };
+    in_place(true).write(&mut io, &mut vec![new]).unwrap();
+    assert_eq!(disk.request_count() - before, 1);
 }
 
 #[test]

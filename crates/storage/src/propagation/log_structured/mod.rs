@@ -28,7 +28,7 @@ mod frontier;
 mod map;
 mod partial;
 mod reads;
-mod record;
+pub(super) mod record;
 mod recovery;
 mod segments;
 mod settings;

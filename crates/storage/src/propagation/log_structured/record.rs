@@ -80,7 +80,7 @@ pub(super) const fn packed_bytes_max(page_bytes: u32) -> u32 {
 }
 
 /// The run of zeros that is left out; found by words of 8 bytes, so one shorter than 16 may be missed.
-pub(super) fn hole_of(page: &[u8]) -> Range<usize> {
+pub(in crate::propagation) fn hole_of(page: &[u8]) -> Range<usize> {
     let mut best = 0..0;
     let mut first = None;
     let words = page.chunks_exact(8);
@@ -116,12 +116,12 @@ pub(super) fn hole_of(page: &[u8]) -> Range<usize> {
 }
 
 /// Bytes of the record of a page with this hole, without padding.
-pub(super) fn packed_bytes(page: &[u8], hole: &Range<usize>) -> u32 {
+pub(in crate::propagation) fn packed_bytes(page: &[u8], hole: &Range<usize>) -> u32 {
     nandu_base::to_u32((HEADER_BYTES + page.len() - hole.len()) as u64)
 }
 
 /// Writes the record of a page with this hole; `record` has the length that [`packed_bytes`] says.
-pub(super) fn pack(page: &[u8], hole: &Range<usize>, record: &mut [u8]) {
+pub(in crate::propagation) fn pack(page: &[u8], hole: &Range<usize>, record: &mut [u8]) {
     let word = |value: usize| nandu_base::to_u32(value as u64).to_be_bytes();
     let (header, body) = record.split_at_mut(HEADER_BYTES);
     header[..4].copy_from_slice(&word(hole.start));
@@ -132,7 +132,7 @@ pub(super) fn pack(page: &[u8], hole: &Range<usize>, record: &mut [u8]) {
 }
 
 /// The page of a record, which may say anything; `None` where it makes no sense.
-pub(super) fn unpack(record: &[u8], page: &mut [u8]) -> Option<()> {
+pub(in crate::propagation) fn unpack(record: &[u8], page: &mut [u8]) -> Option<()> {
     let (header, body) = record.split_at_checked(HEADER_BYTES)?;
     let word = |at: usize| Some(u32::from_be_bytes(*header[at..].first_chunk()?) as usize);
     let (start, hole_bytes) = (word(0)?, word(4)?);

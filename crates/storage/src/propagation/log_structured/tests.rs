@@ -72,7 +72,7 @@ fn content(address: PageAddress, version: u32) -> Vec<u8> {
 fn write_of(address: PageAddress, version: u32) -> PageWrite {
     let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
     buffer.copy_from_slice(&content(address, version));
-    PageWrite { address, buffer, changed: ChangedRanges::default() }
+    PageWrite { address, buffer, changed: ChangedRanges::default(), is_new: false }
 }
 
 /// All versions that pages had, by the step that gave them; version 0 is "never written".
@@ -319,7 +319,7 @@ fn zeros_are_not_written() {
         let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
         buffer[..170].fill(7);
         let changed = ChangedRanges::default();
-        pages.push(PageWrite { address: page(1, number), buffer, changed });
+        pages.push(PageWrite { address: page(1, number), buffer, changed, is_new: false });
     }
     bench.propagation.write(&mut bench.io.lock(), &mut pages).unwrap();
     bench.propagation.sync(&mut bench.io.lock()).unwrap();
