@@ -221,8 +221,8 @@ impl EngineKind {
             Self::Rocksdb => rocksdb::open(settings),
             Self::Redb => redb::open(settings),
             Self::Fjall => fjall::open(settings),
-            Self::Nandu => ours(false, TornPages::LogImages, PropagationKind::InPlace),
-            Self::NanduWide => ours(true, TornPages::LogImages, PropagationKind::InPlace),
+            Self::Nandu => ours(false, TornPages::DoubleWrite, PropagationKind::InPlace),
+            Self::NanduWide => ours(true, TornPages::DoubleWrite, PropagationKind::InPlace),
             Self::NanduTrust => ours(true, TornPages::Trust, PropagationKind::InPlace),
             Self::NanduLog => ours(true, TornPages::Trust, PropagationKind::LogStructured),
         }

@@ -21,8 +21,7 @@ const IDENTITY: u64 = 1;
 /// Of the memory limit, what the process needs beside the pool; of the rest an eighth goes to what
 /// the pool keeps about its frames.
 const OTHER_BYTES: u64 = 16 << 20;
-/// Records in one transaction where nothing asks for durability: what it logs, page images
-/// included, has to fit the log.
+/// Records in one transaction where nothing asks for durability: what it logs has to fit the log.
 const TRANSACTION_RECORDS: usize = 1000;
 /// Keys whose leaves are fetched together.
 const FETCH_KEYS: usize = 250;

@@ -95,6 +95,7 @@ impl Scenario {
             durability,
             log_bytes,
             checkpoint_bytes,
+            ..Settings::default()
         };
         let power_cuts = one_of(&[0, 1, 1, 1, 1]) == 1;
         Self {

@@ -119,7 +119,7 @@ impl Engine {
             LogFile::create(log_io.clone(), log_file, &config, settings.page_bytes, identity)?;
         log_io.lock().sync(log_file)?;
         let propagation =
-            settings.propagation.build(settings.page_bytes, &data_io, double_write, true)?;
+            settings.propagation.build(settings.segments(), &data_io, double_write, true)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
         engine.checkpoint()?;
         settings::store(&engine.data_io, settings)?;
@@ -156,7 +156,7 @@ impl Engine {
         report.was_closed = control.is_clean;
         let double_write = double_write.map(|file| settings.double_write(file));
         let propagation = settings.propagation.build(
-            settings.page_bytes,
+            settings.segments(),
             &data_io,
             double_write,
             control.is_clean,
@@ -307,10 +307,12 @@ impl Engine {
         files
     }
 
-    /// Bytes that a file takes on the volume.
+    /// Bytes that a file takes on the volume; of segments, those of its pages that were written, as
+    /// they are stored.
     #[must_use]
     pub fn file_bytes(&self, file: FileId) -> u64 {
-        self.file_bytes.get(&file).copied().unwrap_or(0)
+        let length = || self.file_bytes.get(&file).copied().unwrap_or(0);
+        self.pool.stored_bytes(file).unwrap_or_else(length)
     }
 
     /// Makes an empty file, durably. Not part of a transaction: whoever rolls back, or finds after a

@@ -4,7 +4,7 @@ use super::{create_file, find_file};
 use crate::log::{Durability, LogConfig};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
-use crate::propagation::{DoubleWriteFile, PropagationKind};
+use crate::propagation::{DoubleWriteFile, LogStructuredSettings, PropagationKind};
 use crate::volume::{IoOwner, SharedIo};
 use crate::{FileId, StorageError};
 use nandu_device::{IoBuffer, Operation};
@@ -23,7 +23,8 @@ pub enum TornPages {
     Trust,
 }
 
-/// The settings of a database. Page size, propagation and log size are fixed when it is created.
+/// The settings of a database. Page size, propagation with its size of segments, what is done about
+/// torn pages, and log size are fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -35,6 +36,8 @@ pub struct Settings {
     pub replacement: ReplacementKind,
     /// How changed pages are placed.
     pub propagation: PropagationKind,
+    /// How pages are placed in segments, if they are. The size of pages is that of the database.
+    pub log_structured: LogStructuredSettings,
     /// What is done about torn pages.
     pub torn_pages: TornPages,
     /// What a commit waits for.
@@ -52,6 +55,7 @@ impl Default for Settings {
             pool_bytes: 64 << 20,
             replacement: ReplacementKind::default(),
             propagation: PropagationKind::default(),
+            log_structured: LogStructuredSettings::default(),
             torn_pages: TornPages::default(),
             durability: Durability::default(),
             log_bytes: 64 << 20,
@@ -112,6 +116,11 @@ impl Settings {
         LogConfig { capacity_bytes: self.log_bytes, ..LogConfig::default() }
     }
 
+    /// The segments' part.
+    pub(super) fn segments(&self) -> LogStructuredSettings {
+        LogStructuredSettings { page_bytes: self.page_bytes, ..self.log_structured.clone() }
+    }
+
     /// The double write: half a pool of copies, in bounds.
     pub(super) fn double_write(&self, file: FileId) -> DoubleWriteFile {
         let lap_bytes = (self.pool_bytes / 2).clamp(LAP_BYTES_MIN, LAP_BYTES_MAX);
@@ -130,7 +139,18 @@ impl Settings {
     pub(super) fn with(self, wanted: &Self) -> Self {
         let Self { page_bytes, propagation, torn_pages, log_bytes, .. } = self;
         let checkpoint_bytes = wanted.checkpoint_bytes.min(log_bytes / 4);
-        Self { page_bytes, propagation, torn_pages, log_bytes, checkpoint_bytes, ..wanted.clone() }
+        let segment_bytes = self.log_structured.segment_bytes;
+        let log_structured =
+            LogStructuredSettings { segment_bytes, ..wanted.log_structured.clone() };
+        Self {
+            page_bytes,
+            propagation,
+            log_structured,
+            torn_pages,
+            log_bytes,
+            checkpoint_bytes,
+            ..wanted.clone()
+        }
     }
 }
 

@@ -141,6 +141,13 @@ impl LogFile {
         &self.master
     }
 
+    /// Where the log ends, if the database was closed in order: nothing has to be read for that.
+    #[must_use]
+    pub fn clean_end(&self) -> Option<LogEnd> {
+        let Master { is_clean, durable, epoch, .. } = self.master;
+        is_clean.then_some(LogEnd { lsn: durable, epoch })
+    }
+
     /// Reads the log from the record at `from` on: a checkpoint, or the tail; `Lsn(0)` is the tail.
     ///
     /// # Errors

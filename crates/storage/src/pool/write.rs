@@ -93,6 +93,11 @@ impl Pool {
         Ok(written_count)
     }
 
+    /// Bytes of a file's pages on the device, where they do not follow from its length.
+    pub(crate) fn stored_bytes(&self, file: FileId) -> Option<u64> {
+        self.lock().propagation.stored_bytes(file)
+    }
+
     /// Makes all pages that were written durable.
     ///
     /// # Errors

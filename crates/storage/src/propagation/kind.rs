@@ -42,19 +42,20 @@ impl PropagationKind {
         }
     }
 
-    /// The propagation over a volume, recovered from whatever a power cut left unless it `was_closed`.
+    /// The propagation over a volume, for pages of `settings.page_bytes`, recovered from whatever a power cut left unless it `was_closed`.
     /// With a `double_write` file pages are written twice, where the kind overwrites pages at all.
     ///
     /// # Errors
     /// If the page size does not suit the device, or the device fails.
     pub fn build(
         self,
-        page_bytes: u32,
+        settings: LogStructuredSettings,
         io: &SharedIo,
         double_write: Option<DoubleWriteFile>,
         was_closed: bool,
     ) -> Result<Box<dyn Propagation>, StorageError> {
         let mut io = io.lock();
+        let page_bytes = settings.page_bytes;
         match self {
             Self::InPlace => {
                 let sector_bytes = io.volume().sector_bytes();
@@ -65,7 +66,6 @@ impl PropagationKind {
                 Ok(Box::new(propagation))
             }
             Self::LogStructured => {
-                let settings = LogStructuredSettings::for_pages_of(page_bytes);
                 let propagation = if LogStructured::is_on(&mut io) {
                     LogStructured::open(&mut io, settings)?
                 } else {

@@ -99,6 +99,11 @@ pub trait Propagation: Send {
     /// If the device fails.
     fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError>;
 
+    /// Bytes of a file's pages as they are stored, where they do not follow from the file's length.
+    fn stored_bytes(&self, _file: FileId) -> Option<u64> {
+        None
+    }
+
     /// Asserts the kind's numbered invariants.
     ///
     /// # Panics

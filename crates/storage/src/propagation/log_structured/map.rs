@@ -65,6 +65,15 @@ impl PageMap {
         }
     }
 
+    /// Bytes of a file's pages as they are stored.
+    pub(super) fn stored_bytes(&self, file: FileId) -> u64 {
+        let (first, _) = split(PageAddress::new(file, 0));
+        let (last, _) = split(PageAddress::new(file, u32::MAX));
+        let locations = self.leaves.range(first..=last).flat_map(|(_, leaf)| leaf.iter());
+        let there = locations.filter(|location| !location.is_none());
+        there.map(|location| u64::from(location.stored_bytes())).sum()
+    }
+
     /// How many pages have a location.
     pub(super) const fn page_count(&self) -> u64 {
         self.page_count
@@ -136,6 +145,7 @@ mod tests {
         map.truncate(FileId(1), 600, |location| gone.push(location));
         assert_eq!(gone, (600..2000).map(at).collect::<Vec<_>>());
         assert_eq!(map.page_count(), 599 + 1999);
+        assert_eq!([1, 2, 3].map(|file| map.stored_bytes(FileId(file))), [599 * 16, 1999 * 16, 0]);
         assert_eq!(map.get(page(1, 599)), at(599));
         assert!(map.get(page(1, 600)).is_none());
         assert_eq!(map.get(page(2, 1)), at(5001), "the next file is left alone");

@@ -513,6 +513,10 @@ impl Propagation for LogStructured {
         self.checkpoint(io)
     }
 
+    fn stored_bytes(&self, file: FileId) -> Option<u64> {
+        Some(self.map.stored_bytes(file))
+    }
+
     fn audit(&self) {
         self.map.audit();
         self.segments.audit(self.map.iter().map(|(_, location)| location));
