@@ -64,8 +64,8 @@ pub(super) fn open(settings: &Settings<'_>, variant: Variant) -> Result<Box<dyn 
         durability,
         torn_pages: variant.torn_pages,
         propagation: variant.propagation,
-        log_bytes: settings.cache_bytes / 2,
-        checkpoint_bytes: settings.cache_bytes / 8,
+        log_bytes: settings.cache_bytes,
+        checkpoint_bytes: settings.cache_bytes / 4,
         ..nandu_storage::Settings::default()
     };
     let options =
