@@ -42,8 +42,9 @@ impl PropagationKind {
         }
     }
 
-    /// The propagation over a volume, for pages of `settings.page_bytes`, recovered from whatever a power cut left unless it `was_closed`.
-    /// With a `double_write` file pages are written twice, where the kind overwrites pages at all.
+    /// The propagation over a volume, for pages of `settings.page_bytes`, recovered from whatever a
+    /// power cut left unless it `was_closed`. With a `double_write` file pages are written twice, where
+    /// the kind overwrites pages at all.
     ///
     /// # Errors
     /// If the page size does not suit the device, or the device fails.
