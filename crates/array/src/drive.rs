@@ -23,7 +23,7 @@ mod fragment;
 mod job;
 mod member;
 
-pub use member::MemberState;
+pub use member::{MemberDevice, MemberState};
 
 use crate::{ArrayError, Layout};
 use fragment::{Fragment, from_slot, to_slot};
@@ -114,7 +114,7 @@ impl ArrayDevice {
     ///
     /// # Errors
     /// [`ArrayError`] if members do not fit the layout or each other, or are not simulated.
-    pub fn create(config: ArrayConfig, members: Vec<Box<dyn Device>>) -> Result<Self, ArrayError> {
+    pub fn create(config: ArrayConfig, members: Vec<MemberDevice>) -> Result<Self, ArrayError> {
         Self::new(config, members, 0)
     }
 
@@ -123,13 +123,13 @@ impl ArrayDevice {
     ///
     /// # Errors
     /// As [`ArrayDevice::create`].
-    pub fn open(config: ArrayConfig, members: Vec<Box<dyn Device>>) -> Result<Self, ArrayError> {
+    pub fn open(config: ArrayConfig, members: Vec<MemberDevice>) -> Result<Self, ArrayError> {
         Self::new(config, members, UNKNOWN)
     }
 
     fn new(
         config: ArrayConfig,
-        members: Vec<Box<dyn Device>>,
+        members: Vec<MemberDevice>,
         version: u64,
     ) -> Result<Self, ArrayError> {
         let refuse = |name, what: String| Err(ArrayError::Value { name, what });
@@ -235,8 +235,8 @@ impl ArrayDevice {
     pub fn replace_member(
         &mut self,
         index: usize,
-        device: Box<dyn Device>,
-    ) -> Result<Box<dyn Device>, ArrayError> {
+        device: MemberDevice,
+    ) -> Result<MemberDevice, ArrayError> {
         let refuse = |what: &str| Err(ArrayError::Value { name: "member", what: what.into() });
         self.drain();
         let Some(member) = self.members.get_mut(index) else {
@@ -259,7 +259,7 @@ impl ArrayDevice {
 
     /// The members, when nothing is in flight or what is may be lost.
     #[must_use]
-    pub fn into_members(self) -> Vec<Box<dyn Device>> {
+    pub fn into_members(self) -> Vec<MemberDevice> {
         self.members.into_iter().map(|member| member.device).collect()
     }
 

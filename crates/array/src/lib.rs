@@ -16,6 +16,6 @@ pub mod drive;
 mod error;
 mod layout;
 
-pub use drive::{ArrayConfig, ArrayDevice, MemberState, WriteReturn};
+pub use drive::{ArrayConfig, ArrayDevice, MemberDevice, MemberState, WriteReturn};
 pub use error::ArrayError;
 pub use layout::{Layout, MEMBER_COUNT_MAX, StandardLayout};

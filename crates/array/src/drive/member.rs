@@ -9,6 +9,9 @@ use nandu_device::queue::InFlight;
 use nandu_device::{Completion, Device, DeviceError, Request};
 use std::collections::VecDeque;
 
+/// A device that becomes a member; the array goes from thread to thread as its members do.
+pub type MemberDevice = Box<dyn Device + Send>;
+
 /// Whether a member is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
@@ -21,7 +24,7 @@ pub enum MemberState {
 }
 
 pub(super) struct Member {
-    pub(super) device: Box<dyn Device>,
+    pub(super) device: MemberDevice,
     pub(super) state: MemberState,
     pub(super) error_count: u32,
     pub(super) work_bytes: u64,
@@ -32,7 +35,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(device: Box<dyn Device>, state: MemberState) -> Self {
+    pub(super) fn new(device: MemberDevice, state: MemberState) -> Self {
         let (waiting, refused) = (VecDeque::new(), VecDeque::new());
         Self { device, state, error_count: 0, work_bytes: 0, waiting, refused, ahead: None }
     }

@@ -3,10 +3,8 @@
 use super::*;
 use crate::StandardLayout;
 use nandu_device::faulty::{FaultPlan, UnflushedFate};
-use nandu_device::{FaultyDevice, MemoryConfig, MemoryDevice};
-use std::cell::RefCell;
+use nandu_device::{FaultyDevice, MemoryConfig, MemoryDevice, SharedDevice};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 const SECTOR: usize = 512;
 const MEMBER_SECTORS: u64 = 600;
@@ -26,8 +24,8 @@ fn memory() -> MemoryDevice {
     MemoryDevice::new(MemoryConfig { geometry, queue_depth_max: 4, ..MemoryConfig::default() })
 }
 
-fn blank(count: u8) -> Vec<Box<dyn Device>> {
-    (0..count).map(|_| Box::new(memory()) as Box<dyn Device>).collect()
+fn blank(count: u8) -> Vec<MemberDevice> {
+    (0..count).map(|_| Box::new(memory()) as MemberDevice).collect()
 }
 
 /// An array whose member `index` follows `plan`.
@@ -146,8 +144,8 @@ fn a_fragment_with_a_flipped_byte_counts_as_lost_and_is_repaired() {
     for (m, f) in [(3, 4), (1, 2)] {
         let config = config(4, m, f, 2);
         let mut members: Vec<MemoryDevice> = (0..4).map(|_| memory()).collect();
-        let boxed = |members: Vec<MemoryDevice>| -> Vec<Box<dyn Device>> {
-            members.into_iter().map(|member| Box::new(member) as Box<dyn Device>).collect()
+        let boxed = |members: Vec<MemoryDevice>| -> Vec<MemberDevice> {
+            members.into_iter().map(|member| Box::new(member) as MemberDevice).collect()
         };
         // A stand-in that is written alike, and whose first member is then damaged.
         let mut recorded = ArrayDevice::create(config, blank(4)).unwrap();
@@ -263,36 +261,6 @@ fn an_opened_array_finds_the_newest_version_on_any_m_members() {
     }
 }
 
-/// A member that the test keeps a hold of while the array has it.
-struct Shared {
-    info: DeviceInfo,
-    device: Rc<RefCell<FaultyDevice<MemoryDevice>>>,
-}
-
-impl Device for Shared {
-    fn info(&self) -> &DeviceInfo {
-        &self.info
-    }
-    fn now(&self) -> Nanos {
-        self.device.borrow().now()
-    }
-    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
-        self.device.borrow_mut().submit(now, request)
-    }
-    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-        self.device.borrow_mut().next_completion(until)
-    }
-    fn in_flight(&self) -> u32 {
-        self.device.borrow().in_flight()
-    }
-    fn idle_until(&mut self, time: Nanos) -> Nanos {
-        self.device.borrow_mut().idle_until(time)
-    }
-    fn counters(&self) -> Counters {
-        self.device.borrow().counters()
-    }
-}
-
 #[test]
 fn after_a_power_cut_flushed_sectors_are_there_and_no_sector_is_neither_old_nor_new() {
     let fates = [UnflushedFate::Dropped, UnflushedFate::Kept, UnflushedFate::Torn];
@@ -302,14 +270,10 @@ fn after_a_power_cut_flushed_sectors_are_there_and_no_sector_is_neither_old_nor_
         let config = ArrayConfig { write_return, ..config(4, m, f, 2) };
         let plan =
             |member| FaultPlan { unflushed: fate, seed: seed * 4 + member, ..FaultPlan::default() };
-        let device = |member| Rc::new(RefCell::new(FaultyDevice::new(memory(), plan(member))));
+        let device = |member| SharedDevice::new(FaultyDevice::new(memory(), plan(member)));
         let devices: Vec<_> = (0..4).map(device).collect();
-        let members = || -> Vec<Box<dyn Device>> {
-            let share = |device: &Rc<RefCell<FaultyDevice<MemoryDevice>>>| {
-                let info = device.borrow().info().clone();
-                Box::new(Shared { info, device: Rc::clone(device) }) as Box<dyn Device>
-            };
-            devices.iter().map(share).collect()
+        let members = || -> Vec<MemberDevice> {
+            devices.iter().map(|device| Box::new(device.clone()) as MemberDevice).collect()
         };
         let mut array = ArrayDevice::create(config, members()).unwrap();
         fill(&mut array, 1);
@@ -323,12 +287,12 @@ fn after_a_power_cut_flushed_sectors_are_there_and_no_sector_is_neither_old_nor_
             array.next_completion(Nanos::MAX).unwrap().result.unwrap();
         }
         for device in &devices {
-            device.borrow_mut().cut_power();
+            device.lock().cut_power();
         }
         drop(array);
         for device in &devices {
-            while device.borrow_mut().next_completion(Nanos::MAX).is_some() {}
-            device.borrow_mut().power_on();
+            device.forget_completions();
+            device.lock().power_on();
         }
         let mut array = ArrayDevice::open(config, members()).unwrap();
         for sector in 0..array.info().geometry.sector_count {
@@ -382,7 +346,7 @@ fn a_write_that_returns_early_takes_less_time() {
     let latency = |write_return| {
         let config = ArrayConfig { write_return, ..config(2, 1, 2, 8) };
         let slow = MemoryConfig { access_ns: Nanos::from_millis(1), ..MemoryConfig::default() };
-        let members: Vec<Box<dyn Device>> = vec![
+        let members: Vec<MemberDevice> = vec![
             Box::new(MemoryDevice::new(MemoryConfig::default())),
             Box::new(MemoryDevice::new(slow)),
         ];
@@ -399,7 +363,7 @@ fn reads_spread_over_replicas_and_stripes() {
         let layout = layout.on(4).unwrap();
         let config = ArrayConfig { layout, ..config(4, 1, 1, 8) };
         let one = MemoryConfig { server_count: 1, ..MemoryConfig::default() };
-        let members = (0..4).map(|_| Box::new(MemoryDevice::new(one.clone())) as Box<dyn Device>);
+        let members = (0..4).map(|_| Box::new(MemoryDevice::new(one.clone())) as MemberDevice);
         let mut device = ArrayDevice::create(config, members.collect()).unwrap();
         for id in 0..16 {
             device.submit(Nanos::ZERO, Request::read(id, 0, 8, None)).unwrap();
