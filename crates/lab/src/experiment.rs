@@ -4,6 +4,7 @@
 //! ```text
 //!   title, question, method, paper, reference    for people
 //!   [measure]       kind = "probe" | …, then what that kind needs (module kind)
+//!   [full]          keys of [measure] with the paper's values, where those take long
 //!   [labels]        part of a series name = words for people
 //!   [[derived]]     a series that is the ratio of two others, for each of some names
 //!   [[published]]   points that the paper prints, with their source
@@ -12,10 +13,12 @@
 //!   [[shape]]       module shape
 //! ```
 //!
-//! 1. A loaded experiment has been checked: every series that it names can exist.
+//! 1. A loaded experiment has been checked: every series that it names can exist, at the full scale
+//!    as well.
 
 use crate::error::LabError;
 use crate::kind::ExperimentKind;
+use crate::kind::drive::merge;
 use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace, Verdict};
 use crate::shape::{Evidence, Place, Shape, ratio_points};
 use nandu_probe::text::nearest;
@@ -41,6 +44,11 @@ pub struct Experiment {
     pub reference: String,
     /// What is measured.
     pub measure: ExperimentKind,
+    /// What differs in `measure` at the scale of the paper; empty where it has that scale anyway.
+    #[serde(default)]
+    pub full: toml::Table,
+    #[serde(skip)]
+    full_measure: Option<Box<ExperimentKind>>,
     /// Words for the parts of series names.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -141,12 +149,30 @@ impl Experiment {
         let mut experiment: Self =
             toml::from_str(text).map_err(|error| toml_error(file, text, &error))?;
         experiment.name = name.into();
-        experiment.check().map_err(|(word, message)| LabError::Invalid {
+        let invalid = |(word, message): (String, String)| LabError::Invalid {
             file: file.into(),
             line: line_of(text, &word),
             message,
-        })?;
+        };
+        experiment.check().map_err(invalid)?;
+        if !experiment.full.is_empty() {
+            let in_full = |message: String| invalid(("[full".to_owned(), message));
+            let measure = full_measure(text, &experiment.full).map_err(in_full)?;
+            experiment.full_measure = Some(Box::new(measure));
+            let full = experiment.clone().at_full_scale().expect("it has one");
+            full.check().map_err(|(_, message)| in_full(message))?;
+        }
         Ok(experiment)
+    }
+
+    /// The experiment at the scale of the paper, under a name that ends in `-full`; `None` where
+    /// `[full]` is absent.
+    #[must_use]
+    pub fn at_full_scale(mut self) -> Option<Self> {
+        self.measure = *self.full_measure.take()?;
+        self.name.push_str("-full");
+        self.full = toml::Table::new();
+        Some(self)
     }
 
     /// Every series that the experiment may have.
@@ -396,6 +422,16 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
+/// The measurement of `text` with the keys of `full` in place.
+fn full_measure(text: &str, full: &toml::Table) -> Result<ExperimentKind, String> {
+    let mut table: toml::Table = text.parse().expect("it was parsed before");
+    let measure = table.get_mut("measure").and_then(toml::Value::as_table_mut);
+    let measure = measure.expect("every experiment has one");
+    merge(measure, full);
+    let kind = toml::Value::Table(measure.clone()).try_into();
+    kind.map_err(|error: toml::de::Error| error.message().trim_end().to_owned())
+}
+
 /// The line on which `word` stands first, from 1.
 fn line_of(text: &str, word: &str) -> usize {
     1 + text.lines().position(|line| !line.starts_with('#') && line.contains(word)).unwrap_or(0)
@@ -454,6 +490,24 @@ high = 467
     #[test]
     fn a_small_experiment_parses() {
         assert_eq!(Experiment::parse("small", "small.toml", SMALL).unwrap().name, "small");
+    }
+
+    #[test]
+    fn the_full_scale_has_a_name_of_its_own_and_is_checked_like_the_other() {
+        let full =
+            |lines: &str| SMALL.replace("[[shape]]", &format!("[full]\n{lines}\n\n[[shape]]"));
+        let parse = |text: &str| Experiment::parse("small", "small.toml", text);
+        assert_eq!(parse(SMALL).unwrap().at_full_scale(), None);
+        let small = parse(&full("live_fractions = [0.5]\nerase_us = 2000")).unwrap();
+        let large = small.clone().at_full_scale().unwrap();
+        assert_eq!(large.name, "small-full");
+        let ExperimentKind::ClosedForm(kind) = &large.measure else { panic!("it keeps its kind") };
+        assert_eq!(kind.live_fractions, [0.5]);
+        assert_ne!(small.measure, large.measure);
+        let error = error_of(&full("live_fractions = [2.0]"));
+        assert!(error.starts_with("small.toml:16: "), "{error}");
+        let error = error_of(&full("earse_us = 2"));
+        assert!(error.contains("unknown field `earse_us`"), "{error}");
     }
 
     #[test]

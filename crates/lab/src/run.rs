@@ -34,6 +34,8 @@ pub struct LocalTarget<'a> {
     pub name: String,
     /// Opens it; called once in a run, and only if a step needs it.
     pub open: Box<Opener<'a>>,
+    /// Where on it databases are made, each in a directory of its own that does not stay.
+    pub directory: PathBuf,
 }
 
 /// How to run.

@@ -168,7 +168,8 @@ fn run_local(
     open: impl Fn() -> Result<Box<dyn Device>, String>,
 ) -> Result<Outcome, LabError> {
     let mut options = RunOptions::new(folder);
-    options.local = Some(LocalTarget { name: "memory".into(), open: Box::new(open) });
+    options.local =
+        Some(LocalTarget { name: "memory".into(), open: Box::new(open), directory: folder.into() });
     run(&experiment("local"), &options, &mut Unwatched)
 }
 

@@ -18,6 +18,7 @@ Examples:
   nandu run tour                      this machine's disk beside four simulated drives, about 2 minutes
   nandu run tour --dir /mnt/nvme      the disk under another directory
   nandu run s000/table-3-1 --seed 7
+  nandu run s000/figure-4-2 --full
   nandu run mine.toml --out results
 
 Ctrl-C stops after the requests in flight. Finished steps stay; the same command goes on from there.
@@ -38,6 +39,9 @@ pub(crate) struct RunArguments {
     /// Size of that scratch file
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     size: ByteCount,
+    /// At the scale of the paper, where that takes long; results go to DIR/NAME-full
+    #[arg(long)]
+    full: bool,
     /// Measure again what an earlier run has finished
     #[arg(long)]
     fresh: bool,
@@ -48,7 +52,14 @@ pub(crate) struct RunArguments {
 
 /// Runs it.
 pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Failure> {
-    let experiment = nandu_lab::load(&arguments.experiment)?;
+    let mut experiment = nandu_lab::load(&arguments.experiment)?;
+    if arguments.full {
+        let name = experiment.name.clone();
+        let Some(full) = experiment.at_full_scale() else {
+            return Err(Failure::input(format!("{name} has one scale; leave out --full")));
+        };
+        experiment = full;
+    }
     if !arguments.dir.is_dir() {
         return Err(Failure::input(format!(
             "{}: no such directory; --dir names the one whose disk is measured",
@@ -115,5 +126,6 @@ fn local_target<'a>(
         })
     };
     let note = if size == DEFAULT_SCRATCH_BYTES { String::new() } else { format!(", {size}") };
-    LocalTarget { name: format!("{}{note}", arguments.dir.display()), open: Box::new(open) }
+    let directory = arguments.dir.clone();
+    LocalTarget { name: format!("{}{note}", directory.display()), open: Box::new(open), directory }
 }

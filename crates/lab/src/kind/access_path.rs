@@ -6,12 +6,17 @@
 //! - `DRIVE.table_s`: the whole table is read, the same at each selectivity;
 //! - `DRIVE.index_s`: rows are fetched as the index has them;
 //! - `DRIVE.sorted_s`: rows are fetched as they lie in the table, some thousands at a time;
+//! - `DRIVE.row_ms`: the index scan, for each row;
+//! - `DRIVE.chosen_s`: what a planner chooses that has measured the device (`planner`);
+//! - `DRIVE.over_best`: that over the best of the three;
 //!
 //! and with one point at 0 each: `DRIVE.crossover` and `DRIVE.sorted_crossover`, the selectivity where
 //! the index scan takes as long as the table scan, between two points by the logarithms of both.
 //!
 //! Each query finds the pool empty, but for the index and the inner nodes of the table: the thesis had
 //! memory for the one, and its queue files have none of the other.
+
+mod planner;
 
 use super::Measurement;
 use super::bench::Bench;
@@ -25,6 +30,7 @@ use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::{Database, StorageError};
+use planner::{AccessMethod, Planner};
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 
@@ -38,6 +44,13 @@ const LOAD_BATCH: u64 = 1000;
 const LOAD_BYTES_PER_ROW: u64 = 256;
 /// One row in so many is read beforehand: each inner node of a table of 4 KiB pages leads to more.
 const ROWS_PER_INNER_NODE: u64 = 2000;
+
+/// Rows that the engine fetches in the order of their addresses at a time.
+const FETCH_BATCH_ROWS: f64 = 4096.0;
+/// Share of the table that is scanned to learn what that costs.
+const SAMPLE_SHARE: f64 = 0.05;
+/// Rows that are fetched to learn what that costs, as the index has them and by address.
+const SAMPLE_ROWS: [u64; 2] = [200, 1000];
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,13 +72,16 @@ pub struct AccessPath {
 }
 
 impl AccessPath {
-    fn series_of(drive: &str) -> [Series; 5] {
+    fn series_of(drive: &str) -> [Series; 8] {
         let of =
             |suffix: &str, x_unit, y_unit| Series::new(format!("{drive}.{suffix}"), x_unit, y_unit);
         [
             of("table_s", "%", "s"),
             of("index_s", "%", "s"),
             of("sorted_s", "%", "s"),
+            of("row_ms", "%", "ms"),
+            of("chosen_s", "%", "s"),
+            of("over_best", "%", ""),
             of("crossover", "", "%"),
             of("sorted_crossover", "", "%"),
         ]
@@ -83,39 +99,78 @@ impl AccessPath {
     }
 
     fn variant() -> EngineVariant {
-        EngineVariant {
-            log_apart: true,
-            durability: Durability::None,
-            torn_pages: TornPages::Trust,
-        }
+        EngineVariant::new(true, Durability::None, TornPages::Trust)
     }
 
-    fn measure(&self, site: &Site, seed: u64, drive: &str) -> Result<[Series; 5], StorageError> {
+    fn measure(&self, site: &Site, seed: u64, drive: &str) -> Result<[Series; 8], StorageError> {
         self.load(site, seed)?;
         let page_bytes = to_u32(self.page_bytes.0);
         let pool_bytes = self.row_count * self.pool_bytes_per_row;
         let settings = Self::variant().settings(page_bytes, pool_bytes);
         let (database, _) = Database::open(site.reopen()?, &settings)?;
-        let [mut table, mut index, mut sorted, mut crossover, mut sorted_crossover] =
-            Self::series_of(drive);
-        let table_s = self.table_scan(&database)?.as_seconds_f64();
+        let planner = self.planner(&database)?;
+        let mut all = Self::series_of(drive);
+        let [table, index, sorted, row, chosen, over_best, crossover, sorted_crossover] = &mut all;
+        let table_s = self.table_scan(&database, self.row_count)?.as_seconds_f64();
         for &percent in &self.selectivities {
+            let wanted = (Bound::Unbounded, Bound::Excluded(self.limit(percent)));
+            let (index_time, row_count) = self.index_scan(&database, wanted, FetchOrder::Key)?;
+            let (sorted_time, _) = self.index_scan(&database, wanted, FetchOrder::Address)?;
+            let (index_s, sorted_s) = (index_time.as_seconds_f64(), sorted_time.as_seconds_f64());
             table.points.push((percent, table_s));
-            for (order, series) in
-                [(FetchOrder::Key, &mut index), (FetchOrder::Address, &mut sorted)]
-            {
-                let time = self.index_scan(&database, self.limit(percent), order)?;
-                series.points.push((percent, time.as_seconds_f64()));
-            }
+            index.points.push((percent, index_s));
+            sorted.points.push((percent, sorted_s));
+            row.points.push((percent, index_s * 1e3 / row_count.max(1) as f64));
+            let chosen_s = match planner.choose(row_count as f64) {
+                AccessMethod::Table => table_s,
+                AccessMethod::Index => index_s,
+                AccessMethod::Sorted => sorted_s,
+            };
+            chosen.points.push((percent, chosen_s));
+            over_best.points.push((percent, chosen_s / table_s.min(index_s).min(sorted_s)));
         }
         let cross = |series: &Series| {
             let point = |&(percent, seconds): &(f64, f64)| (percent, seconds / table_s);
             let ratios: Vec<_> = series.points.iter().map(point).collect();
             crossing(&ratios).map(|percent| (0.0, percent))
         };
-        crossover.points.extend(cross(&index));
-        sorted_crossover.points.extend(cross(&sorted));
-        Ok([table, index, sorted, crossover, sorted_crossover])
+        crossover.points.extend(cross(index));
+        sorted_crossover.points.extend(cross(sorted));
+        Ok(all)
+    }
+
+    /// A planner that has read a part of the table, and some of the rows with the largest integers.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a part of a count that was checked to be small"
+    )]
+    fn planner(&self, database: &Database) -> Result<Planner, StorageError> {
+        let row_count = self.row_count as f64;
+        let page_count = row_count * f64::from(self.row_bytes) / self.page_bytes.0 as f64;
+        let scanned = (row_count * SAMPLE_SHARE).ceil();
+        let scan = self.table_scan(database, scanned as u64)?;
+        let value_count = (self.row_count / ROWS_PER_VALUE).cast_signed();
+        let planner = Planner {
+            page_count,
+            pool_page_count: row_count * self.pool_bytes_per_row as f64 / self.page_bytes.0 as f64,
+            batch_row_count: FETCH_BATCH_ROWS,
+            scan_page_s: scan.as_seconds_f64() / (page_count * scanned / row_count),
+            random_page_s: 0.0,
+            sorted_page_s: 0.0,
+        };
+        let sample = |rows: u64, order: FetchOrder| {
+            let least = value_count - (rows / ROWS_PER_VALUE).cast_signed();
+            let bounds = (Bound::Included(least.max(0)), Bound::Unbounded);
+            let (time, row_count) = self.index_scan(database, bounds, order)?;
+            Ok::<_, StorageError>(time.as_seconds_f64() / planner.met(row_count as f64))
+        };
+        let [few, many] = SAMPLE_ROWS;
+        Ok(Planner {
+            random_page_s: sample(few, FetchOrder::Key)?,
+            sorted_page_s: sample(many, FetchOrder::Address)?,
+            ..planner
+        })
     }
 
     fn load(&self, site: &Site, seed: u64) -> Result<(), StorageError> {
@@ -145,7 +200,8 @@ impl AccessPath {
         database.close()
     }
 
-    fn table_scan(&self, database: &Database) -> Result<Nanos, StorageError> {
+    /// Reads the first `row_count` rows.
+    fn table_scan(&self, database: &Database, row_count: u64) -> Result<Nanos, StorageError> {
         database.drop_cached_pages()?;
         let reader = database.read();
         warm_inner_nodes(&reader, self.row_count)?;
@@ -153,22 +209,25 @@ impl AccessPath {
         let mut found = 0;
         reader.scan(TABLE, |_, _| {
             found += 1;
-            Flow::Continue(())
+            if found < row_count { Flow::Continue(()) } else { Flow::Break(()) }
         })?;
-        assert_eq!(found, self.row_count, "a table scan finds each row");
+        assert_eq!(found, row_count, "a table scan finds each row");
         Ok(reader.engine().now() - start)
     }
 
+    /// Fetches the rows whose integers lie between `bounds`; the time, and how many there are.
     fn index_scan(
         &self,
         database: &Database,
-        limit: i64,
-        order: FetchOrder,
-    ) -> Result<Nanos, StorageError> {
+        bounds: (Bound<i64>, Bound<i64>),
+        fetch_order: FetchOrder,
+    ) -> Result<(Nanos, u64), StorageError> {
         database.drop_cached_pages()?;
         let reader = database.read();
-        let upper = [ValueRef::Integer(limit)];
-        let bounds = (Bound::Unbounded, Bound::Excluded(upper.as_slice()));
+        let key = |bound: Bound<i64>| bound.map(|value| [ValueRef::Integer(value)]);
+        let (lower, upper) = (key(bounds.0), key(bounds.1));
+        let bounds =
+            (lower.as_ref().map(<[_; 1]>::as_slice), upper.as_ref().map(<[_; 1]>::as_slice));
         let mut wanted = 0;
         reader.index_scan(TABLE, INDEX, bounds, |_| {
             wanted += 1;
@@ -177,9 +236,9 @@ impl AccessPath {
         warm_inner_nodes(&reader, self.row_count)?;
         let start = reader.engine().now();
         let mut found = 0;
-        reader.index_rows(TABLE, INDEX, bounds, order, |_, _| found += 1)?;
+        reader.index_rows(TABLE, INDEX, bounds, fetch_order, |_, _| found += 1)?;
         assert_eq!(found, wanted, "each entry leads to a row");
-        Ok(reader.engine().now() - start)
+        Ok((reader.engine().now() - start, found))
     }
 }
 
@@ -229,7 +288,10 @@ impl Measurement for AccessPath {
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         check_cancelled(bench)?;
         let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
-        let site = Site::prepare(bench, name, (name, drive), true)?;
+        let Some(site) = Site::prepare(bench, name, (name, drive), Self::variant().log_apart())?
+        else {
+            return Ok(Vec::new());
+        };
         let series = self.measure(&site, bench.seed, name);
         Ok(series.map_err(|error| LabError::step(name, &error))?.into())
     }

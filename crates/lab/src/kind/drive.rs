@@ -56,7 +56,7 @@ impl DriveVariant {
 }
 
 /// Invariant 1.
-fn merge(into: &mut toml::Table, from: &toml::Table) {
+pub(crate) fn merge(into: &mut toml::Table, from: &toml::Table) {
     for (key, value) in from {
         match (into.get_mut(key), value) {
             (Some(toml::Value::Table(old)), toml::Value::Table(new))

@@ -14,6 +14,7 @@ pub mod drive;
 pub mod intervals;
 pub mod misalignment;
 pub mod probe;
+pub mod propagation;
 pub mod restart;
 pub mod rewrite;
 pub mod shifting;
@@ -49,6 +50,8 @@ pub enum ExperimentKind {
     Misalignment(misalignment::Misalignment),
     /// Access patterns over request sizes on several devices.
     Probe(probe::Probe),
+    /// Pages in place and in a log.
+    Propagation(propagation::PropagationComparison),
     /// A restart after a crash.
     Restart(restart::Restart),
     /// The time to write a whole drive after bursts of random writes.
@@ -106,6 +109,7 @@ impl ExperimentKind {
             Self::Intervals(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Probe(kind) => kind,
+            Self::Propagation(kind) => kind,
             Self::Restart(kind) => kind,
             Self::Rewrite(kind) => kind,
             Self::Simulation(kind) => kind,
@@ -129,6 +133,7 @@ impl ExperimentKind {
             Self::Intervals(_) => "intervals",
             Self::Misalignment(_) => "misalignment",
             Self::Probe(_) => "probe",
+            Self::Propagation(_) => "propagation",
             Self::Restart(_) => "restart",
             Self::Rewrite(_) => "rewrite",
             Self::Simulation(_) => "simulation",

@@ -5,7 +5,7 @@
 //!                                               └─ interval of log ─┘   └ interval ┘
 //! ```
 //!
-//! The crash comes as late as it can, just before the next checkpoint. Updates replace the values of
+//! The crash comes as late as it can, just before the next checkpoint; the drive forgets what it had read. Updates replace the values of
 //! records drawn uniformly. One step for each drive, with series by the checkpoint interval in bytes
 //! of log: `DRIVE.log_scan_s`, `.page_reads_s`, `.apply_s`, `.page_writes_s` and `.total_s`; `.pages`,
 //! the pages that redo changes; and `.log_bytes`, the log that it reads.
@@ -89,11 +89,8 @@ impl Restart {
     }
 
     fn settings(&self, pool_bytes: u64) -> Settings {
-        let variant = EngineVariant {
-            log_apart: false,
-            durability: Durability::Grouped { commit_count: GROUP_COUNT },
-            torn_pages: TornPages::LogImages,
-        };
+        let durability = Durability::Grouped { commit_count: GROUP_COUNT };
+        let variant = EngineVariant::new(false, durability, TornPages::LogImages);
         let longest = self.intervals.iter().map(|interval| interval.0).max().unwrap_or(0);
         let log_bytes = longest * LOG_PER_INTERVAL;
         Settings {
@@ -121,6 +118,7 @@ impl Restart {
         self.update(&mut engine, file, &mut rng, interval)?;
         engine.log().flush()?;
         drop(engine);
+        site.forget_reads(seed);
         let (engine, report) = Engine::open(site.reopen()?, &settings)?;
         assert!(!report.was_closed, "it crashed");
         engine.close()?;
@@ -217,7 +215,9 @@ impl Measurement for Restart {
         let mut series = Self::series_of(name);
         for &interval in &self.intervals {
             check_cancelled(bench)?;
-            let site = Site::prepare(bench, name, (name, drive), false)?;
+            let Some(site) = Site::prepare(bench, name, (name, drive), None)? else {
+                return Ok(Vec::new());
+            };
             let report = self.measure(&site, bench.seed, interval);
             let report = report.map_err(|error| LabError::step(name, &error))?;
             for (series, value) in series.iter_mut().zip(self.values(&report)) {

@@ -1,20 +1,24 @@
-//! Databases on simulated drives: what they lie on, and how they are taken off and put back.
+//! What databases of experiments lie on, and how they are taken off and put back.
 //!
 //! ```text
 //!   [measure.drives.NAME]                     [measure.variants.NAME]
-//!   base = "sim:device-a"                     log_apart = true
+//!   base = "sim:device-a"   or "local"        log_apart = true
 //!   capacity = "256MiB"                       durability = "none"
-//!   set = { … }                               torn_pages = "trust"
+//!   member_count = 8                          torn_pages = "trust"
+//!   set = { … }                               log = "32MiB"
 //! ```
 //!
 //! 1. A site has drives of its own, with a seed of its own; flash was written full before the
-//!    database comes.
-//! 2. The virtual clock knows the devices only: what the processor does takes no time.
+//!    database comes. Several members are striped by `nandu_array`, a page on each in turn.
+//! 2. `local` is a new directory of real files, gone afterwards; without a local target it is no site.
+//! 3. The virtual clock knows the devices only: what the processor does takes no time there.
 
-use super::bench::Bench;
+use super::bench::{Bench, LOCAL};
 use super::drive::DriveVariant;
 use crate::error::LabError;
 use crate::run::RunObserver;
+use nandu::{DirectoryOptions, DirectoryVolume};
+use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{Completion, Counters, Device, DeviceInfo, Rejected, Request, SharedDevice};
 use nandu_drives::profile::{DriveKind, Profile, SimOptions};
@@ -22,29 +26,42 @@ use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::volume::DeviceVolume;
-use nandu_storage::{Settings, StorageError, Volumes};
+use nandu_storage::{Settings, StorageError, Volume, Volumes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use tempfile::TempDir;
 
 /// Where a log lies that is not to be measured.
 const FREE_DRIVE: &str = "dram-like";
-/// Capacity of the log of every database here.
+/// Capacity of a log unless stated.
 const LOG_BYTES: u64 = 32 << 20;
-/// Capacity of the drive of a log that lies apart.
-const LOG_DRIVE_BYTES: u64 = 48 << 20;
+
+/// So long a drive is left alone before its memory is filled with other data.
+const DESTAGE_SECONDS: u64 = 10;
+/// Reads that fill it: more than the read segments of sixteen disks.
+const READ_ELSEWHERE_COUNT: u64 = 1024;
+/// What lies on one member of an array before the next member's turn.
+const STRIPE_UNIT_BYTES: u32 = 4096;
 
 /// What a database lies on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiteDrive {
-    /// `sim:NAME`.
+    /// `sim:NAME` or `local`.
     pub base: String,
     /// Keys of the profile with other values.
     #[serde(default)]
     pub set: toml::Table,
-    /// Capacity that each drive is scaled to.
-    #[serde(deserialize_with = "text::size")]
-    pub capacity: ByteCount,
+    /// Capacity that each simulated drive is scaled to; absent means the whole drive.
+    #[serde(default, deserialize_with = "text::optional_size")]
+    pub capacity: Option<ByteCount>,
+    /// Drives that pages are striped over.
+    #[serde(default = "one")]
+    pub member_count: u8,
+}
+
+const fn one() -> u8 {
+    1
 }
 
 /// Sites by the name that they have in series.
@@ -60,18 +77,39 @@ pub struct EngineVariant {
     pub durability: Durability,
     /// What is done about torn pages.
     pub torn_pages: TornPages,
+    /// Capacity of the log; there is a checkpoint after an eighth of it.
+    #[serde(default = "log_bytes", deserialize_with = "text::size")]
+    pub log: ByteCount,
+}
+
+const fn log_bytes() -> ByteCount {
+    ByteCount(LOG_BYTES)
 }
 
 impl EngineVariant {
+    /// A variant with a log of usual size.
+    pub(crate) const fn new(
+        log_apart: bool,
+        durability: Durability,
+        torn_pages: TornPages,
+    ) -> Self {
+        Self { log_apart, durability, torn_pages, log: log_bytes() }
+    }
+
+    /// The log, if it lies apart.
+    pub(crate) fn log_apart(&self) -> Option<ByteCount> {
+        self.log_apart.then_some(self.log)
+    }
+
     /// Settings with a pool of `pool_bytes`, or of the least that works.
     pub(crate) fn settings(&self, page_bytes: u32, pool_bytes: u64) -> Settings {
-        let checkpoint_bytes = (LOG_BYTES / 8).max(16 * u64::from(page_bytes));
+        let checkpoint_bytes = (self.log.0 / 8).max(16 * u64::from(page_bytes));
         Settings {
             page_bytes,
             pool_bytes: pool_bytes.max(32 * u64::from(page_bytes)),
             torn_pages: self.torn_pages,
             durability: self.durability,
-            log_bytes: LOG_BYTES,
+            log_bytes: self.log.0,
             checkpoint_bytes,
             ..Settings::default()
         }
@@ -83,13 +121,7 @@ pub(crate) fn check_drives(drives: &SiteDrives) -> Result<(), String> {
     if drives.is_empty() {
         return Err("`drives` is empty; name at least one".into());
     }
-    for (name, drive) in drives {
-        let whole = drive.profile(name)?.geometry.capacity();
-        if drive.capacity > whole || drive.capacity < ByteCount::mib(64) {
-            return Err(format!("`capacity` of `{name}` is not from 64 MiB to {whole}"));
-        }
-    }
-    Ok(())
+    drives.iter().try_for_each(|(name, drive)| drive.check(name))
 }
 
 /// The targets behind `drives`, whose profiles decide the results.
@@ -98,13 +130,50 @@ pub(crate) fn targets(drives: &SiteDrives) -> Vec<String> {
 }
 
 impl SiteDrive {
+    fn check(&self, name: &str) -> Result<(), String> {
+        if self.base == LOCAL {
+            if self.capacity.is_some() || !self.set.is_empty() || self.member_count != 1 {
+                return Err(format!("`{name}` is local, which has `base` alone"));
+            }
+            return Ok(());
+        }
+        let whole = self.profile(name)?.geometry.capacity();
+        let capacity = self.capacity.unwrap_or(whole);
+        if capacity > whole || capacity < ByteCount::mib(64) {
+            return Err(format!("`capacity` of `{name}` is not from 64 MiB to {whole}"));
+        }
+        if !(1..=MEMBER_COUNT_MAX).contains(&self.member_count) {
+            return Err(format!("`member_count` of `{name}` is not from 1 to {MEMBER_COUNT_MAX}"));
+        }
+        Ok(())
+    }
+
     fn profile(&self, name: &str) -> Result<Profile, String> {
         DriveVariant { base: self.base.clone(), set: self.set.clone() }.profile(name)
     }
 
-    fn open(&self, name: &str, seed: u64) -> Result<Box<dyn Device + Send>, String> {
-        let options = SimOptions { capacity: Some(self.capacity), seed, keep_data: true };
+    fn open_member(&self, name: &str, seed: u64) -> Result<Box<dyn Device + Send>, String> {
+        let options = SimOptions { capacity: self.capacity, seed, keep_data: true };
         self.profile(name)?.open(options).map_err(|error| error.to_string())
+    }
+
+    fn open(&self, name: &str, seed: u64) -> Result<Box<dyn Device + Send>, String> {
+        if self.member_count == 1 {
+            return self.open_member(name, seed);
+        }
+        let member = |index| self.open_member(name, seed.wrapping_add(index));
+        let members: Result<Vec<_>, _> = (0..u64::from(self.member_count)).map(member).collect();
+        let members = members?;
+        let sector_bytes = members[0].info().geometry.sector_bytes;
+        let wrong = |error: nandu_array::ArrayError| error.to_string();
+        let config = ArrayConfig {
+            layout: StandardLayout::OneCopy.on(self.member_count).map_err(wrong)?,
+            fragment_sector_count: (STRIPE_UNIT_BYTES / sector_bytes).max(1),
+            write_return: WriteReturn::All,
+            queue_depth_max: members[0].info().queue_depth_max,
+            member_error_count_max: 0,
+        };
+        Ok(Box::new(ArrayDevice::create(config, members).map_err(wrong)?))
     }
 
     fn is_flash(&self, name: &str) -> Result<bool, String> {
@@ -139,65 +208,121 @@ impl Device for Held {
     }
 }
 
+/// Where pages lie.
+enum Place {
+    Drive(SharedDevice<Held>),
+    Directory(TempDir),
+}
+
 /// Drives with a database on them, or room for one.
 pub(crate) struct Site {
-    data: SharedDevice<Held>,
+    data: Place,
     log: Option<SharedDevice<Held>>,
 }
 
 impl Site {
-    /// Fresh drives: `drive`, written full if it is flash, and one for the log if it lies apart.
+    /// Fresh drives: `drive`, written full if it is flash, and one for a log that lies apart. `None`
+    /// where it is local and the user named no local target.
     pub(crate) fn prepare(
         bench: &mut Bench<'_>,
         step: &str,
         (name, drive): (&str, &SiteDrive),
-        log_apart: bool,
-    ) -> Result<Self, LabError> {
+        log_apart: Option<ByteCount>,
+    ) -> Result<Option<Self>, LabError> {
         let error = |why: String| LabError::step(step, &why);
         let seed = Rng::for_part(bench.seed, step).next_u64();
-        let mut data = drive.open(name, seed).map_err(error)?;
-        if drive.is_flash(name).map_err(error)? {
-            fill(data.as_mut(), step, bench.observer)?;
-        }
-        let log = match log_apart {
-            false => None,
-            true => {
-                let (base, set) = (format!("sim:{FREE_DRIVE}"), toml::Table::new());
-                let capacity = ByteCount(LOG_DRIVE_BYTES);
-                let free = SiteDrive { base, set, capacity };
-                let device = free.open(FREE_DRIVE, seed).map_err(error)?;
-                Some(SharedDevice::new(Held(device)))
+        let data = if drive.base == LOCAL {
+            match directory(bench).map_err(error)? {
+                Some(directory) => Place::Directory(directory),
+                None => return Ok(None),
             }
+        } else {
+            let mut data = drive.open(name, seed).map_err(error)?;
+            if drive.is_flash(name).map_err(error)? {
+                fill(data.as_mut(), step, bench.observer)?;
+            }
+            Place::Drive(SharedDevice::new(Held(data)))
         };
-        Ok(Self { data: SharedDevice::new(Held(data)), log })
+        let log = match log_apart {
+            None => None,
+            Some(bytes) => Some(SharedDevice::new(Held(open_free(bytes, seed).map_err(error)?))),
+        };
+        Ok(Some(Self { data, log }))
     }
 
     /// The volumes, empty.
     pub(crate) fn format(&self) -> Result<Volumes, StorageError> {
-        self.volumes(DeviceVolume::format)
+        let data: Box<dyn Volume> = match &self.data {
+            Place::Drive(drive) => Box::new(DeviceVolume::format(Box::new(drive.clone()))?),
+            Place::Directory(directory) => {
+                Box::new(DirectoryVolume::create(directory.path(), DirectoryOptions::default())?)
+            }
+        };
+        self.with_log(data, DeviceVolume::format)
     }
 
     /// The volumes as they were left. Whoever had them is gone, with all that was in flight.
     pub(crate) fn reopen(&self) -> Result<Volumes, StorageError> {
-        self.data.forget_completions();
         self.log.iter().for_each(SharedDevice::forget_completions);
-        self.volumes(DeviceVolume::open)
+        let data: Box<dyn Volume> = match &self.data {
+            Place::Drive(drive) => {
+                drive.forget_completions();
+                Box::new(DeviceVolume::open(Box::new(drive.clone()))?)
+            }
+            Place::Directory(directory) => {
+                Box::new(DirectoryVolume::open(directory.path(), DirectoryOptions::default())?)
+            }
+        };
+        self.with_log(data, DeviceVolume::open)
     }
 
-    fn volumes(
+    /// Fills what memory the drive of the pages has with sectors from its second half, as far as it
+    /// takes them: after a power cut it would hold nothing that a restart wants.
+    pub(crate) fn forget_reads(&self, seed: u64) {
+        let Place::Drive(drive) = &self.data else { return };
+        drive.forget_completions();
+        let mut drive = drive.clone();
+        drive.idle_until(drive.now() + Nanos::from_seconds(DESTAGE_SECONDS));
+        let half = drive.info().geometry.sector_count / 2;
+        let mut rng = Rng::for_part(seed, "elsewhere");
+        for id in 0..READ_ELSEWHERE_COUNT {
+            let request = Request::read(id, half + rng.below(half), 1, None);
+            // What refuses to be read is not remembered either.
+            if drive.submit(drive.now(), request).is_ok() {
+                drive.next_completion(Nanos::MAX);
+            }
+        }
+    }
+
+    fn with_log(
         &self,
+        data: Box<dyn Volume>,
         make: impl Fn(Box<dyn Device + Send>) -> Result<DeviceVolume, StorageError>,
     ) -> Result<Volumes, StorageError> {
-        let data = Box::new(make(Box::new(self.data.clone()))?);
-        let log = match &self.log {
+        let log: Option<Box<dyn Volume>> = match &self.log {
             None => None,
-            Some(log) => {
-                let log: Box<dyn nandu_storage::Volume> = Box::new(make(Box::new(log.clone()))?);
-                Some(log)
-            }
+            Some(log) => Some(Box::new(make(Box::new(log.clone()))?)),
         };
         Ok(Volumes { data, log })
     }
+}
+
+/// A new directory on the local target, if the user named one.
+fn directory(bench: &mut Bench<'_>) -> Result<Option<TempDir>, String> {
+    let Some(local) = bench.local else {
+        bench.notes.push("no local device was given; its series are absent".into());
+        return Ok(None);
+    };
+    let made = tempfile::Builder::new().prefix("nandu-").tempdir_in(&local.directory);
+    let place = local.directory.display();
+    made.map(Some).map_err(|error| format!("cannot make a directory in {place}: {error}"))
+}
+
+/// The drive of a log of `bytes` that lies apart.
+fn open_free(bytes: ByteCount, seed: u64) -> Result<Box<dyn Device + Send>, String> {
+    let (base, set) = (format!("sim:{FREE_DRIVE}"), toml::Table::new());
+    let capacity = Some(ByteCount(bytes.0 + bytes.0 / 2));
+    SiteDrive { base, set, capacity, member_count: 1 }.open(FREE_DRIVE, seed)
 }
 
 fn fill(

@@ -20,7 +20,7 @@ use nandu_base::{ByteCount, Rng, to_index, to_u32};
 use nandu_probe::text;
 use nandu_storage::btree::Tree;
 use nandu_storage::engine::StructureKind;
-use nandu_storage::{Engine, FileId, StorageError};
+use nandu_storage::{Engine, FileId, StorageError, Volumes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -117,12 +117,19 @@ impl Measurement for TreeMaintenance {
         for page_bytes in &self.page_bytes {
             for (&percent, series) in self.randomness.iter().zip(series.chunks_mut(3)) {
                 check_cancelled(bench)?;
-                let log_apart = self.variants[variant].log_apart;
-                let site = Site::prepare(bench, &step, (drive, &self.drives[drive]), log_apart)?;
+                let log_apart = self.variants[variant].log_apart();
+                let drive = (drive, &self.drives[drive]);
+                let Some(site) = Site::prepare(bench, &step, drive, log_apart)? else {
+                    return Ok(Vec::new());
+                };
                 let keys = Keys::new(percent, bench.seed);
                 let work = Work { order: self, variant: &self.variants[variant], keys };
                 let found = work.run(&site, to_u32(page_bytes.0));
                 let found = found.map_err(|error| LabError::step(&step, &error))?;
+                let Some(found) = found else {
+                    bench.notes.push(format!("{}: no pages below a sector", drive.0));
+                    continue;
+                };
                 for (series, value) in series.iter_mut().zip(found) {
                     series.points.push((page_bytes.0 as f64, value));
                 }
@@ -180,8 +187,13 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(mut self, site: &Site, page_bytes: u32) -> Result<[f64; 3], StorageError> {
-        self.load(site, page_bytes)?;
+    /// Runs it, unless a sector is larger than a page.
+    fn run(mut self, site: &Site, page_bytes: u32) -> Result<Option<[f64; 3]>, StorageError> {
+        let volumes = site.format()?;
+        if volumes.data.sector_bytes() > page_bytes {
+            return Ok(None);
+        }
+        self.load(volumes, page_bytes)?;
         let pool_bytes = self.order.pool_bytes_per_record * self.order.record_count;
         let settings = self.variant.settings(page_bytes, pool_bytes);
         let (mut engine, _) = Engine::open(site.reopen()?, &settings)?;
@@ -214,14 +226,14 @@ impl Work<'_> {
         let lookups = (engine.now() - start).as_seconds_f64();
         let count = self.order.operation_count as f64;
         let of_reported = REPORTED_COUNT / count;
-        Ok([inserts * of_reported, lookups * of_reported, bytes as f64 / count])
+        Ok(Some([inserts * of_reported, lookups * of_reported, bytes as f64 / count]))
     }
 
     /// Makes the tree in memory and writes it.
-    fn load(&mut self, site: &Site, page_bytes: u32) -> Result<(), StorageError> {
+    fn load(&mut self, volumes: Volumes, page_bytes: u32) -> Result<(), StorageError> {
         let memory = self.order.record_count * LOAD_BYTES_PER_RECORD;
         let settings = self.variant.settings(page_bytes, memory);
-        let mut engine = Engine::create(site.format()?, &settings, 1)?;
+        let mut engine = Engine::create(volumes, &settings, 1)?;
         let file = engine.create_file(TREE_FILE)?;
         engine.begin()?;
         engine.act(|pages| Tree::create(pages, file))?;

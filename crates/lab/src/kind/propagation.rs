@@ -1,0 +1,318 @@
+//! Pages in place and in a log, by access pattern: S000 chapter 6, figure 6-1.
+//!
+//! ```text
+//!   file of pages ─► written in order (in place) or `log_rounds` times at random (log-structured)
+//!     ─► sequential reads ─► random reads ─► random writes ─► sequential writes
+//! ```
+//!
+//! One step for each drive and variant. Series by page size, in MB/s: `DRIVE.VARIANT.PATTERN` with the
+//! patterns of S000 chapter 3. One request at a time, each write made durable before the next unless the
+//! variant says otherwise; no page is accessed twice by a random pattern. `DRIVE.VARIANT.written` has the bytes that the drive was
+//! given for a byte of random writes.
+//!
+//! There is no pool and no log of changes: what is measured is the propagation.
+
+use super::Measurement;
+use super::bench::{AccessPattern, Bench};
+use super::site::{Site, SiteDrives, check_cancelled, check_drives, targets};
+use crate::error::LabError;
+use crate::outcome::Series;
+use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
+use nandu_device::{IoBuffer, TimeSource};
+use nandu_probe::text;
+use nandu_storage::propagation::{
+    ChangedRanges, InPlace, LogStructured, LogStructuredSettings, PageWrite, Propagation,
+    PropagationKind,
+};
+use nandu_storage::volume::SharedIo;
+use nandu_storage::{FileId, PageAddress, StorageError};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+const FILE: &str = "pages";
+/// Pages that are written together while the file is prepared.
+const PREPARED_TOGETHER: usize = 64;
+
+/// Parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PropagationComparison {
+    /// What the pages lie on.
+    pub drives: SiteDrives,
+    /// How they lie there.
+    pub variants: BTreeMap<String, PropagationVariant>,
+    /// Page sizes, which are those of requests.
+    #[serde(deserialize_with = "text::sizes")]
+    pub page_bytes: Vec<ByteCount>,
+    /// Bytes of the file.
+    #[serde(deserialize_with = "text::size")]
+    pub file: ByteCount,
+    /// How often a log-structured file is written beforehand, in a random order each time.
+    pub log_rounds: u32,
+    /// Requests of a point, at most one for each page.
+    pub operation_count: u64,
+}
+
+/// A propagation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PropagationVariant {
+    /// Which.
+    pub propagation: PropagationKind,
+    /// How, if it is log-structured; `page_bytes` is replaced.
+    #[serde(default)]
+    pub log_structured: LogStructuredSettings,
+    /// Whether a write is to survive a power cut before the next one, or stays where the propagation and
+    /// the drive's cache leave it.
+    #[serde(default = "yes")]
+    pub durable: bool,
+    /// The drives that it is measured on; all if empty.
+    #[serde(default)]
+    pub drives: Vec<String>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl PropagationComparison {
+    fn pairs(&self) -> Vec<(&str, &str)> {
+        let of = |drive: &'_ String| {
+            let is_on = |variant: &&PropagationVariant| {
+                variant.drives.is_empty() || variant.drives.contains(drive)
+            };
+            let names = self.variants.iter().filter(|(_, variant)| is_on(variant));
+            names.map(|(name, _)| name.as_str()).collect::<Vec<_>>()
+        };
+        let drives = self.drives.keys();
+        drives.flat_map(|drive| of(drive).into_iter().map(|name| (drive.as_str(), name))).collect()
+    }
+
+    fn series_of(drive: &str, variant: &str) -> [Series; 5] {
+        let of = |suffix: &str, unit: &str| {
+            Series::new(format!("{drive}.{variant}.{suffix}"), "B", unit)
+        };
+        let [first, second, third, fourth] = MEASURED.map(|pattern| of(pattern.label(), "MB/s"));
+        [first, second, third, fourth, of("written", "")]
+    }
+
+    fn check_variant(&self, name: &str, variant: &PropagationVariant) -> Result<(), String> {
+        if let Some(drive) = variant.drives.iter().find(|name| !self.drives.contains_key(*name)) {
+            return Err(format!("variant `{name}` is on `{drive}`, which is no drive here"));
+        }
+        for page_bytes in &self.page_bytes {
+            if page_bytes.0 == 0 || self.file.0 / page_bytes.0 < self.operation_count {
+                let count = self.operation_count;
+                return Err(format!("`file` has fewer than {count} pages of {page_bytes}"));
+            }
+            let settings = variant.settings(to_u32(page_bytes.0));
+            settings.check(512).map_err(|error| format!("variant `{name}`: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// One point of all series.
+    fn measure(
+        &self,
+        site: &Site,
+        variant: &PropagationVariant,
+        page_bytes: u32,
+        seed: u64,
+    ) -> Result<[f64; 5], StorageError> {
+        let mut store = PageStore::create(site, variant, page_bytes)?;
+        let page_count = self.file.0 / u64::from(page_bytes);
+        store.prepare(page_count, 1, None)?;
+        if variant.propagation == PropagationKind::LogStructured {
+            for round in 0..self.log_rounds {
+                let seed = Rng::for_part(seed, &format!("round {round}")).next_u64();
+                store.prepare(page_count, round + 2, Some(seed))?;
+            }
+        }
+        let mut found = [0.0; 5];
+        for (pattern, found) in MEASURED.into_iter().zip(&mut found) {
+            let seed = Rng::for_part(seed, pattern.label()).next_u64();
+            let order = Permutation::new(page_count, seed);
+            let is_random =
+                matches!(pattern, AccessPattern::RandomRead | AccessPattern::RandomWrite);
+            let start = store.now();
+            for index in 0..self.operation_count {
+                let page = if is_random { order.apply(index) } else { index };
+                if pattern.writes() {
+                    store.write(&[page], 0)?;
+                    if variant.durable {
+                        store.sync()?;
+                    }
+                } else {
+                    store.read(page)?;
+                }
+            }
+            let bytes = self.operation_count as f64 * f64::from(page_bytes);
+            *found = bytes / 1e6 / (store.now() - start).as_seconds_f64();
+        }
+        found[4] = store.written_for_a_byte(page_count, self.operation_count, seed)?;
+        store.propagation.audit();
+        Ok(found)
+    }
+}
+
+/// The patterns in the order in which they are measured: reads find what the preparation left.
+const MEASURED: [AccessPattern; 4] = [
+    AccessPattern::SequentialRead,
+    AccessPattern::RandomRead,
+    AccessPattern::RandomWrite,
+    AccessPattern::SequentialWrite,
+];
+
+impl PropagationVariant {
+    fn settings(&self, page_bytes: u32) -> LogStructuredSettings {
+        LogStructuredSettings { page_bytes, ..self.log_structured.clone() }
+    }
+}
+
+/// A file of pages.
+struct PageStore {
+    io: SharedIo,
+    propagation: Box<dyn Propagation>,
+    file: FileId,
+    page_bytes: u32,
+    alignment: usize,
+}
+
+impl PageStore {
+    fn create(
+        site: &Site,
+        variant: &PropagationVariant,
+        page_bytes: u32,
+    ) -> Result<Self, StorageError> {
+        let io = SharedIo::new(site.format()?.data, Arc::new(AtomicU64::new(0)));
+        let mut held = io.lock();
+        let file = held.volume().create(FILE)?;
+        let alignment = held.volume().buffer_alignment().max(1) as usize;
+        let propagation: Box<dyn Propagation> = match variant.propagation {
+            PropagationKind::InPlace => {
+                let sector_bytes = held.volume().sector_bytes();
+                Box::new(InPlace::new(page_bytes, sector_bytes, None)?)
+            }
+            PropagationKind::LogStructured => {
+                Box::new(LogStructured::create(&mut held, variant.settings(page_bytes))?)
+            }
+        };
+        drop(held);
+        Ok(Self { io, propagation, file, page_bytes, alignment })
+    }
+
+    fn now(&self) -> Nanos {
+        let mut io = self.io.lock();
+        match io.volume().time_source() {
+            TimeSource::Wall => io.volume().now(),
+            TimeSource::Virtual => io.now(),
+        }
+    }
+
+    fn address(&self, page: u64) -> PageAddress {
+        PageAddress::new(self.file, to_u32(page + 1))
+    }
+
+    /// Writes all pages, in order or in that of a `seed`.
+    fn prepare(
+        &mut self,
+        page_count: u64,
+        round: u32,
+        seed: Option<u64>,
+    ) -> Result<(), StorageError> {
+        let order = seed.map(|seed| Permutation::new(page_count, seed));
+        let place = |index| order.as_ref().map_or(index, |order| order.apply(index));
+        let pages: Vec<u64> = (0..page_count).map(place).collect();
+        pages.chunks(PREPARED_TOGETHER).try_for_each(|pages| self.write(pages, round))?;
+        self.sync()
+    }
+
+    fn write(&mut self, pages: &[u64], round: u32) -> Result<(), StorageError> {
+        let write = |&page: &u64| {
+            let length = to_index(u64::from(self.page_bytes));
+            let mut buffer = IoBuffer::with_alignment(length, self.alignment);
+            buffer.fill(0x5A ^ round.to_le_bytes()[0]);
+            PageWrite { address: self.address(page), buffer, changed: ChangedRanges::default() }
+        };
+        let mut writes: Vec<PageWrite> = pages.iter().map(write).collect();
+        self.propagation.write(&mut self.io.lock(), &mut writes)
+    }
+
+    fn sync(&mut self) -> Result<(), StorageError> {
+        self.propagation.sync(&mut self.io.lock())
+    }
+
+    fn read(&mut self, page: u64) -> Result<(), StorageError> {
+        let address = self.address(page);
+        let buffer = IoBuffer::with_alignment(to_index(u64::from(self.page_bytes)), self.alignment);
+        let mut io = self.io.lock();
+        self.propagation.start_read(&mut io, address, buffer)?;
+        let read = self.propagation.next_read(&mut io).expect("one was begun");
+        read.result?;
+        assert!(read.buffer.iter().any(|&byte| byte != 0), "each page was written");
+        Ok(())
+    }
+
+    /// Bytes that the drive is given for a byte of random writes, each made durable.
+    fn written_for_a_byte(
+        &mut self,
+        page_count: u64,
+        operation_count: u64,
+        seed: u64,
+    ) -> Result<f64, StorageError> {
+        let order = Permutation::new(page_count, Rng::for_part(seed, "written").next_u64());
+        let before = self.io.lock().volume().counters().writes.byte_count;
+        for index in 0..operation_count {
+            self.write(&[order.apply(index)], 1)?;
+            self.sync()?;
+        }
+        let written = self.io.lock().volume().counters().writes.byte_count - before;
+        Ok(written as f64 / (operation_count as f64 * f64::from(self.page_bytes)))
+    }
+}
+
+impl Measurement for PropagationComparison {
+    fn check(&self) -> Result<(), String> {
+        check_drives(&self.drives)?;
+        if self.variants.is_empty() || self.page_bytes.is_empty() || self.operation_count == 0 {
+            return Err("`variants`, `page_bytes` and `operation_count` need a value".into());
+        }
+        self.variants.iter().try_for_each(|(name, variant)| self.check_variant(name, variant))
+    }
+
+    fn targets(&self) -> Vec<String> {
+        targets(&self.drives)
+    }
+
+    fn series_names(&self) -> Vec<String> {
+        let series =
+            self.pairs().into_iter().flat_map(|(drive, name)| Self::series_of(drive, name));
+        series.map(|series| series.name).collect()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        self.pairs().into_iter().map(|(drive, variant)| format!("{drive} {variant}")).collect()
+    }
+
+    fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
+        let (drive, variant) = self.pairs()[index];
+        let step = format!("{drive} {variant}");
+        let mut series = Self::series_of(drive, variant);
+        for page_bytes in &self.page_bytes {
+            check_cancelled(bench)?;
+            let place = (drive, &self.drives[drive]);
+            let Some(site) = Site::prepare(bench, &step, place, None)? else {
+                return Ok(Vec::new());
+            };
+            let size = to_u32(page_bytes.0);
+            let found = self.measure(&site, &self.variants[variant], size, bench.seed);
+            let found = found.map_err(|error| LabError::step(&step, &error))?;
+            for (series, value) in series.iter_mut().zip(found) {
+                series.points.push((page_bytes.0 as f64, value));
+            }
+        }
+        Ok(series.into())
+    }
+}
