@@ -47,7 +47,7 @@ variants.log = { propagation = "log_structured", log_structured = { packing = "w
 fn experiment(measure: &str, drives: &str) -> Experiment {
     let head = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n";
     let text = format!("{head}[measure]\n{measure}\n{drives}");
-    Experiment::parse("database", "database.toml", &text).unwrap()
+    Experiment::parse("database", "database.toml", &text).expect("the text is an experiment")
 }
 
 fn run_in(folder: &Path, experiment: &Experiment, has_local: bool) -> Result<Outcome, LabError> {

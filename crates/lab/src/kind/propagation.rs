@@ -234,7 +234,12 @@ impl PageStore {
             let length = to_index(u64::from(self.page_bytes));
             let mut buffer = IoBuffer::with_alignment(length, self.alignment);
             buffer.fill(0x5A ^ round.to_le_bytes()[0]);
-            PageWrite { address: self.address(page), buffer, changed: ChangedRanges::default() }
+            PageWrite {
+                address: self.address(page),
+                buffer,
+                changed: ChangedRanges::default(),
+                is_new: false,
+            }
         };
         let mut writes: Vec<PageWrite> = pages.iter().map(write).collect();
         self.propagation.write(&mut self.io.lock(), &mut writes)
