@@ -9,6 +9,7 @@ use nandu_drives::target::TargetError;
 use nandu_lab::LabError;
 use nandu_load::LoadError;
 use nandu_probe::ProbeError;
+use nandu_query::QueryError;
 use nandu_sim::{FtlError, SimError, TraceError};
 use std::error::Error;
 use std::io;
@@ -191,6 +192,16 @@ impl From<StorageError> for Failure {
             _ => FailureKind::Input,
         };
         Self::of(kind, &error)
+    }
+}
+
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Storage(error) => error.into(),
+            QueryError::Cancelled => Self::interrupted("spill files are removed"),
+            _ => Self::of(FailureKind::Input, &error),
+        }
     }
 }
 

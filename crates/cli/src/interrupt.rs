@@ -31,6 +31,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// The flag itself, for those who know nothing of this program.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_set)
+    }
+
     /// Whether to stop.
     pub(crate) fn is_set(&self) -> bool {
         self.is_set.load(Ordering::SeqCst)

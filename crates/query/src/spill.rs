@@ -366,7 +366,8 @@ impl<'x> SpillWriter<'x> {
     fn wait(&mut self) -> Result<(), QueryError> {
         let Some(ticket) = self.ticket.take() else { return Ok(()) };
         let mut io = self.execution.spill_io().lock();
-        let before = io.now();
+        // The engine's clock stood still while the processor worked.
+        let before = io.volume().now().max(io.now());
         let completion = io.wait(ticket);
         let waited = io.now() - before;
         drop(io);

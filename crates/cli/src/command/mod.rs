@@ -3,6 +3,7 @@
 mod crash;
 mod db;
 mod drives;
+mod explain;
 mod list;
 mod load;
 mod outcome_text;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Crash(crash::CrashArguments),
     Db(db::DbArguments),
     Load(Box<load::LoadArguments>),
+    Explain(explain::ExplainArguments),
 }
 
 impl Command {
@@ -46,6 +48,7 @@ impl Command {
             Self::Crash(arguments) => crash::run(arguments, context),
             Self::Db(arguments) => db::run(arguments, context),
             Self::Load(arguments) => load::run(arguments, context),
+            Self::Explain(arguments) => explain::run(arguments, context),
         }
     }
 }

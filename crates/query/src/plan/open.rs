@@ -32,6 +32,15 @@ impl Plan {
         if self.is_swapped { Side::Right } else { Side::Left }
     }
 
+    /// Whether [`Self::open`] opens it: it needs no index, and it ends in reasonable time.
+    #[must_use]
+    pub const fn opens_relations(&self) -> bool {
+        !matches!(
+            self.division,
+            Division::NestedLoops | Division::IndexNestedLoops { .. } | Division::IndexSortMerge
+        )
+    }
+
     /// Opens the join in `pages` of memory, of which the plan was made with as many.
     ///
     /// # Errors

@@ -261,7 +261,8 @@ impl<'x> BlockReader<'x> {
             return Ok(());
         };
         let mut io = io.lock();
-        let before = io.now();
+        // The engine's clock stood still while the processor worked.
+        let before = io.volume().now().max(io.now());
         let completion = io.wait(ticket);
         let waited = io.now() - before;
         drop(io);
