@@ -1,5 +1,7 @@
 //! Floor 4: operators over stored tables: scans, sort, seven joins, what they cost, and which to take.
 //!
+//! What the parts are and why: `docs/decisions/008-query-operators.md`.
+//!
 //! Absent on purpose: SQL, Arrow, async, and any knowledge of what kind of drive lies below.
 
 pub mod allocation;

@@ -1,0 +1,67 @@
+//! `nandu explain` as a user runs it: estimates, runs beside them, what is refused.
+
+mod common;
+
+use common::{failure_of, stdout_of};
+
+#[test]
+fn estimates_stand_beside_what_the_joins_did() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.05 --row-width s001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    let words = "explain shop customer.c_custkey orders.o_custkey --memory 1MiB \
+                 --analyze --join all --json";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
+    assert_eq!(json["pair_count"], 75_000, "each order has one customer");
+    let rows = json["explanation"]["rows"].as_array().unwrap();
+    let mut run_count = 0;
+    for row in rows.iter().filter(|row| !row["actual"].is_null()) {
+        run_count += 1;
+        let number = |part: &str, name: &str| row[part][name].as_u64().unwrap();
+        let estimated = number("estimate", "pages_read") + number("estimate", "pages_written");
+        let actual = number("actual", "pages");
+        assert!(estimated.abs_diff(actual) * 100 <= estimated * 5, "{row}");
+        if row["kind"] == "block_nested_loops" {
+            assert_eq!(number("actual", "pages_written"), 0);
+        }
+    }
+    assert!(run_count >= 5, "{run_count} of seven joins need no index, some in two roles");
+    let left: Vec<String> = std::fs::read_dir(directory.join("shop"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("spill"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_budget_is_kept_and_mistakes_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.01 --row-width s001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    let explain = |rest: &str| {
+        let line = format!("explain shop {rest}");
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        words
+    };
+    let words = explain("customer.c_custkey orders.o_custkey --memory 256KiB --write-budget 0");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let said = stdout_of(directory, &words);
+    assert!(said.contains("> block_nested_loops"), "{said}");
+    assert!(said.contains("- grace_hash"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+    for (rest, wanted) in [
+        ("customer.nothing orders.o_custkey --analyze", "nothing"),
+        ("nobody.c_custkey orders.o_custkey", "nobody"),
+        ("customer orders.o_custkey", "TABLE.COLUMN"),
+        ("customer.c_custkey orders.o_custkey --analyze --join quick", "hybrid_hash"),
+    ] {
+        let words = explain(rest);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = failure_of(directory, &words, 2);
+        assert!(said.contains(wanted), "{said}");
+    }
+}
