@@ -369,7 +369,7 @@ impl<'x> SpillWriter<'x> {
         // The engine's clock stood still while the processor worked.
         let before = io.volume().now().max(io.now());
         let completion = io.wait(ticket);
-        let waited = io.now() - before;
+        let waited = io.now().saturating_sub(before);
         drop(io);
         self.execution.note_wait(waited);
         if let Err(error) = completion.result {
