@@ -129,7 +129,7 @@ pub(crate) fn capture(command: &mut Command) -> String {
 }
 
 /// Medians with what they belong to, for programs.
-pub(crate) fn json_of(meta: &Value, medians: &[Median]) -> String {
+pub(crate) fn json_of(meta: &Value, medians: &[impl Serialize]) -> String {
     let whole = json!({ "meta": meta, "medians": medians });
     serde_json::to_string_pretty(&whole).expect("names and finite numbers are JSON")
 }
@@ -152,10 +152,24 @@ pub(crate) fn write(
         writeln!(lines, "{r},{},{phase},{engine},{},{:.4}", row.round, row.metric, row.value)
             .expect("a string takes every line");
     }
+    write_files(directory, meta, lines, medians, table)
+}
+
+/// Writes the files that every comparison leaves: `runs` has its figures as lines.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(crate) fn write_files(
+    directory: &Path,
+    meta: &Value,
+    runs: String,
+    medians: &[impl Serialize],
+    table: &str,
+) -> Result<(), Failure> {
     let pretty = |value: &Value| serde_json::to_string_pretty(value).expect("it is JSON") + "\n";
     let files = [
         ("meta.json", pretty(meta)),
-        ("runs.csv", lines),
+        ("runs.csv", runs),
         ("medians.json", pretty(&json!(medians))),
         ("table.md", table.to_string()),
     ];

@@ -16,15 +16,10 @@ use nandu::{
     ValueRef, open_database,
 };
 use nandu_base::to_u32;
-use nandu_query::allocation::RunFormation;
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
-use nandu_query::join::{
-    BlockNestedLoops, GraceHash, HybridHash, Join, JoinInput, JoinStream, JoinType, Side, SortMerge,
-};
-use nandu_query::join::{block_nested_loops, grace_hash, hybrid_hash, sort_merge};
-use nandu_query::plan::{self, Budget, Division, JoinQuestion, JoinSide, Plan};
+use nandu_query::join::{Join, JoinInput, JoinType};
+use nandu_query::plan::{self, Budget, ChunkRule, JoinQuestion, JoinSide, Plan};
 use nandu_query::relation::HeapRelation;
-use nandu_query::sort;
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError};
 use nandu_storage::database::{LoadOptions, NewTable};
 use nandu_storage::sqlite::FillFactor;
@@ -45,9 +40,6 @@ const POOL_FRAMES: u32 = 64;
 const REQUEST_NS: u64 = 100_000;
 const READ_BYTES_PER_SECOND: u64 = 1_500_000_000;
 const WRITE_BYTES_PER_SECOND: u64 = 500_000_000;
-
-/// Millionths in one.
-const MILLION: u64 = 1_000_000;
 
 const CUSTOMER: [(&str, ColumnType); 8] = [
     ("c_custkey", ColumnType::Integer),
@@ -210,7 +202,7 @@ fn answer_of(
     let stop = Arc::new(AtomicBool::new(false));
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
     let mut wide = WideRow::default();
-    let mut stream = open(&execution, join, &plan)?;
+    let mut stream = plan.open(&execution, join, ChunkRule::ByBytes)?;
     while stream.advance()? {
         for (left, right) in stream.batch().tuples() {
             let (Some(left), Some(right)) = (left, right) else { continue };
@@ -241,81 +233,12 @@ fn plan_of(join: &Join<'_>, memory_pages: u32, kind: Option<JoinKind>) -> Result
     let found = plan::plans(&model, &question, &budget);
     let is_wanted = |plan: &&Plan| match kind {
         Some(kind) => plan.kind == kind,
-        None => can_open(&plan.division),
+        None => plan.opens_relations(),
     };
     found.feasible.iter().find(is_wanted).copied().ok_or_else(|| {
         let of = |(other, why): &(JoinKind, _)| format!("{other} {why}");
         let why: Vec<String> = found.rejected.iter().map(of).collect();
         QueryError::Invalid { what: format!("there is no plan: {}", why.join(", ")) }
-    })
-}
-
-const fn can_open(division: &Division) -> bool {
-    matches!(
-        division,
-        Division::BlockNestedLoops(_)
-            | Division::SortMerge(_)
-            | Division::GraceHash(_)
-            | Division::HybridHash(_)
-    )
-}
-
-/// Opens the join that a plan names.
-fn open<'x>(
-    execution: &'x Execution,
-    join: Join<'x>,
-    plan: &Plan,
-) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
-    /// Pages for customers of one key, of which there is one.
-    const GROUP_PAGES: u32 = 2;
-    let outer = if plan.is_swapped { Side::Right } else { Side::Left };
-    Ok(match plan.division {
-        Division::BlockNestedLoops(parts) => {
-            let settings = block_nested_loops::Settings {
-                outer,
-                table_pages: to_u32(parts.outer_pages),
-                input_pages: to_u32(parts.inner_pages),
-                chunk_pages: None,
-            };
-            Box::new(BlockNestedLoops::new(execution, join, settings)?)
-        }
-        Division::SortMerge(parts) => {
-            let sort = sort::Settings {
-                input_pages: to_u32(parts.input_pages),
-                output_pages: to_u32(parts.output_pages),
-                workspace_pages: to_u32(parts.workspace_pages),
-                formation: RunFormation::ReplacementSelection,
-            };
-            let settings =
-                sort_merge::Settings { sort, group: Side::Left, group_pages: GROUP_PAGES };
-            Box::new(SortMerge::new(execution, join, settings)?)
-        }
-        Division::GraceHash(parts) => {
-            let settings = grace_hash::Settings {
-                bucket_count: to_u32(parts.bucket_count),
-                input_pages: to_u32(parts.input_pages),
-                output_pages: to_u32(parts.output_pages),
-            };
-            Box::new(GraceHash::new(execution, join, settings)?)
-        }
-        Division::HybridHash(parts) => {
-            let stats = RelationStats::of(join.input(outer).relation.size(), PAGE_BYTES.into());
-            let workspace_bytes = parts.workspace_pages * u64::from(PAGE_BYTES);
-            let resident_ppm = workspace_bytes * MILLION / stats.area_bytes().max(1);
-            let settings = hybrid_hash::Settings {
-                build: outer,
-                pages: execution.limits().memory_pages,
-                input_pages: to_u32(parts.input_pages),
-                output_pages: to_u32(parts.output_pages),
-                bucket_count: to_u32(parts.bucket_count),
-                resident_ppm: to_u32(resident_ppm.min(MILLION)),
-            };
-            Box::new(HybridHash::new(execution, join, settings)?)
-        }
-        _ => {
-            let what = format!("{} is not compared", plan.kind);
-            return Err(QueryError::Invalid { what });
-        }
     })
 }
 

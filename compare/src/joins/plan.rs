@@ -279,7 +279,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
             results::write(&directory, &meta, &samples, &medians, &table)?;
             eprintln!("kept in {}", directory.display());
         }
-        texts.push(if options.json { results::json_of(&meta, &medians) } else { table });
+        texts.push(if options.json { crate::results::json_of(&meta, &medians) } else { table });
     }
     let text = texts.join("\n");
     if is_wrong {

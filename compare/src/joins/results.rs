@@ -4,7 +4,7 @@ use super::contender::Contender;
 use super::plan::{Limit, Setting, Step};
 use crate::Failure;
 use crate::measure::spread;
-use crate::results::capture;
+use crate::results::{capture, write_files};
 use nandu_drives::file::{disk_description, machine_description};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -150,12 +150,6 @@ pub(crate) fn meta(root: &Path, setting: &Setting, directory: &Path) -> Value {
     })
 }
 
-/// Medians with what they belong to, for programs.
-pub(crate) fn json_of(meta: &Value, medians: &[Median]) -> String {
-    let whole = json!({ "meta": meta, "medians": medians });
-    serde_json::to_string_pretty(&whole).expect("names and finite numbers are JSON")
-}
-
 /// Writes all of it into `directory`.
 ///
 /// # Errors
@@ -167,22 +161,7 @@ pub(crate) fn write(
     medians: &[Median],
     table: &str,
 ) -> Result<(), Failure> {
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).expect("it is JSON") + "\n";
-    let files = [
-        ("meta.json", pretty(meta)),
-        ("runs.csv", lines_of(samples)),
-        ("medians.json", pretty(&json!(medians))),
-        ("table.md", table.to_string()),
-    ];
-    let fail = |path: &Path, error: std::io::Error| {
-        Failure::Run(format!("{}: cannot be written: {error}", path.display()))
-    };
-    std::fs::create_dir_all(directory).map_err(|error| fail(directory, error))?;
-    for (name, text) in files {
-        let path = directory.join(name);
-        std::fs::write(&path, text).map_err(|error| fail(&path, error))?;
-    }
-    Ok(())
+    write_files(directory, meta, lines_of(samples), medians, table)
 }
 
 /// Every join as a line; the last field is why it failed.

@@ -23,6 +23,7 @@ use crate::{Execution, QueryError};
 use nandu_base::{to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{page_is_sound, seal_page};
+use nandu_storage::sqlite::varint::VARINT_BYTES_MAX;
 use nandu_storage::volume::{IoOwner, SharedIo};
 use nandu_storage::{FileId, PageAddress, StorageError};
 use std::ops::Range;
@@ -262,10 +263,8 @@ impl<'x> SpillWriter<'x> {
     /// If the write budget is used up, the device is full or fails.
     #[inline]
     pub fn push(&mut self, tuple: Tuple<'_>) -> Result<(), QueryError> {
-        use nandu_storage::sqlite::varint::{VARINT_BYTES_MAX, write_varint};
         let mut head = [0; 2 * VARINT_BYTES_MAX];
-        let first = write_varint(tuple.record.len() as u64, &mut head);
-        let length = first + write_varint(tuple.row_number.cast_unsigned(), &mut head[first..]);
+        let length = tuple.write_head(&mut head);
         self.push_bytes(&head[..length])?;
         self.push_bytes(tuple.record)?;
         self.bucket.tuple_count += 1;

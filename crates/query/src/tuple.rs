@@ -114,7 +114,7 @@ impl<'a> Tuple<'a> {
     }
 
     #[inline]
-    fn write_head(&self, head: &mut [u8; 2 * VARINT_BYTES_MAX]) -> usize {
+    pub(crate) fn write_head(&self, head: &mut [u8; 2 * VARINT_BYTES_MAX]) -> usize {
         let length = write_varint(self.record.len() as u64, head);
         length + write_varint(self.row_number.cast_unsigned(), &mut head[length..])
     }
@@ -140,6 +140,9 @@ pub const fn segment_address(segment: usize, offset: usize) -> u64 {
 }
 
 impl<'a> Area<'a> {
+    /// No memory.
+    pub const EMPTY: Self = Self::Piece(&[]);
+
     /// The bytes from an address on.
     ///
     /// # Panics
@@ -176,6 +179,10 @@ impl<'a> TupleBatch<'a> {
 }
 
 impl<'a> PairBatch<'a> {
+    /// No pairs.
+    pub const EMPTY: Self =
+        Self { first: Area::EMPTY, second: Area::EMPTY, first_side: Side::Left, pairs: &[] };
+
     /// The rows, left and right.
     pub fn tuples(&self) -> impl Iterator<Item = (Option<Tuple<'a>>, Option<Tuple<'a>>)> + use<'a> {
         let Self { first, second, first_side, pairs } = *self;

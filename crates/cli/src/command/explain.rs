@@ -209,14 +209,14 @@ fn run_plan(
     limits: Limits,
     context: &Context,
 ) -> Result<(Actual, u64), QueryError> {
-    let (page_bytes, pages) = (u64::from(limits.page_bytes), limits.memory_pages);
+    let page_bytes = u64::from(limits.page_bytes);
     let engine = tables.engine();
-    let grant = engine.grant(pages)?;
+    let grant = engine.grant(limits.memory_pages)?;
     let io = engine.data_io();
     let stop = context.interrupt.flag();
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
     let stopwatch = Stopwatch::start();
-    let mut stream = plan.open(&execution, join, pages, ChunkRule::ByBytes)?;
+    let mut stream = plan.open(&execution, join, ChunkRule::ByBytes)?;
     let mut pair_count = 0;
     while stream.advance()? {
         pair_count += stream.batch().pairs.len() as u64;

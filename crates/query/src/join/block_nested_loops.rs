@@ -246,7 +246,7 @@ impl JoinStream for BlockNestedLoops<'_> {
         let outer = self.table.area();
         let inner = match &self.inner {
             Some(inner) => inner.batch().area,
-            None => Area::Piece(&[]),
+            None => Area::EMPTY,
         };
         let (first, second) = (outer, inner);
         PairBatch { first, second, first_side: self.settings.outer, pairs: &self.pairs }

@@ -135,11 +135,11 @@ impl<'x> BucketJoin<'x> {
     }
 
     fn open_chunked(&mut self, pair: BucketPair, built: Side) -> Result<(), QueryError> {
-        let probe = if built == Side::Left { &pair.right } else { &pair.left };
-        let roles = Roles::of(self.join.join_type, built);
-        let words = match roles.probe {
+        let words = match Roles::of(self.join.join_type, built).probe {
             Alone::Never => 0,
-            Alone::Matched | Alone::Unmatched => probe.tuple_count().div_ceil(64),
+            Alone::Matched | Alone::Unmatched => {
+                pair.bucket(built.other()).tuple_count().div_ceil(64)
+            }
         };
         let word_bytes = nandu_base::to_index(words * 8);
         let word_pages = word_bytes.div_ceil(self.execution.page_bytes());
@@ -173,8 +173,7 @@ impl<'x> BucketJoin<'x> {
         let table_memory = self.take(self.pages - probe_pages - aside_pages)?;
         // In one chunk, the probe's pages read the built side first.
         let build_memory = self.take(probe_pages)?;
-        let bucket = if built == Side::Left { &pair.left } else { &pair.right };
-        let build = bucket.scan(self.execution, build_memory)?;
+        let build = pair.bucket(built).scan(self.execution, build_memory)?;
         self.stage = Stage::Load;
         Ok(self.current.insert(Current {
             built,
@@ -282,13 +281,10 @@ impl<'x> BucketJoin<'x> {
     /// The pairs at hand.
     pub(crate) fn batch(&self) -> PairBatch<'_> {
         match &self.current {
-            None => {
-                let nothing = Area::Piece(&[]);
-                PairBatch { first: nothing, second: nothing, first_side: Side::Left, pairs: &[] }
-            }
+            None => PairBatch::EMPTY,
             Some(Current { built, table, probe, .. }) => PairBatch {
                 first: table.area(),
-                second: probe.as_ref().map_or(Area::Piece(&[]), |probe| probe.batch().area),
+                second: probe.as_ref().map_or(Area::EMPTY, |probe| probe.batch().area),
                 first_side: *built,
                 pairs: &self.pairs,
             },

@@ -13,7 +13,7 @@ use super::split::Split;
 use super::{Join, JoinStream, Side};
 use crate::relation::Position;
 use crate::spill::Bucket;
-use crate::tuple::{Area, PairBatch};
+use crate::tuple::PairBatch;
 use crate::work::Work;
 use crate::{Execution, QueryError};
 
@@ -112,9 +112,6 @@ impl JoinStream for GraceHash<'_> {
     }
 
     fn batch(&self) -> PairBatch<'_> {
-        let nothing = Area::Piece(&[]);
-        let none =
-            PairBatch { first: nothing, second: nothing, first_side: Side::Left, pairs: &[] };
-        self.phase_two.as_ref().map_or(none, BucketJoin::batch)
+        self.phase_two.as_ref().map_or(PairBatch::EMPTY, BucketJoin::batch)
     }
 }

@@ -376,13 +376,12 @@ impl JoinStream for HybridHash<'_> {
         if let Some(phase_two) = &self.phase_two {
             return phase_two.batch();
         }
-        let nothing = Area::Piece(&[]);
-        let (first, second) = match &self.probing {
-            None => (nothing, nothing),
-            Some(Probing { table, stream, .. }) => {
-                (table.area(), stream.as_ref().map_or(nothing, |stream| stream.batch().area))
-            }
-        };
-        PairBatch { first, second, first_side: self.settings.build, pairs: &self.pairs }
+        let Some(Probing { table, stream, .. }) = &self.probing else { return PairBatch::EMPTY };
+        PairBatch {
+            first: table.area(),
+            second: stream.as_ref().map_or(Area::EMPTY, |stream| stream.batch().area),
+            first_side: self.settings.build,
+            pairs: &self.pairs,
+        }
     }
 }

@@ -207,7 +207,7 @@ impl JoinStream for NestedLoops<'_> {
     fn batch(&self) -> PairBatch<'_> {
         let second = match &self.inner {
             Some(inner) => inner.batch().area,
-            None => Area::Piece(&[]),
+            None => Area::EMPTY,
         };
         let first = self.outer.batch().area;
         PairBatch { first, second, first_side: self.settings.outer, pairs: &self.pairs }

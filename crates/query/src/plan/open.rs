@@ -4,6 +4,7 @@
 
 use super::{Division, Plan};
 use crate::allocation::{self, GraceHash as GraceParts, HybridHash as HybridParts};
+use crate::cost::RelationStats;
 use crate::join::{
     BlockNestedLoops, GraceHash, HybridHash, Join, JoinStream, Side, SortMerge, block_nested_loops,
     grace_hash, hybrid_hash, sort_merge,
@@ -41,7 +42,7 @@ impl Plan {
         )
     }
 
-    /// Opens the join in `pages` of memory, of which the plan was made with as many.
+    /// Opens the join in all memory of the execution; the plan was made for as much.
     ///
     /// # Errors
     /// If there is less memory, or this kind is not opened from relations alone: the joins over
@@ -50,10 +51,9 @@ impl Plan {
         &self,
         execution: &'x Execution,
         join: Join<'x>,
-        pages: u32,
         rule: ChunkRule,
     ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
-        let outer = self.outer_side();
+        let (outer, pages) = (self.outer_side(), execution.limits().memory_pages);
         Ok(match self.division {
             Division::BlockNestedLoops(parts) => {
                 let settings = block_nested_loops_settings(&parts, outer, rule);
@@ -74,7 +74,7 @@ impl Plan {
                 Box::new(GraceHash::new(execution, join, settings)?)
             }
             Division::HybridHash(parts) => {
-                let settings = hybrid_hash_settings(&parts, join, outer, pages, execution);
+                let settings = hybrid_hash_settings(&parts, join, outer, execution);
                 Box::new(HybridHash::new(execution, join, settings)?)
             }
             Division::NestedLoops
@@ -109,12 +109,7 @@ fn sort_merge_settings(
     pages: u32,
 ) -> sort_merge::Settings {
     sort_merge::Settings {
-        sort: sort::Settings {
-            input_pages: narrow(parts.input_pages),
-            output_pages: narrow(parts.output_pages),
-            workspace_pages: narrow(parts.workspace_pages),
-            formation: allocation::RunFormation::ReplacementSelection,
-        },
+        sort: sort::Settings::of(parts, allocation::RunFormation::ReplacementSelection),
         group: outer,
         group_pages: (pages / 64).clamp(1, GROUP_PAGES_MAX),
     }
@@ -124,17 +119,16 @@ fn hybrid_hash_settings(
     parts: &HybridParts,
     join: Join<'_>,
     build: Side,
-    pages: u32,
     execution: &Execution,
 ) -> hybrid_hash::Settings {
     // The part of the built side whose table the workspace holds.
-    let size = join.input(build).relation.size();
-    let table_bytes = size.cell_bytes + size.tuple_count * 20;
-    let held_bytes = parts.workspace_pages * execution.page_bytes() as u64;
-    let resident_ppm = u128::from(held_bytes) * 1_000_000 / u128::from(table_bytes.max(1));
+    let page_bytes = execution.page_bytes() as u64;
+    let stats = RelationStats::of(join.input(build).relation.size(), page_bytes);
+    let held_bytes = u128::from(parts.workspace_pages * page_bytes);
+    let resident_ppm = held_bytes * 1_000_000 / u128::from(stats.area_bytes().max(1));
     hybrid_hash::Settings {
         build,
-        pages,
+        pages: execution.limits().memory_pages,
         input_pages: narrow(parts.input_pages),
         output_pages: narrow(parts.output_pages.max(1)),
         bucket_count: narrow(parts.bucket_count),
@@ -149,8 +143,8 @@ fn narrow(pages: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Estimate;
     use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide};
-    use crate::cost::{Estimate, RelationStats};
     use crate::join::JoinType;
     use crate::plan::{Budget, plans};
     use crate::testing::{RowShape, collect, execution, join, limits, random_rows};
@@ -189,8 +183,7 @@ mod tests {
                 }
                 let execution = execution(limits(1024, memory_pages));
                 let join = join(&left, &right, &key, JoinType::Inner);
-                let mut stream =
-                    plan.open(&execution, join, memory_pages, ChunkRule::ByBytes).unwrap();
+                let mut stream = plan.open(&execution, join, ChunkRule::ByBytes).unwrap();
                 let pairs = collect(stream.as_mut()).unwrap();
                 let expected = results.get_or_insert_with(|| pairs.clone());
                 assert_eq!(&pairs, expected, "{} in {memory_pages}", plan.kind);

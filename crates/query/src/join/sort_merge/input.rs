@@ -169,7 +169,7 @@ impl<'x> Input<'x> {
         match &self.source {
             Source::Rows { rows, .. } => rows.area(),
             Source::Runs { copies, .. } => Area::Piece(copies),
-            Source::Empty => Area::Piece(&[]),
+            Source::Empty => Area::EMPTY,
         }
     }
 
