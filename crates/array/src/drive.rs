@@ -10,9 +10,10 @@
 //! 2. A stripe's version grows with each write; a fragment of another version counts as lost.
 //! 3. Reads take the fragments of the data they ask for, or m of those with the least work; what
 //!    fails, is stale, or has a wrong checksum is lost, and all others are tried.
-//! 4. A request succeeds while m fragments of each of its stripes are left; else the error names the
+//! 4. A member that is given a request and does not answer in time is left alone.
+//! 5. A request succeeds while m fragments of each of its stripes are left; else the error names the
 //!    sectors.
-//! 5. Lost fragments on members in use are rebuilt one stripe at a time, beside requests and when idle.
+//! 6. Lost fragments on members in use are rebuilt one stripe at a time, beside requests and when idle.
 //!
 //! A write of a part of a stripe reads the rest and writes the stripe anew. If the power fails in the
 //! middle and members lose different fragments, the stripe may be lost: the write hole of RAID 5.
@@ -57,6 +58,8 @@ pub struct ArrayConfig {
     pub queue_depth_max: u32,
     /// Media errors that a member may have before it is left alone.
     pub member_error_count_max: u32,
+    /// How long a request may be with a member before the member is given up; `None` waits for ever.
+    pub member_timeout: Option<Nanos>,
 }
 
 /// When a write returns.
@@ -85,12 +88,13 @@ struct Pending {
     error: Option<DeviceError>,
 }
 
-/// A device over several.
-pub struct ArrayDevice {
+/// A device over several. It goes from thread to thread where its members do; real devices, which
+/// do not, are members of an `ArrayDevice<dyn Device>`.
+pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     config: ArrayConfig,
     info: DeviceInfo,
     clock: VirtualClock,
-    members: Vec<Member>,
+    members: Vec<Member<D>>,
     reconstructor: Reconstructor,
     sector_bytes: usize,
     versions: Vec<u64>,
@@ -109,12 +113,12 @@ pub struct ArrayDevice {
     lost_stripe_count: u64,
 }
 
-impl ArrayDevice {
+impl<D: Device + ?Sized> ArrayDevice<D> {
     /// An array over blank members; they read as zeros.
     ///
     /// # Errors
-    /// [`ArrayError`] if members do not fit the layout or each other, or are not simulated.
-    pub fn create(config: ArrayConfig, members: Vec<MemberDevice>) -> Result<Self, ArrayError> {
+    /// [`ArrayError`] if members do not fit the layout or each other.
+    pub fn create(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
         Self::new(config, members, 0)
     }
 
@@ -123,70 +127,39 @@ impl ArrayDevice {
     ///
     /// # Errors
     /// As [`ArrayDevice::create`].
-    pub fn open(config: ArrayConfig, members: Vec<MemberDevice>) -> Result<Self, ArrayError> {
+    pub fn open(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
         Self::new(config, members, UNKNOWN)
     }
 
-    fn new(
-        config: ArrayConfig,
-        members: Vec<MemberDevice>,
-        version: u64,
-    ) -> Result<Self, ArrayError> {
-        let refuse = |name, what: String| Err(ArrayError::Value { name, what });
+    fn new(config: ArrayConfig, members: Vec<Box<D>>, version: u64) -> Result<Self, ArrayError> {
         let layout = config.layout;
-        if members.len() != usize::from(layout.member_count()) {
-            let what = format!("are {}; the layout has {}", members.len(), layout.member_count());
-            return refuse("members", what);
-        }
-        if config.fragment_sector_count == 0 || config.fragment_sector_count > 65_536 {
-            return refuse("fragment_sector_count", "must be 1 to 65536".into());
-        }
-        if config.queue_depth_max == 0 {
-            return refuse("queue_depth_max", "must be above 0".into());
-        }
+        let geometry = geometry_of(&config, &members)?;
         let infos = || members.iter().map(|member| member.info());
-        if infos().any(|info| info.time_source != TimeSource::Virtual) {
-            return refuse("members", "must be simulated devices".into());
-        }
-        let sector_bytes = infos().map(|info| info.geometry.sector_bytes).max().unwrap_or(0);
-        if infos().any(|info| info.geometry.sector_bytes != sector_bytes) {
-            return refuse("members", "must have sectors of one size".into());
-        }
-        let smallest = infos().map(|info| info.geometry.sector_count).min().unwrap_or(0);
-        let slot_sectors = u64::from(config.fragment_sector_count) + 1;
-        let slots = smallest / slot_sectors * u64::from(layout.member_count());
-        let stripes = slots / u64::from(layout.written_count());
-        let stripe_sectors = data_sectors(&config);
-        let geometry = Geometry::new(sector_bytes, stripes * stripe_sectors);
-        let Ok(geometry) = geometry else {
-            return refuse("members", format!("need {slot_sectors} sectors or more each"));
+        let info = DeviceInfo {
+            name: format!("array {} of {}", layout.name(), layout.member_count()),
+            geometry,
+            queue_depth_max: config.queue_depth_max,
+            time_source: members[0].info().time_source,
+            needs_buffers: false,
+            buffer_alignment: 1,
+            volatile_cache: infos().any(|info| info.volatile_cache),
+            supports_trim: true,
         };
-        let volatile_cache = infos().any(|info| info.volatile_cache);
         let code = Code::new(
             usize::from(layout.needed_count()),
             usize::from(layout.written_count()),
             Matrix::Cauchy,
         );
         let code = code.expect("a layout has 1 <= m <= f <= 16");
-        let info = DeviceInfo {
-            name: format!("array {} of {}", layout.name(), layout.member_count()),
-            geometry,
-            queue_depth_max: config.queue_depth_max,
-            time_source: TimeSource::Virtual,
-            needs_buffers: false,
-            buffer_alignment: 1,
-            volatile_cache,
-            supports_trim: true,
-        };
-        let member = |device| Member::new(device, MemberState::Healthy);
+        let member = |device| Member::new(device, MemberState::Healthy, Nanos::ZERO);
         Ok(Self {
             config,
             info,
             clock: VirtualClock::new(),
             members: members.into_iter().map(member).collect(),
             reconstructor: Reconstructor::new(code, DECODER_COUNT_MAX),
-            sector_bytes: sector_bytes as usize,
-            versions: vec![version; to_index(stripes)],
+            sector_bytes: geometry.sector_bytes as usize,
+            versions: vec![version; to_index(geometry.sector_count / data_sectors(&config))],
             locks: BTreeMap::new(),
             jobs: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -232,11 +205,7 @@ impl ArrayDevice {
     ///
     /// # Errors
     /// [`ArrayError::Value`] if requests are in flight or the device does not fit.
-    pub fn replace_member(
-        &mut self,
-        index: usize,
-        device: MemberDevice,
-    ) -> Result<MemberDevice, ArrayError> {
+    pub fn replace_member(&mut self, index: usize, device: Box<D>) -> Result<Box<D>, ArrayError> {
         let refuse = |what: &str| Err(ArrayError::Value { name: "member", what: what.into() });
         self.drain();
         let Some(member) = self.members.get_mut(index) else {
@@ -245,21 +214,25 @@ impl ArrayDevice {
         let (old, new) = (member.device.info(), device.info());
         if new.geometry.sector_bytes != old.geometry.sector_bytes
             || new.geometry.sector_count < old.geometry.sector_count
-            || new.time_source != TimeSource::Virtual
+            || new.time_source != old.time_source
         {
-            return refuse("must be simulated, as large as the old one, with the same sectors");
+            return refuse(
+                "must be as large as the old one, of its sectors, and simulated as it is",
+            );
         }
         if member.is_busy() {
             return refuse("is in use; take the completions of all requests first");
         }
-        let old = std::mem::replace(member, Member::new(device, MemberState::Rebuilding));
+        let now = member.now();
+        let new = Member::new(device, MemberState::Rebuilding, now);
+        let old = std::mem::replace(member, new);
         self.repairs.extend(0..self.versions.len() as u64);
         Ok(old.device)
     }
 
     /// The members, when nothing is in flight or what is may be lost.
     #[must_use]
-    pub fn into_members(self) -> Vec<MemberDevice> {
+    pub fn into_members(self) -> Vec<Box<D>> {
         self.members.into_iter().map(|member| member.device).collect()
     }
 
@@ -283,6 +256,43 @@ impl ArrayDevice {
             assert!(self.requests.is_empty(), "no request is forgotten");
         }
     }
+}
+
+/// The addressable space of an array of `members`, if they fit `config` and each other.
+fn geometry_of<D: Device + ?Sized>(
+    config: &ArrayConfig,
+    members: &[Box<D>],
+) -> Result<Geometry, ArrayError> {
+    let refuse = |name, what: String| Err(ArrayError::Value { name, what });
+    let layout = config.layout;
+    if members.len() != usize::from(layout.member_count()) {
+        let what = format!("are {}; the layout has {}", members.len(), layout.member_count());
+        return refuse("members", what);
+    }
+    if config.fragment_sector_count == 0 || config.fragment_sector_count > 65_536 {
+        return refuse("fragment_sector_count", "must be 1 to 65536".into());
+    }
+    if config.queue_depth_max == 0 {
+        return refuse("queue_depth_max", "must be above 0".into());
+    }
+    if config.member_timeout == Some(Nanos::ZERO) {
+        return refuse("member_timeout", "must be above 0".into());
+    }
+    let first = members[0].info();
+    let infos = || members.iter().map(|member| member.info());
+    if infos().any(|info| info.time_source != first.time_source) {
+        return refuse("members", "must be all simulated or all real".into());
+    }
+    let sector_bytes = first.geometry.sector_bytes;
+    if infos().any(|info| info.geometry.sector_bytes != sector_bytes) {
+        return refuse("members", "must have sectors of one size".into());
+    }
+    let smallest = infos().map(|info| info.geometry.sector_count).min().unwrap_or(0);
+    let slot_sectors = u64::from(config.fragment_sector_count) + 1;
+    let slots = smallest / slot_sectors * u64::from(layout.member_count());
+    let stripes = slots / u64::from(layout.written_count());
+    let geometry = Geometry::new(sector_bytes, stripes * data_sectors(config));
+    geometry.or_else(|_| refuse("members", format!("need {slot_sectors} sectors or more each")))
 }
 
 /// Data sectors of a stripe.

@@ -1,5 +1,6 @@
 //! What can go wrong with a device, said so that the user knows what to do.
 
+use nandu_base::Nanos;
 use std::fmt;
 
 /// Trouble with a device or a request.
@@ -59,6 +60,11 @@ pub enum DeviceError {
     },
     /// The power is off.
     PowerLost,
+    /// The device took a request and did not answer.
+    NoAnswer {
+        /// How long was waited.
+        within: Nanos,
+    },
     /// The operating system refused.
     System {
         /// What was tried, with the path.
@@ -103,6 +109,7 @@ impl fmt::Display for DeviceError {
                 write!(formatter, "medium failed at sector {first_sector}: {what}")
             }
             Self::PowerLost => formatter.write_str("the power is off"),
+            Self::NoAnswer { within } => write!(formatter, "no answer within {within}"),
             Self::System { what, message, .. } => write!(formatter, "{what}: {message}"),
             Self::Internal { what } => write!(formatter, "internal rule broken: {what}"),
         }

@@ -1,5 +1,5 @@
 //! Faults around a device, as a plan says: the n-th request fails, a write is torn at a sector, the
-//! power goes and takes what was not flushed with it.
+//! power goes and takes what was not flushed with it, the device falls silent.
 //!
 //! ```text
 //!            ┌── fails ◄── plan.fail_request(n)
@@ -13,6 +13,8 @@
 //! 2. A torn write keeps some of its sectors and loses the others; a sector is never torn inside.
 //! 3. What happens follows from the plan and its seed alone.
 //! 4. After a power cut every request is answered with `PowerLost` until the power is back.
+//! 5. A silent device takes requests, does nothing and answers none of them, which breaks rule 1 of
+//!    the contract on purpose; a power cut ends them as any others.
 
 use crate::queue::InFlight;
 use crate::{
@@ -39,6 +41,8 @@ pub enum UnflushedFate {
 pub struct FaultPlan {
     /// These requests end with a media error and change nothing.
     pub fail_requests: Vec<u64>,
+    /// This request and all after it are taken and never answered.
+    pub silent_from_request: Option<u64>,
     /// Before this request is served, the power goes.
     pub power_cut_at_request: Option<u64>,
     /// If the power goes while a write is being served, this many of its sectors arrive.
@@ -58,6 +62,8 @@ pub struct FaultyDevice<D> {
     submitted_count: u64,
     power_is_on: bool,
     own_completions: CompletionQueue,
+    /// What was issued to the silent device.
+    unanswered: Vec<InFlight>,
     /// Durable images of the sectors that were written since they were last flushed.
     volatile: BTreeMap<u64, Vec<u8>>,
     /// The images under the writes in flight, by request.
@@ -78,6 +84,7 @@ impl<D: Inspect> FaultyDevice<D> {
             submitted_count: 0,
             power_is_on: true,
             own_completions: CompletionQueue::default(),
+            unanswered: Vec::new(),
             volatile: BTreeMap::new(),
             writes_in_flight: BTreeMap::new(),
             flush_marks: BTreeMap::new(),
@@ -120,6 +127,9 @@ impl<D: Inspect> FaultyDevice<D> {
             completion.result = Err(DeviceError::PowerLost);
             ended.push(completion);
         }
+        let now = self.inner.now();
+        let unanswered = self.unanswered.drain(..);
+        ended.extend(unanswered.map(|request| request.complete(now, Err(DeviceError::PowerLost))));
         for completion in ended {
             self.own_completions.push(completion);
         }
@@ -227,6 +237,10 @@ impl<D: Inspect> Device for FaultyDevice<D> {
             self.fail(now, request, DeviceError::PowerLost);
             return Ok(());
         }
+        if self.plan.silent_from_request.is_some_and(|first| number >= first) {
+            self.unanswered.push(InFlight::of(request, now));
+            return Ok(());
+        }
         if self.plan.fail_requests.contains(&number) {
             let what = format!("fault planned for request {number}");
             let first_sector = request.first_sector.0;
@@ -258,7 +272,8 @@ impl<D: Inspect> Device for FaultyDevice<D> {
     }
 
     fn in_flight(&self) -> u32 {
-        self.inner.in_flight() + self.own_completions.len()
+        let unanswered = nandu_base::to_u32(self.unanswered.len() as u64);
+        self.inner.in_flight() + self.own_completions.len() + unanswered
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
@@ -284,6 +299,24 @@ mod tests {
         let completion = device.next_completion(Nanos::MAX).unwrap();
         device.audit();
         completion
+    }
+
+    #[test]
+    fn a_silent_device_takes_requests_and_answers_none_until_the_power_goes() {
+        let plan = FaultPlan { silent_from_request: Some(2), ..FaultPlan::default() };
+        let mut device = device(plan);
+        run(&mut device, write(1, 0, 7, 1)).result.unwrap();
+        device.submit(device.now(), write(2, 0, 9, 1)).unwrap();
+        device.submit(device.now(), Request::read(3, 0, 1, None)).unwrap();
+        assert!(device.next_completion(Nanos::MAX).is_none());
+        assert_eq!(device.in_flight(), 2);
+        assert_eq!(first_bytes(&device, 1), [7], "nothing was done");
+        device.cut_power();
+        for id in [2, 3] {
+            let done = device.next_completion(Nanos::MAX).unwrap();
+            assert_eq!((done.id, done.result), (id, Err(DeviceError::PowerLost)));
+        }
+        device.audit();
     }
 
     fn write(id: u64, sector: u64, fill: u8, sectors: u32) -> Request {

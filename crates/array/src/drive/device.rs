@@ -1,18 +1,29 @@
 //! The array as a [`Device`]: requests in, parts for stripes, completions out.
 //!
-//! 1. Members' completions are acted upon in the order of their times.
+//! 1. Members' completions are acted upon in the order of their times; those of real members as
+//!    they are found.
+//! 2. A member is given up when a request has been with it for `member_timeout`, and not before.
 
 use super::*;
 
 /// The first step in which members are asked for completions; each is a quarter longer.
 const STEP_NS: u64 = 64;
+/// How long one of several busy real members is waited for before another is asked.
+const WALL_TURN: Nanos = Nanos(50_000);
 
-impl ArrayDevice {
-    /// Acts on the next completion of a member that comes at or before `until`; whether one did.
+impl<D: Device + ?Sized> ArrayDevice<D> {
+    /// Acts on what members do next, an answer or a silence that is too long, if it comes at or
+    /// before `until`; whether anything did.
     pub(super) fn act_on_next(&mut self, until: Nanos) -> bool {
         let mut step = STEP_NS;
         while self.members.iter().any(Member::is_busy) {
-            let limit = self.clock.now().saturating_add(Nanos(step)).min(until);
+            let now = Device::now(self);
+            let deadline = self.next_deadline();
+            let next = deadline.map_or(until, |(deadline, _)| deadline.min(until));
+            let limit = match self.info.time_source {
+                TimeSource::Virtual => now.saturating_add(Nanos(step)).min(next),
+                TimeSource::Wall => self.wait_for_some(now, next),
+            };
             let times = self.members.iter_mut().enumerate();
             let times = times.filter_map(|(index, member)| Some((member.next_at(limit)?, index)));
             if let Some((time, index)) = times.min() {
@@ -23,12 +34,51 @@ impl ArrayDevice {
                 self.start_repair();
                 return true;
             }
-            if limit == until {
+            if let Some((_, index)) = deadline.filter(|(deadline, _)| *deadline <= limit) {
+                self.clock.advance_to(limit);
+                self.give_up(index);
+                self.start_repair();
+                return true;
+            }
+            if limit >= until {
                 return false;
             }
             step = step.saturating_add(step / 4);
         }
         false
+    }
+
+    /// When which member will have been silent for too long.
+    fn next_deadline(&self) -> Option<(Nanos, usize)> {
+        let timeout = self.config.member_timeout?;
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(index, member)| Some((member.deadline(timeout)?, index))).min()
+    }
+
+    /// On real devices: waits for the first of them, in turns, until one answers or `next` has come.
+    /// Returns the present, after which nothing need be waited for.
+    fn wait_for_some(&mut self, now: Nanos, next: Nanos) -> Nanos {
+        let has_answer = |member: &mut Member<D>| member.next_at(now).is_some();
+        let has_one = self.members.iter_mut().filter(|member| member.is_busy()).any(has_answer);
+        if !has_one && now < next {
+            let busy_count = self.members.iter().filter(|member| member.is_busy()).count();
+            let turn = if busy_count == 1 { next } else { now.saturating_add(WALL_TURN).min(next) };
+            for member in self.members.iter_mut().filter(|member| member.is_busy()) {
+                if member.next_at(turn).is_some() {
+                    break;
+                }
+            }
+        }
+        Device::now(self)
+    }
+
+    /// Gives up member `index`, which has been silent for too long: its fragments count as lost.
+    fn give_up(&mut self, index: usize) {
+        let within = self.config.member_timeout.unwrap_or_default();
+        for id in self.members[index].give_up() {
+            let addressee = self.addressees.remove(&id).expect("members are asked for somebody");
+            self.tell(addressee, Err(DeviceError::NoAnswer { within }), None);
+        }
     }
 
     /// Lets what goes on behind completed requests come to its end.
@@ -48,9 +98,20 @@ impl ArrayDevice {
         let member = &mut self.members[index];
         member.work_bytes -= byte_count;
         member.note(&completion.result, self.config.member_error_count_max);
+        self.tell(addressee, completion.result, completion.buffer);
+    }
+
+    fn tell(
+        &mut self,
+        addressee: Addressee,
+        result: Result<(), DeviceError>,
+        buffer: Option<IoBuffer>,
+    ) {
         match addressee {
-            Addressee::Fragment { job, number } => self.fragment_done(job, number, completion),
-            Addressee::Flush { request } => self.flush_done(request, completion.result.is_err()),
+            Addressee::Fragment { job, number } => {
+                self.fragment_done(job, number, result.is_ok(), buffer);
+            }
+            Addressee::Flush { request } => self.flush_done(request, result.is_err()),
         }
     }
 
@@ -141,13 +202,16 @@ impl ArrayDevice {
     }
 }
 
-impl Device for ArrayDevice {
+impl<D: Device + ?Sized> Device for ArrayDevice<D> {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
     fn now(&self) -> Nanos {
-        self.clock.now()
+        match self.info.time_source {
+            TimeSource::Virtual => self.clock.now(),
+            TimeSource::Wall => self.members[0].now().max(self.clock.now()),
+        }
     }
 
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
@@ -155,6 +219,10 @@ impl Device for ArrayDevice {
             return Err(Rejected { request, error });
         }
         // What went on behind completed requests until now comes first.
+        let now = match self.info.time_source {
+            TimeSource::Virtual => now,
+            TimeSource::Wall => Device::now(self),
+        };
         while self.act_on_next(now) {}
         let now = self.clock.advance_to(now);
         let (operation, first_sector) = (request.operation, request.first_sector.0);
@@ -199,11 +267,10 @@ impl Device for ArrayDevice {
         assert_eq!(self.in_flight(), 0, "nothing may be in flight while idle");
         self.start_repair();
         while self.act_on_next(time) {}
-        self.clock.advance_to(time);
-        for member in self.members.iter_mut().filter(|member| !member.is_busy()) {
-            member.device.idle_until(time);
+        for member in &mut self.members {
+            member.idle_until(time);
         }
-        self.clock.now()
+        self.clock.advance_to(time)
     }
 
     fn counters(&self) -> Counters {

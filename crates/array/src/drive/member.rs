@@ -3,13 +3,15 @@
 //!
 //! 1. `work_bytes` is what was sent and has not come back.
 //! 2. Nothing is submitted before the present of the device.
+//! 3. All times are the array's. A real device counts from when it was opened; the difference is
+//!    taken once, when it becomes a member.
 
 use nandu_base::Nanos;
 use nandu_device::queue::InFlight;
-use nandu_device::{Completion, Device, DeviceError, Request};
-use std::collections::VecDeque;
+use nandu_device::{Completion, Device, DeviceError, Request, TimeSource};
+use std::collections::{BTreeMap, VecDeque};
 
-/// A device that becomes a member; the array goes from thread to thread as its members do.
+/// A device that becomes a member of an array that goes from thread to thread.
 pub type MemberDevice = Box<dyn Device + Send>;
 
 /// Whether a member is used.
@@ -23,8 +25,8 @@ pub enum MemberState {
     Failed,
 }
 
-pub(super) struct Member {
-    pub(super) device: MemberDevice,
+pub(super) struct Member<D: ?Sized> {
+    pub(super) device: Box<D>,
     pub(super) state: MemberState,
     pub(super) error_count: u32,
     pub(super) work_bytes: u64,
@@ -32,12 +34,54 @@ pub(super) struct Member {
     refused: VecDeque<Completion>,
     /// Taken from the device, not yet acted upon.
     ahead: Option<Completion>,
+    /// When each request that the device has was submitted. Numbers grow with time.
+    submitted: BTreeMap<u64, Nanos>,
+    /// The array's time and the device's at one moment.
+    joined_at: (Nanos, Nanos),
 }
 
-impl Member {
-    pub(super) fn new(device: MemberDevice, state: MemberState) -> Self {
-        let (waiting, refused) = (VecDeque::new(), VecDeque::new());
-        Self { device, state, error_count: 0, work_bytes: 0, waiting, refused, ahead: None }
+impl<D: Device + ?Sized> Member<D> {
+    /// `device` as a member from `now` on.
+    pub(super) fn new(device: Box<D>, state: MemberState, now: Nanos) -> Self {
+        let joined_at = match device.info().time_source {
+            TimeSource::Virtual => (Nanos::ZERO, Nanos::ZERO),
+            TimeSource::Wall => (now, device.now()),
+        };
+        Self {
+            device,
+            state,
+            error_count: 0,
+            work_bytes: 0,
+            waiting: VecDeque::new(),
+            refused: VecDeque::new(),
+            ahead: None,
+            submitted: BTreeMap::new(),
+            joined_at,
+        }
+    }
+
+    /// The device's time as the array's.
+    fn to_array(&self, time: Nanos) -> Nanos {
+        let (array, device) = self.joined_at;
+        array.saturating_add(Nanos(time.0.saturating_sub(device.0)))
+    }
+
+    /// The array's time as the device's.
+    fn to_device(&self, time: Nanos) -> Nanos {
+        let (array, device) = self.joined_at;
+        device.saturating_add(Nanos(time.0.saturating_sub(array.0)))
+    }
+
+    /// The present as the device knows it.
+    pub(super) fn now(&self) -> Nanos {
+        self.to_array(self.device.now())
+    }
+
+    /// Lets time pass for a device that has nothing to do; one that fell silent is left alone.
+    pub(super) fn idle_until(&mut self, time: Nanos) {
+        if !self.is_busy() && self.device.in_flight() == 0 {
+            self.device.idle_until(self.to_device(time));
+        }
     }
 
     pub(super) fn bytes_of(&self, request: &Request) -> u64 {
@@ -54,8 +98,9 @@ impl Member {
         let depth = self.device.info().queue_depth_max;
         while self.device.in_flight() < depth {
             let Some(request) = self.waiting.pop_front() else { return };
-            let at = now.max(self.device.now());
-            if let Err(rejected) = self.device.submit(at, request) {
+            let at = now.max(self.now());
+            self.submitted.insert(request.id, at);
+            if let Err(rejected) = self.device.submit(self.to_device(at), request) {
                 let refused = InFlight::of(rejected.request, at);
                 self.refused.push_back(refused.complete(at, Err(rejected.error)));
             }
@@ -65,7 +110,11 @@ impl Member {
     /// When the next completion comes, if it comes at or before `until`.
     pub(super) fn next_at(&mut self, until: Nanos) -> Option<Nanos> {
         if self.ahead.is_none() {
-            self.ahead = self.refused.pop_front().or_else(|| self.device.next_completion(until));
+            self.ahead = self.refused.pop_front().or_else(|| {
+                let mut completion = self.device.next_completion(self.to_device(until))?;
+                completion.completed_at = self.to_array(completion.completed_at);
+                Some(completion)
+            });
         }
         let at = self.ahead.as_ref().map(|completion| completion.completed_at);
         at.filter(|at| *at <= until)
@@ -74,8 +123,30 @@ impl Member {
     /// The completion that `next_at` announced.
     pub(super) fn take(&mut self) -> Option<Completion> {
         let completion = self.ahead.take()?;
+        self.submitted.remove(&completion.id);
         self.pump(completion.completed_at);
         Some(completion)
+    }
+
+    /// When the oldest request will have had `timeout` to be answered.
+    pub(super) fn deadline(&self, timeout: Nanos) -> Option<Nanos> {
+        self.submitted.values().next().map(|at| at.saturating_add(timeout))
+    }
+
+    /// Gives the device up; whatever it says from now on is not heard. Returns the numbers of all
+    /// requests that it leaves unanswered.
+    pub(super) fn give_up(&mut self) -> Vec<u64> {
+        self.state = MemberState::Failed;
+        self.work_bytes = 0;
+        self.ahead = None;
+        let refused = std::mem::take(&mut self.refused);
+        let submitted = std::mem::take(&mut self.submitted);
+        let waiting = std::mem::take(&mut self.waiting);
+        let all = submitted.into_keys().chain(refused.into_iter().map(|completion| completion.id));
+        let mut all: Vec<u64> = all.chain(waiting.into_iter().map(|request| request.id)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     pub(super) fn is_busy(&self) -> bool {

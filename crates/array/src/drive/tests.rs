@@ -6,6 +6,9 @@ use nandu_device::faulty::{FaultPlan, UnflushedFate};
 use nandu_device::{FaultyDevice, MemoryConfig, MemoryDevice, SharedDevice};
 use std::collections::BTreeMap;
 
+mod cuts;
+mod silence;
+
 const SECTOR: usize = 512;
 const MEMBER_SECTORS: u64 = 600;
 
@@ -16,6 +19,7 @@ fn config(n: u8, m: u8, f: u8, fragment_sector_count: u32) -> ArrayConfig {
         write_return: WriteReturn::All,
         queue_depth_max: 32,
         member_error_count_max: 3,
+        member_timeout: Some(Nanos::from_millis(50)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl ArrayDevice {
+impl<D: Device + ?Sized> ArrayDevice<D> {
     /// Starts `job` when it gets its stripe.
     pub(super) fn enqueue(&mut self, job: Job) {
         let id = self.new_id();
@@ -97,14 +97,21 @@ impl ArrayDevice {
         self.members[member].send(self.clock.now(), request);
     }
 
-    pub(super) fn fragment_done(&mut self, id: u64, number: u8, completion: Completion) {
+    /// A fragment was read or stored, or its member failed to.
+    pub(super) fn fragment_done(
+        &mut self,
+        id: u64,
+        number: u8,
+        is_done: bool,
+        buffer: Option<IoBuffer>,
+    ) {
         let mut job = self.jobs.remove(&id).expect("a job waits for its fragments");
         job.outstanding_count -= 1;
         if job.is_storing {
-            job.stored_count += u32::from(completion.result.is_ok());
+            job.stored_count += u32::from(is_done);
             return self.stored(id, job);
         }
-        if let (Ok(()), Some(slot)) = (completion.result, completion.buffer) {
+        if let (true, Some(slot)) = (is_done, buffer) {
             let found = from_slot(&slot, job.stripe, number, self.sector_bytes);
             job.found[usize::from(number)] = found;
         }
@@ -157,22 +164,33 @@ impl ArrayDevice {
             return self.gathered_too_few(id, job, data_bits);
         }
         let version = newest.map_or(0, |(_, version)| version);
-        self.versions[to_index(job.stripe)] = version;
+        // A power cut left fragments of a write that too few members took. The stripe is written
+        // anew past their version, so that it never means two things.
+        let torn = job.found.iter().flatten().map(|found| found.version).max();
+        let torn = torn.filter(|torn| known == UNKNOWN && *torn > version);
+        if torn.is_none() {
+            self.versions[to_index(job.stripe)] = version;
+        }
         let in_use = self.usable(job.stripe, MemberState::Rebuilding);
         let lost = job.tried & in_use & !present;
-        if lost != 0 && job.kind != JobKind::Repair {
+        if (lost != 0 || torn.is_some()) && job.kind != JobKind::Repair {
             self.repairs.insert(job.stripe);
         }
-        match job.kind {
-            JobKind::Read => {
+        match (job.kind, torn) {
+            (JobKind::Read, _) => {
                 self.fill_buffer(&mut job, present, data);
                 self.report(&mut job, Ok(()));
                 self.end(&job);
             }
-            JobKind::Write => self.store_new(id, job, version, present),
-            JobKind::Repair => {
+            (JobKind::Write, _) => self.store_new(id, job, torn.unwrap_or(version), present),
+            (JobKind::Repair, None) => {
                 let fragments = self.compute(&mut job, present, lost);
                 self.store(id, job, version, &fragments, lost);
+            }
+            (JobKind::Repair, Some(torn)) => {
+                let fragments = self.compute(&mut job, present, in_use);
+                self.versions[to_index(job.stripe)] = torn + 1;
+                self.store(id, job, torn + 1, &fragments, in_use);
             }
         }
     }
@@ -389,7 +407,7 @@ impl ArrayDevice {
         }
     }
 
-    /// Begins to repair the next stripe, if none is under repair: invariant 5.
+    /// Begins to repair the next stripe, if none is under repair: invariant 6.
     pub(super) fn start_repair(&mut self) {
         while !self.is_repairing && !self.is_draining {
             let Some(stripe) = self.repairs.pop_first() else {

@@ -172,6 +172,7 @@ impl SiteDrive {
             write_return: WriteReturn::All,
             queue_depth_max: members[0].info().queue_depth_max,
             member_error_count_max: 0,
+            member_timeout: None,
         };
         Ok(Box::new(ArrayDevice::create(config, members).map_err(wrong)?))
     }

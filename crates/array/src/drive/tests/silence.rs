@@ -1,0 +1,105 @@
+//! Members that take requests and never answer.
+
+use super::*;
+
+fn silent_from(request: u64) -> FaultPlan {
+    FaultPlan { silent_from_request: Some(request), ..FaultPlan::default() }
+}
+
+#[test]
+fn a_member_that_falls_silent_at_any_request_is_given_up_once_and_masked() {
+    for (m, f, write_return) in
+        [(3, 4, WriteReturn::All), (3, 4, WriteReturn::Needed), (1, 2, WriteReturn::All)]
+    {
+        let config = ArrayConfig { write_return, ..config(4, m, f, 2) };
+        for request in (1..40).chain([101, 150]) {
+            let mut device = with_faults(config, 2, silent_from(request));
+            fill(&mut device, 1);
+            assert_filled(&mut device, 1);
+            assert_eq!(device.member_state(2), Some(MemberState::Failed), "request {request}");
+            assert!(device.now() > Nanos::from_millis(50), "it was given its time");
+            assert!(device.now() < Nanos::from_millis(90), "and that only once");
+        }
+    }
+}
+
+#[test]
+fn a_request_to_a_silent_member_takes_the_time_out_and_no_longer() {
+    let mut device = with_faults(config(2, 1, 2, 8), 0, silent_from(1));
+    let write = run(&mut device, Request::write(1, 0, 8, None));
+    assert_eq!(write.result, Ok(()));
+    assert_eq!(write.latency(), Nanos::from_millis(50));
+    assert!(run(&mut device, Request::write(1, 8, 8, None)).latency() < Nanos::from_millis(1));
+    assert_eq!(run(&mut device, Request::flush(1)).result, Ok(()));
+    device.idle_until(Nanos::from_seconds(1));
+    device.audit();
+}
+
+#[test]
+fn more_silent_members_than_the_code_bears_lose_ranges_that_the_error_names() {
+    let config = config(4, 3, 4, 2);
+    let silent = |index: u64| -> MemberDevice {
+        match index {
+            1 | 2 => Box::new(FaultyDevice::new(memory(), silent_from(40))),
+            _ => Box::new(memory()),
+        }
+    };
+    let mut device = ArrayDevice::create(config, (0..4).map(silent).collect()).unwrap();
+    write(&mut device, 24, 6, 1).unwrap();
+    for sector in (0..24).chain(30..300) {
+        let _ = read(&mut device, sector, 1);
+    }
+    assert_eq!(device.member_state(1), Some(MemberState::Failed));
+    assert_eq!(device.member_state(2), Some(MemberState::Failed));
+    let error = read(&mut device, 26, 1).unwrap_err().to_string();
+    assert!(error.contains("sectors 24 to 29 are lost"), "{error}");
+    assert!(error.contains("restore members 1, 2"), "{error}");
+    assert!(write(&mut device, 24, 6, 2).is_err());
+    device.audit();
+}
+
+#[test]
+fn without_a_time_out_a_silent_member_is_waited_for() {
+    let config = ArrayConfig { member_timeout: None, ..config(2, 1, 2, 8) };
+    let mut device = with_faults(config, 0, silent_from(1));
+    device.submit(Nanos::ZERO, Request::write(1, 0, 8, None)).unwrap();
+    assert!(device.next_completion(Nanos::MAX).is_none());
+    assert_eq!(device.in_flight(), 1);
+    let config = ArrayConfig { member_timeout: Some(Nanos::ZERO), ..config };
+    assert!(ArrayDevice::create(config, blank(2)).is_err());
+}
+
+#[test]
+fn a_slow_member_is_not_a_silent_one() {
+    let geometry = Geometry::new(512, MEMBER_SECTORS).unwrap();
+    let access_ns = Nanos::from_millis(49);
+    let slow = MemoryConfig {
+        geometry,
+        access_ns,
+        server_count: 1,
+        queue_depth_max: 1,
+        ..MemoryConfig::default()
+    };
+    let members = (0..4).map(|_| Box::new(MemoryDevice::new(slow.clone())) as MemberDevice);
+    let mut device = ArrayDevice::create(config(4, 3, 4, 2), members.collect()).unwrap();
+    for id in 0..20 {
+        device.submit(Nanos::ZERO, Request::write(id, id * 6, 6, None)).unwrap();
+    }
+    while let Some(done) = device.next_completion(Nanos::MAX) {
+        done.result.unwrap();
+    }
+    assert!((0..4).all(|index| device.member_state(index) == Some(MemberState::Healthy)));
+}
+
+#[test]
+fn a_silent_member_is_replaced_and_rebuilt() {
+    let mut device = with_faults(config(4, 3, 4, 2), 3, silent_from(20));
+    fill(&mut device, 1);
+    let mut old = device.replace_member(3, Box::new(memory())).unwrap();
+    assert!(old.in_flight() > 0, "its requests are with it still");
+    assert!(old.next_completion(Nanos::MAX).is_none());
+    settle(&mut device);
+    assert_eq!(device.member_state(3), Some(MemberState::Healthy));
+    device.fail_member(0);
+    assert_filled(&mut device, 1);
+}
