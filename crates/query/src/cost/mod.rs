@@ -12,6 +12,7 @@
 //! 1. Everything is computed in integers, or in floats by operations that IEEE 754 makes exact.
 //! 2. Sums that leave the range stop at its end: such a plan is never the cheapest.
 
+mod built;
 mod curve;
 mod device;
 pub mod join;
@@ -66,6 +67,23 @@ impl Estimate {
     #[must_use]
     pub const fn request_count(&self) -> u64 {
         self.read_requests.saturating_add(self.write_requests)
+    }
+
+    /// The same `count` times, of which this is `of`: every figure to the nearest.
+    fn share(self, count: u64, of: u64) -> Self {
+        let part = |figure: u64| {
+            let product = u128::from(figure) * u128::from(count) + u128::from(of / 2);
+            u64::try_from(product / u128::from(of.max(1))).unwrap_or(u64::MAX)
+        };
+        Self {
+            seeks: part(self.seeks),
+            read_requests: part(self.read_requests),
+            write_requests: part(self.write_requests),
+            pages_read: part(self.pages_read),
+            pages_written: part(self.pages_written),
+            io_ns: part(self.io_ns),
+            cpu_ns: part(self.cpu_ns),
+        }
     }
 
     /// Pages read and written.
@@ -133,6 +151,11 @@ impl CostModel<'_> {
             _ if buffer_pages == 0 => 1,
             _ => buffer_pages,
         }
+    }
+
+    /// Whether buffers are filled while others are worked on.
+    const fn reads_ahead(&self) -> bool {
+        matches!(self.convention, Convention::AsBuilt { reads_ahead: true })
     }
 
     /// How long something takes: device and processor one after the other as in S001, or, where operators

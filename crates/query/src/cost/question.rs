@@ -115,6 +115,19 @@ impl JoinQuestion {
         scale_up(self.pair_count, self.outer.selectivity_ppm.min(MILLION), MILLION)
     }
 
+    /// The sizes of the outer and the inner side.
+    #[must_use]
+    pub fn footprints(&self, convention: Convention) -> [Footprint; 2] {
+        let each = |side: &JoinSide, partners: u64| {
+            let of_key = self.pair_count.checked_div(partners).unwrap_or(1);
+            side.footprint(convention).with_tuples_per_key(of_key)
+        };
+        [
+            each(&self.outer, self.inner.stats.tuple_count),
+            each(&self.inner, self.outer.stats.tuple_count),
+        ]
+    }
+
     /// The sizes that the allocation of a join by hashing needs.
     #[must_use]
     pub fn sizes(&self, convention: Convention) -> JoinSizes {

@@ -143,6 +143,8 @@ pub struct Footprint {
     pub spill_page_bytes: u64,
     /// How the stored pages lie.
     pub order: PageOrder,
+    /// Tuples that have a key in common, on average: they go to the same bucket. At least 1.
+    pub tuples_per_key: u64,
 }
 
 impl Footprint {
@@ -174,7 +176,21 @@ impl Footprint {
             page_bytes: stats.page_bytes.max(1),
             spill_page_bytes: stats.page_bytes.saturating_sub(unused_bytes).max(1),
             order: stats.order,
+            tuples_per_key: 1,
         }
+    }
+
+    /// With so many tuples of each key.
+    #[must_use]
+    pub fn with_tuples_per_key(mut self, count: u64) -> Self {
+        self.tuples_per_key = count.max(1);
+        self
+    }
+
+    /// Bytes of a cell, on average, rounded up.
+    #[must_use]
+    pub fn mean_cell_bytes(&self) -> u64 {
+        self.spilled_bytes.div_ceil(self.tuple_count.max(1))
     }
 
     /// Pages of memory for all that qualify: F|R|.
@@ -230,6 +246,7 @@ impl Footprint {
             page_bytes: self.page_bytes,
             spill_page_bytes: self.spill_page_bytes,
             order: PageOrder::Contiguous,
+            tuples_per_key: self.tuples_per_key,
         }
     }
 

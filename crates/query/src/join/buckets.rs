@@ -26,9 +26,9 @@ use crate::{Execution, QueryError};
 
 /// Up to so many chunks of a bucket are joined one by one, the other side read for each: cutting would
 /// write and read both sides once more.
-const CHUNK_COUNT_MAX: u64 = 3;
+pub(crate) const CHUNK_COUNT_MAX: u64 = 3;
 /// Cutting stops after so many levels.
-const LEVEL_MAX: u32 = 12;
+pub(crate) const LEVEL_MAX: u32 = 12;
 
 /// Two buckets whose rows may be partners.
 #[derive(Debug)]
@@ -144,7 +144,8 @@ impl<'x> BucketJoin<'x> {
         let word_bytes = nandu_base::to_index(words * 8);
         let word_pages = word_bytes.div_ceil(self.execution.page_bytes());
         let word_pages = nandu_base::to_u32(word_pages as u64);
-        let input_pages = (self.pages.saturating_sub(word_pages) / 16).max(1);
+        let free_pages = u64::from(self.pages.saturating_sub(word_pages));
+        let input_pages = nandu_base::to_u32(chunk_input_pages(free_pages));
         let needed = word_pages + 2 * input_pages + 1;
         if needed > self.pages {
             return Err(QueryError::TooLittleMemory {
@@ -196,11 +197,9 @@ impl<'x> BucketJoin<'x> {
     /// Cuts both sides of a pair once more.
     fn cut(&mut self, pair: BucketPair, needed_bytes: u64) -> Result<(), QueryError> {
         let BucketPair { left, right, level, .. } = pair;
-        let pages = u64::from(self.pages);
-        let table_bytes = (pages - 1) * self.execution.page_bytes() as u64;
-        // A little more than needed: buckets are not equal.
-        let wanted = (needed_bytes + needed_bytes / 8).div_ceil(table_bytes).max(2);
-        let bucket_count = nandu_base::to_index(wanted.min(pages - 1));
+        let page_bytes = self.execution.page_bytes() as u64;
+        let bucket_count = bucket_count_of_cut(needed_bytes, u64::from(self.pages), page_bytes);
+        let bucket_count = nandu_base::to_index(bucket_count);
         let split = Split::even(level + 1, bucket_count);
         let lefts = self.cut_side(left, Side::Left, &split)?;
         let rights = self.cut_side(right, Side::Right, &split)?;
@@ -415,6 +414,19 @@ impl BucketPair {
             Side::Right => &self.right,
         }
     }
+}
+
+/// Pages that read each side of a pair that is joined in chunks, of so many in all.
+pub(crate) fn chunk_input_pages(pages: u64) -> u64 {
+    (pages / 16).max(1)
+}
+
+/// Into how many buckets a side is cut whose table takes so many bytes: a little more than needed, because
+/// buckets are not equal.
+pub(crate) fn bucket_count_of_cut(needed_bytes: u64, pages: u64, page_bytes: u64) -> u64 {
+    let table_bytes = (pages - 1) * page_bytes;
+    let wanted = (needed_bytes + needed_bytes / 8).div_ceil(table_bytes).max(2);
+    wanted.min(pages - 1)
 }
 
 /// Whether a pair of buckets can give any row.

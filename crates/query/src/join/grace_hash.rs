@@ -69,7 +69,8 @@ impl<'x> GraceHash<'x> {
         let size = input.relation.size();
         let expected =
             size.cell_bytes / u64::from(bucket_count) / self.execution.page_bytes() as u64;
-        let expected = expected + expected / 16 + 1;
+        // What is left of an extent is given back; a second one costs a request.
+        let expected = expected + expected / 4 + 1;
         let buckets = bucket_count as usize;
         let mut cutter = Cutter::new(self.execution, writers, buckets, output_pages, expected)?;
         debug_assert_eq!(memory.pages(), input_pages, "the rest is for input");

@@ -6,6 +6,7 @@
 //!   hash space   ├ tier ┼ tier ┼ tier ┤├─ bucket ─┼─ bucket ─┤
 //!   memory       │ rows of resident pieces │ directory │ output of each other piece │ input │
 //!                 ◄─── leave from the right when it gets tight ───
+//!   outputs      large for buckets, which are expected to leave; small for tiers, which are not
 //!
 //!   built side ═► pieces, in memory or written      other side ═► looked up, or written likewise
 //!   then each pair of written pieces: `buckets`
@@ -17,7 +18,7 @@
 use super::buckets::{BucketJoin, BucketPair};
 use super::hash_table::{HashTable, Lookup, Walk};
 use super::roles::{Alone, Roles};
-use super::row_store::RowStore;
+use super::row_store::{LINK_BYTES, RowStore, segment_bytes};
 use super::split::Split;
 use super::{Join, JoinStream, Side};
 use crate::execution::Memory;
@@ -25,12 +26,19 @@ use crate::relation::{Position, TupleStream};
 use crate::spill::{Bucket, SpillWriter};
 use crate::tuple::{Area, PairBatch, Tuple};
 use crate::work::Work;
-use crate::{Execution, QueryError};
+use crate::{Execution, QueryError, allocation};
 
 /// The operator's name in errors.
 const OPERATOR: &str = "a hybrid hash join";
 /// Pieces of the part that is to stay; the finer, the less leaves at once.
 const TIER_COUNT: u32 = 8;
+/// The output of a tier where nothing is expected to leave: this part of memory.
+const SPARE_OUTPUT_PART: u32 = 64;
+/// Extents are longer than expected by this part: a second one costs a request, and what is left of the
+/// first is given back.
+const EXTENT_SLACK_PART: u64 = 4;
+/// How far statistics may be off that were drawn from a sample: this part.
+const SAMPLE_ERROR_PART: u64 = 200;
 
 /// How the memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +55,96 @@ pub struct Settings {
     pub bucket_count: u32,
     /// The part of the built side that is expected to stay in memory, in millionths.
     pub resident_ppm: u32,
+}
+
+/// How much there is of the side that is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltSide {
+    /// Rows.
+    pub tuple_count: u64,
+    /// Bytes of their cells.
+    pub cell_bytes: u64,
+}
+
+/// The pieces that settings make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) tier_count: u32,
+    pub(crate) tier_output_pages: u32,
+    pub(crate) bucket_count: u32,
+    /// Of a bucket.
+    pub(crate) output_pages: u32,
+    /// Pages beside the input that are not outputs of buckets.
+    left_pages: u32,
+}
+
+impl Settings {
+    /// What an allocation comes to for `built`, in so many pages of so many bytes. The part that stays is
+    /// as large as is sure to fit, with room for the output of a tier.
+    #[must_use]
+    pub fn of(
+        parts: &allocation::HybridHash,
+        built: BuiltSide,
+        build: Side,
+        (pages, page_bytes): (u32, u64),
+    ) -> Self {
+        let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let mut settings = Self {
+            build,
+            pages,
+            input_pages: narrow(parts.input_pages),
+            output_pages: narrow(parts.output_pages.max(1)),
+            bucket_count: narrow(parts.bucket_count),
+            resident_ppm: 1_000_000,
+        };
+        let layout = settings.layout();
+        if layout.bucket_count > 0 {
+            let rows = layout.resident_rows(built, page_bytes);
+            let ppm = u128::from(rows) * 1_000_000 / u128::from(built.tuple_count.max(1));
+            settings.resident_ppm = u32::try_from(ppm).map_or(1_000_000, |ppm| ppm.min(1_000_000));
+        }
+        settings
+    }
+
+    /// The pieces. In the end every one may have left, and then needs its output.
+    pub(crate) fn layout(&self) -> Layout {
+        let rest_pages = self.pages.saturating_sub(self.input_pages).max(2);
+        let bucket_count = self.bucket_count.min(rest_pages - 2);
+        let most = (rest_pages - 2).checked_div(bucket_count).unwrap_or(rest_pages);
+        let output_pages = self.output_pages.clamp(1, most.max(1));
+        let left_pages = rest_pages - bucket_count * output_pages;
+        let tier_count = TIER_COUNT.min(left_pages - 1);
+        let most = (left_pages / (tier_count + 1)).max(1);
+        let wanted = if bucket_count == 0 { rest_pages / SPARE_OUTPUT_PART } else { output_pages };
+        let tier_output_pages = wanted.clamp(1, most);
+        Layout { tier_count, tier_output_pages, bucket_count, output_pages, left_pages }
+    }
+}
+
+impl Layout {
+    /// Bytes for which the segments of a piece are made.
+    pub(crate) fn segment_store_bytes(&self, page_bytes: u64) -> u64 {
+        u64::from(self.left_pages / self.tier_count.max(1)).saturating_mul(page_bytes)
+    }
+
+    /// The output of a piece.
+    const fn output_pages_of(&self, piece: usize) -> u32 {
+        if piece < self.tier_count as usize { self.tier_output_pages } else { self.output_pages }
+    }
+
+    /// Rows of which all tiers are sure to hold their part.
+    fn resident_rows(&self, built: BuiltSide, page_bytes: u64) -> u64 {
+        let store_bytes = self.segment_store_bytes(page_bytes);
+        let segment = segment_bytes(nandu_base::to_index(store_bytes)) as u64;
+        let cell_bytes = built.cell_bytes.div_ceil(built.tuple_count.max(1));
+        let row = cell_bytes + LINK_BYTES as u64;
+        let row = if row > segment / 16 { row } else { segment.div_ceil(segment / row) };
+        let bytes = u64::from(self.left_pages - self.tier_output_pages).saturating_mul(page_bytes);
+        let bytes = bytes.saturating_sub(u64::from(self.tier_count) * segment);
+        let rows = bytes / (row + HashTable::directory_bytes(2) as u64 / 2);
+        // Tiers are as large as chance makes them: two deviations.
+        rows.saturating_sub(2 * rows.isqrt() + rows / SAMPLE_ERROR_PART)
+    }
 }
 
 /// What is done next.
@@ -81,6 +179,7 @@ pub struct HybridHash<'x> {
     execution: &'x Execution,
     join: Join<'x>,
     settings: Settings,
+    layout: Layout,
     split: Split,
     roles: Roles,
     stage: Stage,
@@ -97,10 +196,13 @@ struct Building<'x> {
     pieces: Vec<Piece<'x>>,
     /// What is left for rows, directory and outputs.
     memory: Memory<'x>,
-    output_pages: u32,
-    expected_pages: u64,
+    layout: Layout,
+    /// Pages that each tier and each bucket are expected to have.
+    expected_pages: [u64; 2],
     used_bytes: usize,
     row_count: usize,
+    /// Of the output of the piece that leaves next.
+    reserved_bytes: usize,
 }
 
 impl<'x> HybridHash<'x> {
@@ -111,37 +213,30 @@ impl<'x> HybridHash<'x> {
     pub fn new(
         execution: &'x Execution,
         join: Join<'x>,
-        mut settings: Settings,
+        settings: Settings,
     ) -> Result<Self, QueryError> {
         join.check()?;
-        let Settings { pages, input_pages, bucket_count, .. } = settings;
-        let rest = pages.saturating_sub(input_pages);
-        if input_pages == 0 || rest < 2 {
+        let Settings { pages, input_pages, .. } = settings;
+        if input_pages == 0 || pages.saturating_sub(input_pages) < 2 {
             return Err(QueryError::TooLittleMemory {
                 operator: OPERATOR.to_owned(),
                 needed_pages: 3,
                 granted_pages: u64::from(pages),
             });
         }
-        // In the end every piece may have left, and then needs its output.
-        let tier_count = TIER_COUNT.min(rest - 1);
-        settings.bucket_count = bucket_count.min(rest - tier_count);
-        let piece_count = tier_count + settings.bucket_count;
-        let most = (rest / (piece_count + 1)).max(1);
-        // Where all is expected to fit, little is kept for the case that it does not.
-        let most = if settings.bucket_count == 0 { (rest / 64).clamp(1, most) } else { most };
-        settings.output_pages = settings.output_pages.clamp(1, most);
+        let layout = settings.layout();
         let split = Split::with_tiers(
             0,
             u64::from(settings.resident_ppm.min(1_000_000)),
-            tier_count as usize,
-            settings.bucket_count as usize,
+            layout.tier_count as usize,
+            layout.bucket_count as usize,
         );
         drop(execution.take(OPERATOR, pages)?);
         Ok(Self {
             execution,
             join,
             settings,
+            layout,
             split,
             roles: Roles::of(join.join_type, settings.build),
             stage: Stage::Build,
@@ -154,23 +249,35 @@ impl<'x> HybridHash<'x> {
 
     /// Reads the built side into its pieces, and opens the other side.
     fn build(&mut self) -> Result<(), QueryError> {
-        let Settings { build, pages, input_pages, output_pages, .. } = self.settings;
-        let input = self.join.input(build);
+        let Settings { build, pages, input_pages, .. } = self.settings;
+        let (layout, input) = (self.layout, self.join.input(build));
         let mut memory = self.execution.take(OPERATOR, pages)?;
         let input_memory = memory.split_off(input_pages);
-        let page_bytes = self.execution.page_bytes();
-        let piece_count = self.split.piece_count();
+        let page_bytes = self.execution.page_bytes() as u64;
         let cell_bytes = input.relation.size().cell_bytes;
-        let store_bytes = memory.bytes() / (2 * piece_count);
+        let store_bytes = nandu_base::to_index(layout.segment_store_bytes(page_bytes));
+        let resident = match layout.bucket_count {
+            0 => cell_bytes,
+            _ => cell_bytes / 1_000_000 * u64::from(self.settings.resident_ppm),
+        };
+        let expected = |bytes: u64, count: u32| {
+            let pages = bytes / u64::from(count.max(1)) / page_bytes;
+            pages + pages / EXTENT_SLACK_PART + 1
+        };
+        let resident_pages = expected(resident, layout.tier_count);
+        let bucket_pages = expected(cell_bytes.saturating_sub(resident), layout.bucket_count);
+        let piece_count = self.split.piece_count();
         let mut building = Building {
             execution: self.execution,
             pieces: (0..piece_count).map(|_| Piece::Resident(RowStore::new(store_bytes))).collect(),
             memory,
-            output_pages,
-            expected_pages: cell_bytes / piece_count as u64 / page_bytes as u64 + 1,
+            layout,
+            expected_pages: [resident_pages, bucket_pages],
             used_bytes: 0,
             row_count: 0,
+            reserved_bytes: 0,
         };
+        building.reserve();
         let mut stream = input.relation.scan(self.execution, input_memory, Position::default())?;
         let keeps_null_keys = self.roles.keeps_null_keys();
         while stream.advance()? {
@@ -185,16 +292,14 @@ impl<'x> HybridHash<'x> {
         }
         drop(stream);
         let (table_rows, mut memory) = self.settle(building)?;
-        let written_count = nandu_base::to_u32(self.built.iter().flatten().count() as u64);
         let table = HashTable::of(table_rows, input.key)?;
         self.execution.work(Work::Build, table.row_count() as u64);
         let mut writers = Vec::new();
-        let mut output = memory.split_off(written_count * output_pages);
-        for bucket in &self.built {
+        for (piece, bucket) in self.built.iter().enumerate() {
             writers.push(match bucket {
                 None => None,
                 Some(bucket) => {
-                    let memory = output.split_off(output_pages);
+                    let memory = memory.split_off(layout.output_pages_of(piece));
                     let expected = self.expected_probe_pages(bucket, cell_bytes);
                     Some(SpillWriter::new(self.execution, memory, expected)?)
                 }
@@ -219,7 +324,8 @@ impl<'x> HybridHash<'x> {
         let other = self.join.input(self.settings.build.other()).relation.size().cell_bytes;
         let share =
             u128::from(other) * u128::from(bucket.cell_bytes()) / u128::from(built_bytes.max(1));
-        u64::try_from(share).unwrap_or(u64::MAX) / self.execution.page_bytes() as u64 + 1
+        let pages = u64::try_from(share).unwrap_or(u64::MAX) / self.execution.page_bytes() as u64;
+        pages + pages / EXTENT_SLACK_PART + 1
     }
 
     /// Ends the built side: the rows that stay, and all memory but that of the input.
@@ -310,8 +416,7 @@ impl<'x> Building<'x> {
                     let growth = store.growth(tuple);
                     let directory = HashTable::directory_bytes(self.row_count + 1);
                     // Room to write the next piece that leaves is kept.
-                    let output_bytes = self.output_pages as usize * self.execution.page_bytes();
-                    let budget = self.memory.bytes().saturating_sub(output_bytes);
+                    let budget = self.memory.bytes().saturating_sub(self.reserved_bytes);
                     if self.used_bytes + growth + directory <= budget {
                         store.push(tuple, growth);
                         self.used_bytes += growth;
@@ -324,12 +429,24 @@ impl<'x> Building<'x> {
         }
     }
 
+    /// Sets room for the next output aside.
+    fn reserve(&mut self) {
+        let pages = self.last_resident().map_or(0, |piece| self.layout.output_pages_of(piece));
+        self.reserved_bytes = pages as usize * self.execution.page_bytes();
+    }
+
+    /// The piece that leaves next.
+    fn last_resident(&self) -> Option<usize> {
+        self.pieces.iter().rposition(|piece| matches!(piece, Piece::Resident(_)))
+    }
+
     /// Writes the last piece that is still resident.
     fn destage(&mut self) -> Result<(), QueryError> {
-        let is_resident = |piece: &Piece<'_>| matches!(piece, Piece::Resident(_));
-        let index = self.pieces.iter().rposition(is_resident).expect("one did not fit");
-        let output = self.memory.split_off(self.output_pages);
-        let mut writer = SpillWriter::new(self.execution, output, self.expected_pages)?;
+        let index = self.last_resident().expect("one did not fit");
+        let output = self.memory.split_off(self.layout.output_pages_of(index));
+        let expected_pages =
+            self.expected_pages[usize::from(index >= self.layout.tier_count as usize)];
+        let mut writer = SpillWriter::new(self.execution, output, expected_pages)?;
         let Piece::Resident(store) = &self.pieces[index] else { return Ok(()) };
         for tuple in store.tuples() {
             writer.push(tuple)?;
@@ -337,6 +454,7 @@ impl<'x> Building<'x> {
         self.used_bytes -= store.used_bytes();
         self.row_count -= store.row_count();
         self.pieces[index] = Piece::Written(writer);
+        self.reserve();
         Ok(())
     }
 }

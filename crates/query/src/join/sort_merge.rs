@@ -35,6 +35,8 @@ use std::cmp::Ordering;
 const OPERATOR: &str = "sort-merge";
 /// Pairs that are handed on at once; one row of a block may pass it.
 const PAIR_COUNT_MAX: usize = 1024;
+/// Pages for rows of one key at most.
+const GROUP_PAGES_MAX: u32 = 16;
 /// Rows that meet a page of a spilled group at once.
 const BLOCK_COUNT_MAX: usize = 256;
 
@@ -48,6 +50,12 @@ pub struct Settings {
     pub group: Side,
     /// Pages for such a group, and as many for rows of the other side, in the second pass.
     pub group_pages: u32,
+}
+
+/// Pages for rows of one key, of so many in all, where nobody knows better.
+#[must_use]
+pub fn group_pages(memory_pages: u32) -> u32 {
+    (memory_pages / 64).clamp(1, GROUP_PAGES_MAX)
 }
 
 /// What is done next.
@@ -112,7 +120,7 @@ pub struct SortMerge<'x> {
 
 /// Pages of the second pass that do not read runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reserve {
+pub(crate) struct Reserve {
     /// For rows of the group, and for those of the other side; with none, a row of each at a time.
     copy_pages: u32,
     /// For a spilled group.
@@ -131,7 +139,7 @@ impl Reserve {
     }
 
     /// The runs that can be merged at once with so many free pages.
-    fn run_limit(free_pages: u32, group_pages: u32) -> u32 {
+    pub(crate) fn run_limit(free_pages: u32, group_pages: u32) -> u32 {
         let Self { copy_pages, spill_pages } = Self::of(free_pages, group_pages);
         free_pages.saturating_sub(2 * copy_pages + spill_pages)
     }

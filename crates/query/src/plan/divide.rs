@@ -6,15 +6,16 @@
 
 use super::{Budget, Rejection, written_by};
 use crate::allocation::{
-    BlockNestedLoops, GraceHash, HYBRID_BUFFER_PPM, HybridHash, JoinSizes, RunFormation, RunSeeks,
-    SortMerge,
+    BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, JoinSizes, RunFormation,
+    RunSeeks, SortMerge,
 };
 use crate::cost::join::{
     IndexMemory, OuterAccess, block_nested_loops, grace_hash, hybrid_hash, index_nested_loops,
     index_sort_merge, nested_loops, sort_merge,
 };
-use crate::cost::{CostModel, Estimate, JoinQuestion};
+use crate::cost::{Convention, CostModel, Estimate, JoinQuestion};
 use crate::{JoinKind, QueryError};
+use nandu_base::Nanos;
 use serde::Serialize;
 
 /// Pages that read R in an index join: enough to make a request cheap, no more.
@@ -23,6 +24,9 @@ const INDEX_INPUT_PAGES_MAX: u64 = 64;
 const SCAN_COUNT_REACH: u64 = 3;
 /// Blocks of a chunk for which it is tried to have no rest.
 const BLOCKS_PER_CHUNK_MAX: u64 = 12;
+/// By how much buckets of hybrid hash are thought larger than they are, so that their tables fit with what
+/// segments leave unused and with chance; the first is not at all.
+const PADDINGS_PPM: [u64; 4] = [1_000_000, 1_060_000, 1_130_000, 1_250_000];
 /// Into how many steps a buffer is divided to look closely around it, a quarter of it to either side.
 const REFINING_STEPS: u64 = 64;
 
@@ -187,14 +191,35 @@ fn of_hybrid_hash(
     memory: u64,
 ) -> Result<Candidates, Rejection> {
     let sizes: JoinSizes = question.sizes(model.convention);
+    let paddings = match model.convention {
+        Convention::AsInPaper { .. } => PADDINGS_PPM.get(..1).unwrap_or_default(),
+        Convention::AsBuilt { .. } => &PADDINGS_PPM,
+    };
+    let cost = |padding_ppm: u64, buffer_pages: Option<u64>| {
+        let padded = sizes.outer_fudge.ppm().saturating_mul(padding_ppm) / 1_000_000;
+        let sizes = JoinSizes { outer_fudge: Fudge::from_ppm(padded), ..sizes };
+        let parts = match buffer_pages {
+            Some(pages) => HybridHash::with_buffer(&sizes, memory, pages),
+            None => HybridHash::allocate(&sizes, memory, HYBRID_BUFFER_PPM),
+        }?;
+        let estimate = hybrid_hash(model, question, memory, &parts);
+        Ok((Division::HybridHash(parts), estimate))
+    };
     let form = HybridHash::allocate(&sizes, memory, HYBRID_BUFFER_PPM).map_err(needed)?;
-    let mut tried = vec![form.input_pages];
-    tried.extend(around(form.input_pages, memory / 2));
-    let candidates = tried.into_iter().filter_map(|buffer_pages| {
-        let parts = HybridHash::with_buffer(&sizes, memory, buffer_pages).ok()?;
-        Some((Division::HybridHash(parts), hybrid_hash(model, question, memory, &parts)))
-    });
-    Ok(candidates.collect())
+    // The buffer for one padding first, then the padding.
+    let padding_ppm = paddings[paddings.len() / 2];
+    let time = |pages: &u64| {
+        cost(padding_ppm, Some(*pages)).map_or(Nanos(u64::MAX), |(_, found)| model.time(&found))
+    };
+    let buffers = std::iter::once(form.input_pages).chain(around(form.input_pages, memory / 2));
+    let best = buffers.min_by_key(time).unwrap_or(form.input_pages);
+    let mut candidates = vec![cost(paddings[0], None).map_err(needed)?];
+    for padding_ppm in paddings {
+        let close = [best, best.saturating_sub(best / 6), best + best / 6];
+        candidates
+            .extend(close.into_iter().filter_map(|pages| cost(*padding_ppm, Some(pages)).ok()));
+    }
+    Ok(candidates)
 }
 
 fn of_index_nested_loops(

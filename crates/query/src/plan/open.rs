@@ -4,16 +4,13 @@
 
 use super::{Division, Plan};
 use crate::allocation::{self, GraceHash as GraceParts, HybridHash as HybridParts};
-use crate::cost::RelationStats;
+use crate::join::hybrid_hash::BuiltSide;
 use crate::join::{
     BlockNestedLoops, GraceHash, HybridHash, Join, JoinStream, Side, SortMerge, block_nested_loops,
     grace_hash, hybrid_hash, sort_merge,
 };
 use crate::{Execution, QueryError, sort};
 use serde::{Deserialize, Serialize};
-
-/// Pages of sort-merge for rows of one key, where the plan leaves it open.
-const GROUP_PAGES_MAX: u32 = 16;
 
 /// Where a chunk of block nested loops ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,7 +108,7 @@ fn sort_merge_settings(
     sort_merge::Settings {
         sort: sort::Settings::of(parts, allocation::RunFormation::ReplacementSelection),
         group: outer,
-        group_pages: (pages / 64).clamp(1, GROUP_PAGES_MAX),
+        group_pages: sort_merge::group_pages(pages),
     }
 }
 
@@ -121,19 +118,10 @@ fn hybrid_hash_settings(
     build: Side,
     execution: &Execution,
 ) -> hybrid_hash::Settings {
-    // The part of the built side whose table the workspace holds.
-    let page_bytes = execution.page_bytes() as u64;
-    let stats = RelationStats::of(join.input(build).relation.size(), page_bytes);
-    let held_bytes = u128::from(parts.workspace_pages * page_bytes);
-    let resident_ppm = held_bytes * 1_000_000 / u128::from(stats.area_bytes().max(1));
-    hybrid_hash::Settings {
-        build,
-        pages: execution.limits().memory_pages,
-        input_pages: narrow(parts.input_pages),
-        output_pages: narrow(parts.output_pages.max(1)),
-        bucket_count: narrow(parts.bucket_count),
-        resident_ppm: u32::try_from(resident_ppm).map_or(1_000_000, |ppm| ppm.min(1_000_000)),
-    }
+    let size = join.input(build).relation.size();
+    let built = BuiltSide { tuple_count: size.tuple_count, cell_bytes: size.cell_bytes };
+    let memory = (execution.limits().memory_pages, execution.page_bytes() as u64);
+    hybrid_hash::Settings::of(parts, built, build, memory)
 }
 
 fn narrow(pages: u64) -> u32 {
@@ -143,8 +131,8 @@ fn narrow(pages: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::Estimate;
-    use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide};
+    use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, Estimate};
+    use crate::cost::{JoinQuestion, JoinSide, RelationStats};
     use crate::join::JoinType;
     use crate::plan::{Budget, plans};
     use crate::testing::{RowShape, collect, execution, join, limits, random_rows};

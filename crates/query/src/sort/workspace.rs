@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 const SEGMENT_BYTES_MIN: usize = 128;
 /// Bytes in front of a cell: the size of the block, and that of the one before it.
-const HEAD_BYTES: usize = 8;
+pub(crate) const HEAD_BYTES: usize = 8;
 /// A head and two links.
 const BLOCK_BYTES_MIN: usize = 24;
 /// The low bit of a size: the block is in use. Sizes are multiples of 8.
@@ -36,7 +36,7 @@ const TRY_COUNT_MAX: usize = 4;
 /// The end of a list.
 const NONE: u64 = u64::MAX;
 /// Bytes of an entry and an address.
-const SLOT_BYTES: usize = 24;
+pub(crate) const SLOT_BYTES: usize = 24;
 /// Bytes that a row takes beside its cell, about: block sizes are rounded up to 8.
 pub(crate) const ROW_OVERHEAD_BYTES: usize = HEAD_BYTES + SLOT_BYTES + 4;
 
@@ -81,6 +81,11 @@ const fn list_of(bytes: usize) -> usize {
     if list < LIST_COUNT { list } else { LIST_COUNT - 1 }
 }
 
+/// Bytes of a segment of rows that may take `budget_bytes` together.
+pub(crate) fn segment_bytes(budget_bytes: usize) -> usize {
+    (budget_bytes / 32).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) / 8 * 8
+}
+
 #[allow(clippy::cast_possible_truncation, reason = "made from usize")]
 const fn unpack(address: u64) -> (usize, usize) {
     ((address >> 32) as usize, address as u32 as usize)
@@ -101,13 +106,12 @@ fn write(bytes: &mut [u8], at: usize, word: impl AsRef<[u8]>) {
 
 impl Heap {
     fn new(budget_bytes: usize) -> Self {
-        let segment_bytes = (budget_bytes / 32).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         Self {
             segments: Vec::new(),
             vacant: Vec::new(),
             lists: Box::new([NONE; LIST_COUNT]),
             filled: 0,
-            segment_bytes: segment_bytes / 8 * 8,
+            segment_bytes: segment_bytes(budget_bytes),
             reserved_bytes: 0,
         }
     }

@@ -70,7 +70,7 @@ fn read_outer(tally: &mut Tally<'_>, outer: &Footprint, parts: &BlockNestedLoops
     let blocks = Blocks::of(outer, block_pages, parts);
     let block_count = outer.stored_pages.div_ceil(block_pages);
     let chunk_count = match blocks.per_chunk() {
-        0 => outer.chunk_count(parts.outer_pages).max(block_count),
+        0 => block_count.saturating_mul(blocks.chunks_per_block()),
         per_chunk => block_count.div_ceil(per_chunk),
     };
     if tally.scan(outer, parts.inner_pages) == 0 {
@@ -88,6 +88,7 @@ fn read_outer(tally: &mut Tally<'_>, outer: &Footprint, parts: &BlockNestedLoops
 /// How blocks of R fill a hash area.
 #[derive(Debug)]
 struct Blocks {
+    block_pages: u64,
     /// Bytes of the area, and of one of its segments.
     area_bytes: u64,
     segment_bytes: u64,
@@ -107,6 +108,7 @@ impl Blocks {
         let links = rows.saturating_mul(LINK_BYTES as u64);
         let buffer_bytes = parts.inner_pages.saturating_mul(outer.page_bytes);
         Self {
+            block_pages,
             area_bytes,
             segment_bytes: segment_bytes(usize::try_from(area_bytes).unwrap_or(usize::MAX)) as u64,
             cell_bytes: memory_bytes.saturating_sub(directory_bytes),
@@ -117,7 +119,7 @@ impl Blocks {
 
     /// Blocks of a chunk; 0 if the area may be too small for one.
     fn per_chunk(&self) -> u64 {
-        if !self.holds(1, 0) {
+        if self.chunks_per_block() > 1 {
             return 0;
         }
         // The first number after which one more is not sure to fit.
@@ -127,6 +129,14 @@ impl Blocks {
             if self.holds(middle, self.block_bytes) { low = middle + 1 } else { high = middle }
         }
         low
+    }
+
+    /// Chunks that a block is cut into: a chunk that begins within a block ends with it. Blocks are not
+    /// equally full.
+    fn chunks_per_block(&self) -> u64 {
+        let fullest = self.cell_bytes + self.cell_bytes / (8 * self.block_pages.isqrt().max(1));
+        let needed = self.segments(fullest) + self.directory_bytes;
+        needed.div_ceil(self.area_bytes.max(1)).max(1)
     }
 
     /// Whether so many blocks, and perhaps a next one of so many bytes, are sure to fit.

@@ -10,7 +10,7 @@ use crate::allocation::{BlockNestedLoops, GraceHash};
 use crate::cost::question::sizes_of;
 use crate::cost::sort::moves;
 use crate::cost::{
-    Convention, CostModel, Estimate, Footprint, JoinQuestion, Pattern, Tally, scale_up,
+    Convention, CostModel, Estimate, Footprint, JoinQuestion, Pattern, Tally, built,
 };
 use crate::work::Work;
 
@@ -25,9 +25,11 @@ pub fn grace_hash(
     memory_pages: u64,
     parts: &GraceHash,
 ) -> Estimate {
-    let outer = question.outer.footprint(model.convention);
-    let inner = question.inner.footprint(model.convention);
+    let [outer, inner] = question.footprints(model.convention);
     let estimate = begin(model, question).estimate;
+    if matches!(model.convention, Convention::AsBuilt { .. }) {
+        return estimate + built::buckets::grace_hash(model, [&outer, &inner], memory_pages, parts);
+    }
     estimate + partition_and_join(model, [&outer, &inner], memory_pages, parts, 0)
 }
 
@@ -72,25 +74,13 @@ pub(super) fn join_bucket(
     memory_pages: u64,
     bucket: Bucket,
 ) -> Estimate {
-    let is_as_built = matches!(model.convention, Convention::AsBuilt { .. });
-    // The operator builds the smaller side of each pair, whatever the plan took it for.
-    let [build, probe] = match sides {
-        [outer, inner] if is_as_built && inner.memory_bytes < outer.memory_bytes => [inner, outer],
-        sides => sides,
-    };
-    let fits = if is_as_built { build.memory_pages() < memory_pages } else { bucket.fits };
-    if !fits {
+    let [build, probe] = sides;
+    if !bucket.fits {
         return join_overflow(model, [build, probe], memory_pages, bucket.depth + 1);
     }
     let mut tally = Tally::new(model, build.page_bytes);
-    let (build_request_pages, probe_pages) = if is_as_built {
-        let rest = memory_pages - build.memory_pages();
-        (rest, rest)
-    } else {
-        (build.stored_pages, bucket.probe_pages)
-    };
-    tally.read(Pattern::Sequential, build.stored_pages, build_request_pages);
-    tally.read(Pattern::Sequential, probe.stored_pages, probe_pages);
+    tally.read(Pattern::Sequential, build.stored_pages, build.stored_pages);
+    tally.read(Pattern::Sequential, probe.stored_pages, bucket.probe_pages);
     tally.seek(2);
     hash_and_probe(&mut tally, build, probe);
     tally.estimate
@@ -104,16 +94,7 @@ fn join_overflow(
     depth: u32,
 ) -> Estimate {
     let sizes = sizes_of(sides[0], sides[1]);
-    let parts = match model.convention {
-        Convention::AsInPaper { .. } => GraceHash::allocate(&sizes, memory_pages),
-        Convention::AsBuilt { .. } => {
-            // An eighth more than needed, because buckets are not equal.
-            let needed = scale_up(sides[0].memory_bytes, 9, 8);
-            let table_bytes = memory_pages.saturating_sub(1).saturating_mul(sides[0].page_bytes);
-            let bucket_count = needed.div_ceil(table_bytes.max(1)).max(2);
-            GraceHash::with_buckets(&sizes, memory_pages, bucket_count)
-        }
-    };
+    let parts = GraceHash::allocate(&sizes, memory_pages);
     match parts {
         Ok(parts) if depth < DEPTH_MAX && parts.bucket_count > 1 => {
             partition_and_join(model, sides, memory_pages, &parts, depth)

@@ -5,7 +5,9 @@ use super::grace_hash::{Bucket, join_bucket};
 use super::{begin, hash_and_probe};
 use crate::allocation::HybridHash;
 use crate::cost::sort::moves;
-use crate::cost::{CostModel, Estimate, Footprint, JoinQuestion, Pattern, scale_up};
+use crate::cost::{
+    Convention, CostModel, Estimate, Footprint, JoinQuestion, Pattern, built, scale_up,
+};
 use crate::work::Work;
 
 /// The cost with such a division of so much memory.
@@ -16,8 +18,11 @@ pub fn hybrid_hash(
     memory_pages: u64,
     parts: &HybridHash,
 ) -> Estimate {
-    let outer = question.outer.footprint(model.convention);
-    let inner = question.inner.footprint(model.convention);
+    let [outer, inner] = question.footprints(model.convention);
+    if matches!(model.convention, Convention::AsBuilt { .. }) {
+        let joined = built::hybrid::hybrid_hash(model, [&outer, &inner], memory_pages, parts);
+        return begin(model, question).estimate + joined;
+    }
     let (spilled, whole) = spilled_fraction(&outer, parts);
     let mut tally = begin(model, question);
     for side in [&outer, &inner] {

@@ -29,7 +29,7 @@ fn begin<'a>(model: &'a CostModel<'a>, question: &JoinQuestion) -> Tally<'a> {
 
 /// The processor's part of a hash table over `build` that all tuples of `probe` look into. All are looked at on their
 /// pages.
-fn hash_and_probe(tally: &mut Tally<'_>, build: &Footprint, probe: &Footprint) {
+pub(super) fn hash_and_probe(tally: &mut Tally<'_>, build: &Footprint, probe: &Footprint) {
     tally.work(Work::Scan, build.stored_tuples);
     tally.work(Work::Build, build.tuple_count);
     tally.work(Work::Scan, probe.stored_tuples);

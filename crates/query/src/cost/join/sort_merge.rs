@@ -4,7 +4,7 @@
 use super::begin;
 use crate::allocation::SortMerge;
 use crate::cost::sort::{MergeMemory, form_runs, merge_last, merge_runs};
-use crate::cost::{CostModel, Estimate, JoinQuestion, scale_up};
+use crate::cost::{Convention, CostModel, Estimate, JoinQuestion, built, scale_up};
 use crate::work::Work;
 
 /// The cost with such a division of so much memory.
@@ -15,9 +15,12 @@ pub fn sort_merge(
     memory_pages: u64,
     parts: &SortMerge,
 ) -> Estimate {
-    let outer = question.outer.footprint(model.convention);
-    let inner = question.inner.footprint(model.convention);
+    let [outer, inner] = question.footprints(model.convention);
     let mut estimate = begin(model, question).estimate;
+    if matches!(model.convention, Convention::AsBuilt { .. }) {
+        return estimate
+            + built::sort_merge::sort_merge(model, [&outer, &inner], memory_pages, parts);
+    }
     let (outer_max, inner_max) = shares(memory_pages, parts);
     let mut left = 0;
     let mut last = Vec::with_capacity(2);

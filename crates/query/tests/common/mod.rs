@@ -1,0 +1,96 @@
+//! Tables and runs for tests of whole joins: customers and their orders in random order on any device.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use nandu_base::{Permutation, to_u32};
+use nandu_device::{Device, Geometry, MemoryConfig, MemoryDevice};
+use nandu_query::join::JoinStream;
+use nandu_query::{Execution, Limits, QueryError};
+use nandu_storage::database::{
+    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+};
+use nandu_storage::sqlite::ValueRef;
+use nandu_storage::volume::DeviceVolume;
+use nandu_storage::{Settings, StorageError, Volumes};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// How large the tables are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Customers, each with one key.
+    pub(crate) customer_count: u64,
+    /// Orders of each.
+    pub(crate) orders_each: u64,
+    /// Bytes of a page.
+    pub(crate) page_bytes: u32,
+}
+
+/// Bytes of a customer's and an order's filling, as S001 has them.
+pub(crate) const PAD_BYTES: [usize; 2] = [130, 90];
+
+/// A device in memory.
+pub(crate) fn memory_device(capacity_bytes: u64) -> Box<dyn Device + Send> {
+    let geometry = Geometry { sector_bytes: 512, sector_count: capacity_bytes / 512 };
+    Box::new(MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() }))
+}
+
+/// A database on a device with both tables, `customer` and `orders`: a key, and filling.
+pub(crate) fn database(device: Box<dyn Device + Send>, scale: Scale) -> Database {
+    let data = Box::new(DeviceVolume::format(device).expect("the device is empty"));
+    let settings = Settings {
+        page_bytes: scale.page_bytes,
+        pool_bytes: u64::from(scale.page_bytes) * 256,
+        log_bytes: 4 << 20,
+        checkpoint_bytes: 256 << 10,
+        ..Settings::default()
+    };
+    let database =
+        Database::create(Volumes { data, log: None }, &settings, 1).expect("it is empty");
+    let mut writing = database.write().expect("nobody else writes");
+    let counts = [scale.customer_count, scale.customer_count * scale.orders_each];
+    for (table, (name, count)) in ["customer", "orders"].into_iter().zip(counts).enumerate() {
+        load(&mut writing, name, count, scale.customer_count, table);
+    }
+    writing.commit().expect("the device is sound");
+    database.flush().expect("the device is sound");
+    database
+}
+
+fn load(tables: &mut Tables, name: &str, count: u64, key_count: u64, table: usize) {
+    let columns =
+        vec![Column::new("key", ColumnType::Integer), Column::new("pad", ColumnType::Blob)];
+    let table_of = NewTable {
+        name: name.to_owned(),
+        columns,
+        kind: TableKind::Heap,
+        indexes: vec![("by_key".to_owned(), vec!["key".to_owned()])],
+    };
+    let order = Permutation::new(count, 7 + count);
+    let pad = vec![7; PAD_BYTES[table]];
+    tables
+        .load_table(&table_of, &LoadOptions::default(), |load| {
+            for row in 0..count {
+                // Keys of one length, so that all rows are as long.
+                let key = 1_000_000 + i64::from(to_u32(order.apply(row) % key_count));
+                load.push(&[ValueRef::Integer(key), ValueRef::Blob(&pad)])?;
+            }
+            Ok::<_, StorageError>(())
+        })
+        .expect("the device has room");
+}
+
+/// An execution on the volume of a database.
+pub(crate) fn execution_on(tables: &Tables, limits: Limits) -> Execution {
+    let io = tables.engine().data_io();
+    Execution::new(limits, io.clone(), io, None, Arc::new(AtomicBool::new(false)))
+}
+
+/// How many pairs come.
+pub(crate) fn count_pairs(stream: &mut dyn JoinStream) -> Result<u64, QueryError> {
+    let mut count = 0;
+    while stream.advance()? {
+        count += stream.batch().pairs.len() as u64;
+    }
+    Ok(count)
+}

@@ -1,0 +1,110 @@
+//! Estimated requests and pages beside those of a run, for every join over a sweep of buffers from the
+//! square-root bound to all of memory.
+//!
+//! 1. Pages and requests, read and written, are within 2 %, or within what chance decides: where in its last
+//!    block each bucket or run ends, half a request for each.
+//! 2. Below the square-root bound (of F|R| for hash joins, F|S| for sorts) chance decides which bucket
+//!    still fits and how many runs there are: 8 %.
+
+mod common;
+
+use common::{Scale, count_pairs, database, execution_on, memory_device};
+use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
+use nandu_query::join::{Join, JoinInput, JoinType};
+use nandu_query::plan::{Budget, ChunkRule, Division, JoinQuestion, JoinSide, Plan, plans};
+use nandu_query::relation::HeapRelation;
+use nandu_query::{JoinKind, Key, Limits, Relation};
+
+const PAGE_BYTES: u32 = 4096;
+const SCALE: Scale = Scale { customer_count: 4000, orders_each: 10, page_bytes: PAGE_BYTES };
+
+/// Buckets or runs of a plan.
+fn part_count(plan: &Plan) -> u64 {
+    match plan.division {
+        Division::SortMerge(parts) => parts.run_count(),
+        Division::GraceHash(parts) => parts.bucket_count,
+        Division::HybridHash(parts) => parts.bucket_count,
+        _ => 0,
+    }
+}
+
+/// Whether memory is so little that one cut or one merge may not be enough.
+fn is_below_the_bound(plan: &Plan, question: &JoinQuestion, memory_pages: u64) -> bool {
+    let pages = |stats: &RelationStats, is_sorted: bool| {
+        let bytes = if is_sorted { stats.sort_bytes() } else { stats.area_bytes() };
+        bytes / stats.page_bytes
+    };
+    let (outer, inner) = (&question.outer.stats, &question.inner.stats);
+    let needed = match plan.kind {
+        JoinKind::SortMerge => pages(inner, true),
+        _ => pages(outer, false),
+    };
+    // A third more: parts are not equal.
+    memory_pages * memory_pages < needed * 4 / 3
+}
+
+#[test]
+fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
+    let database = database(memory_device(64 << 20), SCALE);
+    let tables = database.read();
+    let left = HeapRelation::open(&tables, "customer").unwrap();
+    let right = HeapRelation::open(&tables, "orders").unwrap();
+    let key = Key::of(&[0]);
+    let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
+    let side = |relation: &HeapRelation<'_>| {
+        JoinSide::new(RelationStats::of(relation.size(), u64::from(PAGE_BYTES)))
+    };
+    let question = JoinQuestion::new(side(&left), side(&right), SCALE.orders_each);
+    let input = |relation| JoinInput { relation, key: &key };
+    let join = Join { left: input(&left), right: input(&right), join_type: JoinType::Inner };
+    let mut wrong = Vec::new();
+    let mut run_count = 0;
+    for (memory_pages, reads_ahead) in [14, 20, 33, 60, 110, 150, 200, 350, 700]
+        .into_iter()
+        .flat_map(|pages| [(pages, false), (pages, true)])
+    {
+        let convention = Convention::AsBuilt { reads_ahead };
+        let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+        let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes: None };
+        for plan in plans(&model, &question, &budget).feasible {
+            if plan.kind == JoinKind::NestedLoops {
+                continue;
+            }
+            let limits = Limits {
+                page_bytes: PAGE_BYTES,
+                memory_pages,
+                write_budget_bytes: None,
+                reads_ahead,
+                work_costs: None,
+            };
+            let execution = execution_on(&tables, limits);
+            let mut stream = plan.open(&execution, join, ChunkRule::ByBytes).unwrap();
+            assert_eq!(count_pairs(stream.as_mut()).unwrap(), 40_000);
+            drop(stream);
+            execution.audit();
+            run_count += 1;
+            let (counts, estimate) = (execution.io_counts(), plan.estimate);
+            let page_bytes = u64::from(PAGE_BYTES);
+            let percent =
+                if is_below_the_bound(&plan, &question, budget.memory_pages) { 8 } else { 2 };
+            for (what, actual, estimated) in [
+                ("requests to read", counts.read_requests, estimate.read_requests),
+                ("pages read", counts.read_bytes / page_bytes, estimate.pages_read),
+                ("requests to write", counts.write_requests, estimate.write_requests),
+                ("pages written", counts.write_bytes / page_bytes, estimate.pages_written),
+            ] {
+                let chance = part_count(&plan) / 2 + 3;
+                if actual.abs_diff(estimated) > actual * percent / 100 + chance {
+                    let kind = plan.kind;
+                    wrong.push(format!(
+                        "{kind} (swapped: {}) in {memory_pages} pages, ahead: {reads_ahead}: \
+                         {actual} {what}, estimated {estimated}",
+                        plan.is_swapped
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(run_count >= 100, "{run_count} runs");
+}
