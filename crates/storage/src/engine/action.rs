@@ -191,15 +191,27 @@ fn note_difference(before: &[u8], frame: &mut crate::pool::FrameMut<'_>) {
         let pieces = before[..length].chunks(COMPARED_BYTES);
         let after = frame.bytes()[..length].chunks(COMPARED_BYTES);
         for (index, (before, after)) in pieces.zip(after).enumerate() {
-            if before != after {
-                let start = nandu_base::to_u32((index * COMPARED_BYTES) as u64);
-                ranges.add(start..start + nandu_base::to_u32(after.len() as u64));
+            if let Some(differing) = differing(before, after) {
+                let start = index * COMPARED_BYTES;
+                let place = |at: usize| nandu_base::to_u32((start + at) as u64);
+                ranges.add(place(differing.start)..place(differing.end));
             }
         }
     }
     for range in ranges.as_slice() {
         frame.note_change(range.clone());
     }
+}
+
+/// From the first byte that differs to the last.
+fn differing(before: &[u8], after: &[u8]) -> Option<Range<usize>> {
+    if before == after {
+        return None;
+    }
+    let differs = |(before, after): (&u8, &u8)| before != after;
+    let start = before.iter().zip(after).position(differs)?;
+    let end = before.iter().zip(after).rposition(differs)? + 1;
+    Some(start..end)
 }
 
 /// Books a page as a whole, less its longest run of zeros.

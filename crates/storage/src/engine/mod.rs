@@ -105,11 +105,6 @@ impl Engine {
             return Err(StorageError::Exists { what });
         }
         remove_all_files(&data_io)?;
-        let double_write = match settings.torn_pages {
-            TornPages::DoubleWrite => Some(create_file(&data_io, DOUBLE_WRITE_FILE)?),
-            TornPages::LogImages | TornPages::Trust => None,
-        };
-        let double_write = double_write.map(|file| settings.double_write(file));
         if let Some(stale) = find_file(&log_io, LOG_FILE) {
             log_io.lock().volume().remove(stale)?;
         }
@@ -118,6 +113,13 @@ impl Engine {
         let log =
             LogFile::create(log_io.clone(), log_file, &config, settings.page_bytes, identity)?;
         log_io.lock().sync(log_file)?;
+        let double_write = match settings.torn_pages {
+            TornPages::DoubleWrite => {
+                let file = create_file(&data_io, DOUBLE_WRITE_FILE)?;
+                Some(settings.double_write(file, &mut data_io.lock(), log.control().epoch())?)
+            }
+            TornPages::LogImages | TornPages::Trust => None,
+        };
         let propagation =
             settings.propagation.build(settings.segments(), &data_io, double_write, true)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
@@ -144,7 +146,6 @@ impl Engine {
         let settings = &fixed.with(settings);
         settings.check()?;
         let log_file = expect_file(&log_io, LOG_FILE)?;
-        let double_write = find_file(&data_io, DOUBLE_WRITE_FILE);
         let mut report = RestartReport::default();
         let clock = restart::Stopwatch::start(&data_io, &log_io);
         let log_file = LogFile::open(log_io.clone(), log_file)?;
@@ -154,7 +155,10 @@ impl Engine {
         let log = log_file.resume(analysis.end, &settings.log_config())?;
         clock.charge(&mut report.log_scan);
         report.was_closed = control.is_clean;
-        let double_write = double_write.map(|file| settings.double_write(file));
+        let epoch = log.control().epoch();
+        let double_write = find_file(&data_io, DOUBLE_WRITE_FILE)
+            .map(|file| settings.double_write(file, &mut data_io.lock(), epoch))
+            .transpose()?;
         let propagation = settings.propagation.build(
             settings.segments(),
             &data_io,
@@ -207,7 +211,8 @@ impl Engine {
             last_checkpoint: Lsn(0),
             image_threshold: Lsn(0),
             file_bytes,
-            tracks_changes: settings.propagation.tracks_changes(),
+            tracks_changes: settings.propagation.tracks_changes()
+                || settings.torn_pages == TornPages::DoubleWrite,
             poison: None,
             scratch: ActionScratch::default(),
         })

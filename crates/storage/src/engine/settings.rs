@@ -5,7 +5,7 @@ use crate::log::{Durability, LogConfig};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
 use crate::propagation::{DoubleWriteFile, LogStructuredSettings, PropagationKind};
-use crate::volume::{IoOwner, SharedIo};
+use crate::volume::{Io, IoOwner, SharedIo};
 use crate::{FileId, StorageError};
 use nandu_device::{IoBuffer, Operation};
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,7 @@ impl Default for Settings {
 
 /// Bounds of the double write's file.
 const LAP_BYTES_MIN: u64 = 32 << 10;
-const LAP_BYTES_MAX: u64 = 16 << 20;
+const LAP_BYTES_MAX: u64 = 4 << 20;
 
 /// Fewest frames that the pool may have: an action pins the path of a split.
 const FRAME_COUNT_MIN: u64 = 32;
@@ -121,10 +121,32 @@ impl Settings {
         LogStructuredSettings { page_bytes: self.page_bytes, ..self.log_structured.clone() }
     }
 
-    /// The double write: half a pool of copies, in bounds.
-    pub(super) fn double_write(&self, file: FileId) -> DoubleWriteFile {
-        let lap_bytes = (self.pool_bytes / 2).clamp(LAP_BYTES_MIN, LAP_BYTES_MAX);
-        DoubleWriteFile { file, lap_bytes }
+    /// The double write: half a pool of copies, in bounds, or as much as there is room for. The file
+    /// has its room from the start, so that a full device does not keep pages from being written.
+    pub(super) fn double_write(
+        &self,
+        file: FileId,
+        io: &mut Io,
+        epoch: u32,
+    ) -> Result<DoubleWriteFile, StorageError> {
+        let sector_bytes = u64::from(io.volume().sector_bytes());
+        let lap_bytes = (self.pool_bytes / 2)
+            .clamp(LAP_BYTES_MIN, LAP_BYTES_MAX)
+            .next_multiple_of(sector_bytes);
+        let present = io.volume().byte_count(file);
+        if present >= lap_bytes {
+            return Ok(DoubleWriteFile { file, lap_bytes, epoch });
+        }
+        match io.volume().set_byte_count(file, lap_bytes) {
+            Ok(()) => {
+                io.sync(file)?;
+                Ok(DoubleWriteFile { file, lap_bytes, epoch })
+            }
+            Err(StorageError::NoSpace { .. } | StorageError::ReadOnly { .. }) if present > 0 => {
+                Ok(DoubleWriteFile { file, lap_bytes: present, epoch })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Without what the propagation has no use for: where no page is overwritten, none is torn.

@@ -54,6 +54,12 @@ pub struct Master {
 }
 
 impl Master {
+    /// A number that grew, durably, when the log was opened for writing.
+    #[must_use]
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     pub(super) fn layout(&self) -> Layout {
         Layout::new(u64::from(self.sector_bytes), self.capacity_bytes, self.database_id)
     }

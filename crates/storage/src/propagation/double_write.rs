@@ -1,38 +1,52 @@
-//! The double write of in-place propagation (as InnoDB's): copies of pages go to a file of their own
-//! first, one batch behind the other, so that a page that a power cut tore has a whole copy there.
+//! The double write of in-place propagation (as InnoDB's): copies of pages, or of what changed on
+//! them, go to a file of their own first, one batch behind the other, so that a page that a power cut
+//! tore can be put together again.
 //!
 //! ```text
 //!   file    │ batch 0 │ batch 1 │ … │ batch n │ what an earlier lap left │
 //!   batch   │ magic 8 │ CRC 4 │ page bytes 4 │ lap 8 │ number 4 │ count 4 │ length 8 │
-//!           │ (word 8, record bytes 4)… │ records: pages without their hole │ zeros to a sector │
+//!           │ (word 8, kind and record bytes 4)… │ records │ zeros to a sector │
+//!   record  whole: the page without its hole      changes: count 2 │ (start 2, last 2)… │ bytes
 //!
 //!   batch ─► sync ─► pages in place            lap full: sync what is in place ─► next lap
 //! ```
 //!
 //! 1. Pages are written in place only after the batch with their copies is durable.
 //! 2. A lap begins at the start of the file, after everything written in place is durable. So at any
-//!    cut, a page that is torn in place has its last copy in the lap that is there.
-//! 3. A batch counts only if its checksum fits and it goes on where the one before ended, in the same
-//!    lap; so what an earlier lap left never counts. The first lap after opening empties the file.
+//!    cut, each sector of a torn page is of some write of this lap or of the durable page before it.
+//!    Bytes that none of these writes changed are alike in all of them; laying the changes over them,
+//!    in order and from the last whole copy on, gives the last write.
+//! 3. A page whose first write of a lap had no copy, being new, gets a whole one at its next write.
+//! 4. A batch counts only if its checksum fits and it goes on where the one before ended, in the same
+//!    lap; so what an earlier lap left never counts. Laps of different runs differ by their epoch.
+//!
+//! Rule 2 takes a sector to be old or new after a cut. One that is neither needs a whole copy.
 
-use super::PageWrite;
 use super::log_structured::record::{hole_of, pack, packed_bytes, unpack};
+use super::{DoubleWriteFile, PageWrite};
 use crate::page::page_is_sound;
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
 use nandu_base::{to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-const MAGIC: [u8; 8] = *b"nanduDW2";
+const MAGIC: [u8; 8] = *b"nanduDW3";
 const HEADER_BYTES: usize = 40;
 const ENTRY_BYTES: usize = 12;
 /// The checksum covers what follows it.
-const SUM: std::ops::Range<usize> = 8..12;
+const SUM: Range<usize> = 8..12;
 /// The most bytes of one request.
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 /// Pages that recovery has in flight.
 const READ_COUNT_MAX: usize = 32;
+/// In an entry's record bytes: the record holds what changed, not the page.
+const CHANGES: u32 = 1 << 31;
+const COUNT_BYTES: usize = 2;
+const RANGE_BYTES: usize = 4;
+/// A lap ends when so many new pages were written in it: they are remembered one by one.
+const NEW_PAGE_COUNT_MAX: usize = 1 << 16;
 
 /// The file for copies.
 #[derive(Debug)]
@@ -40,13 +54,23 @@ pub(super) struct DoubleWrite {
     file: FileId,
     page_bytes: u32,
     lap_bytes: u64,
-    /// The lap; 0 before the first one since opening.
+    /// The lap: the epoch, then how many there were in it.
     lap: u64,
     /// The batch that comes next, and where.
     number: u32,
     offset: u64,
     /// The batch at hand.
     batch: Vec<u8>,
+    /// Pages that this lap wrote without a copy, and not since with one.
+    new_pages: BTreeSet<PageAddress>,
+}
+
+/// How a page is copied.
+enum CopyPlan {
+    /// Without this hole.
+    Whole(Range<usize>),
+    /// What changed, in so many bytes.
+    Changes(usize),
 }
 
 /// What stands at the head of a batch.
@@ -58,17 +82,34 @@ struct Header {
     length_bytes: u64,
 }
 
-/// Where the last copy of a page lies.
+/// Where a copy of a page lies.
 #[derive(Clone, Copy)]
 struct Copy {
     offset: u64,
     record_bytes: u32,
+    is_whole: bool,
 }
 
+/// The copies of each page that count: a whole one or none, then changes, in their order.
+type Copies = BTreeMap<PageAddress, Vec<Copy>>;
+
+/// A page as the cut left it, and what its copies say.
+type TornPage<'c> = (PageAddress, IoBuffer, &'c [Copy]);
+
 impl DoubleWrite {
-    /// Copies of pages of `page_bytes` in `file`, which is to be about `lap_bytes` long.
-    pub(super) const fn new(file: FileId, page_bytes: u32, lap_bytes: u64) -> Self {
-        Self { file, page_bytes, lap_bytes, lap: 0, number: 0, offset: 0, batch: Vec::new() }
+    /// Copies of pages of `page_bytes`.
+    pub(super) fn new(page_bytes: u32, file: DoubleWriteFile) -> Self {
+        let DoubleWriteFile { file, lap_bytes, epoch } = file;
+        Self {
+            file,
+            page_bytes,
+            lap_bytes,
+            lap: u64::from(epoch) << 32,
+            number: 0,
+            offset: 0,
+            batch: Vec::new(),
+            new_pages: BTreeSet::new(),
+        }
     }
 
     /// How many pages of any content a lap has room for, at least one.
@@ -83,14 +124,17 @@ impl DoubleWrite {
         io: &mut Io,
         pages: impl Iterator<Item = &'a PageWrite> + Clone,
     ) -> bool {
-        let batch = &mut self.batch;
+        let Self { batch, new_pages, .. } = self;
         batch.clear();
         batch.resize(HEADER_BYTES, 0);
         let mut count = 0;
         for page in pages.clone() {
-            let hole = hole_of(&page.buffer);
+            let record_bytes = match plan_of(page, new_pages) {
+                CopyPlan::Whole(hole) => packed_bytes(&page.buffer, &hole),
+                CopyPlan::Changes(bytes) => CHANGES | to_u32(bytes as u64),
+            };
             batch.extend_from_slice(&page.address.to_word().to_be_bytes());
-            batch.extend_from_slice(&packed_bytes(&page.buffer, &hole).to_be_bytes());
+            batch.extend_from_slice(&record_bytes.to_be_bytes());
             count += 1;
         }
         if count == 0 {
@@ -98,10 +142,14 @@ impl DoubleWrite {
             return true;
         }
         for page in pages {
-            let hole = hole_of(&page.buffer);
-            let at = batch.len();
-            batch.resize(at + packed_bytes(&page.buffer, &hole) as usize, 0);
-            pack(&page.buffer, &hole, &mut batch[at..]);
+            match plan_of(page, new_pages) {
+                CopyPlan::Whole(hole) => {
+                    let at = batch.len();
+                    batch.resize(at + packed_bytes(&page.buffer, &hole) as usize, 0);
+                    pack(&page.buffer, &hole, &mut batch[at..]);
+                }
+                CopyPlan::Changes(_) => append_changes(page, batch),
+            }
         }
         let sector_bytes = io.volume().sector_bytes() as usize;
         batch.resize(batch.len().next_multiple_of(sector_bytes), 0);
@@ -114,19 +162,32 @@ impl DoubleWrite {
     }
 
     /// Everything written in place is durable: the next batch begins a lap.
-    pub(super) const fn end_lap(&mut self) {
+    pub(super) fn end_lap(&mut self) {
         (self.number, self.offset) = (0, 0);
+        self.new_pages.clear();
+    }
+
+    /// Whether the lap should end for the new pages in it.
+    pub(super) fn is_lap_due(&self) -> bool {
+        self.new_pages.len() >= NEW_PAGE_COUNT_MAX
+    }
+
+    /// Takes note of pages that go to their places now: those that are new have no copy, and those
+    /// that had none before have a whole one.
+    pub(super) fn note_writes(&mut self, pages: &[PageWrite]) {
+        for page in pages {
+            if page.is_new {
+                self.new_pages.insert(page.address);
+            } else {
+                self.new_pages.remove(&page.address);
+            }
+        }
     }
 
     /// Makes the batch that was put together durable.
     pub(super) fn write(&mut self, io: &mut Io) -> Result<(), StorageError> {
         if self.batch.is_empty() {
             return Ok(());
-        }
-        if self.lap == 0 && io.volume().byte_count(self.file) > 0 {
-            // What an earlier run left must not be taken for a part of this one's laps.
-            io.volume().set_byte_count(self.file, 0)?;
-            io.sync(self.file)?;
         }
         let lap = if self.number == 0 { self.lap + 1 } else { self.lap };
         self.batch[16..24].copy_from_slice(&lap.to_be_bytes());
@@ -146,16 +207,24 @@ impl DoubleWrite {
     pub(super) fn recover(&mut self, io: &mut Io) -> Result<u32, StorageError> {
         let files: BTreeSet<FileId> =
             io.volume().files().into_iter().map(|(file, _)| file).collect();
-        let mut copies: Vec<(PageAddress, Copy)> = self.find_copies(io)?.into_iter().collect();
+        let mut copies: Vec<(PageAddress, Vec<Copy>)> = self.find_copies(io)?.into_iter().collect();
         // Those of files that were removed since do not matter any more.
         copies.retain(|(address, _)| files.contains(&address.file));
         let mut restored = BTreeSet::new();
         let mut restored_count = 0;
         for part in copies.chunks(READ_COUNT_MAX) {
-            for (address, copy) in self.torn_of(io, part)? {
-                let record = self.read_bytes(io, copy.offset, copy.record_bytes as usize)?;
-                let mut page = buffer_for(io, self.page_bytes as usize);
-                if unpack(&record, &mut page).is_some() && page_is_sound(&page, address) {
+            for (address, mut page, copies) in self.torn_of(io, part)? {
+                let mut is_sensible = true;
+                for &Copy { offset, record_bytes, is_whole } in copies {
+                    let record = self.read_bytes(io, offset, record_bytes as usize)?;
+                    let laid = if is_whole {
+                        unpack(&record, &mut page)
+                    } else {
+                        lay_changes(&record, &mut page)
+                    };
+                    is_sensible &= laid.is_some();
+                }
+                if is_sensible && page_is_sound(&page, address) {
                     let offset = address.offset_bytes(self.page_bytes);
                     self.transfer(io, Operation::Write, address.file, offset, page)?;
                     restored.insert(address.file);
@@ -169,8 +238,8 @@ impl DoubleWrite {
         Ok(restored_count)
     }
 
-    /// The last copy of each page in the lap that is there.
-    fn find_copies(&self, io: &mut Io) -> Result<BTreeMap<PageAddress, Copy>, StorageError> {
+    /// The copies of each page in the lap that is there.
+    fn find_copies(&self, io: &mut Io) -> Result<Copies, StorageError> {
         let mut copies = BTreeMap::new();
         let end = io.volume().byte_count(self.file);
         let (mut offset, mut number, mut lap) = (0, 0, None);
@@ -202,20 +271,21 @@ impl DoubleWrite {
         (is_whole && length_bytes > least).then_some(Header { lap, number, count, length_bytes })
     }
 
-    /// Those of a few pages that are torn in place, read with the queue full.
-    fn torn_of(
+    /// Those of a few pages that are torn in place, read with the queue full, as they are.
+    fn torn_of<'c>(
         &self,
         io: &mut Io,
-        copies: &[(PageAddress, Copy)],
-    ) -> Result<Vec<(PageAddress, Copy)>, StorageError> {
+        copies: &'c [(PageAddress, Vec<Copy>)],
+    ) -> Result<Vec<TornPage<'c>>, StorageError> {
         let mut tickets = Vec::new();
         let mut result = Ok(());
-        for &(address, copy) in copies {
+        for (address, copies) in copies {
+            let address = *address;
             io.wait_for_room();
             let buffer = buffer_for(io, self.page_bytes as usize);
             let offset = address.offset_bytes(self.page_bytes);
             match io.submit(IoOwner::PageWrite, address.file, Operation::Read, offset, buffer) {
-                Ok(ticket) => tickets.push((ticket, address, copy)),
+                Ok(ticket) => tickets.push((ticket, address, copies.as_slice())),
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -223,9 +293,9 @@ impl DoubleWrite {
             }
         }
         let mut torn = Vec::new();
-        for (ticket, address, copy) in tickets {
+        for (ticket, address, copies) in tickets {
             match self.finish(io, ticket, Operation::Read, address.file) {
-                Ok(page) if !page_is_sound(&page, address) => torn.push((address, copy)),
+                Ok(page) if !page_is_sound(&page, address) => torn.push((address, page, copies)),
                 Ok(_) => {}
                 Err(error) => result = result.and(Err(error)),
             }
@@ -306,19 +376,64 @@ impl DoubleWrite {
 }
 
 /// Notes what a batch at `offset`, whole by its checksum, has copies of.
-fn note_copies(batch: &[u8], count: usize, offset: u64, copies: &mut BTreeMap<PageAddress, Copy>) {
+fn note_copies(batch: &[u8], count: usize, offset: u64, copies: &mut Copies) {
     let mut at = offset + (HEADER_BYTES + count * ENTRY_BYTES) as u64;
     for entry in batch[HEADER_BYTES..].chunks_exact(ENTRY_BYTES).take(count) {
         let (Some(word), Some(bytes)) = (entry.first_chunk(), entry.last_chunk()) else { return };
         let address = PageAddress::from_word(u64::from_be_bytes(*word));
-        let record_bytes = u32::from_be_bytes(*bytes);
+        let kind_and_bytes = u32::from_be_bytes(*bytes);
+        let (is_whole, record_bytes) = (kind_and_bytes & CHANGES == 0, kind_and_bytes & !CHANGES);
         let end = at + u64::from(record_bytes);
         if address.page == 0 || end > offset + batch.len() as u64 {
             return;
         }
-        copies.insert(address, Copy { offset: at, record_bytes });
+        let of_page = copies.entry(address).or_default();
+        if is_whole {
+            of_page.clear();
+        }
+        of_page.push(Copy { offset: at, record_bytes, is_whole });
         at = end;
     }
+}
+
+/// What changed, if it is known and little and the page before is on the device; else the whole page.
+fn plan_of(page: &PageWrite, new_pages: &BTreeSet<PageAddress>) -> CopyPlan {
+    let ranges = page.changed.as_slice();
+    let changed_bytes: usize = ranges.iter().map(|range| range.len()).sum();
+    let bytes = COUNT_BYTES + ranges.len() * RANGE_BYTES + changed_bytes;
+    if ranges.is_empty() || bytes > page.buffer.len() / 2 || new_pages.contains(&page.address) {
+        return CopyPlan::Whole(hole_of(&page.buffer));
+    }
+    CopyPlan::Changes(bytes)
+}
+
+fn append_changes(page: &PageWrite, batch: &mut Vec<u8>) {
+    let ranges = page.changed.as_slice();
+    let short = |value: u32| u16::try_from(value).expect("pages have at most 65536 bytes");
+    batch.extend_from_slice(&short(to_u32(ranges.len() as u64)).to_be_bytes());
+    for range in ranges {
+        batch.extend_from_slice(&short(range.start).to_be_bytes());
+        batch.extend_from_slice(&short(range.end - 1).to_be_bytes());
+    }
+    for range in ranges {
+        batch.extend_from_slice(&page.buffer[range.start as usize..range.end as usize]);
+    }
+}
+
+/// Puts changes in their places; `None` where the record makes no sense.
+fn lay_changes(record: &[u8], page: &mut [u8]) -> Option<()> {
+    let (count, rest) = record.split_first_chunk::<COUNT_BYTES>()?;
+    let range_bytes = usize::from(u16::from_be_bytes(*count)) * RANGE_BYTES;
+    let (ranges, mut bytes) = rest.split_at_checked(range_bytes)?;
+    for range in ranges.chunks_exact(RANGE_BYTES) {
+        let start = usize::from(u16::from_be_bytes(*range.first_chunk()?));
+        let last = usize::from(u16::from_be_bytes(*range.last_chunk()?));
+        let place = page.get_mut(start..=last)?;
+        let (change, later) = bytes.split_at_checked(place.len())?;
+        place.copy_from_slice(change);
+        bytes = later;
+    }
+    Some(())
 }
 
 fn buffer_for(io: &mut Io, bytes: usize) -> IoBuffer {

@@ -8,9 +8,10 @@
 
 use super::double_write::DoubleWrite;
 use super::{PageRead, PageWrite, Propagation};
-use crate::page::{check_page_bytes, seal_page};
+use crate::page::{TRAILER_BYTES, check_page_bytes, seal_page};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
+use nandu_base::to_u32;
 use nandu_device::{Completion, IoBuffer, Operation};
 use std::collections::BTreeSet;
 
@@ -22,6 +23,8 @@ pub struct DoubleWriteFile {
     /// How long it may become, at least two pages. The longer, the less often pages in place have to
     /// be synced so that it can be used again.
     pub lap_bytes: u64,
+    /// A number that no earlier run with this file had.
+    pub epoch: u32,
 }
 
 /// Pages at fixed places.
@@ -53,9 +56,7 @@ impl InPlace {
             );
             return Err(StorageError::InvalidSetting { what });
         }
-        let double_write = double_write.map(|DoubleWriteFile { file, lap_bytes }| {
-            DoubleWrite::new(file, page_bytes, lap_bytes)
-        });
+        let double_write = double_write.map(|file| DoubleWrite::new(page_bytes, file));
         Ok(Self { page_bytes, double_write, reads: Vec::new(), unsynced: BTreeSet::new() })
     }
 
@@ -109,18 +110,24 @@ impl Propagation for InPlace {
     fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
         for page in pages.iter_mut() {
             seal_page(&mut page.buffer, page.address);
+            if !page.changed.as_slice().is_empty() {
+                let end = page.buffer.len();
+                page.changed.add(to_u32((end - TRAILER_BYTES) as u64)..to_u32(end as u64));
+            }
         }
         let all = pages.len().max(1);
         let part_count_max = self.double_write.as_ref().map_or(all, DoubleWrite::batch_count_max);
         for part in pages.chunks_mut(part_count_max) {
             if let Some(double_write) = &mut self.double_write {
                 let copied = part.iter().filter(|page| !page.is_new);
-                if !double_write.prepare(io, copied) {
+                let is_due = double_write.is_lap_due();
+                if !double_write.prepare(io, copied) || is_due {
                     self.sync(io)?;
                 }
             }
             if let Some(double_write) = &mut self.double_write {
                 double_write.write(io)?;
+                double_write.note_writes(part);
             }
             self.unsynced.extend(part.iter().map(|page| page.address.file));
             let page_bytes = self.page_bytes;

@@ -42,7 +42,8 @@ pub struct PageWrite {
     pub address: PageAddress,
     /// The whole page with its trailer; the LSN is set, the checksum is not yet.
     pub buffer: IoBuffer,
-    /// What changed, for a propagation that writes only that.
+    /// What changed since the device had the page last, for a propagation that makes use of that;
+    /// empty where nobody kept track.
     pub changed: ChangedRanges,
     /// Whether it was not written since it was made, and the log tells its making: restart makes it
     /// anew if it is torn.
