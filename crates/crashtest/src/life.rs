@@ -4,12 +4,14 @@
 //!   open (perhaps cut, then again) ─► compare, check, audit ─► transactions ─► cut │ failure │ close
 //! ```
 
-use crate::model::{self, HEAP, History, INDEX, KEYED, PASSING, State};
+use crate::model::{self, HEAP, History, INDEX, KEYED, KeyValue, PASSING, State};
 use crate::world::{self, WorldDevice};
 use crate::{Lie, Scenario};
 use nandu_base::{Rng, to_index};
 use nandu_device::FaultPlan;
-use nandu_storage::database::{Column, ColumnType, TableKind, WriteTransaction};
+use nandu_storage::database::{
+    Column, ColumnType, LoadOptions, NewTable, RowOrder, TableKind, WriteTransaction,
+};
 use nandu_storage::log::Durability;
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
@@ -21,6 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Requests within which a planned fault comes: early, later, late.
 const FAULT_WITHIN_REQUESTS: [u64; 3] = [20, 120, 800];
+/// Most rows of a load, and memory of its sorts: several runs.
+const LOAD_ROW_COUNT_MAX: u64 = 400;
+const LOAD_SORT_BYTES: u64 = 4 << 10;
 
 /// What a history went through without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -35,6 +40,10 @@ pub struct Outcome {
     pub cut_count: u64,
     /// Operations that failed.
     pub error_count: u64,
+    /// Tables that were loaded past the log.
+    pub load_count: u64,
+    /// Loads that failed, by a cut or otherwise.
+    pub failed_load_count: u64,
     /// Torn pages that were rebuilt.
     pub repaired_page_count: u64,
     /// Transactions that a restart rolled back.
@@ -49,6 +58,8 @@ impl Outcome {
         self.commit_count += other.commit_count;
         self.cut_count += other.cut_count;
         self.error_count += other.error_count;
+        self.load_count += other.load_count;
+        self.failed_load_count += other.failed_load_count;
         self.repaired_page_count += other.repaired_page_count;
         self.loser_count += other.loser_count;
     }
@@ -179,9 +190,6 @@ impl<'s> Simulation<'s> {
     fn create(&mut self) -> Result<Database, StorageError> {
         let settings = &self.scenario.settings;
         let database = Database::create(self.volumes(true)?, settings, self.scenario.seed)?;
-        let columns = || {
-            vec![Column::new("key", ColumnType::Integer), Column::new("value", ColumnType::Blob)]
-        };
         let mut writer = database.write()?;
         writer.create_table(KEYED, columns(), TableKind::Clustered { key: vec![0] })?;
         if self.scenario.has_heap {
@@ -358,14 +366,7 @@ impl<'s> Simulation<'s> {
         state: &mut State,
     ) -> Result<bool, StorageError> {
         if self.scenario.changes_catalog && self.rng.below(15) == 0 {
-            if state.has_passing {
-                writer.drop_table(PASSING)?;
-            } else {
-                let columns = vec![Column::new("only", ColumnType::Integer)];
-                writer.create_table(PASSING, columns, TableKind::Heap)?;
-            }
-            state.has_passing = !state.has_passing;
-            return Ok(true);
+            return self.change_catalog(writer, state).map(|()| true);
         }
         let key = self.rng.below(self.scenario.key_count).cast_signed();
         let mut value = vec![0; to_index(self.rng.below(self.scenario.value_bytes_max + 1))];
@@ -380,6 +381,58 @@ impl<'s> Simulation<'s> {
         let row = [ValueRef::Integer(key), ValueRef::Blob(&value)];
         let was_there = writer.put(KEYED, &row)?;
         Ok(was_there == state.keyed.insert(key, value).is_some())
+    }
+
+    /// The passing table goes if it is there, and comes if not, perhaps with rows.
+    fn change_catalog(
+        &mut self,
+        writer: &mut WriteTransaction<'_>,
+        state: &mut State,
+    ) -> Result<(), StorageError> {
+        if state.passing.is_some() {
+            writer.drop_table(PASSING)?;
+            state.passing = None;
+        } else if self.scenario.loads_tables {
+            let loaded = self.load(writer);
+            self.outcome.failed_load_count += u64::from(loaded.is_err());
+            self.outcome.load_count += 1;
+            state.passing = Some(loaded?);
+        } else {
+            writer.create_table(PASSING, columns(), TableKind::Heap)?;
+            state.passing = Some(Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Loads the passing table past the log, and gives its rows in their order.
+    fn load(&mut self, writer: &mut WriteTransaction<'_>) -> Result<Vec<KeyValue>, StorageError> {
+        let is_clustered = self.rng.below(2) == 0;
+        let kind =
+            if is_clustered { TableKind::Clustered { key: vec![0] } } else { TableKind::Heap };
+        let mut indexes = Vec::new();
+        if !is_clustered && self.rng.below(2) == 0 {
+            indexes.push(("passing_by_key".to_owned(), vec!["key".to_owned()]));
+        }
+        let order = [RowOrder::Ascending, RowOrder::Sort][to_index(self.rng.below(2))];
+        let mut rows: Vec<KeyValue> = Vec::new();
+        for number in 0..self.rng.below(LOAD_ROW_COUNT_MAX).cast_signed() {
+            let mut value = vec![0; to_index(self.rng.below(100))];
+            self.rng.fill(&mut value);
+            // Each key once; in an order of their own where they are sorted.
+            let key = if order == RowOrder::Sort { number * 7919 % 4001 } else { number };
+            rows.push((key, value));
+        }
+        let table = NewTable { name: PASSING.to_owned(), columns: columns(), kind, indexes };
+        let options = LoadOptions { order, sort_bytes: LOAD_SORT_BYTES, ..LoadOptions::default() };
+        writer.load_table(&table, &options, |load| {
+            rows.iter().try_for_each(|(key, value)| {
+                load.push(&[ValueRef::Integer(*key), ValueRef::Blob(value)])
+            })
+        })?;
+        if is_clustered {
+            rows.sort();
+        }
+        Ok(rows)
     }
 
     fn change_heap(
@@ -411,4 +464,8 @@ impl<'s> Simulation<'s> {
             }
         }
     }
+}
+
+fn columns() -> Vec<Column> {
+    vec![Column::new("key", ColumnType::Integer), Column::new("value", ColumnType::Blob)]
 }

@@ -24,7 +24,8 @@ pub(crate) type KeyValue = (i64, Vec<u8>);
 pub(crate) struct State {
     pub(crate) keyed: BTreeMap<i64, Vec<u8>>,
     pub(crate) heap: BTreeMap<i64, KeyValue>,
-    pub(crate) has_passing: bool,
+    /// The rows of the table that comes and goes, in its order, while it is there.
+    pub(crate) passing: Option<Vec<KeyValue>>,
 }
 
 /// The states that a reopening may show.
@@ -78,7 +79,14 @@ pub(crate) fn read_state(tables: &Tables, has_heap: bool) -> Result<State, Stora
             Flow::Continue(())
         })?;
     }
-    state.has_passing = tables.definition(PASSING).is_ok();
+    if tables.definition(PASSING).is_ok() {
+        let mut rows = Vec::new();
+        tables.scan(PASSING, |_, record| {
+            rows.push(key_value(record));
+            Flow::Continue(())
+        })?;
+        state.passing = Some(rows);
+    }
     Ok(state)
 }
 

@@ -49,6 +49,8 @@ pub struct Scenario {
     pub rolls_back: bool,
     /// Whether tables come and go.
     pub changes_catalog: bool,
+    /// Whether such a table may come with rows, loaded past the log.
+    pub loads_tables: bool,
     /// What goes wrong.
     pub faults: Faults,
     /// What goes wrong and is not said.
@@ -117,6 +119,7 @@ impl Scenario {
                 failed_requests: one_of(&[0, 0, 1]) == 1,
                 cuts_at_restart_max: one_of(&[0, 1, 3]),
             },
+            loads_tables: one_of(&[0, 1]) == 1,
             lie,
         }
     }

@@ -22,6 +22,7 @@ fn nothing_committed_is_lost_and_nothing_uncommitted_is_seen() {
     // The campaign is worth nothing if nothing happens in it.
     assert!(total.commit_count > 5 * seeds() && total.cut_count > seeds(), "{total:?}");
     assert!(total.loser_count > 0 && total.repaired_page_count > 0, "{total:?}");
+    assert!(total.load_count > total.failed_load_count && total.failed_load_count > 0, "{total:?}");
 }
 
 #[test]

@@ -116,6 +116,8 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         commit_count,
         cut_count,
         error_count,
+        load_count,
+        failed_load_count,
         repaired_page_count,
         loser_count,
         ..
@@ -127,6 +129,8 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         ("commits acknowledged", commit_count),
         ("power cuts", cut_count),
         ("operations that failed", error_count),
+        ("tables loaded past the log", load_count),
+        ("of them cut short", failed_load_count),
         ("torn pages rebuilt", repaired_page_count),
         ("transactions rolled back at restart", loser_count),
         ("promises broken", campaign.violations.len() as u64),

@@ -265,3 +265,38 @@ fn a_row_that_does_not_fit_its_table_is_refused_and_changes_nothing() {
     writer.commit().unwrap();
     assert!(heap_rows(&database.read()).is_empty());
 }
+
+#[test]
+fn files_of_the_engine_are_not_taken_for_tables_that_nobody_knows() {
+    use crate::engine::TornPages;
+    use crate::propagation::PropagationKind;
+    let ways = [
+        (PropagationKind::InPlace, TornPages::LogImages),
+        (PropagationKind::InPlace, TornPages::DoubleWrite),
+        (PropagationKind::LogStructured, TornPages::Trust),
+    ];
+    for (propagation, torn_pages) in ways {
+        let settings = Settings { propagation, torn_pages, ..settings() };
+        let device = device();
+        let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
+        let database = Database::create(Volumes { data, log: None }, &settings, 1).unwrap();
+        let mut write = database.write().unwrap();
+        write.create_table("kept", columns(), TableKind::Heap).unwrap();
+        write.commit().unwrap();
+        let names = |database: &Database| {
+            let io = database.read().engine().data_io();
+            let files = io.lock().volume().files();
+            files.into_iter().map(|(_, name)| name).collect::<Vec<String>>()
+        };
+        let before = names(&database);
+        assert!(before.len() >= 4, "log, settings, catalogue and table: {before:?}");
+        drop(database);
+        for _ in 0..2 {
+            device.forget_completions();
+            let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
+            let (database, _) = Database::open(Volumes { data, log: None }, &settings).unwrap();
+            assert_eq!(names(&database), before, "{propagation:?}, {torn_pages:?}");
+            database.close().unwrap();
+        }
+    }
+}

@@ -1,5 +1,8 @@
 //! The engine under power cuts, with a tree on top and a map as its model.
 
+mod exhaustive;
+mod regressions;
+
 use super::*;
 use crate::btree::{self, Tree};
 use crate::log::Durability;

@@ -1,0 +1,183 @@
+//! Faults that the crash simulation has found once, each as the shortest story that shows it.
+
+use super::*;
+use nandu_base::to_index;
+
+fn ways() -> [Settings; 3] {
+    [settings(TornPages::LogImages), settings(TornPages::DoubleWrite), log_structured()]
+}
+
+/// One transaction of rows `numbers`, durable in the log, not in place.
+fn insert(engine: &mut Engine, numbers: std::ops::Range<u64>, rows: &mut Rows) {
+    engine.begin().unwrap();
+    for number in numbers {
+        let (key, value) = (number.to_be_bytes().to_vec(), vec![7; 100]);
+        put(engine, &key, Some(&value)).unwrap();
+        rows.insert(key, value);
+    }
+    let commit = engine.commit().unwrap().unwrap();
+    engine.log().make_durable(commit).unwrap();
+}
+
+fn crash(device: &TestDevice, engine: Engine) {
+    drop(engine);
+    restore_power(device);
+}
+
+#[test]
+fn a_file_that_redo_made_longer_is_not_cut_when_it_is_given_room() {
+    for torn_pages in [TornPages::LogImages, TornPages::DoubleWrite] {
+        let roomy =
+            Settings { checkpoint_bytes: 256 << 10, pool_bytes: 512 << 10, ..settings(torn_pages) };
+        let device = device();
+        let mut rows = Rows::new();
+        let mut engine = create(&device, &roomy);
+        insert(&mut engine, 0..600, &mut rows);
+        crash(&device, engine);
+        let (mut engine, report) = reopen(&device, &roomy).unwrap();
+        assert!(report.redone_count >= 600);
+        let file = tree_file(&engine);
+        let noted = engine.file_bytes[&file];
+        let byte_count = |engine: &Engine| engine.data_io.lock().volume().byte_count(file);
+        let redone = byte_count(&engine);
+        let page_bytes = u64::from(roomy.page_bytes);
+        assert!(redone > noted + 20 * page_bytes, "redo wrote past {noted}, up to {redone}");
+        let next = PageAddress::new(file, nandu_base::to_u32(noted / page_bytes) + 1);
+        engine.make_room(next).unwrap();
+        assert!(byte_count(&engine) >= redone, "the file was cut");
+        engine.drop_cached_pages().unwrap();
+        assert_state(&engine, &rows, None, "after it was given room");
+    }
+}
+
+#[test]
+fn what_log_and_copies_say_of_removed_files_does_not_hinder_opening() {
+    for settings in ways() {
+        let device = device();
+        let mut rows = Rows::new();
+        let mut engine = create(&device, &settings);
+        insert(&mut engine, 0..20, &mut rows);
+        let passing = engine.create_file("passing.tree").unwrap();
+        engine.begin().unwrap();
+        engine.act(|pages| Tree::create(pages, passing)).unwrap();
+        for number in 0..30_u8 {
+            let inserted = engine.act(|pages| {
+                let mut undo = pages.begin_undo(StructureKind::Tree, passing);
+                Tree::at(passing).insert(pages, &[number], &[number; 90], &mut undo)?;
+                pages.set_undo(undo);
+                Ok(())
+            });
+            inserted.unwrap();
+            // Pages that were written before have copies, too.
+            engine.pool.write_back(&WriteBack::default()).unwrap();
+        }
+        engine.log().flush().unwrap();
+        // The end of its transaction is not durable: a restart meets both redo and undo of it.
+        engine.remove_file(passing).unwrap();
+        // What makes another file makes the removal durable.
+        engine.create_file("other.tree").unwrap();
+        crash(&device, engine);
+        let (engine, report) = reopen(&device, &settings).unwrap();
+        assert_eq!(report.loser_count, 1);
+        assert_state(&engine, &rows, None, "a file is gone");
+        let names: Vec<String> = engine.files().into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, [TREE_FILE, "other.tree"]);
+    }
+}
+
+#[test]
+fn a_transaction_that_fills_the_log_is_rolled_back_in_the_room_it_kept() {
+    for settings in ways() {
+        let settings = Settings { log_bytes: 96 << 10, ..settings };
+        let device = device();
+        let mut rows = Rows::new();
+        let mut engine = create(&device, &settings);
+        insert(&mut engine, 0..50, &mut rows);
+        engine.begin().unwrap();
+        let mut number = 0_u64;
+        let full = loop {
+            let key = (number * 7919 % 400).to_be_bytes();
+            match put(&mut engine, &key, Some(&[9; 60])) {
+                Ok(()) => number += 1,
+                Err(error) => break error,
+            }
+            assert!(number < 100_000, "the log has an end");
+        };
+        assert!(matches!(full, StorageError::NoSpace { .. }), "{full}");
+        engine.rollback().unwrap();
+        assert_state(&engine, &rows, None, "rolled back");
+        engine.checkpoint().unwrap();
+        insert(&mut engine, 50..60, &mut rows);
+        crash(&device, engine);
+        let (engine, _) = reopen(&device, &settings).unwrap();
+        assert_state(&engine, &rows, None, "opened again");
+    }
+}
+
+#[test]
+fn the_largest_rows_are_rolled_back_in_the_smallest_pool() {
+    for settings in ways() {
+        let device = device();
+        let mut rows = Rows::new();
+        let mut engine = create(&device, &settings);
+        insert(&mut engine, 0..50, &mut rows);
+        let row_bytes = to_index(engine.row_bytes_max());
+        engine.begin().unwrap();
+        for (key, fill) in [(3_u64, 1), (3, 2), (200, 3), (201, 4), (3, 5)] {
+            put(&mut engine, &key.to_be_bytes(), Some(&vec![fill; row_bytes])).unwrap();
+        }
+        put(&mut engine, &200_u64.to_be_bytes(), None).unwrap();
+        engine.rollback().unwrap();
+        assert_state(&engine, &rows, None, "rolled back");
+        crash(&device, engine);
+        let (engine, _) = reopen(&device, &settings).unwrap();
+        assert_state(&engine, &rows, None, "opened again");
+    }
+}
+
+#[test]
+fn a_full_device_fails_the_change_and_leaves_the_database_intact() {
+    for settings in ways() {
+        let geometry = Geometry { sector_bytes: 512, sector_count: 6 << 11 };
+        let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+        let device = SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()));
+        let mut rows = Rows::new();
+        let mut engine = create(&device, &settings);
+        insert(&mut engine, 0..100, &mut rows);
+        let mut number = 1000_u64;
+        let full = 'full: loop {
+            engine.begin().unwrap();
+            let mut added = Rows::new();
+            for _ in 0..20 {
+                let (key, value) = (number.to_be_bytes().to_vec(), vec![8; 200]);
+                match put(&mut engine, &key, Some(&value)) {
+                    Ok(()) => drop(added.insert(key, value)),
+                    Err(error) => break 'full error,
+                }
+                number += 1;
+            }
+            let commit = engine.commit().unwrap().unwrap();
+            engine.log().make_durable(commit).unwrap();
+            rows.append(&mut added);
+            assert!(number < 100_000, "the device has an end");
+        };
+        assert!(matches!(full, StorageError::NoSpace { .. }), "{full}");
+        engine.rollback().unwrap();
+        assert_state(&engine, &rows, None, "full");
+        // Deleting makes room in pages that are there; segments need some for the changed pages.
+        if settings.propagation.places_by_address() {
+            engine.begin().unwrap();
+            for key in rows.keys().step_by(2).take(200).cloned().collect::<Vec<_>>() {
+                put(&mut engine, &key, None).unwrap();
+                rows.remove(&key);
+            }
+            let commit = engine.commit().unwrap().unwrap();
+            engine.log().make_durable(commit).unwrap();
+            insert(&mut engine, 0..60, &mut rows);
+            assert_state(&engine, &rows, None, "with room again");
+            crash(&device, engine);
+            let (engine, _) = reopen(&device, &settings).unwrap();
+            assert_state(&engine, &rows, None, "opened again");
+        }
+    }
+}
