@@ -12,8 +12,8 @@
 use super::process::Job;
 use crate::Failure;
 use nandu::{
-    Column, ColumnType, Database, DatabaseOptions, RecordView, Settings, StorageError, TableKind,
-    ValueRef, open_database,
+    Column, ColumnType, Database, DatabaseOptions, Settings, StorageError, TableKind, ValueRef,
+    open_database,
 };
 use nandu_base::to_u32;
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
@@ -206,7 +206,7 @@ fn answer_of(
     while stream.advance()? {
         for (left, right) in stream.batch().tuples() {
             let (Some(left), Some(right)) = (left, right) else { continue };
-            wide.add(&left.view()?, &right.view()?)?;
+            wide.add(left.first_values()?, right.first_values()?)?;
         }
     }
     drop(stream);
@@ -262,15 +262,10 @@ impl WideRow {
     #[inline]
     fn add(
         &mut self,
-        customer: &RecordView<'_>,
-        orders: &RecordView<'_>,
+        customer: [ValueRef<'_>; CUSTOMER.len()],
+        orders: [ValueRef<'_>; ORDERS.len()],
     ) -> Result<(), QueryError> {
         use ValueRef::{Integer, Text};
-        let (mut c, mut o) = (customer.columns(), orders.columns());
-        let mut next_of_customer = || c.next().unwrap_or(ValueRef::Null);
-        let mut next_of_orders = || o.next().unwrap_or(ValueRef::Null);
-        let c: [ValueRef<'_>; CUSTOMER.len()] = std::array::from_fn(|_| next_of_customer());
-        let o: [ValueRef<'_>; ORDERS.len()] = std::array::from_fn(|_| next_of_orders());
         let [
             Integer(customer_key),
             Text(name),
@@ -280,7 +275,7 @@ impl WideRow {
             Integer(balance),
             Text(segment),
             Text(customer_comment),
-        ] = c
+        ] = customer
         else {
             return Err(QueryError::Invalid {
                 what: "a row of customer is not of its types".into(),
@@ -296,7 +291,7 @@ impl WideRow {
             Text(clerk),
             Integer(ship_priority),
             Text(comment),
-        ] = o
+        ] = orders
         else {
             return Err(QueryError::Invalid { what: "a row of orders is not of its types".into() });
         };

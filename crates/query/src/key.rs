@@ -146,24 +146,45 @@ impl KeyColumn {
     pub fn value(self, tuple: Tuple<'_>) -> Result<ValueRef<'_>, QueryError> {
         match self {
             Self::RowNumber => Ok(ValueRef::Integer(tuple.row_number)),
-            Self::Stored(0) => match first_integer(tuple.record) {
+            Self::Stored(index) => match short_integer(tuple.record, index) {
                 Some(number) => Ok(ValueRef::Integer(number)),
-                None => stored_value(tuple, 0),
+                None => stored_value(tuple, index),
             },
-            Self::Stored(index) => stored_value(tuple, index),
         }
     }
 }
 
-/// The first value, if the record is short and it is an integer: the way that most keys take.
+/// Body bytes of the serial types that a byte holds; the two that no file may hold lead to the long way.
+const SHORT_BYTES: [u8; 0x80] = {
+    let mut bytes = [0; 0x80];
+    let fixed = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, u8::MAX, u8::MAX];
+    let mut serial_type = 0;
+    while serial_type < 0x80 {
+        #[allow(clippy::cast_possible_truncation, reason = "below 64")]
+        let length =
+            if serial_type < 12 { fixed[serial_type] } else { (serial_type as u8 - 12) / 2 };
+        bytes[serial_type] = length;
+        serial_type += 1;
+    }
+    bytes
+};
+
+/// Value `index`, if the record's header is short so far and it is an integer: the way that most keys take.
 #[inline]
-fn first_integer(record: &[u8]) -> Option<i64> {
-    let (&header_bytes, &serial_type) = (record.first()?, record.get(1)?);
-    if !(2..0x80).contains(&header_bytes) {
+fn short_integer(record: &[u8], index: usize) -> Option<i64> {
+    let (&header_bytes, types) = record.split_first()?;
+    if header_bytes >= 0x80 || usize::from(header_bytes) < index + 2 {
         return None;
     }
-    let body = record.get(usize::from(header_bytes)..)?;
-    Some(match serial_type {
+    let mut start = usize::from(header_bytes);
+    for &serial_type in types.get(..index)? {
+        start += match SHORT_BYTES.get(usize::from(serial_type)) {
+            None | Some(&u8::MAX) => return None,
+            Some(&length) => usize::from(length),
+        };
+    }
+    let body = record.get(start..)?;
+    Some(match *types.get(index)? {
         1 => i64::from(i8::from_be_bytes(*body.first_chunk()?)),
         2 => i64::from(i16::from_be_bytes(*body.first_chunk()?)),
         3 => {
@@ -299,6 +320,22 @@ mod tests {
             prop_assert_eq!(hashes.0.is_none(), a.as_ref().is_null());
             if order == Ordering::Equal {
                 prop_assert_eq!(hashes.0, hashes.1);
+            }
+        }
+
+        #[test]
+        fn each_column_is_found_the_short_way_or_the_long(
+            stored in proptest::collection::vec(values(), 1..6), long in any::<bool>(),
+        ) {
+            let text = nandu_storage::sqlite::Value::Text("x".repeat(if long { 90 } else { 3 }));
+            let all: Vec<_> = stored.iter().chain([&text]).chain(&stored).collect();
+            let mut record = Vec::new();
+            let refs: Vec<ValueRef<'_>> = all.iter().map(|value| value.as_ref()).collect();
+            encode_record(refs.iter().copied(), &mut record);
+            let view = RecordView::new(&record).unwrap();
+            let tuple = Tuple { row_number: 3, record: &record };
+            for index in 0..=all.len() {
+                prop_assert_eq!(KeyColumn::Stored(index).value(tuple).unwrap(), view.get(index));
             }
         }
 

@@ -15,8 +15,8 @@
 
 use crate::QueryError;
 use nandu_storage::StorageError;
-use nandu_storage::sqlite::RecordView;
 use nandu_storage::sqlite::varint::{VARINT_BYTES_MAX, read_varint, write_varint};
+use nandu_storage::sqlite::{RecordView, ValueRef};
 use serde::{Deserialize, Serialize};
 
 /// The other side of a row that has no partner.
@@ -83,6 +83,15 @@ impl<'a> Tuple<'a> {
     #[inline]
     pub fn view(&self) -> Result<RecordView<'a>, QueryError> {
         RecordView::new(self.record).map_err(|what| corrupt_record(self.row_number, what))
+    }
+
+    /// The first `N` values, NULL past the last, in one pass; what lies behind them is not checked.
+    ///
+    /// # Errors
+    /// If the record breaks a rule of its format.
+    #[inline]
+    pub fn first_values<const N: usize>(&self) -> Result<[ValueRef<'a>; N], QueryError> {
+        RecordView::first_values(self.record).map_err(|what| corrupt_record(self.row_number, what))
     }
 
     /// Bytes of its cell.

@@ -17,6 +17,10 @@ use crate::tuple::{Tuple, read_cell, segment_address};
 const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a segment at least.
 const SEGMENT_BYTES_MIN: usize = 1 << 10;
+/// Bytes that come from memory together.
+const CACHE_LINE_BYTES: usize = 64;
+/// Of how many such the rows of a lookup are loaded ahead.
+const TOUCHED_LINES: usize = 3;
 /// Bytes in front of a cell.
 pub(crate) const LINK_BYTES: usize = 8;
 /// Bits of an address: an offset of 20 and as many for the segment.
@@ -171,6 +175,15 @@ impl RowStore {
     pub(super) fn row(&self, address: u64) -> Tuple<'_> {
         let (segment, offset) = unpack(address);
         row_in(&self.segments[segment], offset).0
+    }
+
+    /// Loads the cache lines of the row at an address, as far as rows usually go.
+    #[inline]
+    pub(super) fn touch(&self, address: u64) -> u8 {
+        let (segment, offset) = unpack(address);
+        let bytes = &self.segments[segment][offset..];
+        let line = |number: usize| bytes.get(number * CACHE_LINE_BYTES).copied().unwrap_or(0);
+        (0..TOUCHED_LINES).fold(0, |touched, number| touched ^ line(number))
     }
 
     /// The link at an address.

@@ -6,8 +6,8 @@
 
 use super::{Budget, Rejection, written_by};
 use crate::allocation::{
-    BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, JoinSizes, RunFormation,
-    RunSeeks, SortMerge,
+    BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, JoinSizes, RequestTimes,
+    RunFormation, RunSeeks, SortMerge,
 };
 use crate::cost::join::{
     IndexMemory, OuterAccess, block_nested_loops, grace_hash, hybrid_hash, index_nested_loops,
@@ -20,6 +20,8 @@ use serde::Serialize;
 
 /// Pages that read R in an index join: enough to make a request cheap, no more.
 const INDEX_INPUT_PAGES_MAX: u64 = 64;
+/// So many times longer than to begin it a request may take to transfer.
+const TRANSFER_SHARE: u64 = 100;
 /// Numbers of scans that are tried below and above the best so far.
 const SCAN_COUNT_REACH: u64 = 3;
 /// Blocks of a chunk for which it is tried to have no rest.
@@ -118,8 +120,12 @@ fn of_block_nested_loops(
         let estimate = block_nested_loops(model, question, &parts);
         Some((Division::BlockNestedLoops(parts), estimate))
     };
-    let coarse = [closed_form.inner_pages, whole_scans.inner_pages];
-    let mut tried: Vec<u64> = coarse.into_iter().chain(around(coarse[0], memory - 1)).collect();
+    let largest = match model.convention {
+        Convention::AsInPaper { .. } => memory - 1,
+        Convention::AsBuilt { .. } => long_blocks(&times).min(memory - 1),
+    };
+    let coarse = [closed_form.inner_pages, whole_scans.inner_pages, largest];
+    let mut tried: Vec<u64> = coarse.into_iter().chain(around(coarse[0], largest)).collect();
     let time = |pages: &u64| cost(*pages).map(|(_, estimate)| model.time(&estimate));
     let best = tried.iter().copied().min_by_key(time).unwrap_or(1);
     tried.extend(close_to(best, (best / REFINING_STEPS).max(1)));
@@ -134,7 +140,7 @@ fn of_block_nested_loops(
             .saturating_mul(inner_pages)
             .saturating_add(outer_pages)
             .saturating_add(inner_pages / 2);
-        tried.push(last_where(memory - 1, |pages| pages_read(pages) <= most));
+        tried.push(last_where(largest, |pages| pages_read(pages) <= most));
         // Buffers whose blocks tile so many chunks, with and without reading ahead.
         for blocks in 1..=BLOCKS_PER_CHUNK_MAX {
             let block_pages = outer_pages.div_ceil(count.saturating_mul(blocks));
@@ -143,6 +149,7 @@ fn of_block_nested_loops(
     }
     let best = tried.iter().copied().min_by_key(time).unwrap_or(1);
     tried.extend(close_to(best, 1));
+    tried.retain(|&pages| pages <= largest);
     tried.sort_unstable();
     tried.dedup();
     Ok(tried.into_iter().filter_map(cost).collect())
@@ -240,6 +247,15 @@ fn of_index_nested_loops(
         })
         .collect();
     if candidates.is_empty() { Err(Rejection::NoIndex) } else { Ok(candidates) }
+}
+
+/// Pages of two blocks each of which takes [`TRANSFER_SHARE`] times as long to transfer as to begin. Longer
+/// ones gain next to nothing, and cost memory that has to be touched and a first block that nobody reads
+/// ahead.
+fn long_blocks(times: &RequestTimes) -> u64 {
+    let begin_ps = times.seek_ps.saturating_add(times.latency_ps);
+    let block_pages = begin_ps.saturating_mul(TRANSFER_SHARE) / times.page_transfer_ps.max(1);
+    block_pages.saturating_mul(2).max(2)
 }
 
 /// Values in steps of about the fourth root of two, from a sixteenth of one to sixteen times it.

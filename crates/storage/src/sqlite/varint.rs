@@ -16,10 +16,25 @@ pub fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     if first < 0x80 {
         return Some((u64::from(first), 1));
     }
-    read_long(bytes)
+    // Lengths of rows and of texts mostly take two bytes.
+    match bytes.get(1) {
+        Some(&second) if second < 0x80 => {
+            Some((u64::from(first & 0x7F) << 7 | u64::from(second), 2))
+        }
+        _ => read_long(bytes),
+    }
 }
 
+#[inline(never)]
 fn read_long(bytes: &[u8]) -> Option<(u64, usize)> {
+    let low = |byte: u8| u64::from(byte & 0x7F);
+    match bytes.first_chunk() {
+        Some(&[a, b, c, _]) if c < 0x80 => return Some((low(a) << 14 | low(b) << 7 | low(c), 3)),
+        Some(&[a, b, c, d]) if d < 0x80 => {
+            return Some((low(a) << 21 | low(b) << 14 | low(c) << 7 | low(d), 4));
+        }
+        _ => {}
+    }
     let mut value = 0_u64;
     for (index, &byte) in bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
         if index == VARINT_BYTES_MAX - 1 {
