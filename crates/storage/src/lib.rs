@@ -22,6 +22,7 @@ pub mod btree;
 pub mod database;
 pub mod engine;
 pub mod error;
+pub mod hostile;
 pub mod log;
 pub mod page;
 pub mod pool;

@@ -20,13 +20,18 @@ struct Entry<'a> {
 /// Reasons in the root, nothing but `workspace = true` elsewhere, nothing that no source mentions.
 pub(super) fn check(tree: &SourceTree) -> Vec<Problem> {
     let members: Vec<&SourceFile> =
-        tree.files.iter().filter(|file| file.path.ends_with("/Cargo.toml")).collect();
+        tree.files.iter().filter(|file| is_member(&file.path)).collect();
     let mut problems: Vec<Problem> =
         members.iter().flat_map(|file| check_member(tree, file)).collect();
     if let Some(root) = tree.file("Cargo.toml") {
         problems.extend(check_root(root, &members));
     }
     problems
+}
+
+/// Whether a file is the manifest of a crate of this workspace; `fuzz` is one of its own.
+fn is_member(path: &str) -> bool {
+    path.ends_with("/Cargo.toml") && path != "fuzz/Cargo.toml"
 }
 
 fn check_root(root: &SourceFile, members: &[&SourceFile]) -> Vec<Problem> {
