@@ -444,6 +444,7 @@ fn reuse_of_units(fail: u64, cut: u64, seed: u64) -> u64 {
         torn_sector_count: Some(1),
         unflushed: UnflushedFate::Torn,
         seed,
+        ..FaultPlan::default()
     });
     let _ = volume.sync(keeper, volume.now());
     let new = volume.create(&name_of(3));
@@ -501,6 +502,7 @@ proptest! {
             torn_sector_count: Some(torn),
             unflushed,
             seed,
+            ..FaultPlan::default()
         });
         let mut model = BTreeMap::new();
         for (name, step) in &steps {
