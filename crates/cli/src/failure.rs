@@ -188,6 +188,7 @@ impl From<StorageError> for Failure {
             | StorageError::Corrupt { .. }
             | StorageError::NoSpace { .. }
             | StorageError::ReadOnly { .. }
+            | StorageError::NeedsRestart { .. }
             | StorageError::Poisoned { .. } => FailureKind::Device,
             _ => FailureKind::Input,
         };

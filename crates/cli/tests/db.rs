@@ -62,3 +62,18 @@ fn a_long_load_is_stored_in_parts_and_goes_on_where_it_stopped() {
     assert_eq!(stdout_of(directory, &["db", "scan", "shop", "t"]), rows.join("\n") + "\n");
     assert_eq!(stdout_of(directory, &["db", "get", "shop", "t", "4500"]), "4500\t\\N\t-0.5\n");
 }
+
+#[test]
+fn an_index_is_made_once_and_checked_with_its_table() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "orders", "id:integer", "customer:text"]);
+    std::fs::write(directory.join("rows.tsv"), "1\tIda\n2\tOle\n3\tIda\n").unwrap();
+    stdout_of(directory, &["db", "load", "shop", "orders", "rows.tsv"]);
+    let words = ["db", "index", "shop", "orders", "by_customer", "customer", "id"];
+    assert_eq!(stdout_of(directory, &words), "");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("3 index entries"));
+    assert!(stdout_of(directory, &["db", "stat", "shop"]).contains("by_customer"));
+    failure_of(directory, &words, 2);
+    failure_of(directory, &["db", "index", "shop", "orders", "other", "nothing"], 2);
+}

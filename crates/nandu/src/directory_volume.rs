@@ -494,6 +494,10 @@ impl Volume for DirectoryVolume {
         self.set.counters()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
         Some(Arc::clone(&self.reader) as Arc<dyn ReadAt>)
     }

@@ -77,6 +77,11 @@ pub enum StorageError {
         /// Which file or database.
         place: String,
     },
+    /// It was not closed, and bringing it to its last commit needs to write, which is not allowed.
+    NeedsRestart {
+        /// The database.
+        place: String,
+    },
     /// A setting makes no sense.
     InvalidSetting {
         /// Which one, why, and what would do.
@@ -119,6 +124,10 @@ impl fmt::Display for StorageError {
                 write!(formatter, "{place} is open in another process")
             }
             Self::ReadOnly { place } => write!(formatter, "{place} is read-only"),
+            Self::NeedsRestart { place } => write!(
+                formatter,
+                "{place} was not closed; open and close it once where it can be written"
+            ),
             Self::InvalidSetting { what } => formatter.write_str(what),
             Self::Poisoned { cause } => {
                 write!(formatter, "an earlier failure stopped the database, reopen it: {cause}")

@@ -11,8 +11,8 @@ use crate::output;
 use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use nandu::{
-    Column, ColumnType, Database, DatabaseOptions, Flow, StorageError, TableDefinition, TableKind,
-    Tables, Value, ValueRef, WriteTransaction,
+    Column, ColumnType, Database, DatabaseOptions, DirectoryOptions, Flow, StorageError,
+    TableDefinition, TableKind, Tables, Value, ValueRef, WriteTransaction,
 };
 use nandu_base::ByteCount;
 use nandu_probe::table::Table;
@@ -35,6 +35,7 @@ const OUTPUT_BYTES: usize = 1 << 16;
 Examples:
   nandu db create shop customers id:integer name:text --key id
   nandu db load shop customers customers.tsv
+  nandu db index shop orders by_customer customer
   nandu db get shop customers 7
   nandu db scan shop customers --limit 10
   nandu db check shop
@@ -77,6 +78,18 @@ enum Action {
         /// Leave out so many lines, which were loaded before
         #[arg(long, default_value = "0")]
         skip: u64,
+    },
+    /// Make an index of a table without --key
+    Index {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// What the index is called
+        index: String,
+        /// Its columns, most significant first
+        #[arg(required = true)]
+        columns: Vec<String>,
     },
     /// Print one row
     Get {
@@ -125,6 +138,9 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
         Action::Load { directory, table, file, skip } => {
             load(directory, table, Lines::open(file, *skip)?, context)
         }
+        Action::Index { directory, table, index, columns } => {
+            make_index(directory, table, index, columns)
+        }
         Action::Get { directory, table, key } => get(directory, table, key, context),
         Action::Scan { directory, table, limit } => scan(directory, table, *limit, context),
         Action::Check { directory, json } => check(directory, *json, context),
@@ -134,6 +150,18 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
 
 fn open(directory: &Path) -> Result<Database, StorageError> {
     nandu::open_database(directory, &DatabaseOptions::default()).map(|(database, _)| database)
+}
+
+/// Opens what is only going to be read, also where nothing can be written.
+fn open_to_read(directory: &Path) -> Result<Database, StorageError> {
+    match open(directory) {
+        Err(StorageError::ReadOnly { .. }) => {
+            let files = DirectoryOptions { read_only: true, ..DirectoryOptions::default() };
+            let options = DatabaseOptions { files, ..DatabaseOptions::default() };
+            nandu::open_database(directory, &options).map(|(database, _)| database)
+        }
+        answer => answer,
+    }
 }
 
 fn create(
@@ -162,6 +190,20 @@ fn create(
     };
     let mut write = database.write()?;
     write.create_table(table, columns.to_vec(), kind)?;
+    write.commit()?;
+    Ok(database.close()?)
+}
+
+fn make_index(
+    directory: &Path,
+    table: &str,
+    index: &str,
+    columns: &[String],
+) -> Result<(), Failure> {
+    let database = open(directory)?;
+    let mut write = database.write()?;
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    write.create_index(table, index, &columns)?;
     write.commit()?;
     Ok(database.close()?)
 }
@@ -322,7 +364,7 @@ impl<'a> Lines<'a> {
 }
 
 fn get(directory: &Path, table: &str, key: &[String], context: &Context) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open_to_read(directory)?;
     let row = row_of(&database.read(), table, key)?;
     database.close()?;
     let Some(row) = row else {
@@ -357,7 +399,7 @@ fn scan(
     limit: Option<u64>,
     context: &Context,
 ) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open_to_read(directory)?;
     let mut outcome = Ok(());
     let mut left = limit.unwrap_or(u64::MAX);
     let mut lines = String::new();
@@ -388,7 +430,7 @@ fn scan(
 }
 
 fn check(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open_to_read(directory)?;
     let report = database.read().check()?;
     database.close()?;
     let output = context.output;
@@ -410,7 +452,7 @@ fn check(directory: &Path, json: bool, context: &Context) -> Result<(), Failure>
 }
 
 fn stat(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open_to_read(directory)?;
     let stats = database.read().stat()?;
     database.close()?;
     if json {

@@ -7,7 +7,7 @@
 use super::schema::{IndexDefinition, Row, TableDefinition, TableKind};
 use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
-use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, ValueRef};
+use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, Value, ValueRef};
 use crate::{Engine, FileId, StorageError};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,7 +135,7 @@ impl Tables {
             known.extend(definition.indexes.iter().map(|index| index.file));
         }
         for (file, _) in self.engine.files() {
-            if !known.contains(&file) {
+            if !self.engine.is_read_only() && !known.contains(&file) {
                 self.engine.remove_file(file)?;
             }
         }
@@ -199,6 +199,59 @@ impl Tables {
         let tree = self.table(table)?.clustered()?;
         let key = encode(key_values);
         tree.get(&self.engine, &key, |bytes| view_of(bytes).map(look))?.transpose()
+    }
+
+    /// Lends the rows of a heap table that have these numbers to `look`, each with the place of its
+    /// number in `row_numbers`, in no particular order. All are on their way at once, so the device's
+    /// queue is full. Numbers without a row are passed over.
+    ///
+    /// # Errors
+    /// If there is no such heap table, or a page cannot be read.
+    pub fn get_batch(
+        &self,
+        table: &str,
+        row_numbers: &[i64],
+        mut look: impl FnMut(usize, RecordView<'_>),
+    ) -> Result<(), StorageError> {
+        let mut order: Vec<usize> = (0..row_numbers.len()).collect();
+        order.sort_unstable_by_key(|&place| row_numbers[place]);
+        let rising: Vec<i64> = order.iter().map(|&place| row_numbers[place]).collect();
+        let tree = self.table(table)?.heap()?.tree();
+        tree.get_batch(&self.engine, &rising, |index, record| look(order[index], record))
+    }
+
+    /// As [`Self::get_batch`], for the rows of a clustered table that have these key values.
+    ///
+    /// # Errors
+    /// If there is no such clustered table, or a page cannot be read.
+    pub fn get_batch_by_key(
+        &self,
+        table: &str,
+        keys: &[Row],
+        mut look: impl FnMut(usize, RecordView<'_>),
+    ) -> Result<(), StorageError> {
+        let tree = self.table(table)?.clustered()?;
+        let keys = encode_keys(keys);
+        let mut trouble = None;
+        tree.get_batch(&self.engine, &keys, |index, bytes| {
+            let Some(bytes) = bytes else { return };
+            match view_of(bytes) {
+                Ok(record) => look(index, record),
+                Err(error) => trouble = Some(error),
+            }
+        })?;
+        trouble.map_or(Ok(()), Err)
+    }
+
+    /// Brings the pages where rows with these key values belong into memory, all at once, for a caller
+    /// that is about to put or delete such rows one by one. A call is worth as many keys as a quarter
+    /// of the pool has pages; more push each other out.
+    ///
+    /// # Errors
+    /// As [`Self::get_batch_by_key`].
+    pub fn fetch_by_key(&self, table: &str, keys: &[Row]) -> Result<(), StorageError> {
+        let tree = self.table(table)?.clustered()?;
+        tree.fetch_leaves(&self.engine, &encode_keys(keys))
     }
 
     /// The tree of a heap table, for operators that read it in larger pieces.
@@ -543,6 +596,11 @@ pub(super) fn encode(values: &[ValueRef<'_>]) -> Vec<u8> {
         key::encode_key(value, &mut bytes);
     }
     bytes
+}
+
+fn encode_keys(keys: &[Row]) -> Vec<Vec<u8>> {
+    let of_row = |row: &Row| encode(&row.iter().map(Value::as_ref).collect::<Vec<_>>());
+    keys.iter().map(of_row).collect()
 }
 
 /// The entry of a row in an index.

@@ -1,7 +1,7 @@
 //! Tables against a model, across savepoints, rollbacks, crashes and openings.
 
 use super::*;
-use crate::sqlite::{Value, ValueRef};
+use crate::sqlite::{RecordView, Value, ValueRef};
 use crate::volume::DeviceVolume;
 use nandu_base::Rng;
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice, SharedDevice};
@@ -299,4 +299,79 @@ fn files_of_the_engine_are_not_taken_for_tables_that_nobody_knows() {
             database.close().unwrap();
         }
     }
+}
+
+#[test]
+fn a_batch_finds_what_single_lookups_find_in_less_than_half_the_time() {
+    const ROW_COUNT: i64 = 3000;
+    let geometry = Geometry { sector_bytes: 512, sector_count: 64 << 11 };
+    let config = MemoryConfig { geometry, server_count: 16, ..MemoryConfig::default() };
+    let device = SharedDevice::new(MemoryDevice::new(config));
+    let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
+    let database = Database::create(Volumes { data, log: None }, &settings(), 1).unwrap();
+    let mut write = database.write().unwrap();
+    let columns =
+        || vec![Column::new("key", ColumnType::Integer), Column::new("x", ColumnType::Blob)];
+    write.create_table("tree", columns(), TableKind::Clustered { key: vec![0] }).unwrap();
+    write.create_table("heap", columns(), TableKind::Heap).unwrap();
+    for number in 0..ROW_COUNT {
+        let row = [ValueRef::Integer(number), ValueRef::Blob(&[3; 100])];
+        write.put("tree", &row).unwrap();
+        write.insert("heap", &row).unwrap();
+        if number % 500 == 499 {
+            write.commit().unwrap();
+            write = database.write().unwrap();
+        }
+    }
+    write.commit().unwrap();
+    let key_of = |record: RecordView<'_>| match record.get(0) {
+        ValueRef::Integer(key) => key,
+        other => panic!("{other:?} is no key"),
+    };
+    let mut rng = Rng::new(4);
+    // Some past the end, where there are no rows.
+    let wanted: Vec<i64> = (0..400).map(|_| 1 + rng.below(3100).cast_signed()).collect();
+    let keys: Vec<Row> = wanted.iter().map(|&key| vec![Value::Integer(key)]).collect();
+    let cold = || {
+        database.drop_cached_pages().unwrap();
+        database.read().engine().now()
+    };
+    let start = cold();
+    let mut single = [vec![None; 400], vec![None; 400]];
+    let tables = database.read();
+    for (place, &number) in wanted.iter().enumerate() {
+        single[0][place] = tables.get_by_key("tree", &[ValueRef::Integer(number)], key_of).unwrap();
+    }
+    let alone_ns = tables.engine().now() - start;
+    for (place, &number) in wanted.iter().enumerate() {
+        single[1][place] = tables.get("heap", number, key_of).unwrap();
+    }
+    drop(tables);
+    let start = cold();
+    let mut batched = [vec![None; 400], vec![None; 400]];
+    let tables = database.read();
+    for first in (0..400).step_by(8) {
+        let look = |place: usize, record: RecordView<'_>| {
+            batched[0][first + place] = Some(key_of(record));
+        };
+        tables.get_batch_by_key("tree", &keys[first..first + 8], look).unwrap();
+    }
+    let batched_ns = tables.engine().now() - start;
+    tables
+        .get_batch("heap", &wanted, |place, record| batched[1][place] = Some(key_of(record)))
+        .unwrap();
+    assert_eq!(single, batched);
+    assert!(single[0].iter().any(Option::is_none) && single[0].iter().any(Option::is_some));
+    assert!(alone_ns.0 > 2 * batched_ns.0, "{alone_ns:?} alone, {batched_ns:?} in eights");
+    drop(tables);
+    // What was fetched needs no read any more.
+    database.drop_cached_pages().unwrap();
+    let tables = database.read();
+    tables.fetch_by_key("tree", &keys[..8]).unwrap();
+    let reads = || tables.engine().device_counters().0.reads.request_count;
+    let before = reads();
+    for &number in &wanted[..8] {
+        tables.get_by_key("tree", &[ValueRef::Integer(number)], key_of).unwrap();
+    }
+    assert_eq!(reads(), before);
 }

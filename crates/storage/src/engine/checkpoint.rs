@@ -23,7 +23,7 @@ impl Engine {
     /// # Errors
     /// If the device fails; the last complete checkpoint still counts then.
     pub fn checkpoint(&mut self) -> Result<(), StorageError> {
-        self.check_usable()?;
+        self.check_writable()?;
         let begin = self.log.append(&RecordBuilder::new().begin_checkpoint(), Room::Checkpoint)?;
         let previous = self.last_checkpoint;
         // From here on a page that changes has its image in the log after `begin`.

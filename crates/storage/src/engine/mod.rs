@@ -75,6 +75,7 @@ pub struct Engine {
     /// Room that files have on the volume.
     file_bytes: BTreeMap<FileId, u64>,
     tracks_changes: bool,
+    is_read_only: bool,
     poison: Option<String>,
     scratch: ActionScratch,
 }
@@ -129,10 +130,12 @@ impl Engine {
     }
 
     /// Opens a database, and restarts it if it was not closed. Of `settings`, what was fixed at its
-    /// creation is replaced by what it is.
+    /// creation is replaced by what it is. On volumes that are read-only it can be read, if it was
+    /// closed.
     ///
     /// # Errors
-    /// If there is none, it is damaged, or the device fails.
+    /// If there is none, it is damaged, or the device fails; [`StorageError::NeedsRestart`] on
+    /// read-only volumes.
     pub fn open(
         volumes: Volumes,
         settings: &Settings,
@@ -152,7 +155,14 @@ impl Engine {
         let control = *log_file.control();
         let analysis = restart::analyse(&log_file, settings.torn_pages, &mut report)?;
         let reader = log_file.scan(analysis.redo_from)?;
-        let log = log_file.resume(analysis.end, &settings.log_config())?;
+        let read_only = [&data_io, &log_io].iter().any(|io| io.lock().volume().is_read_only());
+        if read_only && !control.is_clean {
+            return Err(StorageError::NeedsRestart { place: name_of(&data_io) });
+        }
+        let log = match read_only {
+            true => log_file.rest(analysis.end, &settings.log_config()),
+            false => log_file.resume(analysis.end, &settings.log_config())?,
+        };
         clock.charge(&mut report.log_scan);
         report.was_closed = control.is_clean;
         let epoch = log.control().epoch();
@@ -166,6 +176,7 @@ impl Engine {
             control.is_clean,
         )?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
+        engine.is_read_only = read_only;
         engine.last_checkpoint = control.checkpoint;
         if settings.torn_pages == TornPages::LogImages {
             engine.image_threshold = control.checkpoint;
@@ -213,6 +224,7 @@ impl Engine {
             file_bytes,
             tracks_changes: settings.propagation.tracks_changes()
                 || settings.torn_pages == TornPages::DoubleWrite,
+            is_read_only: false,
             poison: None,
             scratch: ActionScratch::default(),
         })
@@ -224,11 +236,20 @@ impl Engine {
     /// # Errors
     /// If the device fails; the next opening restarts then.
     pub fn close(mut self) -> Result<(), StorageError> {
+        if self.is_read_only {
+            return Ok(());
+        }
         if self.active.is_some() {
             self.rollback()?;
         }
         self.checkpoint_fully()?;
         self.log.close()
+    }
+
+    /// Whether the volumes allow no change; then there are no transactions.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// The settings in force.
@@ -326,7 +347,7 @@ impl Engine {
     /// # Errors
     /// If there is one of that name, or the device has no room or fails.
     pub fn create_file(&mut self, name: &str) -> Result<FileId, StorageError> {
-        self.check_usable()?;
+        self.check_writable()?;
         let file = create_file(&self.data_io, name)?;
         self.pool.name_file(file, name, Checksum::Trailer);
         self.file_bytes.insert(file, 0);
@@ -338,7 +359,7 @@ impl Engine {
     /// # Errors
     /// If the device fails.
     pub fn remove_file(&mut self, file: FileId) -> Result<(), StorageError> {
-        self.check_usable()?;
+        self.check_writable()?;
         self.pool.forget(file, 1)?;
         self.file_bytes.remove(&file);
         self.data_io.lock().volume().remove(file)
@@ -408,6 +429,14 @@ impl Engine {
         }
     }
 
+    fn check_writable(&self) -> Result<(), StorageError> {
+        self.check_usable()?;
+        match self.is_read_only {
+            true => Err(StorageError::ReadOnly { place: name_of(&self.data_io) }),
+            false => Ok(()),
+        }
+    }
+
     fn poison<T>(&mut self, error: StorageError) -> Result<T, StorageError> {
         self.poison = Some(error.to_string());
         Err(error)
@@ -470,6 +499,10 @@ fn present(io: &SharedIo) -> Nanos {
         TimeSource::Wall => io.volume().now(),
         TimeSource::Virtual => io.now(),
     }
+}
+
+fn name_of(io: &SharedIo) -> String {
+    io.lock().volume().name().to_owned()
 }
 
 fn is_own_file(name: &str) -> bool {

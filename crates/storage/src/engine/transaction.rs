@@ -63,12 +63,12 @@ impl Engine {
     /// Begins a transaction.
     ///
     /// # Errors
-    /// If an earlier failure stopped the engine.
+    /// If an earlier failure stopped the engine, or the volumes are read-only.
     ///
     /// # Panics
     /// If one is active.
     pub fn begin(&mut self) -> Result<(), StorageError> {
-        self.check_usable()?;
+        self.check_writable()?;
         assert!(self.active.is_none(), "one write transaction at a time");
         self.active = Some(Transaction::new(self.next_transaction, Lsn(0)));
         self.next_transaction += 1;

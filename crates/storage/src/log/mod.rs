@@ -129,7 +129,12 @@ impl LogFile {
     /// # Errors
     /// If there is no log, it is of another version or device, or the device fails.
     pub fn open(io: SharedIo, file: FileId) -> Result<Self, StorageError> {
-        io.lock().sync(file)?;
+        {
+            let mut io = io.lock();
+            if !io.volume().is_read_only() {
+                io.sync(file)?;
+            }
+        }
         let master = Master::read(&io, file)?;
         let area = area::LogArea::new(io, file, master.layout());
         Ok(Self { area, master })
@@ -169,6 +174,12 @@ impl LogFile {
         master.buffer_bytes = master.buffer_bytes.max(config.buffer_bytes);
         master.write(&area)?;
         Ok(start(area, master, config, end.lsn))
+    }
+
+    /// The log of a database that is only read: nothing is ever appended to it.
+    pub(crate) fn rest(self, end: LogEnd, config: &LogConfig) -> SharedLog {
+        let Self { area, master } = self;
+        start(area, master, config, end.lsn)
     }
 }
 

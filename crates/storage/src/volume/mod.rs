@@ -121,6 +121,11 @@ pub trait Volume: Send {
     /// What the devices below have done so far, added up.
     fn counters(&self) -> Counters;
 
+    /// Whether nothing can be changed.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// A way to read that several threads may use at once, past the queue; only where time passes by
     /// itself.
     fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {

@@ -63,7 +63,9 @@ impl LogStructured {
         (opened.generation, opened.durable_map) = (generation, durable_map);
         opened.next_sequence = next_sequence;
         opened.roll_forward(io, positions)?;
-        opened.checkpoint(io)?;
+        if !io.volume().is_read_only() {
+            opened.checkpoint(io)?;
+        }
         Ok(opened)
     }
 
