@@ -1,5 +1,5 @@
 //! What placing pages in place and log-structured costs, side by side: random inserts of 108 bytes into
-//! a tree, then cold lookups, with a pool of an eighth of the data.
+//! a tree, then cold lookups, with a pool of a seventh of the data.
 //!
 //! `cargo run --release -p nandu --example place_pages -- /some/directory 500000`
 
@@ -9,7 +9,7 @@ use nandu::{DirectoryOptions, DirectoryVolume};
 use nandu_base::Rng;
 use nandu_storage::StorageError;
 use nandu_storage::btree::Tree;
-use nandu_storage::engine::{Engine, Settings, StructureKind, Volumes};
+use nandu_storage::engine::{Engine, Settings, StructureKind, TornPages, Volumes};
 use nandu_storage::log::Durability;
 use nandu_storage::propagation::PropagationKind;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,13 @@ const LOOKUP_COUNT: u64 = 5000;
 fn measure(
     directory: &Path,
     propagation: PropagationKind,
+    torn_pages: TornPages,
     record_count: u64,
 ) -> Result<(), StorageError> {
     let user_bytes = record_count * RECORD_BYTES;
     let settings = Settings {
         propagation,
+        torn_pages,
         pool_bytes: user_bytes / 7,
         durability: Durability::None,
         log_bytes: 256 << 20,
@@ -62,13 +64,20 @@ fn measure(
     let (built, after) = (engine.now(), engine.device_counters().0);
     let per_user_byte = |bytes: u64| bytes as f64 / user_bytes as f64;
     let build_s = (built.0 - start.0) as f64 / 1e9;
-    println!("{propagation:?}: build {build_s:.2} s");
+    println!("{propagation:?}, {torn_pages:?}: build {build_s:.2} s");
     let written = after.writes.byte_count - before.writes.byte_count;
     let read = after.reads.byte_count - before.reads.byte_count;
     println!(
         "  written {:.2}, read {:.2} per user byte",
         per_user_byte(written),
         per_user_byte(read)
+    );
+    let page_bytes = engine.pool_counters().write_count * u64::from(settings.page_bytes);
+    let log_bytes = engine.log().counts().flush_bytes;
+    println!(
+        "  written pages hold {:.2}, the log {:.2} per user byte",
+        per_user_byte(page_bytes),
+        per_user_byte(log_bytes)
     );
     engine.drop_cached_pages()?;
     let mut keys = Rng::new(1);
@@ -90,10 +99,12 @@ fn main() -> Result<(), StorageError> {
     std::fs::create_dir_all(&directory).map_err(|error| StorageError::InvalidSetting {
         what: format!("{}: {error}", directory.display()),
     })?;
-    for (name, propagation) in
-        [("in-place", PropagationKind::InPlace), ("segments", PropagationKind::LogStructured)]
-    {
-        measure(&directory.join(name), propagation, record_count)?;
+    for (name, propagation, torn_pages) in [
+        ("in-place", PropagationKind::InPlace, TornPages::DoubleWrite),
+        ("in-place-once", PropagationKind::InPlace, TornPages::Trust),
+        ("segments", PropagationKind::LogStructured, TornPages::Trust),
+    ] {
+        measure(&directory.join(name), propagation, torn_pages, record_count)?;
     }
     Ok(())
 }
