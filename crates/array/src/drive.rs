@@ -20,23 +20,30 @@
 //! Members are asked for completions in steps of growing length, so that none runs ahead of the
 //! others by more than a quarter of the time that passes anyway.
 
+mod adaptive;
 mod fragment;
 mod job;
+mod map;
 mod member;
+mod migration;
 
+pub use adaptive::{AdaptiveConfig, MemberTimes};
 pub use member::{MemberDevice, MemberState};
 
 use crate::{ArrayError, Layout};
+use adaptive::Chooser;
 use fragment::{Fragment, from_slot, to_slot};
-use job::{Job, JobKind, StripeLock};
+use job::{Job, JobKind, StripeLock, StripePart};
+use map::{Place, Shape, StripeMap};
 use member::Member;
+use migration::Migration;
 use nandu_base::{Nanos, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
     Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, Geometry, IoBuffer,
     Operation, Rejected, Request, TimeSource,
 };
-use nandu_ida::{Code, FragmentSet, Matrix, Reconstructor};
+use nandu_ida::FragmentSet;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,6 +67,29 @@ pub struct ArrayConfig {
     pub member_error_count_max: u32,
     /// How long a request may be with a member before the member is given up; `None` waits for ever.
     pub member_timeout: Option<Nanos>,
+    /// Whether bytes are stored. Without it only the time counts: members get requests without
+    /// buffers, reads return zeros, and no fragment is ever found damaged.
+    pub keeps_data: bool,
+}
+
+impl ArrayConfig {
+    /// Sectors of an array over members of `member_sector_count` sectors each.
+    #[must_use]
+    pub fn sector_count_over(&self, member_sector_count: u64) -> u64 {
+        let slot_sectors = u64::from(self.fragment_sector_count) + 1;
+        let slots = member_sector_count / slot_sectors * u64::from(self.layout.member_count());
+        slots / u64::from(self.layout.written_count()) * data_sectors(self)
+    }
+
+    /// The sectors that each member needs for an array of `sector_count`, rounded down to stripes
+    /// but not to none.
+    #[must_use]
+    pub fn member_sector_count_for(&self, sector_count: u64) -> u64 {
+        let stripes = (sector_count / data_sectors(self)).max(1);
+        let slots = stripes.saturating_mul(u64::from(self.layout.written_count()));
+        let rows = slots.div_ceil(u64::from(self.layout.member_count()));
+        rows.saturating_mul(u64::from(self.fragment_sector_count) + 1)
+    }
 }
 
 /// When a write returns.
@@ -76,7 +106,7 @@ pub enum WriteReturn {
 /// Whom an answer of a member is for.
 #[derive(Clone, Copy, Debug)]
 enum Addressee {
-    Fragment { job: u64, number: u8 },
+    Fragment { job: u64, number: u8, byte_count: u64 },
     Flush { request: u64 },
 }
 
@@ -86,6 +116,9 @@ struct Pending {
     part_count: u32,
     failed_flush_count: u32,
     error: Option<DeviceError>,
+    first_sector: u64,
+    /// Whether it writes, if it is one that the chooser looks at.
+    observed: Option<bool>,
 }
 
 /// A device over several. It goes from thread to thread where its members do; real devices, which
@@ -95,7 +128,7 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     info: DeviceInfo,
     clock: VirtualClock,
     members: Vec<Member<D>>,
-    reconstructor: Reconstructor,
+    map: StripeMap,
     sector_bytes: usize,
     versions: Vec<u64>,
     locks: BTreeMap<u64, StripeLock>,
@@ -105,12 +138,21 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     next_id: u64,
     completions: CompletionQueue,
     counters: Counters,
+    /// What members had been busy when counting began.
+    busy_before: Nanos,
     /// Stripes with lost fragments on members in use.
     repairs: BTreeSet<u64>,
     is_repairing: bool,
     /// Whether no repair is to begin.
     is_draining: bool,
     lost_stripe_count: u64,
+    /// Of an adaptive array.
+    chooser: Option<Chooser>,
+    migration: Option<Migration>,
+    /// The shapes that extents are to have, by extent.
+    wanted_places: BTreeMap<usize, usize>,
+    free_cells: Vec<u64>,
+    migrated_stripe_count: u64,
 }
 
 impl<D: Device + ?Sized> ArrayDevice<D> {
@@ -119,7 +161,10 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     /// # Errors
     /// [`ArrayError`] if members do not fit the layout or each other.
     pub fn create(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
-        Self::new(config, members, 0)
+        let geometry = geometry_of(&config, &members)?;
+        let stripe_count = geometry.sector_count / data_sectors(&config);
+        let shape = Shape::new(config.layout, config.fragment_sector_count);
+        Ok(Self::new(config, members, StripeMap::fixed(shape, stripe_count), 0))
     }
 
     /// An array over members that were written by one of the same configuration; each stripe is read
@@ -128,16 +173,46 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     /// # Errors
     /// As [`ArrayDevice::create`].
     pub fn open(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
-        Self::new(config, members, UNKNOWN)
+        let mut array = Self::create(config, members)?;
+        array.versions.fill(UNKNOWN);
+        Ok(array)
     }
 
-    fn new(config: ArrayConfig, members: Vec<Box<D>>, version: u64) -> Result<Self, ArrayError> {
-        let layout = config.layout;
-        let geometry = geometry_of(&config, &members)?;
+    /// An array over blank members that gives each object the layout that suits its load
+    /// ([`AdaptiveConfig`]). Its map is in memory only: it cannot be opened again.
+    ///
+    /// # Errors
+    /// As [`ArrayDevice::create`], and if the members have no room for an extent and a free cell.
+    pub fn create_adaptive(
+        config: ArrayConfig,
+        adaptive: AdaptiveConfig,
+        members: Vec<Box<D>>,
+    ) -> Result<Self, ArrayError> {
+        adaptive.check(config.layout.member_count())?;
+        geometry_of(&config, &members)?;
+        let member_sectors = members.iter().map(|member| member.info().geometry.sector_count).min();
+        let map = StripeMap::adaptive(&config, &adaptive, member_sectors.unwrap_or(0))?;
+        let extent_count = map.places.len() as u64;
+        let objects: u64 = adaptive.object_sector_counts.iter().sum();
+        if objects > extent_count * map.stripes_per_extent * map.stripe_sectors {
+            let what = format!("are more than the {extent_count} extents that the members hold");
+            return Err(ArrayError::Value { name: "object_sector_counts", what });
+        }
+        let mut array = Self::new(config, members, map, 0);
+        // The cell past the last extent's is the one that extents move through.
+        array.free_cells.push(extent_count);
+        array.chooser = Some(Chooser::new(adaptive));
+        Ok(array)
+    }
+
+    fn new(config: ArrayConfig, members: Vec<Box<D>>, map: StripeMap, version: u64) -> Self {
         let infos = || members.iter().map(|member| member.info());
+        let layout = config.layout;
+        let stripe_count = map.places.len() as u64 * map.stripes_per_extent;
+        let sector_bytes = members[0].info().geometry.sector_bytes;
         let info = DeviceInfo {
             name: format!("array {} of {}", layout.name(), layout.member_count()),
-            geometry,
+            geometry: Geometry { sector_bytes, sector_count: stripe_count * map.stripe_sectors },
             queue_depth_max: config.queue_depth_max,
             time_source: members[0].info().time_source,
             needs_buffers: false,
@@ -145,21 +220,15 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             volatile_cache: infos().any(|info| info.volatile_cache),
             supports_trim: true,
         };
-        let code = Code::new(
-            usize::from(layout.needed_count()),
-            usize::from(layout.written_count()),
-            Matrix::Cauchy,
-        );
-        let code = code.expect("a layout has 1 <= m <= f <= 16");
         let member = |device| Member::new(device, MemberState::Healthy, Nanos::ZERO);
-        Ok(Self {
+        Self {
             config,
             info,
             clock: VirtualClock::new(),
             members: members.into_iter().map(member).collect(),
-            reconstructor: Reconstructor::new(code, DECODER_COUNT_MAX),
-            sector_bytes: geometry.sector_bytes as usize,
-            versions: vec![version; to_index(geometry.sector_count / data_sectors(&config))],
+            map,
+            sector_bytes: sector_bytes as usize,
+            versions: vec![version; to_index(stripe_count)],
             locks: BTreeMap::new(),
             jobs: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -167,11 +236,30 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             next_id: 0,
             completions: CompletionQueue::default(),
             counters: Counters::default(),
+            busy_before: Nanos::ZERO,
             repairs: BTreeSet::new(),
             is_repairing: false,
             is_draining: false,
             lost_stripe_count: 0,
-        })
+            chooser: None,
+            migration: None,
+            wanted_places: BTreeMap::new(),
+            free_cells: Vec::new(),
+            migrated_stripe_count: 0,
+        }
+    }
+
+    /// The same array called `name`.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.info.name);
+        self
+    }
+
+    /// Counts from here on: what filled the array is no part of a measurement.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+        self.busy_before = self.members_busy();
     }
 
     /// Whether member `index` is used.
@@ -190,6 +278,38 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     #[must_use]
     pub const fn lost_stripe_count(&self) -> u64 {
         self.lost_stripe_count
+    }
+
+    /// Gives `object` another layout; its extents migrate in the background. The chooser may change it
+    /// again as the load shifts.
+    ///
+    /// # Errors
+    /// [`ArrayError::Value`] if the array is not adaptive, or has no such object or layout.
+    pub fn set_layout(&mut self, object: usize, layout: Layout) -> Result<(), ArrayError> {
+        let refuse = |what: &str| Err(ArrayError::Value { name: "layout", what: what.into() });
+        let shape = self.map.shapes.iter().position(|shape| shape.layout == layout);
+        let Some(shape) = shape else {
+            return refuse("must be one that the array was made with");
+        };
+        let target = self.chooser.as_mut().and_then(|chooser| chooser.targets.get_mut(object));
+        let Some(target) = target else {
+            return refuse("is that of an object; the array has no such object");
+        };
+        *target = shape;
+        self.want_targets(&[object]);
+        self.begin_migration();
+        Ok(())
+    }
+
+    /// The layout of each extent.
+    pub fn layouts(&self) -> impl Iterator<Item = Layout> {
+        self.map.places.iter().map(|place| self.map.shapes[place.shape].layout)
+    }
+
+    /// Stripes that were copied to follow the load, those that were copied again included.
+    #[must_use]
+    pub const fn migrated_stripe_count(&self) -> u64 {
+        self.migrated_stripe_count
     }
 
     /// Leaves member `index` alone from now on.
@@ -241,13 +361,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     /// # Panics
     /// If an invariant does not hold.
     pub fn audit(&self) {
-        let layout = self.config.layout;
-        for stripe in 0..self.versions.len().min(64) as u64 {
-            let members: BTreeSet<usize> = (0..layout.written_count())
-                .map(|number| slot_of(layout, stripe, number).0)
-                .collect();
-            assert_eq!(members.len(), usize::from(layout.written_count()), "invariant 1");
-        }
+        self.map.audit();
         let is_busy = self.members.iter().any(Member::is_busy);
         assert_eq!(is_busy, !self.addressees.is_empty(), "every answer has an addressee");
         if !is_busy {
@@ -289,23 +403,13 @@ fn geometry_of<D: Device + ?Sized>(
     }
     let smallest = infos().map(|info| info.geometry.sector_count).min().unwrap_or(0);
     let slot_sectors = u64::from(config.fragment_sector_count) + 1;
-    let slots = smallest / slot_sectors * u64::from(layout.member_count());
-    let stripes = slots / u64::from(layout.written_count());
-    let geometry = Geometry::new(sector_bytes, stripes * data_sectors(config));
+    let geometry = Geometry::new(sector_bytes, config.sector_count_over(smallest));
     geometry.or_else(|_| refuse("members", format!("need {slot_sectors} sectors or more each")))
 }
 
 /// Data sectors of a stripe.
 fn data_sectors(config: &ArrayConfig) -> u64 {
     u64::from(config.layout.needed_count()) * u64::from(config.fragment_sector_count)
-}
-
-/// Member and slot of a fragment: invariant 1.
-fn slot_of(layout: Layout, stripe: u64, number: u8) -> (usize, u64) {
-    let members = u64::from(layout.member_count());
-    let position = stripe * u64::from(layout.written_count()) + u64::from(number);
-    let row = position / members;
-    (to_index((position + row) % members), row)
 }
 
 mod device;

@@ -111,6 +111,27 @@ impl Layout {
         Rng::new(seed ^ block.wrapping_mul(0x9E37_79B9_7F4A_7C15)).shuffle(members);
     }
 
+    /// The layout that `text` names on `member_count` members: that of a [`StandardLayout`], or a
+    /// short name such as `m3w4`.
+    ///
+    /// # Errors
+    /// [`ArrayError`] if it names none, saying what does, or does not fit so many members.
+    pub fn parse(text: &str, member_count: u8) -> Result<Self, ArrayError> {
+        let standard = StandardLayout::ALL.into_iter().find(|layout| layout.label() == text);
+        if let Some(standard) = standard {
+            return standard.on(member_count);
+        }
+        let counts = text.strip_prefix('m').and_then(|rest| rest.split_once('w'));
+        let counts = counts.and_then(|(m, f)| Some((m.parse().ok()?, f.parse().ok()?)));
+        let Some((needed, written)) = counts else {
+            let labels: Vec<&str> = StandardLayout::ALL.map(StandardLayout::label).into();
+            let labels = labels.join(", ");
+            let what = format!("is not `{text}`; write {labels}, or m2w3 for any 2 of 3 fragments");
+            return Err(ArrayError::Value { name: "layout", what });
+        };
+        Self::new(member_count, needed, written)
+    }
+
     /// Its short name: `m3w4` needs three of four fragments written.
     #[must_use]
     pub fn name(self) -> String {
@@ -158,6 +179,19 @@ mod tests {
         let expected =
             ["m1w1", "m1w2", "m1w3", "m1w4", "m2w2", "m2w3", "m2w4", "m3w3", "m3w4", "m4w4"];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn a_layout_is_known_by_its_names() {
+        for layout in Layout::all(5) {
+            assert_eq!(Layout::parse(&layout.name(), 5), Ok(layout));
+        }
+        for standard in StandardLayout::ALL {
+            assert_eq!(Layout::parse(standard.label(), 4), standard.on(4));
+        }
+        let error = Layout::parse("raid5", 4).unwrap_err().to_string();
+        assert!(error.contains("`raid5`; write one_copy, stripe, replication, parity"), "{error}");
+        assert!(Layout::parse("m5w6", 4).is_err());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub mod drive;
 mod error;
 mod layout;
 
-pub use drive::{ArrayConfig, ArrayDevice, MemberDevice, MemberState, WriteReturn};
+pub use drive::{
+    AdaptiveConfig, ArrayConfig, ArrayDevice, MemberDevice, MemberState, MemberTimes, WriteReturn,
+};
 pub use error::ArrayError;
 pub use layout::{Layout, MEMBER_COUNT_MAX, StandardLayout};

@@ -44,6 +44,26 @@ fn a_directory_is_probed_with_pure_json_and_stays_empty() {
 }
 
 #[test]
+fn an_array_is_probed_by_its_address_over_drives_and_over_directories() {
+    let directory = tempfile::tempdir().unwrap();
+    let probe = |target: &str| -> serde_json::Value {
+        let arguments = [&["probe", target], &SMALL[..], &["--json"]].concat();
+        serde_json::from_str(&stdout_of(directory.path(), &arguments)).unwrap()
+    };
+    let simulated = probe("array:stripe/4KiB:sim:myers-chip*4");
+    assert_eq!(simulated["results"].as_array().unwrap().len(), 4 * 2 * 2);
+    assert!(simulated["machine"].is_null(), "{}", simulated["machine"]);
+    fs::create_dir(directory.path().join("disk")).unwrap();
+    let real = probe("array:parity/4KiB:./disk*3");
+    assert!(real["machine"]["engine"].is_string(), "{}", real["machine"]);
+    assert!(names(&directory.path().join("disk")).is_empty());
+    let said = failure_of(directory.path(), &["probe", "array:stripe:sim:pmc*4"], 2);
+    assert!(said.contains("did you mean `pcm`?"), "{said}");
+    let shown = stdout_of(directory.path(), &["drives", "array:parity:sim:pcm*4"]);
+    assert!(shown.contains("23.8 GiB"), "{shown}");
+}
+
+#[test]
 fn an_existing_file_is_refused_and_unchanged_until_it_may_be_destroyed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("precious");

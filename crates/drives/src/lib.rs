@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   target ─► file    a real file or block device: O_DIRECT, io_uring or pread/pwrite
-//!          └► sim:X ─► profile X ─► ssd | hdd | scm on the virtual clock
+//!          └► sim:X ─► profile X ─► ssd | hdd | scm | array of them on the virtual clock
 //! ```
 //!
 //! Siblings of equal shape: one file or folder per make, one `DriveKind`, one section of a profile.
 //! Only `file` may read a wall clock.
 
+pub mod array;
 pub mod file;
 pub mod hdd;
 pub mod profile;

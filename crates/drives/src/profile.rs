@@ -3,7 +3,7 @@
 //! ```text
 //!   title, paper, kind        what it is and which experiment needs it
 //!   capacity, sector_bytes    its addressable space: "32GB", 512
-//!   [ssd] | [hdd] | [scm]     the parts, as the drive's own configuration names them
+//!   [ssd] | [hdd] | [scm] | [array]   the parts, as the drive's own configuration names them
 //!   [sources]                 "ssd.chip" = "[S] S000 8.4 ..." one line per figure of the section
 //! ```
 //!
@@ -15,6 +15,7 @@
 //! 2. `./profiles/NAME.toml` comes before the profile of that name inside the binary.
 //! 3. Whatever a profile holds, a loaded one has been checked by its drive.
 
+use crate::array::{ADDRESS_PREFIX, ArrayAddress, ArrayDriveConfig};
 use crate::hdd::{HardDisk, HddConfig};
 use crate::scm::{ScmConfig, StorageClassMemory};
 use crate::ssd::{Ssd, SsdConfig};
@@ -39,6 +40,8 @@ pub enum DriveKind {
     Hdd,
     /// Byte-addressable memory that keeps its content.
     Scm,
+    /// Several drives as one.
+    Array,
 }
 
 impl DriveKind {
@@ -49,6 +52,7 @@ impl DriveKind {
             Self::Ssd => "ssd",
             Self::Hdd => "hdd",
             Self::Scm => "scm",
+            Self::Array => "array",
         }
     }
 }
@@ -62,6 +66,8 @@ pub enum DriveConfig {
     Hdd(HddConfig),
     /// Of a storage-class memory.
     Scm(ScmConfig),
+    /// Of an array.
+    Array(ArrayDriveConfig),
 }
 
 /// A simulated drive, described.
@@ -125,6 +131,7 @@ struct ProfileFile {
     ssd: Option<SsdConfig>,
     hdd: Option<HddConfig>,
     scm: Option<ScmConfig>,
+    array: Option<ArrayDriveConfig>,
     #[serde(default)]
     sources: BTreeMap<String, String>,
 }
@@ -148,7 +155,8 @@ impl Profile {
         names.into_iter().collect()
     }
 
-    /// The profile called `name`, or in the file `name` where that ends in `.toml`.
+    /// The profile called `name`, in the file `name` where that ends in `.toml`, or of the array of
+    /// simulated drives whose address `name` is.
     ///
     /// # Errors
     /// If there is none (naming the nearest), it cannot be read, or its content is wrong (naming
@@ -158,6 +166,10 @@ impl Profile {
     }
 
     fn load_in(folder: &Path, name: &str) -> Result<Self, ProfileError> {
+        if name.starts_with(ADDRESS_PREFIX) {
+            let wrong = |what| ProfileError::Array { name: name.into(), what };
+            return ArrayAddress::parse(name).map_err(wrong)?.profile();
+        }
         if name.ends_with(".toml") {
             return Self::read(Path::new(name));
         }
@@ -209,6 +221,7 @@ impl Profile {
             (DriveKind::Ssd, file.ssd.is_some()),
             (DriveKind::Hdd, file.hdd.is_some()),
             (DriveKind::Scm, file.scm.is_some()),
+            (DriveKind::Array, file.array.is_some()),
         ];
         for (kind, present) in sections {
             if present != (kind == file.kind) {
@@ -217,20 +230,24 @@ impl Profile {
                 return Err(invalid(format!("`kind` {kind} {what} a section [{label}]")));
             }
         }
-        let drive = match (file.ssd, file.hdd, file.scm) {
+        let drive = match (file.ssd, file.hdd, file.scm, file.array) {
             (Some(ssd), ..) => {
                 ssd.validate().map_err(|error| invalid(error.to_string()))?;
                 DriveConfig::Ssd(ssd)
             }
-            (_, Some(hdd), _) => {
+            (_, Some(hdd), ..) => {
                 hdd.check().map_err(invalid)?;
                 DriveConfig::Hdd(hdd)
             }
-            (.., Some(scm)) => {
+            (_, _, Some(scm), _) => {
                 scm.check().map_err(invalid)?;
                 DriveConfig::Scm(scm)
             }
-            (None, None, None) => unreachable!("the kind's section is there"),
+            (.., Some(array)) => {
+                array.check(geometry.sector_bytes).map_err(invalid)?;
+                DriveConfig::Array(array)
+            }
+            (None, None, None, None) => unreachable!("the kind's section is there"),
         };
         Ok(Self {
             name: name.into(),
@@ -251,7 +268,26 @@ impl Profile {
             DriveConfig::Ssd(_) => DriveKind::Ssd,
             DriveConfig::Hdd(_) => DriveKind::Hdd,
             DriveConfig::Scm(_) => DriveKind::Scm,
+            DriveConfig::Array(_) => DriveKind::Array,
         }
+    }
+
+    /// Whether an arm moves in it or in a member: such a drive in small is not the same drive.
+    ///
+    /// # Errors
+    /// If a member of an array is unknown.
+    pub fn has_arm(&self) -> Result<bool, ProfileError> {
+        match &self.drive {
+            DriveConfig::Hdd(_) => Ok(true),
+            DriveConfig::Ssd(_) | DriveConfig::Scm(_) => Ok(false),
+            DriveConfig::Array(array) => array.has_arm(),
+        }
+    }
+
+    /// What the user writes for it: `sim:NAME`, or the address of an array.
+    #[must_use]
+    pub fn address(&self) -> String {
+        address(&self.name)
     }
 
     /// Every figure of the drive's own section, in the order of the keys, with its source.
@@ -291,7 +327,7 @@ impl Profile {
     /// If the capacity is larger than the drive or no multiple of its sector, or the parts do not
     /// make a drive.
     pub fn open(&self, options: SimOptions) -> Result<Box<dyn Device + Send>, ProfileError> {
-        let name = format!("sim:{}", self.name);
+        let name = self.address();
         let SimOptions { seed, keep_data, .. } = options;
         let geometry = self.scaled_geometry(options.capacity)?;
         type Drive = Box<dyn Device + Send>;
@@ -304,6 +340,7 @@ impl Profile {
                 StorageClassMemory::new(&name, config.clone(), geometry, keep_data)
                     .map(|drive| Box::new(drive) as Drive)
             }
+            DriveConfig::Array(config) => return config.open(&name, geometry, options),
         };
         device.map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })
     }
@@ -369,6 +406,13 @@ pub enum ProfileError {
         /// What the drive has.
         whole: ByteCount,
     },
+    /// An array whose address, members or layout do not make one.
+    Array {
+        /// Which, as the user wrote it.
+        name: String,
+        /// Why.
+        what: String,
+    },
     /// The parts do not make a drive.
     Drive {
         /// Path of the file.
@@ -376,6 +420,21 @@ pub enum ProfileError {
         /// Why.
         error: DeviceError,
     },
+}
+
+impl ProfileError {
+    /// The error of a member as that of the array `name`.
+    pub(crate) fn within(self, name: &str) -> Self {
+        let Self::Array { what, .. } = &self else {
+            return Self::Array { name: name.into(), what: self.to_string() };
+        };
+        Self::Array { name: name.into(), what: what.clone() }
+    }
+}
+
+/// What the user writes for the simulated drive `name`.
+pub(crate) fn address(name: &str) -> String {
+    if name.starts_with(ADDRESS_PREFIX) { name.to_owned() } else { format!("sim:{name}") }
 }
 
 impl fmt::Display for ProfileError {
@@ -398,8 +457,10 @@ impl fmt::Display for ProfileError {
             }
             Self::Capacity { name, capacity, whole } => write!(
                 formatter,
-                "sim:{name} cannot have {capacity}: give at least one sector and at most {whole}"
+                "{} cannot have {capacity}: give at least one sector and at most {whole}",
+                address(name)
             ),
+            Self::Array { name, what } => write!(formatter, "{name}: {what}"),
             Self::Drive { file, error } => write!(formatter, "{file}: {error}"),
         }
     }

@@ -1,18 +1,20 @@
-//! What the user points at: a simulated drive, a directory, a file, a block device.
+//! What the user points at: a simulated drive, a directory, a file, a block device, an array of such.
 //!
 //! ```text
 //!   sim:NAME, sim:path/x.toml ─► profile ─► simulated drive, scaled to `size`
 //!   directory, new path in one ─► scratch file of `size`, filled, without a name
 //!   existing file, block device ─► as it is; overwriting needs `destroy_data`
+//!   array:LAYOUT:MEMBERS ─► as a simulated drive, or over files and scratch files, filled
 //! ```
 //!
 //! 1. What a text means depends on its form and on what exists, never on the options.
 //! 2. A scratch file is filled before it is handed out: blocks never written cost no disk time.
 
+use crate::array::{ADDRESS_PREFIX, ArrayAddress, ArrayOfFiles};
 use crate::file::{
     self, DiskDescription, EngineKind, FileDrive, FileError, FileOptions, ScratchFile,
 };
-use crate::profile::{Profile, ProfileError, SimOptions};
+use crate::profile::{self, Profile, ProfileError, SimOptions};
 use nandu_base::ByteCount;
 use nandu_device::Device;
 use std::fmt;
@@ -28,12 +30,14 @@ const TRIAL_BYTES: ByteCount = ByteCount::kib(64);
 /// Where a measurement goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A simulated drive: the name of a profile or the path of its file.
+    /// A simulated drive: the name of a profile, the path of its file, or the address of an array.
     Simulated(String),
     /// A scratch file in this directory.
     Scratch(PathBuf),
     /// A file or block device that exists.
     Existing(PathBuf),
+    /// An array of scratch files, files or block devices.
+    Array(ArrayAddress),
 }
 
 /// How to open a target. Each part uses what concerns it.
@@ -113,7 +117,7 @@ pub enum TargetDescription {
 }
 
 impl Target {
-    /// Reads what the user wrote: `sim:NAME`, `sim:FILE.toml`, or a path. A path that does not exist
+    /// Reads what the user wrote: `sim:NAME`, `sim:FILE.toml`, `array:LAYOUT:MEMBERS`, or a path. A path that does not exist
     /// in a directory that does means a scratch file there, if it is written with a `/`.
     ///
     /// # Errors
@@ -121,6 +125,13 @@ impl Target {
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         if let Some(name) = text.strip_prefix("sim:") {
             return Ok(Self::Simulated(name.to_owned()));
+        }
+        if text.starts_with(ADDRESS_PREFIX) {
+            let address = ArrayAddress::parse(text)
+                .map_err(|what| TargetError::Array { text: text.to_owned(), what })?;
+            let is_simulated = address.is_simulated();
+            let simulated = || Self::Simulated(text.to_owned());
+            return Ok(if is_simulated { simulated() } else { Self::Array(address) });
         }
         let path = Path::new(text);
         if path.is_dir() {
@@ -178,15 +189,15 @@ impl Target {
                 Ok(real(drive, directory, direct, true))
             }
             Self::Existing(path) => {
-                let open = |direct| {
-                    let file_options = options.of_file(direct);
-                    file::open_existing(path, options.destroy_data, file_options)
-                };
-                let (drive, direct) = match (open(options.direct.unwrap_or(true)), options.direct) {
-                    (Err(FileError::DirectRefused { .. }), None) => (open(false)?, false),
-                    (answer, direct) => (answer?, direct.unwrap_or(true)),
-                };
+                let (drive, direct) = open_existing(path, options)?;
                 Ok(real(drive, path, direct, false))
+            }
+            Self::Array(address) => {
+                let files = address.open_files(options, progress, cancelled)?;
+                let ArrayOfFiles { array, path, engine, direct, is_scratch } = files;
+                let disk = Box::new(file::disk_description(&path));
+                let description = TargetDescription::Real { disk, engine, direct, is_scratch };
+                Ok(OpenTarget { device: Box::new(array), description })
             }
         }
     }
@@ -195,14 +206,15 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Simulated(name) => write!(formatter, "sim:{name}"),
+            Self::Simulated(name) => formatter.write_str(&profile::address(name)),
+            Self::Array(address) => address.fmt(formatter),
             Self::Scratch(path) | Self::Existing(path) => write!(formatter, "{}", path.display()),
         }
     }
 }
 
 impl OpenOptions {
-    const fn of_file(&self, direct: bool) -> FileOptions {
+    pub(crate) const fn of_file(&self, direct: bool) -> FileOptions {
         FileOptions {
             engine: self.engine,
             direct,
@@ -214,12 +226,24 @@ impl OpenOptions {
 }
 
 /// Whether files in `directory` can be read past the page cache.
-fn can_direct(directory: &Path, options: &OpenOptions) -> Result<bool, TargetError> {
+pub(crate) fn can_direct(directory: &Path, options: &OpenOptions) -> Result<bool, TargetError> {
     let trial = ScratchFile::create(directory, TRIAL_BYTES, options.reserve)?;
     match trial.into_drive(FileOptions { engine: EngineKind::Psync, ..options.of_file(true) }) {
         Ok(_) => Ok(true),
         Err(FileError::DirectRefused { .. }) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// A file or block device that exists, and whether it is read past the page cache.
+pub(crate) fn open_existing(
+    path: &Path,
+    options: &OpenOptions,
+) -> Result<(FileDrive, bool), FileError> {
+    let open = |direct| file::open_existing(path, options.destroy_data, options.of_file(direct));
+    match (open(options.direct.unwrap_or(true)), options.direct) {
+        (Err(FileError::DirectRefused { .. }), None) => Ok((open(false)?, false)),
+        (answer, direct) => Ok((answer?, direct.unwrap_or(true))),
     }
 }
 
@@ -245,6 +269,13 @@ pub enum TargetError {
     Profile(ProfileError),
     /// A file, block device or scratch file.
     File(FileError),
+    /// An array whose address or members do not make one.
+    Array {
+        /// What the user wrote.
+        text: String,
+        /// Why.
+        what: String,
+    },
 }
 
 impl fmt::Display for TargetError {
@@ -260,6 +291,7 @@ impl fmt::Display for TargetError {
             ),
             Self::Profile(error) => error.fmt(formatter),
             Self::File(error) => error.fmt(formatter),
+            Self::Array { text, what } => write!(formatter, "{text}: {what}"),
         }
     }
 }
@@ -267,7 +299,7 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::NotFound { .. } => None,
+            Self::NotFound { .. } | Self::Array { .. } => None,
             Self::Profile(error) => Some(error),
             Self::File(error) => Some(error),
         }

@@ -16,10 +16,15 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     /// before `until`; whether anything did.
     pub(super) fn act_on_next(&mut self, until: Nanos) -> bool {
         let mut step = STEP_NS;
-        while self.members.iter().any(Member::is_busy) {
+        loop {
+            let due = self.migration_due();
+            if due.is_none() && !self.members.iter().any(Member::is_busy) {
+                return false;
+            }
             let now = Device::now(self);
             let deadline = self.next_deadline();
             let next = deadline.map_or(until, |(deadline, _)| deadline.min(until));
+            let next = due.map_or(next, |due| due.max(now).min(next));
             let limit = match self.info.time_source {
                 TimeSource::Virtual => now.saturating_add(Nanos(step)).min(next),
                 TimeSource::Wall => self.wait_for_some(now, next),
@@ -40,12 +45,16 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
                 self.start_repair();
                 return true;
             }
+            if due.is_some_and(|due| due <= limit) {
+                self.clock.advance_to(limit);
+                self.advance_migration();
+                return true;
+            }
             if limit >= until {
                 return false;
             }
             step = step.saturating_add(step / 4);
         }
-        false
     }
 
     /// When which member will have been silent for too long.
@@ -92,7 +101,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let answered = self.addressees.remove(&completion.id);
         let addressee = answered.expect("members answer what they were asked");
         let byte_count = match addressee {
-            Addressee::Fragment { .. } => self.slot_sectors() * self.sector_bytes as u64,
+            Addressee::Fragment { byte_count, .. } => byte_count,
             Addressee::Flush { .. } => 1,
         };
         let member = &mut self.members[index];
@@ -108,22 +117,20 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         buffer: Option<IoBuffer>,
     ) {
         match addressee {
-            Addressee::Fragment { job, number } => {
+            Addressee::Fragment { job, number, .. } => {
                 self.fragment_done(job, number, result.is_ok(), buffer);
             }
             Addressee::Flush { request } => self.flush_done(request, result.is_err()),
         }
     }
 
-    fn slot_sectors(&self) -> u64 {
-        u64::from(self.config.fragment_sector_count) + 1
-    }
-
     fn flush_done(&mut self, request: u64, failed: bool) {
         let pending = self.requests.get_mut(&request).expect("a flush waits for its members");
         pending.failed_flush_count += u32::from(failed);
         // Writes that members which failed before have missed were answered without them.
-        if failed && pending.failed_flush_count > u32::from(self.config.layout.spare_count()) {
+        let spare_counts = self.map.shapes.iter().map(|shape| shape.layout.spare_count());
+        let spare_count = spare_counts.min().expect("there is a shape");
+        if failed && pending.failed_flush_count > u32::from(spare_count) {
             let what = "fewer members than a block needs made their writes durable".into();
             pending.error = Some(DeviceError::Media { first_sector: 0, what });
         }
@@ -142,6 +149,9 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         }
         let pending = self.requests.remove(&request).expect("it was there");
         let result = pending.error.map_or(Ok(()), Err);
+        if let (Some(chooser), Some(is_write)) = (&mut self.chooser, pending.observed) {
+            chooser.note_end(self.clock.now(), pending.first_sector, is_write);
+        }
         self.counters.count(pending.origin.operation, pending.byte_count, result.is_ok());
         self.completions.push(pending.origin.complete(self.clock.now(), result));
     }
@@ -169,13 +179,51 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.part_done(request, Ok(()));
     }
 
+    /// Shows a request to the chooser, and lets it choose when it is time.
+    fn observe(&mut self, now: Nanos, pending: &Pending, sector_count: u32) {
+        let is_moving = self.migration.is_some() || !self.wanted_places.is_empty();
+        let Some(chooser) = &mut self.chooser else { return };
+        if chooser.is_due(now) && is_moving {
+            chooser.forget(now);
+        } else if chooser.is_due(now) {
+            let changed = chooser.choose(now, &self.config, &self.map);
+            self.want_targets(&changed);
+        }
+        if let (Some(chooser), Some(is_write)) = (&mut self.chooser, pending.observed) {
+            chooser.note_issue(now, pending.first_sector, sector_count, is_write);
+        }
+        self.begin_migration();
+    }
+
+    /// All extents of `objects` are to have the shapes that are these objects' targets.
+    pub(super) fn want_targets(&mut self, objects: &[usize]) {
+        let Some(chooser) = &self.chooser else { return };
+        let extent_sectors = self.map.stripes_per_extent * self.map.stripe_sectors;
+        for extent in 0..self.map.places.len() {
+            let object = chooser.object_of(extent as u64 * extent_sectors);
+            if objects.contains(&object) {
+                self.wanted_places.insert(extent, chooser.targets[object]);
+            }
+        }
+    }
+
+    pub(super) fn migration_interval(&self) -> Nanos {
+        let stripe_bytes = self.map.stripe_sectors * self.sector_bytes as u64;
+        let chooser = self.chooser.as_ref();
+        chooser.map_or(Nanos::ZERO, |chooser| chooser.migration_interval(stripe_bytes))
+    }
+
+    pub(super) fn members_busy(&self) -> Nanos {
+        self.members.iter().map(|member| member.device.counters().busy).sum()
+    }
+
     pub(super) fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
     fn start_parts(&mut self, request: u64, kind: JobKind, first_sector: u64, sector_count: u32) {
-        let stripe_sectors = data_sectors(&self.config);
+        let stripe_sectors = self.map.stripe_sectors;
         let end = first_sector + u64::from(sector_count);
         let stripes = first_sector / stripe_sectors..end.div_ceil(stripe_sectors);
         let pending = self.requests.get_mut(&request).expect("it was just made");
@@ -183,21 +231,12 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         for stripe in stripes {
             let start = stripe * stripe_sectors;
             let from = first_sector.max(start);
-            let job = Job {
-                kind,
-                request: Some(request),
-                stripe,
+            let part = StripePart {
                 first_sector: to_u32(from - start),
                 sector_count: to_u32(end.min(start + stripe_sectors) - from),
                 buffer_offset: to_index(from - first_sector) * self.sector_bytes,
-                tried: 0,
-                found: Vec::new(),
-                outstanding_count: 0,
-                is_storing: false,
-                stored_count: 0,
-                is_reported: false,
             };
-            self.enqueue(job);
+            self.enqueue(Job::new(kind, Some(request), stripe, part));
         }
     }
 }
@@ -234,7 +273,14 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
             part_count: 1,
             failed_flush_count: 0,
             error: None,
+            first_sector,
+            observed: match operation {
+                Operation::Read => Some(false),
+                Operation::Write => Some(true),
+                Operation::Trim | Operation::Flush => None,
+            },
         };
+        self.observe(now, &pending, sector_count);
         self.requests.insert(key, pending);
         match operation {
             Operation::Flush => self.flush_members(key),
@@ -274,7 +320,7 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
     }
 
     fn counters(&self) -> Counters {
-        let busy = self.members.iter().map(|member| member.device.counters().busy).sum();
+        let busy = self.members_busy().saturating_sub(self.busy_before);
         Counters { busy, ..self.counters }
     }
 }

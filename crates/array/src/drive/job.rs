@@ -17,6 +17,8 @@ pub(super) enum JobKind {
     Read,
     Write,
     Repair,
+    /// A copy into the new cell of its extent.
+    Move,
 }
 
 #[derive(Debug)]
@@ -36,8 +38,41 @@ pub(super) struct Job {
     pub(super) found: Vec<Option<Fragment>>,
     pub(super) outstanding_count: u32,
     pub(super) is_storing: bool,
+    /// Fragments that were to be stored, and those that were.
+    pub(super) asked_count: u32,
     pub(super) stored_count: u32,
     pub(super) is_reported: bool,
+}
+
+/// The sectors of a stripe that a job is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StripePart {
+    pub(super) first_sector: u32,
+    pub(super) sector_count: u32,
+    /// Where they lie in the request's buffer, in bytes.
+    pub(super) buffer_offset: usize,
+}
+
+impl Job {
+    /// A job that has not begun.
+    pub(super) fn new(kind: JobKind, request: Option<u64>, stripe: u64, part: StripePart) -> Self {
+        let StripePart { first_sector, sector_count, buffer_offset } = part;
+        Self {
+            kind,
+            request,
+            stripe,
+            first_sector,
+            sector_count,
+            buffer_offset,
+            tried: 0,
+            found: Vec::new(),
+            outstanding_count: 0,
+            is_storing: false,
+            asked_count: 0,
+            stored_count: 0,
+            is_reported: false,
+        }
+    }
 }
 
 /// Who has a stripe.

@@ -6,6 +6,7 @@ use nandu_device::faulty::{FaultPlan, UnflushedFate};
 use nandu_device::{FaultyDevice, MemoryConfig, MemoryDevice, SharedDevice};
 use std::collections::BTreeMap;
 
+mod adaptive;
 mod cuts;
 mod silence;
 
@@ -20,6 +21,7 @@ fn config(n: u8, m: u8, f: u8, fragment_sector_count: u32) -> ArrayConfig {
         queue_depth_max: 32,
         member_error_count_max: 3,
         member_timeout: Some(Nanos::from_millis(50)),
+        keeps_data: true,
     }
 }
 
@@ -377,6 +379,43 @@ fn reads_spread_over_replicas_and_stripes() {
     };
     let (one, two) = (elapsed(StandardLayout::OneCopy), elapsed(StandardLayout::Replication));
     assert_eq!(one.0, 2 * two.0, "a second copy halves the queue of a hot block");
+}
+
+#[test]
+fn without_data_an_array_takes_the_same_time_and_masks_failures() {
+    let run_all = |keeps_data| {
+        let config = ArrayConfig { keeps_data, ..config(4, 3, 4, 4) };
+        let mut device = ArrayDevice::create(config, blank(4)).unwrap();
+        let mut rng = nandu_base::Rng::new(5);
+        for id in 0..300 {
+            let (first, count) = (rng.below(200), to_u32(1 + rng.below(30)));
+            let request = match rng.below(3) {
+                0 => Request::write(id, first, count, None),
+                _ => Request::read(id, first, count, None),
+            };
+            run(&mut device, request).result.unwrap();
+            if id == 150 {
+                device.fail_member(1);
+            }
+        }
+        device.audit();
+        device.now()
+    };
+    assert_eq!(run_all(true), run_all(false));
+}
+
+#[test]
+fn an_array_has_the_size_that_its_members_were_made_for() {
+    for layout in Layout::all(5) {
+        let config = ArrayConfig { layout, ..config(5, 1, 1, 3) };
+        for sector_count in [1, 100, 1000, 12_345] {
+            let members = config.member_sector_count_for(sector_count);
+            let stripe = data_sectors(&config);
+            let least = (sector_count / stripe).max(1) * stripe;
+            let sectors = config.sector_count_over(members);
+            assert!(sectors >= least && sectors < least + 5 * stripe, "{layout:?}");
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use serde::Serialize;
 Examples:
   nandu drives
   nandu drives device-a
+  nandu drives array:stripe:sim:device-a*4
   nandu drives --json
 
 Marks of a source: [S] the paper, [V] verified elsewhere, [C] computed or fitted to a published
@@ -42,7 +43,7 @@ struct Drive {
 impl Drive {
     fn of(profile: &Profile) -> Self {
         Self {
-            address: format!("sim:{}", profile.name),
+            address: profile.address(),
             title: profile.title.clone(),
             paper: profile.paper.clone(),
             kind: profile.kind().label(),

@@ -9,8 +9,9 @@
 //! 3. Only a filled file may be measured: blocks never written are answered without the disk.
 
 use super::{FileDrive, FileError, FileOptions, system};
-use nandu_base::{ByteCount, Nanos, Rng};
-use nandu_device::{Device, Request};
+use nandu_base::{ByteCount, Nanos, Rng, to_index};
+use nandu_device::buffer::DEFAULT_ALIGNMENT;
+use nandu_device::{Device, IoBuffer, Request};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
@@ -168,15 +169,26 @@ pub fn fill(
     progress: &mut dyn FnMut(ByteCount),
     cancelled: &dyn Fn() -> bool,
 ) -> Result<(), FileError> {
+    fill_by(drive, FILL_WRITE_BYTES, seed, progress, cancelled)
+}
+
+/// As [`fill`], for any device, by writes of `write_bytes`, whole sectors.
+pub(crate) fn fill_by(
+    drive: &mut dyn Device,
+    write_bytes: u64,
+    seed: u64,
+    progress: &mut dyn FnMut(ByteCount),
+    cancelled: &dyn Fn() -> bool,
+) -> Result<(), FileError> {
     let path = PathBuf::from(&drive.info().name);
     let failed = |error| FileError::Device { path: path.clone(), error };
     let geometry = drive.info().geometry;
-    let sectors_per_write = FILL_WRITE_BYTES / u64::from(geometry.sector_bytes);
+    let sectors_per_write = write_bytes / u64::from(geometry.sector_bytes);
     let depth = drive.info().queue_depth_max.min(FILL_DEPTH);
+    let alignment = to_index(u64::from(drive.info().buffer_alignment)).max(DEFAULT_ALIGNMENT);
     let mut rng = Rng::for_part(seed, "fill");
-    let mut spare: Vec<_> = (0..depth)
-        .map(|_| super::buffer_for(drive, nandu_base::to_index(FILL_WRITE_BYTES)))
-        .collect();
+    let mut spare: Vec<_> =
+        (0..depth).map(|_| IoBuffer::with_alignment(to_index(write_bytes), alignment)).collect();
     let (mut next, mut done_bytes) = (0, ByteCount::ZERO);
     while next < geometry.sector_count || drive.in_flight() > 0 {
         if cancelled() {
@@ -186,13 +198,13 @@ pub fn fill(
             && let Some(mut buffer) = spare.pop()
         {
             let count = nandu_base::to_u32(sectors_per_write.min(geometry.sector_count - next));
-            let len = nandu_base::to_index(geometry.bytes_of(count));
+            let len = to_index(geometry.bytes_of(count));
             if len < buffer.len() {
-                buffer = super::buffer_for(drive, len);
+                buffer = IoBuffer::with_alignment(len, alignment);
             }
             rng.fill(&mut buffer);
             let request = Request::write(u64::from(count), next, count, Some(buffer));
-            drive.submit(Nanos::ZERO, request).map_err(|rejected| failed(rejected.error))?;
+            drive.submit(drive.now(), request).map_err(|rejected| failed(rejected.error))?;
             next += u64::from(count);
         }
         let done = drive.next_completion(Nanos::MAX).expect("a write is in flight");
@@ -201,7 +213,7 @@ pub fn fill(
         progress(done_bytes);
         spare.extend(done.buffer);
     }
-    drive.submit(Nanos::ZERO, Request::flush(0)).map_err(|rejected| failed(rejected.error))?;
+    drive.submit(drive.now(), Request::flush(0)).map_err(|rejected| failed(rejected.error))?;
     let flushed = drive.next_completion(Nanos::MAX).expect("the flush is in flight");
     flushed.result.map_err(failed)
 }

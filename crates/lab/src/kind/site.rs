@@ -173,6 +173,7 @@ impl SiteDrive {
             queue_depth_max: members[0].info().queue_depth_max,
             member_error_count_max: 0,
             member_timeout: None,
+            keeps_data: true,
         };
         Ok(Box::new(ArrayDevice::create(config, members).map_err(wrong)?))
     }

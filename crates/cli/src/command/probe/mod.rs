@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use nandu_base::{ByteCount, Nanos};
 use nandu_drives::file::EngineKind;
-use nandu_drives::profile::{DriveKind, Profile};
+use nandu_drives::profile::Profile;
 use nandu_drives::target::{DEFAULT_SCRATCH_BYTES, OpenOptions, OpenTarget, Target};
 use nandu_probe::parquet;
 use report::ProbeReport;
@@ -39,6 +39,7 @@ const QUEUE_DEPTH_MIN: u32 = 128;
 Examples:
   nandu probe .                                  the disk under the current directory
   nandu probe sim:device-a                       a flash disk of 2007
+  nandu probe array:stripe:sim:device-a*4        four of them; or files and directories
   nandu probe /mnt/nvme --size 8GiB --profile nvme.json
   nandu probe sim:nvme-tlc-2024 --series s002 --parquet nvme.parquet
   nandu probe sim:device-a --series steady-state --json steady.json
@@ -48,7 +49,7 @@ Examples:
 A scratch file has no name and is gone when nandu ends, however it ends. Writing to a file or block
 device that exists needs --destroy-data; a mounted one is refused.")]
 pub(crate) struct ProbeArguments {
-    /// A directory, a file, a block device, or sim:NAME
+    /// A directory, a file, a block device, sim:NAME, or array:LAYOUT:TARGET*N
     target: String,
     /// What to measure
     #[arg(long, value_enum, default_value_t = SeriesKind::Quick)]
@@ -260,7 +261,7 @@ fn simulated_size(name: &str, asked: Option<ByteCount>) -> Result<Option<ByteCou
     }
     let profile = Profile::load(name)?;
     let whole = profile.geometry.capacity();
-    let is_scaled = profile.kind() != DriveKind::Hdd && whole > SIMULATED_BYTES;
+    let is_scaled = !profile.has_arm()? && whole > SIMULATED_BYTES;
     Ok(is_scaled.then_some(SIMULATED_BYTES))
 }
 

@@ -84,8 +84,8 @@ impl SteadyStateWork {
             Limit { request_count: arguments.request_count, duration }
         };
         pattern.validate(info)?;
-        // A scratch file was filled once when it was made.
-        let passes = if matches!(target, Target::Scratch(_)) { 1 } else { 2 };
+        // Scratch files and arrays of files were filled once when they were made.
+        let passes = if matches!(target, Target::Scratch(_) | Target::Array(_)) { 1 } else { 2 };
         let preparation = Preparation::SequentialFill {
             request_bytes: ByteCount::mib(1),
             area: Area::default(),

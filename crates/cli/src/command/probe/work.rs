@@ -98,8 +98,8 @@ impl Work {
         let is_virtual = info.time_source == TimeSource::Virtual;
         let simulated_count = is_virtual.then_some(SIMULATED_REQUEST_COUNT);
         let request_count = arguments.request_count.or(simulated_count);
-        // A scratch file was filled when it was made.
-        let fill = !matches!(target, Target::Scratch(_));
+        // Scratch files and arrays of files were filled when they were made.
+        let fill = !matches!(target, Target::Scratch(_) | Target::Array(_));
         let series = SeriesOptions {
             request_bytes_min: arguments.request_bytes.iter().copied().min(),
             request_bytes_max: arguments.request_bytes.iter().copied().max(),
