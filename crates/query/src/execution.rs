@@ -66,6 +66,7 @@ pub struct Execution {
     peak_pages: Cell<u32>,
     work: RefCell<WorkCounts>,
     counts: Cell<IoCounts>,
+    at_last_write: Cell<IoCounts>,
     head: Cell<Option<(u16, u64)>>,
     stop: Arc<AtomicBool>,
     pub(crate) spill: RefCell<crate::spill::SpillFile>,
@@ -105,6 +106,7 @@ impl Execution {
             peak_pages: Cell::new(0),
             work: RefCell::default(),
             counts: Cell::default(),
+            at_last_write: Cell::default(),
             head: Cell::new(None),
             stop,
             spill,
@@ -187,6 +189,13 @@ impl Execution {
         self.counts.get()
     }
 
+    /// What the devices had done when the last write to a spill file was over. Where a join reads and
+    /// writes first and only reads then, and no bucket is cut again, this is its first phase.
+    #[must_use]
+    pub const fn io_counts_at_last_write(&self) -> IoCounts {
+        self.at_last_write.get()
+    }
+
     /// The present, on the devices' clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
@@ -239,6 +248,11 @@ impl Execution {
         let mut counts = self.counts.get();
         counts.wait_ns += time.0;
         self.counts.set(counts);
+    }
+
+    /// Notes that a write to a spill file is over.
+    pub(crate) fn note_write_end(&self) {
+        self.at_last_write.set(self.counts.get());
     }
 
     /// A buffer for requests to either volume, of whole pages.

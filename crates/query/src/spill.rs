@@ -371,6 +371,7 @@ impl<'x> SpillWriter<'x> {
         let waited = io.now().saturating_sub(before);
         drop(io);
         self.execution.note_wait(waited);
+        self.execution.note_write_end();
         if let Err(error) = completion.result {
             let what = "cannot write a spill file".to_owned();
             return Err(StorageError::Device { what, error }.into());

@@ -11,7 +11,9 @@ pub mod burst;
 pub mod closed_form;
 pub mod dispersal;
 pub mod drive;
+pub mod index_join;
 pub mod intervals;
+pub mod join;
 pub mod misalignment;
 pub mod probe;
 pub mod propagation;
@@ -44,8 +46,12 @@ pub enum ExperimentKind {
     ClosedForm(closed_form::ClosedForm),
     /// Layouts of blocks over several chips or disks.
     Dispersal(dispersal::Dispersal),
+    /// Joins that use indexes, by selectivity.
+    IndexJoin(index_join::IndexJoin),
     /// How soon workloads write a page again.
     Intervals(intervals::Intervals),
+    /// Joins of two heap tables.
+    Join(join::JoinComparison),
     /// Random writes off their natural places.
     Misalignment(misalignment::Misalignment),
     /// Access patterns over request sizes on several devices.
@@ -106,7 +112,9 @@ impl ExperimentKind {
             Self::Burst(kind) => kind,
             Self::ClosedForm(kind) => kind,
             Self::Dispersal(kind) => kind,
+            Self::IndexJoin(kind) => kind,
             Self::Intervals(kind) => kind,
+            Self::Join(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Probe(kind) => kind,
             Self::Propagation(kind) => kind,
@@ -130,7 +138,9 @@ impl ExperimentKind {
             Self::Burst(_) => "burst",
             Self::ClosedForm(_) => "closed_form",
             Self::Dispersal(_) => "dispersal",
+            Self::IndexJoin(_) => "index_join",
             Self::Intervals(_) => "intervals",
+            Self::Join(_) => "join",
             Self::Misalignment(_) => "misalignment",
             Self::Probe(_) => "probe",
             Self::Propagation(_) => "propagation",

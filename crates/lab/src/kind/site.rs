@@ -148,7 +148,7 @@ impl SiteDrive {
         Ok(())
     }
 
-    fn profile(&self, name: &str) -> Result<Profile, String> {
+    pub(crate) fn profile(&self, name: &str) -> Result<Profile, String> {
         DriveVariant { base: self.base.clone(), set: self.set.clone() }.profile(name)
     }
 
@@ -252,6 +252,18 @@ impl Site {
         Ok(Some(Self { data, log }))
     }
 
+    /// `drive`, ready made, and a drive for a log that lies apart.
+    pub(crate) fn on(
+        step: &str,
+        drive: Box<dyn Device + Send>,
+        log: Option<ByteCount>,
+    ) -> Result<Self, LabError> {
+        let open = |bytes| open_free(bytes, 1).map_err(|error| LabError::step(step, &error));
+        let log = log.map(open).transpose()?;
+        let shared = |drive| SharedDevice::new(Held(drive));
+        Ok(Self { data: Place::Drive(shared(drive)), log: log.map(shared) })
+    }
+
     /// The volumes, empty.
     pub(crate) fn format(&self) -> Result<Volumes, StorageError> {
         let data: Box<dyn Volume> = match &self.data {
@@ -327,7 +339,7 @@ fn open_free(bytes: ByteCount, seed: u64) -> Result<Box<dyn Device + Send>, Stri
     SiteDrive { base, set, capacity, member_count: 1 }.open(FREE_DRIVE, seed)
 }
 
-fn fill(
+pub(crate) fn fill(
     device: &mut dyn Device,
     step: &str,
     observer: &mut dyn RunObserver,

@@ -1,0 +1,223 @@
+//! The two tables, and one join of them.
+
+use super::super::bench::Bench;
+use super::super::site::{Site, check_cancelled};
+use super::parts::{Scale, divide};
+use super::{JoinComparison, POOL_BYTES};
+use crate::error::LabError;
+use nandu_base::{ByteCount, Nanos, Rng, to_u32};
+use nandu_device::Counters;
+use nandu_drives::file::cpu_time;
+use nandu_load::{Dataset, Layout, LoadObserver, LoadOptions, RowWidth, TpchTable, load_tables};
+use nandu_query::cost::join::{block_nested_loops, grace_hash, hybrid_hash, sort_merge};
+use nandu_query::cost::{
+    Convention, CostModel, CpuCosts, DeviceCosts, Estimate, JoinQuestion, JoinSide, RelationStats,
+};
+use nandu_query::join::{Join, JoinInput, JoinType};
+use nandu_query::plan::{ChunkRule, Division, Plan};
+use nandu_query::relation::HeapRelation;
+use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
+use nandu_storage::Database;
+use nandu_storage::database;
+use nandu_storage::sqlite::FillFactor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The joins of S001.
+pub(super) const JOINS: [JoinKind; 4] =
+    [JoinKind::BlockNestedLoops, JoinKind::SortMerge, JoinKind::GraceHash, JoinKind::HybridHash];
+/// Orders of a customer.
+const DUPLICATES: u64 = 10;
+
+/// What a join did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) total_ns: u64,
+    pub(super) io_ns: u64,
+    pub(super) user_ns: u64,
+    pub(super) kernel_ns: u64,
+    /// Of `io_ns`, that until the last write was over.
+    pub(super) phase_1_ns: u64,
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+    /// `io_ns` as the model has it.
+    pub(super) model_ns: Option<u64>,
+}
+
+/// The loaded tables.
+pub(super) struct Tables {
+    _site: Site,
+    database: Database,
+    scale: Scale,
+}
+
+/// Ends a load when the run is cancelled.
+struct Watch<'a, 'b>(&'a Bench<'b>);
+
+impl LoadObserver for Watch<'_, '_> {
+    fn is_cancelled(&self) -> bool {
+        self.0.observer.is_cancelled()
+    }
+}
+
+impl Tables {
+    /// Loads the tables of S001, in random order.
+    pub(super) fn load(
+        bench: &Bench<'_>,
+        step: &str,
+        site: Site,
+        scale: Scale,
+        (scale_factor, fill_percent): (f64, u32),
+    ) -> Result<Self, LabError> {
+        let page_bytes = to_u32(scale.page_bytes);
+        let settings = JoinComparison::variant().settings(page_bytes, POOL_BYTES);
+        let error = |error: &dyn std::fmt::Display| LabError::step(step, error);
+        let volumes = site.format().map_err(|found| error(&found))?;
+        let database = Database::create(volumes, &settings, 1).map_err(|found| error(&found))?;
+        let mut dataset = Dataset::new(RowWidth::S001, scale_factor);
+        dataset.seed = Rng::for_part(bench.seed, "rows").next_u64();
+        let tables = [TpchTable::Customer, TpchTable::Orders];
+        let permille = fill_percent * 10;
+        let fill = FillFactor { low_permille: permille, high_permille: permille, seed: 0 };
+        let options = LoadOptions { fill, ..LoadOptions::default() };
+        let jobs = dataset.jobs(&tables, &Layout::default(), &options);
+        let mut jobs = jobs.map_err(|found| error(&found))?;
+        let loaded = load_tables(&database, &mut jobs, &mut Watch(bench));
+        check_cancelled(bench)?;
+        loaded.map_err(|found| error(&found))?;
+        database.checkpoint().map_err(|found| error(&found))?;
+        Ok(Self { _site: site, database, scale })
+    }
+
+    /// Joins them in `memory_pages`.
+    pub(super) fn join(
+        &self,
+        bench: &Bench<'_>,
+        step: &str,
+        kind: JoinKind,
+        memory_pages: u64,
+        (device, cpu): (Option<&DeviceCosts>, Option<&CpuCosts>),
+    ) -> Result<Measured, LabError> {
+        let text = |error: String| LabError::step(step, &format!("{kind}: {error}"));
+        let query = |error: QueryError| text(error.to_string());
+        let tables = self.database.read();
+        let left = HeapRelation::open(&tables, "customer").map_err(query)?;
+        let right = HeapRelation::open(&tables, "orders").map_err(query)?;
+        let side = |relation: &HeapRelation<'_>| {
+            JoinSide::new(RelationStats::of(relation.size(), self.scale.page_bytes))
+        };
+        let question = JoinQuestion::new(side(&left), side(&right), DUPLICATES);
+        let division = divide(kind, &question, memory_pages, self.scale).map_err(text)?;
+        let plan = Plan {
+            kind,
+            is_swapped: false,
+            division,
+            estimate: Estimate::default(),
+            time: Nanos(0),
+            written: ByteCount::ZERO,
+        };
+        let model_ns = device.map(|device| {
+            let processor = cpu.unwrap_or(&CpuCosts::NONE);
+            estimate(&division, &question, memory_pages, (device, processor)).io_ns
+        });
+        let key = Key::of(&[0]);
+        let join = Join {
+            left: JoinInput { relation: &left, key: &key },
+            right: JoinInput { relation: &right, key: &key },
+            join_type: JoinType::Inner,
+        };
+        let limits = Limits {
+            page_bytes: to_u32(self.scale.page_bytes),
+            memory_pages: to_u32(memory_pages),
+            write_budget_bytes: None,
+            reads_ahead: false,
+            work_costs: cpu.map(|cpu| cpu.work),
+        };
+        let mut found =
+            run(bench, &tables, (&plan, join), limits, cpu).map_err(|error| match error {
+                QueryError::Cancelled => LabError::Cancelled { finished_count: 0, step_count: 0 },
+                other => query(other),
+            })?;
+        found.model_ns = model_ns;
+        Ok(found)
+    }
+}
+
+/// Runs a plan and counts.
+fn run(
+    bench: &Bench<'_>,
+    tables: &database::Tables,
+    (plan, join): (&Plan, Join<'_>),
+    limits: Limits,
+    cpu: Option<&CpuCosts>,
+) -> Result<Measured, QueryError> {
+    let io = tables.engine().data_io();
+    let stop = Arc::new(AtomicBool::new(false));
+    let device = || -> (Counters, Nanos) { (io.lock().volume().counters(), tables.engine().now()) };
+    let (before, begin) = device();
+    let processor = cpu_time();
+    let execution = Execution::new(limits, io.clone(), io.clone(), None, Arc::clone(&stop));
+    let mut stream = plan.open(&execution, join, ChunkRule::ByPages)?;
+    let mut pair_count = 0;
+    while stream.advance()? {
+        pair_count += stream.batch().pairs.len() as u64;
+        if bench.observer.is_cancelled() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+    drop(stream);
+    let used = cpu_time().since(processor);
+    let (after, end) = device();
+    execution.audit();
+    let order_count = join.right.relation.size().tuple_count;
+    assert!(pair_count.abs_diff(order_count) <= order_count / 50, "each order has a customer");
+    let counts = execution.io_counts();
+    let at_last_write = execution.io_counts_at_last_write();
+    let reads = after.reads.request_count - before.reads.request_count;
+    let writes = after.writes.request_count - before.writes.request_count;
+    let (user_ns, kernel_ns) = match cpu {
+        None => (used.user.0, used.system.0),
+        Some(cpu) => (cpu.work.total(&execution.work_counts()).0, cpu.request_ns(reads + writes)),
+    };
+    let total_ns = match cpu {
+        None => (end - begin).0,
+        Some(_) => counts.wait_ns + user_ns + kernel_ns,
+    };
+    Ok(Measured {
+        total_ns,
+        io_ns: counts.wait_ns,
+        user_ns,
+        kernel_ns,
+        phase_1_ns: at_last_write.wait_ns,
+        reads,
+        writes,
+        read_bytes: counts.read_bytes,
+        written_bytes: counts.write_bytes,
+        model_ns: None,
+    })
+}
+
+/// What the model says of a division.
+fn estimate(
+    division: &Division,
+    question: &JoinQuestion,
+    pages: u64,
+    (device, processor): (&DeviceCosts, &CpuCosts),
+) -> Estimate {
+    let built =
+        CostModel { device, processor, convention: Convention::AsBuilt { reads_ahead: false } };
+    // Chunks end where the paper's do.
+    let fudge = nandu_query::allocation::Fudge::PAPER;
+    let paper = CostModel { convention: Convention::AsInPaper { fudge }, ..built };
+    match division {
+        Division::BlockNestedLoops(parts) => block_nested_loops(&paper, question, parts),
+        Division::SortMerge(parts) => sort_merge(&built, question, pages, parts),
+        Division::GraceHash(parts) => grace_hash(&built, question, pages, parts),
+        Division::HybridHash(parts) => hybrid_hash(&built, question, pages, parts),
+        Division::NestedLoops | Division::IndexNestedLoops { .. } | Division::IndexSortMerge => {
+            unreachable!("no such division is made here")
+        }
+    }
+}

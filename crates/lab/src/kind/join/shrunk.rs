@@ -1,0 +1,158 @@
+//! A drive that is N times smaller in every size and N times faster in every time: what is N times as
+//! small then takes an Nth of the time on it, whatever is done. Rates stay.
+//!
+//! | of a disk | of flash |
+//! | --- | --- |
+//! | seeks, revolution, overheads: times / N | controller, chip: times / N |
+//! | caches, read-ahead: bytes / N | buffers, chunks: bytes / N; dies / N |
+//! | tracks follow from rate and revolution | flash pages and erase blocks of a die stay |
+//!
+//! Where requests are pages, which stay as large as they are, what a request costs stays as well: then
+//! only what happens between long runs of requests is N times shorter.
+//!
+//! 1. With N = 1 nothing changes.
+//! 2. The rate of all channels together stays, too.
+
+use nandu_drives::profile::{DriveConfig, Profile};
+use nandu_nand::preset;
+use toml::{Table, Value};
+
+/// Sizes that stay: units that the chips or the layer cannot divide.
+const FIXED_SIZES: [&str; 4] = ["flash_page_bytes", "spare_bytes", "unit_bytes", "sector_bytes"];
+
+/// What each request costs, wherever it goes.
+const REQUEST_TIMES: [&str; 5] =
+    ["read_overhead_ns", "write_overhead_ns", "read_command_ns", "write_command_ns", "pipeline_ns"];
+
+/// `profile`, `over` times smaller and faster; with `keeps_request_times` each request costs as much as
+/// before, besides.
+///
+/// # Errors
+/// If its dies or chunks cannot be divided so.
+pub(super) fn shrunk(
+    profile: &Profile,
+    over: u32,
+    keeps_request_times: bool,
+) -> Result<Profile, String> {
+    if over == 1 {
+        return Ok(profile.clone());
+    }
+    let mut table: Table = profile.text.parse().expect("a loaded profile is TOML");
+    let label = profile.kind().label();
+    let section = table.get_mut(label).and_then(Value::as_table_mut).expect("it has its section");
+    divide(section, i64::from(over), keeps_request_times);
+    if let DriveConfig::Ssd(config) = &profile.drive {
+        let chip = preset(&config.chip).map_err(|error| error.to_string())?;
+        let [dies, channels, planes] = [
+            config.dies_per_channel,
+            config.channel_count,
+            config.planes_per_die.unwrap_or(chip.planes_per_die),
+        ];
+        let mut left = over;
+        let mut share = |count: u32| {
+            let part = common_divisor(count, left);
+            left /= part;
+            (count / part, part)
+        };
+        let [dies, channels, planes] = [share(dies), share(channels), share(planes)];
+        if left != 1 {
+            let name = &profile.name;
+            return Err(format!("{name} has too few dies to be {over} times smaller"));
+        }
+        let timing = &chip.timing;
+        let mut set = |key: &str, value: u64| {
+            section.insert(key.into(), Value::Integer(value.cast_signed()));
+        };
+        set("dies_per_channel", u64::from(dies.0));
+        set("channel_count", u64::from(channels.0));
+        set("planes_per_die", u64::from(planes.0));
+        let overrides = section.entry("chip_overrides").or_insert(Value::Table(Table::new()));
+        let overrides = overrides.as_table_mut().ok_or("`chip_overrides` is no table")?;
+        // What the profile overrides was divided with the rest.
+        let over = u64::from(over);
+        let figures = [
+            ("read_ns", timing.read_ns.0 / over),
+            ("program_ns", timing.program_ns.0 / over),
+            ("erase_ns", timing.erase_ns.0 / over),
+            ("command_ns", timing.command_ns.0 / over),
+        ];
+        for (key, value) in figures {
+            overrides.entry(key).or_insert(Value::Integer(value.cast_signed()));
+        }
+        let bus = config.chip_overrides.bus_bytes_per_second.unwrap_or(timing.bus_bytes_per_second);
+        let bus = Value::Integer((bus * u64::from(channels.1)).cast_signed());
+        overrides.insert("bus_bytes_per_second".into(), bus);
+    }
+    let capacity = profile.geometry.capacity().0 / u64::from(over) / 65_536 * 65_536;
+    table.insert("capacity".into(), Value::String(format!("{capacity}B")));
+    let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+    let origin = format!("{} {over} times smaller", profile.origin);
+    Profile::parse(&profile.name, &origin, &text).map_err(|error| error.to_string())
+}
+
+/// Divides times and sizes.
+fn divide(table: &mut Table, over: i64, keeps_request_times: bool) {
+    for (key, value) in table.iter_mut() {
+        match value {
+            Value::Table(inner) => divide(inner, over, keeps_request_times),
+            Value::Integer(figure) => {
+                let is_size = key.ends_with("_bytes") && !FIXED_SIZES.contains(&key.as_str());
+                let is_kept = keeps_request_times && REQUEST_TIMES.contains(&key.as_str());
+                if is_size || key.ends_with("_ns") && !is_kept {
+                    *figure = (*figure + over / 2) / over;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+const fn common_divisor(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { common_divisor(other, one % other) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_base::{ByteCount, Nanos};
+    use nandu_device::Request;
+    use nandu_drives::profile::SimOptions;
+
+    /// The time of some requests, all as many times smaller.
+    fn time(profile: &Profile, over: u32) -> f64 {
+        let capacity =
+            Some(ByteCount(profile.geometry.capacity().0.min((8 << 30) / u64::from(over))));
+        let options = SimOptions { capacity, seed: 1, keep_data: false };
+        let mut device = profile.open(options).unwrap();
+        let sectors = 65_536 / over;
+        let mut now = Nanos::ZERO;
+        for at in [0_u64, 1, 2, 40, 3, 41, 4, 42] {
+            let first = at * u64::from(sectors);
+            for request in [Request::write, Request::read] {
+                device.submit(now, request(at, first, sectors, None)).unwrap();
+                now = device.next_completion(Nanos::MAX).unwrap().completed_at;
+            }
+        }
+        now.as_seconds_f64() * f64::from(over)
+    }
+
+    #[test]
+    fn requests_that_are_as_many_times_smaller_take_as_many_times_less() {
+        for name in ["ocz-core", "toshiba-320", "nvme-tlc-2024"] {
+            let profile = Profile::load(name).unwrap();
+            let whole = time(&profile, 1);
+            for over in [4, 16, 32] {
+                let small = time(&shrunk(&profile, over, false).unwrap(), over);
+                let ratio = small / whole;
+                assert!((0.85..1.15).contains(&ratio), "{name} / {over}: {small} s, {whole} s");
+            }
+        }
+    }
+
+    #[test]
+    fn a_drive_with_too_few_dies_says_so() {
+        let profile = Profile::load("device-a").unwrap();
+        assert!(shrunk(&profile, 4, false).is_ok());
+        assert!(shrunk(&profile, 8, false).unwrap_err().contains("too few dies"));
+    }
+}

@@ -1,0 +1,123 @@
+//! Experiments that join tables, on simulated drives and on the local disk.
+
+use nandu_lab::{Experiment, LocalTarget, Outcome, RunOptions, Unwatched, run};
+use std::path::Path;
+
+const JOIN: &str = r#"
+kind = "join"
+scale_factor = 1
+over = 32
+page_over = 2
+joins = ["block_nested_loops", "sort_merge", "grace_hash", "hybrid_hash"]
+memory = ["8MiB", "16MiB"]
+page_bytes = ["8KiB"]
+"#;
+
+const CPU: &str = r"
+[measure.cpu]
+scan_ns = 500
+build_ns = 1500
+probe_ns = 1500
+compare_ns = 150
+copy_ns = 1000
+disk_request_ns = 19000
+flash_request_ns = 57000
+";
+
+const INDEX_JOIN: &str = r#"
+kind = "index_join"
+layouts = ["queue", "tree"]
+scale_factor = 0.01
+memory = "1MiB"
+page_bytes = "4KiB"
+selectivities = [1, 20]
+"#;
+
+const FLASH: &str = "[measure.drives.flash]\nbase = 'sim:ocz-core'\ncapacity = '8GiB'\n";
+const HERE: &str = "[measure.drives.here]\nbase = 'local'\n";
+
+fn outcome(folder: &Path, measure: &str, drives: &str) -> Outcome {
+    let head = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n";
+    let text = format!("{head}[measure]\n{measure}\n{drives}");
+    let experiment = Experiment::parse("joins", "joins.toml", &text).expect("the text is one");
+    let mut options = RunOptions::new(folder.join("out"));
+    options.resume = false;
+    options.local = Some(LocalTarget {
+        name: "directory".into(),
+        open: Box::new(|| Err("databases are made in the directory".into())),
+        directory: folder.to_path_buf(),
+    });
+    run(&experiment, &options, &mut Unwatched).expect("it runs")
+}
+
+fn value(outcome: &Outcome, name: &str, x: f64) -> f64 {
+    let series = outcome.series.iter().find(|series| series.name == name);
+    series.and_then(|series| series.at(x)).unwrap_or_else(|| panic!("{name} has no point at {x}"))
+}
+
+#[test]
+fn joins_on_a_simulated_drive_take_the_same_time_every_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let measure = format!("{JOIN}{CPU}");
+    let first = outcome(folder.path(), &measure, FLASH);
+    assert_eq!(first.series, outcome(folder.path(), &measure, FLASH).series);
+    let (small, large) = (f64::from(8 << 20), f64::from(16 << 20));
+    for join in ["block_nested_loops", "sort_merge", "grace_hash", "hybrid_hash"] {
+        let at = |metric: &str, x| value(&first, &format!("flash.{join}.{metric}"), x);
+        for x in [small, large] {
+            let sum = at("io_s", x) + at("user_s", x) + at("kernel_s", x);
+            assert!((at("total_s", x) - sum).abs() < 1e-6, "{join}");
+        }
+        let writes = at("written_gib", small);
+        if join == "block_nested_loops" {
+            assert_eq!(writes, 0.0);
+            assert!(at("read_gib", small) > 1.5 * at("read_gib", large), "more chunks");
+        } else {
+            assert!(writes > 0.08, "{join} writes {writes} GiB");
+            let phases = at("phase_1_s", small) + at("phase_2_s", small);
+            assert!((phases - at("io_s", small)).abs() < 1e-6);
+        }
+    }
+    let written = |x| value(&first, "flash.hybrid_hash.written_gib", x);
+    assert!(written(small) > 1.2 * written(large), "what stays in memory is not written");
+}
+
+#[test]
+fn requests_of_a_page_are_as_many_as_pages_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let measure = JOIN.replace("page_over = 2", "requests = 'pages'");
+    let measure = measure.replace("\"8MiB\", ", "");
+    let found = outcome(folder.path(), &measure, FLASH);
+    let at = |metric: &str| {
+        value(&found, &format!("flash.block_nested_loops.{metric}"), f64::from(16 << 20))
+    };
+    let pages = at("read_gib") * f64::from(1 << 30) / 8192.0 / 1000.0;
+    assert!((at("reads") - pages).abs() < pages / 100.0, "{} requests, {pages} pages", at("reads"));
+    assert_eq!(at("cpu_s"), 0.0, "no model, no time");
+}
+
+#[test]
+fn joins_on_the_local_disk_take_time_of_processor_and_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = outcome(folder.path(), JOIN, HERE);
+    let at =
+        |metric: &str| value(&found, &format!("here.hybrid_hash.{metric}"), f64::from(16 << 20));
+    assert!(at("io_s") > 0.0 && at("total_s") >= at("io_s"));
+    assert!(found.series.iter().all(|series| !series.name.contains("model")));
+}
+
+#[test]
+fn index_joins_take_longer_the_more_qualifies_and_agree_with_the_hash_join() {
+    let folder = tempfile::tempdir().unwrap();
+    let drives = "[measure.drives.flash]\nbase = 'sim:device-a'\ncapacity = '64MiB'\n";
+    let found = outcome(folder.path(), INDEX_JOIN, &format!("{drives}{HERE}"));
+    for layout in ["queue", "tree"] {
+        for join in ["inl_s", "ism_s", "hash_s"] {
+            let at = |x| value(&found, &format!("flash.{layout}.{join}"), x);
+            assert!(at(20.0) > at(1.0), "{layout} {join}");
+            assert!(value(&found, &format!("here.{layout}.{join}"), 1.0) > 0.0);
+        }
+        let at = |join: &str| value(&found, &format!("flash.{layout}.{join}"), 1.0);
+        assert!(at("ism_s") < at("hash_s"), "few rows are found by index");
+    }
+}
