@@ -5,6 +5,7 @@
 //! data describe a disk (scattered equals streaming, and a seek) and a flash drive (no seek).
 
 use super::curve::{Curve, CurvePoint};
+use crate::QueryError;
 use crate::allocation::RequestTimes;
 use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,70 @@ pub struct DeviceCosts {
     pub random_read_gain_ppm: Curve,
 }
 
+/// A measured point: how long a request takes where so many are in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredTime {
+    /// Whether it writes.
+    pub is_write: bool,
+    /// Streaming or scattered.
+    pub pattern: Pattern,
+    /// Its bytes.
+    pub request_bytes: u64,
+    /// Requests in flight.
+    pub queue_depth: u64,
+    /// Elapsed time over requests, in nanoseconds.
+    pub time_ns: u64,
+}
+
 impl DeviceCosts {
+    /// The costs of a measured device. What scattered reads of every size take longer than streaming ones
+    /// is the way of an arm; a drive without arms has no such part, since long requests hide the rest. The
+    /// gain of a queue is that of the smallest scattered reads.
+    ///
+    /// # Errors
+    /// [`QueryError::Invalid`] if one of the four curves has no point at queue depth 1.
+    pub fn from_measured(points: &[MeasuredTime]) -> Result<Self, QueryError> {
+        let curve = |is_write: bool, pattern: Pattern, less_ns: u64| {
+            let own = points.iter().filter(|point| {
+                (point.is_write, point.pattern, point.queue_depth) == (is_write, pattern, 1)
+            });
+            let mut curve: Vec<CurvePoint> = own
+                .map(|point| CurvePoint {
+                    at: point.request_bytes,
+                    value: point.time_ns.saturating_sub(less_ns),
+                })
+                .collect();
+            curve.sort_by_key(|point| point.at);
+            curve.dedup_by_key(|point| point.at);
+            Curve::new(curve).map_err(|_| {
+                let way = if is_write { "writes" } else { "reads" };
+                let what = format!("no {pattern:?} {way} were measured at queue depth 1");
+                QueryError::Invalid { what: what.to_lowercase() }
+            })
+        };
+        let (streaming, scattered) =
+            (curve(false, Pattern::Sequential, 0)?, curve(false, Pattern::Random, 0)?);
+        let seek_ns = scattered
+            .points()
+            .iter()
+            .map(|point| point.value.saturating_sub(streaming.value(point.at)))
+            .min()
+            .unwrap_or(0);
+        let gain = queue_gain(points, scattered.points()[0].at);
+        Ok(Self {
+            seek_ns,
+            read: AccessCurves {
+                sequential: streaming,
+                random: curve(false, Pattern::Random, seek_ns)?,
+            },
+            write: AccessCurves {
+                sequential: curve(true, Pattern::Sequential, 0)?,
+                random: curve(true, Pattern::Random, seek_ns)?,
+            },
+            random_read_gain_ppm: gain,
+        })
+    }
+
     /// The device of Haas and others: the same latency for all requests, a rate for reads and one for
     /// writes. A rate of zero means that transfer takes no time. A queue gains nothing.
     #[must_use]
@@ -87,8 +151,8 @@ impl DeviceCosts {
     /// With a gain for scattered reads in a queue: depth and gain in millionths, ascending by depth.
     ///
     /// # Errors
-    /// [`crate::QueryError::Invalid`] if there is no point or they do not ascend.
-    pub fn with_queue_gain(mut self, points: &[(u64, u64)]) -> Result<Self, crate::QueryError> {
+    /// [`QueryError::Invalid`] if there is no point or they do not ascend.
+    pub fn with_queue_gain(mut self, points: &[(u64, u64)]) -> Result<Self, QueryError> {
         let points = points.iter().map(|(at, value)| CurvePoint { at: *at, value: *value });
         self.random_read_gain_ppm = Curve::new(points.collect())?;
         Ok(self)
@@ -115,9 +179,62 @@ impl DeviceCosts {
     }
 }
 
+/// How many times faster scattered reads of a size become with the depth of a queue, in millionths.
+fn queue_gain(points: &[MeasuredTime], request_bytes: u64) -> Curve {
+    let mut of_size: Vec<&MeasuredTime> = points
+        .iter()
+        .filter(|point| {
+            let what = (point.is_write, point.pattern, point.request_bytes);
+            what == (false, Pattern::Random, request_bytes) && point.time_ns > 0
+        })
+        .collect();
+    of_size.sort_by_key(|point| point.queue_depth);
+    of_size.dedup_by_key(|point| point.queue_depth);
+    let alone_ns = of_size.first().map_or(0, |point| u128::from(point.time_ns));
+    let gain = of_size.iter().map(|point| {
+        let ppm = alone_ns * u128::from(NO_GAIN_PPM) / u128::from(point.time_ns);
+        CurvePoint { at: point.queue_depth, value: u64::try_from(ppm).unwrap_or(u64::MAX) }
+    });
+    Curve::new(gain.collect()).unwrap_or_else(|_| Curve::constant(NO_GAIN_PPM))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measured_disk_has_a_seek_and_a_measured_flash_drive_has_none() {
+        let point = |is_write, pattern, request_bytes, queue_depth, time_ns| MeasuredTime {
+            is_write,
+            pattern,
+            request_bytes,
+            queue_depth,
+            time_ns,
+        };
+        let mut points = Vec::new();
+        for is_write in [false, true] {
+            for (bytes, streaming_ns) in [(4096, 60_000), (1 << 20, 9_000_000)] {
+                points.push(point(is_write, Pattern::Sequential, bytes, 1, streaming_ns));
+                points.push(point(is_write, Pattern::Random, bytes, 1, streaming_ns + 8_000_000));
+            }
+        }
+        let disk = DeviceCosts::from_measured(&points).unwrap();
+        assert_eq!(disk.seek_ns, 8_000_000);
+        assert_eq!(disk.read.time_ns(Pattern::Random, 4096), 60_000);
+        // Streaming hides the latency of small requests of a flash drive, and nothing of large ones.
+        for point in &mut points {
+            if point.pattern == Pattern::Random {
+                point.time_ns = if point.request_bytes == 4096 { 90_000 } else { 9_000_000 };
+            }
+        }
+        points.push(point(false, Pattern::Random, 4096, 32, 9_000));
+        let flash = DeviceCosts::from_measured(&points).unwrap();
+        assert_eq!(flash.seek_ns, 0);
+        assert_eq!(flash.read.time_ns(Pattern::Random, 4096), 90_000);
+        assert_eq!(flash.queue_gain_ppm(32), 10_000_000);
+        let told = DeviceCosts::from_measured(&points[..1]).unwrap_err().to_string();
+        assert!(told.contains("random reads"), "{told}");
+    }
 
     #[test]
     fn the_device_of_haas_takes_latency_and_transfer() {

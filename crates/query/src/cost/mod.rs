@@ -13,6 +13,7 @@
 //! 2. Sums that leave the range stop at its end: such a plan is never the cheapest.
 
 mod built;
+mod calibrate;
 mod curve;
 mod device;
 pub mod join;
@@ -26,8 +27,9 @@ pub mod sort;
 #[cfg(test)]
 mod tests;
 
+pub use calibrate::measure_processor;
 pub use curve::{Curve, CurvePoint};
-pub use device::{AccessCurves, DeviceCosts, Pattern};
+pub use device::{AccessCurves, DeviceCosts, MeasuredTime, Pattern};
 pub use processor::CpuCosts;
 pub use question::{JoinQuestion, JoinSide};
 pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};

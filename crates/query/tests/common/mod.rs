@@ -2,9 +2,14 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use nandu_base::{Permutation, to_u32};
-use nandu_device::{Device, Geometry, MemoryConfig, MemoryDevice};
+use nandu_base::{Nanos, Permutation, to_u32};
+use nandu_device::{
+    Completion, Counters, Device, DeviceInfo, Geometry, MemoryConfig, MemoryDevice, Operation,
+    Rejected, Request,
+};
+use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts};
 use nandu_query::join::JoinStream;
+use nandu_query::plan::{Budget, JoinQuestion, Plan, plans};
 use nandu_query::{Execution, Limits, QueryError};
 use nandu_storage::database::{
     Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
@@ -13,7 +18,7 @@ use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Settings, StorageError, Volumes};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How large the tables are.
 #[derive(Clone, Copy, Debug)]
@@ -93,4 +98,96 @@ pub(crate) fn count_pairs(stream: &mut dyn JoinStream) -> Result<u64, QueryError
         count += stream.batch().pairs.len() as u64;
     }
     Ok(count)
+}
+
+/// What a device under test is made to do.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// The read, counted from 1 from now on, whose bytes come back damaged; 0 for none.
+    pub(crate) damaged_read: AtomicU64,
+    /// The request, likewise, with which `stop` is set.
+    pub(crate) stopping_request: AtomicU64,
+    /// The flag of the run.
+    pub(crate) stop: Arc<AtomicBool>,
+    /// Set while the device works, whose memory is not the operators'.
+    pub(crate) is_device_at_work: AtomicBool,
+}
+
+/// Counts down to zero; true when it gets there.
+fn strikes(counter: &AtomicU64) -> bool {
+    let before = counter.load(Ordering::Relaxed);
+    counter.store(before.saturating_sub(1), Ordering::Relaxed);
+    before == 1
+}
+
+/// A device that does what its control says.
+#[derive(Debug)]
+struct ControlledDevice {
+    inner: MemoryDevice,
+    control: Arc<Control>,
+    damaged: Option<u64>,
+}
+
+/// A device in memory with its control.
+pub(crate) fn controlled_device(capacity_bytes: u64) -> (Box<dyn Device + Send>, Arc<Control>) {
+    let geometry = Geometry { sector_bytes: 512, sector_count: capacity_bytes / 512 };
+    let inner = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    let control = Arc::new(Control::default());
+    (Box::new(ControlledDevice { inner, control: Arc::clone(&control), damaged: None }), control)
+}
+
+impl Device for ControlledDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        if request.operation == Operation::Read && strikes(&self.control.damaged_read) {
+            self.damaged = Some(request.id);
+        }
+        if strikes(&self.control.stopping_request) {
+            self.control.stop.store(true, Ordering::Relaxed);
+        }
+        self.control.is_device_at_work.store(true, Ordering::Relaxed);
+        let submitted = self.inner.submit(now, request);
+        self.control.is_device_at_work.store(false, Ordering::Relaxed);
+        submitted
+    }
+
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        let mut completion = self.inner.next_completion(until)?;
+        if self.damaged == Some(completion.id)
+            && let Some(buffer) = &mut completion.buffer
+        {
+            let middle = buffer.len() / 2;
+            buffer[middle] ^= 0x55;
+            self.damaged = None;
+        }
+        Some(completion)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        self.inner.idle_until(time)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+/// The cheapest plan of each kind and role in so much memory.
+pub(crate) fn plans_in(question: &JoinQuestion, memory_pages: u32, reads_ahead: bool) -> Vec<Plan> {
+    let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
+    let convention = Convention::AsBuilt { reads_ahead };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes: None };
+    plans(&model, question, &budget).feasible
 }

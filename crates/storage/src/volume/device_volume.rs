@@ -16,9 +16,10 @@
 //! 2. Bytes outside a file's written ranges read as zeros, whatever the device holds there. A durable
 //!    table calls only those bytes written that a flush made durable before; so the bytes of a
 //!    removed file never show in another, even after a power cut.
-//! 3. A file falls into at most `RANGE_COUNT_MAX` written ranges when the table is written;
-//!    smaller gaps are filled with zeros. A file that was made long and is written from its front, as a
-//!    log is, gets zeros ahead of it, so that not every sync has to write the table.
+//! 3. A file falls into at most `RANGE_COUNT_MAX` written ranges when the table is written, and into at
+//!    most `LOOSE_RANGE_COUNT_MAX` before; smaller gaps are filled with zeros. A file that was made
+//!    long and is written from its front, as a log is, gets zeros ahead of it, so that not every sync
+//!    has to write the table.
 //! 4. A file number is durable, as used, before it is given out.
 //! 5. Requests of the volume in flight are those in slots and those that are ready to be told.
 //!
@@ -41,10 +42,13 @@ use nandu_device::{
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
-use table::{FileEntry, RANGE_COUNT_MAX, Table};
+use table::{FileEntry, Table};
 
 /// The most bytes of one request to the device; longer ones are split.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
+/// Written ranges of a file that was not synced since: a spill file of many buckets never is, and goes
+/// without zeros.
+const LOOSE_RANGE_COUNT_MAX: usize = 4096;
 /// A file grows by at most this part of the device at a time.
 const GROWTH_PART: u32 = 64;
 /// Ids from here on are the volume's own requests.
@@ -287,7 +291,7 @@ impl DeviceVolume {
             entry.written.add(range.clone());
             entry.byte_count = entry.byte_count.max(range.end);
             self.changed.insert(file);
-            self.fill_small_gaps(file)?;
+            self.fill_small_gaps(file, LOOSE_RANGE_COUNT_MAX)?;
         }
         self.submit_mapped(file, flight, range)
     }

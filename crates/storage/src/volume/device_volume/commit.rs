@@ -6,12 +6,9 @@
 //!
 //! 1. The slot with the durable table is never written.
 
-use super::{
-    DeviceVolume, Extent, FileEntry, FreeUnits, OWN_ID, PIECE_BYTES_MAX, Piece, RANGE_COUNT_MAX,
-    Table,
-};
+use super::{DeviceVolume, Extent, FileEntry, FreeUnits, OWN_ID, PIECE_BYTES_MAX, Piece, Table};
 use crate::volume::Volume;
-use crate::volume::device_volume::table::{Layout, Slot, padded};
+use crate::volume::device_volume::table::{Layout, RANGE_COUNT_MAX, Slot, padded};
 use crate::{FileId, StorageError};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::{CompletionQueue, Device, DeviceError, IoBuffer, Operation, Request};
@@ -172,7 +169,7 @@ impl DeviceVolume {
         }
         let changed: Vec<FileId> = self.changed.iter().copied().collect();
         for file in changed {
-            self.fill_small_gaps(file)?;
+            self.fill_small_gaps(file, RANGE_COUNT_MAX)?;
         }
         self.flush(now)?;
         self.table.generation += 1;
@@ -193,11 +190,15 @@ impl DeviceVolume {
         done.map(drop).map_err(|error| self.error_of(format!("flush of {}", self.name()), error))
     }
 
-    /// Fills the smallest gaps between a file's written ranges until there are few enough.
-    pub(super) fn fill_small_gaps(&mut self, file: FileId) -> Result<(), StorageError> {
+    /// Fills the smallest gaps between a file's written ranges until there are at most so many ranges.
+    pub(super) fn fill_small_gaps(
+        &mut self,
+        file: FileId,
+        range_count_max: usize,
+    ) -> Result<(), StorageError> {
         loop {
             let Some(entry) = self.table.files.get(&file) else { return Ok(()) };
-            if entry.written.count() <= RANGE_COUNT_MAX {
+            if entry.written.count() <= range_count_max {
                 return Ok(());
             }
             let gap = entry.written.smallest_gap().expect("there are several ranges");

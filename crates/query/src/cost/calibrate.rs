@@ -1,0 +1,231 @@
+//! What the processor takes for each kind of work, measured by running the operators over tables in memory
+//! and solving for one unknown at a time.
+//!
+//! ```text
+//!   scan of S                                        ─► Scan
+//!   R hashed, one row probes      - Scan             ─► Build
+//!   R hashed, S probes            - Scan - Build     ─► Probe
+//!   S hashed, R probes            - all of these     ─► Emit: as many pairs, fewer rows that probe
+//!   Grace hash, all in one bucket - all of these     ─► Copy
+//!   sort of S in memory           - Scan             ─► Compare
+//! ```
+//!
+//! What a request costs and what a descent of a tree costs are not measured here; they stay as modelled.
+//!
+//! 1. Every step is measured several times; the fastest counts, since all else is disturbance.
+
+use super::{CpuCosts, comparisons_among};
+use crate::execution::{Execution, Limits};
+use crate::join::{
+    BlockNestedLoops, GraceHash, Join, JoinInput, JoinStream, JoinType, Side, block_nested_loops,
+    grace_hash,
+};
+use crate::relation::{HeapRelation, Position, Relation};
+use crate::sort::{self, RunFormation, Sort};
+use crate::work::Work;
+use crate::{Key, QueryError, TupleStream};
+use nandu_base::{Nanos, Permutation, to_u32};
+use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
+use nandu_storage::database::{
+    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+};
+use nandu_storage::sqlite::ValueRef;
+use nandu_storage::volume::DeviceVolume;
+use nandu_storage::{Settings, StorageError, Volumes};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Rows of R; S has as many for each of its keys as S001's orders have.
+const ROW_COUNT: u64 = 60_000;
+const ROWS_EACH: u64 = 5;
+/// Bytes of a row's filling, between those of S001's customers and orders.
+const PAD_BYTES: usize = 110;
+const PAGE_BYTES: u32 = 8192;
+/// How often each step is measured.
+const REPETITIONS: u32 = 3;
+/// Memory of the operators: all rows fit.
+const MEMORY_PAGES: u32 = 24_000;
+/// Pages of an input, large enough that requests do not count.
+const INPUT_PAGES: u32 = 64;
+
+/// What is joined.
+struct Bench<'a> {
+    tables: &'a Tables,
+    key: Key,
+    clock: &'a mut dyn FnMut() -> Nanos,
+}
+
+/// Measures the processor by a clock that says how much time has passed.
+///
+/// # Errors
+/// If an operator fails, which on a device in memory none should.
+pub fn measure_processor(clock: &mut dyn FnMut() -> Nanos) -> Result<CpuCosts, QueryError> {
+    let database = make_tables()?;
+    let tables = database.read();
+    let mut bench = Bench { tables: &tables, key: Key::of(&[0]), clock };
+    let (outer, inner) = (ROW_COUNT, ROW_COUNT * ROWS_EACH);
+    let scan_ns = bench.scan("inner")?;
+    let of_scan = |rows: u64| scan_ns * rows / inner;
+    let build_ns = bench.join("outer", "one")?.saturating_sub(of_scan(outer));
+    let probed_ns = bench.join("outer", "inner")?;
+    let probe_and_emit_ns =
+        probed_ns.saturating_sub(of_scan(outer + inner)).saturating_sub(build_ns);
+    let swapped_ns = bench.join("inner", "outer")?;
+    let of_build = |rows: u64| build_ns * rows / outer;
+    // Both joins give as many pairs; they differ by the rows that probe.
+    let few_probes_ns =
+        swapped_ns.saturating_sub(of_scan(outer + inner)).saturating_sub(of_build(inner));
+    let probe_ns = probe_and_emit_ns.saturating_sub(few_probes_ns) * inner / (inner - outer);
+    let emit_ns = probe_and_emit_ns.saturating_sub(probe_ns);
+    let grace_ns = bench.grace()?;
+    // Buckets are read again, and every row is hashed once more to find its bucket.
+    let copy_ns = grace_ns.saturating_sub(probed_ns).saturating_sub(of_scan(outer + inner));
+    let sort_ns = bench.sort()?.saturating_sub(scan_ns);
+    let each = |work_ns: u64, count: u64| work_ns.saturating_mul(1000) / count.max(1);
+    let costs = CpuCosts::MODELLED.work;
+    let work = costs
+        .with(Work::Scan, each(scan_ns, inner))
+        .with(Work::Build, each(build_ns, outer))
+        .with(Work::Probe, each(probe_ns, inner))
+        .with(Work::Emit, each(emit_ns, inner))
+        .with(Work::Copy, each(copy_ns, outer + inner))
+        .with(Work::Compare, each(sort_ns, inner * comparisons_among(inner)));
+    Ok(CpuCosts { work, request_ps: CpuCosts::MODELLED.request_ps })
+}
+
+impl Bench<'_> {
+    fn execution(&self) -> Execution {
+        let limits = Limits {
+            page_bytes: PAGE_BYTES,
+            memory_pages: MEMORY_PAGES,
+            write_budget_bytes: None,
+            reads_ahead: false,
+            work_costs: None,
+        };
+        let io = self.tables.engine().data_io();
+        Execution::new(limits, io.clone(), io, None, Arc::new(AtomicBool::new(false)))
+    }
+
+    /// The least time of some runs of `step`.
+    fn least(
+        &mut self,
+        mut step: impl FnMut(&Self) -> Result<(), QueryError>,
+    ) -> Result<u64, QueryError> {
+        let mut least_ns = u64::MAX;
+        for _ in 0..REPETITIONS {
+            let before = (self.clock)();
+            step(self)?;
+            least_ns = least_ns.min((self.clock)().saturating_sub(before).0);
+        }
+        Ok(least_ns)
+    }
+
+    fn scan(&mut self, table: &str) -> Result<u64, QueryError> {
+        self.least(|bench| {
+            let relation = HeapRelation::open(bench.tables, table)?;
+            let execution = bench.execution();
+            let memory = execution.take("measuring", INPUT_PAGES)?;
+            let mut stream = relation.scan(&execution, memory, Position::default())?;
+            while stream.advance()? {}
+            Ok(())
+        })
+    }
+
+    fn join(&mut self, built: &str, probing: &str) -> Result<u64, QueryError> {
+        let settings = block_nested_loops::Settings {
+            outer: Side::Left,
+            table_pages: MEMORY_PAGES - INPUT_PAGES,
+            input_pages: INPUT_PAGES,
+            chunk_pages: None,
+        };
+        self.least(|bench| {
+            let sides = bench.open(built, probing)?;
+            let execution = bench.execution();
+            drain(&mut BlockNestedLoops::new(&execution, bench.of(&sides), settings)?)
+        })
+    }
+
+    fn grace(&mut self) -> Result<u64, QueryError> {
+        let settings = grace_hash::Settings {
+            bucket_count: 1,
+            input_pages: MEMORY_PAGES - INPUT_PAGES,
+            output_pages: INPUT_PAGES,
+        };
+        self.least(|bench| {
+            let sides = bench.open("outer", "inner")?;
+            let execution = bench.execution();
+            drain(&mut GraceHash::new(&execution, bench.of(&sides), settings)?)
+        })
+    }
+
+    fn sort(&mut self) -> Result<u64, QueryError> {
+        let settings = sort::Settings {
+            input_pages: INPUT_PAGES,
+            output_pages: 1,
+            workspace_pages: MEMORY_PAGES - INPUT_PAGES - 1,
+            formation: RunFormation::ReplacementSelection,
+        };
+        self.least(|bench| {
+            let relation = HeapRelation::open(bench.tables, "inner")?;
+            let execution = bench.execution();
+            let mut sort = Sort::new(&execution, &relation, &bench.key, settings)?;
+            while sort.advance()? {}
+            Ok(())
+        })
+    }
+
+    fn open(&self, left: &str, right: &str) -> Result<[HeapRelation<'_>; 2], QueryError> {
+        Ok([HeapRelation::open(self.tables, left)?, HeapRelation::open(self.tables, right)?])
+    }
+
+    fn of<'r>(&'r self, [left, right]: &'r [HeapRelation<'r>; 2]) -> Join<'r> {
+        Join {
+            left: JoinInput { relation: left, key: &self.key },
+            right: JoinInput { relation: right, key: &self.key },
+            join_type: JoinType::Inner,
+        }
+    }
+}
+
+fn drain(stream: &mut dyn JoinStream) -> Result<(), QueryError> {
+    while stream.advance()? {}
+    Ok(())
+}
+
+/// The tables `outer`, `inner` and `one`, in random order, on a device in memory.
+fn make_tables() -> Result<Database, QueryError> {
+    let geometry = Geometry { sector_bytes: 512, sector_count: 256 << 11 };
+    let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    let data = Box::new(DeviceVolume::format(Box::new(device))?);
+    let settings = Settings {
+        page_bytes: PAGE_BYTES,
+        pool_bytes: 4 << 20,
+        log_bytes: 4 << 20,
+        checkpoint_bytes: 1 << 20,
+        ..Settings::default()
+    };
+    let database = Database::create(Volumes { data, log: None }, &settings, 1)?;
+    let mut writing = database.write()?;
+    for (name, count) in [("outer", ROW_COUNT), ("inner", ROW_COUNT * ROWS_EACH), ("one", 1)] {
+        let table = NewTable {
+            name: name.to_owned(),
+            columns: vec![
+                Column::new("key", ColumnType::Integer),
+                Column::new("pad", ColumnType::Blob),
+            ],
+            kind: TableKind::Heap,
+            indexes: Vec::new(),
+        };
+        let order = Permutation::new(count, count);
+        let pad = [7; PAD_BYTES];
+        writing.load_table(&table, &LoadOptions::default(), |load| {
+            for row in 0..count {
+                let key = i64::from(to_u32(order.apply(row) % ROW_COUNT));
+                load.push(&[ValueRef::Integer(key), ValueRef::Blob(&pad)])?;
+            }
+            Ok::<_, StorageError>(())
+        })?;
+    }
+    writing.commit()?;
+    Ok(database)
+}

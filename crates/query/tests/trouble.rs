@@ -1,0 +1,136 @@
+//! What ends a join early: a full disk, a damaged page, Ctrl-C. Each says so, leaves no spill file, and
+//! leaves the database to others.
+
+mod common;
+
+use common::{Scale, controlled_device, count_pairs, database, plans_in};
+use nandu_query::cost::RelationStats;
+use nandu_query::join::{Join, JoinInput, JoinType};
+use nandu_query::plan::{ChunkRule, JoinQuestion, JoinSide, Plan};
+use nandu_query::relation::HeapRelation;
+use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
+use nandu_storage::database::{Database, Tables};
+use nandu_storage::sqlite::ValueRef;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const PAGE_BYTES: u32 = 4096;
+const MEMORY_PAGES: u32 = 40;
+const SCALE: Scale = Scale { customer_count: 2000, orders_each: 10, page_bytes: PAGE_BYTES };
+const PAIR_COUNT: u64 = 20_000;
+
+/// Runs a plan with a flag that stops it.
+fn run(tables: &Tables, plan: &Plan, stop: Arc<AtomicBool>) -> Result<u64, QueryError> {
+    let left = HeapRelation::open(tables, "customer")?;
+    let right = HeapRelation::open(tables, "orders")?;
+    let key = Key::of(&[0]);
+    let limits = Limits {
+        page_bytes: PAGE_BYTES,
+        memory_pages: MEMORY_PAGES,
+        write_budget_bytes: None,
+        reads_ahead: true,
+        work_costs: None,
+    };
+    let io = tables.engine().data_io();
+    let execution = Execution::new(limits, io.clone(), io, None, stop);
+    let join = Join {
+        left: JoinInput { relation: &left, key: &key },
+        right: JoinInput { relation: &right, key: &key },
+        join_type: JoinType::Inner,
+    };
+    let mut stream = plan.open(&execution, join, ChunkRule::ByBytes)?;
+    count_pairs(stream.as_mut())
+}
+
+/// One plan of each kind that reads relations; the nested loops of tuples is not waited for.
+fn plans_of(tables: &Tables) -> Vec<Plan> {
+    let side = |name| {
+        let relation = HeapRelation::open(tables, name).expect("it was loaded");
+        JoinSide::new(RelationStats::of(relation.size(), u64::from(PAGE_BYTES)))
+    };
+    let question = JoinQuestion::new(side("customer"), side("orders"), SCALE.orders_each);
+    let mut plans = plans_in(&question, MEMORY_PAGES, true);
+    plans.retain(|plan| plan.kind != JoinKind::NestedLoops);
+    plans
+}
+
+/// Asserts that nothing is left of a run, and that the database works: it is read, and written.
+fn assert_usable(database: &Database, plan: &Plan) {
+    let names = |database: &Database| -> Vec<String> {
+        let io = database.read().engine().data_io();
+        let mut io = io.lock();
+        io.volume().files().into_iter().map(|(_, name)| name).collect()
+    };
+    let left: Vec<String> =
+        names(database).into_iter().filter(|name| name.starts_with("spill")).collect();
+    assert!(left.is_empty(), "{}: {left:?}", plan.kind);
+    let tables = database.read();
+    let plans = plans_of(&tables);
+    let without_spill = plans.iter().find(|plan| plan.kind == JoinKind::BlockNestedLoops);
+    let without_spill = without_spill.expect("it needs little memory");
+    let pairs = run(&tables, without_spill, Arc::default()).expect("nothing is wrong any more");
+    assert_eq!(pairs, PAIR_COUNT, "after {}", plan.kind);
+    drop(tables);
+    let mut writing = database.write().expect("nobody else writes");
+    let row = [ValueRef::Integer(1), ValueRef::Blob(&[1])];
+    let number = writing.insert("customer", &row).expect("there is room");
+    writing.delete("customer", number).expect("it is there");
+    writing.commit().expect("the device is sound");
+}
+
+#[test]
+fn a_full_disk_ends_what_spills_and_nothing_else() {
+    let (device, _) = controlled_device(19 << 19);
+    let database = database(device, SCALE);
+    let plans = plans_of(&database.read());
+    let mut full_count = 0;
+    for plan in &plans {
+        match run(&database.read(), plan, Arc::default()) {
+            Ok(pairs) => assert_eq!(pairs, PAIR_COUNT, "{}", plan.kind),
+            Err(error) => {
+                full_count += 1;
+                assert!(plan.written.0 > 0, "{} does not write: {error}", plan.kind);
+                assert!(error.to_string().contains("space"), "{}: {error}", plan.kind);
+            }
+        }
+        assert_usable(&database, plan);
+    }
+    assert!(full_count >= 3, "{full_count} of {} joins spilled too much", plans.len());
+}
+
+#[test]
+fn a_damaged_page_under_a_scan_is_told_by_every_join() {
+    let (device, control) = controlled_device(64 << 20);
+    let database = database(device, SCALE);
+    let plans = plans_of(&database.read());
+    for plan in plans {
+        // What statistics read comes before; damage hits early scans, and what is read in the end.
+        for read in [40, plan.estimate.read_requests - 4] {
+            database.drop_cached_pages().unwrap();
+            control.damaged_read.store(read, Ordering::Relaxed);
+            let error = run(&database.read(), &plan, Arc::default()).unwrap_err();
+            let said = error.to_string();
+            assert!(said.contains("checksum"), "{}: {said}", plan.kind);
+            assert_usable(&database, &plan);
+        }
+    }
+}
+
+#[test]
+fn every_join_stops_when_asked_to() {
+    let (device, control) = controlled_device(64 << 20);
+    let database = database(device, SCALE);
+    let plans = plans_of(&database.read());
+    for plan in plans {
+        let requests = plan.estimate.request_count();
+        for request in [1, requests / 2, requests * 9 / 10] {
+            control.stop.store(false, Ordering::Relaxed);
+            control.stopping_request.store(request.max(1), Ordering::Relaxed);
+            let tables = database.read();
+            let error = run(&tables, &plan, Arc::clone(&control.stop));
+            assert_eq!(error, Err(QueryError::Cancelled), "{} at {request}", plan.kind);
+            drop(tables);
+            assert_usable(&database, &plan);
+        }
+    }
+}
