@@ -14,8 +14,8 @@ use super::bench::Bench;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_array::chapter8::{
-    Cleaning, DelayReading, Load, Member, ProgramCharge, ReplicaChoice, Scenario, Summary,
-    WritePlacement, run_all,
+    Cleaning, DelayReading, FlashMember, Load, Member, ProgramCharge, ReplicaChoice, Scenario,
+    Summary, WritePlacement, run_all,
 };
 use nandu_array::{ArrayError, Layout, StandardLayout};
 use nandu_base::{ByteCount, Nanos};
@@ -96,6 +96,10 @@ pub enum MemberKind {
     Flash,
     /// Disks of S000 section 8.4.
     Disk,
+    /// Dies of the preset `tlc_2026`, half full; a program takes its share of a shot.
+    Tlc,
+    /// Dies of the preset `qlc_2026`, likewise.
+    Qlc,
 }
 
 /// Which layouts are tried.
@@ -120,6 +124,32 @@ const COMPARED: [StandardLayout; 3] =
 
 const fn block_of_thesis() -> ByteCount {
     ByteCount(2048)
+}
+
+impl MemberKind {
+    fn member(self) -> Member {
+        match self {
+            Self::Flash => Member::thesis_chip(),
+            Self::Disk => Member::thesis_disk(),
+            Self::Tlc => half_full("tlc_2026"),
+            Self::Qlc => half_full("qlc_2026"),
+        }
+    }
+}
+
+/// A die of a preset, of whose erase blocks half is live when they are cleaned.
+fn half_full(preset: &str) -> Member {
+    let chip = nandu_nand::preset(preset).expect("the preset is part of the program");
+    Member::Flash(FlashMember {
+        page_bytes: chip.flash_page_bytes,
+        erase_block_page_count: chip.flash_pages_per_erase_block,
+        live_page_count: chip.flash_pages_per_erase_block / 2,
+        read_ns: chip.timing.read_ns,
+        program_ns: chip.timing.program_ns,
+        erase_ns: chip.timing.erase_ns,
+        cleaning: Cleaning::default(),
+        program_charge: ProgramCharge::default(),
+    })
 }
 
 impl LayoutSet {
@@ -149,10 +179,7 @@ impl Dispersal {
     }
 
     fn scenario(&self, array: &ArrayVariant, case: &Case, layout: Layout) -> Scenario {
-        let mut member = match array.member {
-            MemberKind::Flash => Member::thesis_chip(),
-            MemberKind::Disk => Member::thesis_disk(),
-        };
+        let mut member = array.member.member();
         let epoch = match &mut member {
             Member::Flash(chip) => {
                 chip.cleaning = array.cleaning;
