@@ -65,3 +65,27 @@ fn a_budget_is_kept_and_mistakes_are_named() {
         assert!(said.contains(wanted), "{said}");
     }
 }
+
+#[test]
+fn a_sweep_runs_all_joins_with_a_measured_processor() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.01 --row-width s001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    let words = "explain shop customer.c_custkey orders.o_custkey --calibrate --processor cpu.json \
+                 --sweep 256KiB,4MiB --json";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
+    let points = json["points"].as_array().unwrap();
+    assert_eq!(points.len(), 2);
+    for point in points {
+        assert!(!point["runs"].as_array().unwrap().is_empty());
+        assert!(point["chosen_by_fastest"].as_f64().unwrap() >= 1.0, "{point}");
+    }
+    let words = "explain shop customer.c_custkey orders.o_custkey --processor cpu.json";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    assert!(stdout_of(directory, &words).contains("hybrid_hash"));
+    std::fs::write(directory.join("cpu.json"), "{}").unwrap();
+    let said = failure_of(directory, &words, 2);
+    assert!(said.contains("--calibrate"), "{said}");
+}

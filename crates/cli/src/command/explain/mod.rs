@@ -3,6 +3,9 @@
 //! 1. The memory is that of the buffer pool: operators get a grant of its frames.
 //! 2. A run leaves nothing behind: spill files go with it.
 
+mod costs;
+mod sweep;
+
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -10,26 +13,18 @@ use crate::stopwatch::Stopwatch;
 use clap::Args;
 use nandu::{Database, DatabaseOptions, Tables};
 use nandu_base::ByteCount;
-use nandu_device::Operation;
-use nandu_probe::pattern::Access;
-use nandu_probe::profile::DeviceProfile;
 use nandu_query::cost::{
-    AccessCurves, Convention, CostModel, CpuCosts, Curve, CurvePoint, DeviceCosts, JoinQuestion,
-    JoinSide, RelationStats,
+    Convention, CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide, RelationStats,
 };
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{Actual, Budget, ChunkRule, Explanation, Plan, plans};
+use nandu_query::plan::{Actual, Budget, ChunkRule, Explanation, Plan, Plans, plans};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Memory of the pool beside that of the join.
 const POOL_BYTES: u64 = 16 << 20;
-/// The device that is assumed without a profile: a plain NVMe drive of the 2020s, not a measured one.
-const ASSUMED_LATENCY_NS: u64 = 80_000;
-const ASSUMED_READ_BYTES_PER_SECOND: u64 = 1_500_000_000;
-const ASSUMED_WRITE_BYTES_PER_SECOND: u64 = 800_000_000;
 
 /// Say what each join of two tables would cost, and which is the cheapest
 #[derive(Debug, Args)]
@@ -40,9 +35,15 @@ Examples:
   nandu probe . --profile drive.json
   nandu explain shop customer.c_custkey orders.o_custkey --profile drive.json
 
+  nandu explain shop customer.c_custkey orders.o_custkey --calibrate --processor cpu.json
+  nandu explain shop customer.c_custkey orders.o_custkey --processor cpu.json \\
+    --profile drive.json --sweep 16MiB,64MiB,256MiB
+
 Times follow the device's profile, as `nandu probe --profile` writes it; without one a plain
-NVMe drive is assumed. With --analyze the cheapest join runs, or those named by --join, and
-the line below its estimate says what it did.")]
+NVMe drive is assumed. Times of the processor are chosen ones until --calibrate measures them.
+With --analyze the cheapest join runs, or those named by --join, and the line below its estimate
+says what it did. With --sweep all joins run in each memory, and the table says how far the
+cheapest by estimate was from the fastest.")]
 pub(crate) struct ExplainArguments {
     /// The directory of the database
     database: PathBuf,
@@ -61,6 +62,16 @@ pub(crate) struct ExplainArguments {
     /// The profile of the device, as JSON
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// Costs of the processor, as JSON; with --calibrate they are written there
+    #[arg(long, value_name = "FILE")]
+    processor: Option<PathBuf>,
+    /// Measure the processor first, which takes some seconds
+    #[arg(long)]
+    calibrate: bool,
+    /// Run all joins in each of these memories, with commas between them
+    #[arg(long, value_delimiter = ',', value_parser = super::parse_size, value_name = "MEMORIES",
+          conflicts_with_all = ["analyze", "memory"])]
+    sweep: Vec<ByteCount>,
     /// Run the cheapest join, too
     #[arg(long)]
     analyze: bool,
@@ -99,81 +110,133 @@ fn parse_side(text: &str) -> Result<SideArgument, String> {
 
 /// Does it.
 pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(), Failure> {
-    let (device, name) = device_costs(arguments.profile.as_deref())?;
+    let (device, name) = costs::device(arguments.profile.as_deref())?;
+    let processor = costs::processor(arguments.processor.as_deref(), arguments.calibrate)?;
+    let most = arguments.sweep.iter().map(|memory| memory.0).max();
     let mut options = DatabaseOptions::default();
-    options.settings.pool_bytes = arguments.memory.0 + POOL_BYTES;
+    options.settings.pool_bytes = most.unwrap_or(arguments.memory.0) + POOL_BYTES;
     let (database, _) = nandu::open_database(&arguments.database, &options)?;
-    let answered = answer(arguments, context, &database, (&device, &name));
+    let machine = (&device, name.as_str(), &processor);
+    let answered = if arguments.sweep.is_empty() {
+        answer(arguments, context, &database, machine)
+    } else {
+        sweep::run(arguments, context, &database, machine)
+    };
     let closed = database.close();
     answered?;
     Ok(closed?)
+}
+
+/// Device, its name, processor.
+type Machine<'a> = (&'a DeviceCosts, &'a str, &'a CpuCosts);
+
+/// The two tables, opened.
+struct Inputs<'t> {
+    tables: &'t Tables,
+    left: HeapRelation<'t>,
+    right: HeapRelation<'t>,
+    keys: (Key, Key),
+}
+
+impl<'t> Inputs<'t> {
+    fn open(arguments: &ExplainArguments, tables: &'t Tables) -> Result<Self, Failure> {
+        let open = |side: &SideArgument| HeapRelation::open(tables, &side.table);
+        let (left, right) = (open(&arguments.left)?, open(&arguments.right)?);
+        let keys = (key_of(tables, &arguments.left)?, key_of(tables, &arguments.right)?);
+        Ok(Self { tables, left, right, keys })
+    }
+
+    fn page_bytes(&self) -> u32 {
+        self.tables.engine().settings().page_bytes
+    }
+
+    fn pages(&self, memory: ByteCount) -> u32 {
+        u32::try_from(memory.0 / u64::from(self.page_bytes())).unwrap_or(u32::MAX)
+    }
+
+    fn question(&self) -> JoinQuestion {
+        let side = |relation: &HeapRelation<'_>| {
+            JoinSide::new(RelationStats::of(relation.size(), u64::from(self.page_bytes())))
+        };
+        let duplicates = self.right.size().tuple_count / self.left.size().tuple_count.max(1);
+        JoinQuestion::new(side(&self.left), side(&self.right), duplicates.max(1))
+    }
+
+    fn join(&self) -> Join<'_> {
+        Join {
+            left: JoinInput { relation: &self.left, key: &self.keys.0 },
+            right: JoinInput { relation: &self.right, key: &self.keys.1 },
+            join_type: JoinType::Inner,
+        }
+    }
+
+    /// All plans in so much memory.
+    fn plans(
+        &self,
+        (device, _, processor): Machine<'_>,
+        memory: ByteCount,
+        write_budget: Option<ByteCount>,
+    ) -> Plans {
+        let convention = Convention::AsBuilt { reads_ahead: true };
+        let model = CostModel { device, processor, convention };
+        let write_bytes = write_budget.map(|budget| budget.0);
+        let budget = Budget { memory_pages: u64::from(self.pages(memory)), write_bytes };
+        plans(&model, &self.question(), &budget)
+    }
+
+    fn limits(&self, memory: ByteCount, write_budget: Option<ByteCount>) -> Limits {
+        Limits {
+            page_bytes: self.page_bytes(),
+            memory_pages: self.pages(memory),
+            write_budget_bytes: write_budget.map(|budget| budget.0),
+            reads_ahead: true,
+            work_costs: None,
+        }
+    }
 }
 
 fn answer(
     arguments: &ExplainArguments,
     context: &Context,
     database: &Database,
-    (device, name): (&DeviceCosts, &str),
+    machine: Machine<'_>,
 ) -> Result<(), Failure> {
     let tables = database.read();
-    let page_bytes = tables.engine().settings().page_bytes;
-    let memory_pages =
-        u32::try_from(arguments.memory.0 / u64::from(page_bytes)).unwrap_or(u32::MAX);
-    let left = HeapRelation::open(&tables, &arguments.left.table)?;
-    let right = HeapRelation::open(&tables, &arguments.right.table)?;
-    let side = |relation: &HeapRelation<'_>| {
-        JoinSide::new(RelationStats::of(relation.size(), u64::from(page_bytes)))
-    };
-    let duplicates = right.size().tuple_count / left.size().tuple_count.max(1);
-    let question = JoinQuestion::new(side(&left), side(&right), duplicates.max(1));
-    let convention = Convention::AsBuilt { reads_ahead: true };
-    let model = CostModel { device, processor: &CpuCosts::MODELLED, convention };
-    let write_bytes = arguments.write_budget.map(|budget| budget.0);
-    let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes };
-    let found = plans(&model, &question, &budget);
+    let inputs = Inputs::open(arguments, &tables)?;
+    let found = inputs.plans(machine, arguments.memory, arguments.write_budget);
     let mut explanation = Explanation::new(&found);
     let mut pair_count = None;
     if arguments.analyze {
         let chosen = chosen_plans(&arguments.join, &found.feasible)?;
-        let keys = (key_of(&tables, &arguments.left)?, key_of(&tables, &arguments.right)?);
-        let join = Join {
-            left: JoinInput { relation: &left, key: &keys.0 },
-            right: JoinInput { relation: &right, key: &keys.1 },
-            join_type: JoinType::Inner,
-        };
         let progress = Progress::new(&context.interrupt, chosen.len());
         for plan in chosen {
             progress.show(0.0, plan.kind.name());
-            let limits = Limits {
-                page_bytes,
-                memory_pages,
-                write_budget_bytes: write_bytes,
-                reads_ahead: true,
-                work_costs: None,
-            };
-            let (actual, pairs) = run_plan(&tables, plan, join, limits, context)?;
+            let limits = inputs.limits(arguments.memory, arguments.write_budget);
+            let (actual, pairs) = run_plan(&tables, plan, inputs.join(), limits, context)?;
             progress.step_done();
             explanation.note(plan.kind, plan.is_swapped, actual);
-            if pair_count.is_some_and(|count| count != pairs) {
-                let what = format!("{} gave {pairs} pairs, another join did not", plan.kind);
-                return Err(Failure::shape(what));
-            }
-            pair_count = Some(pairs);
+            check_pairs(&mut pair_count, pairs, plan)?;
         }
     }
+    let device = machine.1;
     if arguments.json {
         let memory_bytes = arguments.memory.0;
         let explanation = &explanation;
-        return context.output.json(&Answer {
-            device: name,
-            memory_bytes,
-            explanation,
-            pair_count,
-        });
+        return context.output.json(&Answer { device, memory_bytes, explanation, pair_count });
     }
     let pairs = pair_count.map(|count| format!("{count} pairs\n")).unwrap_or_default();
     let memory = arguments.memory;
-    context.output.text(&format!("device: {name}; memory: {memory}\n{explanation}{pairs}"))
+    context.output.text(&format!("device: {device}; memory: {memory}\n{explanation}{pairs}"))
+}
+
+/// Every join gives as many pairs.
+fn check_pairs(known: &mut Option<u64>, pairs: u64, plan: &Plan) -> Result<(), Failure> {
+    if known.is_some_and(|count| count != pairs) {
+        let what = format!("{} gave {pairs} pairs, another join did not", plan.kind);
+        return Err(Failure::shape(what));
+    }
+    *known = Some(pairs);
+    Ok(())
 }
 
 /// The plans to run: the cheapest, those named, or all.
@@ -233,55 +296,4 @@ fn run_plan(
         time_ns,
     };
     Ok((actual, pair_count))
-}
-
-/// What the device costs: from its profile, or assumed.
-fn device_costs(profile: Option<&Path>) -> Result<(DeviceCosts, String), Failure> {
-    let Some(path) = profile else {
-        let costs = DeviceCosts::from_rates(
-            0,
-            ASSUMED_LATENCY_NS,
-            ASSUMED_READ_BYTES_PER_SECOND,
-            ASSUMED_WRITE_BYTES_PER_SECOND,
-        );
-        return Ok((costs, "an assumed NVMe drive; give --profile for yours".to_owned()));
-    };
-    let place = path.display().to_string();
-    let profile = DeviceProfile::from_json(&place, &crate::output::read_file(path)?)?;
-    let curve = |operation, access| {
-        let points = profile.points.iter().filter(|point| {
-            point.operation == operation && point.access == access && point.queue_depth == 1
-        });
-        let points: Vec<CurvePoint> = points
-            .map(|point| CurvePoint {
-                at: point.request_bytes,
-                value: whole(point.time_per_request_ns),
-            })
-            .collect();
-        Curve::new(points).map_err(|_| {
-            let (what, how) = (Operation::label(operation), format!("{access:?}").to_lowercase());
-            Failure::input(format!("{place} has no {how} {what} at queue depth 1; probe it again"))
-        })
-    };
-    let curves = |operation| -> Result<AccessCurves, Failure> {
-        let sequential = curve(operation, Access::Sequential)?;
-        Ok(AccessCurves { sequential, random: curve(operation, Access::Random)? })
-    };
-    let costs = DeviceCosts {
-        seek_ns: 0,
-        read: curves(Operation::Read)?,
-        write: curves(Operation::Write)?,
-        random_read_gain_ppm: Curve::constant(1_000_000),
-    };
-    Ok((costs, profile.device))
-}
-
-/// Nanoseconds without their fraction.
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a time is positive and far below the end of the range"
-)]
-const fn whole(nanos: f64) -> u64 {
-    nanos as u64
 }
