@@ -155,7 +155,11 @@ fn run(
 ) -> Result<Measured, QueryError> {
     let io = tables.engine().data_io();
     let stop = Arc::new(AtomicBool::new(false));
-    let device = || -> (Counters, Nanos) { (io.lock().volume().counters(), tables.engine().now()) };
+    let device = || -> (Counters, Nanos) {
+        // The engine asks the volume for the time: nobody else may hold it then.
+        let counters = io.lock().volume().counters();
+        (counters, tables.engine().now())
+    };
     let (before, begin) = device();
     let processor = cpu_time();
     let execution = Execution::new(limits, io.clone(), io.clone(), None, Arc::clone(&stop));
