@@ -9,7 +9,7 @@
 use crate::QueryError;
 use crate::tuple::{Tuple, corrupt_record};
 use nandu_storage::database::key::encode_key;
-use nandu_storage::sqlite::{RecordView, ValueRef};
+use nandu_storage::sqlite::{RecordView, ValueRef, serial_type_bytes};
 use std::cmp::Ordering;
 
 /// Columns by index, most significant first.
@@ -156,14 +156,14 @@ impl KeyColumn {
 
 /// Body bytes of the serial types that a byte holds; the two that no file may hold lead to the long way.
 const SHORT_BYTES: [u8; 0x80] = {
-    let mut bytes = [0; 0x80];
-    let fixed = [0, 1, 2, 3, 4, 6, 8, 8, 0, 0, u8::MAX, u8::MAX];
+    let mut bytes = [u8::MAX; 0x80];
     let mut serial_type = 0;
-    while serial_type < 0x80 {
-        #[allow(clippy::cast_possible_truncation, reason = "below 64")]
-        let length =
-            if serial_type < 12 { fixed[serial_type] } else { (serial_type as u8 - 12) / 2 };
-        bytes[serial_type] = length;
+    while serial_type < bytes.len() {
+        if let Some(length) = serial_type_bytes(serial_type as u64) {
+            #[allow(clippy::cast_possible_truncation, reason = "at most 57")]
+            let length = length as u8;
+            bytes[serial_type] = length;
+        }
         serial_type += 1;
     }
     bytes

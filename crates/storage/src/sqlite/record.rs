@@ -255,12 +255,14 @@ fn serial_type_of(value: ValueRef<'_>) -> u64 {
 
 /// Body bytes of a serial type; `None` for the two that no file may hold.
 #[inline]
-fn serial_type_bytes(serial_type: u64) -> Option<u64> {
+#[must_use]
+pub const fn serial_type_bytes(serial_type: u64) -> Option<u64> {
     if serial_type >= 12 {
         return Some((serial_type - 12) / 2);
     }
-    let bytes = FIXED_BYTES[to_index(serial_type)];
-    (bytes != RESERVED).then_some(u64::from(bytes))
+    #[allow(clippy::cast_possible_truncation, reason = "below 12")]
+    let bytes = FIXED_BYTES[serial_type as usize];
+    if bytes == RESERVED { None } else { Some(bytes as u64) }
 }
 
 const fn integer_bytes(number: i64) -> usize {
