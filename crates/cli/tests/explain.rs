@@ -37,6 +37,26 @@ fn estimates_stand_beside_what_the_joins_did() {
 }
 
 #[test]
+fn joins_by_index_stand_among_the_others_where_there_is_one() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.01 --row-width s001 --tables customer,orders \
+                --index customer.c_custkey --index orders.o_custkey shop";
+    stdout_of(directory, &load.split_whitespace().collect::<Vec<_>>());
+    let words = "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze \
+                 --join index_nested_loops,index_sort_merge,hybrid_hash --json";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
+    assert_eq!(json["pair_count"], 15_000, "each order has one customer");
+    let rows = json["explanation"]["rows"].as_array().unwrap();
+    let ran = rows.iter().filter(|row| !row["actual"].is_null());
+    let mut kinds: Vec<&str> = ran.map(|row| row["kind"].as_str().unwrap()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds, ["hybrid_hash", "index_nested_loops", "index_sort_merge"]);
+}
+
+#[test]
 fn a_budget_is_kept_and_mistakes_are_named() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -3,17 +3,24 @@
 //!
 //! 1. Pages and requests, read and written, are within 2 %, or within what chance decides: where in its last
 //!    block each bucket or run ends, half a request for each.
-//! 2. Below the square-root bound (of F|R| for hash joins, F|S| for sorts) chance decides which bucket
+//! 2. Joins by index read through the pool, which is taken to be empty: what opening left there may be less.
+//! 3. Below the square-root bound (of F|R| for hash joins, F|S| for sorts) chance decides which bucket
 //!    still fits and how many runs there are: 8 %.
 
 mod common;
 
-use common::{Scale, count_pairs, database, execution_on, memory_device};
+use common::{
+    Inputs, Scale, count_pairs, database, database_with_pool, execution_on, memory_device, plans_in,
+};
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
+use nandu_query::execution::IoCounts;
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{Budget, ChunkRule, Division, JoinQuestion, JoinSide, Plan, plans};
+use nandu_query::plan::{
+    Budget, ChunkRule, Division, Indexes, JoinQuestion, JoinSide, Plan, plans,
+};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{JoinKind, Key, Limits, Relation};
+use nandu_storage::Database;
 
 const PAGE_BYTES: u32 = 4096;
 const SCALE: Scale = Scale { customer_count: 4000, orders_each: 10, page_bytes: PAGE_BYTES };
@@ -65,7 +72,8 @@ fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
     {
         let convention = Convention::AsBuilt { reads_ahead };
         let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
-        let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes: None };
+        let budget =
+            Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages: 0 };
         for plan in plans(&model, &question, &budget).feasible {
             if plan.kind == JoinKind::NestedLoops {
                 continue;
@@ -78,7 +86,8 @@ fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
                 work_costs: None,
             };
             let execution = execution_on(&tables, limits);
-            let mut stream = plan.open(&execution, join, ChunkRule::ByBytes).unwrap();
+            let mut stream =
+                plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes).unwrap();
             assert_eq!(count_pairs(stream.as_mut()).unwrap(), 40_000);
             drop(stream);
             execution.audit();
@@ -107,4 +116,99 @@ fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(run_count >= 100, "{run_count} runs");
+}
+
+/// A run of a join by index, or of nested loops, with a pool that is empty but for what opening read. Answers
+/// what it did, and how many pages were there.
+fn run_cold(database: &Database, plan: &Plan, limits: Limits, pairs: u64) -> (IoCounts, u64) {
+    database.drop_cached_pages().expect("the device is sound");
+    let tables = database.read();
+    let reads = || tables.engine().pool_counters().read_count;
+    let before = reads();
+    let inputs = Inputs::open(&tables).expect("the device is sound");
+    let opened_count = reads() - before;
+    let execution = execution_on(&tables, limits);
+    let join = inputs.join(JoinType::Inner);
+    let stream = plan.open(&execution, join, inputs.indexes(), ChunkRule::ByBytes);
+    let mut stream = stream.expect("the plan was made for so much memory");
+    assert_eq!(count_pairs(stream.as_mut()), Ok(pairs));
+    drop(stream);
+    execution.audit();
+    (execution.io_counts(), opened_count)
+}
+
+#[test]
+fn joins_by_index_read_as_much_as_estimated_with_any_pool() {
+    let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
+    let mut wrong = Vec::new();
+    let mut run_count = 0;
+    for pool_pages in [100, 256, 2000] {
+        let database = database_with_pool(memory_device(64 << 20), SCALE, pool_pages);
+        let question = Inputs::open(&database.read()).unwrap().question(SCALE);
+        for (memory_pages, reads_ahead) in [(14, false), (60, true), (200, false), (700, true)] {
+            let convention = Convention::AsBuilt { reads_ahead };
+            let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+            let budget =
+                Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages };
+            for plan in plans(&model, &question, &budget).feasible {
+                if !matches!(plan.kind, JoinKind::IndexNestedLoops | JoinKind::IndexSortMerge) {
+                    continue;
+                }
+                let limits = Limits {
+                    page_bytes: PAGE_BYTES,
+                    memory_pages,
+                    write_budget_bytes: None,
+                    reads_ahead,
+                    work_costs: None,
+                };
+                let (counts, opened_count) = run_cold(&database, &plan, limits, 40_000);
+                run_count += 1;
+                let pages = counts.read_bytes / u64::from(PAGE_BYTES);
+                for (what, actual, estimated) in [
+                    ("requests", counts.read_requests, plan.estimate.read_requests),
+                    ("pages", pages, plan.estimate.pages_read),
+                ] {
+                    let least = actual - actual / 50;
+                    let most = actual + actual / 50 + opened_count;
+                    if !(least..=most).contains(&estimated) {
+                        wrong.push(format!(
+                            "{} (swapped: {}) in {memory_pages} pages, pool of {pool_pages}: \
+                             {actual} {what}, estimated {estimated}",
+                            plan.kind, plan.is_swapped
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(run_count >= 36, "{run_count} runs");
+}
+
+#[test]
+fn nested_loops_read_the_inner_side_once_for_each_outer_row() {
+    // Few enough pages that all are looked at when rows are counted.
+    let scale = Scale { customer_count: 45, orders_each: 10, page_bytes: PAGE_BYTES };
+    let database = database(memory_device(16 << 20), scale);
+    let question = Inputs::open(&database.read()).unwrap().question(scale);
+    for (memory_pages, reads_ahead) in [(2, false), (2, true), (7, false), (7, true), (40, true)] {
+        let plans = plans_in(&question, memory_pages, reads_ahead);
+        let plans = plans.iter().filter(|plan| plan.kind == JoinKind::NestedLoops);
+        for plan in plans {
+            let limits = Limits {
+                page_bytes: PAGE_BYTES,
+                memory_pages,
+                write_budget_bytes: None,
+                reads_ahead,
+                work_costs: None,
+            };
+            let (counts, _) = run_cold(&database, plan, limits, 450);
+            let pages = counts.read_bytes / u64::from(PAGE_BYTES);
+            let estimate = plan.estimate;
+            assert_eq!(
+                (counts.read_requests, pages),
+                (estimate.read_requests, estimate.pages_read)
+            );
+        }
+    }
 }

@@ -11,7 +11,7 @@ mod common;
 use common::{Control, Scale, controlled_device, count_pairs, database, execution_on, plans_in};
 use nandu_query::cost::RelationStats;
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{ChunkRule, JoinQuestion, JoinSide};
+use nandu_query::plan::{ChunkRule, Indexes, JoinQuestion, JoinSide};
 use nandu_query::relation::{HeapRelation, TupleStream};
 use nandu_query::sort::{RunFormation, Settings, Sort};
 use nandu_query::{JoinKind, Key, Limits, Relation};
@@ -109,7 +109,8 @@ fn joins_and_sorts_stay_within_their_allotment() {
                 let mut is_done = true;
                 let peak = peak_of(|| {
                     let execution = execution_on(&tables, limits.clone());
-                    let mut stream = plan.open(&execution, join, ChunkRule::ByBytes).unwrap();
+                    let mut stream =
+                        plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes).unwrap();
                     // Chunks of the wrong side cannot tell who has no partner.
                     is_done = count_pairs(stream.as_mut()).is_ok();
                 });

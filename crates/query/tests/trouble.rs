@@ -6,7 +6,7 @@ mod common;
 use common::{Scale, controlled_device, count_pairs, database, plans_in};
 use nandu_query::cost::RelationStats;
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{ChunkRule, JoinQuestion, JoinSide, Plan};
+use nandu_query::plan::{ChunkRule, Indexes, JoinQuestion, JoinSide, Plan};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
 use nandu_storage::database::{Database, Tables};
@@ -38,7 +38,7 @@ fn run(tables: &Tables, plan: &Plan, stop: Arc<AtomicBool>) -> Result<u64, Query
         right: JoinInput { relation: &right, key: &key },
         join_type: JoinType::Inner,
     };
-    let mut stream = plan.open(&execution, join, ChunkRule::ByBytes)?;
+    let mut stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes)?;
     count_pairs(stream.as_mut())
 }
 

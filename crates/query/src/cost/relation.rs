@@ -7,7 +7,9 @@
 //!   spilled  cells; pages are full but for a check sum     buckets and runs
 //! ```
 
+use crate::QueryError;
 use crate::allocation::Fudge;
+use crate::index::IndexLookup;
 use crate::relation::RelationSize;
 use crate::spill::CHECKSUM_BYTES;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,8 @@ use serde::{Deserialize, Serialize};
 const AREA_OVERHEAD_BYTES: u64 = 20;
 /// Beside a cell in the work space of a sort: the head of its place, its entry and its address.
 const SORT_OVERHEAD_BYTES: u64 = 36;
+/// Leaves of an index that are looked at.
+const SAMPLE_COUNT: u32 = 16;
 /// Millionths in one.
 const MILLION: u64 = 1_000_000;
 
@@ -101,6 +105,28 @@ pub struct IndexStats {
     pub order: PageOrder,
     /// Whether the leaves hold the tuples themselves.
     pub is_clustered: bool,
+    /// Bytes of a tuple as far as the index knows, by which buffers are laid out; 0 for the relation's mean.
+    #[serde(default)]
+    pub row_bytes: u64,
+}
+
+impl IndexStats {
+    /// Of an index of an open database; looks at some leaves.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn of(index: &dyn IndexLookup) -> Result<Self, QueryError> {
+        let sample = index.tree().sample(index.engine(), SAMPLE_COUNT)?;
+        let size = index.size();
+        Ok(Self {
+            leaf_page_count: sample.leaf_count,
+            height: u64::from(sample.height),
+            entry_count: sample.entry_count,
+            order: PageOrder::Scattered,
+            is_clustered: index.is_clustered(),
+            row_bytes: size.cell_bytes / size.tuple_count.max(1),
+        })
+    }
 }
 
 /// Whose counts an estimate follows.

@@ -8,6 +8,7 @@ use crate::allocation::{
     BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, RunFormation, RunSeeks,
     SortMerge,
 };
+use crate::index::FetchOrder;
 use crate::work::WorkCosts;
 use proptest::prelude::*;
 
@@ -370,6 +371,7 @@ fn scans_by_an_index_read_leaves_and_pages() {
         entry_count: 100_000,
         order: PageOrder::Contiguous,
         is_clustered: false,
+        row_bytes: 0,
     };
     let device = DeviceCosts::from_rates(1000, 100, 0, 0)
         .with_queue_gain(&[(1, 1_000_000), (16, 8_000_000)])
@@ -422,6 +424,7 @@ fn index_joins_read_what_qualifies() {
         entry_count,
         order: PageOrder::Contiguous,
         is_clustered: false,
+        row_bytes: 0,
     };
     let customers = JoinSide::new(RelationStats::heap(1000, 50_000, 130, PAGE_BYTES))
         .with_index(index(100, 50_000));
@@ -430,19 +433,22 @@ fn index_joins_read_what_qualifies() {
     let question = JoinQuestion::new(customers, orders, 10).with_key_range(1000);
     let device = flash();
     let model = model(&device, AS_BUILT);
+    let merging = IndexMergeMemory { outer_pages: 1000, inner_pages: 1000, pool_pages: 0 };
     // 50 customers, 500 orders; a leaf of each index and its root.
-    let merged = index_sort_merge(&model, &question, 2000).unwrap();
+    let merged = index_sort_merge(&model, &question, &merging).unwrap();
     let expected = 2 + 2 + distinct_pages(1000, 50) + distinct_pages(8000, 500);
     assert_eq!(merged.pages_read, expected);
-    let memory = IndexMemory { input_pages: 10, cache_pages: 2000 };
-    let by_key =
-        index_nested_loops(&model, &question, OuterAccess::KeyOrder, &memory).unwrap().pages_read;
-    let scanned =
-        index_nested_loops(&model, &question, OuterAccess::TableScan, &memory).unwrap().pages_read;
+    let memory =
+        IndexMemory { input_pages: 10, batch_pages: 1000, inner_pages: 1000, pool_pages: 0 };
+    let cost = |question: &JoinQuestion, access| {
+        index_nested_loops(&model, question, access, &memory, FetchOrder::Key)
+    };
+    let by_key = cost(&question, OuterAccess::KeyOrder).unwrap().pages_read;
+    let scanned = cost(&question, OuterAccess::TableScan).unwrap().pages_read;
     assert!(by_key < 700 && scanned > 1000 + 500, "{by_key} and {scanned} pages");
     let without = JoinQuestion { inner: JoinSide::new(orders.stats), ..question };
-    assert_eq!(index_sort_merge(&model, &without, 2000), None);
-    assert_eq!(index_nested_loops(&model, &without, OuterAccess::TableScan, &memory), None);
+    assert_eq!(index_sort_merge(&model, &without, &merging), None);
+    assert_eq!(cost(&without, OuterAccess::TableScan), None);
 }
 
 #[test]

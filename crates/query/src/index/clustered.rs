@@ -52,6 +52,10 @@ impl IndexLookup for ClusteredIndex<'_> {
         self.engine
     }
 
+    fn is_clustered(&self) -> bool {
+        true
+    }
+
     fn size(&self) -> RelationSize {
         self.size
     }

@@ -45,6 +45,9 @@ impl Default for KeyRange {
 }
 
 impl KeyRange {
+    /// All rows.
+    pub const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
+
     /// Rows whose first column is below `value`, without those where it is NULL.
     #[must_use]
     pub fn below(value: Value) -> Self {

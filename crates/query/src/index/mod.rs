@@ -30,6 +30,7 @@ pub use nandu_storage::database::FetchOrder;
 
 pub(crate) use entries::{EntryCursor, as_bytes};
 pub(crate) use row_buffer::alone;
+pub(crate) use secondary::KEY_ORDER_ROWS;
 
 use crate::execution::Memory;
 use crate::relation::RelationSize;
@@ -50,6 +51,9 @@ pub trait IndexLookup {
 
     /// What reads its pages.
     fn engine(&self) -> &Engine;
+
+    /// Whether its leaves hold the rows themselves.
+    fn is_clustered(&self) -> bool;
 
     /// How large its table is.
     fn size(&self) -> RelationSize;

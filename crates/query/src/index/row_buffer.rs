@@ -84,8 +84,7 @@ impl RowBuffer {
     /// A buffer of `bytes` for rows of about `row_bytes` each.
     #[must_use]
     pub fn new(bytes: usize, row_bytes: usize) -> Self {
-        // A quarter more than the mean, so that what was noted is likely to fit at once.
-        let item_count_max = (bytes / (row_bytes + row_bytes / 4 + ITEM_BYTES)).max(1);
+        let item_count_max = Self::item_count(bytes, row_bytes);
         let area_bytes = bytes.saturating_sub(item_count_max * ITEM_BYTES);
         Self {
             area: Vec::with_capacity(area_bytes),
@@ -96,6 +95,15 @@ impl RowBuffer {
             loaded_count: 0,
             is_fresh: false,
             first_noted: 0,
+        }
+    }
+
+    /// Rows that a buffer of `bytes` notes.
+    pub(crate) const fn item_count(bytes: usize, row_bytes: usize) -> usize {
+        // A quarter more than the mean, so that what was noted is likely to fit at once.
+        match bytes / (row_bytes + row_bytes / 4 + ITEM_BYTES) {
+            0 => 1,
+            count => count,
         }
     }
 

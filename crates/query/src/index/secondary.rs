@@ -3,7 +3,7 @@
 //! section 4.2 has what that is worth on flash and on disk).
 
 use super::{FetchOrder, IndexKey, IndexLookup, RowBuffer};
-use crate::relation::RelationSize;
+use crate::relation::{RelationSize, leaves_of};
 use crate::tuple::Tuple;
 use crate::{Execution, QueryError};
 use nandu_storage::btree::{Entry, Tree};
@@ -13,9 +13,7 @@ use nandu_storage::{Engine, StorageError};
 
 /// How many rows are fetched at once in the order of the keys: enough to keep a device's queue
 /// full.
-const KEY_ORDER_ROWS: usize = 128;
-/// Leaves that are looked at to estimate how many rows there are.
-const SAMPLE_COUNT: u32 = 16;
+pub(crate) const KEY_ORDER_ROWS: usize = 128;
 
 /// An index and its table.
 #[derive(Debug)]
@@ -46,11 +44,7 @@ impl<'t> SecondaryIndex<'t> {
         let found = definition.indexes.iter().find(|known| known.file == tree.file());
         let columns = &found.expect("the index has a tree").columns;
         let key = IndexKey::new(definition, columns, is_unique);
-        let tuple_count = tree.sample(engine, SAMPLE_COUNT)?.entry_count;
-        let page_count = u64::from(heap.page_count());
-        // Heap files are filled to four fifths.
-        let cell_bytes = page_count * heap.usable_bytes() as u64 / 5 * 4;
-        let size = RelationSize { page_count, tuple_count, cell_bytes };
+        let (_, size) = leaves_of(engine, &heap)?;
         Ok(Self { name: format!("{table}.{index}"), engine, tree, heap, key, size })
     }
 
@@ -99,6 +93,10 @@ impl IndexLookup for SecondaryIndex<'_> {
 
     fn engine(&self) -> &Engine {
         self.engine
+    }
+
+    fn is_clustered(&self) -> bool {
+        false
     }
 
     fn size(&self) -> RelationSize {

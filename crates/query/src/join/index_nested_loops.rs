@@ -249,6 +249,14 @@ impl<'x> IndexNestedLoops<'x> {
     }
 }
 
+/// Outer rows of which a batch of `bytes` is made.
+pub(crate) const fn batch_row_count(bytes: usize, row_bytes: usize) -> usize {
+    match bytes / (row_bytes + ROW_EXTRA_BYTES) {
+        0 => 1,
+        count => count,
+    }
+}
+
 /// For each of the index's first columns its place in `key`.
 pub(super) fn columns_by_index(
     index: &dyn IndexLookup,
@@ -272,7 +280,7 @@ pub(super) fn columns_by_index(
 
 impl Batch {
     fn new(bytes: usize, row_bytes: usize, row_count_max: Option<u32>) -> Self {
-        let fitting = (bytes / (row_bytes + ROW_EXTRA_BYTES)).max(1);
+        let fitting = batch_row_count(bytes, row_bytes);
         let row_count_max =
             fitting.min(row_count_max.map_or(usize::MAX, |max| max.max(1) as usize));
         let area_bytes = bytes.saturating_sub(row_count_max * ROW_EXTRA_BYTES);

@@ -10,16 +10,19 @@ use crate::allocation::{
     RunFormation, RunSeeks, SortMerge,
 };
 use crate::cost::join::{
-    IndexMemory, OuterAccess, block_nested_loops, grace_hash, hybrid_hash, index_nested_loops,
-    index_sort_merge, nested_loops, sort_merge,
+    IndexMemory, IndexMergeMemory, OuterAccess, block_nested_loops, grace_hash, hybrid_hash,
+    index_nested_loops, index_sort_merge, nested_loops, sort_merge,
 };
-use crate::cost::{Convention, CostModel, Estimate, JoinQuestion};
+use crate::cost::{Convention, CostModel, Estimate, JoinQuestion, JoinSide};
+use crate::index::FetchOrder;
 use crate::{JoinKind, QueryError};
 use nandu_base::Nanos;
 use serde::Serialize;
 
 /// Pages that read R in an index join: enough to make a request cheap, no more.
 const INDEX_INPUT_PAGES_MAX: u64 = 64;
+/// What a row that waits to be fetched takes besides, about.
+const NOTED_ROW_BYTES: u64 = 100;
 /// So many times longer than to begin it a request may take to transfer.
 const TRANSFER_SHARE: u64 = 100;
 /// Numbers of scans that are tried below and above the best so far.
@@ -44,11 +47,13 @@ pub enum Division {
     IndexNestedLoops {
         /// How the outer side is read.
         access: OuterAccess,
-        /// The two parts.
+        /// The parts.
         memory: IndexMemory,
+        /// In which order rows of the inner side are fetched.
+        order: FetchOrder,
     },
-    /// Half of memory for the pages of each side.
-    IndexSortMerge,
+    /// Of index sort-merge.
+    IndexSortMerge(IndexMergeMemory),
     /// Of sort-merge.
     SortMerge(SortMerge),
     /// Of Grace hash.
@@ -74,11 +79,8 @@ pub(super) fn divide(
             Ok(vec![(Division::NestedLoops, nested_loops(model, question, memory))])
         }
         JoinKind::BlockNestedLoops => of_block_nested_loops(model, question, memory),
-        JoinKind::IndexNestedLoops => of_index_nested_loops(model, question, memory),
-        JoinKind::IndexSortMerge if memory < 2 => Err(too_little(2)),
-        JoinKind::IndexSortMerge => index_sort_merge(model, question, memory)
-            .map(|estimate| vec![(Division::IndexSortMerge, estimate)])
-            .ok_or(Rejection::NoIndex),
+        JoinKind::IndexNestedLoops => of_index_nested_loops(model, question, budget),
+        JoinKind::IndexSortMerge => of_index_sort_merge(model, question, budget),
         JoinKind::SortMerge => of_sort_merge(model, question, memory),
         JoinKind::GraceHash => of_grace_hash(model, question, memory),
         JoinKind::HybridHash => of_hybrid_hash(model, question, memory),
@@ -232,21 +234,80 @@ fn of_hybrid_hash(
 fn of_index_nested_loops(
     model: &CostModel<'_>,
     question: &JoinQuestion,
-    memory: u64,
+    budget: &Budget,
 ) -> Result<Candidates, Rejection> {
+    let Budget { memory_pages: memory, pool_pages, .. } = *budget;
     if memory < 3 {
         return Err(too_little(3));
     }
-    let input_pages = (memory / 4).clamp(1, INDEX_INPUT_PAGES_MAX);
-    let parts = IndexMemory { input_pages, cache_pages: memory - input_pages };
-    let candidates: Candidates = OuterAccess::ALL
-        .into_iter()
-        .filter_map(|access| {
-            let estimate = index_nested_loops(model, question, access, &parts)?;
-            Some((Division::IndexNestedLoops { access, memory: parts }, estimate))
-        })
-        .collect();
-    if candidates.is_empty() { Err(Rejection::NoIndex) } else { Ok(candidates) }
+    if question.inner.index.is_none() {
+        return Err(Rejection::NoIndex);
+    }
+    let input_pages = (memory / 4).clamp(1, INDEX_INPUT_PAGES_MAX).min(memory - 2);
+    let rest = memory - input_pages;
+    // A batch and the rows that it finds are full at the same time.
+    let partners = question.pair_count / question.outer.stats.tuple_count.max(1);
+    let outer_bytes = noted_bytes(&question.outer);
+    let inner_bytes = noted_bytes(&question.inner).saturating_mul(partners.max(1));
+    let shared = part_of(rest, outer_bytes, outer_bytes.saturating_add(inner_bytes));
+    let mut candidates = Vec::new();
+    for batch_pages in [shared, rest / 2] {
+        let batch_pages = batch_pages.clamp(1, rest - 1);
+        let inner_pages = rest - batch_pages;
+        let parts = IndexMemory { input_pages, batch_pages, inner_pages, pool_pages };
+        for (access, order) in [
+            (OuterAccess::TableScan, FetchOrder::Address),
+            (OuterAccess::TableScan, FetchOrder::Key),
+            (OuterAccess::KeyOrder, FetchOrder::Key),
+            (OuterAccess::AddressOrder, FetchOrder::Key),
+        ] {
+            let is_opened = access == OuterAccess::TableScan || question.outer.is_key_range;
+            if let Some(estimate) = index_nested_loops(model, question, access, &parts, order)
+                && is_opened
+            {
+                let division = Division::IndexNestedLoops { access, memory: parts, order };
+                candidates.push((division, estimate));
+            }
+        }
+    }
+    Ok(candidates)
+}
+
+fn of_index_sort_merge(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    budget: &Budget,
+) -> Result<Candidates, Rejection> {
+    let Budget { memory_pages: memory, pool_pages, .. } = *budget;
+    if question.outer.index.is_none() || question.inner.index.is_none() {
+        return Err(Rejection::NoIndex);
+    }
+    if memory < 4 {
+        return Err(too_little(4));
+    }
+    let bytes = |side: &JoinSide| noted_bytes(side).saturating_mul(side.stats.tuple_count);
+    let (outer, inner) = (bytes(&question.outer), bytes(&question.inner));
+    let shared = part_of(memory, outer, outer.saturating_add(inner));
+    let candidates =
+        [shared, shared.saturating_mul(2), memory / 2].into_iter().filter_map(|pages| {
+            let outer_pages = pages.clamp(2, memory - 2);
+            let parts =
+                IndexMergeMemory { outer_pages, inner_pages: memory - outer_pages, pool_pages };
+            let estimate = index_sort_merge(model, question, &parts)?;
+            Some((Division::IndexSortMerge(parts), estimate))
+        });
+    Ok(candidates.collect())
+}
+
+/// Bytes of a tuple that an index joins notes, about.
+fn noted_bytes(side: &JoinSide) -> u64 {
+    side.stats.cell_bytes / side.stats.tuple_count.max(1) + NOTED_ROW_BYTES
+}
+
+/// `whole * numerator / denominator`.
+fn part_of(whole: u64, numerator: u64, denominator: u64) -> u64 {
+    let part = u128::from(whole) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(part).unwrap_or(whole)
 }
 
 /// Pages of two blocks each of which takes [`TRANSFER_SHARE`] times as long to transfer as to begin. Longer

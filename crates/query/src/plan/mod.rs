@@ -20,7 +20,7 @@ mod tests;
 pub use crate::cost::{JoinQuestion, JoinSide};
 pub use divide::Division;
 pub use explanation::{Actual, Explanation, ExplanationRow};
-pub use open::ChunkRule;
+pub use open::{ChunkRule, Indexes};
 
 use crate::cost::{CostModel, Estimate};
 use crate::{JoinKind, QueryError};
@@ -35,6 +35,8 @@ pub struct Budget {
     pub memory_pages: u64,
     /// Bytes that may be written; `None` for as many as it takes.
     pub write_bytes: Option<u64>,
+    /// Pages of the buffer pool beside that memory, through which joins by index read.
+    pub pool_pages: u64,
 }
 
 /// One way to answer a question.

@@ -4,10 +4,13 @@
 
 use super::{Division, Plan};
 use crate::allocation::{self, GraceHash as GraceParts, HybridHash as HybridParts};
+use crate::cost::join::{IndexMergeMemory, OuterAccess};
+use crate::index::{FetchOrder, IndexLookup, KeyRange};
 use crate::join::hybrid_hash::BuiltSide;
 use crate::join::{
-    BlockNestedLoops, GraceHash, HybridHash, Join, JoinStream, Side, SortMerge, block_nested_loops,
-    grace_hash, hybrid_hash, sort_merge,
+    BlockNestedLoops, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join, JoinStream,
+    NestedLoops, Side, SortMerge, block_nested_loops, grace_hash, hybrid_hash, index_nested_loops,
+    index_sort_merge, nested_loops, sort_merge,
 };
 use crate::{Execution, QueryError, sort};
 use serde::{Deserialize, Serialize};
@@ -23,6 +26,29 @@ pub enum ChunkRule {
     ByPages,
 }
 
+/// The indexes on the join key, of the sides that have one.
+#[derive(Clone, Copy, Default)]
+pub struct Indexes<'x> {
+    /// Of the left side.
+    pub left: Option<&'x dyn IndexLookup>,
+    /// Of the right side.
+    pub right: Option<&'x dyn IndexLookup>,
+}
+
+impl<'x> Indexes<'x> {
+    /// None at all.
+    pub const NONE: Self = Self { left: None, right: None };
+
+    /// That of one side.
+    #[must_use]
+    pub const fn of(&self, side: Side) -> Option<&'x dyn IndexLookup> {
+        match side {
+            Side::Left => self.left,
+            Side::Right => self.right,
+        }
+    }
+}
+
 impl Plan {
     /// The side of `join` that this plan's question calls outer. The question has the left side there.
     #[must_use]
@@ -30,31 +56,64 @@ impl Plan {
         if self.is_swapped { Side::Right } else { Side::Left }
     }
 
-    /// Whether [`Self::open`] opens it: it needs no index, and it ends in reasonable time.
+    /// Whether [`Self::open`] opens it with these indexes.
     #[must_use]
-    pub const fn opens_relations(&self) -> bool {
-        !matches!(
-            self.division,
-            Division::NestedLoops | Division::IndexNestedLoops { .. } | Division::IndexSortMerge
-        )
+    pub fn is_opened_with(&self, indexes: Indexes<'_>) -> bool {
+        match self.division {
+            Division::IndexNestedLoops { access, .. } => {
+                access == OuterAccess::TableScan && indexes.of(self.outer_side().other()).is_some()
+            }
+            Division::IndexSortMerge(_) => indexes.left.is_some() && indexes.right.is_some(),
+            _ => true,
+        }
     }
 
-    /// Opens the join in all memory of the execution; the plan was made for as much.
+    /// Opens the join in all memory of the execution; the plan was made for as much. `indexes` are those that
+    /// the plan's question had.
     ///
     /// # Errors
-    /// If there is less memory, or this kind is not opened from relations alone: the joins over
-    /// indexes are opened with the indexes.
+    /// If there is less memory, an index is missing, or this kind does not do the type of join with this side
+    /// as outer one.
     pub fn open<'x>(
         &self,
         execution: &'x Execution,
         join: Join<'x>,
+        indexes: Indexes<'x>,
         rule: ChunkRule,
     ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
         let (outer, pages) = (self.outer_side(), execution.limits().memory_pages);
+        let missing = || QueryError::Invalid { what: format!("{} needs its index", self.kind) };
         Ok(match self.division {
+            Division::NestedLoops => {
+                let settings = nested_loops::Settings {
+                    outer,
+                    outer_pages: 1,
+                    inner_pages: pages.saturating_sub(1),
+                    inner_is_unique: false,
+                };
+                Box::new(NestedLoops::new(execution, join, settings)?)
+            }
             Division::BlockNestedLoops(parts) => {
                 let settings = block_nested_loops_settings(&parts, outer, rule);
                 Box::new(BlockNestedLoops::new(execution, join, settings)?)
+            }
+            Division::IndexNestedLoops { memory, order, .. } => {
+                let index = indexes.of(outer.other()).filter(|_| self.is_opened_with(indexes));
+                let settings = index_nested_loops::Settings {
+                    outer,
+                    input_pages: narrow(memory.input_pages),
+                    batch_pages: narrow(memory.batch_pages),
+                    inner_pages: narrow(memory.inner_pages),
+                    batch_rows_max: None,
+                    order,
+                };
+                let index = index.ok_or_else(missing)?;
+                Box::new(IndexNestedLoops::new(execution, join, index, settings)?)
+            }
+            Division::IndexSortMerge(parts) => {
+                let both = indexes.left.zip(indexes.right).ok_or_else(missing)?;
+                let settings = index_sort_merge_settings(&parts, outer);
+                Box::new(IndexSortMerge::new(execution, join, both, &settings)?)
             }
             Division::SortMerge(parts) => Box::new(SortMerge::new(
                 execution,
@@ -74,13 +133,22 @@ impl Plan {
                 let settings = hybrid_hash_settings(&parts, join, outer, execution);
                 Box::new(HybridHash::new(execution, join, settings)?)
             }
-            Division::NestedLoops
-            | Division::IndexNestedLoops { .. }
-            | Division::IndexSortMerge => {
-                let what = format!("{} is opened with its indexes", self.kind);
-                return Err(QueryError::Invalid { what });
-            }
         })
+    }
+}
+
+fn index_sort_merge_settings(parts: &IndexMergeMemory, outer: Side) -> index_sort_merge::Settings {
+    let (outer_pages, inner_pages) = (narrow(parts.outer_pages), narrow(parts.inner_pages));
+    let (left_pages, right_pages) = match outer {
+        Side::Left => (outer_pages, inner_pages),
+        Side::Right => (inner_pages, outer_pages),
+    };
+    index_sort_merge::Settings {
+        left_pages,
+        right_pages,
+        order: FetchOrder::Address,
+        left_range: KeyRange::ALL,
+        right_range: KeyRange::ALL,
     }
 }
 
@@ -163,7 +231,8 @@ mod tests {
         let side = |rows: &dyn Relation| JoinSide::new(RelationStats::of(rows.size(), 1024));
         let question = JoinQuestion::new(side(&left), side(&right), 5);
         for memory_pages in [24_u32, 60, 120, 400] {
-            let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes: None };
+            let budget =
+                Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages: 0 };
             let mut results = None;
             for plan in plans(&model, &question, &budget).feasible {
                 if matches!(plan.kind, JoinKind::NestedLoops) {
@@ -171,7 +240,8 @@ mod tests {
                 }
                 let execution = execution(limits(1024, memory_pages));
                 let join = join(&left, &right, &key, JoinType::Inner);
-                let mut stream = plan.open(&execution, join, ChunkRule::ByBytes).unwrap();
+                let mut stream =
+                    plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes).unwrap();
                 let pairs = collect(stream.as_mut()).unwrap();
                 let expected = results.get_or_insert_with(|| pairs.clone());
                 assert_eq!(&pairs, expected, "{} in {memory_pages}", plan.kind);

@@ -57,11 +57,8 @@ impl<'t> HeapRelation<'t> {
         let tree = tables.heap_tree(table)?;
         let engine = tables.engine();
         let is_in_place = engine.settle(tree.file())? && tree.is_utf8();
-        let runs = tree.leaf_runs(engine, u32::MAX)?;
-        let page_count = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
-        let (rows, bytes) = sample(engine, &tree, &runs, page_count)?;
+        let (runs, size) = leaves_of(engine, &tree)?;
         let runs = runs.into();
-        let size = RelationSize { page_count, tuple_count: rows, cell_bytes: bytes };
         let (name, io) = (table.to_owned(), engine.data_io());
         Ok(Self { name, engine, io, tree, runs, size, is_in_place })
     }
@@ -81,6 +78,17 @@ impl<'t> HeapRelation<'t> {
             target[at..at + bytes.len()].copy_from_slice(bytes);
         })
     }
+}
+
+/// The leaves of a heap, and how large it is by some of them.
+pub(crate) fn leaves_of(
+    engine: &Engine,
+    tree: &TableTree,
+) -> Result<(Vec<Range<u32>>, RelationSize), QueryError> {
+    let runs = tree.leaf_runs(engine, u32::MAX)?;
+    let page_count = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
+    let (tuple_count, cell_bytes) = sample(engine, tree, &runs, page_count)?;
+    Ok((runs, RelationSize { page_count, tuple_count, cell_bytes }))
 }
 
 /// Rows and bytes of all cells, from some leaves.

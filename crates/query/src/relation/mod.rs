@@ -27,6 +27,7 @@ pub use rows::Rows;
 
 pub(crate) use block_reader::{BlockReader, Fetch};
 pub(crate) use clustered::clustered_size;
+pub(crate) use heap::leaves_of;
 
 use crate::execution::Memory;
 use crate::tuple::TupleBatch;

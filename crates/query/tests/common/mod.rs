@@ -7,10 +7,12 @@ use nandu_device::{
     Completion, Counters, Device, DeviceInfo, Geometry, MemoryConfig, MemoryDevice, Operation,
     Rejected, Request,
 };
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts};
-use nandu_query::join::JoinStream;
-use nandu_query::plan::{Budget, JoinQuestion, Plan, plans};
-use nandu_query::{Execution, Limits, QueryError};
+use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
+use nandu_query::index::SecondaryIndex;
+use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
+use nandu_query::plan::{Budget, Indexes, JoinQuestion, JoinSide, Plan, plans};
+use nandu_query::relation::HeapRelation;
+use nandu_query::{Execution, Key, Limits, QueryError, Relation};
 use nandu_storage::database::{
     Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
 };
@@ -34,6 +36,9 @@ pub(crate) struct Scale {
 /// Bytes of a customer's and an order's filling, as S001 has them.
 pub(crate) const PAD_BYTES: [usize; 2] = [130, 90];
 
+/// Pages of the pool.
+pub(crate) const POOL_PAGES: u64 = 256;
+
 /// A device in memory.
 pub(crate) fn memory_device(capacity_bytes: u64) -> Box<dyn Device + Send> {
     let geometry = Geometry { sector_bytes: 512, sector_count: capacity_bytes / 512 };
@@ -42,10 +47,19 @@ pub(crate) fn memory_device(capacity_bytes: u64) -> Box<dyn Device + Send> {
 
 /// A database on a device with both tables, `customer` and `orders`: a key, and filling.
 pub(crate) fn database(device: Box<dyn Device + Send>, scale: Scale) -> Database {
+    database_with_pool(device, scale, POOL_PAGES)
+}
+
+/// The same with a pool of so many pages.
+pub(crate) fn database_with_pool(
+    device: Box<dyn Device + Send>,
+    scale: Scale,
+    pool_pages: u64,
+) -> Database {
     let data = Box::new(DeviceVolume::format(device).expect("the device is empty"));
     let settings = Settings {
         page_bytes: scale.page_bytes,
-        pool_bytes: u64::from(scale.page_bytes) * 256,
+        pool_bytes: u64::from(scale.page_bytes) * pool_pages,
         log_bytes: 4 << 20,
         checkpoint_bytes: 256 << 10,
         ..Settings::default()
@@ -83,6 +97,47 @@ fn load(tables: &mut Tables, name: &str, count: u64, key_count: u64, table: usiz
             Ok::<_, StorageError>(())
         })
         .expect("the device has room");
+}
+
+/// The tables and their indexes, opened.
+pub(crate) struct Inputs<'t> {
+    pub(crate) left: HeapRelation<'t>,
+    pub(crate) right: HeapRelation<'t>,
+    left_index: SecondaryIndex<'t>,
+    right_index: SecondaryIndex<'t>,
+    key: Key,
+}
+
+impl<'t> Inputs<'t> {
+    /// Those of [`database`].
+    pub(crate) fn open(tables: &'t Tables) -> Result<Self, QueryError> {
+        Ok(Self {
+            left: HeapRelation::open(tables, "customer")?,
+            right: HeapRelation::open(tables, "orders")?,
+            left_index: SecondaryIndex::open(tables, "customer", "by_key", false)?,
+            right_index: SecondaryIndex::open(tables, "orders", "by_key", false)?,
+            key: Key::of(&[0]),
+        })
+    }
+
+    pub(crate) fn join(&self, join_type: JoinType) -> Join<'_> {
+        let input = |relation| JoinInput { relation, key: &self.key };
+        Join { left: input(&self.left), right: input(&self.right), join_type }
+    }
+
+    pub(crate) fn indexes(&self) -> Indexes<'_> {
+        Indexes { left: Some(&self.left_index), right: Some(&self.right_index) }
+    }
+
+    /// What a planner knows of them.
+    pub(crate) fn question(&self, scale: Scale) -> JoinQuestion {
+        let side = |relation: &HeapRelation<'_>, index: &SecondaryIndex<'_>| {
+            let stats = RelationStats::of(relation.size(), u64::from(scale.page_bytes));
+            JoinSide::new(stats).with_index(IndexStats::of(index).expect("the device is sound"))
+        };
+        let sides = (side(&self.left, &self.left_index), side(&self.right, &self.right_index));
+        JoinQuestion::new(sides.0, sides.1, scale.orders_each)
+    }
 }
 
 /// An execution on the volume of a database.
@@ -188,6 +243,7 @@ pub(crate) fn plans_in(question: &JoinQuestion, memory_pages: u32, reads_ahead: 
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
     let convention = Convention::AsBuilt { reads_ahead };
     let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
-    let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes: None };
+    let budget =
+        Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages: POOL_PAGES };
     plans(&model, question, &budget).feasible
 }

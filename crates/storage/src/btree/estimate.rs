@@ -39,6 +39,8 @@ pub struct TreeSample {
     pub leaf_count: u64,
     /// Bytes of all values.
     pub value_bytes: u64,
+    /// Levels above the leaves.
+    pub height: u32,
 }
 
 impl Tree {
@@ -54,6 +56,7 @@ impl Tree {
         const ONE: u128 = 1 << 64;
         let count = u128::from(path_count.max(1));
         let mut sums = [0_u128; 3];
+        let mut height = 0;
         for path in 0..count {
             // Where the path goes, as a fraction of the tree's width; of each node's width, the
             // rest.
@@ -77,14 +80,17 @@ impl Tree {
                     Ok(Some((node.child(index)?, node.level())))
                 })?;
                 match down {
-                    Some((child, level)) => (page, above) = (child, Some(level)),
+                    Some((child, level)) => {
+                        height = height.max(u32::from(level));
+                        (page, above) = (child, Some(level));
+                    }
                     None => break,
                 }
             }
         }
         let [entry_count, leaf_count, value_bytes] =
             sums.map(|sum| u64::try_from(sum / count).unwrap_or(u64::MAX));
-        Ok(TreeSample { entry_count, leaf_count, value_bytes })
+        Ok(TreeSample { entry_count, leaf_count, value_bytes, height })
     }
 
     /// About how many keys there are from `lower` to `upper`; reads two pages of each level.

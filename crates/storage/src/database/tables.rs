@@ -9,7 +9,7 @@ use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, Value, ValueRef};
 use crate::{Engine, FileId, StorageError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
@@ -55,7 +55,8 @@ pub(super) struct Scratch {
 }
 
 /// In which order an index scan fetches rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FetchOrder {
     /// As the index has them.
     #[default]

@@ -14,10 +14,11 @@ use clap::Args;
 use nandu::{Database, DatabaseOptions, Tables};
 use nandu_base::ByteCount;
 use nandu_query::cost::{
-    Convention, CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide, RelationStats,
+    Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide, RelationStats,
 };
+use nandu_query::index::{IndexLookup, SecondaryIndex};
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{Actual, Budget, ChunkRule, Explanation, Plan, Plans, plans};
+use nandu_query::plan::{Actual, Budget, ChunkRule, Explanation, Indexes, Plan, Plans, plans};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
 use serde::Serialize;
@@ -39,7 +40,8 @@ Examples:
   nandu explain shop customer.c_custkey orders.o_custkey --processor cpu.json \\
     --profile drive.json --sweep 16MiB,64MiB,256MiB
 
-Times follow the device's profile, as `nandu probe --profile` writes it; without one a plain
+Joins by index are among them where a table has an index on the column, as `nandu load --index`
+makes one; they read through a pool of 16 MiB, taken to be empty. Times follow the device's profile, as `nandu probe --profile` writes it; without one a plain
 NVMe drive is assumed. Times of the processor are chosen ones until --calibrate measures them.
 With --analyze the cheapest join runs, or those named by --join, and the line below its estimate
 says what it did. With --sweep all joins run in each memory, and the table says how far the
@@ -135,6 +137,8 @@ struct Inputs<'t> {
     tables: &'t Tables,
     left: HeapRelation<'t>,
     right: HeapRelation<'t>,
+    left_index: Option<SecondaryIndex<'t>>,
+    right_index: Option<SecondaryIndex<'t>>,
     keys: (Key, Key),
 }
 
@@ -142,8 +146,10 @@ impl<'t> Inputs<'t> {
     fn open(arguments: &ExplainArguments, tables: &'t Tables) -> Result<Self, Failure> {
         let open = |side: &SideArgument| HeapRelation::open(tables, &side.table);
         let (left, right) = (open(&arguments.left)?, open(&arguments.right)?);
+        let (left_index, right_index) =
+            (index_of(tables, &arguments.left)?, index_of(tables, &arguments.right)?);
         let keys = (key_of(tables, &arguments.left)?, key_of(tables, &arguments.right)?);
-        Ok(Self { tables, left, right, keys })
+        Ok(Self { tables, left, right, left_index, right_index, keys })
     }
 
     fn page_bytes(&self) -> u32 {
@@ -154,12 +160,26 @@ impl<'t> Inputs<'t> {
         u32::try_from(memory.0 / u64::from(self.page_bytes())).unwrap_or(u32::MAX)
     }
 
-    fn question(&self) -> JoinQuestion {
-        let side = |relation: &HeapRelation<'_>| {
-            JoinSide::new(RelationStats::of(relation.size(), u64::from(self.page_bytes())))
+    fn question(&self) -> Result<JoinQuestion, QueryError> {
+        let side = |relation: &HeapRelation<'_>, index: Option<&SecondaryIndex<'_>>| {
+            let stats = RelationStats::of(relation.size(), u64::from(self.page_bytes()));
+            let side = JoinSide::new(stats);
+            Ok::<_, QueryError>(match index {
+                Some(index) => side.with_index(IndexStats::of(index)?),
+                None => side,
+            })
         };
         let duplicates = self.right.size().tuple_count / self.left.size().tuple_count.max(1);
-        JoinQuestion::new(side(&self.left), side(&self.right), duplicates.max(1))
+        let left = side(&self.left, self.left_index.as_ref())?;
+        let right = side(&self.right, self.right_index.as_ref())?;
+        Ok(JoinQuestion::new(left, right, duplicates.max(1)))
+    }
+
+    fn indexes(&self) -> Indexes<'_> {
+        Indexes {
+            left: self.left_index.as_ref().map(|index| index as &dyn IndexLookup),
+            right: self.right_index.as_ref().map(|index| index as &dyn IndexLookup),
+        }
     }
 
     fn join(&self) -> Join<'_> {
@@ -176,12 +196,15 @@ impl<'t> Inputs<'t> {
         (device, _, processor): Machine<'_>,
         memory: ByteCount,
         write_budget: Option<ByteCount>,
-    ) -> Plans {
+    ) -> Result<Plans, QueryError> {
         let convention = Convention::AsBuilt { reads_ahead: true };
         let model = CostModel { device, processor, convention };
         let write_bytes = write_budget.map(|budget| budget.0);
-        let budget = Budget { memory_pages: u64::from(self.pages(memory)), write_bytes };
-        plans(&model, &self.question(), &budget)
+        let memory_pages = u64::from(self.pages(memory));
+        let pool_bytes = self.tables.engine().settings().pool_bytes;
+        let pool_pages = (pool_bytes / u64::from(self.page_bytes())).saturating_sub(memory_pages);
+        let budget = Budget { memory_pages, write_bytes, pool_pages };
+        Ok(plans(&model, &self.question()?, &budget))
     }
 
     fn limits(&self, memory: ByteCount, write_budget: Option<ByteCount>) -> Limits {
@@ -203,16 +226,16 @@ fn answer(
 ) -> Result<(), Failure> {
     let tables = database.read();
     let inputs = Inputs::open(arguments, &tables)?;
-    let found = inputs.plans(machine, arguments.memory, arguments.write_budget);
+    let found = inputs.plans(machine, arguments.memory, arguments.write_budget)?;
     let mut explanation = Explanation::new(&found);
     let mut pair_count = None;
     if arguments.analyze {
-        let chosen = chosen_plans(&arguments.join, &found.feasible)?;
+        let chosen = chosen_plans(&arguments.join, &found.feasible, inputs.indexes())?;
         let progress = Progress::new(&context.interrupt, chosen.len());
         for plan in chosen {
             progress.show(0.0, plan.kind.name());
             let limits = inputs.limits(arguments.memory, arguments.write_budget);
-            let (actual, pairs) = run_plan(&tables, plan, inputs.join(), limits, context)?;
+            let (actual, pairs) = run_plan(&inputs, plan, limits, context)?;
             progress.step_done();
             explanation.note(plan.kind, plan.is_swapped, actual);
             check_pairs(&mut pair_count, pairs, plan)?;
@@ -240,9 +263,13 @@ fn check_pairs(known: &mut Option<u64>, pairs: u64, plan: &Plan) -> Result<(), F
 }
 
 /// The plans to run: the cheapest, those named, or all.
-fn chosen_plans<'p>(names: &[String], feasible: &'p [Plan]) -> Result<Vec<&'p Plan>, Failure> {
+fn chosen_plans<'p>(
+    names: &[String],
+    feasible: &'p [Plan],
+    indexes: Indexes<'_>,
+) -> Result<Vec<&'p Plan>, Failure> {
     if names.is_empty() {
-        return Ok(feasible.iter().filter(|plan| plan.opens_relations()).take(1).collect());
+        return Ok(feasible.iter().filter(|plan| plan.is_opened_with(indexes)).take(1).collect());
     }
     let mut kinds = Vec::new();
     for name in names {
@@ -252,7 +279,7 @@ fn chosen_plans<'p>(names: &[String], feasible: &'p [Plan]) -> Result<Vec<&'p Pl
             name => kinds.push(name.parse::<JoinKind>()?),
         }
     }
-    let is_chosen = |plan: &&Plan| kinds.contains(&plan.kind) && plan.opens_relations();
+    let is_chosen = |plan: &&Plan| kinds.contains(&plan.kind) && plan.is_opened_with(indexes);
     let chosen: Vec<&Plan> = feasible.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         return Err(Failure::input("none of these joins can be run here; see the estimates"));
@@ -264,22 +291,33 @@ fn key_of(tables: &Tables, side: &SideArgument) -> Result<Key, Failure> {
     Ok(Key::of(&[tables.definition(&side.table)?.column(&side.column)?]))
 }
 
+/// The first index of the table that begins with the column and has no other.
+fn index_of<'t>(
+    tables: &'t Tables,
+    side: &SideArgument,
+) -> Result<Option<SecondaryIndex<'t>>, Failure> {
+    let definition = tables.definition(&side.table)?;
+    let column = definition.column(&side.column)?;
+    let found = definition.indexes.iter().find(|index| index.columns == [column]);
+    let open = |name: &str| SecondaryIndex::open(tables, &side.table, name, false);
+    Ok(found.map(|index| open(&index.name)).transpose()?)
+}
+
 /// Runs one plan and counts its pairs.
 fn run_plan(
-    tables: &Tables,
+    inputs: &Inputs<'_>,
     plan: &Plan,
-    join: Join<'_>,
     limits: Limits,
     context: &Context,
 ) -> Result<(Actual, u64), QueryError> {
     let page_bytes = u64::from(limits.page_bytes);
-    let engine = tables.engine();
+    let engine = inputs.tables.engine();
     let grant = engine.grant(limits.memory_pages)?;
     let io = engine.data_io();
     let stop = context.interrupt.flag();
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
     let stopwatch = Stopwatch::start();
-    let mut stream = plan.open(&execution, join, ChunkRule::ByBytes)?;
+    let mut stream = plan.open(&execution, inputs.join(), inputs.indexes(), ChunkRule::ByBytes)?;
     let mut pair_count = 0;
     while stream.advance()? {
         pair_count += stream.batch().pairs.len() as u64;

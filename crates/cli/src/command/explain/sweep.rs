@@ -56,16 +56,17 @@ pub(super) fn run(
     let mut points = Vec::new();
     let mut pair_count = None;
     for &memory in &arguments.sweep {
-        let found = inputs.plans(machine, memory, arguments.write_budget);
+        let found = inputs.plans(machine, memory, arguments.write_budget)?;
         let least_ns = found.feasible.first().map_or(0, |plan| plan.time.0);
         let is_run = |plan: &&Plan| {
-            plan.opens_relations() && plan.time.0 <= least_ns.saturating_mul(HOPELESS)
+            plan.is_opened_with(inputs.indexes())
+                && plan.time.0 <= least_ns.saturating_mul(HOPELESS)
         };
         let mut runs = Vec::new();
         for plan in found.feasible.iter().filter(is_run) {
             progress.show(0.0, &format!("{} in {memory}", plan.kind));
             let limits = inputs.limits(memory, arguments.write_budget);
-            let (actual, pairs) = run_plan(&tables, plan, inputs.join(), limits, context)?;
+            let (actual, pairs) = run_plan(&inputs, plan, limits, context)?;
             check_pairs(&mut pair_count, pairs, plan)?;
             runs.push(Run {
                 join: format!("{}{}", plan.kind, if plan.is_swapped { " (S)" } else { "" }),

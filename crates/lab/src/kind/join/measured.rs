@@ -14,7 +14,7 @@ use nandu_query::cost::{
     Convention, CostModel, CpuCosts, DeviceCosts, Estimate, JoinQuestion, JoinSide, RelationStats,
 };
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{ChunkRule, Division, Plan};
+use nandu_query::plan::{ChunkRule, Division, Indexes, Plan};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
 use nandu_storage::Database;
@@ -163,7 +163,7 @@ fn run(
     let (before, begin) = device();
     let processor = cpu_time();
     let execution = Execution::new(limits, io.clone(), io.clone(), None, Arc::clone(&stop));
-    let mut stream = plan.open(&execution, join, ChunkRule::ByPages)?;
+    let mut stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByPages)?;
     let mut pair_count = 0;
     while stream.advance()? {
         pair_count += stream.batch().pairs.len() as u64;
@@ -220,7 +220,7 @@ fn estimate(
         Division::SortMerge(parts) => sort_merge(&built, question, pages, parts),
         Division::GraceHash(parts) => grace_hash(&built, question, pages, parts),
         Division::HybridHash(parts) => hybrid_hash(&built, question, pages, parts),
-        Division::NestedLoops | Division::IndexNestedLoops { .. } | Division::IndexSortMerge => {
+        Division::NestedLoops | Division::IndexNestedLoops { .. } | Division::IndexSortMerge(_) => {
             unreachable!("no such division is made here")
         }
     }

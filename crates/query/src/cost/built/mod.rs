@@ -7,6 +7,7 @@
 //!   space     rows that a hash area or a sort's work space really holds
 //!   buckets   cut, join in one piece, join in chunks, cut again
 //!   hybrid    which pieces stay, by the rule of the operator
+//!   lookups   index joins, drawn at random in small    pool     the buffer pool that they read through
 //!   sorted    runs of replacement selection, by length      merges   the merges that the sort makes
 //! ```
 //!
@@ -15,7 +16,9 @@
 pub(super) mod buckets;
 mod hashed;
 pub(super) mod hybrid;
+pub(super) mod lookups;
 mod merges;
+mod pool;
 pub(super) mod sort_merge;
 mod sorted;
 mod space;

@@ -3,9 +3,11 @@
 //!
 //! Where R comes in the order of keys, so do the leaves of S, and each is read once.
 
-use super::begin;
+use super::{begin, is_followed};
+use crate::cost::built::lookups::lookups;
 use crate::cost::scan::{AddressMemory, address_order_scan, fetch, index_scan, table_scan};
 use crate::cost::{CostModel, Estimate, IndexStats, JoinQuestion, Pattern, Tally};
+use crate::index::FetchOrder;
 use crate::work::Work;
 use serde::{Deserialize, Serialize};
 
@@ -32,19 +34,36 @@ impl OuterAccess {
 pub struct IndexMemory {
     /// Pages that read R, or hold its addresses while they are sorted.
     pub input_pages: u64,
-    /// Pages that keep what was read of S: leaves of its index first, then tuples.
-    pub cache_pages: u64,
+    /// Pages of a batch of rows of R, whose keys go down the index together.
+    pub batch_pages: u64,
+    /// Pages of rows of S.
+    pub inner_pages: u64,
+    /// Pages of the buffer pool, empty at the beginning: all of the index and of S comes through it.
+    pub pool_pages: u64,
 }
 
-/// The cost with such a division of memory; `None` without the indexes that it needs.
+impl IndexMemory {
+    /// Pages that keep what was read of S in the formulas of S000: leaves of its index first, then tuples.
+    #[must_use]
+    pub const fn cache_pages(&self) -> u64 {
+        self.batch_pages.saturating_add(self.inner_pages).saturating_add(self.pool_pages)
+    }
+}
+
+/// The cost with such a division of memory, where rows of S are fetched in such an order; `None` without the
+/// indexes that it needs.
 #[must_use]
 pub fn index_nested_loops(
     model: &CostModel<'_>,
     question: &JoinQuestion,
     access: OuterAccess,
     memory: &IndexMemory,
+    order: FetchOrder,
 ) -> Option<Estimate> {
     let index = question.inner.index?;
+    if is_followed(model, question) && access == OuterAccess::TableScan {
+        return Some(begin(model, question).estimate + lookups(model, question, memory, order)?);
+    }
     let outer = read_outer(model, question, access, memory)?;
     let mut tally = begin(model, question);
     let descent_count = question.outer.qualifying_count();
@@ -53,14 +72,14 @@ pub fn index_nested_loops(
         OuterAccess::KeyOrder => true,
         OuterAccess::AddressOrder => question.outer.index?.is_clustered,
     };
-    let leaf_cache = memory.cache_pages.min(index.leaf_page_count);
+    let leaf_cache = memory.cache_pages().min(index.leaf_page_count);
     read_leaves(&mut tally, &index, descent_count, leaf_cache, is_in_key_order);
     tally.work(Work::Descend, descent_count);
     let pair_count = question.outer_pair_count();
     if index.is_clustered {
         tally.work(Work::Scan, pair_count);
     } else {
-        let cache_pages = memory.cache_pages - leaf_cache;
+        let cache_pages = memory.cache_pages() - leaf_cache;
         fetch(&mut tally, question.inner.stats.page_count, pair_count, cache_pages.max(1));
     }
     Some(tally.estimate + outer)

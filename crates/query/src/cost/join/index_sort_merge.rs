@@ -2,21 +2,39 @@
 //! fetched as they are met (S000 chapter 5). A range of keys ends the walk early, which is why it wins at
 //! tiny selectivity.
 //!
-//! Each side has half of memory as a cache of its pages.
+//! Memory holds rows of both sides; pages come through the pool. In the formulas of S000 all of it is a cache,
+//! half for each side.
 
-use super::begin;
+use super::{begin, is_followed};
+use crate::cost::built::lookups::merged;
 use crate::cost::scan::{index_only_scan, index_scan};
 use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide};
 use crate::work::Work;
+use serde::{Deserialize, Serialize};
 
-/// The cost with so many pages of memory; `None` without an index on both sides.
+/// How memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexMergeMemory {
+    /// Pages of rows of R, one of which holds the leaf at hand.
+    pub outer_pages: u64,
+    /// Likewise of S.
+    pub inner_pages: u64,
+    /// Pages of the buffer pool, empty at the beginning.
+    pub pool_pages: u64,
+}
+
+/// The cost with such a division of memory; `None` without an index on both sides.
 #[must_use]
 pub fn index_sort_merge(
     model: &CostModel<'_>,
     question: &JoinQuestion,
-    memory_pages: u64,
+    memory: &IndexMergeMemory,
 ) -> Option<Estimate> {
-    let cache_pages = (memory_pages / 2).max(1);
+    if is_followed(model, question) {
+        return Some(begin(model, question).estimate + merged(model, question, memory)?);
+    }
+    let IndexMergeMemory { outer_pages, inner_pages, pool_pages } = memory;
+    let cache_pages = ((outer_pages + inner_pages + pool_pages) / 2).max(1);
     let outer = walk(model, &question.outer, question.outer.walked_count(), cache_pages)?;
     // Without a range on S, its tuples are fetched where R has a partner for them.
     let fetched = if question.inner.is_key_range {

@@ -13,11 +13,11 @@ pub use block_nested_loops::block_nested_loops;
 pub use grace_hash::grace_hash;
 pub use hybrid_hash::hybrid_hash;
 pub use index_nested_loops::{IndexMemory, OuterAccess, index_nested_loops};
-pub use index_sort_merge::index_sort_merge;
+pub use index_sort_merge::{IndexMergeMemory, index_sort_merge};
 pub use nested_loops::nested_loops;
 pub use sort_merge::sort_merge;
 
-use super::{CostModel, Footprint, JoinQuestion, Tally};
+use super::{Convention, CostModel, Footprint, JoinQuestion, Tally};
 use crate::work::Work;
 
 /// An estimate that is begun for a question.
@@ -25,6 +25,12 @@ fn begin<'a>(model: &'a CostModel<'a>, question: &JoinQuestion) -> Tally<'a> {
     let mut tally = Tally::new(model, question.outer.stats.page_bytes.max(1));
     tally.work(Work::Emit, question.result_count());
     tally
+}
+
+/// Whether an index join is followed step by step: as the operators do it, over whole indexes.
+const fn is_followed(model: &CostModel<'_>, question: &JoinQuestion) -> bool {
+    let is_range = question.outer.is_key_range || question.inner.is_key_range;
+    matches!(model.convention, Convention::AsBuilt { .. }) && !is_range
 }
 
 /// The processor's part of a hash table over `build` that all tuples of `probe` look into. All are looked at on their
