@@ -123,6 +123,27 @@ pub trait Ftl: fmt::Debug + Send {
         self.write(nand, now, lpn, content)
     }
 
+    /// Writes whole units of a stream that carry no content one after the other, each issued when the
+    /// one before is done. Appends to `done` when each was; after an error, for those before it.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    fn write_in_turn(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpns: &[Lpn],
+        stream: u8,
+        done: &mut Vec<Nanos>,
+    ) -> Result<(), FtlError> {
+        let mut now = now;
+        for &lpn in lpns {
+            now = self.write_to_stream(nand, now, lpn, None, stream)?;
+            done.push(now);
+        }
+        Ok(())
+    }
+
     /// Says which units come next, so that what the look-ups need is fetched for all of them at once.
     /// Changes nothing.
     fn touch(&self, _lpns: &[Lpn]) {}

@@ -30,6 +30,7 @@ mod free_list;
 mod metadata;
 mod placement;
 mod recovery;
+mod run;
 mod steady;
 mod trim_journal;
 mod valid_map;
@@ -371,6 +372,29 @@ impl Ftl for PageFtl {
             self.checkpoint_if_it_fits(nand, done)?;
         }
         Ok(done)
+    }
+
+    fn write_in_turn(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        lpns: &[Lpn],
+        stream: u8,
+        done: &mut Vec<Nanos>,
+    ) -> Result<(), FtlError> {
+        let (mut now, mut rest) = (now, lpns);
+        while let Some((&first, others)) = rest.split_first() {
+            let count = self.run_length(nand, rest, stream);
+            if count < 2 {
+                now = self.write_to_stream(nand, now, first, None, stream)?;
+                done.push(now);
+                rest = others;
+            } else {
+                now = self.append_run(nand, now, stream, &rest[..count], done)?;
+                rest = &rest[count..];
+            }
+        }
+        Ok(())
     }
 
     fn touch(&self, lpns: &[Lpn]) {

@@ -270,6 +270,22 @@ impl NandArray {
         self.sequences = Vec::new();
     }
 
+    /// Whether programs of consecutive flash pages may be issued together without a difference:
+    /// nothing but tags is kept, no power cut is to come, and one command follows the other.
+    #[inline]
+    #[must_use]
+    pub const fn takes_runs(&self) -> bool {
+        self.is_plain && self.is_single_server() && !self.awaits_power_failure()
+    }
+
+    /// What a program takes with its transfer, if nothing is in its way.
+    #[must_use]
+    pub fn program_ns(&self) -> Nanos {
+        let timing = &self.config.timing;
+        let transfer_ns = self.unit_transfer_ns[self.units];
+        Nanos(timing.command_ns.0 + transfer_ns + timing.program_ns.0)
+    }
+
     /// Whether one command follows the other, whatever their dies.
     #[inline]
     #[must_use]

@@ -113,11 +113,13 @@ struct Case {
 }
 
 const SMALL: [u32; 5] = [1, 1, 1, 8192, 64];
+const LARGE_BLOCKS: [u32; 5] = [1, 1, 1, 2048, 256];
 const MANY_DIES: [u32; 5] = [8, 4, 1, 8192, 64];
 const GEO_A: [u32; 5] = [8, 4, 2, 8192, 256];
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     case("closed, 1 die", Mode::Closed, SMALL, 2048, 85),
+    case("closed, 1 die, 256 pages", Mode::Closed, LARGE_BLOCKS, 2048, 85),
     case("event, 32 dies", Mode::Event, MANY_DIES, 2048, 85),
     case("closed, GEO-A, 85 %", Mode::Closed, GEO_A, 4096, 85),
     case("event, GEO-A, 85 %", Mode::Event, GEO_A, 4096, 85),

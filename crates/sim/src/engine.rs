@@ -120,14 +120,15 @@ impl Engine {
         self.capacity_bytes
     }
 
-    /// Tells the layer which units come next.
+    /// Tells the layer which units come next; answers whether the drive has all of them.
     #[inline]
-    pub(crate) fn touch(&mut self, requests: &[TraceRequest]) {
+    pub(crate) fn touch(&mut self, requests: &[TraceRequest]) -> bool {
         self.next_units.clear();
         let units = requests.iter().map(|request| Lpn(request.offset_bytes >> self.unit_shift));
         let unit_count = self.ftl.unit_count();
         self.next_units.extend(units.filter(|lpn| lpn.0 < unit_count));
         self.ftl.touch(&self.next_units);
+        self.next_units.len() == requests.len()
     }
 
     /// Serves a request that starts at `start`; answers when it is done. With `SERIAL` its units
@@ -163,6 +164,41 @@ impl Engine {
             return Err(Refusal::Check(format!("done at {done}, before its start at {start}")));
         }
         Ok(done)
+    }
+
+    /// Whether writes may be served together by [`Self::serve_in_turn`].
+    pub(crate) const fn takes_runs(&self) -> bool {
+        self.shadow.is_none() && self.buffer.is_none() && !self.ends_may_move
+    }
+
+    /// The stream of requests that all write one unit of it; none where they do not.
+    #[inline]
+    pub(crate) fn run_stream(&self, requests: &[TraceRequest]) -> Option<u8> {
+        let stream = requests.first()?.stream;
+        let is_of_run = |request: &TraceRequest| {
+            request.operation == Operation::Write
+                && request.stream == stream
+                && request.length_bytes == u64::from(self.unit_bytes)
+                && request.offset_bytes & self.unit_mask == 0
+        };
+        requests.iter().all(is_of_run).then_some(stream)
+    }
+
+    /// Serves the writes that [`Self::touch`] was told of, which [`Self::run_stream`] has found to be
+    /// of one stream, each starting when the one before is done. Appends to `done` when each was;
+    /// after a refusal, for those before it.
+    pub(crate) fn serve_in_turn(
+        &mut self,
+        start: Nanos,
+        stream: u8,
+        done: &mut Vec<Nanos>,
+    ) -> Result<(), Refusal> {
+        let count = self.next_units.len() as u64;
+        self.host.requests[Operation::Write as usize] += count;
+        self.host.bytes[Operation::Write as usize] += count * u64::from(self.unit_bytes);
+        self.host.write_units += count;
+        self.promise = None;
+        Ok(self.ftl.write_in_turn(&mut self.nand, start, &self.next_units, stream, done)?)
     }
 
     #[inline]

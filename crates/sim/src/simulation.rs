@@ -18,6 +18,7 @@ use crate::recorder::Recorder;
 use crate::shadow::{Baseline, Shadow, audit};
 use crate::{Arrivals, CheckSummary, InitialState, Mode, Phase, RunConfig, SimError, SimObserver};
 use nandu_base::{FlashCounters, LatencySummary, Nanos, Picojoules, to_u32};
+use nandu_device::Operation;
 use nandu_ftl::Ftl;
 use nandu_nand::{NandArray, Scheduling, Service};
 use nandu_trace::{Pacing, RequestSource, TraceRequest};
@@ -40,6 +41,8 @@ pub struct Simulation {
     /// Before it everything is done.
     now: Nanos,
     warm_up_units: u64,
+    /// When each of the writes was done that are served together.
+    done: Vec<Nanos>,
 }
 
 /// What was measured; [`crate::SimReport`] makes figures of it.
@@ -123,7 +126,7 @@ impl Simulation {
             Some(InitialState::Steady) => ftl.initialise_steady(nand, config.seed),
         };
         filled.map_err(SimError::Preparation)?;
-        Ok(Self { engine, config: *config, now: Nanos::ZERO, warm_up_units: 0 })
+        Ok(Self { engine, config: *config, now: Nanos::ZERO, warm_up_units: 0, done: Vec::new() })
     }
 
     /// The layer's addressable space.
@@ -325,40 +328,81 @@ impl Simulation {
         recorder: &mut Recorder,
     ) -> Result<(), SimError> {
         let works_in_background = self.config.background && timing.arrivals_count;
+        let takes_runs = A::SERIAL
+            && self.engine.takes_runs()
+            && !timing.arrivals_count
+            && timing.think == Nanos::ZERO;
         let mut last_done = self.now;
-        for (index, request) in batch.iter().enumerate() {
-            if index % TOUCH == 0 {
-                self.engine.touch(&batch[index..batch.len().min(index + TOUCH)]);
-            }
-            let arrival = match timing.arrivals_count {
-                true => timing.origin.saturating_add(request.at.saturating_sub(timing.first_at)),
-                false => timing.origin,
+        let numbered = (count + 1..).step_by(TOUCH).zip(batch.chunks(TOUCH));
+        for (number, requests) in numbered {
+            let all_exist = self.engine.touch(requests);
+            let stream = match takes_runs && all_exist {
+                true => self.engine.run_stream(requests),
+                false => None,
             };
-            if works_in_background && arrival > last_done {
-                let Engine { ftl, nand, .. } = &mut self.engine;
-                ftl.idle(nand, last_done, arrival);
-                admission.delay(nand.idle_at());
+            if let Some(stream) = stream {
+                let start = timing.origin;
+                last_done =
+                    self.run_writes(admission, (requests, number), (start, stream), recorder)?;
+                continue;
             }
-            let start = admission.admit(arrival, &self.engine.nand, recorder);
-            let served = if A::SERIAL {
-                self.engine.serve::<true>(request, start)
-            } else {
-                self.engine.serve::<false>(request, start)
-            };
-            let done = match served {
-                Ok(done) => done,
-                Err(refusal) => {
-                    return Err(self.explain(refusal, request, start, count + index as u64 + 1));
+            for (number, request) in (number..).zip(requests) {
+                let arrival = match timing.arrivals_count {
+                    true => {
+                        timing.origin.saturating_add(request.at.saturating_sub(timing.first_at))
+                    }
+                    false => timing.origin,
+                };
+                if works_in_background && arrival > last_done {
+                    let Engine { ftl, nand, .. } = &mut self.engine;
+                    ftl.idle(nand, last_done, arrival);
+                    admission.delay(nand.idle_at());
                 }
-            };
-            let since = if timing.arrivals_count { arrival } else { start };
-            let (operation, think) = (request.operation, timing.think);
-            let promise = self.engine.promise;
-            admission.finish(Served { operation, since, done, think, promise }, recorder);
-            last_done = last_done.max(done);
+                let start = admission.admit(arrival, &self.engine.nand, recorder);
+                let served = if A::SERIAL {
+                    self.engine.serve::<true>(request, start)
+                } else {
+                    self.engine.serve::<false>(request, start)
+                };
+                let done =
+                    served.map_err(|refusal| self.explain(refusal, request, start, number))?;
+                let since = if timing.arrivals_count { arrival } else { start };
+                let (operation, think) = (request.operation, timing.think);
+                let promise = self.engine.promise;
+                admission.finish(Served { operation, since, done, think, promise }, recorder);
+                last_done = last_done.max(done);
+            }
         }
         self.now = last_done;
         Ok(())
+    }
+
+    /// Serves requests that all write one unit of a stream, the first of which has this number.
+    /// Answers when the last is done.
+    fn run_writes<A: Admission>(
+        &mut self,
+        admission: &mut A,
+        (requests, number): (&[TraceRequest], u64),
+        (arrival, stream): (Nanos, u8),
+        recorder: &mut Recorder,
+    ) -> Result<Nanos, SimError> {
+        let first = admission.admit(arrival, &self.engine.nand, recorder);
+        self.done.clear();
+        let outcome = self.engine.serve_in_turn(first, stream, &mut self.done);
+        if let Err(refusal) = outcome {
+            let index = self.done.len();
+            let start = self.done.last().copied().unwrap_or(first);
+            return Err(self.explain(refusal, &requests[index], start, number + index as u64));
+        }
+        let mut start = first;
+        for &done in &self.done {
+            let operation = Operation::Write;
+            let served =
+                Served { operation, since: start, done, think: Nanos::ZERO, promise: None };
+            admission.finish(served, recorder);
+            start = done;
+        }
+        Ok(start)
     }
 
     #[cold]

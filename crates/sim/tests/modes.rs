@@ -5,10 +5,10 @@
 use nandu_base::Nanos;
 use nandu_device::Operation;
 use nandu_sim::{
-    DriveChoice, InitialState, Input, Job, Measurement, Mode, RunConfig, SimReport, Simulation,
-    Unwatched,
+    Arrivals, DriveChoice, InitialState, Input, Job, Measurement, Mode, RunConfig, SimError,
+    SimReport, Simulation, Unwatched,
 };
-use nandu_trace::{RequestSource, TraceError, TraceRequest};
+use nandu_trace::{RequestSource, TraceError, TraceRequest, WorkloadSpec};
 use std::collections::VecDeque;
 
 /// A source of given requests.
@@ -175,3 +175,49 @@ fn both_modes_issue_the_same_commands_for_every_layer() {
 
 /// Every kind of layer.
 const KINDS: &[&str] = &["page", "chunk", "block", "bast", "fast", "faster", "dftl"];
+
+#[test]
+fn writes_that_are_served_together_are_measured_as_one_by_one() {
+    // With checks every request is served by itself, without them runs of writes are not.
+    let measure = |checks: bool, workload: &str| {
+        let choice = DriveChoice {
+            name: "myers_slc".into(),
+            physical_erase_blocks: Some(64),
+            ..DriveChoice::default()
+        };
+        let (nand, ftl) = choice.resolve(checks).unwrap().build(1).unwrap();
+        let config = RunConfig { checks, ..RunConfig::default() };
+        let mut simulation = Simulation::new(nand, ftl, &config).unwrap();
+        let capacity = simulation.capacity_bytes();
+        let spec = WorkloadSpec::parse(workload).unwrap();
+        let mut source = spec.source(capacity, PAGE, 1).unwrap();
+        simulation.warm_up(&mut source, capacity / PAGE, &mut Unwatched).unwrap();
+        let measured = simulation.measure(&mut source, 20_011, &mut Unwatched).unwrap();
+        simulation.ftl().audit(simulation.nand());
+        let Measurement {
+            request_count, counters, latency_ns, erase_counts, simulated, busy, ..
+        } = measured;
+        (request_count, format!("{counters:?}"), latency_ns, erase_counts, simulated, busy)
+    };
+    for workload in ["uniform", "zipf:0.9,read=1", "sequential"] {
+        assert_eq!(measure(false, workload), measure(true, workload), "{workload}");
+    }
+}
+
+#[test]
+fn a_write_past_the_drive_is_named_by_its_number_wherever_it_stands() {
+    for bad in [0, 1, 63, 64, 100] {
+        let mut requests: Vec<_> =
+            (0..200).map(|unit| request(0, Operation::Write, unit * PAGE, PAGE)).collect();
+        requests[bad].offset_bytes = 1 << 40;
+        let choice = DriveChoice { name: "myers_slc".into(), ..DriveChoice::default() };
+        let (nand, ftl) = choice.resolve(false).unwrap().build(1).unwrap();
+        let config = RunConfig { arrivals: Arrivals::Closed, ..RunConfig::default() };
+        let mut simulation = Simulation::new(nand, ftl, &config).unwrap();
+        let mut source = Listed(requests.into());
+        let refused = simulation.measure(&mut source, u64::MAX, &mut Unwatched).unwrap_err();
+        let expected = bad as u64 + 1;
+        let is_it = matches!(refused, SimError::OutOfRange { request, .. } if request == expected);
+        assert!(is_it, "request {expected}: {refused}");
+    }
+}
