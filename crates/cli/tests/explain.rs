@@ -54,6 +54,14 @@ fn joins_by_index_stand_among_the_others_where_there_is_one() {
     kinds.sort_unstable();
     kinds.dedup();
     assert_eq!(kinds, ["hybrid_hash", "index_nested_loops", "index_sort_merge"]);
+    // A customer without orders comes out once.
+    let words = "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze \
+                 --join all --type full --json";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
+    assert!(json["pair_count"].as_u64().unwrap() >= 15_000, "{json}");
+    let rejected = json["explanation"]["rejected"].to_string();
+    assert!(rejected.contains("does no full join"), "{rejected}");
 }
 
 #[test]

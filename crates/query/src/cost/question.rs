@@ -1,8 +1,9 @@
-//! An inner join as a planner sees it: two relations, what qualifies, and how many pairs there are.
+//! A join as a planner sees it: two relations, what qualifies, and how many pairs there are.
 
 use super::relation::{Footprint, IndexStats, RelationStats};
 use super::{Convention, scale_up};
 use crate::allocation::JoinSizes;
+use crate::join::JoinType;
 use serde::{Deserialize, Serialize};
 
 /// Millionths in one.
@@ -55,7 +56,7 @@ impl JoinSide {
     }
 }
 
-/// An inner join on equal keys.
+/// A join on equal keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JoinQuestion {
@@ -65,6 +66,9 @@ pub struct JoinQuestion {
     pub inner: JoinSide,
     /// Pairs of equal keys, were there no predicates.
     pub pair_count: u64,
+    /// Which rows come out, where R is the left side before anybody swaps.
+    #[serde(default)]
+    pub join_type: JoinType,
 }
 
 impl JoinQuestion {
@@ -72,7 +76,14 @@ impl JoinQuestion {
     #[must_use]
     pub const fn new(outer: JoinSide, inner: JoinSide, duplicates_per_key: u64) -> Self {
         let pair_count = outer.stats.tuple_count.saturating_mul(duplicates_per_key);
-        Self { outer, inner, pair_count }
+        Self { outer, inner, pair_count, join_type: JoinType::Inner }
+    }
+
+    /// With another type than inner.
+    #[must_use]
+    pub const fn with_join_type(mut self, join_type: JoinType) -> Self {
+        self.join_type = join_type;
+        self
     }
 
     /// With a range of the join key as predicate: what holds for one side's key holds for the other's.
@@ -96,7 +107,7 @@ impl JoinQuestion {
     /// The same join with the sides in each other's place.
     #[must_use]
     pub const fn swapped(&self) -> Self {
-        Self { outer: self.inner, inner: self.outer, pair_count: self.pair_count }
+        Self { outer: self.inner, inner: self.outer, ..*self }
     }
 
     /// Pairs that come out.

@@ -210,7 +210,8 @@ impl JoinStream for BlockNestedLoops<'_> {
                 Stage::Load => {
                     self.load()?;
                     if self.table.row_count() == 0 && self.roles.probe != Alone::Unmatched {
-                        self.stage = Stage::End;
+                        // A chunk of rows with a NULL in their key is empty, and not the end.
+                        self.stage = if self.is_last_chunk { Stage::End } else { Stage::Load };
                         continue;
                     }
                     let memory = self.input_memory()?;

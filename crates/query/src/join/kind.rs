@@ -1,5 +1,7 @@
 //! The joins by name.
 
+use super::roles::{Alone, Roles};
+use super::{JoinType, Side};
 use crate::QueryError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -36,6 +38,18 @@ impl JoinKind {
         Self::GraceHash,
         Self::HybridHash,
     ];
+
+    /// Whether it does a type of join with this side as outer one: joins that look rows of the other side up,
+    /// or meet them again for each chunk, do not know which of those nobody met.
+    #[must_use]
+    pub fn does(self, join_type: JoinType, outer: Side) -> bool {
+        match self {
+            Self::NestedLoops | Self::BlockNestedLoops | Self::IndexNestedLoops => {
+                Roles::of(join_type, outer.other()).build == Alone::Never
+            }
+            Self::IndexSortMerge | Self::SortMerge | Self::GraceHash | Self::HybridHash => true,
+        }
+    }
 
     /// The name that users write and read.
     #[must_use]

@@ -96,6 +96,12 @@ impl JoinType {
     pub const ALL: [Self; 6] =
         [Self::Inner, Self::Left, Self::Right, Self::Full, Self::Semi, Self::Anti];
 
+    /// Whether pairs come out, not rows of the left side alone.
+    #[must_use]
+    pub const fn has_pairs(self) -> bool {
+        !matches!(self, Self::Semi | Self::Anti)
+    }
+
     /// Its name in explanations.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -150,6 +156,21 @@ impl<'r> Join<'r> {
         let what =
             format!("a join compares {} columns on the left, {} on the right", counts.0, counts.1);
         Err(QueryError::Invalid { what })
+    }
+}
+
+impl std::str::FromStr for JoinType {
+    type Err = QueryError;
+
+    /// # Errors
+    /// [`QueryError::Invalid`] with all names.
+    fn from_str(name: &str) -> Result<Self, QueryError> {
+        Self::ALL.into_iter().find(|join_type| join_type.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            QueryError::Invalid {
+                what: format!("no join type is called `{name}`; there are {names}"),
+            }
+        })
     }
 }
 

@@ -23,6 +23,7 @@ pub use explanation::{Actual, Explanation, ExplanationRow};
 pub use open::{ChunkRule, Indexes};
 
 use crate::cost::{CostModel, Estimate};
+use crate::join::{JoinType, Side};
 use crate::{JoinKind, QueryError};
 use nandu_base::{ByteCount, Nanos};
 use serde::Serialize;
@@ -67,6 +68,8 @@ pub enum Rejection {
         /// Pages that it needs at least.
         needed_pages: u64,
     },
+    /// It does no such type of join.
+    JoinType(JoinType),
     /// It would write more than it may.
     WriteBudget {
         /// Bytes that it would write at least.
@@ -77,6 +80,7 @@ pub enum Rejection {
 impl fmt::Display for Rejection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::JoinType(join_type) => write!(formatter, "does no {} join", join_type.name()),
             Self::NoIndex => formatter.write_str("needs an index on the join key"),
             Self::TooLittleMemory { needed_pages } => {
                 write!(formatter, "needs {needed_pages} pages of memory")
@@ -106,6 +110,11 @@ pub fn plans(model: &CostModel<'_>, question: &JoinQuestion, budget: &Budget) ->
         let mut reason = None;
         let before = feasible.len();
         for is_swapped in roles(model, question, kind) {
+            let outer = if *is_swapped { Side::Right } else { Side::Left };
+            if !kind.does(question.join_type, outer) {
+                reason = reason.or(Some(Rejection::JoinType(question.join_type)));
+                continue;
+            }
             let roles = if *is_swapped { question.swapped() } else { *question };
             match divide::divide(model, &roles, kind, budget) {
                 Ok((division, estimate)) => feasible.push(Plan {
@@ -116,7 +125,10 @@ pub fn plans(model: &CostModel<'_>, question: &JoinQuestion, budget: &Budget) ->
                     time: model.time(&estimate),
                     written: written_by(&estimate, question),
                 }),
-                Err(found) => reason = reason.or(Some(found)),
+                Err(found) => {
+                    let other = reason.filter(|why| !matches!(why, Rejection::JoinType(_)));
+                    reason = other.or(Some(found));
+                }
             }
         }
         if feasible.len() == before {

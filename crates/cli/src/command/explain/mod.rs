@@ -55,6 +55,9 @@ pub(crate) struct ExplainArguments {
     /// The other side, TABLE.COLUMN
     #[arg(value_parser = parse_side)]
     right: SideArgument,
+    /// Which rows come out: inner, left, right, full, semi or anti
+    #[arg(long = "type", default_value = "inner", value_name = "TYPE")]
+    join_type: JoinType,
     /// Memory of the join
     #[arg(long, default_value = "64MiB", value_parser = super::parse_size)]
     memory: ByteCount,
@@ -140,6 +143,7 @@ struct Inputs<'t> {
     left_index: Option<SecondaryIndex<'t>>,
     right_index: Option<SecondaryIndex<'t>>,
     keys: (Key, Key),
+    join_type: JoinType,
 }
 
 impl<'t> Inputs<'t> {
@@ -149,7 +153,15 @@ impl<'t> Inputs<'t> {
         let (left_index, right_index) =
             (index_of(tables, &arguments.left)?, index_of(tables, &arguments.right)?);
         let keys = (key_of(tables, &arguments.left)?, key_of(tables, &arguments.right)?);
-        Ok(Self { tables, left, right, left_index, right_index, keys })
+        Ok(Self {
+            tables,
+            left,
+            right,
+            left_index,
+            right_index,
+            keys,
+            join_type: arguments.join_type,
+        })
     }
 
     fn page_bytes(&self) -> u32 {
@@ -172,7 +184,8 @@ impl<'t> Inputs<'t> {
         let duplicates = self.right.size().tuple_count / self.left.size().tuple_count.max(1);
         let left = side(&self.left, self.left_index.as_ref())?;
         let right = side(&self.right, self.right_index.as_ref())?;
-        Ok(JoinQuestion::new(left, right, duplicates.max(1)))
+        let question = JoinQuestion::new(left, right, duplicates.max(1));
+        Ok(question.with_join_type(self.join_type))
     }
 
     fn indexes(&self) -> Indexes<'_> {
@@ -186,7 +199,7 @@ impl<'t> Inputs<'t> {
         Join {
             left: JoinInput { relation: &self.left, key: &self.keys.0 },
             right: JoinInput { relation: &self.right, key: &self.keys.1 },
-            join_type: JoinType::Inner,
+            join_type: self.join_type,
         }
     }
 

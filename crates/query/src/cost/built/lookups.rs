@@ -13,6 +13,7 @@ use super::pool::PoolInSmall;
 use crate::cost::join::{IndexMemory, IndexMergeMemory};
 use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide, Pattern, Tally, scale_up};
 use crate::index::{FetchOrder, KEY_ORDER_ROWS, RowBuffer};
+use crate::join::JoinType;
 use crate::join::index_nested_loops::batch_row_count;
 use crate::work::Work;
 use nandu_base::{Permutation, to_index};
@@ -219,11 +220,12 @@ pub(in crate::cost) fn lookups(
         matched_count: (pair_count / per_key).div_ceil(scale),
         batch_rows: (batch_rows as u64).div_ceil(scale),
         per_key,
+        fetches: question.join_type.has_pairs(),
     };
     let pool = pool_in_small(memory.pool_pages, inner.node_count, scale);
     let drawn = draw.run(&inner, pool, scale);
     tally.work(Work::Descend, drawn.descent_count);
-    tally.work(Work::Scan, pair_count);
+    tally.work(Work::Scan, if draw.fetches { pair_count } else { 0 });
     drawn.book(&mut tally);
     Some(tally.estimate)
 }
@@ -237,6 +239,8 @@ struct LookupDraw {
     batch_rows: u64,
     /// Partners of each.
     per_key: u64,
+    /// Whether partners are fetched; else it is enough that there is one.
+    fetches: bool,
 }
 
 impl LookupDraw {
@@ -269,7 +273,8 @@ impl LookupDraw {
         for &(key, is_matched) in keys {
             let entry = first_entry(key);
             let end = (entry + self.per_key).min(index.entry_count);
-            open.push(Open { entry, end: if is_matched { end } else { entry }, is_done: false });
+            let end = if is_matched && self.fetches { end } else { entry };
+            open.push(Open { entry, end, is_done: false });
         }
         let mut noted = Vec::new();
         while !open.is_empty() {
@@ -350,6 +355,7 @@ pub(in crate::cost) fn merged(
         pool: pool_in_small(memory.pool_pages, node_count, scale),
         noted: [Vec::new(), Vec::new()],
         kept_counts: [0; 2],
+        join_type: question.join_type,
         leaves_per_call: if model.reads_ahead() { AHEAD_COUNT } else { 1 },
     };
     draw.run();
@@ -373,6 +379,7 @@ struct MergeDraw {
     /// Rows of earlier groups that still have their place in the buffer.
     kept_counts: [u64; 2],
     leaves_per_call: u64,
+    join_type: JoinType,
 }
 
 impl MergeDraw {
@@ -395,7 +402,7 @@ impl MergeDraw {
                 let end = (first + self.per_key[side]).min(self.sides[side].index.entry_count);
                 for entry in first..end {
                     self.visit(side, entry, last);
-                    if is_group {
+                    if self.notes(side, is_group) {
                         self.note(side, entry);
                     }
                 }
@@ -418,6 +425,18 @@ impl MergeDraw {
             let end = (leaf + self.leaves_per_call).min(index.leaf_count);
             let ahead: Vec<u64> = (leaf..end).collect();
             index.want_leaves(&mut self.pool, &ahead);
+        }
+    }
+
+    /// Whether rows of a side come out, of keys that both sides have or of others.
+    const fn notes(&self, side: usize, is_group: bool) -> bool {
+        match self.join_type {
+            JoinType::Inner => is_group,
+            JoinType::Left => is_group || side == 0,
+            JoinType::Right => is_group || side == 1,
+            JoinType::Full => true,
+            JoinType::Semi => is_group && side == 0,
+            JoinType::Anti => !is_group && side == 0,
         }
     }
 

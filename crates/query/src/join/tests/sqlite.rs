@@ -1,18 +1,20 @@
 //! Every join against SQLite itself: the same tables in both, the same joins in SQL.
 
 use crate::allocation::RunFormation;
+use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
 use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
 use crate::join::{
     BlockNestedLoops, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join, JoinInput,
     JoinKind, JoinStream, JoinType, NestedLoops, Side, SortMerge, block_nested_loops, grace_hash,
     hybrid_hash, index_nested_loops, index_sort_merge, nested_loops, sort_merge,
 };
+use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, plans};
 use crate::relation::{ClusteredRelation, HeapRelation};
 use crate::testing::tables::{INDEXES, database, execution_on, store, typed_rows};
 use crate::testing::{RowShape, limits};
-use crate::{Execution, Key, QueryError, Tuple, sort};
+use crate::{Execution, Key, QueryError, Relation, Tuple, sort};
 use nandu_base::Rng;
-use nandu_storage::database::ColumnType;
+use nandu_storage::database::{ColumnType, Tables};
 use nandu_storage::propagation::PropagationKind;
 use nandu_storage::sqlite::{Value, ValueRef};
 use rusqlite::Connection;
@@ -246,6 +248,58 @@ fn every_join_gives_the_rows_that_sqlite_gives() {
                 assert!(found == wanted, "{told} gives other rows");
                 execution.audit();
             }
+            let tables = Planned { tables: &tables, left: &left, right: &right, key: &key };
+            let indexes = Indexes { left: Some(&left_index), right: Some(&right_index) };
+            tables.check(join_type, indexes, &wanted);
+        }
+    }
+}
+
+/// Tables that are joined as a planner says.
+struct Planned<'t> {
+    tables: &'t Tables,
+    left: &'t dyn Relation,
+    right: &'t dyn Relation,
+    key: &'t Key,
+}
+
+impl Planned<'_> {
+    /// Runs every plan for a type of join.
+    fn check(&self, join_type: JoinType, indexes: Indexes<'_>, wanted: &[Vec<String>]) {
+        let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
+        let convention = Convention::AsBuilt { reads_ahead: false };
+        let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+        let side = |relation: &dyn Relation, index: Option<&dyn IndexLookup>| {
+            let stats = IndexStats::of(index.unwrap()).unwrap();
+            JoinSide::new(RelationStats::of(relation.size(), 1024)).with_index(stats)
+        };
+        let (left, right) = (side(self.left, indexes.left), side(self.right, indexes.right));
+        let question = JoinQuestion::new(left, right, 2).with_join_type(join_type);
+        for memory_pages in [14, 60] {
+            let budget =
+                Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 64 };
+            let plans = plans(&model, &question, &budget);
+            for plan in &plans.feasible {
+                let execution = execution_on(self.tables, limits(1024, memory_pages));
+                let input = |relation| JoinInput { relation, key: self.key };
+                let join = Join { left: input(self.left), right: input(self.right), join_type };
+                let mut stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes).unwrap();
+                let found = of_join(stream.as_mut()).unwrap();
+                let told =
+                    format!("{} {} of {}: {plan:?}", join_type.name(), found.len(), wanted.len());
+                assert!(found == wanted, "{told}");
+            }
+            let refused = plans.rejected.iter().map(|(kind, _)| *kind);
+            let expected: &[JoinKind] = match join_type {
+                JoinType::Full => &JoinKind::ALL[..3],
+                _ => &[],
+            };
+            assert!(
+                refused.eq(expected.iter().copied()),
+                "{} {:?}",
+                join_type.name(),
+                plans.rejected
+            );
         }
     }
 }
