@@ -72,6 +72,11 @@ impl Progress {
         self.state.borrow_mut().show(fraction, what);
     }
 
+    /// Does something that prints, with the bar out of its way.
+    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.state.borrow().bar.suspend(print)
+    }
+
     /// Whether the user wants to stop.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupt.is_set()

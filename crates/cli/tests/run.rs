@@ -108,6 +108,29 @@ fn the_same_seed_gives_the_same_files_and_its_shapes_hold() {
 }
 
 #[test]
+fn verdicts_come_in_the_order_of_the_list_however_many_run_at_a_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    // The first takes longest.
+    let names = ["s000/table-3-1", "s000/figure-2-1", "s000/table-3-2", "s000/figure-2-1"];
+    let run = |threads: &str| {
+        let mut arguments = vec!["verify"];
+        arguments.extend(names);
+        arguments.extend(["--threads", threads, "--out", threads]);
+        stdout_of(path, &arguments)
+    };
+    let said = run("1");
+    assert_eq!(said, run("3"));
+    let at = |name: &str| said.find(&format!("{name}: ")).unwrap();
+    assert!(at(names[0]) < at(names[1]) && at(names[1]) < at(names[2]), "{said}");
+    assert_eq!(said.matches("s000/figure-2-1: ").count(), 1, "{said}");
+    for name in &names[..3] {
+        let read = |out: &str| fs::read(path.join(out).join(name).join("outcome.json")).unwrap();
+        assert!(read("1") == read("3"), "{name}");
+    }
+}
+
+#[test]
 fn a_shape_that_fails_is_exit_code_1_and_the_json_says_which() {
     let directory = tempfile::tempdir().unwrap();
     let text = "title = \"Wrong on purpose\"\nquestion = \"Is 466.875 us below 2 us?\"\n\

@@ -1,13 +1,24 @@
-//! `nandu verify`: whether the shapes of the papers hold.
+//! `nandu verify`: whether the shapes of the papers hold. Experiments run side by side, one on each
+//! core; what they find does not depend on it.
+//!
+//! ```text
+//!   worker 0 ─┐ takes the next experiment that nobody has
+//!   worker 1 ─┴─▶ News: share done, answer ─▶ main thread: progress, verdicts in the order of the list
+//! ```
+//!
+//! 1. Verdicts are printed in the order of the list; after an error or Ctrl-C no experiment begins.
 
 use super::{command_line, outcome_text};
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
-use nandu_lab::{Outcome, RunOptions, Verdict};
+use nandu_lab::{Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict};
 use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 /// Check that the simulated drives show what the papers published
 #[derive(Debug, Args)]
@@ -29,6 +40,9 @@ pub(crate) struct VerifyArguments {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Experiments at a time [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Option<u32>,
     /// Use the finished steps of an earlier verification, for example after Ctrl-C
     #[arg(long)]
     resume: bool,
@@ -61,25 +75,12 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
     };
     // All are read before the first one runs: a typo in the last is told at once.
     let loaded: Result<Vec<_>, _> = names.iter().map(|name| nandu_lab::load(name)).collect();
-    let mut verified = Vec::new();
-    for experiment in loaded?.iter().filter(|experiment| !experiment.shape.is_empty()) {
-        let mut progress = Progress::new(&context.interrupt, 1);
-        let mut options = RunOptions::new(&arguments.out);
-        options.seed = arguments.seed;
-        options.resume = arguments.resume;
-        options.command = command_line();
-        let answer = nandu_lab::run(experiment, &options, &mut progress);
-        drop(progress);
-        let outcome = answer.map_err(|error| advise(error.into()))?;
-        if !arguments.json {
-            let count = outcome.verdicts.iter().filter(|verdict| verdict.holds).count();
-            let total = outcome.verdicts.len();
-            let name = &experiment.name;
-            context.output.heading(&format!("{name}: {count} of {total} shapes hold"))?;
-            outcome_text::print_verdicts(&outcome, context)?;
-        }
-        verified.push(Verified::of(outcome));
-    }
+    let mut loaded = loaded?;
+    // One that is named twice has one place for its results.
+    let mut seen = BTreeSet::new();
+    loaded
+        .retain(|experiment| !experiment.shape.is_empty() && seen.insert(experiment.name.clone()));
+    let verified = run_all(&loaded, arguments, context)?;
     if verified.is_empty() {
         return Err(Failure::input("no shape to verify; name an experiment that has some"));
     }
@@ -92,6 +93,135 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
         return Ok(());
     }
     Err(Failure::shape(format!("shapes do not hold in {}", failed.join(", "))))
+}
+
+/// What a worker tells.
+enum News {
+    /// An experiment is so far, in thousandths, and does this.
+    Share(usize, u32, String),
+    /// An experiment has ended.
+    Answer(usize, Box<Result<Outcome, LabError>>),
+}
+
+/// Runs all, a few at a time, and prints verdicts as soon as those before them are printed.
+fn run_all(
+    experiments: &[Experiment],
+    arguments: &VerifyArguments,
+    context: &Context,
+) -> Result<Vec<Verified>, Failure> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = arguments.threads.map_or(cores, |threads| threads as usize);
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, news) = channel();
+    let interrupt = context.interrupt.flag();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(experiments.len()) {
+            let (next, stop, sender, interrupt) = (&next, &stop, sender.clone(), &*interrupt);
+            scope.spawn(move || {
+                let take = || Some(next.fetch_add(1, Ordering::Relaxed));
+                while let Some(index) = take().filter(|_| !stop.load(Ordering::Relaxed)) {
+                    let Some(experiment) = experiments.get(index) else { break };
+                    let mut watch = Watch::new(index, &sender, [interrupt, stop]);
+                    let answer = nandu_lab::run(experiment, &options(arguments), &mut watch);
+                    // Nobody listens any more after an error of the terminal.
+                    let _ = sender.send(News::Answer(index, Box::new(answer)));
+                }
+            });
+        }
+        drop(sender);
+        let progress = Progress::new(&context.interrupt, 1);
+        let mut shares = vec![0_u32; experiments.len()];
+        let mut waiting = BTreeMap::new();
+        let mut verified = Vec::new();
+        for told in news {
+            match told {
+                News::Share(index, share, what) => {
+                    shares[index] = share;
+                    let sum: u64 = shares.iter().copied().map(u64::from).sum();
+                    let fraction = sum as f64 / (1000 * experiments.len()) as f64;
+                    progress.show(fraction, &format!("{}: {what}", experiments[index].name));
+                }
+                News::Answer(index, answer) => {
+                    let outcome = (*answer).map_err(|error| {
+                        stop.store(true, Ordering::Relaxed);
+                        advise(error.into())
+                    })?;
+                    shares[index] = 1000;
+                    waiting.insert(index, outcome);
+                }
+            }
+            while let Some(outcome) = waiting.remove(&verified.len()) {
+                if !arguments.json {
+                    progress.aside(|| print(&outcome, context))?;
+                }
+                verified.push(Verified::of(outcome));
+            }
+        }
+        Ok(verified)
+    })
+}
+
+fn options(arguments: &VerifyArguments) -> RunOptions<'static> {
+    let mut options = RunOptions::new(&arguments.out);
+    options.seed = arguments.seed;
+    options.resume = arguments.resume;
+    options.command = command_line();
+    options
+}
+
+fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
+    let count = outcome.verdicts.iter().filter(|verdict| verdict.holds).count();
+    let (name, total) = (&outcome.experiment, outcome.verdicts.len());
+    context.output.heading(&format!("{name}: {count} of {total} shapes hold"))?;
+    outcome_text::print_verdicts(outcome, context)
+}
+
+/// Tells the main thread how far an experiment is.
+struct Watch<'a> {
+    index: usize,
+    sender: &'a Sender<News>,
+    /// Any of them stops the experiment.
+    stops: [&'a AtomicBool; 2],
+    step: usize,
+    step_count: usize,
+    label: String,
+    told: u32,
+}
+
+impl<'a> Watch<'a> {
+    fn new(index: usize, sender: &'a Sender<News>, stops: [&'a AtomicBool; 2]) -> Self {
+        let label = String::new();
+        Self { index, sender, stops, step: 0, step_count: 1, label, told: 0 }
+    }
+}
+
+impl nandu_probe::Observer for Watch<'_> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share between 0 and 1 of a thousand"
+    )]
+    fn progress(&mut self, fraction: f64, _what: &str) {
+        let steps = self.step_count.max(1) as f64;
+        let share = (self.step as f64 + fraction.clamp(0.0, 1.0)) / steps;
+        let share = (share * 1000.0) as u32;
+        if share > self.told {
+            self.told = share;
+            let _ = self.sender.send(News::Share(self.index, share, self.label.clone()));
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.stops.iter().any(|stop| stop.load(Ordering::SeqCst))
+    }
+}
+
+impl RunObserver for Watch<'_> {
+    fn step_started(&mut self, index: usize, count: usize, label: &str, _resumed: bool) {
+        (self.step, self.step_count) = (index, count);
+        self.label = label.to_string();
+        nandu_probe::Observer::progress(self, 0.0, "");
+    }
 }
 
 /// Verification resumes only if asked.
