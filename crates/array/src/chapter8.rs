@@ -19,12 +19,14 @@
 
 mod adaptive;
 mod load;
+mod on_device;
 mod service;
 mod summary;
 mod sweep;
 
 pub use adaptive::{Chooser, LayoutPolicy, Phase, PhaseSummary, ShiftingLoad};
 pub use load::{DelayReading, Load};
+pub use on_device::DeviceSetup;
 pub use service::{Burst, Cleaning, DiskMember, FlashMember, Member, ProgramCharge, ServiceTimes};
 pub use summary::{ClassSummary, EpochTally, Summary};
 pub use sweep::run_all;

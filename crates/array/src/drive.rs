@@ -24,10 +24,12 @@ mod adaptive;
 mod fragment;
 mod job;
 mod map;
+mod marker;
 mod member;
 mod migration;
 
 pub use adaptive::{AdaptiveConfig, MemberTimes};
+pub(crate) use marker::MARKER_SECTOR_COUNT;
 pub use member::{MemberDevice, MemberState};
 
 use crate::{ArrayError, Layout};
@@ -35,6 +37,7 @@ use adaptive::Chooser;
 use fragment::{Fragment, from_slot, to_slot};
 use job::{Job, JobKind, StripeLock, StripePart};
 use map::{Place, Shape, StripeMap};
+use marker::Marked;
 use member::Member;
 use migration::Migration;
 use nandu_base::{Nanos, VirtualClock, to_index, to_u32};
@@ -171,18 +174,42 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     /// whole when it is first used, so that its newest version is found.
     ///
     /// # Errors
-    /// As [`ArrayDevice::create`].
+    /// As [`ArrayDevice::create`], and if a member is one of an array that followed the load.
     pub fn open(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
         let mut array = Self::create(config, members)?;
         array.versions.fill(UNKNOWN);
+        if config.keeps_data {
+            array.refuse_marked()?;
+        }
         Ok(array)
     }
 
+    /// [`marker`] invariant 2.
+    fn refuse_marked(&mut self) -> Result<(), ArrayError> {
+        for (index, member) in self.members.iter_mut().enumerate() {
+            match marker::look(member.device.as_mut(), self.config.member_timeout) {
+                Marked::Yes => {
+                    let what = format!(
+                        "have one, number {index}, of an array that followed the load; where its data \
+                         lie was known until it was closed. Make a new array over blank members"
+                    );
+                    return Err(ArrayError::Value { name: "members", what });
+                }
+                Marked::Silent => member.state = MemberState::Failed,
+                // Whoever asks for its fragments will see.
+                Marked::Unreadable | Marked::No => {}
+            }
+        }
+        Ok(())
+    }
+
     /// An array over blank members that gives each object the layout that suits its load
-    /// ([`AdaptiveConfig`]). Its map is in memory only: it cannot be opened again.
+    /// ([`AdaptiveConfig`]). Its map is in memory only: it cannot be opened again, and its members say
+    /// so to [`ArrayDevice::open`], which refuses them.
     ///
     /// # Errors
-    /// As [`ArrayDevice::create`], and if the members have no room for an extent and a free cell.
+    /// As [`ArrayDevice::create`], if the members have no room for an extent and a free cell, and if one
+    /// of them cannot be written.
     pub fn create_adaptive(
         config: ArrayConfig,
         adaptive: AdaptiveConfig,
@@ -190,6 +217,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     ) -> Result<Self, ArrayError> {
         adaptive.check(config.layout.member_count())?;
         geometry_of(&config, &members)?;
+        let mut members = members;
         let member_sectors = members.iter().map(|member| member.info().geometry.sector_count).min();
         let map = StripeMap::adaptive(&config, &adaptive, member_sectors.unwrap_or(0))?;
         let extent_count = map.places.len() as u64;
@@ -198,10 +226,17 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             let what = format!("are more than the {extent_count} extents that the members hold");
             return Err(ArrayError::Value { name: "object_sector_counts", what });
         }
+        let mut marks = members.iter_mut().map(|member| {
+            !config.keeps_data || marker::mark(member.as_mut(), config.member_timeout)
+        });
+        if !marks.all(|is_marked| is_marked) {
+            let what = "must all take their first sector".into();
+            return Err(ArrayError::Value { name: "members", what });
+        }
         let mut array = Self::new(config, members, map, 0);
         // The cell past the last extent's is the one that extents move through.
         array.free_cells.push(extent_count);
-        array.chooser = Some(Chooser::new(adaptive));
+        array.chooser = Some(Chooser::new(adaptive, to_index(extent_count)));
         Ok(array)
     }
 
@@ -280,6 +315,12 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.lost_stripe_count
     }
 
+    /// Has every stripe read whole in the background, and rewritten where fragments are lost: damage that
+    /// no request has met is found while enough fragments are left.
+    pub fn scrub(&mut self) {
+        self.repairs.extend(0..self.versions.len() as u64);
+    }
+
     /// Gives `object` another layout; its extents migrate in the background. The chooser may change it
     /// again as the load shifts.
     ///
@@ -342,6 +383,11 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         }
         if member.is_busy() {
             return refuse("is in use; take the completions of all requests first");
+        }
+        let (mut device, timeout) = (device, self.config.member_timeout);
+        let is_marked = self.chooser.is_some() && self.config.keeps_data;
+        if is_marked && !marker::mark(device.as_mut(), timeout) {
+            return refuse("must take its first sector");
         }
         let now = member.now();
         let new = Member::new(device, MemberState::Rebuilding, now);

@@ -12,13 +12,15 @@
 //! not change the sum of think times, which is what the replay depends on.
 //!
 //! 1. The chooser knows what was requested since it last looked, and nothing of what comes.
-//! 2. A target changes only if the replay promises more than the least gain, and only while nothing
-//!    migrates.
+//! 2. Targets change when what other layouts promised beyond those of now, look after look, has come
+//!    to what the move costs: whoever rents skis buys them when the rent has reached their price. Noise
+//!    between equal layouts moves nothing, a great gain is taken at once.
+//! 3. Only extents that are in use move; others follow when they are.
 
 use super::map::{Place, StripeMap};
 use super::{ArrayConfig, JobKind, WriteReturn};
 use crate::{ArrayError, Layout};
-use nandu_base::Nanos;
+use nandu_base::{Nanos, to_index};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -43,7 +45,7 @@ pub struct AdaptiveConfig {
     pub object_sector_counts: Vec<u64>,
     /// How long is observed before a choice.
     pub observe: Nanos,
-    /// The least gain for which an object migrates.
+    /// The least gain that counts; an object migrates when such gains have come to the price of it.
     pub gain_ppm: u32,
     /// Bandwidth of migration, in bytes of data.
     pub migration_bytes_per_second: u64,
@@ -127,15 +129,20 @@ pub(super) struct Chooser {
     streams: Vec<[Stream; 2]>,
     /// The shape of each object.
     pub(super) targets: Vec<usize>,
+    /// Requests to each extent, those before the last look by half, and so on.
+    heats: Vec<u32>,
+    /// Requests that better layouts promised beyond those of now, in looks in a row.
+    regret: u64,
     look_at: Nanos,
 }
 
 impl Chooser {
-    pub(super) fn new(config: AdaptiveConfig) -> Self {
+    pub(super) fn new(config: AdaptiveConfig, extent_count: usize) -> Self {
         let count = config.object_sector_counts.len();
         let streams = (0..count).map(|_| [Stream::default(), Stream::default()]).collect();
         let look_at = config.observe;
-        Self { config, streams, targets: vec![0; count], look_at }
+        let heats = vec![0; extent_count];
+        Self { config, streams, targets: vec![0; count], heats, regret: 0, look_at }
     }
 
     pub(super) fn migration_interval(&self, stripe_bytes: u64) -> Nanos {
@@ -158,6 +165,9 @@ impl Chooser {
         let stream = &mut self.streams[object][usize::from(is_write)];
         let think = stream.idle_since.pop_front().map_or(0, |since| now.saturating_sub(since).0);
         stream.busy_count += 1;
+        let extent = sector / (stripe_sectors * u64::from(self.config.extent_stripe_count));
+        let heat = &mut self.heats[to_index(extent)];
+        *heat = heat.saturating_add(1);
         if stream.samples.len() < SAMPLE_COUNT_MAX {
             let first_sector = nandu_base::to_u32(sector % stripe_sectors);
             let sector_count = count.min(self.config.stripe_sector_count - first_sector);
@@ -178,28 +188,54 @@ impl Chooser {
         now >= self.look_at
     }
 
-    /// Looks at what was seen, changes targets, and forgets it. Returns the objects that changed.
-    pub(super) fn choose(
-        &mut self,
-        now: Nanos,
-        array: &ArrayConfig,
-        map: &StripeMap,
-    ) -> Vec<usize> {
+    /// Requests to `extent` of late.
+    pub(super) fn heat(&self, extent: usize) -> u32 {
+        self.heats[extent]
+    }
+
+    /// Looks at what was seen, changes targets where that has become worth its price, and forgets it.
+    pub(super) fn choose(&mut self, now: Nanos, array: &ArrayConfig, map: &StripeMap) {
         let sample_count: usize = self.streams.iter().flatten().map(|s| s.samples.len()).sum();
-        let mut changed = Vec::new();
         if sample_count >= SAMPLE_COUNT_MIN {
-            let best = self.best_targets(array, map);
-            let objects = best.iter().zip(&self.targets).enumerate();
-            changed.extend(objects.filter(|(_, (new, old))| new != old).map(|(object, _)| object));
-            self.targets = best;
+            let promised = self.replay(&self.targets, array, map);
+            let (better, best) = self.best_targets(promised, array, map);
+            let least = promised + promised * u64::from(self.config.gain_ppm) / 1_000_000;
+            self.regret = if better > least { self.regret + (better - promised) } else { 0 };
+            if self.regret > 0 && self.regret >= self.price(&best, better, array, map) {
+                self.targets = best;
+                self.regret = 0;
+            }
         }
         self.forget(now);
-        changed
+    }
+
+    /// Requests that do not end because members copy what has not the shapes `targets`, if `rate` of
+    /// them end in the observed time.
+    fn price(&self, targets: &[usize], rate: u64, array: &ArrayConfig, map: &StripeMap) -> u64 {
+        let times = &self.config.member_times;
+        let extent_sectors = map.stripes_per_extent * map.stripe_sectors;
+        let copy_ns = |(extent, place): (usize, &Place)| {
+            let target = targets[self.object_of(extent as u64 * extent_sectors)];
+            if self.heats[extent] == 0 || place.shape == target {
+                return 0;
+            }
+            let (from, to) = (&map.shapes[place.shape], &map.shapes[target]);
+            let read_count = u64::from(from.layout.needed_count());
+            let write_count = u64::from(to.layout.written_count());
+            let read_ns = times.of(JobKind::Read, from.slot_sectors()).saturating_mul(read_count);
+            let write_ns = times.of(JobKind::Move, to.slot_sectors()).saturating_mul(write_count);
+            read_ns.saturating_add(write_ns).saturating_mul(map.stripes_per_extent)
+        };
+        let busy_ns = map.places.iter().enumerate().map(copy_ns).fold(0, u64::saturating_add);
+        let each_ns = busy_ns / u64::from(array.layout.member_count());
+        let lost = u128::from(each_ns) * u128::from(rate) / u128::from(self.config.observe.0);
+        u64::try_from(lost).unwrap_or(u64::MAX)
     }
 
     /// Begins to observe anew: what was seen before says too little about the load of now.
     pub(super) fn forget(&mut self, now: Nanos) {
         let forgotten = now.saturating_sub(self.config.observe);
+        self.heats.iter_mut().for_each(|heat| *heat /= 2);
         for stream in self.streams.iter_mut().flatten() {
             stream.samples.clear();
             stream.idle_since.retain(|since| *since >= forgotten);
@@ -207,16 +243,18 @@ impl Chooser {
         self.look_at = now.saturating_add(self.config.observe);
     }
 
-    /// The shapes of all objects that promise most, if that is enough; else those of now. One shape for
-    /// all is tried too, since objects in different ones hinder each other: what waits for one member
-    /// holds up what waits for all.
-    fn best_targets(&self, array: &ArrayConfig, map: &StripeMap) -> Vec<usize> {
-        let now = self.replay(&self.targets, array, map);
+    /// The shapes of all objects that promise most, with what they promise; those of now promise `now`.
+    /// One shape for all is tried too, since objects in different ones hinder each other: what waits for
+    /// one member holds up what waits for all.
+    fn best_targets(&self, now: u64, array: &ArrayConfig, map: &StripeMap) -> (u64, Vec<usize>) {
         let mut best = (now, self.targets.clone());
         let mut uniform = best.clone();
         for shape in 0..map.shapes.len() {
             let targets = vec![shape; self.targets.len()];
             uniform = uniform.max((self.replay(&targets, array, map), targets));
+        }
+        if self.targets.len() == 1 {
+            return uniform;
         }
         for mut start in [best.clone(), uniform] {
             for object in 0..start.1.len() {
@@ -228,8 +266,7 @@ impl Chooser {
             }
             best = best.max(start);
         }
-        let least = now + now * u64::from(self.config.gain_ppm) / 1_000_000;
-        if best.0 > least { best.1 } else { self.targets.clone() }
+        best
     }
 
     /// Requests that end within the observed time if objects have the shapes `targets`.

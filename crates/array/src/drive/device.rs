@@ -15,12 +15,19 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     /// Acts on what members do next, an answer or a silence that is too long, if it comes at or
     /// before `until`; whether anything did.
     pub(super) fn act_on_next(&mut self, until: Nanos) -> bool {
+        let due = self.migration_due();
+        if due.is_none() && !self.members.iter().any(Member::is_busy) {
+            return false;
+        }
+        // Steps in which every member is known to be silent are not asked about.
+        let silence = self.members.iter().map(Member::silent_until).min().unwrap_or(Nanos::ZERO);
+        let silence = silence.saturating_sub(Device::now(self));
         let mut step = STEP_NS;
+        while step + step / 4 < silence.0.min(u64::MAX / 2) {
+            step += step / 4;
+        }
         loop {
             let due = self.migration_due();
-            if due.is_none() && !self.members.iter().any(Member::is_busy) {
-                return false;
-            }
             let now = Device::now(self);
             let deadline = self.next_deadline();
             let next = deadline.map_or(until, |(deadline, _)| deadline.min(until));
@@ -186,13 +193,25 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         if chooser.is_due(now) && is_moving {
             chooser.forget(now);
         } else if chooser.is_due(now) {
-            let changed = chooser.choose(now, &self.config, &self.map);
-            self.want_targets(&changed);
+            chooser.choose(now, &self.config, &self.map);
+            self.want_in_use();
         }
         if let (Some(chooser), Some(is_write)) = (&mut self.chooser, pending.observed) {
             chooser.note_issue(now, pending.first_sector, sector_count, is_write);
         }
         self.begin_migration();
+    }
+
+    /// Extents that are in use are to have the shapes that are their objects' targets.
+    fn want_in_use(&mut self) {
+        let Some(chooser) = &self.chooser else { return };
+        let extent_sectors = self.map.stripes_per_extent * self.map.stripe_sectors;
+        for (extent, place) in self.map.places.iter().enumerate() {
+            let target = chooser.targets[chooser.object_of(extent as u64 * extent_sectors)];
+            if place.shape != target && chooser.heat(extent) > 0 {
+                self.wanted_places.insert(extent, target);
+            }
+        }
     }
 
     /// All extents of `objects` are to have the shapes that are these objects' targets.

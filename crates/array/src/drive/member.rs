@@ -34,6 +34,9 @@ pub(super) struct Member<D: ?Sized> {
     refused: VecDeque<Completion>,
     /// Taken from the device, not yet acted upon.
     ahead: Option<Completion>,
+    is_simulated: bool,
+    /// Until when a simulated device has nothing to say, unless it is asked for more.
+    silent_until: Nanos,
     /// When each request that the device has was submitted. Numbers grow with time.
     submitted: BTreeMap<u64, Nanos>,
     /// The array's time and the device's at one moment.
@@ -48,6 +51,7 @@ impl<D: Device + ?Sized> Member<D> {
             TimeSource::Wall => (now, device.now()),
         };
         Self {
+            is_simulated: device.info().time_source == TimeSource::Virtual,
             device,
             state,
             error_count: 0,
@@ -55,6 +59,7 @@ impl<D: Device + ?Sized> Member<D> {
             waiting: VecDeque::new(),
             refused: VecDeque::new(),
             ahead: None,
+            silent_until: Nanos::ZERO,
             submitted: BTreeMap::new(),
             joined_at,
         }
@@ -100,6 +105,7 @@ impl<D: Device + ?Sized> Member<D> {
             let Some(request) = self.waiting.pop_front() else { return };
             let at = now.max(self.now());
             self.submitted.insert(request.id, at);
+            self.silent_until = Nanos::ZERO;
             if let Err(rejected) = self.device.submit(self.to_device(at), request) {
                 let refused = InFlight::of(rejected.request, at);
                 self.refused.push_back(refused.complete(at, Err(rejected.error)));
@@ -110,14 +116,34 @@ impl<D: Device + ?Sized> Member<D> {
     /// When the next completion comes, if it comes at or before `until`.
     pub(super) fn next_at(&mut self, until: Nanos) -> Option<Nanos> {
         if self.ahead.is_none() {
-            self.ahead = self.refused.pop_front().or_else(|| {
-                let mut completion = self.device.next_completion(self.to_device(until))?;
-                completion.completed_at = self.to_array(completion.completed_at);
-                Some(completion)
-            });
+            self.ahead = self.refused.pop_front().or_else(|| self.ask_device(until));
         }
         let at = self.ahead.as_ref().map(|completion| completion.completed_at);
         at.filter(|at| *at <= until)
+    }
+
+    /// Until when it is known to say nothing.
+    pub(super) fn silent_until(&self) -> Nanos {
+        if !self.is_simulated || self.ahead.is_some() || !self.refused.is_empty() {
+            return Nanos::ZERO;
+        }
+        if self.is_busy() { self.silent_until } else { Nanos::MAX }
+    }
+
+    fn ask_device(&mut self, until: Nanos) -> Option<Completion> {
+        // One that was given up may still answer what nobody waits for.
+        if !self.is_busy() {
+            return None;
+        }
+        if self.is_simulated && until <= self.silent_until {
+            return None;
+        }
+        let Some(mut completion) = self.device.next_completion(self.to_device(until)) else {
+            self.silent_until = until;
+            return None;
+        };
+        completion.completed_at = self.to_array(completion.completed_at);
+        Some(completion)
     }
 
     /// The completion that `next_at` announced.

@@ -155,10 +155,12 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         }
     }
 
-    /// Begins the next migration that is wanted, if none is under way and a cell is free.
+    /// Begins the migration of the hottest extent that is to move, if none is under way and a cell is free.
     pub(super) fn begin_migration(&mut self) {
         while self.migration.is_none() {
-            let Some((&extent, _)) = self.wanted_places.first_key_value() else { return };
+            let heat = |extent| self.chooser.as_ref().map_or(0, |chooser| chooser.heat(extent));
+            let hottest = self.wanted_places.keys().rev().max_by_key(|extent| heat(**extent));
+            let Some(extent) = hottest.copied() else { return };
             let shape = self.wanted_places.remove(&extent).expect("it was just there");
             if self.map.places[extent].shape == shape {
                 continue;

@@ -1,5 +1,5 @@
 //! Layouts that follow the load against fixed ones: what S000 section 8.6 proposes, by
-//! `nandu_array::chapter8::ShiftingLoad`.
+//! `nandu_array::chapter8::ShiftingLoad`, in the chapter's simulator or on an `ArrayDevice`.
 //!
 //! One step for each scenario. POLICY is `adaptive`, `best_static`, or a layout such as `m3w4`:
 //!
@@ -15,9 +15,9 @@ use super::dispersal::Case;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_array::chapter8::{
-    Chooser, DelayReading, LayoutPolicy, Member, Phase, PhaseSummary, ShiftingLoad,
+    Chooser, DelayReading, DeviceSetup, LayoutPolicy, Member, Phase, PhaseSummary, ShiftingLoad,
 };
-use nandu_array::{Layout, StandardLayout};
+use nandu_array::{ArrayError, Layout, StandardLayout};
 use nandu_base::Nanos;
 use nandu_probe::text;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,9 @@ use std::collections::BTreeMap;
 
 /// Chips of the array.
 const MEMBER_COUNT: u8 = 4;
+
+type Policy = (String, LayoutPolicy);
+type Runs = Result<Vec<PhaseSummary>, ArrayError>;
 
 /// Parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +51,9 @@ pub struct Shifting {
     pub gain_ppm: u32,
     /// Bandwidth of migrations.
     pub migration_bytes_per_second: u64,
+    /// What the array is if the loads run on an `ArrayDevice` instead of the chapter's simulator.
+    #[serde(default)]
+    pub device: Option<DeviceSetup>,
     /// Workers by name.
     pub cases: BTreeMap<String, Case>,
     /// By name, phase by phase, the case of each object.
@@ -89,6 +95,24 @@ impl Shifting {
         std::iter::once(adaptive).chain(Layout::all(MEMBER_COUNT).map(fixed)).collect()
     }
 
+    /// What each policy comes to. Runs know nothing of each other, so each has its thread.
+    fn run_policies(&self, load: &ShiftingLoad, seed: u64) -> Vec<(Policy, Runs)> {
+        let run = |policy| match self.device {
+            Some(setup) => load.run_on_device(policy, setup, seed),
+            None => load.run(policy, seed),
+        };
+        std::thread::scope(|scope| {
+            let policies = self.policies().into_iter();
+            let threads: Vec<_> = policies
+                .map(|(name, policy)| ((name, policy), scope.spawn(move || run(policy))))
+                .collect();
+            let join = |(policy, thread): (Policy, std::thread::ScopedJoinHandle<'_, Runs>)| {
+                (policy, thread.join().expect("a run returns its errors"))
+            };
+            threads.into_iter().map(join).collect()
+        })
+    }
+
     fn series(&self, scenario: &str, name: &str, runs: &[PhaseSummary]) -> [Series; 2] {
         let [mut steady, mut overall] = empty(scenario, name);
         let half_s = self.phase.as_seconds_f64() / 2.0;
@@ -112,7 +136,12 @@ impl Measurement for Shifting {
         }
         for phases in self.scenarios.values() {
             let (_, adaptive) = self.policies().swap_remove(0);
-            self.load(phases)?.check(adaptive).map_err(|error| error.to_string())?;
+            let load = self.load(phases)?;
+            let checked = match self.device {
+                Some(setup) => load.check_on_device(adaptive, setup),
+                None => load.check(adaptive),
+            };
+            checked.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
@@ -137,9 +166,8 @@ impl Measurement for Shifting {
         let load = self.load(phases).map_err(|error| LabError::step(scenario, &error))?;
         let mut all = Vec::new();
         let [mut best_steady, mut best_overall] = empty(scenario, "best_static");
-        for (name, policy) in self.policies() {
-            let runs =
-                load.run(policy, bench.seed).map_err(|error| LabError::step(scenario, &error))?;
+        for ((name, policy), runs) in self.run_policies(&load, bench.seed) {
+            let runs = runs.map_err(|error| LabError::step(scenario, &error))?;
             let [steady, overall] = self.series(scenario, &name, &runs);
             if let LayoutPolicy::Adaptive(_) = policy {
                 let migrated = Series::new(format!("{scenario}.migrated"), "", "");

@@ -152,6 +152,38 @@ fn what_cannot_be_adaptive_is_refused() {
     assert!(fixed.set_layout(0, Layout::new(4, 1, 1).unwrap()).is_err());
 }
 
+#[test]
+fn members_of_an_array_that_followed_the_load_are_refused_and_never_read_as_old_data() {
+    for has_moved in [false, true] {
+        let mut device = device(1, 1);
+        fill(&mut device, 1);
+        if has_moved {
+            device.set_layout(0, Layout::new(4, 1, 2).unwrap()).unwrap();
+            settle_migration(&mut device);
+            fill(&mut device, 2);
+        }
+        device.replace_member(0, Box::new(memory())).unwrap();
+        settle(&mut device);
+        let mut members = device.into_members();
+        // Any one of them is enough to know.
+        for _ in 0..4 {
+            let one = members.remove(0);
+            let mut some = blank(3);
+            some.insert(1, one);
+            let error = ArrayDevice::open(config(4, 1, 1, 8), some).err().unwrap().to_string();
+            assert!(error.contains("number 1, of an array that followed the load"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_array_that_follows_the_load_is_not_made_over_a_member_that_cannot_be_marked() {
+    let mut members = blank(4);
+    let plan = FaultPlan { fail_requests: vec![1], ..FaultPlan::default() };
+    members[2] = Box::new(FaultyDevice::new(memory(), plan));
+    assert!(ArrayDevice::create_adaptive(config(4, 1, 1, 1), adaptive(), members).is_err());
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Write { first: u64, count: u32 },

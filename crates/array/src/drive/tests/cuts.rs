@@ -164,3 +164,59 @@ fn a_cut_at_every_request_of_a_member_loses_nothing_flushed_without_saying_so() 
         }
     }
 }
+
+/// Writes everything, loses the power of as many members as the code bears at request `at` of each,
+/// tearing what they had, and opens the array again.
+fn torn_on_spare_members(config: ArrayConfig, at: u64) -> ArrayDevice {
+    let (n, spare) = (config.layout.member_count(), config.layout.spare_count());
+    let is_torn = |member: u8| (member + 1) % n < spare;
+    let devices: Vec<_> = (0..n)
+        .map(|member| {
+            let plan = FaultPlan {
+                power_cut_at_request: is_torn(member).then_some(at),
+                torn_sector_count: Some(1),
+                unflushed: UnflushedFate::Torn,
+                seed: at + u64::from(member),
+                ..FaultPlan::default()
+            };
+            SharedDevice::new(FaultyDevice::new(memory(), plan))
+        })
+        .collect();
+    let members = || -> Vec<MemberDevice> {
+        devices.iter().map(|device| Box::new(device.clone()) as MemberDevice).collect()
+    };
+    let mut array = ArrayDevice::create(config, members()).unwrap();
+    fill(&mut array, 1);
+    fill(&mut array, 2);
+    drop(array);
+    for device in &devices {
+        device.forget_completions();
+        device.lock().power_on();
+        device.lock().set_plan(FaultPlan::default());
+    }
+    ArrayDevice::open(config, members()).unwrap()
+}
+
+#[test]
+fn fragments_torn_inside_are_repaired_where_enough_of_a_version_are_left() {
+    for (m, f) in [(1, 2), (3, 4), (2, 4), (1, 3)] {
+        let config = config(4, m, f, 2);
+        let (n, spare) = (4_u8, config.layout.spare_count());
+        let others = (0..n).filter(|member| (member + 1) % n >= spare);
+        for (at, scrubs) in [(5, false), (40, true), (100, false), (171, true)] {
+            let mut array = torn_on_spare_members(config, at);
+            if scrubs {
+                // Nobody reads, and yet all is repaired.
+                array.scrub();
+                settle(&mut array);
+            } else {
+                assert_filled(&mut array, 2);
+            }
+            assert_eq!((array.repair_count(), array.lost_stripe_count()), (0, 0));
+            for member in others.clone().take(usize::from(spare)) {
+                array.fail_member(usize::from(member));
+            }
+            assert_filled(&mut array, 2);
+        }
+    }
+}

@@ -103,3 +103,58 @@ fn a_silent_member_is_replaced_and_rebuilt() {
     device.fail_member(0);
     assert_filled(&mut device, 1);
 }
+
+/// Answers all requests, each `delay` later than the device below.
+struct Late {
+    inner: MemoryDevice,
+    delay: Nanos,
+}
+
+impl Device for Late {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        self.inner.submit(now, request)
+    }
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        let mut done = self.inner.next_completion(Nanos(until.0.checked_sub(self.delay.0)?))?;
+        done.completed_at += self.delay;
+        Some(done)
+    }
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        time
+    }
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+#[test]
+fn what_a_member_says_after_it_was_given_up_is_not_heard() {
+    let late = Late { inner: memory(), delay: Nanos::from_millis(70) };
+    let members: Vec<MemberDevice> = vec![Box::new(late), Box::new(memory())];
+    let mut device = ArrayDevice::open(config(2, 1, 2, 8), members).unwrap();
+    assert_eq!(device.member_state(0), Some(MemberState::Failed), "it was looked at when opened");
+    for time in 0..10 {
+        write(&mut device, 8, 8, time).unwrap();
+        device.idle_until(device.now() + Nanos::from_millis(20));
+        assert_eq!(read(&mut device, 9, 1).unwrap(), content(9, time));
+    }
+    device.audit();
+    let late = Late { inner: memory(), delay: Nanos::from_millis(70) };
+    let members: Vec<MemberDevice> = vec![Box::new(late), Box::new(memory())];
+    let mut device = ArrayDevice::create(config(2, 1, 2, 8), members).unwrap();
+    for time in 0..10 {
+        write(&mut device, 8, 8, time).unwrap();
+        device.idle_until(device.now() + Nanos::from_millis(20));
+    }
+    assert_eq!(device.member_state(0), Some(MemberState::Failed));
+    device.audit();
+}
