@@ -10,7 +10,7 @@ use plotly::layout::{
     Axis as PlotAxis, AxisType, BarMode, HoverMode, Legend, Margin, TicksDirection,
 };
 use plotly::{Bar, Configuration, Layout, Plot, Scatter};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Okabe and Ito's colours, which the colour-blind can tell apart; grey in place of black and yellow, which one of the
 /// two backgrounds would swallow.
@@ -204,7 +204,10 @@ fn looks(figure: &Figure, colours: &Colours) -> Vec<Look> {
     let groups = distinct(figure.traces.iter().map(|trace| trace.group.as_str()));
     let variants = distinct(figure.traces.iter().map(|trace| trace.variant.as_str()));
     let is_pattern = |variant: &&str| variant.contains("read") || variant.contains("write");
-    let by_pattern = variants.len() == 1 || variants.iter().all(is_pattern);
+    // Words around a pattern ("read-heavy, stripe") would all look like it.
+    let places: BTreeSet<usize> = variants.iter().map(|variant| pattern_place(variant)).collect();
+    let are_patterns = variants.iter().all(is_pattern) && places.len() == variants.len();
+    let by_pattern = variants.len() == 1 || are_patterns;
     let by_variant = !by_pattern && variants.len() > groups.len();
     let look = |trace: &Trace| {
         let group = groups.iter().position(|group| *group == trace.group).unwrap_or(0);
@@ -212,7 +215,7 @@ fn looks(figure: &Figure, colours: &Colours) -> Vec<Look> {
         let colour =
             if by_variant { PALETTE[variant % PALETTE.len()] } else { colours.get(&trace.group) };
         let (symbol, dash) = if by_pattern {
-            pattern_style(&trace.variant, trace.published)
+            style(pattern_place(&trace.variant), trace.published)
         } else {
             style(if by_variant { group } else { variant }, trace.published)
         };
@@ -232,10 +235,9 @@ fn distinct<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     found
 }
 
-/// Marker and dash of a pattern: the same word always looks the same.
-fn pattern_style(variant: &str, published: bool) -> (MarkerSymbol, DashType) {
-    let is_write = variant.contains("write");
-    style(2 * usize::from(is_write) + usize::from(variant.contains("random")), published)
+/// The place of a pattern: the same word always looks the same.
+fn pattern_place(variant: &str) -> usize {
+    2 * usize::from(variant.contains("write")) + usize::from(variant.contains("random"))
 }
 
 /// Marker and dash of a place among others.
@@ -324,6 +326,9 @@ mod tests {
         ]);
         assert_ne!(by_variant[0], by_variant[1]);
         assert_eq!(by_variant[2], by_variant[3], "the same burst of another device");
+        let words_around =
+            colours_of(vec![trace("a", "read-heavy, stripe"), trace("a", "read-heavy, mirror")]);
+        assert_ne!(words_around[0], words_around[1], "more than the pattern tells them apart");
     }
 
     #[test]
