@@ -130,6 +130,13 @@ pub enum Shape {
         #[serde(default)]
         slack: f64,
     },
+    /// A series hardly changes: its largest value is at most `factor` times its smallest.
+    Constant {
+        /// Which.
+        series: String,
+        /// How much larger, at most.
+        factor: f64,
+    },
 }
 
 const fn one() -> f64 {
@@ -155,7 +162,8 @@ impl Shape {
             | Self::Crossover { first: a, second: b, .. } => vec![a, b],
             Self::ValueWithin { series, .. }
             | Self::RatioToPublished { series, .. }
-            | Self::Monotone { series, .. } => vec![series],
+            | Self::Monotone { series, .. }
+            | Self::Constant { series, .. } => vec![series],
         }
     }
 
@@ -199,6 +207,7 @@ impl Shape {
             Self::Monotone { series, direction, slack } => {
                 Ok(monotone(evidence.find(series)?, *direction, *slack))
             }
+            Self::Constant { series, factor } => Ok(constant(evidence.find(series)?, *factor)),
         }
     }
 }
@@ -338,6 +347,20 @@ fn monotone(series: &Series, direction: Direction, slack: f64) -> Verdict {
     Verdict { holds: wrong.is_none(), text }
 }
 
+fn constant(series: &Series, factor: f64) -> Verdict {
+    let values = || series.points.iter().map(|point| point.1);
+    let (low, high) =
+        (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    let text = format!(
+        "{} hardly changes: {} to {}, at most {} times",
+        series.name,
+        digits(low),
+        digits(high),
+        digits(factor)
+    );
+    Verdict { holds: high <= low * factor, text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,6 +428,13 @@ mod tests {
         assert!(!holds("kind='monotone'\nseries='dented'\ndirection='rising'\nslack=0.02"));
         assert!(holds("kind='monotone'\nseries='dented'\ndirection='rising'\nslack=0.05"));
         assert!(!holds("kind='monotone'\nseries='rising'\ndirection='falling'"));
+    }
+
+    #[test]
+    fn constant_compares_the_extremes() {
+        assert!(holds("kind='constant'\nseries='flat'\nfactor=1.01"));
+        assert!(!holds("kind='constant'\nseries='rising'\nfactor=1.01"));
+        assert!(holds("kind='constant'\nseries='rising'\nfactor=1000"));
     }
 
     #[test]
