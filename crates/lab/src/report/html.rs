@@ -70,6 +70,21 @@ fn groups(outcome: &Outcome) -> impl Iterator<Item = Vec<&str>> {
 }
 
 /// Text as it may stand in an element or an attribute.
+/// Text of experiments: what stands between backticks is code; an odd backtick stays.
+pub(super) fn prose(text: &str) -> String {
+    let safe = escape(text);
+    let parts: Vec<&str> = safe.split('`').collect();
+    let mut html = String::with_capacity(safe.len());
+    for (index, part) in parts.iter().enumerate() {
+        match (index % 2 == 1, index + 1 == parts.len()) {
+            (true, false) => html.push_str(&format!("<code>{part}</code>")),
+            (true, true) => html.push_str(&format!("`{part}")),
+            (false, _) => html.push_str(part),
+        }
+    }
+    html
+}
+
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -150,7 +165,7 @@ fn summary(html: &mut String, runs: &[(Outcome, Meta)]) {
              </span> {}</td></tr>",
             anchor(&outcome.experiment),
             escape(&outcome.title),
-            escape(&outcome.question),
+            prose(&outcome.question),
             if outcome.verdicts.is_empty() {
                 "none asked".into()
             } else {
@@ -193,8 +208,8 @@ fn experiment(
         anchor(&outcome.experiment),
         escape(&outcome.experiment),
         escape(&outcome.title),
-        escape(&outcome.question),
-        escape(outcome.method.trim()),
+        prose(&outcome.question),
+        prose(outcome.method.trim()),
         escape(&outcome.reference)
     );
     verdict_list(html, &outcome.verdicts);
@@ -217,7 +232,7 @@ fn experiment(
         html.push_str("</figure>\n");
     }
     for note in &outcome.notes {
-        let _ = writeln!(html, "<p class=\"note\">Note: {}</p>", escape(note));
+        let _ = writeln!(html, "<p class=\"note\">Note: {}</p>", prose(note));
     }
     html.push_str("</section>\n");
 }
@@ -272,7 +287,7 @@ fn plot(html: &mut String, title: &str, caption: &str, json: &str, plot_count: &
 
 fn caption_line(html: &mut String, caption: &str) {
     if !caption.is_empty() {
-        let _ = writeln!(html, "<p class=\"caption\">{}</p>", escape(caption));
+        let _ = writeln!(html, "<p class=\"caption\">{}</p>", prose(caption));
     }
 }
 

@@ -77,6 +77,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn code_in_the_text_of_an_experiment_is_code_and_nothing_else_is() {
+        let cases = [
+            ("see `--full`, <b> too", "see <code>--full</code>, &lt;b&gt; too"),
+            ("`a` `b`", "<code>a</code> <code>b</code>"),
+            ("a ` alone", "a ` alone"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(html::prose(text), expected);
+        }
+    }
+
+    #[test]
     fn numbers_are_readable() {
         for (value, text) in [
             (0.0, "0"),
