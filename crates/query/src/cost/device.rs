@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 const LONG_REQUEST_PAGES: u64 = 128;
 /// Length of the requests that tell a line's slope.
 const SLOPE_BYTES: u64 = 1 << 30;
+/// What no arm goes faster than. What scattered reads of a drive without one take longer than streaming ones is
+/// the latency of flash, which reading ahead hides; writes do not have it.
+const SEEK_NS_MIN: u64 = 1_000_000;
 /// A gain of one, in millionths.
 const NO_GAIN_PPM: u64 = 1_000_000;
 
@@ -79,8 +82,7 @@ pub struct MeasuredTime {
 
 impl DeviceCosts {
     /// The costs of a measured device. What scattered reads of every size take longer than streaming ones
-    /// is the way of an arm; a drive without arms has no such part, since long requests hide the rest. The
-    /// gain of a queue is that of the smallest scattered reads.
+    /// is the way of an arm, if it is a millisecond at least. The gain of a queue is that of the smallest scattered reads.
     ///
     /// # Errors
     /// [`QueryError::Invalid`] if one of the four curves has no point at queue depth 1.
@@ -110,6 +112,7 @@ impl DeviceCosts {
             .iter()
             .map(|point| point.value.saturating_sub(streaming.value(point.at)))
             .min()
+            .filter(|seek_ns| *seek_ns >= SEEK_NS_MIN)
             .unwrap_or(0);
         let gain = queue_gain(points, scattered.points()[0].at);
         Ok(Self {

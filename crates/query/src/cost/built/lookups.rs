@@ -164,6 +164,8 @@ impl Indexed {
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     read_count: u64,
+    /// Those of the next page to the one before.
+    neighbour_count: u64,
     /// Reads that are under way at once, on average.
     depth: u64,
     descent_count: u64,
@@ -181,17 +183,22 @@ impl Drawn {
         let read_count = pool.read_count().saturating_mul(scale).saturating_add(nodes);
         Self {
             read_count,
+            neighbour_count: pool.neighbour_count().saturating_mul(scale),
             depth: (read_count / pool.call_count().max(1)).max(1),
             descent_count: descent_count.saturating_mul(scale),
         }
     }
 
     fn book(&self, tally: &mut Tally<'_>) {
+        let scattered = self.read_count.saturating_sub(self.neighbour_count);
         let mut reads = Tally::new(tally.model, tally.page_bytes);
-        reads.read_requests(Pattern::Random, self.read_count, self.read_count);
-        reads.seek(self.read_count);
+        reads.read_requests(Pattern::Random, scattered, scattered);
+        reads.seek(scattered);
         let gain_ppm = tally.model.device.queue_gain_ppm(self.depth);
         reads.estimate.io_ns = scale_up(reads.estimate.io_ns, MILLION, gain_ppm);
+        let mut next = Tally::new(tally.model, tally.page_bytes);
+        next.read_requests(Pattern::Sequential, self.neighbour_count, self.neighbour_count);
+        tally.estimate += next.estimate;
         tally.estimate += reads.estimate;
     }
 }

@@ -30,6 +30,7 @@ pub(super) struct PoolInSmall {
     frame_count: usize,
     read_count: u64,
     call_count: u64,
+    neighbour_count: u64,
     missing: Vec<u64>,
 }
 
@@ -45,6 +46,7 @@ impl PoolInSmall {
             frame_count: to_index(frame_count),
             read_count: 0,
             call_count: 0,
+            neighbour_count: 0,
             missing: Vec::new(),
         }
     }
@@ -59,6 +61,8 @@ impl PoolInSmall {
             }
         }
         self.call_count += u64::from(!missing.is_empty());
+        let neighbours = missing.windows(2).filter(|pair| pair[0] + 1 == pair[1]);
+        self.neighbour_count += neighbours.count() as u64;
         for word in missing.drain(..) {
             self.read(word);
         }
@@ -86,6 +90,11 @@ impl PoolInSmall {
     /// Pages that were read.
     pub(super) const fn read_count(&self) -> u64 {
         self.read_count
+    }
+
+    /// Those of them that lie behind the page that was read before, in one call.
+    pub(super) const fn neighbour_count(&self) -> u64 {
+        self.neighbour_count
     }
 
     /// Calls in which some were.
