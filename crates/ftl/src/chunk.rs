@@ -158,6 +158,9 @@ pub struct ChunkFtl {
     map_cache: VecDeque<u32>,
     log: ChunkLog,
     sequence: u64,
+    /// After a recovery for which too few chunks are left: where each unit lies. Nothing is written or
+    /// moved any more.
+    worn_out: Option<Vec<Ppn>>,
     host_reads: u64,
     host_writes: u64,
 }
@@ -195,14 +198,20 @@ impl ChunkFtl {
         let logical = unit_count.div_ceil(chunk_pages);
         let uses_map = config.uses_map();
         let blocks = to_u32(wide_blocks.min(u64::from(geometry.erase_block_count())));
-        let mut free: VecDeque<u32> = (0..to_u32(physical))
-            .filter(|chunk| !(0..blocks).any(|block| nand.is_bad(chunk * blocks + block)))
-            .collect();
+        let bad_of =
+            |chunk: u32| (chunk * blocks..(chunk + 1) * blocks).filter(|&block| nand.is_bad(block));
+        let mut free: VecDeque<u32> =
+            (0..to_u32(physical)).filter(|&chunk| bad_of(chunk).next().is_none()).collect();
+        // Over chips that were in use a recovery comes next, and says what is left to do.
+        let is_worn = |&chunk: &u32| {
+            bad_of(chunk).next().is_some() && bad_of(chunk).all(|block| nand.erase_count(block) > 0)
+        };
+        let worn_count = (0..to_u32(physical)).filter(is_worn).count();
         let retired_count = to_u32(physical - free.len() as u64);
         let log_chunks = config.log_chunk_count(chunk_pages);
         let needed =
             logical + u64::from(config.active_chunk_count) + 1 + u64::from(uses_map) + log_chunks;
-        if unit_count == 0 || needed > free.len() as u64 {
+        if unit_count == 0 || needed > (free.len() + worn_count) as u64 {
             return fail(format!(
                 "ftl: {unit_count} units need {needed} chunks with replacements, but {} are good",
                 free.len()
@@ -210,7 +219,7 @@ impl ChunkFtl {
         }
         let map_chunk = if uses_map { free.pop_front().unwrap_or(NONE) } else { NONE };
         let mut log = ChunkLog::new(config, unit_count);
-        log.chunks.extend(free.drain(..to_index(log_chunks)));
+        log.chunks.extend(free.drain(..to_index(log_chunks).min(free.len())));
         Ok(Self {
             config: *config,
             page_bytes: geometry.flash_page_bytes,
@@ -230,6 +239,7 @@ impl ChunkFtl {
             map_cache: VecDeque::new(),
             log,
             sequence: 0,
+            worn_out: None,
             host_reads: 0,
             host_writes: 0,
         })
@@ -258,6 +268,9 @@ impl ChunkFtl {
     fn locate(&self, nand: &NandArray, lpn: u64) -> Option<Ppn> {
         if !self.is_present(lpn) {
             return None;
+        }
+        if let Some(places) = &self.worn_out {
+            return Some(places[to_index(lpn)]);
         }
         if let Some(slot) = self.log.slot(lpn) {
             return Some(self.log_page(nand, slot));
@@ -530,7 +543,10 @@ impl Ftl for ChunkFtl {
     ) -> Result<ReadOutcome, FtlError> {
         check_range(lpn, 1, self.unit_count)?;
         self.host_reads += 1;
-        let now = self.look_up(nand, now, self.split(lpn.0).0)?;
+        let now = match self.worn_out {
+            Some(_) => now,
+            None => self.look_up(nand, now, self.split(lpn.0).0)?,
+        };
         let Some(page) = self.locate(nand, lpn.0) else {
             return Ok(ReadOutcome { done_at: now, content: None });
         };
@@ -553,6 +569,9 @@ impl Ftl for ChunkFtl {
         content: Content,
     ) -> Result<Nanos, FtlError> {
         check_range(lpn, 1, self.unit_count)?;
+        if self.worn_out.is_some() {
+            return Err(FtlError::DeviceFull);
+        }
         let (logical, offset) = self.split(lpn.0);
         let now = self.look_up(nand, now, logical)?;
         if self.is_logged(lpn.0, (logical, offset)) {
@@ -621,7 +640,10 @@ impl Ftl for ChunkFtl {
     }
 
     fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        self.rebuild(nand, now)
+        match self.rebuild(nand, now) {
+            Err(FtlError::DeviceFull) => self.rebuild_for_reading(nand, now),
+            rebuilt => rebuilt,
+        }
     }
 
     fn host_pages(&self) -> (u64, u64) {
@@ -634,6 +656,21 @@ impl Ftl for ChunkFtl {
     }
 
     fn audit(&self, nand: &NandArray) {
+        if self.worn_out.is_none() {
+            self.audit_chunks(nand);
+        }
+        for lpn in 0..self.unit_count {
+            if let Some(page) = self.locate(nand, lpn) {
+                let spare = nand.spare(page).expect("invariant 1: a present page is programmed");
+                assert_eq!(u64::from(spare.lpns[0]), lpn, "invariant 1: the tag names the unit");
+            }
+        }
+    }
+}
+
+impl ChunkFtl {
+    /// Invariants 2 and 3.
+    fn audit_chunks(&self, nand: &NandArray) {
         let mut used = vec![0_u32; self.physical_count as usize];
         let active = self.active.iter().map(|active| active.new);
         let own = self.log.chunks.iter().copied().chain([self.map_chunk]);
@@ -652,11 +689,5 @@ impl Ftl for ChunkFtl {
         assert!(used.iter().all(|&count| count <= 1), "invariant 2: no chunk has two roles");
         let unused = used.iter().filter(|&&count| count == 0).count();
         assert_eq!(unused, self.retired_count as usize, "invariant 2: no chunk is lost");
-        for lpn in 0..self.unit_count {
-            if let Some(page) = self.locate(nand, lpn) {
-                let spare = nand.spare(page).expect("invariant 1: a present page is programmed");
-                assert_eq!(u64::from(spare.lpns[0]), lpn, "invariant 1: the tag names the unit");
-            }
-        }
     }
 }

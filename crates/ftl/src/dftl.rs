@@ -194,6 +194,9 @@ pub struct Dftl {
     durable_at: Nanos,
     host_reads: u64,
     host_writes: u64,
+    /// After a recovery for which too little space is left: the map is read where the spare areas gave
+    /// it, and nothing is written or moved any more.
+    worn_out: bool,
     counts: MapCacheCounts,
     /// Units of a victim whose translation pages have to be written, and where they lie now.
     moved: Vec<(u32, u32)>,
@@ -231,6 +234,7 @@ impl Dftl {
             durable_at: Nanos::ZERO,
             host_reads: 0,
             host_writes: 0,
+            worn_out: false,
             counts: MapCacheCounts::default(),
             moved: Vec::with_capacity(pages as usize),
         };
@@ -573,8 +577,16 @@ impl Ftl for Dftl {
     ) -> Result<ReadOutcome, FtlError> {
         check_range(lpn, 1, self.unit_count())?;
         self.host_reads += 1;
-        let (slot, now) = self.translate(nand, now, to_u32(lpn.0))?;
-        let page = self.table.page_at(slot);
+        let translated = match self.worn_out {
+            true => Err(FtlError::DeviceFull),
+            false => self.translate(nand, now, to_u32(lpn.0)),
+        };
+        let (page, now) = match translated {
+            Ok((slot, now)) => (self.table.page_at(slot), now),
+            // No entry can leave the cache for it; what is stored stays readable.
+            Err(FtlError::DeviceFull) => (self.table.page_of(to_u32(lpn.0)), now),
+            Err(error) => return Err(error),
+        };
         if page == UNMAPPED {
             return Ok(ReadOutcome { done_at: now, content: None });
         }
@@ -601,6 +613,9 @@ impl Ftl for Dftl {
         content: Content,
     ) -> Result<Nanos, FtlError> {
         check_range(lpn, 1, self.unit_count())?;
+        if self.worn_out {
+            return Err(FtlError::DeviceFull);
+        }
         let lpn = to_u32(lpn.0);
         let (slot, now) = self.translate(nand, now, lpn)?;
         // Cleaning may move the old copy, but takes no entry out of the cache.
@@ -626,6 +641,9 @@ impl Ftl for Dftl {
         count: u64,
     ) -> Result<Nanos, FtlError> {
         check_range(first, count, self.unit_count())?;
+        if self.worn_out {
+            return Err(FtlError::DeviceFull);
+        }
         let (mut now, mut in_buffer) = (now, None);
         for lpn in to_u32(first.0)..to_u32(first.0 + count) {
             let slot = match self.table.slot_of(lpn) {
@@ -657,7 +675,7 @@ impl Ftl for Dftl {
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
-        if self.config.idle_clean_count == 0 {
+        if self.config.idle_clean_count == 0 || self.worn_out {
             return;
         }
         let reserve = self.config.reserve_count;
@@ -722,7 +740,10 @@ impl Ftl for Dftl {
             if page == UNMAPPED {
                 let mut units = self.table.units_of(tvpn);
                 let unknown = units.all(|lpn| self.table.stored_page_of(lpn) == UNMAPPED);
-                assert!(unknown, "invariant 2: translation page {tvpn} is on flash");
+                assert!(
+                    unknown || self.worn_out,
+                    "invariant 2: translation page {tvpn} is on flash"
+                );
             } else {
                 check(page, unit_count + tvpn, "invariant 2");
             }

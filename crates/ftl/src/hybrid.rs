@@ -66,12 +66,15 @@ pub(crate) trait LogScheme: fmt::Debug + Send {
 pub struct HybridFtl<S: LogScheme> {
     map: BlockMap,
     scheme: S,
+    /// After a recovery for which too few erase blocks are left: those that hold pages besides data
+    /// blocks. Nothing is written or moved any more; every page is read where it lies.
+    worn_out: Option<Vec<u32>>,
 }
 
 #[allow(private_bounds, reason = "as for the type")]
 impl<S: LogScheme> HybridFtl<S> {
     pub(crate) const fn from_parts(map: BlockMap, scheme: S) -> Self {
-        Self { map, scheme }
+        Self { map, scheme, worn_out: None }
     }
 }
 
@@ -142,6 +145,9 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
         content: Content,
     ) -> Result<Nanos, FtlError> {
         check_range(lpn, 1, self.map.unit_count())?;
+        if self.worn_out.is_some() {
+            return Err(FtlError::DeviceFull);
+        }
         let done = self.scheme.write(&mut self.map, nand, now, (to_u32(lpn.0), content))?;
         self.map.count_host_write();
         Ok(done)
@@ -163,7 +169,9 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
-        self.scheme.idle(&mut self.map, nand, now, until);
+        if self.worn_out.is_none() {
+            self.scheme.idle(&mut self.map, nand, now, until);
+        }
     }
 
     fn initialise_sequential(&mut self, nand: &mut NandArray) -> Result<(), FtlError> {
@@ -180,9 +188,18 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
     }
 
     fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+        self.worn_out = None;
         let survivors = self.map.rebuild(nand, now)?;
         let now = survivors.done_at;
-        self.scheme.adopt(&mut self.map, nand, now, survivors)
+        match self.scheme.adopt(&mut self.map, nand, now, survivors) {
+            Err(FtlError::DeviceFull) => {
+                // What was merged so far is complete; the rest lies where it lay.
+                let survivors = self.map.rebuild(nand, now)?;
+                self.worn_out = Some(survivors.blocks().collect());
+                Ok(survivors.done_at)
+            }
+            adopted => adopted,
+        }
     }
 
     fn host_pages(&self) -> (u64, u64) {
@@ -194,6 +211,9 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
     }
 
     fn audit(&self, nand: &NandArray) {
+        if let Some(blocks) = &self.worn_out {
+            return self.map.audit(nand, blocks);
+        }
         self.map.audit(nand, &self.scheme.log_blocks());
         self.scheme.audit(&self.map, nand);
     }

@@ -9,6 +9,8 @@
 //!    page says that it is complete; only then are its sources erased.
 //! 4. Whatever holds no newest page is erased, or retired where it is worn out; log and map start empty.
 //!    What is worn out is read: the cut may have undone the copies that made its erase due.
+//! 5. Where wear has left too few chunks for that, units are read where they are, and nothing is written
+//!    any more.
 //!
 //! So a recovery works with the one free chunk that there always is, however often it is interrupted.
 
@@ -70,6 +72,23 @@ impl ChunkFtl {
         Ok(now)
     }
 
+    /// Rule 5: sources are erased only after their copies are complete, so every unit is still there,
+    /// whatever was done of rules 3 and 4.
+    pub(super) fn rebuild_for_reading(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+    ) -> Result<Nanos, FtlError> {
+        self.forget();
+        let mut found = vec![Found::default(); self.physical_count as usize];
+        let mut done = now;
+        for (chunk, found) in (0..).zip(&mut found) {
+            done = done.max(self.scan(nand, now, (chunk, found))?);
+        }
+        self.worn_out = Some(self.find_newest(nand, &mut found));
+        Ok(done)
+    }
+
     /// Everything in memory as before the first write, and no physical chunk anywhere.
     fn forget(&mut self) {
         self.map.fill(NONE);
@@ -81,6 +100,7 @@ impl ChunkFtl {
         (self.map_chunk, self.map_position, self.retired_count) = (NONE, 0, 0);
         self.ready_at.fill(Nanos::ZERO);
         self.settled_at = Nanos::ZERO;
+        self.worn_out = None;
     }
 
     fn is_worn(&self, nand: &NandArray, chunk: u32) -> bool {

@@ -7,6 +7,7 @@
 //!    read too: the cut may have undone the copies that made its erase due. What is live there stays.
 //! 3. Every translation page that survived is read and compared with the map that the data gave; one
 //!    that differs, or is missing, is written. The cache is empty then.
+//!    Where wear has left no space for it, the map stays in memory, and nothing is written any more.
 //! 4. A second recovery finds the same map; sequence numbers go on above the highest seen.
 //!
 //! The array does not store what a translation page says. The last one issued says what the layer
@@ -33,6 +34,7 @@ impl Dftl {
             (0..to_u32(unit_count as u64)).map(|lpn| self.table.stored_page_of(lpn)).collect();
         let known_sequences = self.directory_sequences.clone();
         self.reset(nand);
+        self.worn_out = false;
         let tag_count = unit_count + self.directory.len();
         // By tag: the sequence number and the place of the newest copy.
         let mut newest = vec![(0_u64, UNMAPPED); tag_count];
@@ -87,7 +89,13 @@ impl Dftl {
         {
             *sequence = 0;
         }
-        self.refresh_translations(nand, done, &stale)
+        match self.refresh_translations(nand, done, &stale) {
+            Err(FtlError::DeviceFull) => {
+                self.worn_out = true;
+                Ok(done)
+            }
+            refreshed => refreshed,
+        }
     }
 
     /// Invariant 3.

@@ -95,7 +95,7 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    /// Over a fresh `nand`, for `unit_count` pages and a layer that holds up to `log_count` log blocks
+    /// Over a fresh `nand`, or one that is recovered next, for `unit_count` pages and a layer that holds up to `log_count` log blocks
     /// and works with `reserve_count` more.
     pub(crate) fn new(
         nand: &NandArray,
@@ -118,7 +118,10 @@ impl BlockMap {
         let free: VecDeque<u32> =
             (0..geometry.erase_block_count()).filter(|&block| !nand.is_bad(block)).collect();
         let needed = logical + u64::from(log_count) + u64::from(reserve_count);
-        if unit_count == 0 || needed > free.len() as u64 {
+        // Over chips that were in use a recovery comes next, and says what is left to do.
+        let is_worn = |block: &u32| nand.is_bad(*block) && nand.erase_count(*block) > 0;
+        let worn_count = (0..geometry.erase_block_count()).filter(is_worn).count();
+        if unit_count == 0 || needed > (free.len() + worn_count) as u64 {
             return fail(format!(
                 "ftl: {unit_count} units need {needed} erase blocks ({log_count} for the log, \
                  {reserve_count} in reserve), but {} are good",

@@ -192,3 +192,22 @@ matrix! {
     fast_worn: fast(3, SequentialTrigger::Offset0), WORN, 20, Trims::Volatile;
     faster_worn: faster(5, 2), WORN, 20, Trims::Volatile;
 }
+
+#[test]
+fn a_device_at_the_end_of_its_life_recovers_to_be_read() {
+    let block = FtlConfig::Block(BlockConfig {});
+    let chunk = |merge_mode| chunk(false, merge_mode);
+    let wide = Shape { blocks: 24, ..WORN };
+    for (name, config, shape) in [
+        ("page_end", page(VictimPolicy::Greedy, 512), WORN),
+        ("dftl_end", dftl(false), Shape { flash_page_bytes: 16, ..wide }),
+        ("block_end", block, WORN),
+        ("bast_end", bast(LogEviction::Lru), WORN),
+        ("fast_end", fast(3, SequentialTrigger::Offset0), WORN),
+        ("faster_end", faster(5, 2), WORN),
+        ("chunk_end", chunk(MergeMode::Replacement), wide),
+        ("chunk_log_end", chunk(MergeMode::AllAtOnce), wide),
+    ] {
+        run::to_the_end(&Subject { name, config, shape, units: 20, trims: Trims::Volatile });
+    }
+}

@@ -3,7 +3,7 @@
 use crate::Subject;
 use crate::model::{Model, decode};
 use nandu_base::{Lpn, Nanos, Ppn, Rng};
-use nandu_ftl::{Ftl, FtlError};
+use nandu_ftl::{Ftl, FtlConfig, FtlError};
 use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules, Timing};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,6 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const SEED_COUNT: u64 = 12;
 /// Steps of the host after the device was filled; twice as many where a row gathers units.
 const STEP_COUNT: u64 = 36;
+/// Commands after the fill among which are cuts on the way to the end.
+const END_COMMAND_COUNT: u64 = 360;
 /// Most cuts at a time in a run.
 const TIMED_CUT_COUNT: usize = 60;
 /// Most cuts in a row during recovery.
@@ -68,6 +70,21 @@ pub(crate) fn all_cuts(subject: &Subject) {
             try_cut(subject, seed, Cut::Time(at));
         }
     }
+}
+
+/// Cuts on the way to the last write that a device takes, and after it. Whatever is left of the device,
+/// it recovers, holds every unit, and takes writes or says that it is full.
+pub(crate) fn to_the_end(subject: &Subject) {
+    let mut full_count = 0;
+    for seed in 0..SEED_COUNT {
+        for number in (0..END_COMMAND_COUNT).step_by(3) {
+            let tear = number % 2 == 0;
+            let outcome = Run::new(subject, seed).until_the_end(number, tear);
+            let recipe = || format!("{}, seed {seed}, command {number}", subject.name);
+            full_count += u32::from(outcome.unwrap_or_else(|text| panic!("{text}; {}", recipe())));
+        }
+    }
+    assert!(full_count > 0, "{}: no device was full after its recovery", subject.name);
 }
 
 /// Whether the cut came before the run was over; panics with a recipe where a check fails.
@@ -157,12 +174,32 @@ impl<'a> Run<'a> {
             }
         };
         let before = sequences(&self.nand);
-        if !self.recover(at)? {
-            return Ok(true);
-        }
+        self.recover(at)?;
         self.check_sequences(&before)?;
         self.go_on(&before)?;
         Ok(true)
+    }
+
+    /// Writes until the device is full or the power goes at command `number`, recovers and reads all.
+    /// Answers whether it is full after that.
+    fn until_the_end(mut self, number: u64, tear: bool) -> Result<bool, String> {
+        self.fill().map_err(|error| format!("the fill failed: {error}"))?;
+        self.nand.fail_power_after(number, tear);
+        while self.step(false).is_ok() && self.nand.power_is_on() {}
+        let at = self.now.max(self.nand.idle_at());
+        if self.nand.power_is_on() {
+            self.nand.power_cut(at).unwrap();
+            self.nand.power_on();
+        }
+        self.recover(at)?;
+        self.read_all()?;
+        let is_full = match self.write(Lpn(0), false) {
+            Ok(()) => false,
+            Err(FtlError::DeviceFull) => true,
+            Err(error) => return Err(format!("writing on: {error}")),
+        };
+        self.read_all()?;
+        Ok(is_full)
     }
 
     /// Writes every unit and a few again, one after the other, so that the steps meet cleaning, and
@@ -238,17 +275,17 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Recovers, with further cuts on the way, and checks every unit; then once more. Answers whether
-    /// the device has not worn out by then.
-    fn recover(&mut self, at: Nanos) -> Result<bool, String> {
+    /// Recovers, with further cuts on the way, and checks every unit; then once more. A device that has
+    /// worn out by then can still be read.
+    fn recover(&mut self, at: Nanos) -> Result<(), String> {
         self.now = at;
-        let wears = self.subject.shape.endurance > 0;
         // Every other run forgets the layer itself, as a power cut does.
         if self.rng.below(2) == 0 {
             let unit_count = self.model.unit_count();
             match self.subject.config.build(&self.nand, unit_count, self.seed) {
                 Ok(ftl) => self.ftl = ftl,
-                Err(FtlError::Configuration(_)) if wears => {}
+                // Page mapping counts what is worn out as missing when it is made.
+                Err(FtlError::Configuration(_)) if self.may_be_refused() => {}
                 Err(error) => return Err(format!("a new layer: {error}")),
             }
         }
@@ -257,16 +294,13 @@ impl<'a> Run<'a> {
             self.nand.fail_power_after(number, tear);
             match self.ftl.recover(&mut self.nand, self.now) {
                 Ok(_) | Err(FtlError::Nand(NandError::PowerLost)) => {}
-                Err(FtlError::DeviceFull) if wears => return Ok(false),
                 Err(error) => return Err(format!("recovery with a cut: {error}")),
             }
         }
         self.nand.power_on();
         for round in ["first", "second"] {
-            self.now = match self.ftl.recover(&mut self.nand, self.now) {
-                Err(FtlError::DeviceFull) if wears => return Ok(false),
-                recovered => recovered.map_err(|error| format!("{round} recovery: {error}"))?,
-            };
+            let recovered = self.ftl.recover(&mut self.nand, self.now);
+            self.now = recovered.map_err(|error| format!("{round} recovery: {error}"))?;
             self.ftl.audit(&self.nand);
             self.nand.audit();
             // What was durable at the first recovery is all there is at the second.
@@ -277,7 +311,13 @@ impl<'a> Run<'a> {
                 self.model.survived(lpn, &content, at).map_err(|e| format!("{round}: {e}"))?;
             }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    fn may_be_refused(&self) -> bool {
+        let subject = self.subject;
+        let by_page = matches!(subject.config, FtlConfig::Page(_) | FtlConfig::Dftl(_));
+        by_page && subject.shape.endurance > 0
     }
 
     /// The recovered device takes all of its units once more, in another order, and a flush.
