@@ -18,7 +18,7 @@ use nandu::{
 use nandu_base::to_u32;
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{self, Budget, ChunkRule, JoinQuestion, JoinSide, Plan};
+use nandu_query::plan::{self, Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError};
 use nandu_storage::database::{LoadOptions, NewTable};
@@ -202,7 +202,7 @@ fn answer_of(
     let stop = Arc::new(AtomicBool::new(false));
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
     let mut wide = WideRow::default();
-    let mut stream = plan.open(&execution, join, ChunkRule::ByBytes)?;
+    let mut stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes)?;
     while stream.advance()? {
         for (left, right) in stream.batch().tuples() {
             let (Some(left), Some(right)) = (left, right) else { continue };
@@ -229,11 +229,12 @@ fn plan_of(join: &Join<'_>, memory_pages: u32, kind: Option<JoinKind>) -> Result
     let (customer, orders) = (side(join.left), side(join.right));
     let orders_per_customer = orders.stats.tuple_count / customer.stats.tuple_count.max(1);
     let question = JoinQuestion::new(customer, orders, orders_per_customer);
-    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None };
+    let pool_pages = POOL_FRAMES.into();
+    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages };
     let found = plan::plans(&model, &question, &budget);
     let is_wanted = |plan: &&Plan| match kind {
         Some(kind) => plan.kind == kind,
-        None => plan.opens_relations(),
+        None => plan.is_opened_with(Indexes::NONE),
     };
     found.feasible.iter().find(is_wanted).copied().ok_or_else(|| {
         let of = |(other, why): &(JoinKind, _)| format!("{other} {why}");
