@@ -15,6 +15,8 @@
 //! 5. With a single server there is one clock for everything: commands follow each other.
 //! 6. Under read priority an urgent read goes before every command of its die that has not begun, and
 //!    with suspension inside the one that has; what it overtakes ends later by what it takes.
+//! 7. Transfers of urgent reads share a channel among themselves: each takes the first gap that it
+//!    fits, so that one which waits for its die does not hold up those of other dies.
 
 use crate::scheduling::{Promise, Scheduling, Service, Suspend};
 use nandu_base::Nanos;
@@ -85,14 +87,46 @@ struct Overtaking {
     dropped: u64,
 }
 
+/// Transfers of urgent reads on a channel that are not over, in order of time; none overlap.
+#[derive(Clone, Debug, Default)]
+struct UrgentLine {
+    reserved: VecDeque<(u64, u64)>,
+}
+
+impl UrgentLine {
+    /// Reserves `length` in the first gap from `earliest` on; answers when the transfer starts. What
+    /// was over by `now` is forgotten.
+    fn reserve(&mut self, now: u64, earliest: u64, length: u64) -> u64 {
+        while self.reserved.front().is_some_and(|&(_, end)| end <= now) {
+            self.reserved.pop_front();
+        }
+        if length == 0 {
+            return earliest;
+        }
+        let mut start = earliest;
+        let mut place = 0;
+        for &(other_start, other_end) in &self.reserved {
+            if start + length <= other_start {
+                break;
+            }
+            start = start.max(other_end);
+            place += 1;
+        }
+        self.reserved.insert(place, (start, start + length));
+        start
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     dies: Vec<Die>,
     channels: Vec<Channel>,
     cache_register: bool,
     scheduling: Scheduling,
-    /// Empty without read priority.
+    /// By die; empty without read priority.
     overtaking: Vec<Overtaking>,
+    /// By channel; empty without read priority.
+    urgent_lines: Vec<UrgentLine>,
     last_die: usize,
     busy: u64,
 }
@@ -105,14 +139,19 @@ impl Timeline {
             cache_register,
             scheduling: Scheduling::default(),
             overtaking: Vec::new(),
+            urgent_lines: Vec::new(),
             last_die: 0,
             busy: 0,
         }
     }
 
     pub(crate) fn schedule(&mut self, scheduling: Scheduling) {
-        let lists = if scheduling.read_priority { self.dies.len() } else { 0 };
-        self.overtaking = vec![Overtaking::default(); lists];
+        let (dies, channels) = match scheduling.read_priority {
+            true => (self.dies.len(), self.channels.len()),
+            false => (0, 0),
+        };
+        self.overtaking = vec![Overtaking::default(); dies];
+        self.urgent_lines = vec![UrgentLine::default(); channels];
         self.scheduling = scheduling;
     }
 
@@ -233,14 +272,15 @@ impl Timeline {
         let overtaking = &mut self.overtaking[die];
         overtaking.forget_done(now.0);
         let (start, pause) = overtaking.entry(now.0, self.scheduling.suspend);
-        let end = start + array + transfer;
+        let loaded = start + array;
+        let end = self.urgent_lines[channel].reserve(now.0, loaded, transfer) + transfer;
         // The channel's later reservations are not moved one by one: it is busy that much longer.
         let line = &mut self.channels[channel];
-        line.free = line.free.max(start + array) + transfer;
+        line.free = line.free.max(loaded) + transfer;
         let timeline = &mut self.dies[die];
         timeline.register_page = 0;
         timeline.register_free = timeline.register_free.max(end);
-        let delta = array + transfer + pause;
+        let delta = end - start + pause;
         let pushed = overtaking.push_back(start, delta);
         timeline.array_free = if pushed { timeline.array_free + delta } else { end };
         let pending = &mut overtaking.pending;
@@ -305,6 +345,7 @@ impl Timeline {
             (channel.gap_start, channel.gap_end) = (0, 0);
         }
         self.overtaking.fill(Overtaking::default());
+        self.urgent_lines.fill(UrgentLine::default());
     }
 }
 
@@ -448,6 +489,26 @@ mod tests {
         // What was done before is not pushed.
         let other = timeline.bus_then_array((1, 0), Nanos(1000), (0, 0, 200));
         assert_eq!(other.end, Nanos(1200));
+    }
+
+    #[test]
+    fn urgent_reads_of_two_dies_share_their_channel() {
+        let urgent = |timeline: &mut Timeline, die, now, transfer| {
+            timeline.array_then_bus((die, 0), Nanos(now), (20, transfer), Kind::UrgentRead).end.0
+        };
+        let mut timeline = timeline_of(Scheduling { read_priority: true, ..Scheduling::default() });
+        // Both are sensed by 20, one after the other crosses the bus.
+        assert_eq!(urgent(&mut timeline, 0, 0, 50), 70);
+        assert_eq!(urgent(&mut timeline, 1, 0, 50), 120);
+        // The next of die 0 is ready at 90, and waits for the bus.
+        assert_eq!(urgent(&mut timeline, 0, 0, 50), 170);
+        assert_eq!(timeline.die_free_at(0), Nanos(170));
+
+        let mut timeline = timeline_of(Scheduling { read_priority: true, ..Scheduling::default() });
+        timeline.bus_then_array((0, 0), Nanos(0), (0, 0, 1000));
+        assert_eq!(urgent(&mut timeline, 0, 1, 50), 1070, "behind the program that has begun");
+        assert_eq!(urgent(&mut timeline, 1, 1, 50), 71, "in the gap before it");
+        assert_eq!(urgent(&mut timeline, 1, 1, 970), 2040, "too long for what is left of the gap");
     }
 
     #[test]
