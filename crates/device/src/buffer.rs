@@ -11,6 +11,7 @@
 //! 2. The memory of a batch is given back when the last of its buffers goes.
 
 use bytes::{Buf, BytesMut};
+use nandu_base::prefer_large_pages;
 use std::fmt;
 
 /// The alignment that direct I/O is content with everywhere.
@@ -83,6 +84,7 @@ impl IoBuffer {
 fn aligned_memory(len: usize, alignment: usize) -> BytesMut {
     assert!(alignment.is_power_of_two(), "alignment is a power of two");
     let mut memory = BytesMut::zeroed(len + alignment - 1);
+    prefer_large_pages(&mut memory);
     let offset = memory.as_ptr().addr().wrapping_neg() & (alignment - 1);
     memory.advance(offset);
     memory.truncate(len);

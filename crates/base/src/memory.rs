@@ -1,0 +1,50 @@
+//! Large memory in large pages, where the system gives them on request: a buffer pool whose frames lie
+//! side by side in them hands the kernel one piece for a request of many pages, not one for each.
+//!
+//! What the memory holds is the same either way; systems without large pages ignore the wish.
+
+#![allow(unsafe_code, reason = "the wish for large pages has no safe interface")]
+
+/// Bytes from which on a piece of memory holds a large page wherever it begins.
+const LARGE_BYTES: usize = 4 << 20;
+#[cfg(target_os = "linux")]
+const PAGE_BYTES: usize = 4096;
+
+/// Asks for large pages where `memory` has not been touched yet; does nothing for less than 4 MiB.
+pub fn prefer_large_pages(memory: &mut [u8]) {
+    if memory.len() >= LARGE_BYTES {
+        advise(memory);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise(memory: &mut [u8]) {
+    let skipped = memory.as_ptr().addr().wrapping_neg() % PAGE_BYTES;
+    let length = memory.len().saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
+    // SAFETY: the range lies in `memory`, which is borrowed; the advice changes no byte of it. Where
+    // the system's pages are larger than assumed it refuses, which is as good as not having asked.
+    unsafe {
+        libc::madvise(memory.as_mut_ptr().add(skipped).cast(), length, libc::MADV_HUGEPAGE);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_memory: &mut [u8]) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_changes_nothing() {
+        for length in [0, 1, 4096, LARGE_BYTES, LARGE_BYTES + 4099] {
+            let mut bytes: Vec<u8> = (0..=255).cycle().take(length).collect();
+            let before = bytes.clone();
+            prefer_large_pages(&mut bytes);
+            if let Some(odd) = bytes.get_mut(3..) {
+                prefer_large_pages(odd);
+            }
+            assert_eq!(bytes, before);
+        }
+    }
+}
