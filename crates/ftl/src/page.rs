@@ -251,6 +251,11 @@ impl PageFtl {
         self.dies.iter().map(|die| die.free.len() as u64).sum()
     }
 
+    /// The frontier of what the host calls `stream`; those that the layer does not tell apart share one.
+    fn stream_of(&self, stream: u8) -> usize {
+        usize::from(stream.min(self.config.stream_count - 1))
+    }
+
     /// Everything in memory as on a device where all good groups are erased.
     fn reset(&mut self, nand: &NandArray) {
         self.map.fill(UNMAPPED);
@@ -365,7 +370,7 @@ impl Ftl for PageFtl {
         stream: u8,
     ) -> Result<Nanos, FtlError> {
         check_range(lpn, 1, self.unit_count())?;
-        let stream = usize::from(stream.min(self.config.stream_count - 1));
+        let stream = self.stream_of(stream);
         let done = self.append(nand, now, stream, (to_u32(lpn.0), content))?;
         self.host_write_units += 1;
         if self.sequence >= self.metadata.checkpoint_at {
@@ -382,15 +387,16 @@ impl Ftl for PageFtl {
         stream: u8,
         done: &mut Vec<Nanos>,
     ) -> Result<(), FtlError> {
+        let frontier = self.stream_of(stream);
         let (mut now, mut rest) = (now, lpns);
         while let Some((&first, others)) = rest.split_first() {
-            let count = self.run_length(nand, rest, stream);
+            let count = self.run_length(nand, rest, frontier);
             if count < 2 {
                 now = self.write_to_stream(nand, now, first, None, stream)?;
                 done.push(now);
                 rest = others;
             } else {
-                now = self.append_run(nand, now, stream, &rest[..count], done)?;
+                now = self.append_run(nand, now, frontier, &rest[..count], done)?;
                 rest = &rest[count..];
             }
         }

@@ -95,7 +95,8 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    /// Over a fresh `nand`, or one that is recovered next, for `unit_count` pages and a layer that holds up to `log_count` log blocks
+    /// Over a fresh `nand`, or one that is recovered next, for `unit_count` pages and a layer that
+    /// holds up to `log_count` log blocks
     /// and works with `reserve_count` more.
     pub(crate) fn new(
         nand: &NandArray,

@@ -16,11 +16,10 @@ use nandu_nand::{NandArray, Payload};
 
 impl PageFtl {
     /// How many of the writes may be programmed together.
-    pub(super) fn run_length(&self, nand: &NandArray, lpns: &[Lpn], stream: u8) -> usize {
+    pub(super) fn run_length(&self, nand: &NandArray, lpns: &[Lpn], stream: usize) -> usize {
         if self.width > 1 || self.dies.len() > 1 || !nand.takes_runs() {
             return 0;
         }
-        let stream = usize::from(stream.min(self.config.stream_count - 1));
         let frontier = &self.dies[0].frontiers[stream];
         if frontier.group == NO_GROUP {
             return 0;
@@ -37,11 +36,10 @@ impl PageFtl {
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
-        stream: u8,
+        stream: usize,
         lpns: &[Lpn],
         done: &mut Vec<Nanos>,
     ) -> Result<Nanos, FtlError> {
-        let stream = usize::from(stream.min(self.config.stream_count - 1));
         let count = to_u32(lpns.len() as u64);
         let frontier = &mut self.dies[0].frontiers[stream];
         let group = frontier.group;

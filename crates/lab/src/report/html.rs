@@ -69,7 +69,6 @@ fn groups(outcome: &Outcome) -> impl Iterator<Item = Vec<&str>> {
     lines.chain(bars.map(|grid| grid.column_groups.iter().map(String::as_str).collect()))
 }
 
-/// Text as it may stand in an element or an attribute.
 /// Text of experiments: what stands between backticks is code; an odd backtick stays.
 pub(super) fn prose(text: &str) -> String {
     let safe = escape(text);
@@ -85,6 +84,7 @@ pub(super) fn prose(text: &str) -> String {
     html
 }
 
+/// Text as it may stand in an element or an attribute.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
