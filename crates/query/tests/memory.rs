@@ -13,7 +13,7 @@ use nandu_query::join::{JoinStream, JoinType};
 use nandu_query::plan::ChunkRule;
 use nandu_query::relation::TupleStream;
 use nandu_query::sort::{RunFormation, Settings, Sort};
-use nandu_query::{JoinKind, Key, Limits};
+use nandu_query::{JoinKind, Key};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -87,13 +87,7 @@ fn joins_and_sorts_stay_within_their_allotment() {
     for (memory_pages, reads_ahead) in
         [20, 64, 200, 600].into_iter().flat_map(|pages| [(pages, false), (pages, true)])
     {
-        let limits = Limits {
-            page_bytes: PAGE_BYTES,
-            memory_pages,
-            write_budget_bytes: None,
-            reads_ahead,
-            work_costs: None,
-        };
+        let limits = common::limits(PAGE_BYTES, memory_pages, reads_ahead);
         let allotted = i64::from(memory_pages) * i64::from(PAGE_BYTES);
         let mut note = |what: String, peak: i64| {
             let extra = peak - allotted;

@@ -6,7 +6,7 @@ mod common;
 use common::{Inputs, Scale, controlled_device, count_pairs, database, plans_in};
 use nandu_query::join::JoinType;
 use nandu_query::plan::{ChunkRule, Plan};
-use nandu_query::{Execution, JoinKind, Limits, QueryError};
+use nandu_query::{Execution, JoinKind, QueryError};
 use nandu_storage::database::{Database, Tables};
 use nandu_storage::sqlite::ValueRef;
 use std::sync::Arc;
@@ -20,14 +20,9 @@ const PAIR_COUNT: u64 = 20_000;
 /// Runs a plan with a flag that stops it.
 fn run(tables: &Tables, plan: &Plan, stop: Arc<AtomicBool>) -> Result<u64, QueryError> {
     let inputs = Inputs::open(tables)?;
-    let limits = Limits {
-        page_bytes: PAGE_BYTES,
-        memory_pages: MEMORY_PAGES,
-        write_budget_bytes: None,
-        // A leaf that was asked for ahead and came damaged once is read again, and good then.
-        reads_ahead: plan.kind != JoinKind::IndexSortMerge,
-        work_costs: None,
-    };
+    // A leaf that was asked for ahead and came damaged once is read again, and good then.
+    let reads_ahead = plan.kind != JoinKind::IndexSortMerge;
+    let limits = common::limits(PAGE_BYTES, MEMORY_PAGES, reads_ahead);
     let io = tables.engine().data_io();
     let execution = Execution::new(limits, io.clone(), io, None, stop);
     let join = inputs.join(JoinType::Inner);

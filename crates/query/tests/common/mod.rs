@@ -140,6 +140,11 @@ impl<'t> Inputs<'t> {
     }
 }
 
+/// Limits of memory alone.
+pub(crate) const fn limits(page_bytes: u32, memory_pages: u32, reads_ahead: bool) -> Limits {
+    Limits { page_bytes, memory_pages, write_budget_bytes: None, reads_ahead, work_costs: None }
+}
+
 /// An execution on the volume of a database.
 pub(crate) fn execution_on(tables: &Tables, limits: Limits) -> Execution {
     let io = tables.engine().data_io();
