@@ -65,6 +65,12 @@ impl IoBuffer {
         self.memory.resize(len, 0);
     }
 
+    /// The most bytes that [`Self::resize`] can give it.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.memory.capacity()
+    }
+
     /// A copy of `bytes`.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {

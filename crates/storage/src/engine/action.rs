@@ -20,7 +20,8 @@ use crate::propagation::ChangedRanges;
 use crate::{ChangePages, FileId, Lsn, PageAddress, PageOperation, ReadPages, StorageError};
 use std::ops::Range;
 
-/// Bytes that are compared at once to find what changed.
+/// Bytes that are compared at once to find what changed: much first, for most of a page is as it was.
+const COMPARED_AT_ONCE_BYTES: usize = 512;
 const COMPARED_BYTES: usize = 64;
 
 /// Room for what a compensation says beyond its action.
@@ -182,24 +183,41 @@ impl<'e> Action<'e> {
     }
 }
 
+/// Notes what a page's bytes differ in from those before. One that was never written is passed over:
+/// the device has nothing that changes could be laid over.
 fn note_difference(before: &[u8], frame: &mut crate::pool::FrameMut<'_>) {
+    if frame.is_new() {
+        return;
+    }
     let length = frame.bytes().len() - TRAILER_BYTES;
     let mut ranges = ChangedRanges::default();
     if before.is_empty() {
         ranges.add(0..nandu_base::to_u32(length as u64));
     } else {
-        let pieces = before[..length].chunks(COMPARED_BYTES);
-        let after = frame.bytes()[..length].chunks(COMPARED_BYTES);
-        for (index, (before, after)) in pieces.zip(after).enumerate() {
-            if let Some(differing) = differing(before, after) {
-                let start = index * COMPARED_BYTES;
-                let place = |at: usize| nandu_base::to_u32((start + at) as u64);
-                ranges.add(place(differing.start)..place(differing.end));
-            }
-        }
+        each_difference(&before[..length], &frame.bytes()[..length], |differing| {
+            let place = |at: usize| nandu_base::to_u32(at as u64);
+            ranges.add(place(differing.start)..place(differing.end));
+        });
     }
     for range in ranges.as_slice() {
         frame.note_change(range.clone());
+    }
+}
+
+/// Tells each range in which two pages differ, one or none in each piece of `COMPARED_BYTES`.
+fn each_difference(before: &[u8], after: &[u8], mut tell: impl FnMut(Range<usize>)) {
+    let large = before.chunks(COMPARED_AT_ONCE_BYTES).zip(after.chunks(COMPARED_AT_ONCE_BYTES));
+    for (large_index, (before, after)) in large.enumerate() {
+        if before == after {
+            continue;
+        }
+        let small = before.chunks(COMPARED_BYTES).zip(after.chunks(COMPARED_BYTES));
+        for (index, (before, after)) in small.enumerate() {
+            if let Some(differing) = differing(before, after) {
+                let start = large_index * COMPARED_AT_ONCE_BYTES + index * COMPARED_BYTES;
+                tell(start + differing.start..start + differing.end);
+            }
+        }
     }
 }
 

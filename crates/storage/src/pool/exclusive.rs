@@ -175,6 +175,12 @@ impl FrameMut<'_> {
         self.info.is_dirty()
     }
 
+    /// Whether it was made by [`Pool::create`] and not written since.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
+        self.info.is_new
+    }
+
     /// Notes which bytes changed. The page is held until [`FrameMut::set_lsn`] or
     /// [`FrameMut::restore`].
     pub fn note_change(&mut self, range: Range<u32>) {

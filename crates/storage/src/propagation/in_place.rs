@@ -3,7 +3,8 @@
 //! 1. A page is never written while a request for it is in flight: the pool reads and writes each page
 //!    at most once at a time.
 //! 2. A file is synced if something was written to it since its last sync that succeeded.
-//! 3. After a cut a page that was being written may be torn. What is done about that is the setting of
+//! 3. Pages of a batch that lie one behind the other go in one request.
+//! 4. After a cut a page that was being written may be torn. What is done about that is the setting of
 //!    the engine: its log, or the double write.
 
 use super::double_write::DoubleWrite;
@@ -14,6 +15,11 @@ use crate::{FileId, PageAddress, StorageError};
 use nandu_base::to_u32;
 use nandu_device::{Completion, IoBuffer, Operation};
 use std::collections::BTreeSet;
+
+/// The most bytes of one request: from here on no drive gains from longer ones.
+const REQUEST_BYTES_MAX: usize = 128 << 10;
+/// Buffers for runs that are kept from one batch to the next.
+const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// Where copies of pages go before the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +41,17 @@ pub struct InPlace {
     /// Tickets of the reads in flight, with their pages.
     reads: Vec<(u64, PageAddress)>,
     unsynced: BTreeSet<FileId>,
+    writer: Writer,
+}
+
+/// Takes pages to their places.
+#[derive(Debug)]
+struct Writer {
+    page_bytes: u32,
+    /// Requests in flight; none between two calls.
+    runs: Vec<Run>,
+    /// Kept for runs of several pages.
+    spare_buffers: Vec<IoBuffer>,
 }
 
 impl InPlace {
@@ -57,7 +74,8 @@ impl InPlace {
             return Err(StorageError::InvalidSetting { what });
         }
         let double_write = double_write.map(|file| DoubleWrite::new(page_bytes, file));
-        Ok(Self { page_bytes, double_write, reads: Vec::new(), unsynced: BTreeSet::new() })
+        let (reads, unsynced, writer) = (Vec::new(), BTreeSet::new(), Writer::new(page_bytes));
+        Ok(Self { page_bytes, double_write, reads, unsynced, writer })
     }
 
     /// Restores torn pages from the double-write file, to be called before redo, and gives back how
@@ -130,10 +148,7 @@ impl Propagation for InPlace {
                 double_write.note_writes(part);
             }
             self.unsynced.extend(part.iter().map(|page| page.address.file));
-            let page_bytes = self.page_bytes;
-            write_pages(io, part, |page| {
-                (page.address.file, page.address.offset_bytes(page_bytes))
-            })?;
+            self.writer.write(io, part)?;
         }
         Ok(())
     }
@@ -167,41 +182,103 @@ impl Propagation for InPlace {
     }
 }
 
-/// Writes pages where `place` says, with the queue full, and waits for all. The first error counts;
-/// buffers that the volume lost come back empty.
-fn write_pages(
-    io: &mut Io,
-    pages: &mut [PageWrite],
-    place: impl Fn(&PageWrite) -> (FileId, u64),
-) -> Result<(), StorageError> {
-    let mut first_error = None;
-    let mut in_flight: Vec<(u64, usize)> = Vec::new();
-    let mut next = 0;
-    while next < pages.len() || !in_flight.is_empty() {
-        if next < pages.len() && first_error.is_none() && (io.has_room() || in_flight.is_empty()) {
-            io.wait_for_room();
-            let (file, offset) = place(&pages[next]);
-            let nothing = IoBuffer::with_alignment(0, 1);
-            let buffer = std::mem::replace(&mut pages[next].buffer, nothing);
-            match io.submit(IoOwner::PageWrite, file, Operation::Write, offset, buffer) {
-                Ok(ticket) => in_flight.push((ticket, next)),
-                Err(error) => first_error = Some(error),
+/// Neighbours that go to the device in one request.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    ticket: u64,
+    /// In the batch.
+    first: usize,
+    page_count: usize,
+}
+
+impl Writer {
+    fn new(page_bytes: u32) -> Self {
+        Self { page_bytes, runs: Vec::new(), spare_buffers: Vec::new() }
+    }
+
+    /// Writes pages to their places with the queue full, neighbours that follow each other in `pages`
+    /// in one request, and waits for all. The first error counts; buffers that the volume lost come
+    /// back empty.
+    fn write(&mut self, io: &mut Io, pages: &mut [PageWrite]) -> Result<(), StorageError> {
+        let mut first_error = None;
+        let mut next = 0;
+        while next < pages.len() || !self.runs.is_empty() {
+            let may_start = next < pages.len() && first_error.is_none();
+            if may_start && (io.has_room() || self.runs.is_empty()) {
+                io.wait_for_room();
+                let page_count = self.neighbours(&pages[next..]);
+                let run = &mut pages[next..next + page_count];
+                let (file, offset) = (run[0].address.file, self.offset_of(&run[0]));
+                let buffer = self.take_buffer(io, run);
+                match io.submit(IoOwner::PageWrite, file, Operation::Write, offset, buffer) {
+                    Ok(ticket) => self.runs.push(Run { ticket, first: next, page_count }),
+                    Err(error) => first_error = Some(error),
+                }
+                next += page_count;
+                continue;
             }
-            next += 1;
-            continue;
+            let Some(completion) = io.wait_any(IoOwner::PageWrite) else { break };
+            let known = self.runs.iter().position(|run| run.ticket == completion.id);
+            let run = self.runs.swap_remove(known.expect("only this writes pages"));
+            match completion.buffer {
+                Some(buffer) if run.page_count == 1 => pages[run.first].buffer = buffer,
+                Some(buffer) => self.keep_buffer(buffer),
+                None => {}
+            }
+            if let Err(error) = completion.result {
+                let address = pages[run.first].address;
+                let what = match run.page_count {
+                    1 => format!("cannot write {address}"),
+                    count => format!("cannot write {address} and {} pages after it", count - 1),
+                };
+                first_error.get_or_insert(StorageError::Device { what, error });
+            }
         }
-        let Some(completion) = io.wait_any(IoOwner::PageWrite) else { break };
-        let known = in_flight.iter().position(|&(ticket, _)| ticket == completion.id);
-        let (_, index) = in_flight.swap_remove(known.expect("only this writes pages"));
-        if let Some(buffer) = completion.buffer {
-            pages[index].buffer = buffer;
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn offset_of(&self, page: &PageWrite) -> u64 {
+        page.address.offset_bytes(self.page_bytes)
+    }
+
+    /// How many of `pages` lie one behind the other from the first on, at least one.
+    fn neighbours(&self, pages: &[PageWrite]) -> usize {
+        let follows = |pair: &[PageWrite]| {
+            let (before, after) = (pair[0].address, pair[1].address);
+            before.file == after.file && before.page.checked_add(1) == Some(after.page)
+        };
+        let count_max = (REQUEST_BYTES_MAX / self.page_bytes as usize).max(1);
+        let pairs = pages.windows(2).take(count_max - 1);
+        1 + pairs.take_while(|pair| follows(pair)).count()
+    }
+
+    /// The bytes of a run in one buffer: its own where it is one page.
+    fn take_buffer(&mut self, io: &mut Io, run: &mut [PageWrite]) -> IoBuffer {
+        if let [page] = run {
+            return std::mem::replace(&mut page.buffer, IoBuffer::with_alignment(0, 1));
         }
-        if let Err(error) = completion.result {
-            let what = format!("cannot write {}", pages[index].address);
-            first_error.get_or_insert(StorageError::Device { what, error });
+        let bytes = run.len() * self.page_bytes as usize;
+        let fits = self.spare_buffers.iter().position(|spare| spare.capacity() >= bytes);
+        let mut buffer = match fits {
+            Some(index) => self.spare_buffers.swap_remove(index),
+            None => {
+                let alignment = io.volume().buffer_alignment().max(1) as usize;
+                IoBuffer::with_alignment(bytes.next_power_of_two(), alignment)
+            }
+        };
+        buffer.resize(bytes);
+        for (place, page) in buffer.chunks_exact_mut(self.page_bytes as usize).zip(run) {
+            place.copy_from_slice(&page.buffer);
+        }
+        buffer
+    }
+
+    fn keep_buffer(&mut self, buffer: IoBuffer) {
+        let kept_bytes: usize = self.spare_buffers.iter().map(IoBuffer::capacity).sum();
+        if kept_bytes + buffer.capacity() <= SPARE_BYTES_MAX {
+            self.spare_buffers.push(buffer);
         }
     }
-    first_error.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

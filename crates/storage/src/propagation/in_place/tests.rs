@@ -278,7 +278,8 @@ fn reads_and_writes_keep_the_queue_full() {
     let io = io_on(&disk);
     let mut io = io.lock();
     let mut in_place = in_place(false);
-    let mut pages: Vec<PageWrite> = (1..=32).map(|page| filled(page, 7)).collect();
+    // No two of them are neighbours.
+    let mut pages: Vec<PageWrite> = (1..=32).map(|page| filled(2 * page, 7)).collect();
     let start = io.now();
     in_place.write(&mut io, &mut pages).unwrap();
     // The device serves four at a time, each about 11 us.
@@ -293,4 +294,35 @@ fn pages_smaller_than_a_sector_are_refused() {
     let refused = InPlace::new(512, 4096, None).unwrap_err();
     assert!(refused.to_string().contains("log-structured"), "{refused}");
     assert!(InPlace::new(1000, 512, None).is_err());
+}
+
+#[test]
+fn neighbours_go_in_one_request_and_come_back_as_they_were() {
+    let disk = Disk::new(FaultPlan::default());
+    let io = io_on(&disk);
+    let mut io = io.lock();
+    let mut writer = in_place(false);
+    // Runs of 3, 1 and 2; the last one follows the second in another file.
+    let mut pages: Vec<PageWrite> =
+        [1, 2, 3, 5, 8, 9].into_iter().map(|page| filled(page, page as u8)).collect();
+    let other = PageAddress::new(COPIES, 10);
+    pages.push(PageWrite { address: other, ..filled(10, 10) });
+    let count = |io: &mut Io| io.volume().counters().writes.request_count;
+    let before = count(&mut io);
+    writer.write(&mut io, &mut pages).unwrap();
+    assert_eq!(count(&mut io) - before, 4);
+    for page in &pages {
+        assert_eq!(page.buffer[0], page.address.page as u8, "the batch is as it was");
+        assert!(page_is_sound(&page.buffer, page.address));
+    }
+    for page in [1, 2, 3, 5, 8, 9] {
+        assert_eq!(read(&mut writer, &mut io, page).buffer[0], page as u8);
+    }
+    // More than a request holds.
+    let page_count = 3 * to_u32((REQUEST_BYTES_MAX / PAGE_BYTES as usize) as u64) - 1;
+    let mut pages: Vec<PageWrite> = (1..=page_count).map(|page| filled(page, 77)).collect();
+    let before = count(&mut io);
+    writer.write(&mut io, &mut pages).unwrap();
+    assert_eq!(count(&mut io) - before, 3);
+    assert_eq!(read(&mut writer, &mut io, page_count).buffer[0], 77);
 }
