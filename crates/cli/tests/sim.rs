@@ -113,8 +113,28 @@ fn settings_reach_the_profile_and_wrong_ones_name_what_was_meant() {
     assert!(said.contains("did you mean `myers_slc`"), "{said}");
     let said = failure_of(path, &["sim", "wd2000jb", "--workload", "uniform"], 2);
     assert!(said.contains("no flash"), "{said}");
-    let said = failure_of(path, &with(&["--workload", "uniform", "--logical-pages", "9000"]), 2);
-    assert!(said.contains("logical-pages") || said.contains("fit"), "{said}");
+    let full = [&SMALL[..4], &["--workload", "uniform", "--logical-pages", "9000"]].concat();
+    let said = failure_of(path, &full, 2);
+    assert!(said.contains("need 145 good erase blocks") && said.contains("128 are good"), "{said}");
+}
+
+#[test]
+fn bad_erase_blocks_take_from_the_capacity_and_never_from_the_spare_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = |setting: &str| -> Value {
+        let more = ["--physical-erase-blocks", "600", "--workload", "uniform", "--initial"];
+        let more = [&more[..], &["steady", "--requests", "200000", "--set", setting]].concat();
+        let arguments = [&["sim", "myers_slc"], &more[..], &["--json"]].concat();
+        serde_json::from_str(&stdout_of(directory.path(), &arguments)).unwrap()
+    };
+    let sound = report("chip_overrides.factory_bad_ppm=0");
+    let bad = report("chip_overrides.factory_bad_ppm=200000");
+    let figure = |report: &Value, path: &str| report.pointer(path).unwrap().as_f64().unwrap();
+    let ratio = |path| figure(&bad, path) / figure(&sound, path);
+    assert!((0.7..0.9).contains(&ratio("/config/logical_pages")), "{bad}");
+    assert!((0.97..1.03).contains(&ratio("/write_amplification")), "{bad}");
+    assert!(figure(&bad, "/closed_form/deviation").abs() < 0.015, "{bad}");
+    assert!(figure(&bad, "/erase_count/min") > 0.0, "those that came bad are not counted");
 }
 
 const FIO: &str = "fio version 3 iolog\n0 /dev/x add\n0 /dev/x open\n100 /dev/x write 0 4096\n\

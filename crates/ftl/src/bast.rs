@@ -11,7 +11,8 @@
 //! write evicts a log block that holds a page or two (thrashing).
 //!
 //! 1. A logical block owns at most one log block, of at most `log_block_count` in all.
-//! 2. The pages of a log block belong to its owner; it is full only inside a call.
+//! 2. The pages of a log block belong to its owner; it is full only inside a call, which ends with its
+//!    merge: a write that fills it is refused where that merge cannot be.
 //! 3. In a sequential log block every readable page lies in its place.
 //! 4. All log blocks stand once in the order of eviction.
 
@@ -203,7 +204,14 @@ impl LogScheme for Associative {
         };
         let log = &mut self.logs[slot as usize];
         let (block, index) = (log.block, map.next(log.block));
-        log.sequential &= index == offset;
+        let sequential = log.sequential && index == offset;
+        let fills = index + 1 == map.pages();
+        // Invariant 2: wear may have left nothing to merge into, and a full block takes no more pages.
+        let switches = sequential && map.supersedes_data(logical, block);
+        if fills && !switches && map.free_count() < MERGE_RESERVE as usize {
+            return Err(FtlError::DeviceFull);
+        }
+        log.sequential = sequential;
         let done = map.program(nand, now, (block, index), page, kind)?;
         if self.config.victim == LogEviction::Lru {
             self.unlink(slot);

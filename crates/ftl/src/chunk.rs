@@ -31,6 +31,7 @@ mod recovery;
 use crate::contract::check_range;
 use crate::fast::LOG_PAGE_BYTES;
 use crate::hybrid::block_map::PageKind;
+use crate::stock::{Condition, Stock};
 use crate::{Ftl, FtlError, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NandArray, NandError, Payload};
@@ -192,30 +193,24 @@ impl ChunkFtl {
         if config.merge_mode == MergeMode::AllAtOnce && config.log_page_count == 0 {
             return fail("ftl: log_page_count is 0, must be at least 1".into());
         }
+        if unit_count == 0 {
+            return fail("ftl: there are no units".into());
+        }
         let wide_blocks = config.chunk_bytes / block_bytes;
         let physical = u64::from(geometry.erase_block_count()) / wide_blocks;
         let chunk_pages = config.chunk_bytes / u64::from(geometry.flash_page_bytes);
         let logical = unit_count.div_ceil(chunk_pages);
         let uses_map = config.uses_map();
         let blocks = to_u32(wide_blocks.min(u64::from(geometry.erase_block_count())));
-        let bad_of =
-            |chunk: u32| (chunk * blocks..(chunk + 1) * blocks).filter(|&block| nand.is_bad(block));
-        let mut free: VecDeque<u32> =
-            (0..to_u32(physical)).filter(|&chunk| bad_of(chunk).next().is_none()).collect();
-        // Over chips that were in use a recovery comes next, and says what is left to do.
-        let is_worn = |&chunk: &u32| {
-            bad_of(chunk).next().is_some() && bad_of(chunk).all(|block| nand.erase_count(block) > 0)
-        };
-        let worn_count = (0..to_u32(physical)).filter(is_worn).count();
+        let condition = |chunk: u32| Condition::of(nand, chunk * blocks..(chunk + 1) * blocks);
+        let is_good = |&chunk: &u32| condition(chunk) == Condition::Good;
+        let mut free: VecDeque<u32> = (0..to_u32(physical)).filter(is_good).collect();
         let retired_count = to_u32(physical - free.len() as u64);
         let log_chunks = config.log_chunk_count(chunk_pages);
-        let needed =
-            logical + u64::from(config.active_chunk_count) + 1 + u64::from(uses_map) + log_chunks;
-        if unit_count == 0 || needed > (free.len() + worn_count) as u64 {
-            return fail(format!(
-                "ftl: {unit_count} units need {needed} chunks with replacements, but {} are good",
-                free.len()
-            ));
+        let aside = u64::from(config.active_chunk_count) + 1 + u64::from(uses_map) + log_chunks;
+        let (needed, stock) = (logical + aside, Stock::of((0..to_u32(physical)).map(condition)));
+        if needed > stock.usable_count() {
+            return Err(stock.refusal(unit_count, (needed, aside), blocks));
         }
         let map_chunk = if uses_map { free.pop_front().unwrap_or(NONE) } else { NONE };
         let mut log = ChunkLog::new(config, unit_count);
@@ -408,6 +403,8 @@ impl ChunkFtl {
         (lpn, content): (u32, Content),
     ) -> Result<Nanos, FtlError> {
         let now = if self.log.is_full() { self.empty_log(nand, now)? } else { now };
+        // Wear may have left too few for a whole log when it was emptied.
+        self.complete_log()?;
         let page = self.log_page(nand, self.log.used);
         let chunk = self.log.chunks[(self.log.used / self.pages) as usize];
         let now = now.max(self.ready_at[chunk as usize]);
@@ -427,15 +424,24 @@ impl ChunkFtl {
             let (index, ready) = self.open(nand, now, logical)?;
             now = self.finish(nand, ready, (index, Cause::MergeFull))?;
         }
-        for index in 0..self.log.chunks.len() {
-            let chunk = self.log.chunks[index];
-            if index as u64 * u64::from(self.pages) < u64::from(self.log.used) {
-                now = self.release(nand, now, chunk, Cause::MergeFull)?;
-                self.log.chunks[index] = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
-            }
-        }
+        let used_chunks = self.log.used.div_ceil(self.pages);
         self.log.clear();
+        for _ in 0..used_chunks {
+            let chunk = self.log.chunks.remove(0);
+            now = self.release(nand, now, chunk, Cause::MergeFull)?;
+        }
+        self.complete_log()?;
         Ok(now)
+    }
+
+    /// Gives the log the chunks that it lacks.
+    fn complete_log(&mut self) -> Result<(), FtlError> {
+        let wanted = self.config.log_chunk_count(u64::from(self.pages));
+        while (self.log.chunks.len() as u64) < wanted {
+            let chunk = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
+            self.log.chunks.push(chunk);
+        }
+        Ok(())
     }
 
     fn open(
@@ -486,7 +492,8 @@ impl ChunkFtl {
         now: Nanos,
         logical: u32,
     ) -> Result<Nanos, FtlError> {
-        if self.config.map_cache_chunks == 0 {
+        // Wear may have left no chunk for the map.
+        if self.config.map_cache_chunks == 0 || self.map_chunk == NONE {
             return Ok(now);
         }
         let map_page = logical / (self.page_bytes / MAP_ENTRY_BYTES).max(1);

@@ -1,11 +1,16 @@
 //! Which layer, with which parameters: the variants a profile can name.
 
+use crate::stock::lost_erase_blocks;
 use crate::{
     BastConfig, BastFtl, BlockConfig, BlockFtl, ChunkConfig, ChunkFtl, Dftl, DftlConfig,
     FastConfig, FastFtl, FasterConfig, FasterFtl, Ftl, FtlError, PageConfig, PageFtl,
 };
-use nandu_nand::{Geometry, NandArray};
+use nandu_nand::{Geometry, NandArray, NandConfig};
 use serde::{Deserialize, Serialize};
+
+/// Steps in which an array is enlarged for its bad erase blocks: each adds what the last one lost, at
+/// most 15 of 16 where four planes work together and half of all erase blocks are bad.
+const ENLARGING_STEPS: u32 = 400;
 
 /// The kinds of layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,7 +89,7 @@ impl FtlConfig {
 
     /// Erase blocks per plane that hold `logical_bytes` with `over_provisioning_ppm` more and what
     /// the layer itself keeps aside. `shape` gives everything but the erase block count. Factory bad
-    /// erase blocks come on top.
+    /// erase blocks come on top: [`Self::erase_blocks_per_plane_with_bad`].
     #[must_use]
     pub fn erase_blocks_per_plane(
         &self,
@@ -121,6 +126,44 @@ impl FtlConfig {
             Self::Faster(config) => u128::from(config.kept_aside(log_for)).div_ceil(planes),
         };
         u32::try_from(blocks + aside).unwrap_or(u32::MAX)
+    }
+
+    /// Erase blocks of `nand` that this layer cannot use: those that come bad, and those that it uses
+    /// together with one of them.
+    #[must_use]
+    pub fn lost_erase_blocks(&self, nand: &NandConfig) -> u64 {
+        let shape = &nand.geometry;
+        let dies = shape.die_count();
+        let of_row = dies * shape.planes_per_die;
+        let chunk_blocks = match self {
+            Self::Chunk(config) => config.chunk_bytes / shape.erase_block_bytes().max(1),
+            _ => 1,
+        };
+        let together = u32::try_from(chunk_blocks).unwrap_or(u32::MAX).max(1);
+        match self {
+            Self::Page(config) if config.multi_plane => {
+                lost_erase_blocks(nand, |block| block / of_row * dies + block % dies)
+            }
+            _ => lost_erase_blocks(nand, |block| block / together),
+        }
+    }
+
+    /// Erase blocks per plane so that besides those that this layer cannot use there are as many as
+    /// `nand` has now.
+    #[must_use]
+    pub fn erase_blocks_per_plane_with_bad(&self, nand: &NandConfig) -> u32 {
+        let planes = nand.geometry.die_count() * nand.geometry.planes_per_die;
+        let wanted = nand.geometry.erase_blocks_per_plane;
+        let mut enlarged = *nand;
+        for _ in 0..ENLARGING_STEPS {
+            let lost = self.lost_erase_blocks(&enlarged).div_ceil(u64::from(planes));
+            let count = u32::try_from(u64::from(wanted) + lost).unwrap_or(u32::MAX);
+            if count <= enlarged.geometry.erase_blocks_per_plane {
+                break;
+            }
+            enlarged.geometry.erase_blocks_per_plane = count;
+        }
+        enlarged.geometry.erase_blocks_per_plane
     }
 
     /// The layer over `nand`, with `unit_count` units for the host. `seed` drives random policies.

@@ -35,6 +35,7 @@ mod recovery;
 mod table;
 
 use crate::contract::check_range;
+use crate::stock::Stock;
 use crate::victim::Buckets;
 use crate::{Ftl, FtlError, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
@@ -203,7 +204,7 @@ pub struct Dftl {
 }
 
 impl Dftl {
-    /// A layer of `unit_count` flash pages over a fresh `nand`.
+    /// A layer of `unit_count` flash pages over a fresh `nand`, or one that is recovered next.
     ///
     /// # Errors
     /// [`FtlError::Configuration`] if a parameter is out of its range, flash pages are shared by units,
@@ -239,13 +240,13 @@ impl Dftl {
             moved: Vec::with_capacity(pages as usize),
         };
         dftl.reset(nand);
-        let aside = config.reserve_and_frontiers(geometry);
-        let usable = u64::from(dftl.free_count).saturating_sub(aside) * u64::from(pages);
-        if unit_count + tvpn_count > usable {
-            return Err(FtlError::Configuration(format!(
-                "ftl: {unit_count} units and {tvpn_count} translation pages asked for, but {usable} \
-                 flash pages are left beside reserve and frontiers"
-            )));
+        let stock = Stock::of_blocks(nand);
+        let blocks_for = |page_count: u64| page_count.div_ceil(u64::from(pages));
+        let frontiers = config.reserve_and_frontiers(geometry);
+        let needed = blocks_for(unit_count + tvpn_count) + frontiers;
+        if needed > stock.usable_count() {
+            let aside = needed - blocks_for(unit_count);
+            return Err(stock.refusal(unit_count, (needed, aside), 1));
         }
         Ok(dftl)
     }
@@ -495,6 +496,15 @@ impl Dftl {
 }
 
 impl Dftl {
+    /// Trims a unit in memory alone, where nothing is cached or written any more.
+    fn forget(&mut self, lpn: u32) {
+        let old = self.table.page_of(lpn);
+        if old != UNMAPPED {
+            self.table.store(lpn, UNMAPPED);
+            self.invalidate(old);
+        }
+    }
+
     fn pages_of(&self, erase_block: u32) -> std::ops::Range<u32> {
         let pages = to_u32(self.pages.value());
         erase_block * pages..(erase_block + 1) * pages
@@ -641,11 +651,12 @@ impl Ftl for Dftl {
         count: u64,
     ) -> Result<Nanos, FtlError> {
         check_range(first, count, self.unit_count())?;
-        if self.worn_out {
-            return Err(FtlError::DeviceFull);
-        }
         let (mut now, mut in_buffer) = (now, None);
         for lpn in to_u32(first.0)..to_u32(first.0 + count) {
+            if self.worn_out {
+                self.forget(lpn);
+                continue;
+            }
             let slot = match self.table.slot_of(lpn) {
                 Some(slot) => slot,
                 None => {

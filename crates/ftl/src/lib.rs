@@ -24,6 +24,7 @@ mod fast;
 mod faster;
 mod hybrid;
 mod page;
+mod stock;
 mod victim;
 
 pub mod closed_form;

@@ -38,6 +38,7 @@ mod valid_map;
 pub use config::{CleaningFrontier, PageConfig, TrimDurability};
 
 use crate::contract::check_range;
+use crate::stock::{Condition, Stock};
 use crate::victim::{VictimIndex, VictimShape};
 use crate::{Ftl, FtlError, ReadOutcome};
 use free_list::FreeList;
@@ -161,7 +162,7 @@ impl Scratch {
 }
 
 impl PageFtl {
-    /// A layer of `unit_count` units over a fresh `nand`.
+    /// A layer of `unit_count` units over a fresh `nand`, or one that is recovered next.
     ///
     /// # Errors
     /// [`FtlError::Configuration`] if a parameter is out of range, the unit does not fit the flash page,
@@ -177,6 +178,9 @@ impl PageFtl {
         let unit_bytes = config.unit_bytes.unwrap_or(geometry.flash_page_bytes);
         let units_per_page = nand.config().units_per_flash_page;
         let fail = |text: String| Err(FtlError::Configuration(text));
+        if unit_count == 0 {
+            return fail("ftl: there are no units".into());
+        }
         if u64::from(unit_bytes) * u64::from(units_per_page) != u64::from(geometry.flash_page_bytes)
         {
             return fail(format!(
@@ -230,13 +234,36 @@ impl PageFtl {
         };
         ftl.check_metadata().map_err(FtlError::Configuration)?;
         ftl.reset(nand);
-        if unit_count > ftl.total_usable || unit_count == 0 {
-            return fail(format!(
-                "ftl: {unit_count} units asked for, but {} fit beside reserve and frontiers",
-                ftl.total_usable
-            ));
-        }
+        ftl.check_room(nand)?;
         Ok(ftl)
+    }
+
+    /// Refuses more units than fit beside what every die keeps aside.
+    fn check_room(&self, nand: &NandArray) -> Result<(), FtlError> {
+        let aside = self.groups_aside();
+        let (mut stock, mut room) = (Stock::default(), 0);
+        for die in 0..self.dies.len() {
+            let own = (die..self.groups.len()).step_by(self.dies.len());
+            let of_die = Stock::of(own.map(|group| self.condition(nand, to_u32(group as u64))));
+            room += of_die.usable_count().saturating_sub(aside) * self.group_capacity;
+            stock = stock.plus(of_die);
+        }
+        if self.unit_count() <= room {
+            return Ok(());
+        }
+        let aside = aside * self.die_count.value();
+        let needed = self.unit_count().div_ceil(self.group_capacity.max(1)) + aside;
+        Err(stock.refusal(self.unit_count(), (needed, aside), self.planes))
+    }
+
+    /// Groups that every die keeps aside: reserve, frontiers and metadata.
+    fn groups_aside(&self) -> u64 {
+        u64::from(self.config.groups_aside()) + self.metadata_groups_per_die()
+    }
+
+    fn condition(&self, nand: &NandArray, group: u32) -> Condition {
+        let (first, stride) = (self.first_block(nand, group), to_u32(self.die_count.value()));
+        Condition::of(nand, (0..self.planes).map(|plane| first + plane * stride))
     }
 
     /// Slots that were programmed without a unit, because a row had to go out before it was full.
@@ -294,17 +321,15 @@ impl PageFtl {
         };
         self.dies = vec![die; to_index(die_count)];
         for group in 0..to_u32(self.groups.len() as u64) {
-            let first = self.first_block(nand, group);
-            let stride = to_u32(die_count);
-            let bad = (0..self.planes).any(|plane| nand.is_bad(first + plane * stride));
-            let state = if bad { State::Bad } else { State::Free };
+            let is_good = self.condition(nand, group) == Condition::Good;
+            let state = if is_good { State::Free } else { State::Bad };
             self.groups[group as usize] = Group { valid: 0, state, stream: 0 };
-            if !bad {
-                let die = self.die_of(group);
+            if is_good {
+                let (die, first) = (self.die_of(group), self.first_block(nand, group));
                 self.dies[die].free.push(group, nand.erase_count(first));
             }
         }
-        let aside = u64::from(self.config.groups_aside()) + self.metadata_groups_per_die();
+        let aside = self.groups_aside();
         for die in &mut self.dies {
             die.usable = (die.free.len() as u64).saturating_sub(aside) * self.group_capacity;
         }

@@ -13,7 +13,7 @@ use crate::{
     Divisor, Energy, Geometry, NandError, ProgramOrder, Promise, Rules, Scheduling, Timing,
 };
 use nandu_base::{
-    FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, Rng, WearSummary, to_index,
+    FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, WearSummary, to_index,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -180,11 +180,7 @@ impl NandArray {
             };
             Nanos::of_transfer(bus_bytes, config.timing.bus_bytes_per_second).0
         };
-        let mut rng = Rng::new(config.rules.factory_bad_seed);
-        let mut block = || EraseBlock {
-            bad: config.rules.factory_bad_ppm > 0 && rng.chance_ppm(config.rules.factory_bad_ppm),
-            ..EraseBlock::default()
-        };
+        let blocks = config.rules.factory_bad().take(geometry.erase_block_count() as usize);
         Ok(Self {
             config,
             units: units as usize,
@@ -195,7 +191,7 @@ impl NandArray {
             dies: Divisor::new(u64::from(geometry.die_count())),
             channels: Divisor::new(u64::from(geometry.channel_count)),
             unit_transfer_ns: (0..=units * geometry.planes_per_die).map(transfer_ns).collect(),
-            blocks: (0..geometry.erase_block_count()).map(|_| block()).collect(),
+            blocks: blocks.map(|bad| EraseBlock { bad, ..EraseBlock::default() }).collect(),
             tags: vec![ERASED_TAG; geometry.page_slots(units)],
             sequences: vec![0; page_count],
             partial_counts: vec![0; if counted { page_count } else { 0 }],

@@ -210,8 +210,12 @@ pub struct ChipOverrides {
     pub bus_bytes_per_second: Option<u64>,
     /// Whether a die takes the next transfer while its array works.
     pub cache_register: Option<bool>,
-    /// The laws as a whole.
+    /// The laws as a whole; what they leave out is not the preset's but the default.
     pub rules: Option<Rules>,
+    /// Erases that an erase block stands; 0 = without limit.
+    pub endurance: Option<u32>,
+    /// Erase blocks that leave the factory bad, per million.
+    pub factory_bad_ppm: Option<u32>,
     /// The energy as a whole, instead of what supply and times give; all zero does not model it.
     pub energy: Option<Energy>,
 }
@@ -266,12 +270,17 @@ impl NandProfile {
             bus_bytes_per_second: bus,
             cache_register: overrides.cache_register.unwrap_or(chip.timing.cache_register),
         };
-        let rules = overrides.rules.unwrap_or(Rules {
+        let laws = overrides.rules.unwrap_or(Rules {
             programs_per_erase: chip.programs_per_erase,
             endurance: chip.endurance,
             paired_pages: chip.paired_pages,
             ..Rules::default()
         });
+        let rules = Rules {
+            endurance: overrides.endurance.unwrap_or(laws.endurance),
+            factory_bad_ppm: overrides.factory_bad_ppm.unwrap_or(laws.factory_bad_ppm),
+            ..laws
+        };
         Ok(NandConfig {
             geometry,
             timing,

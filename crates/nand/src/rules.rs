@@ -4,6 +4,7 @@
 //! programs 1-4 from S000 2.1 and 1-3 from S002 3.1, endurance 10^4 to 10^6 from S000 2.1.
 
 use crate::NandError;
+use nandu_base::Rng;
 use serde::{Deserialize, Serialize};
 
 /// In which order the flash pages of an erase block may be programmed.
@@ -50,6 +51,12 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// For one erase block after the other without end, whether it leaves the factory bad.
+    pub fn factory_bad(&self) -> impl Iterator<Item = bool> + use<> {
+        let (mut rng, ppm) = (Rng::new(self.factory_bad_seed), self.factory_bad_ppm);
+        std::iter::repeat_with(move || ppm > 0 && rng.chance_ppm(ppm))
+    }
+
     /// Checks the ranges.
     ///
     /// # Errors

@@ -366,7 +366,8 @@ impl Job {
         }
         let shape = &setup.nand.geometry;
         let blocks = u64::from(shape.erase_block_count());
-        let blocks = blocks.checked_sub(blocks_aside(&setup.ssd.ftl, shape))?;
+        let lost = setup.ssd.ftl.lost_erase_blocks(&setup.nand);
+        let blocks = blocks.checked_sub(blocks_aside(&setup.ssd.ftl, shape) + lost)?;
         let units = u64::from(setup.nand.units_per_flash_page);
         let block_units = u64::from(shape.flash_pages_per_erase_block) * units;
         let alpha = (blocks * block_units) as f64 / logical_units as f64;

@@ -117,7 +117,10 @@ impl DriveChoice {
                 let planes = u64::from(shape.die_count() * shape.planes_per_die);
                 let ppm = ssd.over_provisioning_ppm;
                 let aside = u64::from(ssd.ftl.erase_blocks_per_plane(&shape, 0, ppm)) * planes;
-                let blocks = u64::from(count.unwrap_or(0)).saturating_sub(aside);
+                let nand = ssd.nand_config(profile, false).map_err(|error| self.fault(error))?;
+                // Bad ones are no spare space, as where the capacity is given.
+                let lost = ssd.ftl.lost_erase_blocks(&nand);
+                let blocks = u64::from(count.unwrap_or(0)).saturating_sub(aside + lost);
                 let data_pages = blocks * u64::from(shape.flash_pages_per_erase_block);
                 let scaled = u128::from(data_pages) * 1_000_000 / (1_000_000 + u128::from(ppm));
                 u64::try_from(scaled).unwrap_or(data_pages)

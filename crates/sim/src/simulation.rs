@@ -219,10 +219,13 @@ impl Simulation {
         })
     }
 
+    /// Of all erase blocks but those that came bad, in order.
     fn erase_counts(&self) -> Vec<u64> {
         let nand = &self.engine.nand;
         let blocks = 0..to_u32(u64::from(nand.geometry().erase_block_count()));
-        blocks.map(|block| u64::from(nand.erase_count(block))).collect()
+        let came_bad = nand.config().rules.factory_bad();
+        let usable = blocks.zip(came_bad).filter(|(_, bad)| !bad);
+        usable.map(|(block, _)| u64::from(nand.erase_count(block))).collect()
     }
 
     fn pass(

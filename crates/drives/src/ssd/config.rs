@@ -25,7 +25,8 @@ pub struct SsdConfig {
     /// Physical capacity beyond the logical, in parts per million of the logical one.
     pub over_provisioning_ppm: u32,
     /// Erase blocks of the whole array, bad ones and the layer's own included; by default as many as
-    /// capacity and over-provisioning ask for. A multiple of the planes.
+    /// capacity and over-provisioning ask for, and more for those that come bad. A multiple of the
+    /// planes.
     #[serde(default)]
     pub physical_erase_blocks: Option<u32>,
     /// The translation layer with its parameters.
@@ -127,6 +128,10 @@ impl SsdConfig {
             ),
         };
         nand.geometry.erase_blocks_per_plane = erase_blocks_per_plane;
+        if self.physical_erase_blocks.is_none() {
+            let enlarged = self.ftl.erase_blocks_per_plane_with_bad(&nand);
+            nand.geometry.erase_blocks_per_plane = enlarged;
+        }
         nand.units_per_flash_page = self.ftl.units_per_flash_page(nand.geometry.flash_page_bytes);
         nand.keep_content = keep_data;
         nand.power_cut_journal = self.power_cut_journal;

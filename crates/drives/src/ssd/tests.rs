@@ -132,6 +132,34 @@ fn parts_that_do_not_fit_are_refused() {
     assert!(Ssd::new("bad", wide, &config(PAGE), false, 1).is_err(), "sector above mapping unit");
 }
 
+#[test]
+fn a_drive_is_built_with_room_for_erase_blocks_that_come_bad() {
+    let geometry = Geometry::new(512, SECTORS).unwrap();
+    for layer in [
+        PAGE,
+        "{ kind = \"dftl\" }",
+        "{ kind = \"fast\", log_block_count = 4 }",
+        "{ kind = \"chunk\", chunk_bytes = 262144 }",
+    ] {
+        let mut config = config(layer);
+        let sound = config.nand_config(geometry, false).unwrap().geometry.erase_block_count();
+        config.chip_overrides.factory_bad_ppm = Some(150_000);
+        let chips = config.nand_config(geometry, false).unwrap();
+        let lost = config.ftl.lost_erase_blocks(&chips);
+        assert!(lost > 0, "{layer}");
+        assert!(u64::from(chips.geometry.erase_block_count()) - lost >= sound.into(), "{layer}");
+        let mut ssd = Ssd::new("bad", geometry, &config, false, 1).unwrap();
+        for page in 0..SECTORS / 4 {
+            run(&mut ssd, Request::write(page, page * 4, 4, None)).result.unwrap();
+        }
+        ssd.audit();
+        // Whoever says how many there are is told how many there should be.
+        config.physical_erase_blocks = Some(sound / 8 * 4);
+        let said = Ssd::new("bad", geometry, &config, false, 1).err().unwrap().to_string();
+        assert!(said.contains("good erase blocks"), "{layer}: {said}");
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, u32, u8),

@@ -8,7 +8,8 @@
 //!
 //! 1. A logged page is the newest copy; its slot holds its tag.
 //! 2. Of `page_count` slots those below `used` are programmed.
-//! 3. The log lies in the physical chunks in `chunks`, in order; there are just enough of them.
+//! 3. The log lies in the physical chunks in `chunks`, in order; there are just enough of them,
+//!    unless wear left fewer when it was emptied: nothing is logged then.
 
 use super::{ChunkConfig, MergeMode, NONE};
 use nandu_base::to_index;

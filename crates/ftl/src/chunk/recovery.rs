@@ -61,11 +61,7 @@ impl ChunkFtl {
         for logical in 0..to_u32(self.map.len() as u64) {
             now = self.adopt(nand, now, logical, (&newest, &mut found))?;
         }
-        let log_chunks = self.config.log_chunk_count(u64::from(self.pages));
-        for _ in 0..log_chunks {
-            let chunk = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
-            self.log.chunks.push(chunk);
-        }
+        self.complete_log()?;
         if self.config.uses_map() {
             self.map_chunk = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
         }

@@ -25,6 +25,7 @@
 //! With `paired_pages` a cut may also destroy an acknowledged neighbour, here as in every layer
 //! without a copy of it.
 
+use crate::stock::Stock;
 use crate::{FtlError, ReadOutcome};
 use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, Divisor, NO_LPN, NandArray, NandError, Payload};
@@ -106,6 +107,9 @@ impl BlockMap {
     ) -> Result<Self, FtlError> {
         let geometry = nand.geometry();
         let fail = |text: String| Err(FtlError::Configuration(text));
+        if unit_count == 0 {
+            return fail("ftl: there are no units".into());
+        }
         if nand.config().units_per_flash_page != 1 {
             let text = "ftl: block maps place whole flash pages; units_per_flash_page must be 1";
             return fail(text.into());
@@ -118,16 +122,10 @@ impl BlockMap {
         let logical = unit_count.div_ceil(pages);
         let free: VecDeque<u32> =
             (0..geometry.erase_block_count()).filter(|&block| !nand.is_bad(block)).collect();
-        let needed = logical + u64::from(log_count) + u64::from(reserve_count);
-        // Over chips that were in use a recovery comes next, and says what is left to do.
-        let is_worn = |block: &u32| nand.is_bad(*block) && nand.erase_count(*block) > 0;
-        let worn_count = (0..geometry.erase_block_count()).filter(is_worn).count();
-        if unit_count == 0 || needed > (free.len() + worn_count) as u64 {
-            return fail(format!(
-                "ftl: {unit_count} units need {needed} erase blocks ({log_count} for the log, \
-                 {reserve_count} in reserve), but {} are good",
-                free.len()
-            ));
+        let aside = u64::from(log_count) + u64::from(reserve_count);
+        let (needed, stock) = (logical + aside, Stock::of_blocks(nand));
+        if needed > stock.usable_count() {
+            return Err(stock.refusal(unit_count, (needed, aside), 1));
         }
         let total = geometry.erase_block_count();
         Ok(Self {
@@ -395,6 +393,14 @@ impl BlockMap {
         if old == NONE { Ok(done) } else { self.release(nand, done, old, Cause::MergeFull) }
     }
 
+    /// Whether the data block of `logical` holds no newest page below `next` of the log block, so that
+    /// this one can take its place.
+    pub(crate) fn supersedes_data(&self, logical: u32, log: u32) -> bool {
+        let (lpns, old) = (self.lpns(logical), self.data[logical as usize]);
+        let behind = (lpns.start + self.next(log)).min(lpns.end);
+        old == NONE || (lpns.start..behind).all(|lpn| self.holder(lpn) != old)
+    }
+
     /// Switch or partial merge: a log block whose pages lie in their places, owned by `logical`, gets
     /// the newest copies of the pages behind `next`, `host` among them, and becomes the data block. Where
     /// the old data block holds newer pages below `next`, it is a full merge after all.
@@ -409,9 +415,7 @@ impl BlockMap {
         let old = self.data[logical as usize];
         let behind = (lpns.start + self.next(log)).min(lpns.end);
         let host_lpn = host.as_ref().map_or(NONE, |&(lpn, _)| lpn);
-        let supersedes = old == NONE
-            || (lpns.start..behind).all(|lpn| lpn == host_lpn || self.holder(lpn) != old);
-        if !supersedes || host_lpn < behind {
+        if host_lpn < behind || !self.supersedes_data(logical, log) {
             let merged = self.merge_full(nand, now, logical, host)?;
             return self.release(nand, merged, log, Cause::MergeFull);
         }

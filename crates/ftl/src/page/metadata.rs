@@ -125,19 +125,26 @@ impl PageFtl {
         if log.groups.is_empty() { 0 } else { self.rows - log.next_row }
     }
 
-    /// Takes a free group for metadata, from the dies in turn, cleaning where that is needed.
+    /// Takes a free group for metadata, from the dies in turn, cleaning where that is needed; a die
+    /// without space to gain is passed over.
     pub(super) fn take_metadata_group(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
     ) -> Result<(u32, Nanos), FtlError> {
-        let die = self.metadata.next_die;
+        let (next, count) = (self.metadata.next_die, self.dies.len());
         let wanted = self.config.reserve_count as usize + 1;
-        let done = self.clean_emptiest(nand, now, die, wanted, Cause::Cleaning)?;
-        let group = self.dies[die].free.pop(true).ok_or(FtlError::DeviceFull)?;
-        self.groups[group as usize].state = State::Metadata;
-        self.metadata.next_die = (die + 1) % self.dies.len();
-        Ok((group, done))
+        for die in (next..next + count).map(|die| die % count) {
+            let done = match self.clean_emptiest(nand, now, die, wanted, Cause::Cleaning) {
+                Err(FtlError::DeviceFull) => continue,
+                cleaned => cleaned?,
+            };
+            let group = self.dies[die].free.pop(true).ok_or(FtlError::DeviceFull)?;
+            self.groups[group as usize].state = State::Metadata;
+            self.metadata.next_die = (die + 1) % count;
+            return Ok((group, done));
+        }
+        Err(FtlError::DeviceFull)
     }
 
     /// Programs a record behind the log, whose open group has room; on chips with paired pages, with

@@ -23,8 +23,8 @@ mod run;
 
 use model::Trims;
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig,
-    LogEviction, MergeMode, PageConfig, SequentialTrigger, TrimDurability, VictimPolicy,
+    BastConfig, BlockConfig, ChunkConfig, CleaningFrontier, DftlConfig, FastConfig, FasterConfig,
+    FtlConfig, LogEviction, MergeMode, PageConfig, SequentialTrigger, TrimDurability, VictimPolicy,
 };
 
 /// A layer over a shape of array.
@@ -79,6 +79,13 @@ fn page(victim: VictimPolicy, unit_bytes: u32) -> FtlConfig {
         unit_bytes: Some(unit_bytes),
         victim,
         idle_clean_count: 1,
+        ..PageConfig::default()
+    })
+}
+
+fn page_shared() -> FtlConfig {
+    FtlConfig::Page(PageConfig {
+        cleaning_frontier: CleaningFrontier::Shared,
         ..PageConfig::default()
     })
 }
@@ -139,6 +146,14 @@ fn chunk(interleave: bool, merge_mode: MergeMode) -> FtlConfig {
     })
 }
 
+fn chunk_with_map_cache() -> FtlConfig {
+    FtlConfig::Chunk(ChunkConfig {
+        map_cache_chunks: 1,
+        map_write_per_page_write: true,
+        ..ChunkConfig::new(4096)
+    })
+}
+
 /// One test for each kind: name, layer, shape, units of the host, what a flushed trim is worth.
 macro_rules! matrix {
     ($($name:ident: $config:expr, $shape:expr, $units:expr, $trims:expr;)+) => {
@@ -158,6 +173,7 @@ matrix! {
     page_random: page(VictimPolicy::Random, 512), ONE_DIE, 24, Trims::Volatile;
     page_d_choices: page(VictimPolicy::DChoices, 512), ONE_DIE, 24, Trims::Volatile;
     page_cost_benefit: page(VictimPolicy::CostBenefit, 512), ONE_DIE, 24, Trims::Volatile;
+    page_shared_frontier: page_shared(), ONE_DIE, 24, Trims::Volatile;
     page_over_dies: page(VictimPolicy::Greedy, 512), THREE_DIES, 24, Trims::Volatile;
     page_over_planes: page(VictimPolicy::Greedy, 256), WIDE, 64, Trims::Volatile;
     page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;
@@ -200,14 +216,25 @@ fn a_device_at_the_end_of_its_life_recovers_to_be_read() {
     let wide = Shape { blocks: 24, ..WORN };
     for (name, config, shape) in [
         ("page_end", page(VictimPolicy::Greedy, 512), WORN),
+        ("page_shared_end", page_shared(), WORN),
+        ("page_dies_end", page(VictimPolicy::Fifo, 512), Shape { dies: 2, blocks: 9, ..WORN }),
+        ("page_wide_end", page(VictimPolicy::Greedy, 256), Shape { endurance: 4, ..WIDE }),
+        ("page_both_end", page_metadata(512, 9, JOURNALED), Shape { endurance: 4, ..LONG }),
         ("dftl_end", dftl(false), Shape { flash_page_bytes: 16, ..wide }),
+        ("dftl_separate_end", dftl(true), Shape { flash_page_bytes: 16, ..wide }),
         ("block_end", block, WORN),
         ("bast_end", bast(LogEviction::Lru), WORN),
+        ("bast_fifo_end", bast(LogEviction::Fifo), WORN),
         ("fast_end", fast(3, SequentialTrigger::Offset0), WORN),
+        ("fast_two_pages_end", fast(4, SequentialTrigger::Run2), WORN),
+        ("fast_without_sequential_end", fast(2, SequentialTrigger::Off), WORN),
         ("faster_end", faster(5, 2), WORN),
+        ("faster_merging_end", faster(2, 0), WORN),
         ("chunk_end", chunk(MergeMode::Replacement), wide),
         ("chunk_log_end", chunk(MergeMode::AllAtOnce), wide),
+        ("chunk_map_end", chunk_with_map_cache(), wide),
     ] {
-        run::to_the_end(&Subject { name, config, shape, units: 20, trims: Trims::Volatile });
+        let trims = if name == "page_both_end" { Trims::Journaled } else { Trims::Volatile };
+        run::to_the_end(&Subject { name, config, shape, units: 20, trims });
     }
 }

@@ -1,7 +1,7 @@
 //! One run with one cut, and the enumeration of all of them.
 
 use crate::Subject;
-use crate::model::{Model, decode};
+use crate::model::{Model, Trims, decode};
 use nandu_base::{Lpn, Nanos, Ppn, Rng};
 use nandu_ftl::{Ftl, FtlConfig, FtlError};
 use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules, Timing};
@@ -188,18 +188,37 @@ impl<'a> Run<'a> {
         while self.step(false).is_ok() && self.nand.power_is_on() {}
         let at = self.now.max(self.nand.idle_at());
         if self.nand.power_is_on() {
+            self.ftl.audit(&self.nand);
+        }
+        if self.nand.power_is_on() {
             self.nand.power_cut(at).unwrap();
             self.nand.power_on();
         }
         self.recover(at)?;
         self.read_all()?;
-        let is_full = match self.write(Lpn(0), false) {
-            Ok(()) => false,
-            Err(FtlError::DeviceFull) => true,
-            Err(error) => return Err(format!("writing on: {error}")),
-        };
+        let mut full_count = 0;
+        for lpn in (0..self.subject.units).map(Lpn) {
+            match self.write(lpn, false) {
+                Ok(()) => {}
+                Err(FtlError::DeviceFull) => full_count += 1,
+                Err(error) => return Err(format!("writing on: {error}")),
+            }
+            self.ftl.audit(&self.nand);
+        }
+        let last = Lpn(self.subject.units - 1);
+        let trimmed = self.ftl.trim(&mut self.nand, self.now, last, 1);
+        match trimmed {
+            Ok(done) => self.model.trimmed(last, 1, done),
+            // A journal needs room for it, and so does an entry that has to leave DFTL's cache.
+            Err(FtlError::DeviceFull)
+                if self.subject.trims == Trims::Journaled
+                    || matches!(self.subject.config, FtlConfig::Dftl(_)) => {}
+            Err(error) => return Err(format!("trimming on: {error}")),
+        }
+        self.ftl.audit(&self.nand);
+        self.nand.audit();
         self.read_all()?;
-        Ok(is_full)
+        Ok(full_count > 0)
     }
 
     /// Writes every unit and a few again, one after the other, so that the steps meet cleaning, and
@@ -282,12 +301,8 @@ impl<'a> Run<'a> {
         // Every other run forgets the layer itself, as a power cut does.
         if self.rng.below(2) == 0 {
             let unit_count = self.model.unit_count();
-            match self.subject.config.build(&self.nand, unit_count, self.seed) {
-                Ok(ftl) => self.ftl = ftl,
-                // Page mapping counts what is worn out as missing when it is made.
-                Err(FtlError::Configuration(_)) if self.may_be_refused() => {}
-                Err(error) => return Err(format!("a new layer: {error}")),
-            }
+            let built = self.subject.config.build(&self.nand, unit_count, self.seed);
+            self.ftl = built.map_err(|error| format!("a new layer: {error}"))?;
         }
         for _ in 0..self.rng.below(RECOVERY_CUT_COUNT) {
             let (number, tear) = (self.rng.below(4), self.rng.below(2) == 0);
@@ -314,12 +329,6 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn may_be_refused(&self) -> bool {
-        let subject = self.subject;
-        let by_page = matches!(subject.config, FtlConfig::Page(_) | FtlConfig::Dftl(_));
-        by_page && subject.shape.endurance > 0
-    }
-
     /// The recovered device takes all of its units once more, in another order, and a flush.
     fn go_on(&mut self, before: &[Option<u64>]) -> Result<(), String> {
         let mut order: Vec<u64> = (0..self.model.unit_count()).collect();
@@ -331,6 +340,8 @@ impl<'a> Run<'a> {
         match result.and_then(|()| self.flush()) {
             // Worn out: what is stored stays readable, and there is nothing more to check.
             Err(FtlError::DeviceFull) if self.subject.shape.endurance > 0 => {
+                self.ftl.audit(&self.nand);
+                self.nand.audit();
                 return self.read_all();
             }
             other => other.map_err(|error| format!("writing on: {error}"))?,
