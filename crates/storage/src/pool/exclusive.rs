@@ -210,9 +210,6 @@ impl FrameMut<'_> {
     pub fn restore(&mut self, image: &[u8]) {
         self.page.copy_from_slice(image);
         self.hold(|info| info.is_unlogged = false);
-        if !self.info.is_dirty() {
-            self.info.changed.clear();
-        }
     }
 
     /// Keeps the page in its frame until as many calls of [`FrameMut::unpin`].

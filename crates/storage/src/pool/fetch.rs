@@ -166,8 +166,9 @@ impl Pool {
         *claim.buffer_mut() = if is_whole { read.buffer } else { self.empty_buffer() };
         let if_torn = if torn.0 == word { torn.1 } else { IfTorn::Refuse };
         let result = read.result.and_then(|()| self.admit(state, page, claim, if_torn));
-        if result.is_err() {
-            state.give_back(page.frame);
+        match result {
+            Ok(_) => state.infos[page.frame as usize].changed = read.changed,
+            Err(_) => state.give_back(page.frame),
         }
         (page, result)
     }
@@ -199,6 +200,7 @@ impl Pool {
         info.frame_use = FrameUse::Resident;
         info.word = page.word;
         info.is_new = false;
+        info.changed.clear();
         self.frames.set_flags(page.frame, page.is_prefetch);
         claim.publish(page.word);
         self.table.insert(page.word, page.frame);

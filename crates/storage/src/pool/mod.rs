@@ -188,6 +188,7 @@ struct FrameInfo {
     is_new: bool,
     /// The LSN of the first change that the device does not have.
     rec_lsn: Option<Lsn>,
+    /// What the next write has to cover: see [`PageWrite::changed`].
     changed: ChangedRanges,
 }
 

@@ -9,7 +9,6 @@ use super::{FrameUse, Pool, State};
 use crate::page::page_lsn;
 use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
-use nandu_device::IoBuffer;
 use std::sync::PoisonError;
 
 /// Pages and bytes that go to the device in one call from a small pool, of which they may be a quarter.
@@ -265,17 +264,20 @@ impl Pool {
             let _alone = self.placing.write().unwrap_or_else(PoisonError::into_inner);
             state.propagation.write(&mut self.io.lock(), &mut state.writes)
         });
-        let page_bytes = self.config.page_bytes as usize;
-        let buffers = state.writes.drain(..).map(|write| write.buffer);
-        let is_whole = |buffer: &IoBuffer| buffer.len() == page_bytes;
-        state.spare_buffers.extend(buffers.filter(is_whole).take(frames.len()));
-        result?;
-        for &frame in frames {
-            let info = &mut state.infos[frame as usize];
-            info.rec_lsn = None;
-            info.is_new = false;
-            info.changed.clear();
+        let State { writes, infos, spare_buffers, .. } = &mut *state;
+        for (&frame, write) in frames.iter().zip(writes.drain(..)) {
+            if write.buffer.len() == self.config.page_bytes as usize {
+                spare_buffers.push(write.buffer);
+            }
+            if result.is_ok() {
+                let info = &mut infos[frame as usize];
+                assert_eq!(info.word, write.address.to_word(), "pages come back in their order");
+                info.rec_lsn = None;
+                info.is_new = false;
+                info.changed = write.changed;
+            }
         }
+        result?;
         state.counters.write_count += frames.len() as u64;
         state.counters.write_batch_count += u64::from(!frames.is_empty());
         Ok(())

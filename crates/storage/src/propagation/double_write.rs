@@ -6,7 +6,7 @@
 //!   file    │ batch 0 │ batch 1 │ … │ batch n │ what an earlier lap left │
 //!   batch   │ magic 8 │ CRC 4 │ page bytes 4 │ lap 8 │ number 4 │ count 4 │ length 8 │
 //!           │ (word 8, kind and record bytes 4)… │ records │ zeros to a sector │
-//!   record  whole: the page without its hole      changes: count 2 │ (start 2, last 2)… │ bytes
+//!   record  whole: the page without its hole      changes: as in `changes`
 //!
 //!   batch ─► sync ─► pages in place            lap full: sync what is in place ─► next lap
 //! ```
@@ -23,7 +23,7 @@
 //! Rule 2 takes a sector to be old or new after a cut. One that is neither needs a whole copy.
 
 use super::log_structured::record::{hole_of, pack, packed_bytes, unpack};
-use super::{DoubleWriteFile, PageWrite};
+use super::{ChangedRanges, DoubleWriteFile, PageWrite};
 use crate::page::page_is_sound;
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
@@ -43,8 +43,6 @@ const REQUEST_BYTES_MAX: usize = 256 << 10;
 const READ_COUNT_MAX: usize = 32;
 /// In an entry's record bytes: the record holds what changed, not the page.
 const CHANGES: u32 = 1 << 31;
-const COUNT_BYTES: usize = 2;
-const RANGE_BYTES: usize = 4;
 /// A lap ends when so many new pages were written in it: they are remembered one by one.
 const NEW_PAGE_COUNT_MAX: usize = 1 << 16;
 
@@ -148,7 +146,11 @@ impl DoubleWrite {
                     batch.resize(at + packed_bytes(&page.buffer, &hole) as usize, 0);
                     pack(&page.buffer, &hole, &mut batch[at..]);
                 }
-                CopyPlan::Changes(_) => append_changes(page, batch),
+                CopyPlan::Changes(bytes) => {
+                    let at = batch.len();
+                    batch.resize(at + bytes, 0);
+                    page.changed.pack(&page.buffer, &mut batch[at..]);
+                }
             }
         }
         let sector_bytes = io.volume().sector_bytes() as usize;
@@ -220,7 +222,7 @@ impl DoubleWrite {
                     let laid = if is_whole {
                         unpack(&record, &mut page)
                     } else {
-                        lay_changes(&record, &mut page)
+                        ChangedRanges::unpack(&record, &mut page).map(drop)
                     };
                     is_sensible &= laid.is_some();
                 }
@@ -398,42 +400,14 @@ fn note_copies(batch: &[u8], count: usize, offset: u64, copies: &mut Copies) {
 
 /// What changed, if it is known and little and the page before is on the device; else the whole page.
 fn plan_of(page: &PageWrite, new_pages: &BTreeSet<PageAddress>) -> CopyPlan {
-    let ranges = page.changed.as_slice();
-    let changed_bytes: usize = ranges.iter().map(|range| range.len()).sum();
-    let bytes = COUNT_BYTES + ranges.len() * RANGE_BYTES + changed_bytes;
-    if ranges.is_empty() || bytes > page.buffer.len() / 2 || new_pages.contains(&page.address) {
+    let bytes = page.changed.record_bytes();
+    if page.changed.as_slice().is_empty()
+        || bytes > page.buffer.len() / 2
+        || new_pages.contains(&page.address)
+    {
         return CopyPlan::Whole(hole_of(&page.buffer));
     }
     CopyPlan::Changes(bytes)
-}
-
-fn append_changes(page: &PageWrite, batch: &mut Vec<u8>) {
-    let ranges = page.changed.as_slice();
-    let short = |value: u32| u16::try_from(value).expect("pages have at most 65536 bytes");
-    batch.extend_from_slice(&short(to_u32(ranges.len() as u64)).to_be_bytes());
-    for range in ranges {
-        batch.extend_from_slice(&short(range.start).to_be_bytes());
-        batch.extend_from_slice(&short(range.end - 1).to_be_bytes());
-    }
-    for range in ranges {
-        batch.extend_from_slice(&page.buffer[range.start as usize..range.end as usize]);
-    }
-}
-
-/// Puts changes in their places; `None` where the record makes no sense.
-fn lay_changes(record: &[u8], page: &mut [u8]) -> Option<()> {
-    let (count, rest) = record.split_first_chunk::<COUNT_BYTES>()?;
-    let range_bytes = usize::from(u16::from_be_bytes(*count)) * RANGE_BYTES;
-    let (ranges, mut bytes) = rest.split_at_checked(range_bytes)?;
-    for range in ranges.chunks_exact(RANGE_BYTES) {
-        let start = usize::from(u16::from_be_bytes(*range.first_chunk()?));
-        let last = usize::from(u16::from_be_bytes(*range.last_chunk()?));
-        let place = page.get_mut(start..=last)?;
-        let (change, later) = bytes.split_at_checked(place.len())?;
-        place.copy_from_slice(change);
-        bytes = later;
-    }
-    Some(())
 }
 
 fn buffer_for(io: &mut Io, bytes: usize) -> IoBuffer {

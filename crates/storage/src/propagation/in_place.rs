@@ -8,7 +8,7 @@
 //!    the engine: its log, or the double write.
 
 use super::double_write::DoubleWrite;
-use super::{PageRead, PageWrite, Propagation};
+use super::{ChangedRanges, PageRead, PageWrite, Propagation};
 use crate::page::{TRAILER_BYTES, check_page_bytes, seal_page};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
@@ -122,7 +122,8 @@ impl Propagation for InPlace {
             let what = format!("cannot read {address}");
             StorageError::Device { what, error }
         });
-        Some(PageRead { address, buffer, result })
+        let changed = ChangedRanges::default();
+        Some(PageRead { address, buffer, changed, result })
     }
 
     fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
@@ -149,6 +150,7 @@ impl Propagation for InPlace {
             }
             self.unsynced.extend(part.iter().map(|page| page.address.file));
             self.writer.write(io, part)?;
+            part.iter_mut().for_each(|page| page.changed.clear());
         }
         Ok(())
     }

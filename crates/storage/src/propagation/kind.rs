@@ -38,7 +38,8 @@ impl PropagationKind {
     #[must_use]
     pub const fn tracks_changes(self) -> bool {
         match self {
-            Self::InPlace | Self::LogStructured => false,
+            Self::InPlace => false,
+            Self::LogStructured => true,
         }
     }
 

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!   header  magic 8 │ version 4 │ page bytes 4 │ segment bytes 4 │ segment count 4 │ generation 8 │
-//!           next sequence 8 │ run count 8 │ body bytes 8 │ frontier: segment 4, offset 4, next 4 (twice) │
+//!           next sequence 8 │ run count 8 │ of differences 8 │ body bytes 8 │
+//!           frontier: segment 4, offset 4, next 4 (twice) │
 //!           CRC of the body 4 │ CRC of the header before it 4
 //!   body    segment: used bytes 4, written at 8, changed at 8 (each)
-//!           run: word of the first page 8, count 4, location 8 (each) …
+//!           run: word of the first page 8, count 4, location 8 (each) … of pages, then of differences
 //!
 //!   checkpoint: flush the segments ─► write the other file ─► flush it ─► free empty segments
 //! ```
@@ -30,8 +31,8 @@ use crate::{FileId, PageAddress, StorageError};
 use nandu_base::{to_index, to_u32};
 
 const MAGIC: [u8; 8] = *b"nanduMP1";
-const VERSION: u32 = 1;
-pub(super) const HEADER_BYTES: usize = 88;
+const VERSION: u32 = 2;
+pub(super) const HEADER_BYTES: usize = 96;
 const SEGMENT_ENTRY_BYTES: u64 = 20;
 const RUN_HEADER_BYTES: u64 = 12;
 const LOCATION_BYTES: u64 = 8;
@@ -50,6 +51,7 @@ pub(super) struct Image {
     pub(super) positions: [Position; FRONTIER_COUNT],
     pub(super) segments: SegmentTable,
     pub(super) map: PageMap,
+    pub(super) differences: PageMap,
 }
 
 /// The fixed part of an image.
@@ -60,7 +62,7 @@ struct Header {
     segment_count: u32,
     generation: u64,
     next_sequence: u64,
-    run_count: u64,
+    run_counts: [u64; 2],
     body_bytes: u64,
     positions: [Position; FRONTIER_COUNT],
 }
@@ -68,9 +70,11 @@ struct Header {
 impl LogStructured {
     /// Bytes of the image of the map as it is.
     fn image_bytes(&self) -> u64 {
+        let map_bytes =
+            |map: &PageMap| map.run_count() * RUN_HEADER_BYTES + map.page_count() * LOCATION_BYTES;
         u64::from(self.segments.count()) * SEGMENT_ENTRY_BYTES
-            + self.map.run_count() * RUN_HEADER_BYTES
-            + self.map.page_count() * LOCATION_BYTES
+            + map_bytes(&self.map)
+            + map_bytes(&self.differences)
     }
 
     /// Whether enough was written since the last checkpoint.
@@ -126,7 +130,7 @@ impl LogStructured {
             image.extend_from_slice(&known.written_at.to_be_bytes());
             image.extend_from_slice(&known.changed_at.to_be_bytes());
         }
-        for (first, run) in self.map.runs() {
+        for (first, run) in self.map.runs().chain(self.differences.runs()) {
             image.extend_from_slice(&first.to_be_bytes());
             image.extend_from_slice(&to_u32(run.len() as u64).to_be_bytes());
             for location in run {
@@ -140,7 +144,7 @@ impl LogStructured {
             segment_count: self.segments.count(),
             generation,
             next_sequence: self.next_sequence,
-            run_count: self.map.run_count(),
+            run_counts: [self.map.run_count(), self.differences.run_count()],
             body_bytes,
             positions: [0, 1].map(|index: usize| self.frontiers[index].position),
         };
@@ -152,9 +156,12 @@ impl LogStructured {
 
     /// Runs may have holes, which take room, too.
     fn image_bytes_exactly(&self) -> u64 {
-        let in_runs: u64 = self.map.runs().map(|(_, run)| run.len() as u64).sum();
-        let without = self.image_bytes() - self.map.page_count() * LOCATION_BYTES;
-        without + in_runs * LOCATION_BYTES
+        let gap_count = |map: &PageMap| {
+            let in_runs: u64 = map.runs().map(|(_, run)| run.len() as u64).sum();
+            in_runs - map.page_count()
+        };
+        let gap_count = gap_count(&self.map) + gap_count(&self.differences);
+        self.image_bytes() + gap_count * LOCATION_BYTES
     }
 }
 
@@ -165,7 +172,8 @@ impl Header {
         for value in [VERSION, self.page_bytes, self.segment_bytes, self.segment_count] {
             fields.extend_from_slice(&value.to_be_bytes());
         }
-        for value in [self.generation, self.next_sequence, self.run_count, self.body_bytes] {
+        let [pages, differences] = self.run_counts;
+        for value in [self.generation, self.next_sequence, pages, differences, self.body_bytes] {
             fields.extend_from_slice(&value.to_be_bytes());
         }
         for position in self.positions {
@@ -202,11 +210,11 @@ impl Header {
             segment_count: short(20)?,
             generation: long(24)?,
             next_sequence: long(32)?,
-            run_count: long(40)?,
-            body_bytes: long(48)?,
-            positions: [position(56)?, position(68)?],
+            run_counts: [long(40)?, long(48)?],
+            body_bytes: long(56)?,
+            positions: [position(64)?, position(76)?],
         };
-        Some((header, short(80)?))
+        Some((header, short(88)?))
     }
 }
 
@@ -250,28 +258,11 @@ fn decode_body(header: &Header, body: &[u8]) -> Option<Image> {
         }
         segments.restore(Some((used_bytes, written_at, changed_at)));
     }
-    let file_bytes = u64::from(segments.count()) * u64::from(segment_bytes);
-    let mut map = PageMap::default();
-    for _ in 0..header.run_count {
-        let (first, rest) = runs.split_first_chunk()?;
-        let (count, rest) = rest.split_first_chunk()?;
-        let run_bytes = u32::from_be_bytes(*count) as usize * to_index(LOCATION_BYTES);
-        let (run, rest) = rest.split_at_checked(run_bytes)?;
-        for (word, location) in (u64::from_be_bytes(*first)..).zip(run.chunks_exact(8)) {
-            let location = Location::from_word(u64::from_be_bytes(*location.first_chunk()?));
-            if location.is_none() {
-                continue;
-            }
-            let live_bytes = |segments: &SegmentTable| {
-                segments.get(segments.of(location)).live_bytes + location.stored_bytes()
-            };
-            if location.end() > file_bytes || live_bytes(&segments) > segment_bytes {
-                return None;
-            }
-            segments.add_live(location);
-            map.set(PageAddress::from_word(word), location);
-        }
-        runs = rest;
+    let [pages, differences] = header.run_counts;
+    let map = take_runs(&mut runs, pages, &mut segments)?;
+    let differences = take_runs(&mut runs, differences, &mut segments)?;
+    if differences.iter().any(|(page, _)| map.get(page).is_none()) {
+        return None;
     }
     Some(Image {
         page_bytes: header.page_bytes,
@@ -281,5 +272,30 @@ fn decode_body(header: &Header, body: &[u8]) -> Option<Image> {
         positions: header.positions,
         segments,
         map,
+        differences,
     })
+}
+
+/// A map of so many runs, whose records lie in `segments`.
+fn take_runs(bytes: &mut &[u8], run_count: u64, segments: &mut SegmentTable) -> Option<PageMap> {
+    let mut map = PageMap::default();
+    for _ in 0..run_count {
+        let (first, rest) = bytes.split_first_chunk()?;
+        let (count, rest) = rest.split_first_chunk()?;
+        let run_bytes = u32::from_be_bytes(*count) as usize * to_index(LOCATION_BYTES);
+        let (run, rest) = rest.split_at_checked(run_bytes)?;
+        for (word, location) in (u64::from_be_bytes(*first)..).zip(run.chunks_exact(8)) {
+            let location = Location::from_word(u64::from_be_bytes(*location.first_chunk()?));
+            if location.is_none() {
+                continue;
+            }
+            if !segments.has_room_for(location) {
+                return None;
+            }
+            segments.add_live(location);
+            map.set(PageAddress::from_word(word), location);
+        }
+        *bytes = rest;
+    }
+    Some(map)
 }

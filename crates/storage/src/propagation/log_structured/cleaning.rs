@@ -123,12 +123,16 @@ impl LogStructured {
         if entry.kind == EntryKind::Truncate {
             return Ok(0);
         }
-        let Entry { kind, address, start, stored_bytes } = *entry;
+        let Entry { kind, address, start, stored_bytes, .. } = *entry;
         let source = Location::new(record_offset, stored_bytes, kind == EntryKind::Whole);
-        if self.map.get(address) != source {
+        let is_difference = kind == EntryKind::Difference;
+        let map = if is_difference { &self.differences } else { &self.map };
+        if map.get(address) != source {
             return Ok(0);
         }
-        let target = if self.settings.separate_cleaned { CLEANED } else { HOST };
+        // A difference must not come to stand behind a page that waits there, written as a whole.
+        let has_own = self.settings.separate_cleaned || is_difference;
+        let target = if has_own { CLEANED } else { HOST };
         let alignment = self.alignment_of(kind);
         while !self.fits(target, stored_bytes, alignment) {
             self.emit(io, target)?;

@@ -1,6 +1,7 @@
 //! A frontier: where the log grows, and the records that wait there for their write.
 //!
-//! 1. Of each page at most one record that waits is alive.
+//! 1. Of each page at most one record that waits is alive, and one difference. Where a page waits that
+//!    was written, no difference from the one before it does.
 //! 2. Records that wait fit one partial segment where the frontier writes next.
 //! 3. What waits is not in the map: a write that fails leaves it here.
 
@@ -38,7 +39,14 @@ pub(super) struct Frontier {
     bytes: Vec<u8>,
     waiting: Vec<Waiting>,
     alive_count: usize,
-    by_page: FixedHashMap<PageAddress, usize>,
+    by_page: FixedHashMap<Key, usize>,
+}
+
+/// A page, and whether it is about its difference.
+type Key = (PageAddress, bool);
+
+fn key_of(kind: EntryKind, address: PageAddress) -> Key {
+    (address, kind == EntryKind::Difference)
 }
 
 impl Frontier {
@@ -81,16 +89,21 @@ impl Frontier {
         alignment: u32,
         source: Option<Location>,
     ) -> &mut [u8] {
-        if kind != EntryKind::Truncate
-            && let Some(known) = self.by_page.insert(address, self.waiting.len())
-        {
-            self.kill(known);
+        if kind != EntryKind::Truncate {
+            if let Some(known) = self.by_page.insert(key_of(kind, address), self.waiting.len()) {
+                self.kill(known);
+            }
+            let is_written = kind != EntryKind::Difference && source.is_none();
+            if is_written && let Some(known) = self.by_page.remove(&(address, true)) {
+                self.kill(known);
+            }
         }
         let start = self.bytes.len().next_multiple_of(alignment as usize);
         let end = start + record_bytes as usize;
         self.bytes.resize(end.next_multiple_of(UNIT_BYTES as usize), 0);
+        let (is_moved, start_bytes) = (source.is_some(), to_u32(start as u64));
         let entry =
-            Entry { kind, address, start: to_u32(start as u64), stored_bytes: record_bytes };
+            Entry { kind, is_moved, address, start: start_bytes, stored_bytes: record_bytes };
         self.waiting.push(Waiting { entry, source, is_alive: true });
         self.alive_count += 1;
         &mut self.bytes[start..end]
@@ -103,13 +116,14 @@ impl Frontier {
         address: PageAddress,
         record_bytes: u32,
     ) -> Option<&mut [u8]> {
-        let &index = self.by_page.get(&address)?;
+        let &index = self.by_page.get(&key_of(kind, address))?;
         let waiting = &mut self.waiting[index];
         let allotted = waiting.entry.stored_bytes.next_multiple_of(UNIT_BYTES);
-        if waiting.entry.kind != kind || allotted < record_bytes {
+        // A copy has a difference that goes on counting; what is written has none.
+        if waiting.entry.kind != kind || waiting.entry.is_moved || allotted < record_bytes {
             return None;
         }
-        (waiting.entry.stored_bytes, waiting.source) = (record_bytes, None);
+        waiting.entry.stored_bytes = record_bytes;
         let start = waiting.entry.start as usize;
         let end = start + record_bytes as usize;
         self.bytes[end..start + allotted as usize].fill(0);
@@ -118,7 +132,22 @@ impl Frontier {
 
     /// The record of a page that waits.
     pub(super) fn find(&self, address: PageAddress) -> Option<(EntryKind, &[u8])> {
-        let waiting = &self.waiting[*self.by_page.get(&address)?];
+        self.find_by_key((address, false))
+    }
+
+    /// Whether a page waits that was written as a whole, which ends its difference.
+    pub(super) fn has_written(&self, address: PageAddress) -> bool {
+        let index = self.by_page.get(&(address, false));
+        index.is_some_and(|&index| !self.waiting[index].entry.is_moved)
+    }
+
+    /// The difference of a page that waits.
+    pub(super) fn find_difference(&self, address: PageAddress) -> Option<&[u8]> {
+        self.find_by_key((address, true)).map(|(_, record)| record)
+    }
+
+    fn find_by_key(&self, key: Key) -> Option<(EntryKind, &[u8])> {
+        let waiting = &self.waiting[*self.by_page.get(&key)?];
         let start = waiting.entry.start as usize;
         let end = start + waiting.entry.stored_bytes as usize;
         Some((waiting.entry.kind, &self.bytes[start..end]))
@@ -138,8 +167,9 @@ impl Frontier {
             let waiting = self.waiting[index];
             if waiting.is_alive && !keep(&waiting) {
                 self.kill(index);
-                if self.by_page.get(&waiting.entry.address) == Some(&index) {
-                    self.by_page.remove(&waiting.entry.address);
+                let key = key_of(waiting.entry.kind, waiting.entry.address);
+                if self.by_page.get(&key) == Some(&index) {
+                    self.by_page.remove(&key);
                 }
             }
         }
@@ -178,9 +208,12 @@ impl Frontier {
         assert_eq!(alive, self.alive_count, "records that wait are counted");
         let pages = self.alive().filter(|waiting| waiting.entry.kind != EntryKind::Truncate);
         for waiting in pages {
-            let index = self.by_page.get(&waiting.entry.address);
+            let Entry { kind, address, .. } = waiting.entry;
+            let index = self.by_page.get(&key_of(kind, address));
             let known = index.map(|&index| self.waiting[index].entry);
             assert_eq!(known, Some(waiting.entry), "invariant 1: one record of a page is alive");
+            let is_written = kind != EntryKind::Difference && !waiting.entry.is_moved;
+            assert!(!is_written || self.find_difference(address).is_none(), "invariant 1");
         }
         let bytes = self.bytes.len() + self.waiting.len() * ENTRY_BYTES;
         assert!(bytes <= room as usize, "invariant 2: {bytes} bytes wait for {room}");

@@ -38,6 +38,18 @@ impl PageMap {
         before
     }
 
+    /// Forgets where a page lies, and gives it back.
+    pub(super) fn remove(&mut self, address: PageAddress) -> Location {
+        let (key, index) = split(address);
+        let Some(leaf) = self.leaves.get_mut(&key) else { return Location::NONE };
+        let before = std::mem::take(&mut leaf[index]);
+        self.page_count -= u64::from(!before.is_none());
+        if !before.is_none() && leaf.iter().all(|location| location.is_none()) {
+            self.leaves.remove(&key);
+        }
+        before
+    }
+
     /// Forgets the pages of a file from `first_page` on, and hands their locations to `forget`.
     pub(super) fn truncate(
         &mut self,

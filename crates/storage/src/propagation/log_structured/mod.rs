@@ -11,16 +11,21 @@
 //! is two thirds full saves a third of what is written. It then lies across sectors and cannot be read
 //! in place by others ([`Propagation::locate`]); [`PagePacking::Whole`] is the other choice.
 //!
-//! 1. A page is where the map says, unless a newer record of it waits in the pool's frontier.
+//! Of a page that changed little since it was written as a whole only the difference is written
+//! ([`LogStructuredSettings::difference_percent_max`]; the idea is that of the delta records of LLAMA,
+//! Levandoski, Lomet and Sengupta, PVLDB 2013, and of page-differential logging, Kim, Whang and Song
+//! 2010, with one difference a page). It is read beside the page and laid over it.
+//!
+//! 1. A page is where the map says, with the difference that a second map names laid over it, unless
+//!    newer records of it wait in the pool's frontier.
 //! 2. What is durable is never overwritten: no page is torn. A power cut leaves each page as it was at
 //!    the last sync or in one of the writes since; all of them at the same point of their order.
 //! 3. A segment is written again only when neither the durable map nor the chain of writes since then
 //!    needs it (`segments`).
 //! 4. A write that fails changes nothing: its records wait, and go to another segment after a
 //!    checkpoint.
-//!
-//! Room for what may come: a page-differential record (a kind of its own in `partial`, its base in the
-//! spare bits and a second location in `record`), merged when its page is read.
+//! 5. A difference covers all that changed since the record that the map names. It counts until the page
+//!    is written as a whole or truncated; cleaning moves both, each by itself.
 
 mod checkpoint;
 mod cleaning;
@@ -41,18 +46,20 @@ pub use settings::{LogStructuredSettings, PagePacking};
 pub use victim::SegmentVictimKind;
 
 use super::{PageRead, PageWrite, Propagation};
-use crate::page::seal_page;
+use crate::page::{TRAILER_BYTES, seal_page};
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use checkpoint::FRONTIER_COUNT;
 use cleaning::KEPT_COUNT;
 use frontier::{Frontier, Position};
 use map::PageMap;
+use nandu_base::to_u32;
 use nandu_device::IoBuffer;
 use partial::{Entry, EntryKind, Header};
 use reads::Reads;
 use record::{Location, UNIT_BYTES};
 use segments::SegmentTable;
+use std::ops::Range;
 use victim::VictimPolicy;
 
 /// The frontier of pages that are written.
@@ -71,7 +78,9 @@ pub struct LogStructuredCounters {
     pub page_write_count: u64,
     /// Bytes of their records.
     pub record_bytes: u64,
-    /// Pages that cleaning moved.
+    /// How many of them went as differences.
+    pub difference_count: u64,
+    /// Records that cleaning moved.
     pub copied_page_count: u64,
     /// Bytes of their records.
     pub copied_bytes: u64,
@@ -100,12 +109,36 @@ struct Files {
     maps: [FileId; 2],
 }
 
+/// What is written of a page.
+struct Form {
+    kind: EntryKind,
+    bytes: u32,
+    /// Of a packed page.
+    hole: Range<usize>,
+}
+
+impl Form {
+    /// Makes the record of `page`; one that is whole ends what its differences have to cover.
+    fn store(&self, page: &mut PageWrite, record: &mut [u8]) {
+        match self.kind {
+            EntryKind::Difference => return page.changed.pack(&page.buffer, record),
+            EntryKind::Whole => record.copy_from_slice(&page.buffer),
+            EntryKind::Packed | EntryKind::Truncate => {
+                record::pack(&page.buffer, &self.hole, record);
+            }
+        }
+        page.changed.clear();
+    }
+}
+
 /// Pages in a log of segments.
 pub struct LogStructured {
     settings: LogStructuredSettings,
     sector_bytes: u32,
     files: Files,
     map: PageMap,
+    /// Where the differences lie of pages that have one.
+    differences: PageMap,
     segments: SegmentTable,
     frontiers: [Frontier; FRONTIER_COUNT],
     victims: Box<dyn VictimPolicy>,
@@ -191,6 +224,7 @@ impl LogStructured {
             sector_bytes: io.volume().sector_bytes(),
             files,
             map: PageMap::default(),
+            differences: PageMap::default(),
             segments: SegmentTable::new(settings.segment_bytes),
             frontiers: [(); FRONTIER_COUNT].map(|()| Frontier::new(Position::default())),
             victims: settings.victim.build(),
@@ -212,7 +246,7 @@ impl LogStructured {
     const fn alignment_of(&self, kind: EntryKind) -> u32 {
         match kind {
             EntryKind::Whole => self.sector_bytes,
-            EntryKind::Packed | EntryKind::Truncate => UNIT_BYTES,
+            EntryKind::Packed | EntryKind::Truncate | EntryKind::Difference => UNIT_BYTES,
         }
     }
 
@@ -228,41 +262,50 @@ impl LogStructured {
         self.frontiers[which].fits(record_bytes, alignment, room, self.sector_bytes)
     }
 
-    /// Puts the record of a sealed page into the pool's frontier.
-    fn append(
-        &mut self,
-        io: &mut Io,
-        address: PageAddress,
-        page: &[u8],
-    ) -> Result<(), StorageError> {
+    /// What of a sealed page is to be written: its difference, or all of it.
+    fn form_of(&self, page: &PageWrite) -> Form {
+        let bytes = page.changed.record_bytes();
+        let bytes_max =
+            self.settings.page_bytes as usize / 100 * self.settings.difference_percent_max as usize;
+        let has_base = || {
+            !self.map.get(page.address).is_none()
+                && self.frontiers[HOST].find(page.address).is_none()
+        };
+        let is_known = !page.is_new && !page.changed.as_slice().is_empty();
+        if is_known && bytes <= bytes_max && has_base() {
+            return Form { kind: EntryKind::Difference, bytes: to_u32(bytes as u64), hole: 0..0 };
+        }
         let is_whole = self.settings.packing == PagePacking::Whole
             && self.settings.page_bytes.is_multiple_of(self.sector_bytes);
-        let hole = if is_whole { 0..0 } else { record::hole_of(page) };
-        let (kind, record_bytes) = if is_whole {
-            (EntryKind::Whole, self.settings.page_bytes)
-        } else {
-            (EntryKind::Packed, record::packed_bytes(page, &hole))
-        };
-        let alignment = self.alignment_of(kind);
+        if is_whole {
+            return Form { kind: EntryKind::Whole, bytes: self.settings.page_bytes, hole: 0..0 };
+        }
+        let hole = record::hole_of(&page.buffer);
+        let bytes = record::packed_bytes(&page.buffer, &hole);
+        Form { kind: EntryKind::Packed, bytes, hole }
+    }
+
+    /// Puts the record of a sealed page into the pool's frontier.
+    fn append(&mut self, io: &mut Io, page: &mut PageWrite) -> Result<(), StorageError> {
+        let form = self.form_of(page);
+        let Form { kind, bytes, .. } = form;
+        let (address, alignment) = (page.address, self.alignment_of(kind));
         self.counters.page_write_count += 1;
-        self.counters.record_bytes += u64::from(record_bytes.next_multiple_of(UNIT_BYTES));
-        let store = |record: &mut [u8]| match kind {
-            EntryKind::Whole => record.copy_from_slice(page),
-            EntryKind::Packed | EntryKind::Truncate => record::pack(page, &hole, record),
-        };
-        if let Some(record) = self.frontiers[HOST].replace(kind, address, record_bytes) {
-            store(record);
+        self.counters.record_bytes += u64::from(bytes.next_multiple_of(UNIT_BYTES));
+        self.counters.difference_count += u64::from(kind == EntryKind::Difference);
+        if let Some(record) = self.frontiers[HOST].replace(kind, address, bytes) {
+            form.store(page, record);
             return Ok(());
         }
-        if !self.fits(HOST, record_bytes, alignment) {
+        if !self.fits(HOST, bytes, alignment) {
             self.emit(io, HOST)?;
             self.replenish(io)?;
             // Cleaning may have left copies there.
-            while !self.fits(HOST, record_bytes, alignment) {
+            while !self.fits(HOST, bytes, alignment) {
                 self.emit(io, HOST)?;
             }
         }
-        store(self.frontiers[HOST].push(kind, address, record_bytes, alignment, None));
+        form.store(page, self.frontiers[HOST].push(kind, address, bytes, alignment, None));
         Ok(())
     }
 
@@ -298,8 +341,8 @@ impl LogStructured {
             durable_sequence: self.durable_sequence,
             segment,
             next_segment: next,
-            frontier: nandu_base::to_u32(which as u64).to_be_bytes()[3],
-            byte_count: nandu_base::to_u32(length as u64),
+            frontier: to_u32(which as u64).to_be_bytes()[3],
+            byte_count: to_u32(length as u64),
         };
         partial::seal(&mut buffer, records_end, &header, &entries);
         let start = u64::from(segment) * u64::from(self.settings.segment_bytes);
@@ -322,9 +365,13 @@ impl LogStructured {
 
     /// Copies of pages that were written or truncated since are not worth writing.
     fn drop_stale_copies(&mut self, which: usize) {
-        let map = &self.map;
-        self.frontiers[which].retain(|waiting| {
-            waiting.source.is_none_or(|source| map.get(waiting.entry.address) == source)
+        let Self { map, differences, frontiers, .. } = self;
+        let present = |entry: &Entry| match entry.kind {
+            EntryKind::Difference => differences.get(entry.address),
+            EntryKind::Packed | EntryKind::Whole | EntryKind::Truncate => map.get(entry.address),
+        };
+        frontiers[which].retain(|waiting| {
+            waiting.source.is_none_or(|source| present(&waiting.entry) == source)
         });
     }
 
@@ -426,22 +473,30 @@ impl LogStructured {
     fn apply(&mut self, header: &Header, offset: u32, entries: &[Entry]) {
         let Header { sequence, segment, byte_count, .. } = *header;
         let start = u64::from(segment) * u64::from(self.settings.segment_bytes) + u64::from(offset);
-        let Self { map, segments, .. } = self;
+        let Self { map, differences, segments, .. } = self;
         segments.note_write(segment, offset + byte_count, sequence);
         for entry in entries {
             let Entry { kind, address, .. } = *entry;
+            let mut forget = |location: Location| {
+                if !location.is_none() {
+                    segments.remove_live(location, sequence);
+                }
+            };
             if kind == EntryKind::Truncate {
-                let forget = |location| segments.remove_live(location, sequence);
-                map.truncate(address.file, address.page, forget);
+                map.truncate(address.file, address.page, &mut forget);
+                differences.truncate(address.file, address.page, &mut forget);
                 continue;
+            }
+            let is_difference = kind == EntryKind::Difference;
+            if !is_difference && !entry.is_moved {
+                forget(differences.remove(address));
             }
             let offset = start + u64::from(entry.start);
             let location = Location::new(offset, entry.stored_bytes, kind == EntryKind::Whole);
-            let before = map.set(address, location);
+            let before =
+                if is_difference { &mut *differences } else { &mut *map }.set(address, location);
+            forget(before);
             segments.add_live(location);
-            if !before.is_none() {
-                segments.remove_live(before, sequence);
-            }
         }
         self.next_sequence = sequence + 1;
     }
@@ -467,7 +522,11 @@ impl LogStructured {
 
 impl Propagation for LogStructured {
     fn locate(&self, address: PageAddress) -> Option<(FileId, u64)> {
-        if self.frontiers[HOST].find(address).is_some() {
+        let frontier = &self.frontiers[HOST];
+        let is_waiting = frontier.find(address).is_some();
+        let has_difference =
+            frontier.find_difference(address).is_some() || !self.differences.get(address).is_none();
+        if is_waiting || has_difference {
             return None;
         }
         let location = self.map.get(address);
@@ -489,9 +548,13 @@ impl Propagation for LogStructured {
 
     fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
         self.replenish(io)?;
-        for PageWrite { address, buffer, .. } in pages {
-            seal_page(buffer, *address);
-            self.append(io, *address, buffer)?;
+        for page in pages {
+            seal_page(&mut page.buffer, page.address);
+            if !page.changed.as_slice().is_empty() {
+                let end = to_u32(page.buffer.len() as u64);
+                page.changed.add(end - to_u32(TRAILER_BYTES as u64)..end);
+            }
+            self.append(io, page)?;
         }
         Ok(())
     }
@@ -508,18 +571,27 @@ impl Propagation for LogStructured {
             answer => return answer,
         }
         // No room for a note of it: the next map says so.
-        let Self { map, segments, next_sequence, .. } = self;
-        map.truncate(file, first_page, |location| segments.remove_live(location, *next_sequence));
+        let Self { map, differences, segments, next_sequence, .. } = self;
+        for map in [map, differences] {
+            map.truncate(file, first_page, |location| {
+                segments.remove_live(location, *next_sequence);
+            });
+        }
         self.checkpoint(io)
     }
 
     fn stored_bytes(&self, file: FileId) -> Option<u64> {
-        Some(self.map.stored_bytes(file))
+        Some(self.map.stored_bytes(file) + self.differences.stored_bytes(file))
     }
 
     fn audit(&self) {
         self.map.audit();
-        self.segments.audit(self.map.iter().map(|(_, location)| location));
+        self.differences.audit();
+        for (page, _) in self.differences.iter() {
+            assert!(!self.map.get(page).is_none(), "invariant 5: {page} has what it differs from");
+        }
+        let records = self.map.iter().chain(self.differences.iter());
+        self.segments.audit(records.map(|(_, location)| location));
         for (which, frontier) in self.frontiers.iter().enumerate() {
             frontier.audit(self.room(which));
             let Position { segment, next, .. } = frontier.position;

@@ -7,11 +7,13 @@
 //!   header    magic 8 │ generation 8 │ sequence 8 │ durable sequence 8 │ segment 4 │
 //!             next segment 4 │ bytes 4 │ table start 4 │ entry count 4 │ frontier 1 │ zero 3 │
 //!             CRC of the records 4 │ CRC of the header before it and the table 4
-//!   entry     kind 1 │ zero 1 │ file 2 │ page 4 │ start 4 │ stored bytes 4
+//!   entry     kind 1 │ moved 0/1 1 │ file 2 │ page 4 │ start 4 │ stored bytes 4
 //! ```
 //!
 //! All numbers are big endian. Kinds: 1 packed page, 2 whole page, 3 truncate (the file's pages from
-//! this one on are gone; no bytes). A difference from an older record would be another kind.
+//! this one on are gone; no bytes), 4 difference (`changes`, from the packed or whole record before it).
+//! What cleaning moved is the record that it was: a page that is moved keeps its difference, one that
+//! is written loses it.
 //!
 //! 1. A partial segment counts as a whole or not at all, by its two checksums.
 //! 2. It names its own segment, so one of another place is not taken for it; and the checkpoint that it
@@ -24,7 +26,7 @@ use nandu_base::to_u32;
 pub(super) const HEADER_BYTES: usize = 64;
 /// Bytes of the table for each record.
 pub(super) const ENTRY_BYTES: usize = 16;
-const MAGIC: [u8; 8] = *b"nanduSG1";
+const MAGIC: [u8; 8] = *b"nanduSG2";
 const SUMMED_BYTES: usize = HEADER_BYTES - 4;
 const NO_SEGMENT: u32 = u32::MAX;
 
@@ -34,12 +36,15 @@ pub(super) enum EntryKind {
     Packed = 1,
     Whole = 2,
     Truncate = 3,
+    Difference = 4,
 }
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) kind: EntryKind,
+    /// A copy by cleaning.
+    pub(super) is_moved: bool,
     pub(super) address: PageAddress,
     /// Where the record starts in the partial segment.
     pub(super) start: u32,
@@ -88,7 +93,8 @@ pub(super) fn seal(bytes: &mut [u8], records_end: usize, header: &Header, entrie
     let table_end = records_end + entries.len() * ENTRY_BYTES;
     let table = bytes[records_end..table_end].chunks_exact_mut(ENTRY_BYTES);
     for (line, entry) in table.zip(entries) {
-        let word = u64::from(entry.kind as u8) << 56 | entry.address.to_word();
+        let kind = u64::from(entry.kind as u8) << 56 | u64::from(entry.is_moved) << 48;
+        let word = kind | entry.address.to_word();
         line[..8].copy_from_slice(&word.to_be_bytes());
         line[8..12].copy_from_slice(&entry.start.to_be_bytes());
         line[12..].copy_from_slice(&entry.stored_bytes.to_be_bytes());
@@ -165,6 +171,12 @@ fn read_entry(entry: &[u8], table_start: u32) -> Option<Entry> {
         1 => EntryKind::Packed,
         2 => EntryKind::Whole,
         3 => EntryKind::Truncate,
+        4 => EntryKind::Difference,
+        _ => return None,
+    };
+    let is_moved = match entry[1] {
+        0 => false,
+        1 => true,
         _ => return None,
     };
     let word = u64::from_be_bytes(*entry.first_chunk()?);
@@ -175,7 +187,7 @@ fn read_entry(entry: &[u8], table_start: u32) -> Option<Entry> {
         && start.is_multiple_of(super::record::UNIT_BYTES);
     let is_record = stored_bytes > 0 && start as usize >= HEADER_BYTES;
     let is_sound = is_inside && address.page > 0 && (kind == EntryKind::Truncate || is_record);
-    is_sound.then_some(Entry { kind, address, start, stored_bytes })
+    is_sound.then_some(Entry { kind, is_moved, address, start, stored_bytes })
 }
 
 #[cfg(test)]
@@ -189,7 +201,7 @@ mod tests {
         bytes.extend(0..96);
         let entry = |kind, page, start, stored_bytes| {
             let address = PageAddress::new(FileId(3), page);
-            Entry { kind, address, start, stored_bytes }
+            Entry { kind, is_moved: page == 7, address, start, stored_bytes }
         };
         let entries = vec![
             entry(EntryKind::Packed, 7, 64, 40),

@@ -1,12 +1,12 @@
-//! Pages on their way from the segments: whole ones straight into the caller's buffer, packed ones by
-//! way of the sectors that hold them.
+//! Pages on their way from the segments: whole ones straight into the caller's buffer, packed ones and
+//! differences by way of the sectors that hold them, both at once.
 //!
 //! 1. A segment is written again only after the reads from it are done.
 
 use super::partial::EntryKind;
 use super::record::Location;
-use super::{HOST, LogStructured, record, transfer};
-use crate::propagation::PageRead;
+use super::{HOST, LogStructured, SEGMENTS_FILE, record, transfer};
+use crate::propagation::{ChangedRanges, PageRead};
 use crate::volume::{Io, IoOwner};
 use crate::{PageAddress, StorageError};
 use nandu_base::to_index;
@@ -20,13 +20,39 @@ pub(super) struct Reads {
     ready: VecDeque<PageRead>,
 }
 
+/// A page on its way: straight into its buffer, or in one or two parts.
 #[derive(Debug)]
 struct InFlight {
-    ticket: u64,
     address: PageAddress,
-    location: Location,
-    /// The caller's, where the record is read into a buffer of its own.
-    page: Option<IoBuffer>,
+    /// The caller's; empty where the device fills it itself.
+    page: IoBuffer,
+    base: Part,
+    difference: Part,
+    result: Result<(), StorageError>,
+}
+
+/// A record, or where it comes from.
+#[derive(Debug)]
+enum Part {
+    /// There is none.
+    None,
+    /// A page on whole sectors, read into the caller's buffer.
+    Straight { ticket: u64 },
+    /// In the sectors that this request reads.
+    Reading { ticket: u64, location: Location },
+    /// Here, from a byte on.
+    Here { bytes: IoBuffer, location: Location },
+    /// It waited in the frontier.
+    Waited { kind: EntryKind, record: Vec<u8> },
+}
+
+impl Part {
+    const fn ticket(&self) -> Option<u64> {
+        match self {
+            Self::Straight { ticket } | Self::Reading { ticket, .. } => Some(*ticket),
+            Self::None | Self::Here { .. } | Self::Waited { .. } => None,
+        }
+    }
 }
 
 impl LogStructured {
@@ -36,30 +62,71 @@ impl LogStructured {
         address: PageAddress,
         mut buffer: IoBuffer,
     ) -> Result<(), StorageError> {
-        if let Some((kind, record)) = self.frontiers[HOST].find(address) {
-            fill(kind, record, &mut buffer);
-            self.reads.ready.push_back(PageRead { address, buffer, result: Ok(()) });
-            return Ok(());
-        }
+        let frontier = &self.frontiers[HOST];
+        let waited =
+            |(kind, record): (EntryKind, &[u8])| Part::Waited { kind, record: record.to_vec() };
+        let mut base = frontier.find(address).map_or(Part::None, waited);
+        let difference = frontier.find_difference(address);
+        let mut difference =
+            difference.map_or(Part::None, |record| waited((EntryKind::Difference, record)));
+        let is_written_anew = frontier.has_written(address);
         let location = self.map.get(address);
-        if location.is_none() {
+        if matches!(base, Part::None) && location.is_none() {
             buffer.fill(0);
-            self.reads.ready.push_back(PageRead { address, buffer, result: Ok(()) });
+            let changed = ChangedRanges::default();
+            self.reads.ready.push_back(PageRead { address, buffer, changed, result: Ok(()) });
             return Ok(());
         }
-        io.wait_for_room();
-        let (start, target, page) = if self.is_in_one_piece(location) {
-            (location.offset_bytes(), buffer, None)
+        let stored_difference = self.differences.get(address);
+        let wants_difference =
+            !is_written_anew && matches!(difference, Part::None) && !stored_difference.is_none();
+        let mut page = buffer;
+        if matches!(base, Part::None) {
+            let is_straight = self.is_in_one_piece(location);
+            base = if is_straight && !wants_difference && matches!(difference, Part::None) {
+                let target = std::mem::replace(&mut page, IoBuffer::with_alignment(0, 1));
+                let ticket = self.submit_read(io, location.offset_bytes(), target)?;
+                Part::Straight { ticket }
+            } else {
+                self.begin_part(io, location)?
+            };
+        }
+        let mut result = Ok(());
+        if wants_difference {
+            match self.begin_part(io, stored_difference) {
+                Ok(part) => difference = part,
+                // The page's request, if there is one, is under way and has to be waited for.
+                Err(error) => result = Err(error),
+            }
+        }
+        let read = InFlight { address, page, base, difference, result };
+        if read.base.ticket().or(read.difference.ticket()).is_some() {
+            self.reads.in_flight.push(read);
         } else {
-            let sector_bytes = u64::from(self.sector_bytes);
-            let start = location.offset_bytes() / sector_bytes * sector_bytes;
-            let end = location.end().next_multiple_of(sector_bytes);
-            (start, transfer::buffer(io, to_index(end - start)), Some(buffer))
-        };
-        let segments = self.files.segments;
-        let ticket = io.submit(IoOwner::PoolRead, segments, Operation::Read, start, target)?;
-        self.reads.in_flight.push(InFlight { ticket, address, location, page });
+            let read = self.assemble_page(read);
+            self.reads.ready.push_back(read);
+        }
         Ok(())
+    }
+
+    /// Reads the sectors that hold a record.
+    fn begin_part(&self, io: &mut Io, location: Location) -> Result<Part, StorageError> {
+        let sector_bytes = u64::from(self.sector_bytes);
+        let start = location.offset_bytes() / sector_bytes * sector_bytes;
+        let end = location.end().next_multiple_of(sector_bytes);
+        let target = transfer::buffer(io, to_index(end - start));
+        let ticket = self.submit_read(io, start, target)?;
+        Ok(Part::Reading { ticket, location })
+    }
+
+    fn submit_read(
+        &self,
+        io: &mut Io,
+        offset_bytes: u64,
+        target: IoBuffer,
+    ) -> Result<u64, StorageError> {
+        io.wait_for_room();
+        io.submit(IoOwner::PoolRead, self.files.segments, Operation::Read, offset_bytes, target)
     }
 
     /// Whether a record is a page on whole sectors.
@@ -70,52 +137,94 @@ impl LogStructured {
     }
 
     pub(super) fn end_read(&mut self, io: &mut Io) -> Option<PageRead> {
-        if let Some(read) = self.reads.ready.pop_front() {
-            return Some(read);
+        loop {
+            if let Some(read) = self.reads.ready.pop_front() {
+                return Some(read);
+            }
+            if self.reads.in_flight.is_empty() {
+                return None;
+            }
+            self.wait_for_part(io);
         }
-        if self.reads.in_flight.is_empty() {
-            return None;
-        }
-        let completion = io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
-        Some(self.finish(completion))
     }
 
     /// Waits for all reads, because a segment is written again.
     pub(super) fn settle_reads(&mut self, io: &mut Io) {
         while !self.reads.in_flight.is_empty() {
-            let completion = io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
-            let read = self.finish(completion);
+            self.wait_for_part(io);
+        }
+    }
+
+    /// Waits for a request; the page is ready when all of its parts are there.
+    fn wait_for_part(&mut self, io: &mut Io) {
+        let Completion { id, result, buffer, .. } =
+            io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
+        let bytes = buffer.unwrap_or_else(|| IoBuffer::with_alignment(0, 1));
+        let has_part = |read: &InFlight| {
+            read.base.ticket() == Some(id) || read.difference.ticket() == Some(id)
+        };
+        let place = self.reads.in_flight.iter().position(has_part);
+        let place = place.expect("only the pool reads pages");
+        let read = &mut self.reads.in_flight[place];
+        if let Err(error) = result {
+            let what = format!("cannot read {}", read.address);
+            read.result = Err(StorageError::Device { what, error });
+        }
+        let is_base = read.base.ticket() == Some(id);
+        let part = if is_base { &mut read.base } else { &mut read.difference };
+        match *part {
+            Part::Reading { location, .. } => *part = Part::Here { bytes, location },
+            _ => (*part, read.page) = (Part::None, bytes),
+        }
+        if read.base.ticket().or(read.difference.ticket()).is_none() {
+            let read = self.reads.in_flight.swap_remove(place);
+            let read = self.assemble_page(read);
             self.reads.ready.push_back(read);
         }
     }
 
-    fn finish(&mut self, completion: Completion) -> PageRead {
-        let place = self.reads.in_flight.iter().position(|read| read.ticket == completion.id);
-        let read = self.reads.in_flight.swap_remove(place.expect("only the pool reads pages"));
-        let InFlight { address, location, page, .. } = read;
-        let bytes = completion.buffer.unwrap_or_else(|| IoBuffer::with_alignment(0, 1));
-        let result = completion.result.map_err(|error| {
-            let what = format!("cannot read {address}");
-            StorageError::Device { what, error }
-        });
-        let Some(mut buffer) = page else {
-            return PageRead { address, buffer: bytes, result };
-        };
+    /// The page of its parts.
+    fn assemble_page(&self, read: InFlight) -> PageRead {
+        let InFlight { address, page: mut buffer, base, difference, result } = read;
+        let mut changed = ChangedRanges::default();
         let result = result.and_then(|()| {
-            let sector_bytes = u64::from(self.sector_bytes);
-            let skipped = to_index(location.offset_bytes() % sector_bytes);
-            let record = bytes.get(skipped..skipped + location.stored_bytes() as usize);
-            let kind = if location.is_whole() { EntryKind::Whole } else { EntryKind::Packed };
-            match record.and_then(|record| fill(kind, record, &mut buffer)) {
-                Some(()) => Ok(()),
-                None => {
-                    let place = format!("{address} at {}", location.offset_bytes());
-                    let what = "its record does not fit a page".to_owned();
-                    Err(StorageError::Corrupt { place, what })
-                }
+            for (part, is_difference) in [(base, false), (difference, true)] {
+                let laid = match &part {
+                    Part::Waited { kind, record } => fill(*kind, record, &mut buffer),
+                    Part::Here { bytes, location } => {
+                        self.lay(bytes, *location, is_difference, &mut buffer)
+                    }
+                    Part::None | Part::Straight { .. } | Part::Reading { .. } => continue,
+                };
+                let Some(ranges) = laid else {
+                    let place = format!("{address} in the file {SEGMENTS_FILE}");
+                    let record = if is_difference { "difference" } else { "record" };
+                    let what = format!("its {record} does not fit a page");
+                    return Err(StorageError::Corrupt { place, what });
+                };
+                changed = ranges;
             }
+            Ok(())
         });
-        PageRead { address, buffer, result }
+        PageRead { address, buffer, changed, result }
+    }
+
+    /// Lays a record over a page that was read with the sectors around it.
+    fn lay(
+        &self,
+        sectors: &[u8],
+        location: Location,
+        is_difference: bool,
+        page: &mut [u8],
+    ) -> Option<ChangedRanges> {
+        let skipped = to_index(location.offset_bytes() % u64::from(self.sector_bytes));
+        let record = sectors.get(skipped..skipped + location.stored_bytes() as usize)?;
+        let kind = match (is_difference, location.is_whole()) {
+            (true, _) => EntryKind::Difference,
+            (false, true) => EntryKind::Whole,
+            (false, false) => EntryKind::Packed,
+        };
+        fill(kind, record, page)
     }
 
     /// # Panics
@@ -127,14 +236,14 @@ impl LogStructured {
     }
 }
 
-/// The page of a record; `None` where it makes no sense.
-fn fill(kind: EntryKind, record: &[u8], page: &mut [u8]) -> Option<()> {
+/// Lays a record over a page, and gives back what its next difference has to cover; `None` where the
+/// record makes no sense.
+fn fill(kind: EntryKind, record: &[u8], page: &mut [u8]) -> Option<ChangedRanges> {
     match kind {
-        EntryKind::Packed => record::unpack(record, page),
-        EntryKind::Whole => {
-            page.copy_from_slice(record.get(..page.len())?);
-            Some(())
-        }
-        EntryKind::Truncate => None,
+        EntryKind::Packed => record::unpack(record, page)?,
+        EntryKind::Whole => page.copy_from_slice(record.get(..page.len())?),
+        EntryKind::Difference => return ChangedRanges::unpack(record, page),
+        EntryKind::Truncate => return None,
     }
+    Some(ChangedRanges::default())
 }

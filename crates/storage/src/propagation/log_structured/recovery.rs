@@ -14,7 +14,7 @@
 
 use super::checkpoint::{FRONTIER_COUNT, Image, read_image};
 use super::frontier::Position;
-use super::partial::{Summary, read_summary};
+use super::partial::{Entry, EntryKind, Summary, read_summary};
 use super::settings::LogStructuredSettings;
 use super::{Files, LogStructured, transfer};
 use crate::StorageError;
@@ -57,9 +57,9 @@ impl LogStructured {
             return Err(corrupt("neither of the two page maps is whole"));
         };
         check_sizes(&settings, &image)?;
-        let Image { positions, segments, map, generation, next_sequence, .. } = image;
+        let Image { positions, segments, map, differences, generation, next_sequence, .. } = image;
         let mut opened = Self::assemble(io, settings, files);
-        (opened.map, opened.segments) = (map, segments);
+        (opened.map, opened.differences, opened.segments) = (map, differences, segments);
         (opened.generation, opened.durable_map) = (generation, durable_map);
         opened.next_sequence = next_sequence;
         opened.roll_forward(io, positions)?;
@@ -116,6 +116,12 @@ impl LogStructured {
             return Err(corrupt(&what));
         }
         self.apply(header, link.offset, entries);
+        let lacks_base = |entry: &&Entry| {
+            entry.kind == EntryKind::Difference && self.map.get(entry.address).is_none()
+        };
+        if let Some(entry) = entries.iter().find(lacks_base) {
+            return Err(corrupt(&format!("{} has a difference from nothing", entry.address)));
+        }
         self.counters.recovered_write_count += 1;
         Ok(())
     }

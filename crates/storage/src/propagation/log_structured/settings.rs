@@ -31,6 +31,9 @@ pub struct LogStructuredSettings {
     pub write_bytes: u32,
     /// How a page lies in a segment.
     pub packing: PagePacking,
+    /// Of a page that changed since it was written as a whole, only the difference is written as long
+    /// as that has at most so many per cent of a page; 0 for never.
+    pub difference_percent_max: u32,
     /// Which segment is cleaned next.
     pub victim: SegmentVictimKind,
     /// Whether pages that cleaning moved go to segments of their own: what survived is cold.
@@ -53,6 +56,7 @@ impl Default for LogStructuredSettings {
             segment_bytes: 1 << 20,
             write_bytes: 256 << 10,
             packing: PagePacking::default(),
+            difference_percent_max: 20,
             victim: SegmentVictimKind::default(),
             separate_cleaned: true,
             file_percent_max: 125,
@@ -110,6 +114,10 @@ impl LogStructuredSettings {
                 "write_bytes {write_bytes} is not a multiple of {sector_bytes} from {least} to \
                  segment_bytes {segment_bytes}"
             ));
+        }
+        if self.difference_percent_max > 100 {
+            let found = self.difference_percent_max;
+            return invalid(format!("difference_percent_max {found} is more than a page"));
         }
         if self.file_percent_max <= 100 {
             let found = self.file_percent_max;

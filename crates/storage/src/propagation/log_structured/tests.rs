@@ -52,21 +52,38 @@ fn small() -> LogStructuredSettings {
     }
 }
 
-/// A page in one of its versions, sealed: its own bytes with zeros of random length in them.
+/// Versions of a page that differ in a few bytes only.
+const ALIKE_COUNT: u32 = 64;
+
+/// A page in one of its versions, sealed: its own bytes with zeros of random length in them, and a few
+/// of the version's.
 fn content(address: PageAddress, version: u32) -> Vec<u8> {
     let mut page = vec![0; PAGE_BYTES as usize];
     if version == 0 {
         return page;
     }
-    let mut rng = Rng::new(address.to_word() << 20 | u64::from(version));
+    let mut rng = Rng::new(address.to_word() << 20 | u64::from(version / ALIKE_COUNT));
     rng.fill(&mut page);
     let usable = page.len() - TRAILER_BYTES;
     let start = to_index(rng.below(usable as u64));
     let end = (start + to_index(rng.below(usable as u64))).min(usable);
     page[start..end].fill(0);
+    let mut rng = Rng::new(u64::from(version));
+    for _ in 0..2 {
+        let start = to_index(rng.below(usable as u64 - 8));
+        page[start..start + 1 + to_index(rng.below(8))].fill(1 + rng.below(200) as u8);
+    }
     set_page_lsn(&mut page, Lsn(u64::from(version)));
     seal_page(&mut page, address);
     page
+}
+
+/// Notes where two pages differ, as the pool would.
+fn note_difference(before: &[u8], after: &[u8], changed: &mut ChangedRanges) {
+    for (at, _) in before.iter().zip(after).enumerate().filter(|(_, (old, new))| old != new) {
+        let at = nandu_base::to_u32(at as u64);
+        changed.add(at..at + 1);
+    }
 }
 
 fn write_of(address: PageAddress, version: u32) -> PageWrite {
@@ -138,6 +155,8 @@ struct Bench {
     settings: LogStructuredSettings,
     propagation: LogStructured,
     model: Model,
+    /// What the pool would know of pages that it wrote or read: what their next write has to cover.
+    changed: BTreeMap<PageAddress, ChangedRanges>,
 }
 
 impl Bench {
@@ -145,14 +164,24 @@ impl Bench {
         let volume = DeviceVolume::format(Box::new(disk.clone()))?;
         let io = io_of(volume);
         let propagation = LogStructured::create(&mut io.lock(), settings.clone())?;
-        Ok(Self { disk, io, settings, propagation, model: Model::default() })
+        let (model, changed) = (Model::default(), BTreeMap::new());
+        Ok(Self { disk, io, settings, propagation, model, changed })
     }
 
     fn write(&mut self, addresses: &[PageAddress]) -> Result<(), StorageError> {
-        let mut pages: Vec<PageWrite> =
-            addresses.iter().map(|&address| write_of(address, self.model.write(address))).collect();
+        let mut pages = Vec::new();
+        for &address in addresses {
+            let before = self.model.newest(address);
+            let mut page = write_of(address, self.model.write(address));
+            if let Some(changed) = self.changed.get_mut(&address) {
+                note_difference(&content(address, before), &page.buffer, changed);
+                page.changed = changed.clone();
+            }
+            pages.push(page);
+        }
         self.propagation.write(&mut self.io.lock(), &mut pages)?;
         assert_eq!(pages.len(), addresses.len(), "all pages come back");
+        self.changed.extend(pages.into_iter().map(|page| (page.address, page.changed)));
         Ok(())
     }
 
@@ -164,6 +193,7 @@ impl Bench {
 
     fn truncate(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         self.model.truncate(file, first_page);
+        self.changed.retain(|address, _| address.file != file || address.page < first_page);
         self.propagation.truncate(&mut self.io.lock(), file, first_page)
     }
 
@@ -184,6 +214,7 @@ impl Bench {
                 let version = u32::try_from(lsn).expect("versions are small");
                 assert!(read.buffer[..] == content(read.address, version)[..], "{}", read.address);
                 found.insert(read.address, version);
+                self.changed.insert(read.address, read.changed);
             }
         }
         assert_eq!(found.len(), addresses.len(), "each page that was begun arrives");
@@ -265,6 +296,7 @@ fn pages_come_back_through_rewrites_cleaning_truncates_and_reopening() {
             }
             let counters = bench.propagation.counters();
             assert!(counters.copied_page_count > 0, "cleaning is part of this test: {counters:?}");
+            assert!(counters.difference_count > 20, "and so are differences: {counters:?}");
         }
     }
 }
@@ -308,6 +340,47 @@ fn a_whole_page_can_be_read_in_place_and_a_packed_one_cannot() {
             assert!(bytes[..] == content(page(1, 2), 2)[..]);
         }
     }
+}
+
+#[test]
+fn of_a_page_that_changed_little_only_the_difference_is_written() {
+    let mut bench = Bench::new(disk(4096, FaultPlan::default()), small()).unwrap();
+    let pages: Vec<PageAddress> = (1..=20).map(|number| page(1, number)).collect();
+    bench.model.version = ALIKE_COUNT;
+    bench.write(&pages).unwrap();
+    bench.sync().unwrap();
+    let whole = bench.propagation.counters();
+    bench.write(&pages).unwrap();
+    bench.sync().unwrap();
+    let differences = bench.propagation.counters();
+    assert_eq!(differences.difference_count - whole.difference_count, 20);
+    let bytes = differences.record_bytes - whole.record_bytes;
+    assert!(bytes < 20 * 80, "two changes, a trailer, ranges: {bytes}");
+    bench.check().unwrap();
+    assert_eq!(bench.propagation.locate(page(1, 3)), None, "it is in two places");
+    // What comes back as changed is what the difference covers, so that the next one covers it, too.
+    assert!(bench.changed.values().all(|changed| !changed.as_slice().is_empty()));
+    bench.reopen(FaultPlan::default()).unwrap();
+    bench.check().unwrap();
+    // A difference that has grown too long gives way to the page.
+    bench.model.version = 4 * ALIKE_COUNT;
+    let before = bench.propagation.counters();
+    for _ in 0..ALIKE_COUNT - 1 {
+        bench.write(&pages[..1]).unwrap();
+        bench.sync().unwrap();
+    }
+    bench.check().unwrap();
+    let after = bench.propagation.counters();
+    let whole_count = (after.page_write_count - after.difference_count)
+        - (before.page_write_count - before.difference_count);
+    assert!((5..=20).contains(&whole_count), "{whole_count} of 63 were whole");
+    let never = LogStructuredSettings { difference_percent_max: 0, ..small() };
+    let mut bench = Bench::new(disk(4096, FaultPlan::default()), never).unwrap();
+    for _ in 0..3 {
+        bench.write(&pages).unwrap();
+        bench.sync().unwrap();
+    }
+    assert_eq!(bench.propagation.counters().difference_count, 0);
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn request_count() -> u64 {
     let counters = bench.propagation.counters();
     assert!(counters.cleaned_segment_count > 3, "the run cleans: {counters:?}");
     assert!(counters.checkpoint_count > 3, "the run writes maps: {counters:?}");
+    assert!(counters.difference_count > 20, "and differences: {counters:?}");
     bench.disk.lock().submitted_count() - before
 }
 
