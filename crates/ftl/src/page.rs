@@ -478,7 +478,7 @@ impl Ftl for PageFtl {
             let mut time = now.max(nand.die_free_at(to_u32(die as u64)));
             while self.dies[die].free.len() < wanted && time < until {
                 // A device without space to gain says so at the next write.
-                let Ok(done) = self.clean_one(nand, time, die) else { break };
+                let Ok(done) = self.level_and_clean_one(nand, time, die) else { break };
                 time = done;
             }
             // A victim whose last copies wait gives its space back only with the next one.

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nandu_base::{Lpn, Nanos, Rng};
-use nandu_ftl::{CleaningFrontier, Ftl, FtlError, PageConfig, PageFtl, VictimPolicy};
+use nandu_ftl::{
+    CleaningFrontier, Ftl, FtlError, PageConfig, PageFtl, TrimDurability, VictimPolicy,
+};
 use nandu_nand::{ChipOverrides, NandArray, NandProfile, Rules};
 use proptest::prelude::*;
 
@@ -47,7 +49,7 @@ fn fullest(config: &PageConfig, nand: &NandArray) -> Option<PageFtl> {
 
 fn shapes() -> impl Strategy<Value = Shape> {
     let units = prop_oneof![Just(1), Just(2), Just(4)];
-    (1..4_u32, 1..3_u32, 6..14_u32, 2..9_u32, units).prop_map(
+    (1..4_u32, 1..3_u32, 6..14_u32, 1..11_u32, units).prop_map(
         |(dies, planes, erase_blocks, pages, units)| Shape {
             dies,
             planes,
@@ -65,20 +67,38 @@ fn configs() -> impl Strategy<Value = PageConfig> {
         Just(CleaningFrontier::PerStream)
     ];
     let victim = prop::sample::select(&VictimPolicy::ALL[..]);
-    (frontier, victim, 1..4_u32, 1..4_u8, 0..2_u32).prop_map(
-        |(cleaning_frontier, victim, reserve_count, stream_count, idle_clean_count)| PageConfig {
-            cleaning_frontier,
-            victim,
-            reserve_count,
-            stream_count,
-            idle_clean_count,
-            ..PageConfig::default()
+    let metadata = (any::<bool>(), prop_oneof![Just(0), 1..60_u64]);
+    let wear = (any::<bool>(), prop_oneof![Just(0), Just(1), Just(3)], 1..5_u32);
+    let streams = (1..4_u8, any::<bool>());
+    let counts = (1..4_u32, 0..3_u32, any::<bool>());
+    (frontier, victim, counts, streams, metadata, wear).prop_map(
+        |(cleaning_frontier, victim, counts, (stream_count, shares), metadata, wear)| {
+            let has_shares = shares && cleaning_frontier == CleaningFrontier::PerStream;
+            let share_ppm = 1_000_000 / u32::from(stream_count);
+            PageConfig {
+                cleaning_frontier,
+                victim,
+                reserve_count: counts.0,
+                idle_clean_count: counts.1,
+                multi_plane: counts.2,
+                stream_count,
+                stream_share_ppm: vec![share_ppm; if has_shares { stream_count.into() } else { 0 }],
+                trim_durability: match metadata.0 {
+                    true => TrimDurability::Journaled,
+                    false => TrimDurability::Volatile,
+                },
+                checkpoint_interval_rows: metadata.1,
+                dynamic_wear_levelling: wear.0,
+                static_wear_threshold: wear.1,
+                static_wear_interval: wear.2,
+                ..PageConfig::default()
+            }
         },
     )
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_device_with_the_least_space_that_is_accepted_never_fills_up(
@@ -89,8 +109,16 @@ proptest! {
         let mut rng = Rng::new(seed);
         let units = ftl.unit_count();
         let mut now = Nanos::ZERO;
+        // After the fill uniform writes, a few units over and over, or mostly an eighth of them.
+        let load = rng.below(3);
         for lpn in (0..units).chain((0..6 * units).map(|_| u64::MAX)) {
-            let lpn = if lpn == u64::MAX { rng.below(units) } else { lpn };
+            let range = match load {
+                0 => units,
+                1 => units.min(3),
+                _ if rng.below(10) == 0 => units,
+                _ => units.div_ceil(8),
+            };
+            let lpn = if lpn == u64::MAX { rng.below(range) } else { lpn };
             let stream = u8::try_from(rng.below(u64::from(config.stream_count))).unwrap();
             let written = ftl.write_to_stream(&mut nand, now, Lpn(lpn), None, stream);
             prop_assert!(written.is_ok(), "{units} units: {written:?}");
@@ -98,6 +126,7 @@ proptest! {
             match rng.below(40) {
                 0 => now = ftl.flush(&mut nand, now).unwrap(),
                 1 => ftl.idle(&mut nand, now, now + Nanos::from_micros(3000)),
+                2 => now = ftl.trim(&mut nand, now, Lpn(lpn), 1).unwrap(),
                 _ => {}
             }
         }
@@ -128,6 +157,80 @@ proptest! {
     }
 }
 
+/// Fills the layer and goes on with writes to a few units or mostly to an eighth of them; the most
+/// erases that one write waited for.
+fn longest_stall(nand: &mut NandArray, ftl: &mut PageFtl, streams: u8, seed: u64) -> u64 {
+    let (units, mut longest) = (ftl.unit_count(), 0);
+    let mut rng = Rng::new(seed);
+    for turn in 0..8 * units {
+        let range = if rng.below(10) == 0 { units } else { units.div_ceil(8) };
+        let lpn = match turn {
+            _ if turn < units => turn,
+            _ if seed.is_multiple_of(2) => (turn / 7) % 3 % units,
+            _ => rng.below(range),
+        };
+        let stream = u8::try_from(rng.below(streams.into())).unwrap();
+        let before = nand.wear().erase_count_sum;
+        ftl.write_to_stream(nand, Nanos::ZERO, Lpn(lpn), None, stream).unwrap();
+        longest = longest.max(nand.wear().erase_count_sum - before);
+        match rng.below(40) {
+            0 => _ = ftl.flush(nand, Nanos::ZERO).unwrap(),
+            1 => ftl.idle(nand, Nanos::ZERO, Nanos::from_micros(3000)),
+            2 => _ = ftl.trim(nand, Nanos::ZERO, Lpn(lpn), 1).unwrap(),
+            _ => {}
+        }
+    }
+    ftl.audit(nand);
+    longest
+}
+
+#[test]
+fn streams_that_share_their_frontiers_with_copies_do_not_make_a_write_clean_the_whole_device() {
+    let shapes = [(1, 10, 6, 2), (2, 11, 8, 1), (1, 13, 1, 2), (2, 9, 2, 1)];
+    for (planes, erase_blocks, pages, units) in shapes {
+        let shape = Shape { dies: 1, planes, erase_blocks, pages, units };
+        for (stream_count, seed) in [(1, 1), (2, 1), (3, 1), (2, 2), (3, 2), (3, 4)] {
+            let config = PageConfig {
+                cleaning_frontier: CleaningFrontier::Shared,
+                stream_count,
+                reserve_count: 3,
+                idle_clean_count: 1,
+                ..PageConfig::default()
+            };
+            let mut nand = array(shape, Rules::default());
+            let Some(mut ftl) = fullest(&config, &nand) else { continue };
+            let longest = longest_stall(&mut nand, &mut ftl, stream_count, seed);
+            let all = u64::from(planes * erase_blocks);
+            assert!(longest < all, "{shape:?}, {stream_count} streams: {longest} of {all} erased");
+        }
+    }
+}
+
+#[test]
+fn erase_blocks_of_an_odd_number_of_paired_pages_have_room_for_the_journal() {
+    let config = PageConfig {
+        trim_durability: TrimDurability::Journaled,
+        checkpoint_interval_rows: 40,
+        ..PageConfig::default()
+    };
+    // More than 2028 units, so that a checkpoint takes five records and their partners.
+    let shape = Shape { erase_blocks: 300, pages: 9, ..SMALL };
+    let mut nand = array(shape, Rules { paired_pages: true, ..Rules::default() });
+    let mut ftl = fullest(&config, &nand).unwrap();
+    let units = ftl.unit_count();
+    let mut rng = Rng::new(3);
+    assert!(units > 2028, "{units}");
+    for _ in 0..2 * units {
+        let lpn = Lpn(rng.below(units));
+        ftl.write(&mut nand, Nanos::ZERO, lpn, None).unwrap();
+        if rng.below(4) == 0 {
+            ftl.trim(&mut nand, Nanos::ZERO, lpn, 1).unwrap();
+            ftl.flush(&mut nand, Nanos::ZERO).unwrap();
+        }
+    }
+    ftl.audit(&nand);
+}
+
 #[test]
 fn a_pool_without_space_to_gain_does_not_hide_the_others() {
     // The first stream holds static data, more than its share says; the second one is overwritten.
@@ -137,7 +240,7 @@ fn a_pool_without_space_to_gain_does_not_hide_the_others() {
         stream_share_ppm: vec![100_000, 900_000],
         ..PageConfig::default()
     };
-    for victim in [VictimPolicy::Greedy, VictimPolicy::CostBenefit] {
+    for victim in VictimPolicy::ALL {
         let mut nand = array(SMALL, Rules::default());
         let config = PageConfig { victim, ..config.clone() };
         let mut ftl = PageFtl::new(&config, &nand, 64, 5).unwrap();

@@ -13,6 +13,8 @@ use nandu_nand::{NandArray, NandError, RowRead};
 
 /// Emptied groups of a die that may wait for a row to fill, if the reserve has room for them.
 const EMPTIED_MAX: usize = 2;
+/// Steps of cleaning in a row without a free group after which emptied ones are not kept waiting.
+const STEPS_IN_VAIN_MAX: u32 = 4;
 
 impl PageFtl {
     /// Cleans until `die` has its reserve of free groups, and one more for the frontier of `stream` if
@@ -25,32 +27,62 @@ impl PageFtl {
         die: usize,
         stream: Option<usize>,
     ) -> Result<Nanos, FtlError> {
-        let mut now = now;
         let reserve = self.config.reserve_count as usize;
         let lacks_group = |ftl: &Self| {
             let frontiers = &ftl.dies[die].frontiers;
             stream.is_some_and(|stream| frontiers[stream].group == NO_GROUP)
         };
-        // A policy that is not greedy may pick full victims, but not for ever.
-        let mut attempts = 2 * self.groups.len();
-        while self.dies[die].free.len() < reserve + usize::from(lacks_group(self)) {
-            if attempts == 0 {
-                let wanted = reserve + usize::from(lacks_group(self));
+        // A policy that is not greedy may pick full victims, but not for ever. With any other a step
+        // gains a unit, unless padding takes it.
+        let mut attempts = 2 * self.groups.len() / self.dies.len();
+        let by_unit = self.config.victim.finds_the_emptiest();
+        let vain_max = if by_unit { to_u32(self.slots.value()) } else { u32::MAX };
+        let mut steps_in_vain = 0;
+        let mut now = now;
+        if self.dies[die].free.len() < reserve + usize::from(lacks_group(self)) {
+            // Once for a call: it takes space before cleaning gains any.
+            now = self.level_wear(nand, now, die)?;
+        }
+        loop {
+            let wanted = reserve + usize::from(lacks_group(self));
+            let free = self.dies[die].free.len();
+            if free >= wanted {
+                return Ok(now);
+            }
+            if attempts == 0 || steps_in_vain > vain_max {
                 return self.clean_emptiest(nand, now, die, wanted, Cause::Cleaning);
             }
             attempts -= 1;
-            now = self.clean_one(nand, now, die)?;
+            now = match self.dies[die].emptied.first() {
+                // Waiting for rows to fill is worth less than an end: on frontiers of several streams
+                // each may take a row of its own, and gain nothing.
+                Some(&(_, frontier)) if steps_in_vain >= STEPS_IN_VAIN_MAX => {
+                    self.program(nand, now, (die, frontier), Cause::Cleaning)?
+                }
+                _ => self.clean_one(nand, now, die)?,
+            };
+            let gained = self.dies[die].free.len() > free;
+            steps_in_vain = if gained { 0 } else { steps_in_vain + 1 };
         }
-        Ok(now)
     }
 
-    pub(super) fn clean_one(
+    /// A step of cleaning, and before it one of wear levelling where that is due.
+    pub(super) fn level_and_clean_one(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
         die: usize,
     ) -> Result<Nanos, FtlError> {
         let now = self.level_wear(nand, now, die)?;
+        self.clean_one(nand, now, die)
+    }
+
+    fn clean_one(
+        &mut self,
+        nand: &mut NandArray,
+        now: Nanos,
+        die: usize,
+    ) -> Result<Nanos, FtlError> {
         let Some(victim) = self.take_victim(die) else {
             return match self.dies[die].emptied.first() {
                 Some(&(_, frontier)) => self.program(nand, now, (die, frontier), Cause::Cleaning),
@@ -106,8 +138,12 @@ impl PageFtl {
         let taken = index.take(&mut self.rng, self.sequence, valid_of);
         record.told_at = record.told_at.max(index.told_at());
         let local = taken?;
-        let nothing_to_gain = u64::from(valid_of(local)) == self.slots.value();
-        if nothing_to_gain && self.config.victim.finds_the_emptiest() {
+        let is_full = |local: u32| u64::from(valid_of(local)) == self.slots.value();
+        // Another pool may have what this one has not; with a single one full victims take turns.
+        let nothing_to_gain = is_full(local)
+            && (self.config.victim.finds_the_emptiest()
+                || self.config.has_pools() && index.groups().into_iter().all(is_full));
+        if nothing_to_gain {
             index.insert(local, self.sequence, valid_of);
             return None;
         }

@@ -99,6 +99,11 @@ impl PageConfig {
         self.static_wear_threshold > 0 && !isolated
     }
 
+    /// Whether streams have victims of their own.
+    pub(super) fn has_pools(&self) -> bool {
+        self.stream_share_ppm.len() > 1
+    }
+
     /// Frontiers of a die: the host's, those of cleaning, and that of static wear levelling.
     pub(super) fn frontier_count(&self) -> usize {
         let streams = usize::from(self.stream_count);

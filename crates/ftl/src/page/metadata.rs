@@ -156,7 +156,9 @@ impl PageFtl {
         record: &Record,
     ) -> Result<Nanos, FtlError> {
         let done = self.program_metadata(nand, now, record.encode())?;
-        if nand.config().rules.paired_pages && self.metadata.next_row % 2 == 1 {
+        // The last row of an odd number has no partner.
+        let has_partner = self.metadata.next_row % 2 == 1 && self.metadata_room() > 0;
+        if nand.config().rules.paired_pages && has_partner {
             return self.program_metadata(nand, done, Arc::from([]));
         }
         Ok(done)
