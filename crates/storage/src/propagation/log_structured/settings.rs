@@ -56,10 +56,10 @@ impl Default for LogStructuredSettings {
             segment_bytes: 1 << 20,
             write_bytes: 256 << 10,
             packing: PagePacking::default(),
-            difference_percent_max: 20,
+            difference_percent_max: 30,
             victim: SegmentVictimKind::default(),
             separate_cleaned: true,
-            file_percent_max: 125,
+            file_percent_max: 160,
             spare_segment_count: 12,
             reserve_segment_count: 6,
             checkpoint_segment_count: 16,
@@ -121,7 +121,7 @@ impl LogStructuredSettings {
         }
         if self.file_percent_max <= 100 {
             let found = self.file_percent_max;
-            return invalid(format!("file_percent_max {found} leaves no room; choose 125, say"));
+            return invalid(format!("file_percent_max {found} leaves no room; choose 160, say"));
         }
         if self.reserve_segment_count < RESERVE_COUNT_MIN {
             let found = self.reserve_segment_count;
