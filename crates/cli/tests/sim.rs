@@ -298,3 +298,245 @@ fn one_failed_row_does_not_cost_the_others() {
     assert!(stderr(&output).contains("1 of 2 simulations failed"), "{}", stderr(&output));
     assert_eq!(names(path), ["sweep.parquet"]);
 }
+
+/// Requests of two volumes, 10 ms apart: numbers that are DiskSim's or MQSim's, by which type is meant.
+const NUMBERS: &str = "0 0 0 4 0\n10000000 1 4 4 0\n20000000 0 8 8 1\n30000000 0 40000000 4 0\n";
+
+#[test]
+fn options_of_traces_reach_the_reader() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("x"), NUMBERS).unwrap();
+    let trace = |more: &[&str]| json_of(path, &[&["--trace", "x"], more].concat());
+    let fitting = ["--format", "mqsim", "--remap", "modulo"];
+    let and = |more: &[&'static str]| trace(&[&fitting[..], more].concat());
+    let plain = and(&[]);
+    assert!(plain["source"].as_str().unwrap().contains("mqsim"), "{}", plain["source"]);
+    assert_eq!((&plain["host_write_pages"], &plain["host_read_pages"]), (&3.into(), &2.into()));
+    let elapsed = |report: &Value| report["simulated_ns"].as_u64().unwrap();
+    assert!((30_000_000..32_000_000).contains(&elapsed(&plain)), "{plain}");
+
+    let inverted = and(&["--invert-types"]);
+    assert_eq!(inverted["host_write_pages"], plain["host_read_pages"]);
+    assert_eq!(inverted["host_read_pages"], plain["host_write_pages"]);
+    let faster = and(&["--speed-up", "2"]);
+    assert!((15_000_000..17_000_000).contains(&elapsed(&faster)), "{faster}");
+    let slower = and(&["--speed-up", "1/3"]);
+    assert!((90_000_000..92_000_000).contains(&elapsed(&slower)), "{slower}");
+    let one = and(&["--device", "1"]);
+    assert_eq!((&one["request_count"], &one["filtered_requests"]), (&1.into(), &3.into()));
+    let two = and(&["--requests", "2"]);
+    assert_eq!(two["request_count"], 2);
+    let closed = and(&["--arrivals", "closed"]);
+    assert!(elapsed(&closed) < 5_000_000, "times do not count: {closed}");
+
+    let strict = with(&["--trace", "x", "--format", "mqsim"]);
+    let said = failure_of(path, &strict, 2);
+    assert!(said.contains("x:4:") && said.contains("modulo or compact"), "{said}");
+    let compact = trace(&["--format", "mqsim", "--remap", "compact"]);
+    assert_eq!(compact["request_count"], 4, "{compact}");
+    for (more, meant) in [
+        (&["--format", "mqsym"][..], "mqsim"),
+        (&["--speed-up", "0"], "speed"),
+        (&["--speed-up", "fast"], "speed"),
+        (&["--device", "7", "--remap", "modulo"], "7"),
+        (&["--columns", "time=ns,opp"], "opp"),
+        (&["--columns", "op", "--format", "mqsim"], "--format"),
+        (&["--workload", "uniform"], "--workload"),
+    ] {
+        let arguments = [&["--trace", "x"], more].concat();
+        let said = failure_of(path, &with(&arguments), 2);
+        assert!(said.contains(meant), "{more:?}: {said}");
+    }
+    for option in [
+        &["--skip-bad"][..],
+        &["--invert-types"],
+        &["--speed-up", "2"],
+        &["--remap", "modulo"],
+        &["--device", "0"],
+        &["--format", "mqsim"],
+        &["--columns", "op"],
+    ] {
+        let arguments = [&["--workload", "uniform"], option].concat();
+        let said = failure_of(path, &with(&arguments), 2);
+        assert!(said.contains(option[0]) && said.contains("--workload"), "{said}");
+    }
+}
+
+#[test]
+fn a_table_of_any_columns_is_replayed_as_its_description_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("x.csv"), "7,a,4,write,2048\n9,b,8,read,4096\n9,a,x,read,2048\n").unwrap();
+    let columns = ["--columns", "time=ms,device,offset=sector,op,size"];
+    let table = [&["--trace", "x.csv"], &columns[..], &["--skip-bad"]].concat();
+    let report = json_of(path, &table);
+    assert_eq!((&report["host_write_pages"], &report["host_read_pages"]), (&1.into(), &2.into()));
+    assert_eq!(report["skipped_lines"], 1);
+    let text = stdout_of(path, &with(&[&table[..], &["--dry-run"]].concat()));
+    assert!(text.contains("write") && text.contains("2048"), "{text}");
+    let one = json_of(path, &[&table[..], &["--device", "a"]].concat());
+    assert_eq!(one["request_count"], 1, "{one}");
+}
+
+#[test]
+fn options_of_the_drive_and_the_run_reach_the_simulation() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let uniform = ["--workload", "uniform:read=30", "--requests", "4000"];
+    let run = |more: &[&'static str]| json_of(path, &[&uniform[..], more].concat());
+    let plain = run(&[]);
+    for (kind, operation, cause) in [
+        ("page", "program", "cleaning"),
+        ("block", "program", "merge_full"),
+        ("chunk", "program", "merge_partial"),
+        ("bast", "erase", "merge_full"),
+        ("fast", "program", "merge_full"),
+        ("faster", "program", "second_chance"),
+        ("dftl", "program", "map_write"),
+    ] {
+        let report = run(&["--ftl", kind, "--warm-up", "2"]);
+        let cell = &report["nand"][operation][cause];
+        assert!(cell.as_u64() > Some(0), "{kind}: {report}");
+        assert_eq!(report["config"]["ssd"]["ftl"]["kind"], *kind);
+    }
+    let fifo = run(&["--victim", "fifo"]);
+    let amplification = |report: &Value| report["write_amplification"].as_f64().unwrap();
+    assert!(amplification(&fifo) > amplification(&plain), "{fifo}");
+    let long = run(&["--erase-block-pages", "128"]);
+    assert_eq!(long["config"]["physical_pages"], 128 * 128);
+    assert_ne!(run(&["--seed", "2"])["nand"], plain["nand"]);
+
+    let fresh = run(&["--initial", "fresh", "--warm-up", "0"]);
+    assert!(fresh["nand"]["erase"].is_null(), "nothing to clean yet: {fresh}");
+    let ordered = run(&["--initial", "sequential", "--warm-up", "0"]);
+    let steady = run(&["--initial", "steady", "--warm-up", "0"]);
+    assert!(amplification(&ordered) < amplification(&steady), "{ordered}");
+    assert_eq!(run(&["--warm-up", "1.5"])["config"]["warm_up_units"], 6144 * 3 / 2);
+
+    let event = |more: &[&'static str]| run(&[&["--mode", "event"], more].concat());
+    let mean = |report: &Value| report["latency_ns"]["write"]["mean"].as_f64().unwrap();
+    let deep = event(&["--queue-depth", "32"]);
+    assert!(mean(&deep) > 4.0 * mean(&event(&["--queue-depth", "1"])), "they wait in the queue");
+    let buffered = event(&["--write-buffer-units", "64"]);
+    assert!(mean(&buffered) < mean(&event(&[])), "{buffered}");
+    let reads = |report: &Value| report["latency_ns"]["read"]["mean"].as_f64().unwrap();
+    assert!(reads(&event(&["--read-priority"])) < reads(&event(&[])));
+
+    let calm = ["--workload", "uniform:rate=50", "--requests", "2000"];
+    let idle = ["--background", "--set", "ftl.idle_clean_count=8"];
+    let late = |more: &[&'static str]| {
+        json_of(path, &[&calm[..], more].concat())["latency_ns"]["write"]["p99"].as_u64().unwrap()
+    };
+    assert!(late(&idle) < late(&[]) / 4, "cleaning in idle time is not waited for");
+    for (more, meant) in [
+        (&["--queue-depth", "0"][..], "queue-depth"),
+        (&["--initial", "empty"], "fresh"),
+        (&["--mode", "open"], "event"),
+        (&["--warm-up=-1"], "warm_up is -1"),
+        (&["--requests", "0"], "requests"),
+        (&["--set", "ftl.victim"], "setting"),
+    ] {
+        let said = failure_of(path, &with(&[&uniform[..2], more].concat()), 2);
+        assert!(said.contains(meant), "{more:?}: {said}");
+    }
+}
+
+/// Fields of a report with the kind of value that each has; what is in brackets may be null.
+const FIELDS: [(&str, &str); 28] = [
+    ("config", "object"),
+    ("seed", "count"),
+    ("requests", "object"),
+    ("request_count", "count"),
+    ("host_write_pages", "count"),
+    ("host_read_pages", "count"),
+    ("host_trim_pages", "count"),
+    ("modify_read_units", "count"),
+    ("nand", "object"),
+    ("write_amplification", "number"),
+    ("write_amplification_by_cause", "object"),
+    ("closed_form", "[object]"),
+    ("latency_ns", "object"),
+    ("erase_count", "object"),
+    ("lifetime", "[object]"),
+    ("energy", "[object]"),
+    ("map_bytes", "count"),
+    ("simulator_bytes_per_logical_page", "number"),
+    ("simulated_ns", "count"),
+    ("requests_per_second", "number"),
+    ("die_utilisation", "number"),
+    ("source", "text"),
+    ("skipped_lines", "count"),
+    ("first_skipped", "[text]"),
+    ("filtered_requests", "count"),
+    ("reordered_requests", "count"),
+    ("checks", "[object]"),
+    ("wall_ns", "count"),
+];
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Object(_) => "object",
+        Value::String(_) => "text",
+        Value::Number(number) if number.is_u64() => "count",
+        Value::Number(_) => "number",
+        _ => "something else",
+    }
+}
+
+#[test]
+fn every_field_of_every_report_has_its_kind_and_its_line_in_the_documentation() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let documented = include_str!("../../../docs/simulation.md");
+    let uniform = ["--workload", "uniform:read=30,trim=5", "--requests", "3000"];
+    for more in [
+        &[][..],
+        &["--mode", "event", "--check"],
+        &["--ftl", "fast"],
+        &["--ftl", "chunk", "--mode", "event"],
+        &["--ftl", "dftl", "--check"],
+    ] {
+        let report = json_of(path, &[&uniform[..], more].concat());
+        let fields = report.as_object().unwrap();
+        for (name, kind) in FIELDS {
+            assert!(documented.contains(&format!("`{name}`")), "{name} is not documented");
+            let optional = kind.starts_with('[');
+            let Some(value) = fields.get(name).filter(|value| !value.is_null()) else {
+                assert!(optional, "{more:?}: {name} is missing");
+                continue;
+            };
+            let found = kind_of(value);
+            let fits =
+                found == kind.trim_matches(['[', ']']) || (kind, found) == ("number", "count");
+            assert!(fits, "{more:?}: {name} is {value}, must be {kind}");
+        }
+        let known = |name: &&String| FIELDS.iter().any(|(field, _)| field == *name);
+        let unknown: Vec<&String> = fields.keys().filter(|name| !known(name)).collect();
+        assert!(unknown.is_empty(), "{more:?}: {unknown:?} are new; document them");
+        for (operation, latency) in report["latency_ns"].as_object().unwrap() {
+            for figure in ["count", "min", "p50", "p95", "p99", "p999", "max"] {
+                assert_eq!(kind_of(&latency[figure]), "count", "{operation}.{figure}");
+            }
+            for figure in ["mean", "stddev"] {
+                assert!(latency[figure].is_number(), "{operation}.{figure}");
+            }
+            let rising =
+                ["min", "p50", "p95", "p99", "p999", "max"].map(|name| latency[name].as_u64());
+            assert!(rising.is_sorted(), "{operation}: {latency}");
+        }
+        let cells = report["nand"].as_object().unwrap().values();
+        let all: u64 = cells
+            .flat_map(|causes| causes.as_object().unwrap().values())
+            .map(|count| count.as_u64().unwrap())
+            .sum();
+        assert!(all > 0, "{report}");
+        let parts = report["write_amplification_by_cause"].as_object().unwrap().values();
+        let sum: f64 = parts.map(|part| part.as_f64().unwrap()).sum();
+        let whole = report["write_amplification"].as_f64().unwrap();
+        assert!((sum - whole).abs() < 1e-9, "{more:?}: parts {sum}, whole {whole}");
+        let erases = &report["erase_count"];
+        let spread = ["min", "mean", "max"].map(|name| erases[name].as_f64().unwrap());
+        assert!(spread.is_sorted() && erases["stddev"].as_f64() >= Some(0.0), "{erases}");
+    }
+}

@@ -173,6 +173,9 @@ impl Job {
         report.skipped_lines = statistics.skipped_count;
         report.first_skipped = statistics.first_skipped;
         report.filtered_requests = statistics.filtered_count;
+        if report.request_count == 0 && report.filtered_requests > 0 {
+            return Err(self.no_such_device(report.filtered_requests));
+        }
         report.reordered_requests = statistics.reordered_count;
         Ok(report)
     }
@@ -278,6 +281,18 @@ impl Job {
                 multiple_of(RunConfig::WARM_UP, unit_count).saturating_add(spare)
             }
         })
+    }
+
+    /// Nothing was left of a trace: most likely the device is misspelt.
+    fn no_such_device(&self, others: u64) -> SimError {
+        let device = match &self.input {
+            Input::Trace { options, .. } => options.device.as_deref().unwrap_or_default(),
+            Input::Workload(_) => "",
+        };
+        SimError::Setting(format!(
+            "no request of the trace is of device `{device}`, {others} are of others; name it as \
+             the trace does"
+        ))
     }
 
     fn report(&self, setup: &Setup, simulation: &Simulation, measured: &Measurement) -> SimReport {

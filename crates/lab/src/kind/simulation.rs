@@ -29,7 +29,7 @@ use crate::outcome::Series;
 use crate::run::RunObserver;
 use cache::WriteCache;
 use metric::Measured;
-use nandu_base::to_u32;
+use nandu_base::{Nanos, to_u32};
 use nandu_ftl::FtlConfig;
 use nandu_nand::{ChipOverrides, Geometry, NandArray, NandConfig, NandProfile};
 use nandu_sim::{InitialState, Phase, RunConfig, SimError, SimObserver};
@@ -51,6 +51,9 @@ pub struct Simulation {
     /// Flash pages of an erase block, where not the preset's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase_block_page_count: Option<u32>,
+    /// Time of a flash read, where not the preset's.
+    #[serde(default)]
+    pub read_ns: Option<Nanos>,
     /// Logical size in erase blocks, at least 64.
     pub logical_erase_block_count: u32,
     /// Spare space over the logical size, in percent, where it is not swept.
@@ -160,6 +163,7 @@ impl Simulation {
             erase_blocks_per_plane: erase_block_count,
             overrides: ChipOverrides {
                 flash_pages_per_erase_block: self.erase_block_page_count,
+                read_ns: self.read_ns,
                 ..ChipOverrides::default()
             },
             ..NandProfile::default()

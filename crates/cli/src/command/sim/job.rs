@@ -54,25 +54,27 @@ pub(super) struct SourceArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
     /// Format of the trace, if its content misleads
-    #[arg(long, value_name = "FORMAT", requires = "trace")]
+    #[arg(long, value_name = "FORMAT", requires = "trace", conflicts_with = "workload")]
     format: Option<String>,
     /// Columns of a table that is no known format, such as time=ns,op,offset=sector,size
-    #[arg(long, value_name = "COLUMNS", requires = "trace", conflicts_with = "format")]
+    #[arg(long, value_name = "COLUMNS", requires = "trace",
+        conflicts_with_all = ["format", "workload"])]
     columns: Option<String>,
     /// A numeric type of the trace means the opposite of what its format says
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with = "workload")]
     invert_types: bool,
     /// Count and skip what cannot be understood, instead of ending with an error
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with = "workload")]
     skip_bad: bool,
     /// Let the time of the trace run faster by this factor, such as 2, 0.5 or 3/2
-    #[arg(long, value_name = "FACTOR", requires = "trace")]
+    #[arg(long, value_name = "FACTOR", requires = "trace", conflicts_with = "workload")]
     speed_up: Option<String>,
     /// How addresses of the trace become addresses of the drive
-    #[arg(long, value_enum, default_value_t = Remap::Strict, requires = "trace")]
+    #[arg(long, value_enum, default_value_t = Remap::Strict, requires = "trace",
+        conflicts_with = "workload")]
     remap: Remap,
     /// Replay one device or volume of the trace
-    #[arg(long, value_name = "NAME", requires = "trace")]
+    #[arg(long, value_name = "NAME", requires = "trace", conflicts_with = "workload")]
     device: Option<String>,
 }
 
