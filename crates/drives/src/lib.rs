@@ -13,5 +13,6 @@ pub mod file;
 pub mod hdd;
 pub mod profile;
 pub mod scm;
+pub mod shrunk;
 pub mod ssd;
 pub mod target;

@@ -397,6 +397,13 @@ pub enum ProfileError {
         /// The valid key or value that looks most like what was written.
         nearest: Option<String>,
     },
+    /// A drive with too few dies to be so many times smaller.
+    Indivisible {
+        /// Of the profile.
+        name: String,
+        /// How many times.
+        over: u32,
+    },
     /// A scaled drive that is larger than the drive or smaller than a sector.
     Capacity {
         /// Of the profile.
@@ -454,6 +461,9 @@ impl fmt::Display for ProfileError {
                     Some(nearest) => write!(formatter, "; did you mean `{nearest}`?"),
                     None => Ok(()),
                 }
+            }
+            Self::Indivisible { name, over } => {
+                write!(formatter, "{name} has too few dies to be {over} times smaller")
             }
             Self::Capacity { name, capacity, whole } => write!(
                 formatter,

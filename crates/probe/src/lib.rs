@@ -26,6 +26,7 @@ pub mod profile;
 pub mod runner;
 pub mod series;
 pub mod steady_state;
+pub mod streams;
 pub mod table;
 pub mod text;
 
@@ -45,6 +46,7 @@ pub use series::{
     series_s000, series_s002,
 };
 pub use steady_state::{SteadyState, SteadyStateOptions, detect, run_until_steady};
+pub use streams::{StreamKind, StreamOptions, StreamPoint, StreamProfile, measure_streams};
 
 #[cfg(test)]
 mod properties;

@@ -5,6 +5,7 @@
 //!   results ──► points (operation, access, size, depth) ──► lines t(b) = t0 + b/F at depth 1
 //!                    │                                  └─► penalties, best size
 //!   misaligned ──────┴──► alignment unit          bursts ──► effect of history
+//!   streams ──► as they were measured
 //! ```
 //!
 //! The linear model is that of S004 (Härder et al. 2009), section 3.1, t_d = t_s + t_r + b/F, with
@@ -18,6 +19,7 @@ pub use crate::fit::LinearModel;
 use crate::fit::fit_linear;
 use crate::pattern::Access;
 use crate::runner::{PatternResult, median};
+use crate::streams::StreamProfile;
 use crate::{ProbeError, text};
 use nandu_base::{ByteCount, Nanos};
 use nandu_device::{DeviceInfo, Operation};
@@ -135,6 +137,9 @@ pub struct DeviceProfile {
     pub alignment_unit_bytes: Option<u64>,
     /// Sequential writes after random ones.
     pub history: Vec<HistoryEffect>,
+    /// Streams side by side and batches; absent where they were not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamProfile>,
 }
 
 /// Order of points, by operation, access, size and depth.
@@ -183,6 +188,7 @@ pub fn derive(
         alignment_unit_bytes: alignment_unit(&misalignment),
         misalignment,
         history: history.collect(),
+        streams: None,
         points,
     };
     profile.audit();

@@ -1,5 +1,6 @@
 //! Tests that need more than one module: plans and patterns on devices whose times have closed forms.
 
+use crate::streams::{StreamKind, StreamPoint, StreamProfile};
 use crate::*;
 use nandu_base::{ByteCount, Distribution, FixedHashMap, Nanos, SectorIndex};
 use nandu_device::{
@@ -443,6 +444,20 @@ fn a_profile_recovers_the_device_behind_it() {
     assert_eq!(profile.alignment_unit_bytes, Some(8192));
     let json = profile.to_json();
     assert_eq!(DeviceProfile::from_json("p.json", &json), Ok(profile.clone()));
+    // Profiles from before there were streams have none; others keep theirs.
+    assert!(!json.contains("streams"));
+    let point = StreamPoint {
+        kind: StreamKind::Batch,
+        request_bytes: 4096,
+        count: 16,
+        run_length: 4,
+        area_bytes: 1 << 20,
+        time_ns: 5000,
+    };
+    let streams = Some(StreamProfile { points: vec![point], sync_ns: None });
+    let with_streams = DeviceProfile { streams, ..profile.clone() };
+    let json = with_streams.to_json();
+    assert_eq!(DeviceProfile::from_json("p.json", &json), Ok(with_streams));
     let later = json.replacen("\"version\": 1", "\"version\": 2", 1);
     let error = DeviceProfile::from_json("p.json", &later).unwrap_err().to_string();
     assert!(error.contains("version 2"), "{error}");

@@ -10,6 +10,7 @@
 //!    before its limit by the limit's.
 //! 2. Reading ahead costs nothing: whatever needs the arm ends it and keeps what has passed.
 //! 3. A written sector is in no segment.
+//! 4. A segment is at most twice as long as the head reads ahead.
 
 use super::surface::Surface;
 use nandu_base::Nanos;
@@ -73,6 +74,8 @@ impl ReadCache {
         let limit = (end + self.ahead).min(self.device_end);
         let begin = surface.begin_after(time, end);
         let limit_time = surface.begin_after(surface.pass(end, limit - end, begin), limit);
+        // Of a long request a segment keeps the end.
+        let first = first.max(end.saturating_sub(self.ahead));
         self.stream = Some(Stream { first, cursor: (end, begin), limit: (limit, limit_time) });
     }
 
@@ -147,6 +150,8 @@ impl ReadCache {
     /// Asserts invariant 1 and the bounds.
     pub(crate) fn audit(&self) {
         assert!(self.segments.len() <= self.segment_count_max);
+        let longest = self.segments.iter().map(|(first, end)| end - first).max().unwrap_or(0);
+        assert!(longest <= 2 * self.ahead, "invariant 4");
         if let Some(stream) = &self.stream {
             assert!(stream.first <= stream.cursor.0 && stream.cursor.0 <= stream.limit.0);
             assert!(stream.cursor.1 <= stream.limit.1, "the head passes the limit last");

@@ -281,6 +281,16 @@ fn reading_what_was_just_read_or_written_does_not_move_the_arm() {
 }
 
 #[test]
+fn a_request_longer_than_a_segment_is_read_from_the_platters_again() {
+    let mut disk = open(&small_disk(), 100_000);
+    let long = || vec![Request::read(0, 0, 4096, None)];
+    let first = run_all(&mut disk, 1, long());
+    let again = run_all(&mut disk, 1, long());
+    // 2 MiB pass in 175 ms; the cable takes 21.
+    assert!(again * 10 > first * 9, "{again} after {first}");
+}
+
+#[test]
 fn looking_often_changes_no_times() {
     let run = |look_every: Option<Nanos>| {
         let mut disk =

@@ -24,7 +24,6 @@ pub(crate) mod backed;
 mod curves;
 mod measured;
 mod parts;
-mod shrunk;
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
@@ -38,6 +37,7 @@ use measured::{Measured, Tables};
 use nandu_base::{ByteCount, Rng};
 use nandu_device::Device;
 use nandu_drives::profile::{DriveKind, Profile, SimOptions};
+use nandu_drives::shrunk::shrunk;
 use nandu_probe::text;
 use nandu_query::JoinKind;
 use nandu_query::cost::{CpuCosts, DeviceCosts};
@@ -186,7 +186,8 @@ impl JoinComparison {
 
     fn profile(&self, name: &str, drive: &SiteDrive) -> Result<Profile, String> {
         let keeps_request_times = self.requests == RequestSize::Pages;
-        shrunk::shrunk(&drive.profile(name)?, self.over, keeps_request_times)
+        shrunk(&drive.profile(name)?, self.over, keeps_request_times)
+            .map_err(|error| error.to_string())
     }
 
     /// A fresh simulated drive, written full if it is flash.

@@ -5,6 +5,7 @@
 //! data describe a disk (scattered equals streaming, and a seek) and a flash drive (no seek).
 
 use super::curve::{Curve, CurvePoint};
+use super::streams::{MeasuredStream, StreamCosts};
 use crate::QueryError;
 use crate::allocation::RequestTimes;
 use nandu_base::Nanos;
@@ -63,6 +64,9 @@ pub struct DeviceCosts {
     pub write: AccessCurves,
     /// How many times faster scattered reads of a page become at a queue depth, in millionths.
     pub random_read_gain_ppm: Curve,
+    /// Streams side by side and batches, where they were measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<StreamCosts>,
 }
 
 /// A measured point: how long a request takes where so many are in flight.
@@ -126,7 +130,34 @@ impl DeviceCosts {
                 random: curve(true, Pattern::Random, seek_ns)?,
             },
             random_read_gain_ppm: gain,
+            streams: None,
         })
+    }
+
+    /// With what streams side by side and batches were measured to take, and how long it takes to make something
+    /// small durable.
+    ///
+    /// # Errors
+    /// [`QueryError::Invalid`] if a point was measured twice.
+    pub fn with_streams(
+        mut self,
+        points: &[MeasuredStream],
+        sync_ns: u64,
+    ) -> Result<Self, QueryError> {
+        let read_ns = |bytes: u64| self.read.sequential.value(bytes);
+        let streams = StreamCosts::from_measured(points, read_ns, sync_ns)?;
+        self.streams = Some(streams);
+        Ok(self)
+    }
+
+    /// What a run of so many reads takes longer that does not begin where the last one ended, within an area.
+    #[must_use]
+    pub fn restart_ns(&self, request_bytes: u64, run_length: u64, area_bytes: u64) -> u64 {
+        let Some(restart) = self.streams.as_ref().and_then(|streams| streams.restart.as_ref())
+        else {
+            return self.seek_ns;
+        };
+        restart.of_restart_ns(request_bytes, run_length, area_bytes)
     }
 
     /// The device of Haas and others: the same latency for all requests, a rate for reads and one for
@@ -148,6 +179,7 @@ impl DeviceCosts {
             read: curves(read_bytes_per_second),
             write: curves(write_bytes_per_second),
             random_read_gain_ppm: Curve::constant(NO_GAIN_PPM),
+            streams: None,
         }
     }
 

@@ -24,6 +24,7 @@ mod relation;
 mod runs;
 pub mod scan;
 pub mod sort;
+mod streams;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ pub use device::{AccessCurves, DeviceCosts, MeasuredTime, Pattern};
 pub use processor::CpuCosts;
 pub use question::{JoinQuestion, JoinSide};
 pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};
+pub use streams::{MeasuredStream, StreamCosts, StreamKind, StreamTimes};
 
 use crate::work::Work;
 use nandu_base::Nanos;
@@ -174,6 +176,43 @@ impl CostModel<'_> {
     }
 }
 
+/// How often making the spill file makes something durable: what was written before it, and the list of files.
+const SYNCS_OF_FILE: u64 = 2;
+
+/// Streams that are read or written side by side.
+#[derive(Clone, Copy, Debug)]
+struct Streams {
+    count: u64,
+    /// Bytes of all.
+    area_bytes: u64,
+}
+
+/// Reads that do not go on where others ended.
+#[derive(Clone, Copy, Debug)]
+struct Restart {
+    request_pages: u64,
+    /// How many of them go on after each that does not.
+    run_length: u64,
+    /// Where they may lie.
+    area_bytes: u64,
+}
+
+impl Restart {
+    /// Reads of a relation through a buffer of so many pages, so many in a row. What else is read or written lies about as far
+    /// away as it is long, on both sides.
+    const fn of(
+        model: &CostModel<'_>,
+        side: &Footprint,
+        buffer_pages: u64,
+        run_length: u64,
+    ) -> Self {
+        let pages = model.block_pages(buffer_pages);
+        let request_pages = if pages < side.stored_pages { pages } else { side.stored_pages };
+        let bytes = side.stored_pages.saturating_mul(side.page_bytes);
+        Self { request_pages, run_length, area_bytes: bytes.saturating_mul(3) }
+    }
+}
+
 /// An estimate that grows while an operator is walked through.
 #[derive(Debug)]
 struct Tally<'a> {
@@ -218,6 +257,85 @@ impl<'a> Tally<'a> {
         self.estimate.write_requests = self.estimate.write_requests.saturating_add(request_count);
         self.estimate.pages_written = self.estimate.pages_written.saturating_add(pages);
         self.add_requests(request_count, request_ns);
+    }
+
+    /// Reads so many streams side by side, in requests of about the same size, each in a place of its own.
+    fn read_streams(&mut self, streams: &Streams, request_count: u64, pages: u64) {
+        let device = self.model.device;
+        let Some(times) = device.streams.as_ref().and_then(|streams| streams.read.as_ref()) else {
+            self.read_requests(Pattern::Random, request_count, pages);
+            self.seek(request_count);
+            return;
+        };
+        let bytes = self.request_bytes(request_count, pages);
+        let request_ns = times.time_ns(bytes, streams.count, streams.area_bytes);
+        self.estimate.read_requests = self.estimate.read_requests.saturating_add(request_count);
+        self.estimate.pages_read = self.estimate.pages_read.saturating_add(pages);
+        self.estimate.seeks = self.estimate.seeks.saturating_add(request_count);
+        self.add_requests(request_count, request_ns);
+    }
+
+    /// Writes so many streams side by side while another one is read. Without the seeks, which are
+    /// [`Self::seek_in_turns`].
+    fn write_streams(&mut self, streams: &Streams, request_count: u64, pages: u64) {
+        let device = self.model.device;
+        let Some(times) = device.streams.as_ref().and_then(|streams| streams.write.as_ref()) else {
+            let pattern = if streams.count > 1 { Pattern::Random } else { Pattern::Sequential };
+            self.write_requests(pattern, request_count, pages);
+            return;
+        };
+        let bytes = self.request_bytes(request_count, pages);
+        let request_ns = times.time_ns(bytes, streams.count, streams.area_bytes);
+        self.estimate.write_requests = self.estimate.write_requests.saturating_add(request_count);
+        self.estimate.pages_written = self.estimate.pages_written.saturating_add(pages);
+        self.add_requests(request_count, request_ns);
+    }
+
+    /// Reads and [`Self::write_streams`] that take turns: each write moves the head, and each read that follows
+    /// one. Measured times of writes have both.
+    fn seek_in_turns(&mut self, reads: &Restart, read_count: u64, writes: u64) {
+        let followers = scan::distinct_pages(read_count, writes);
+        let begin = u64::from(read_count > 0);
+        let device = self.model.device;
+        if device.streams.as_ref().is_some_and(|streams| streams.write.is_some()) {
+            self.estimate.seeks = self.estimate.seeks.saturating_add(writes + followers);
+            self.restart(reads, begin);
+        } else {
+            self.seek(writes + followers + begin);
+        }
+    }
+
+    /// As many writes move the head.
+    fn seek_of_writes(&mut self, count: u64) {
+        let device = self.model.device;
+        if device.streams.as_ref().is_some_and(|streams| streams.write.is_some()) {
+            self.estimate.seeks = self.estimate.seeks.saturating_add(count);
+        } else {
+            self.seek(count);
+        }
+    }
+
+    /// Reads pages one by one, each in a place of its own, in such a time each.
+    fn scattered(&mut self, pages: u64, each_ns: u64) {
+        self.estimate.read_requests = self.estimate.read_requests.saturating_add(pages);
+        self.estimate.pages_read = self.estimate.pages_read.saturating_add(pages);
+        self.estimate.seeks = self.estimate.seeks.saturating_add(pages);
+        self.add_requests(pages, each_ns);
+    }
+
+    /// So many reads do not go on where the one before them ended.
+    fn restart(&mut self, reads: &Restart, count: u64) {
+        self.estimate.seeks = self.estimate.seeks.saturating_add(count);
+        let bytes = reads.request_pages.saturating_mul(self.page_bytes);
+        self.add_io(count, self.model.device.restart_ns(bytes, reads.run_length, reads.area_bytes));
+    }
+
+    /// The file that is written is made, and the list of files made durable, if something is written.
+    fn spill_file(&mut self) {
+        let sync_ns = self.model.device.streams.as_ref().map_or(0, |streams| streams.sync_ns);
+        if self.estimate.pages_written > 0 {
+            self.add_io(SYNCS_OF_FILE, sync_ns);
+        }
     }
 
     /// Reads a stored relation once; scattered pages come one by one and each moves the head. Answers the

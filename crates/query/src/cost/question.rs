@@ -133,10 +133,12 @@ impl JoinQuestion {
             let of_key = self.pair_count.checked_div(partners).unwrap_or(1);
             side.footprint(convention).with_tuples_per_key(of_key)
         };
-        [
+        let sides = [
             each(&self.outer, self.inner.stats.tuple_count),
             each(&self.inner, self.outer.stats.tuple_count),
-        ]
+        ];
+        let file_bytes = sides[0].spilled_bytes.saturating_add(sides[1].spilled_bytes);
+        sides.map(|side| Footprint { spill_file_bytes: file_bytes, ..side })
     }
 
     /// The sizes that the allocation of a join by hashing needs.

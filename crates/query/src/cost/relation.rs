@@ -169,6 +169,8 @@ pub struct Footprint {
     pub spill_page_bytes: u64,
     /// How the stored pages lie.
     pub order: PageOrder,
+    /// Bytes of the file in which a part of it lies that was spilled, with everything else there.
+    pub spill_file_bytes: u64,
     /// Tuples that have a key in common, on average: they go to the same bucket. At least 1.
     pub tuples_per_key: u64,
 }
@@ -202,6 +204,7 @@ impl Footprint {
             page_bytes: stats.page_bytes.max(1),
             spill_page_bytes: stats.page_bytes.saturating_sub(unused_bytes).max(1),
             order: stats.order,
+            spill_file_bytes: part(spilled_bytes),
             tuples_per_key: 1,
         }
     }
@@ -272,6 +275,7 @@ impl Footprint {
             page_bytes: self.page_bytes,
             spill_page_bytes: self.spill_page_bytes,
             order: PageOrder::Contiguous,
+            spill_file_bytes: self.spill_file_bytes,
             tuples_per_key: self.tuples_per_key,
         }
     }

@@ -10,8 +10,8 @@ use nandu_base::Nanos;
 use nandu_drives::file::{cpu_time, machine_description};
 use nandu_drives::target::{OpenTarget, TargetDescription};
 use nandu_probe::{
-    BurstResult, DiagnosisInput, EnduranceResult, PatternResult, derive, diagnose, run_burst,
-    run_endurance, run_plan,
+    BurstResult, DeviceProfile, DiagnosisInput, EnduranceResult, PatternResult, StreamProfile,
+    derive, diagnose, measure_streams, run_burst, run_endurance, run_plan,
 };
 
 /// What was measured.
@@ -20,6 +20,7 @@ struct Measured {
     bursts: Vec<BurstResult>,
     endurance: Option<EnduranceResult>,
     steady_state: Option<SteadyStateReport>,
+    streams: Option<StreamProfile>,
 }
 
 /// Measures everything and sums it up.
@@ -36,7 +37,7 @@ pub(super) fn measure(
     let measured = do_work(&mut open, &work, progress)?;
     let cpu_spent = cpu_time().since(cpu_before).total();
     let wall_spent = open.device.now().saturating_sub(wall_before);
-    let Measured { results, bursts, endurance, steady_state } = measured;
+    let Measured { results, bursts, endurance, steady_state, streams } = measured;
     // Rounds before the steady state are shown, but they are not what the device sustains.
     let judged = match &steady_state {
         Some(steady) => results.iter().map(|result| steady.window_of(result)).collect(),
@@ -62,7 +63,9 @@ pub(super) fn measure(
         target: arguments.target.clone(),
         series: work.name,
         seed: arguments.seed,
-        profile: derive(&info, &judged, &bursts).ok(),
+        profile: derive(&info, &judged, &bursts)
+            .ok()
+            .map(|profile| DeviceProfile { streams, ..profile }),
         device: info,
         title,
         machine,
@@ -104,7 +107,12 @@ fn do_work(
         results.push(result);
         steady_state = Some(report);
     }
-    Ok(Measured { results, bursts, endurance, steady_state })
+    let mut streams = None;
+    if let Some(options) = &work.streams {
+        streams = Some(measure_streams(device, options, progress)?);
+        progress.step_done();
+    }
+    Ok(Measured { results, bursts, endurance, steady_state, streams })
 }
 
 /// What surrounds a real device; nothing for a simulated one, whose report must not depend on it.

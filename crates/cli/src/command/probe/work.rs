@@ -9,12 +9,14 @@ use nandu_device::{DeviceInfo, TimeSource};
 use nandu_drives::target::Target;
 use nandu_probe::{
     BurstOptions, EnduranceOptions, MisalignmentOptions, Plan, QuickOptions, SeriesOptions, Step,
-    parse_fio_job, series_misalignment, series_quick, series_s000, series_s002,
+    StreamOptions, parse_fio_job, series_misalignment, series_quick, series_s000, series_s002,
 };
 use std::path::Path;
 
 /// Requests of each run on a simulated drive, which has no warm-up to wait for.
 const SIMULATED_REQUEST_COUNT: u64 = 4000;
+/// Points of streams side by side that take as long as one run of the quick series.
+const STREAM_POINTS_OF_RUN: u64 = 10;
 /// The time limit of a run in the papers, which durations of bursts are scaled by.
 const PAPER_RUN: Nanos = Nanos::from_seconds(30);
 
@@ -52,6 +54,8 @@ pub(super) struct Work {
     pub(super) bursts: Vec<BurstOptions>,
     pub(super) endurance: Option<EnduranceOptions>,
     pub(super) steady_state: Option<SteadyStateWork>,
+    /// Of the quick series, if a profile is wanted.
+    pub(super) streams: Option<StreamOptions>,
 }
 
 impl Work {
@@ -63,16 +67,18 @@ impl Work {
         info: &DeviceInfo,
     ) -> Result<(Self, Vec<String>), Failure> {
         let mut notes = Vec::new();
-        let (bursts, endurance, steady_state) = (Vec::new(), None, None);
+        let (bursts, endurance, steady_state, streams) = (Vec::new(), None, None, None);
         let work = if let Some(plan) = &sources.plan {
             let name = format!("plan {}", plan.name);
-            Self { name, plans: vec![plan.clone()], bursts, endurance, steady_state }
+            let plans = vec![plan.clone()];
+            Self { name, plans, bursts, endurance, steady_state, streams }
         } else if let Some((file, text)) = &sources.job {
             let jobs = parse_fio_job(file, text, info)?;
             notes = jobs.notes.iter().map(ToString::to_string).collect();
             let steps = jobs.patterns.into_iter().map(Step::new).collect();
             let plans = vec![Plan { name: file.clone(), steps }];
-            Self { name: format!("fio job {file}"), plans, bursts, endurance, steady_state }
+            let name = format!("fio job {file}");
+            Self { name, plans, bursts, endurance, steady_state, streams }
         } else {
             Self::of_series(arguments, target, info)?
         };
@@ -133,7 +139,9 @@ impl Work {
             }
         };
         let name = arguments.series.name().into();
-        Ok(Self { name, plans, bursts, endurance, steady_state })
+        let is_quick = arguments.series == SeriesKind::Quick;
+        let streams = (is_quick && arguments.profile.is_some()).then(|| stream_options(arguments));
+        Ok(Self { name, plans, bursts, endurance, steady_state, streams })
     }
 
     /// How many results there will be, at least.
@@ -141,8 +149,16 @@ impl Work {
         let steps = self.plans.iter().flat_map(|plan| &plan.steps);
         let of_plans: usize = steps.map(|step| step.sizes(info).len()).sum();
         let of_rounds = self.steady_state.as_ref().map_or(0, |_| SteadyStateWork::STEP_COUNT);
-        of_plans + self.bursts.len() + usize::from(self.endurance.is_some()) + of_rounds
+        let alone = usize::from(self.endurance.is_some()) + usize::from(self.streams.is_some());
+        of_plans + self.bursts.len() + alone + of_rounds
     }
+}
+
+/// Many short points: each a tenth of a run.
+fn stream_options(arguments: &ProbeArguments) -> StreamOptions {
+    let run = arguments.duration.unwrap_or_else(|| QuickOptions::default().duration);
+    let duration = Nanos(run.0 / STREAM_POINTS_OF_RUN);
+    StreamOptions { duration, writes: !arguments.read_only, seed: arguments.seed }
 }
 
 fn quick_options(

@@ -50,7 +50,7 @@ pub(super) fn measure(
         write.random = write.sequential.clone();
     }
     let random_read_gain_ppm = Curve::constant(1_000_000);
-    Ok(DeviceCosts { seek_ns, read, write, random_read_gain_ppm })
+    Ok(DeviceCosts { seek_ns, read, write, random_read_gain_ppm, streams: None })
 }
 
 /// The mean time of a request.

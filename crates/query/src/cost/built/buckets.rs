@@ -2,10 +2,10 @@
 
 use super::hashed::sum_over_parts;
 use super::space::Segments;
-use super::{block_pages, read_spilled, seek_in_turns};
+use super::{block_pages, read_spilled, spilled_restart};
 use crate::allocation::GraceHash;
 use crate::cost::join::hash_and_probe;
-use crate::cost::{CostModel, Estimate, Footprint, Pattern, Tally};
+use crate::cost::{CostModel, Estimate, Footprint, Restart, Streams, Tally};
 use crate::join::buckets::{CHUNK_COUNT_MAX, LEVEL_MAX, bucket_count_of_cut, chunk_input_pages};
 use crate::join::hash_table::HashTable;
 use crate::work::Work;
@@ -27,7 +27,10 @@ pub(in crate::cost) fn grace_hash(
 ) -> Estimate {
     let GraceHash { bucket_count, input_pages, output_pages, .. } = *parts;
     let cut = Cut { bucket_count, input_pages, output_pages };
-    cut_and_join(model, sides, memory_pages, cut, 0)
+    let mut tally = Tally::new(model, sides[0].page_bytes);
+    tally.estimate = cut_and_join(model, sides, memory_pages, cut, 0);
+    tally.spill_file();
+    tally.estimate
 }
 
 /// Cuts both sides, then joins each pair of buckets.
@@ -48,7 +51,8 @@ fn cut_and_join(
         let output_pages = cut.output_pages;
         let writes = write_parts(model, side, share, (cut.bucket_count, output_pages), depth);
         tally.estimate += writes;
-        seek_in_turns(&mut tally, reads, writes.write_requests);
+        let restart = Restart::of(model, side, cut.input_pages, reads);
+        tally.seek_in_turns(&restart, reads, writes.write_requests);
         estimate += tally.estimate;
     }
     estimate
@@ -71,7 +75,9 @@ pub(super) fn write_parts(
         ..Estimate::default()
     });
     let mut tally = Tally::new(model, side.page_bytes);
-    tally.write_requests(Pattern::Random, pages.write_requests, pages.pages_written);
+    let area_bytes = pages.pages_written.saturating_mul(side.page_bytes);
+    let streams = Streams { count, area_bytes };
+    tally.write_streams(&streams, pages.write_requests, pages.pages_written);
     tally.estimate
 }
 
@@ -94,8 +100,8 @@ pub(super) fn join_pair(
     if table_pages < memory_pages {
         let mut tally = Tally::new(model, build.page_bytes);
         let buffer_pages = memory_pages - table_pages;
-        read_spilled(&mut tally, build.stored_pages, buffer_pages);
-        read_spilled(&mut tally, probe.stored_pages, buffer_pages);
+        read_spilled(&mut tally, build, buffer_pages);
+        read_spilled(&mut tally, probe, buffer_pages);
         hash_and_probe(&mut tally, build, probe);
         return tally.estimate;
     }
@@ -121,10 +127,11 @@ fn join_in_chunks(
     let rows = Segments::new(build, table_bytes).rows_in(table_bytes);
     let chunk_count = build.tuple_count.div_ceil(rows);
     let mut tally = Tally::new(model, build.page_bytes);
-    read_spilled(&mut tally, build.stored_pages, input_pages);
-    tally.seek(chunk_count - 1);
+    read_spilled(&mut tally, build, input_pages);
+    let block_pages = block_pages(model, input_pages);
+    tally.restart(&spilled_restart(build, block_pages), chunk_count - 1);
     let mut scan = Tally::new(model, probe.page_bytes);
-    read_spilled(&mut scan, probe.stored_pages, input_pages);
+    read_spilled(&mut scan, probe, input_pages);
     tally.estimate += scan.estimate * chunk_count;
     let mut probed = *probe;
     probed.stored_tuples = probe.stored_tuples.saturating_mul(chunk_count);

@@ -3,11 +3,10 @@
 
 use super::buckets::{join_pair, write_parts};
 use super::hashed::sum_over_parts;
-use super::seek_in_turns;
 use super::space::{DIRECTORY_BYTES, Segments};
 use crate::allocation::HybridHash;
 use crate::cost::join::hash_and_probe;
-use crate::cost::{CostModel, Estimate, Footprint, Tally, scale_up};
+use crate::cost::{CostModel, Estimate, Footprint, Restart, Tally, scale_up};
 use crate::join::hybrid_hash::{BuiltSide, Layout, Settings};
 use crate::tuple::Side;
 use crate::work::Work;
@@ -53,7 +52,8 @@ pub(in crate::cost) fn hybrid_hash(
             writes += write_parts(model, side, pieces.share, outputs, 0);
         }
         tally.estimate += writes;
-        seek_in_turns(&mut tally, reads, writes.write_requests);
+        let restart = Restart::of(model, side, u64::from(settings.input_pages), reads);
+        tally.seek_in_turns(&restart, reads, writes.write_requests);
         estimate += tally.estimate;
     }
     let resident = |side: &Footprint| {
@@ -71,7 +71,10 @@ pub(in crate::cost) fn hybrid_hash(
             join_pair(model, pair, memory_pages, 0)
         });
     }
-    estimate
+    let mut whole = Tally::new(model, outer.page_bytes);
+    whole.estimate = estimate;
+    whole.spill_file();
+    whole.estimate
 }
 
 /// The pieces that are written: buckets, then tiers.

@@ -9,14 +9,15 @@
 //!
 //! 1. Equal questions draw equal keys.
 
-use super::pool::PoolInSmall;
+use super::pool::{Batch, PoolInSmall};
 use crate::cost::join::{IndexMemory, IndexMergeMemory};
-use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide, Pattern, Tally, scale_up};
+use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide, Pattern, Restart, Tally, scale_up};
 use crate::index::{FetchOrder, KEY_ORDER_ROWS, RowBuffer};
 use crate::join::JoinType;
 use crate::join::index_nested_loops::batch_row_count;
 use crate::work::Work;
 use nandu_base::{Permutation, to_index};
+use std::collections::BTreeMap;
 
 /// Keys and rows that are drawn at most; more make tables smaller.
 const LOOKS_MAX: u64 = 1 << 17;
@@ -161,8 +162,10 @@ impl Indexed {
 }
 
 /// What was drawn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Drawn {
+    /// Reads at once, and how many of each kind.
+    batches: BTreeMap<Batch, u64>,
     read_count: u64,
     /// Those of the next page to the one before.
     neighbour_count: u64,
@@ -181,7 +184,20 @@ impl Drawn {
     fn new(pool: &PoolInSmall, (descent_count, node_count): (u64, u64), scale: u64) -> Self {
         let nodes = if scale == 1 { 0 } else { node_count };
         let read_count = pool.read_count().saturating_mul(scale).saturating_add(nodes);
+        let of_scale = |(batch, &calls): (&Batch, &u64)| {
+            let large = |small: u64| small.saturating_mul(scale);
+            let Batch { span_pages, page_count, run_count } = *batch;
+            let [span_pages, page_count, run_count] =
+                [large(span_pages), large(page_count), large(run_count)];
+            (Batch { span_pages, page_count, run_count }, calls)
+        };
+        let mut batches: BTreeMap<Batch, u64> = pool.calls().iter().map(of_scale).collect();
+        if nodes > 0 {
+            let alone = Batch { span_pages: 1, page_count: 1, run_count: 1 };
+            *batches.entry(alone).or_insert(0) += nodes;
+        }
         Self {
+            batches,
             read_count,
             neighbour_count: pool.neighbour_count().saturating_mul(scale),
             depth: (read_count / pool.call_count().max(1)).max(1),
@@ -190,6 +206,17 @@ impl Drawn {
     }
 
     fn book(&self, tally: &mut Tally<'_>) {
+        let device = tally.model.device;
+        if let Some(times) = device.streams.as_ref().and_then(|streams| streams.batch.as_ref()) {
+            for (batch, &calls) in &self.batches {
+                let Batch { span_pages, page_count, run_count } = *batch;
+                let area_bytes = span_pages.saturating_mul(tally.page_bytes);
+                let counts = (page_count, run_count);
+                let each_ns = times.time_of_run_ns(tally.page_bytes, counts, area_bytes);
+                tally.scattered(calls.saturating_mul(page_count), each_ns);
+            }
+            return;
+        }
         let scattered = self.read_count.saturating_sub(self.neighbour_count);
         let mut reads = Tally::new(tally.model, tally.page_bytes);
         reads.read_requests(Pattern::Random, scattered, scattered);
@@ -213,7 +240,6 @@ pub(in crate::cost) fn lookups(
     let outer = question.outer.footprint(model.convention);
     let mut tally = Tally::new(model, outer.page_bytes);
     let reads = tally.scan(&outer, memory.input_pages);
-    tally.seek(reads);
     tally.work(Work::Scan, outer.stored_tuples);
     tally.work(Work::Copy, outer.tuple_count);
     let pair_count = question.outer_pair_count();
@@ -230,7 +256,11 @@ pub(in crate::cost) fn lookups(
         fetches: question.join_type.has_pairs(),
     };
     let pool = pool_in_small(memory.pool_pages, inner.node_count, scale);
-    let drawn = draw.run(&inner, pool, scale);
+    let (drawn, interrupted_count) = draw.run(&inner, pool, scale);
+    let restart_count = reads.min(interrupted_count + 1);
+    let run_length = reads / restart_count.max(1);
+    let restart = Restart::of(model, &outer, memory.input_pages, run_length);
+    tally.restart(&restart, restart_count);
     tally.work(Work::Descend, drawn.descent_count);
     tally.work(Work::Scan, if draw.fetches { pair_count } else { 0 });
     drawn.book(&mut tally);
@@ -251,10 +281,11 @@ struct LookupDraw {
 }
 
 impl LookupDraw {
-    fn run(&self, inner: &Indexed, mut pool: PoolInSmall, scale: u64) -> Drawn {
+    /// Answers in how many batches something was read, too.
+    fn run(&self, inner: &Indexed, mut pool: PoolInSmall, scale: u64) -> (Drawn, u64) {
         let key_count = (inner.index.entry_count / self.per_key).max(1);
         let rows = Permutation::new(self.row_count.max(1), 3);
-        let mut descent_count = 0;
+        let (mut descent_count, mut interrupted_count) = (0, 0);
         let mut keys = Vec::new();
         for row in 0..self.row_count {
             let number = rows.apply(row);
@@ -263,11 +294,13 @@ impl LookupDraw {
                 keys.sort_unstable();
                 keys.dedup_by_key(|(key, _)| *key);
                 descent_count += keys.len() as u64;
+                let before = pool.read_count();
                 self.look_up(inner, &mut pool, &keys);
+                interrupted_count += u64::from(pool.read_count() > before);
                 keys.clear();
             }
         }
-        Drawn::new(&pool, (descent_count, inner.node_count), scale)
+        (Drawn::new(&pool, (descent_count, inner.node_count), scale), interrupted_count)
     }
 
     /// One batch: its keys, and whether they are there.

@@ -3,7 +3,7 @@
 
 use super::block_pages;
 use super::sorted::Runs;
-use crate::cost::{Estimate, Footprint, Pattern, Tally, comparisons_among, scale_up};
+use crate::cost::{Estimate, Footprint, Streams, Tally, comparisons_among, scale_up};
 use crate::work::Work;
 
 /// The runs of one side.
@@ -76,11 +76,12 @@ fn merge_into_one(tally: &mut Tally<'_>, set: &mut RunSet<'_>, wanted: u64, page
     let run_count: u64 = taken.iter().map(|(_, count)| count).sum();
     let bytes: u64 = taken.iter().map(|(bytes, count)| bytes.saturating_mul(*count)).sum();
     let each = (pages / (run_count + 1)).max(1);
-    let reads = read_runs(tally, set.side, &taken, each * run_count);
+    read_runs(tally, set.side, &taken, each * run_count, run_count);
     let written_pages = bytes.div_ceil(set.side.spill_page_bytes);
     let writes = written_pages.div_ceil(block_pages(tally.model, each));
-    tally.write_requests(Pattern::Sequential, writes, written_pages);
-    tally.seek(reads + writes);
+    let streams = Streams { count: 1, area_bytes: set.side.spill_file_bytes };
+    tally.write_streams(&streams, writes, written_pages);
+    tally.seek_of_writes(writes);
     let rows = scale_up(set.side.tuple_count, bytes, set.side.spilled_bytes);
     tally.work(Work::Compare, rows.saturating_mul(comparisons_among(run_count)));
     tally.work(Work::Copy, rows);
@@ -88,11 +89,10 @@ fn merge_into_one(tally: &mut Tally<'_>, set: &mut RunSet<'_>, wanted: u64, page
     *set.runs.entry(bytes).or_insert(0) += 1;
 }
 
-/// The last merge of one side, in so many pages.
-pub(super) fn merge_last(tally: &mut Tally<'_>, set: &RunSet<'_>, pages: u64) {
+/// The last merge of one side, in so many pages, of so many runs together with the other side's.
+pub(super) fn merge_last(tally: &mut Tally<'_>, set: &RunSet<'_>, all_count: u64, pages: u64) {
     let taken: Vec<(u64, u64)> = set.runs.iter().map(|(bytes, count)| (*bytes, *count)).collect();
-    let reads = read_runs(tally, set.side, &taken, pages);
-    tally.seek(reads);
+    read_runs(tally, set.side, &taken, pages, all_count);
     let rows = set.side.tuple_count;
     tally.work(Work::Compare, rows.saturating_mul(comparisons_among(set.run_count())));
     tally.work(Work::Scan, rows);
@@ -112,12 +112,19 @@ pub(super) fn write_runs(
         written.write_requests += pages.div_ceil(block).saturating_mul(*count);
         written.pages_written += pages.saturating_mul(*count);
     }
-    tally.write_requests(Pattern::Sequential, written.write_requests, written.pages_written);
+    let streams = Streams { count: 1, area_bytes: side.spill_file_bytes };
+    tally.write_streams(&streams, written.write_requests, written.pages_written);
     written.write_requests
 }
 
-/// Reads runs side by side: a block for each, and one more that is read ahead. Answers the requests.
-fn read_runs(tally: &mut Tally<'_>, side: &Footprint, runs: &[(u64, u64)], pages: u64) -> u64 {
+/// Reads runs side by side, of so many together with others: a block for each, and one more that is read ahead.
+fn read_runs(
+    tally: &mut Tally<'_>,
+    side: &Footprint,
+    runs: &[(u64, u64)],
+    pages: u64,
+    all_count: u64,
+) {
     let run_count: u64 = runs.iter().map(|(_, count)| count).sum();
     let block = if tally.model.reads_ahead() && pages > run_count {
         pages / (run_count + 1)
@@ -130,6 +137,6 @@ fn read_runs(tally: &mut Tally<'_>, side: &Footprint, runs: &[(u64, u64)], pages
         requests += pages.div_ceil(block.max(1)).saturating_mul(*count);
         pages_read += pages.saturating_mul(*count);
     }
-    tally.read_requests(Pattern::Random, requests, pages_read);
-    requests
+    let streams = Streams { count: all_count, area_bytes: side.spill_file_bytes };
+    tally.read_streams(&streams, requests, pages_read);
 }

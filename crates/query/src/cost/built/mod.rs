@@ -23,22 +23,25 @@ pub(super) mod sort_merge;
 mod sorted;
 mod space;
 
-use super::{CostModel, Pattern, Tally};
+use super::{CostModel, Footprint, Pattern, Restart, Tally};
 
 /// Pages of a buffer that one request moves.
 const fn block_pages(model: &CostModel<'_>, buffer_pages: u64) -> u64 {
     model.block_pages(buffer_pages)
 }
 
-/// Reads and writes that take turns: each write moves the head, and each read that follows one.
-fn seek_in_turns(tally: &mut Tally<'_>, reads: u64, writes: u64) {
-    let followers = super::scan::distinct_pages(reads, writes);
-    tally.seek(writes + followers + u64::from(reads > 0));
+/// Reads a part of what was spilled, through a buffer of so many pages.
+fn read_spilled(tally: &mut Tally<'_>, part: &Footprint, buffer_pages: u64) {
+    let pages = part.stored_pages;
+    let block_pages = block_pages(tally.model, buffer_pages);
+    let requests = pages.div_ceil(block_pages);
+    tally.read_requests(Pattern::Sequential, requests, pages);
+    tally.restart(&spilled_restart(part, block_pages), u64::from(requests > 0));
 }
 
-/// Reads something that was spilled, through a buffer of so many pages.
-fn read_spilled(tally: &mut Tally<'_>, pages: u64, buffer_pages: u64) {
-    let requests = pages.div_ceil(block_pages(tally.model, buffer_pages));
-    tally.read_requests(Pattern::Sequential, requests, pages);
-    tally.seek(u64::from(requests > 0));
+/// A part that is read from its beginning, in requests of so many pages.
+fn spilled_restart(part: &Footprint, block_pages: u64) -> Restart {
+    let request_pages = block_pages.min(part.stored_pages);
+    let run_length = part.stored_pages.div_ceil(block_pages.max(1));
+    Restart { request_pages, run_length, area_bytes: part.spill_file_bytes }
 }

@@ -7,6 +7,7 @@
 use nandu_base::{FixedHashMap, to_index, to_u32};
 use nandu_storage::pool::{ReferenceBits, Replacement, ReplacementKind};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// Frames of the smallest pool.
 const FRAME_COUNT_MIN: u64 = 3;
@@ -20,6 +21,16 @@ impl ReferenceBits for Bits {
     }
 }
 
+/// Pages that are read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Batch {
+    /// From the first to the last.
+    pub(super) span_pages: u64,
+    pub(super) page_count: u64,
+    /// In so many runs of neighbours.
+    pub(super) run_count: u64,
+}
+
 /// A pool without pages.
 pub(super) struct PoolInSmall {
     replacement: Box<dyn Replacement>,
@@ -31,6 +42,7 @@ pub(super) struct PoolInSmall {
     read_count: u64,
     call_count: u64,
     neighbour_count: u64,
+    calls: BTreeMap<Batch, u64>,
     missing: Vec<u64>,
 }
 
@@ -47,6 +59,7 @@ impl PoolInSmall {
             read_count: 0,
             call_count: 0,
             neighbour_count: 0,
+            calls: BTreeMap::new(),
             missing: Vec::new(),
         }
     }
@@ -60,7 +73,16 @@ impl PoolInSmall {
                 None => missing.push(word),
             }
         }
-        self.call_count += u64::from(!missing.is_empty());
+        if let (Some(first), Some(last)) = (missing.iter().min(), missing.iter().max()) {
+            self.call_count += 1;
+            let neighbours = missing.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count();
+            let batch = Batch {
+                span_pages: last - first + 1,
+                page_count: missing.len() as u64,
+                run_count: (missing.len() - neighbours) as u64,
+            };
+            *self.calls.entry(batch).or_insert(0) += 1;
+        }
         let neighbours = missing.windows(2).filter(|pair| pair[0] + 1 == pair[1]);
         self.neighbour_count += neighbours.count() as u64;
         for word in missing.drain(..) {
@@ -95,6 +117,11 @@ impl PoolInSmall {
     /// Those of them that lie behind the page that was read before, in one call.
     pub(super) const fn neighbour_count(&self) -> u64 {
         self.neighbour_count
+    }
+
+    /// Calls that read, and how many of each kind.
+    pub(super) const fn calls(&self) -> &BTreeMap<Batch, u64> {
+        &self.calls
     }
 
     /// Calls in which some were.

@@ -1,11 +1,10 @@
 //! Sort-merge as `join::sort_merge` does it: the smaller side first, which stays in memory where that helps.
 
 use super::merges::{RunSet, merge_last, reduce, write_runs};
-use super::seek_in_turns;
 use super::sorted::{Runs, runs_of};
 use super::space::SortSpace;
 use crate::allocation::SortMerge;
-use crate::cost::{CostModel, Estimate, Footprint, Tally, comparisons_among};
+use crate::cost::{CostModel, Estimate, Footprint, Restart, Tally, comparisons_among};
 use crate::join::sort_merge::{Reserve, group_pages};
 use crate::sort::workspace::ROW_OVERHEAD_BYTES;
 use crate::work::Work;
@@ -86,10 +85,12 @@ pub(in crate::cost) fn sort_merge(
     let run_count: u64 = sets.iter().map(RunSet::run_count).sum();
     let run_pages = limit.checked_div(run_count).unwrap_or(0).max(1);
     for set in &sets {
-        merge_last(&mut tally, set, run_pages * set.run_count());
+        merge_last(&mut tally, set, run_count, run_pages * set.run_count());
     }
     tally.work(Work::Compare, outer.tuple_count.saturating_add(inner.tuple_count));
-    estimate + tally.estimate
+    tally.estimate += estimate;
+    tally.spill_file();
+    tally.estimate
 }
 
 /// Reads one side, and sorts it in memory or into runs, with `kept_pages` of the work space in use.
@@ -108,7 +109,7 @@ fn form(
     let tree_size = rows.min(side.tuple_count);
     tally.work(Work::Compare, side.tuple_count.saturating_mul(comparisons_among(tree_size)));
     if side.tuple_count <= rows {
-        seek_in_turns(&mut tally, reads, 0);
+        tally.seek_in_turns(&Restart::of(model, side, parts.input_pages, reads), reads, 0);
         return (
             Sorted::Rows(space.bytes(side.tuple_count).div_ceil(side.page_bytes)),
             tally.estimate,
@@ -116,7 +117,7 @@ fn form(
     }
     let runs = runs_of(side, rows);
     let writes = write_runs(&mut tally, side, &runs, parts.output_pages);
-    seek_in_turns(&mut tally, reads, writes);
+    tally.seek_in_turns(&Restart::of(model, side, parts.input_pages, reads), reads, writes);
     tally.work(Work::Copy, side.tuple_count);
     (Sorted::Runs(runs), tally.estimate)
 }

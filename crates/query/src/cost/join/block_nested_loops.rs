@@ -8,7 +8,8 @@
 use super::{begin, hash_and_probe};
 use crate::allocation::BlockNestedLoops;
 use crate::cost::{
-    Convention, CostModel, Estimate, Footprint, JoinQuestion, PageOrder, Pattern, Tally, scale_up,
+    Convention, CostModel, Estimate, Footprint, JoinQuestion, PageOrder, Pattern, Restart, Tally,
+    scale_up,
 };
 use crate::join::row_store::{LINK_BYTES, segment_bytes};
 
@@ -37,8 +38,9 @@ pub(super) fn scan_for_chunks(
     let mut tally = Tally::new(model, outer.page_bytes);
     let chunk_count = read_outer(&mut tally, outer, parts);
     let mut scan = Tally::new(model, inner.page_bytes);
-    if scan.scan(inner, parts.inner_pages) > 0 {
-        scan.seek(1);
+    let reads = scan.scan(inner, parts.inner_pages);
+    if reads > 0 {
+        scan.restart(&Restart::of(model, inner, parts.inner_pages, reads), 1);
     }
     tally.estimate += scan.estimate * chunk_count;
 
@@ -81,7 +83,9 @@ fn read_outer(tally: &mut Tally<'_>, outer: &Footprint, parts: &BlockNestedLoops
     let ahead = if reads_ahead { chunk_count.saturating_sub(1) } else { 0 };
     let repeated = again.saturating_add(ahead);
     tally.read_requests(Pattern::Sequential, repeated, repeated.saturating_mul(block_pages));
-    tally.seek(chunk_count);
+    let run_length = (block_count + repeated) / chunk_count.max(1);
+    let restart = Restart::of(tally.model, outer, parts.inner_pages, run_length);
+    tally.restart(&restart, chunk_count);
     chunk_count
 }
 

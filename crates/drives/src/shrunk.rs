@@ -13,7 +13,7 @@
 //! 1. With N = 1 nothing changes.
 //! 2. The rate of all channels together stays, too.
 
-use nandu_drives::profile::{DriveConfig, Profile};
+use crate::profile::{DriveConfig, Profile, ProfileError};
 use nandu_nand::preset;
 use toml::{Table, Value};
 
@@ -28,12 +28,12 @@ const REQUEST_TIMES: [&str; 5] =
 /// before, besides.
 ///
 /// # Errors
-/// If its dies or chunks cannot be divided so.
-pub(super) fn shrunk(
+/// [`ProfileError::Indivisible`] if it has too few dies, [`ProfileError::Invalid`] if a part cannot be so small.
+pub fn shrunk(
     profile: &Profile,
     over: u32,
     keeps_request_times: bool,
-) -> Result<Profile, String> {
+) -> Result<Profile, ProfileError> {
     if over == 1 {
         return Ok(profile.clone());
     }
@@ -42,7 +42,7 @@ pub(super) fn shrunk(
     let section = table.get_mut(label).and_then(Value::as_table_mut).expect("it has its section");
     divide(section, i64::from(over), keeps_request_times);
     if let DriveConfig::Ssd(config) = &profile.drive {
-        let chip = preset(&config.chip).map_err(|error| error.to_string())?;
+        let chip = preset(&config.chip).expect("a loaded profile names a chip that there is");
         let [dies, channels, planes] = [
             config.dies_per_channel,
             config.channel_count,
@@ -56,8 +56,7 @@ pub(super) fn shrunk(
         };
         let [dies, channels, planes] = [share(dies), share(channels), share(planes)];
         if left != 1 {
-            let name = &profile.name;
-            return Err(format!("{name} has too few dies to be {over} times smaller"));
+            return Err(ProfileError::Indivisible { name: profile.name.clone(), over });
         }
         let timing = &chip.timing;
         let mut set = |key: &str, value: u64| {
@@ -67,7 +66,7 @@ pub(super) fn shrunk(
         set("channel_count", u64::from(channels.0));
         set("planes_per_die", u64::from(planes.0));
         let overrides = section.entry("chip_overrides").or_insert(Value::Table(Table::new()));
-        let overrides = overrides.as_table_mut().ok_or("`chip_overrides` is no table")?;
+        let overrides = overrides.as_table_mut().expect("it was loaded as one");
         // What the profile overrides was divided with the rest.
         let over = u64::from(over);
         let figures = [
@@ -85,9 +84,9 @@ pub(super) fn shrunk(
     }
     let capacity = profile.geometry.capacity().0 / u64::from(over) / 65_536 * 65_536;
     table.insert("capacity".into(), Value::String(format!("{capacity}B")));
-    let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+    let text = toml::to_string(&table).expect("what was read can be written");
     let origin = format!("{} {over} times smaller", profile.origin);
-    Profile::parse(&profile.name, &origin, &text).map_err(|error| error.to_string())
+    Profile::parse(&profile.name, &origin, &text)
 }
 
 /// Divides times and sizes.
@@ -114,9 +113,9 @@ const fn common_divisor(one: u32, other: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::SimOptions;
     use nandu_base::{ByteCount, Nanos};
     use nandu_device::Request;
-    use nandu_drives::profile::SimOptions;
 
     /// The time of some requests, all as many times smaller.
     fn time(profile: &Profile, over: u32) -> f64 {
@@ -153,6 +152,6 @@ mod tests {
     fn a_drive_with_too_few_dies_says_so() {
         let profile = Profile::load("device-a").unwrap();
         assert!(shrunk(&profile, 4, false).is_ok());
-        assert!(shrunk(&profile, 8, false).unwrap_err().contains("too few dies"));
+        assert!(shrunk(&profile, 8, false).unwrap_err().to_string().contains("too few dies"));
     }
 }

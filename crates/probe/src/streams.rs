@@ -1,0 +1,535 @@
+//! Streams of requests side by side and batches of scattered reads, within areas of several sizes: what joins and
+//! sorts ask of a device beside the four patterns of the standard series. After the micro-benchmarks
+//! *partitioning*, *locality*, *mix* and *parallelism* of uFLIP (Bouganim, Jónsson, Bonnet, CIDR 2009).
+//!
+//! ```text
+//!   read    │ 1→    │ 2→    │ 3→    │   k streams in an area, in turn: a merge of runs
+//!   restart │    →→→ ‥‥ →→→ ‥‥ →→→  │   some requests in a row, then some elsewhere: a scan begins anew
+//!   write   [scan →][ 1→ │ 2→ │ 3→ ]    one stream is read, k are written behind it: a hash cuts a table
+//!   batch   ·····│××    ×× ××  │·····   n places of an area anywhere, at once, in order, in runs of neighbours
+//! ```
+//!
+//! 1. A stream reads or writes its own part of the area from the beginning; at its end it begins anew. Streams
+//!    take turns in an order drawn once: buckets of a hash fill about equally fast.
+//! 2. What is written is flushed within the time that counts, or a cache would be measured. What one more write
+//!    takes with a flush is taken off, so that flushes do not count.
+//! 3. Before streams are written their area is trimmed, as a file is that was removed.
+
+use crate::ProbeError;
+use crate::runner::Observer;
+use nandu_base::{Nanos, Permutation, Rng, to_index, to_u32};
+use nandu_device::{Device, DeviceError, IoBuffer, Operation, Request};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Requests of a point at least.
+const REQUEST_COUNT_MIN: u64 = 32;
+/// Bytes that a point moves at least, unless time is up.
+const BYTES_MIN: u64 = 4 << 20;
+/// Requests of a point at most.
+const REQUEST_COUNT_MAX: u64 = 512;
+/// Small writes, each made durable.
+const SYNC_COUNT: u64 = 8;
+const REQUEST_BYTES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+const STREAM_COUNTS: [u32; 5] = [1, 2, 4, 16, 64];
+const BATCH_COUNTS: [u32; 5] = [1, 4, 16, 64, 256];
+/// How many requests of a batch are neighbours.
+const RUN_LENGTHS: [u32; 4] = [1, 4, 16, 64];
+/// How many requests follow each other before the next one goes elsewhere.
+const RESTART_LENGTHS: [u32; 3] = [1, 4, 16];
+/// After so many bytes in a row a device is at its pace.
+const RESTART_BYTES_MAX: u64 = 1 << 20;
+/// Runs shorter than this fill a quarter of the area at most, or they would be neighbours themselves.
+const LONG_RUN: u32 = 16;
+const AREA_BYTES: [u64; 4] = [1 << 20, 4 << 20, 16 << 20, 64 << 20];
+/// Requests of batches are not longer than this: pages of a database.
+const BATCH_REQUEST_BYTES_MAX: u64 = 16 << 10;
+/// Tells the scan's requests from those of streams.
+const SCAN: u64 = 1 << 32;
+
+/// What is done side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamKind {
+    /// Streams are read, one request at a time.
+    Read,
+    /// Streams are written, each request behind one that is read from another stream, as large.
+    Write,
+    /// Runs of requests are read one after the other, each from anywhere.
+    Restart,
+    /// Scattered requests are read, so many at once.
+    Batch,
+}
+
+/// A measured point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamPoint {
+    /// What was done.
+    pub kind: StreamKind,
+    /// Size of a request.
+    pub request_bytes: u64,
+    /// Streams, or requests of a batch.
+    pub count: u32,
+    /// Of restarts and batches, how many requests are neighbours; else 1.
+    pub run_length: u32,
+    /// The area that streams or places share.
+    pub area_bytes: u64,
+    /// Elapsed time over requests, in ns; of [`StreamKind::Write`] that of a read and a write.
+    pub time_ns: u64,
+}
+
+/// All points, and what it takes that something is durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamProfile {
+    /// By kind, area, count and size.
+    pub points: Vec<StreamPoint>,
+    /// A small write somewhere and a flush, in ns; `None` where nothing was written.
+    pub sync_ns: Option<u64>,
+}
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// A point ends after so long, if it has 32 requests.
+    pub duration: Nanos,
+    /// Whether to write; what the first 128 MiB hold is lost then.
+    pub writes: bool,
+    /// Seed of the order of streams and of places.
+    pub seed: u64,
+}
+
+/// Measures a device of which at least the first 128 MiB were written. On a smaller device larger areas are left
+/// out.
+///
+/// # Errors
+/// Where a request fails or the observer cancels.
+pub fn measure_streams(
+    device: &mut dyn Device,
+    options: &StreamOptions,
+    observer: &mut dyn Observer,
+) -> Result<StreamProfile, ProbeError> {
+    let capacity = device.info().geometry.capacity().0;
+    let areas: Vec<u64> = AREA_BYTES.into_iter().filter(|area| area * 2 <= capacity).collect();
+    let Some(&end) = areas.last() else {
+        return Ok(StreamProfile { points: Vec::new(), sync_ns: None });
+    };
+    let wanted = wanted_points(device, &areas, options.writes);
+    let rng = Rng::new(options.seed);
+    let (in_flight, spare) = (BTreeMap::new(), Vec::new());
+    let mut bench = Bench { device, end, options, rng, in_flight, spare };
+    let sync_ns = if options.writes { Some(bench.sync_ns()?) } else { None };
+    let mut points = Vec::new();
+    for (index, mut point) in wanted.iter().copied().enumerate() {
+        if observer.is_cancelled() {
+            return Err(ProbeError::Cancelled);
+        }
+        observer.progress(index as f64 / wanted.len() as f64, "streams side by side");
+        bench.spare.clear();
+        point.time_ns = match point.kind {
+            StreamKind::Read => bench.read(&point)?,
+            StreamKind::Write => bench.write(&point)?,
+            StreamKind::Restart => bench.restarts(&point)?,
+            StreamKind::Batch => bench.batches(&point)?,
+        };
+        points.push(point);
+    }
+    Ok(StreamProfile { points, sync_ns })
+}
+
+/// What there is to measure, what reads before what writes.
+fn wanted_points(device: &dyn Device, areas: &[u64], writes: bool) -> Vec<StreamPoint> {
+    let info = device.info();
+    let sector_bytes = u64::from(info.geometry.sector_bytes);
+    let depth_max = info.queue_depth_max;
+    let mut points = Vec::new();
+    for kind in [StreamKind::Read, StreamKind::Restart, StreamKind::Batch, StreamKind::Write] {
+        let (counts, runs) = match kind {
+            StreamKind::Read | StreamKind::Write => (&STREAM_COUNTS[..], &[1][..]),
+            StreamKind::Restart => (&[1][..], &RESTART_LENGTHS[..]),
+            StreamKind::Batch => (&BATCH_COUNTS[..], &RUN_LENGTHS[..]),
+        };
+        for &area_bytes in areas {
+            for (&count, &run_length) in
+                counts.iter().flat_map(|it| runs.iter().map(move |run| (it, run)))
+            {
+                for request_bytes in REQUEST_BYTES {
+                    let time_ns = 0;
+                    let point =
+                        StreamPoint { kind, request_bytes, count, run_length, area_bytes, time_ns };
+                    if request_bytes.is_multiple_of(sector_bytes) && point.fits(depth_max, writes) {
+                        points.push(point);
+                    }
+                }
+            }
+        }
+    }
+    points
+}
+
+impl StreamPoint {
+    /// Whether it can be measured on a device with such a queue.
+    fn fits(&self, depth_max: u32, writes: bool) -> bool {
+        let bytes = self.request_bytes * u64::from(self.count);
+        match self.kind {
+            StreamKind::Read => bytes <= self.area_bytes,
+            StreamKind::Restart => {
+                let run_bytes = self.request_bytes * u64::from(self.run_length);
+                let is_at_pace = self.run_length > 4 && run_bytes > RESTART_BYTES_MAX;
+                run_bytes * 2 <= self.area_bytes && !is_at_pace
+            }
+            StreamKind::Write => {
+                bytes <= self.area_bytes && writes && self.count < depth_max.max(2)
+            }
+            StreamKind::Batch => {
+                let share = if self.run_length >= LONG_RUN { 1 } else { 4 };
+                self.request_bytes <= BATCH_REQUEST_BYTES_MAX
+                    && self.count <= depth_max
+                    && self.run_length <= self.count
+                    && bytes * share <= self.area_bytes
+            }
+        }
+    }
+}
+
+/// Streams, each in its own part of an area.
+struct Streams {
+    start: u64,
+    /// Requests that a part has room for.
+    part_count: u64,
+    request_bytes: u64,
+    nexts: Vec<u64>,
+    /// The order in which streams have their turn, and how many had one.
+    order: Permutation,
+    turn_count: u64,
+}
+
+impl Streams {
+    fn new(start: u64, point: &StreamPoint) -> Self {
+        let places = point.area_bytes / point.request_bytes;
+        Self {
+            start,
+            part_count: places / u64::from(point.count),
+            request_bytes: point.request_bytes,
+            nexts: vec![0; point.count as usize],
+            order: Permutation::new(u64::from(point.count), u64::from(point.count)),
+            turn_count: 0,
+        }
+    }
+
+    /// The stream whose turn it is, and the address of its next request.
+    fn next_in_turn(&mut self) -> (u64, u64) {
+        let stream = self.order.apply(self.turn_count % self.nexts.len() as u64);
+        self.turn_count += 1;
+        (stream, self.next(stream))
+    }
+
+    /// The address of the next request of a stream.
+    fn next(&mut self, stream: u64) -> u64 {
+        let next = &mut self.nexts[to_index(stream)];
+        let place = stream * self.part_count + *next % self.part_count;
+        *next += 1;
+        self.start + place * self.request_bytes
+    }
+}
+
+struct Bench<'a> {
+    device: &'a mut dyn Device,
+    /// Where the largest area that is read ends, and all begin that are written.
+    end: u64,
+    options: &'a StreamOptions,
+    rng: Rng,
+    /// Addresses of requests under way, by their ids.
+    in_flight: BTreeMap<u64, u64>,
+    /// Buffers of the point at hand that are not under way.
+    spare: Vec<IoBuffer>,
+}
+
+impl Bench<'_> {
+    /// One request at a time, each of any stream.
+    fn read(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
+        let mut streams = Streams::new(self.end - point.area_bytes, point);
+        let begin = self.device.now();
+        let mut done_count = 0;
+        while !self.is_over(point, begin, done_count) {
+            let (stream, address) = streams.next_in_turn();
+            self.submit(Operation::Read, address, point.request_bytes, stream)?;
+            self.wait()?;
+            done_count += 1;
+        }
+        Ok((self.device.now() - begin).0 / done_count)
+    }
+
+    /// One request at a time, some in a row, then some elsewhere.
+    fn restarts(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
+        let (start, bytes) = (self.end - point.area_bytes, point.request_bytes);
+        let run_length = u64::from(point.run_length);
+        let places = point.area_bytes / bytes - run_length + 1;
+        let begin = self.device.now();
+        let mut done_count = 0;
+        while !self.is_over(point, begin, done_count) {
+            let first = self.rng.below(places);
+            for place in first..first + run_length {
+                self.submit(Operation::Read, start + place * bytes, bytes, place)?;
+                self.wait()?;
+            }
+            done_count += run_length;
+        }
+        Ok((self.device.now() - begin).0 / done_count)
+    }
+
+    /// Places of an area anywhere, in ascending order, all at once.
+    fn batches(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
+        let run_length = u64::from(point.run_length);
+        let places = point.area_bytes / point.request_bytes / run_length;
+        let bases = self.end / point.area_bytes;
+        let begin = self.device.now();
+        let mut done_count = 0;
+        while !self.is_over(point, begin, done_count) {
+            let start = self.rng.below(bases) * point.area_bytes;
+            let mut batch = BTreeSet::new();
+            while batch.len() as u64 * run_length < u64::from(point.count) {
+                batch.insert(self.rng.below(places));
+            }
+            let of_run = |run: u64| run * run_length..(run + 1) * run_length;
+            for place in batch.into_iter().flat_map(of_run) {
+                let address = start + place * point.request_bytes;
+                self.submit(Operation::Read, address, point.request_bytes, place)?;
+            }
+            self.wait_for_all()?;
+            done_count += u64::from(point.count);
+        }
+        Ok((self.device.now() - begin).0 / done_count)
+    }
+
+    /// A scan whose next request is read while a request of any stream is written; each stream has one under
+    /// way at most.
+    fn write(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
+        self.trim(point.area_bytes)?;
+        let bytes = point.request_bytes;
+        let mut scan =
+            Streams::new(self.end - point.area_bytes, &StreamPoint { count: 1, ..*point });
+        let mut streams = Streams::new(self.end, point);
+        let begin = self.device.now();
+        let mut done_count = 0;
+        self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
+        while !self.is_over(point, begin, done_count) {
+            self.wait_for(SCAN)?;
+            self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
+            let (stream, address) = streams.next_in_turn();
+            self.wait_for(stream)?;
+            self.submit(Operation::Write, address, bytes, stream)?;
+            done_count += 1;
+        }
+        self.wait_for_all()?;
+        self.flush()?;
+        let all_ns = (self.device.now() - begin).0;
+        // One more write with a flush tells what the last one and the flush took.
+        let begin = self.device.now();
+        let (stream, address) = streams.next_in_turn();
+        self.submit(Operation::Write, address, bytes, stream)?;
+        self.wait()?;
+        self.flush()?;
+        let last_ns = (self.device.now() - begin).0;
+        Ok(all_ns.saturating_sub(last_ns).max(all_ns / 2) / (done_count - 1))
+    }
+
+    /// A write of a page anywhere and a flush, on average.
+    fn sync_ns(&mut self) -> Result<u64, ProbeError> {
+        let bytes = u64::from(self.device.info().geometry.sector_bytes).max(REQUEST_BYTES[0]);
+        self.flush()?;
+        let begin = self.device.now();
+        for _ in 0..SYNC_COUNT {
+            let address = self.rng.below(self.end / bytes) * bytes;
+            self.submit(Operation::Write, address, bytes, 0)?;
+            self.wait()?;
+            self.flush()?;
+        }
+        Ok((self.device.now() - begin).0 / SYNC_COUNT)
+    }
+
+    fn flush(&mut self) -> Result<(), ProbeError> {
+        self.submit_request(Request::flush(0), 0)?;
+        self.wait()
+    }
+
+    fn is_over(&self, point: &StreamPoint, begin: Nanos, done_count: u64) -> bool {
+        let enough = (BYTES_MIN / point.request_bytes).clamp(REQUEST_COUNT_MIN, REQUEST_COUNT_MAX);
+        let is_late = self.device.now() - begin >= self.options.duration;
+        done_count >= enough || (is_late && done_count >= REQUEST_COUNT_MIN)
+    }
+
+    fn trim(&mut self, bytes: u64) -> Result<(), ProbeError> {
+        if !self.device.info().supports_trim {
+            return Ok(());
+        }
+        let sector_bytes = u64::from(self.device.info().geometry.sector_bytes);
+        let (first, count) = (self.end / sector_bytes, to_u32(bytes / sector_bytes));
+        self.submit_request(Request::trim(0, first, count), bytes)?;
+        self.wait()
+    }
+
+    fn submit(
+        &mut self,
+        operation: Operation,
+        address: u64,
+        bytes: u64,
+        id: u64,
+    ) -> Result<(), ProbeError> {
+        let info = self.device.info();
+        let sector_bytes = u64::from(info.geometry.sector_bytes);
+        let alignment = (info.buffer_alignment as usize).max(512);
+        let needs_buffers = info.needs_buffers;
+        let (first, count) = (address / sector_bytes, to_u32(bytes / sector_bytes));
+        let mut fitting = || self.spare.pop().filter(|buffer| buffer.len() as u64 == bytes);
+        let buffer = needs_buffers.then(&mut fitting).map(|spare| {
+            spare.unwrap_or_else(|| IoBuffer::with_alignment(to_index(bytes), alignment))
+        });
+        let request = match operation {
+            Operation::Write => Request::write(id, first, count, buffer),
+            _ => Request::read(id, first, count, buffer),
+        };
+        self.submit_request(request, bytes)
+    }
+
+    fn submit_request(&mut self, request: Request, bytes: u64) -> Result<(), ProbeError> {
+        let sector_bytes = u64::from(self.device.info().geometry.sector_bytes);
+        let (id, operation) = (request.id, request.operation);
+        let address = request.first_sector.0 * sector_bytes;
+        let now = self.device.now();
+        self.device
+            .submit(now, request)
+            .map_err(|rejected| trouble(operation, (address, bytes), now, rejected.error))?;
+        self.in_flight.insert(id, address);
+        Ok(())
+    }
+
+    /// Waits until nothing with this id is under way.
+    fn wait_for(&mut self, id: u64) -> Result<(), ProbeError> {
+        while self.in_flight.contains_key(&id) {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    fn wait_for_all(&mut self) -> Result<(), ProbeError> {
+        while !self.in_flight.is_empty() {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), ProbeError> {
+        let done = self.device.next_completion(Nanos::MAX).expect("a request is under way");
+        let address = self.in_flight.remove(&done.id).expect("it was noted when it was issued");
+        let bytes = done.buffer.as_ref().map_or(0, |buffer| buffer.len() as u64);
+        self.spare.extend(done.buffer);
+        done.result
+            .map_err(|error| trouble(done.operation, (address, bytes), done.completed_at, error))
+    }
+}
+
+fn trouble(
+    operation: Operation,
+    (address, byte_count): (u64, u64),
+    at: Nanos,
+    error: DeviceError,
+) -> ProbeError {
+    let label = "streams side by side".to_owned();
+    ProbeError::Device { label, operation, address, byte_count, at, error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::Silent;
+    use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
+    use nandu_drives::profile::{Profile, SimOptions};
+
+    fn options(writes: bool) -> StreamOptions {
+        StreamOptions { duration: Nanos::from_millis(5), writes, seed: 3 }
+    }
+
+    fn simulated(name: &str) -> Box<dyn Device + Send> {
+        let capacity = Some(nandu_base::ByteCount::mib(128));
+        let options = SimOptions { capacity, seed: 1, keep_data: false };
+        let mut device = Profile::load(name).unwrap().open(options).unwrap();
+        for place in 0..128 {
+            let now = device.now();
+            device.submit(now, Request::write(0, place * 2048, 2048, None)).unwrap();
+            device.next_completion(Nanos::MAX).unwrap();
+        }
+        device
+    }
+
+    fn time_ns(
+        profile: &StreamProfile,
+        kind: StreamKind,
+        (request_bytes, count, run_length): (u64, u32, u32),
+        area_bytes: u64,
+    ) -> u64 {
+        let is_it = |point: &&StreamPoint| {
+            (point.kind, point.request_bytes, point.count, point.run_length, point.area_bytes)
+                == (kind, request_bytes, count, run_length, area_bytes)
+        };
+        profile.points.iter().find(is_it).expect("it was measured").time_ns
+    }
+
+    #[test]
+    fn one_stream_is_written_cheaply_on_chunks_and_four_are_not() {
+        let mut device = simulated("device-a");
+        let found = measure_streams(device.as_mut(), &options(true), &mut Silent).unwrap();
+        let write = |count| time_ns(&found, StreamKind::Write, (16 << 10, count, 1), 16 << 20);
+        assert!(write(4) > 4 * write(1), "{} and {}", write(4), write(1));
+        assert!(found.sync_ns.unwrap() > 0);
+    }
+
+    #[test]
+    fn batches_use_many_dies_and_neighbours_come_with_each_other() {
+        let mut device = simulated("nvme-tlc-2024");
+        let found = measure_streams(device.as_mut(), &options(true), &mut Silent).unwrap();
+        let batch = |count, run| time_ns(&found, StreamKind::Batch, (4096, count, run), 16 << 20);
+        assert!(batch(1, 1) > 3 * batch(64, 1), "{} and {}", batch(1, 1), batch(64, 1));
+        assert!(batch(64, 64) < batch(64, 1), "{} and {}", batch(64, 64), batch(64, 1));
+        let restart = |run| time_ns(&found, StreamKind::Restart, (4096, 1, run), 16 << 20);
+        assert!(restart(1) > restart(16), "{} and {}", restart(1), restart(16));
+    }
+
+    #[test]
+    fn equal_seeds_measure_the_same_and_without_writes_nothing_is_written() {
+        let run = |writes| {
+            let mut device = simulated("barracuda-7200-11");
+            let before = device.counters().writes;
+            let found = measure_streams(device.as_mut(), &options(writes), &mut Silent).unwrap();
+            (found, device.counters().writes == before)
+        };
+        assert_eq!(run(true).0, run(true).0);
+        let (reads, is_untouched) = run(false);
+        assert!(is_untouched && reads.sync_ns.is_none());
+        assert!(reads.points.iter().all(|point| point.kind != StreamKind::Write));
+    }
+
+    #[test]
+    fn a_device_smaller_than_two_areas_has_no_points() {
+        let geometry = Geometry { sector_bytes: 512, sector_count: 2048 };
+        let config = MemoryConfig { geometry, ..MemoryConfig::default() };
+        let mut device = MemoryDevice::new(config);
+        let found = measure_streams(&mut device, &options(true), &mut Silent).unwrap();
+        assert!(found.points.is_empty());
+    }
+
+    #[test]
+    fn whoever_cancels_gets_no_points() {
+        struct Impatient;
+        impl Observer for Impatient {
+            fn progress(&mut self, _fraction: f64, _what: &str) {}
+            fn is_cancelled(&self) -> bool {
+                true
+            }
+        }
+        let mut device = simulated("device-a");
+        let found = measure_streams(device.as_mut(), &options(false), &mut Impatient);
+        assert_eq!(found, Err(ProbeError::Cancelled));
+    }
+}
