@@ -5,8 +5,8 @@ use crate::output::{check_destination, read_file, to_json, write_file};
 use crate::stopwatch::Stopwatch;
 use nandu_base::Nanos;
 use nandu_device::Operation;
-use nandu_probe::pattern::Access;
 use nandu_probe::StreamPoint;
+use nandu_probe::pattern::Access;
 use nandu_probe::profile::DeviceProfile;
 use nandu_query::QueryError;
 use nandu_query::cost::{
