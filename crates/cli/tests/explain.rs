@@ -117,3 +117,53 @@ fn a_sweep_runs_all_joins_with_a_measured_processor() {
     let said = failure_of(directory, &words, 2);
     assert!(said.contains("--calibrate"), "{said}");
 }
+
+#[test]
+fn streams_that_a_probe_measured_price_what_is_written() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.01 --row-width s001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    let probe = "probe sim:device-a --request-count 50 --profile device.json";
+    stdout_of(directory, &probe.split(' ').collect::<Vec<_>>());
+    let whole = std::fs::read_to_string(directory.join("device.json")).unwrap();
+    let mut profile: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    assert!(profile["streams"]["points"].as_array().unwrap().len() > 100);
+    profile.as_object_mut().unwrap().remove("streams");
+    std::fs::write(directory.join("old.json"), profile.to_string()).unwrap();
+    let grace_ns = |file: &str| {
+        let words = "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --json";
+        let mut words: Vec<&str> = words.split(' ').collect();
+        words.extend(["--profile", file]);
+        let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
+        let rows = json["explanation"]["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["kind"] == "grace_hash").unwrap();
+        row["estimate"]["io_ns"].as_u64().unwrap()
+    };
+    let (with_streams, without) = (grace_ns("device.json"), grace_ns("old.json"));
+    assert!(with_streams > 0 && with_streams != without, "{with_streams} and {without}");
+}
+
+#[test]
+fn clustered_tables_and_too_little_memory_are_told() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.01 --row-width s001 --tables";
+    for (rest, name) in [("customer,orders", "shop"), ("customer --layout clustered", "tree")] {
+        let words = format!("{load} {rest} {name}");
+        stdout_of(directory, &words.split(' ').collect::<Vec<_>>());
+    }
+    let words = ["explain", "tree", "customer.c_custkey", "customer.c_custkey"];
+    let said = failure_of(directory, &words, 2);
+    assert!(said.contains("customer is clustered"), "{said}");
+    let explain = |memory: &'static str| {
+        let words = ["explain", "shop", "customer.c_custkey", "orders.o_custkey", "--memory"];
+        [&words[..], &[memory, "--analyze"]].concat()
+    };
+    // Below the square-root bound there is a plan still: buckets are cut again, runs merged again.
+    let said = stdout_of(directory, &explain("32KiB"));
+    assert!(said.contains("15000 pairs"), "{said}");
+    // A page is not enough for any join, and each says how many are.
+    let said = stdout_of(directory, &explain("4KiB"));
+    assert!(said.contains("needs 2 pages of memory") && !said.contains("as run"), "{said}");
+}
