@@ -1,5 +1,6 @@
 //! What placing pages in place and log-structured costs, side by side: random inserts of 108 bytes into
-//! a tree, then cold lookups, with a pool of a seventh of the data.
+//! a tree, then cold lookups, with a pool of a seventh of the data. Log-structured with pages written
+//! as a whole always, then with differences, in a short file and in one of the default length.
 //!
 //! `cargo run --release -p nandu --example place_pages -- /some/directory 500000`
 
@@ -11,7 +12,7 @@ use nandu_storage::StorageError;
 use nandu_storage::btree::Tree;
 use nandu_storage::engine::{Engine, Settings, StructureKind, TornPages, Volumes};
 use nandu_storage::log::Durability;
-use nandu_storage::propagation::PropagationKind;
+use nandu_storage::propagation::{LogStructuredSettings, PropagationKind};
 use std::path::{Path, PathBuf};
 
 const VALUE_BYTES: usize = 100;
@@ -19,22 +20,17 @@ const RECORD_BYTES: u64 = 108;
 const COMMIT_INTERVAL: u64 = 100;
 const LOOKUP_COUNT: u64 = 5000;
 
-fn measure(
-    directory: &Path,
-    propagation: PropagationKind,
-    torn_pages: TornPages,
-    record_count: u64,
-) -> Result<(), StorageError> {
+fn measure(directory: &Path, chosen: Settings, record_count: u64) -> Result<(), StorageError> {
     let user_bytes = record_count * RECORD_BYTES;
     let settings = Settings {
-        propagation,
-        torn_pages,
         pool_bytes: user_bytes / 7,
         durability: Durability::None,
         log_bytes: 256 << 20,
         checkpoint_bytes: 48 << 20,
-        ..Settings::default()
+        ..chosen
     };
+    let Settings { propagation, torn_pages, ref log_structured, .. } = settings;
+    let LogStructuredSettings { file_percent_max, difference_percent_max, .. } = *log_structured;
     let data = Box::new(DirectoryVolume::create(directory, DirectoryOptions::default())?);
     let mut engine = Engine::create(Volumes { data, log: None }, &settings, 1)?;
     let file = engine.create_file("rows")?;
@@ -65,6 +61,9 @@ fn measure(
     let per_user_byte = |bytes: u64| bytes as f64 / user_bytes as f64;
     let build_s = (built.0 - start.0) as f64 / 1e9;
     println!("{propagation:?}, {torn_pages:?}: build {build_s:.2} s");
+    if propagation == PropagationKind::LogStructured {
+        println!("  file up to {file_percent_max} %, differences to {difference_percent_max} %");
+    }
     let written = after.writes.byte_count - before.writes.byte_count;
     let read = after.reads.byte_count - before.reads.byte_count;
     println!(
@@ -89,7 +88,23 @@ fn measure(
     }
     let lookup_us = (engine.now().0 - start.0) as f64 / 1e3 / LOOKUP_COUNT as f64;
     println!("  cold lookup {lookup_us:.1} us");
-    engine.close()
+    engine.close()?;
+    let file_bytes = bytes_below(directory).map_err(|error| StorageError::InvalidSetting {
+        what: format!("{}: {error}", directory.display()),
+    })?;
+    println!("  files without the log {:.2} per user byte", per_user_byte(file_bytes));
+    Ok(())
+}
+
+/// Bytes of the files of a database, but for its log.
+fn bytes_below(directory: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let is_log = entry.file_name().to_string_lossy().contains("log");
+        bytes += if is_log { 0 } else { entry.metadata()?.len() };
+    }
+    Ok(bytes)
 }
 
 fn main() -> Result<(), StorageError> {
@@ -99,12 +114,27 @@ fn main() -> Result<(), StorageError> {
     std::fs::create_dir_all(&directory).map_err(|error| StorageError::InvalidSetting {
         what: format!("{}: {error}", directory.display()),
     })?;
-    for (name, propagation, torn_pages) in [
-        ("in-place", PropagationKind::InPlace, TornPages::DoubleWrite),
-        ("in-place-once", PropagationKind::InPlace, TornPages::Trust),
-        ("segments", PropagationKind::LogStructured, TornPages::Trust),
+    let in_place = |torn_pages| Settings { torn_pages, ..Settings::default() };
+    let segments = |file_percent_max, difference_percent_max| Settings {
+        propagation: PropagationKind::LogStructured,
+        log_structured: LogStructuredSettings {
+            file_percent_max,
+            difference_percent_max,
+            ..LogStructuredSettings::default()
+        },
+        ..in_place(TornPages::Trust)
+    };
+    let LogStructuredSettings { file_percent_max, difference_percent_max, .. } =
+        LogStructuredSettings::default();
+    for (name, settings) in [
+        ("in-place", in_place(TornPages::DoubleWrite)),
+        ("in-place-once", in_place(TornPages::Trust)),
+        ("whole-short", segments(125, 0)),
+        ("whole", segments(file_percent_max, 0)),
+        ("differences-short", segments(125, difference_percent_max)),
+        ("differences", segments(file_percent_max, difference_percent_max)),
     ] {
-        measure(&directory.join(name), propagation, torn_pages, record_count)?;
+        measure(&directory.join(name), settings, record_count)?;
     }
     Ok(())
 }

@@ -121,7 +121,7 @@ impl Engine {
             }
             TornPages::LogImages | TornPages::Trust => None,
         };
-        let propagation =
+        let (propagation, _) =
             settings.propagation.build(settings.segments(), &data_io, double_write, true)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
         engine.checkpoint()?;
@@ -169,12 +169,13 @@ impl Engine {
         let double_write = find_file(&data_io, DOUBLE_WRITE_FILE)
             .map(|file| settings.double_write(file, &mut data_io.lock(), epoch))
             .transpose()?;
-        let propagation = settings.propagation.build(
+        let (propagation, restored_count) = settings.propagation.build(
             settings.segments(),
             &data_io,
             double_write,
             control.is_clean,
         )?;
+        report.repaired_page_count = u64::from(restored_count);
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
         engine.is_read_only = read_only;
         engine.last_checkpoint = control.checkpoint;

@@ -45,7 +45,8 @@ impl PropagationKind {
 
     /// The propagation over a volume, for pages of `settings.page_bytes`, recovered from whatever a
     /// power cut left unless it `was_closed`. With a `double_write` file pages are written twice, where
-    /// the kind overwrites pages at all.
+    /// the kind overwrites pages at all. The answer's second half counts the torn pages that were put
+    /// together again.
     ///
     /// # Errors
     /// If the page size does not suit the device, or the device fails.
@@ -55,17 +56,15 @@ impl PropagationKind {
         io: &SharedIo,
         double_write: Option<DoubleWriteFile>,
         was_closed: bool,
-    ) -> Result<Box<dyn Propagation>, StorageError> {
+    ) -> Result<(Box<dyn Propagation>, u32), StorageError> {
         let mut io = io.lock();
         let page_bytes = settings.page_bytes;
         match self {
             Self::InPlace => {
                 let sector_bytes = io.volume().sector_bytes();
                 let mut propagation = InPlace::new(page_bytes, sector_bytes, double_write)?;
-                if !was_closed {
-                    propagation.recover(&mut io)?;
-                }
-                Ok(Box::new(propagation))
+                let restored_count = if was_closed { 0 } else { propagation.recover(&mut io)? };
+                Ok((Box::new(propagation), restored_count))
             }
             Self::LogStructured => {
                 let propagation = if LogStructured::is_on(&mut io) {
@@ -73,7 +72,7 @@ impl PropagationKind {
                 } else {
                     LogStructured::create(&mut io, settings)?
                 };
-                Ok(Box::new(propagation))
+                Ok((Box::new(propagation), 0))
             }
         }
     }

@@ -71,7 +71,7 @@ fn content(address: PageAddress, version: u32) -> Vec<u8> {
     let mut rng = Rng::new(u64::from(version));
     for _ in 0..2 {
         let start = to_index(rng.below(usable as u64 - 8));
-        page[start..start + 1 + to_index(rng.below(8))].fill(1 + rng.below(200) as u8);
+        page[start..start + 1 + to_index(rng.below(8))].fill(rng.next_u64().to_be_bytes()[0] | 1);
     }
     set_page_lsn(&mut page, Lsn(u64::from(version)));
     seal_page(&mut page, address);
