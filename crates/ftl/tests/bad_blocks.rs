@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::quick_timing;
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig,
     FtlError, MergeMode, PageConfig, TrimDurability,
 };
-use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, Timing};
+use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules};
 
 const DIES: u32 = 3;
 const PLANES: u32 = 2;
@@ -48,14 +51,7 @@ fn chips(erase_blocks_per_plane: u32, rules: Rules) -> NandConfig {
             flash_page_bytes: 512,
             spare_bytes: 16,
         },
-        timing: Timing {
-            read_ns: Nanos(20),
-            program_ns: Nanos(200),
-            erase_ns: Nanos(1500),
-            command_ns: Nanos(1),
-            bus_bytes_per_second: 10_000_000_000,
-            cache_register: false,
-        },
+        timing: quick_timing(),
         energy: Energy::default(),
         rules,
         units_per_flash_page: 1,

@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::quick_timing;
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
     FtlError, LogEviction, MergeMode, PageConfig, SequentialTrigger, VictimPolicy,
 };
-use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Timing};
+use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -23,14 +26,7 @@ fn array(dies: u32, planes: u32, blocks: u32, units_per_flash_page: u32) -> Nand
             flash_page_bytes: 512,
             spare_bytes: 16,
         },
-        timing: Timing {
-            read_ns: Nanos(20),
-            program_ns: Nanos(200),
-            erase_ns: Nanos(1500),
-            command_ns: Nanos(1),
-            bus_bytes_per_second: 10_000_000_000,
-            cache_register: false,
-        },
+        timing: quick_timing(),
         energy: Energy::default(),
         rules: Rules::default(),
         units_per_flash_page,

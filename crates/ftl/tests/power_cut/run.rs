@@ -1,10 +1,11 @@
 //! One run with one cut, and the enumeration of all of them.
 
 use crate::Subject;
+use crate::common::quick_timing;
 use crate::model::{Model, Trims, decode};
 use nandu_base::{Lpn, Nanos, Ppn, Rng};
 use nandu_ftl::{Ftl, FtlConfig, FtlError};
-use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules, Timing};
+use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Seeds for each subject; `NANDU_POWER_CUT_SEEDS` changes it.
@@ -394,14 +395,7 @@ fn array_config(subject: &Subject) -> NandConfig {
             flash_page_bytes: shape.flash_page_bytes,
             spare_bytes: 16,
         },
-        timing: Timing {
-            read_ns: Nanos(20),
-            program_ns: Nanos(200),
-            erase_ns: Nanos(1500),
-            command_ns: Nanos(1),
-            bus_bytes_per_second: 10_000_000_000,
-            cache_register: false,
-        },
+        timing: quick_timing(),
         energy: Energy::default(),
         rules: Rules { endurance: shape.endurance, paired_pages: shape.paired, ..Rules::default() },
         units_per_flash_page: shape.units_per_flash_page,
