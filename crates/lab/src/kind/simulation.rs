@@ -52,7 +52,7 @@ pub struct Simulation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase_block_page_count: Option<u32>,
     /// Time of a flash read, where not the preset's.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ns: Option<Nanos>,
     /// Logical size in erase blocks, at least 64.
     pub logical_erase_block_count: u32,

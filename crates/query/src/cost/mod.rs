@@ -245,18 +245,14 @@ impl<'a> Tally<'a> {
     fn read_requests(&mut self, pattern: Pattern, request_count: u64, pages: u64) {
         let request_ns =
             self.model.device.read.time_ns(pattern, self.request_bytes(request_count, pages));
-        self.estimate.read_requests = self.estimate.read_requests.saturating_add(request_count);
-        self.estimate.pages_read = self.estimate.pages_read.saturating_add(pages);
-        self.add_requests(request_count, request_ns);
+        self.add_reads(request_count, pages, request_ns);
     }
 
     /// Writes pages in so many requests of about the same size.
     fn write_requests(&mut self, pattern: Pattern, request_count: u64, pages: u64) {
         let request_ns =
             self.model.device.write.time_ns(pattern, self.request_bytes(request_count, pages));
-        self.estimate.write_requests = self.estimate.write_requests.saturating_add(request_count);
-        self.estimate.pages_written = self.estimate.pages_written.saturating_add(pages);
-        self.add_requests(request_count, request_ns);
+        self.add_writes(request_count, pages, request_ns);
     }
 
     /// Reads so many streams side by side, in requests of about the same size, each in a place of its own.
@@ -269,26 +265,21 @@ impl<'a> Tally<'a> {
         };
         let bytes = self.request_bytes(request_count, pages);
         let request_ns = times.time_ns(bytes, streams.count, streams.area_bytes);
-        self.estimate.read_requests = self.estimate.read_requests.saturating_add(request_count);
-        self.estimate.pages_read = self.estimate.pages_read.saturating_add(pages);
         self.estimate.seeks = self.estimate.seeks.saturating_add(request_count);
-        self.add_requests(request_count, request_ns);
+        self.add_reads(request_count, pages, request_ns);
     }
 
     /// Writes so many streams side by side while another one is read. Without the seeks, which are
     /// [`Self::seek_in_turns`].
     fn write_streams(&mut self, streams: &Streams, request_count: u64, pages: u64) {
-        let device = self.model.device;
-        let Some(times) = device.streams.as_ref().and_then(|streams| streams.write.as_ref()) else {
+        let Some(times) = self.measured_writes() else {
             let pattern = if streams.count > 1 { Pattern::Random } else { Pattern::Sequential };
             self.write_requests(pattern, request_count, pages);
             return;
         };
         let bytes = self.request_bytes(request_count, pages);
         let request_ns = times.time_ns(bytes, streams.count, streams.area_bytes);
-        self.estimate.write_requests = self.estimate.write_requests.saturating_add(request_count);
-        self.estimate.pages_written = self.estimate.pages_written.saturating_add(pages);
-        self.add_requests(request_count, request_ns);
+        self.add_writes(request_count, pages, request_ns);
     }
 
     /// Reads and [`Self::write_streams`] that take turns: each write moves the head, and each read that follows
@@ -296,19 +287,17 @@ impl<'a> Tally<'a> {
     fn seek_in_turns(&mut self, reads: &Restart, read_count: u64, writes: u64) {
         let followers = scan::distinct_pages(read_count, writes);
         let begin = u64::from(read_count > 0);
-        let device = self.model.device;
-        if device.streams.as_ref().is_some_and(|streams| streams.write.is_some()) {
-            self.estimate.seeks = self.estimate.seeks.saturating_add(writes + followers);
+        self.seek_of_writes(writes + followers);
+        if self.measured_writes().is_some() {
             self.restart(reads, begin);
         } else {
-            self.seek(writes + followers + begin);
+            self.seek(begin);
         }
     }
 
     /// As many writes move the head.
     fn seek_of_writes(&mut self, count: u64) {
-        let device = self.model.device;
-        if device.streams.as_ref().is_some_and(|streams| streams.write.is_some()) {
+        if self.measured_writes().is_some() {
             self.estimate.seeks = self.estimate.seeks.saturating_add(count);
         } else {
             self.seek(count);
@@ -317,10 +306,8 @@ impl<'a> Tally<'a> {
 
     /// Reads pages one by one, each in a place of its own, in such a time each.
     fn scattered(&mut self, pages: u64, each_ns: u64) {
-        self.estimate.read_requests = self.estimate.read_requests.saturating_add(pages);
-        self.estimate.pages_read = self.estimate.pages_read.saturating_add(pages);
         self.estimate.seeks = self.estimate.seeks.saturating_add(pages);
-        self.add_requests(pages, each_ns);
+        self.add_reads(pages, pages, each_ns);
     }
 
     /// So many reads do not go on where the one before them ended.
@@ -378,6 +365,23 @@ impl<'a> Tally<'a> {
         let bytes = u128::from(pages) * u128::from(self.page_bytes);
         let mean = bytes.checked_div(u128::from(request_count)).unwrap_or(0);
         u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
+    /// Times of writes behind a scan, if they were measured.
+    fn measured_writes(&self) -> Option<&'a StreamTimes> {
+        self.model.device.streams.as_ref()?.write.as_ref()
+    }
+
+    fn add_reads(&mut self, request_count: u64, pages: u64, request_ns: u64) {
+        self.estimate.read_requests = self.estimate.read_requests.saturating_add(request_count);
+        self.estimate.pages_read = self.estimate.pages_read.saturating_add(pages);
+        self.add_requests(request_count, request_ns);
+    }
+
+    fn add_writes(&mut self, request_count: u64, pages: u64, request_ns: u64) {
+        self.estimate.write_requests = self.estimate.write_requests.saturating_add(request_count);
+        self.estimate.pages_written = self.estimate.pages_written.saturating_add(pages);
+        self.add_requests(request_count, request_ns);
     }
 
     fn add_requests(&mut self, request_count: u64, request_ns: u64) {

@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Most byte ranges that are told apart; more grow together.
 pub const CHANGED_RANGES_MAX: usize = 8;
 
-/// Which bytes of a page changed since it was last read or written.
+/// Which bytes of a page changed since some state of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedRanges {
     ranges: Vec<Range<u32>>,

@@ -9,10 +9,9 @@
 
 use super::double_write::DoubleWrite;
 use super::{ChangedRanges, PageRead, PageWrite, Propagation};
-use crate::page::{TRAILER_BYTES, check_page_bytes, seal_page};
+use crate::page::check_page_bytes;
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
-use nandu_base::to_u32;
 use nandu_device::{Completion, IoBuffer, Operation};
 use std::collections::BTreeSet;
 
@@ -127,13 +126,7 @@ impl Propagation for InPlace {
     }
 
     fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
-        for page in pages.iter_mut() {
-            seal_page(&mut page.buffer, page.address);
-            if !page.changed.as_slice().is_empty() {
-                let end = page.buffer.len();
-                page.changed.add(to_u32((end - TRAILER_BYTES) as u64)..to_u32(end as u64));
-            }
-        }
+        pages.iter_mut().for_each(PageWrite::seal);
         let all = pages.len().max(1);
         let part_count_max = self.double_write.as_ref().map_or(all, DoubleWrite::batch_count_max);
         for part in pages.chunks_mut(part_count_max) {

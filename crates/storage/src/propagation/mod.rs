@@ -23,8 +23,10 @@ pub use in_place::{DoubleWriteFile, InPlace};
 pub use kind::PropagationKind;
 pub use log_structured::{LogStructured, LogStructuredSettings};
 
+use crate::page::{TRAILER_BYTES, seal_page};
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
+use nandu_base::to_u32;
 use nandu_device::IoBuffer;
 
 /// A page on its way to the device.
@@ -54,6 +56,17 @@ pub struct PageRead {
     pub changed: ChangedRanges,
     /// Whether it was read. Checksums are not checked yet.
     pub result: Result<(), StorageError>,
+}
+
+impl PageWrite {
+    /// Seals the page; the seal is part of what changed.
+    fn seal(&mut self) {
+        seal_page(&mut self.buffer, self.address);
+        if !self.changed.as_slice().is_empty() {
+            let end = to_u32(self.buffer.len() as u64);
+            self.changed.add(end - to_u32(TRAILER_BYTES as u64)..end);
+        }
+    }
 }
 
 /// A way of placing pages on a volume.

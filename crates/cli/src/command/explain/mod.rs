@@ -42,7 +42,8 @@ Examples:
 
 Joins by index are among them where a table has an index on the column, as `nandu load --index`
 makes one; they read through a pool of 16 MiB, taken to be empty. Times follow the device's profile,
-as `nandu probe --profile` writes it; without one a plain NVMe drive is assumed. Times of the processor are chosen ones until --calibrate measures them.
+as `nandu probe --profile` writes it; without one a plain NVMe drive is assumed. Times of the
+processor are chosen ones until --calibrate measures them.
 With --analyze the cheapest join runs, or those named by --join, and the line below its estimate
 says what it did. With --sweep all joins run in each memory, and the table says how far the
 cheapest by estimate was from the fastest.")]

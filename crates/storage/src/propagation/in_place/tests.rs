@@ -7,7 +7,7 @@ use crate::page::page_is_sound;
 use crate::pool::tests::disk::{Disk, SECTOR_BYTES};
 use crate::propagation::ChangedRanges;
 use crate::volume::SharedIo;
-use nandu_base::Rng;
+use nandu_base::{Rng, to_u32};
 use nandu_device::{FaultPlan, UnflushedFate};
 use std::sync::Arc;
 

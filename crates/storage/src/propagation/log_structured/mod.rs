@@ -46,7 +46,6 @@ pub use settings::{LogStructuredSettings, PagePacking};
 pub use victim::SegmentVictimKind;
 
 use super::{PageRead, PageWrite, Propagation};
-use crate::page::{TRAILER_BYTES, seal_page};
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use checkpoint::FRONTIER_COUNT;
@@ -549,11 +548,7 @@ impl Propagation for LogStructured {
     fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
         self.replenish(io)?;
         for page in pages {
-            seal_page(&mut page.buffer, page.address);
-            if !page.changed.as_slice().is_empty() {
-                let end = to_u32(page.buffer.len() as u64);
-                page.changed.add(end - to_u32(TRAILER_BYTES as u64)..end);
-            }
+            page.seal();
             self.append(io, page)?;
         }
         Ok(())

@@ -199,12 +199,8 @@ impl SegmentTable {
     /// Whether a record that an image names can lie where it says.
     pub(super) fn has_room_for(&self, location: Location) -> bool {
         let file_bytes = u64::from(self.count()) * u64::from(self.segment_bytes);
-        location.end() <= file_bytes && {
-            let live_bytes = self.get(self.of(location)).live_bytes;
-            live_bytes
-                .checked_add(location.stored_bytes())
-                .is_some_and(|it| it <= self.segment_bytes)
-        }
+        let live_bytes = || self.get(self.of(location)).live_bytes;
+        location.end() <= file_bytes && live_bytes() + location.stored_bytes() <= self.segment_bytes
     }
 
     /// A record became obsolete through the write `sequence`.

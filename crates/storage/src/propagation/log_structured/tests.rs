@@ -5,7 +5,7 @@ mod faults;
 
 use super::*;
 use crate::Lsn;
-use crate::page::{TRAILER_BYTES, set_page_lsn};
+use crate::page::{TRAILER_BYTES, seal_page, set_page_lsn};
 use crate::propagation::ChangedRanges;
 use crate::volume::testing::SharedDevice;
 use crate::volume::{DeviceVolume, SharedIo};
