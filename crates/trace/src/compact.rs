@@ -345,6 +345,7 @@ impl CompactReader {
             self.ended = true;
             return self.bad(1, "the head of the chunk is damaged".into());
         }
+        self.position = 0;
         self.payload.resize(length, 0);
         if let Err(error) = self.stream.read_exact(&mut self.payload) {
             return self.cut(&error);
@@ -354,7 +355,6 @@ impl CompactReader {
             let count = u64::from(request_count);
             return self.bad(count, "the checksum of the chunk does not match".into());
         }
-        self.position = 0;
         self.left_count = request_count;
         self.previous = Previous::default();
         Ok(())

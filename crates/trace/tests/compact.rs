@@ -118,6 +118,22 @@ fn a_cut_file_is_noticed_at_every_length() {
 }
 
 #[test]
+fn a_chunk_that_claims_to_be_shorter_ends_what_can_be_read() {
+    let requests = workload("uniform", 40_000);
+    let mut bytes = written(&requests);
+    let first_payload = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+    let first_count = u32::from_le_bytes(bytes[12..16].try_into().unwrap());
+    let second = 24 + usize::try_from(first_payload).unwrap();
+    let second_count: [u8; 4] = bytes[second + 4..second + 8].try_into().unwrap();
+    bytes[second..second + 4].copy_from_slice(&second_count);
+    let lenient = TraceOptions { skip_bad: true, ..TraceOptions::default() };
+    let (found, outcome, skipped) = read(&bytes, &lenient);
+    assert_eq!(outcome, Ok(()));
+    assert_eq!(found[..], requests[..usize::try_from(first_count).unwrap()]);
+    assert!(skipped >= u64::from(u32::from_le_bytes(second_count)));
+}
+
+#[test]
 fn a_damaged_chunk_costs_its_own_requests_only() {
     let requests = workload("uniform", 40_000);
     let mut bytes = written(&requests);
