@@ -105,3 +105,28 @@ fn erase_blocks_too_short_for_a_log_are_refused() {
     let refused = self::config(10, TrimDurability::Volatile).build(&nand, 100, 1);
     assert!(matches!(refused, Err(FtlError::Configuration(text)) if text.contains("flash pages")));
 }
+
+#[test]
+fn a_checkpoint_of_several_groups_fits_on_paired_pages() {
+    let mut nand_config = *array(200).config();
+    nand_config.geometry.flash_pages_per_erase_block = 8;
+    nand_config.geometry.flash_page_bytes = 512;
+    nand_config.rules.paired_pages = true;
+    nand_config.rules.programs_per_erase = 1;
+    let mut nand = NandArray::new(nand_config).unwrap();
+    let config = config(400, TrimDurability::Journaled);
+    let mut ftl = config.build(&nand, 1500, 1).unwrap();
+    let mut rng = Rng::new(3);
+    let mut now = Nanos::ZERO;
+    for _ in 0..4000 {
+        now = ftl.write(&mut nand, now, Lpn(rng.below(1500)), None).unwrap();
+        ftl.audit(&nand);
+    }
+    // 1900 words in rows of 123: 16 parts in two erase blocks, and the pairs of the last one at most.
+    let map_writes = nand.counters().get(FlashOperation::Program, Cause::MapWrite);
+    let checkpoint_count = 4000 / 400;
+    assert!((16 * 8..=17 * 2 * checkpoint_count).contains(&map_writes), "{map_writes}");
+    let mut fresh = config.build(&nand, 1500, 1).unwrap();
+    fresh.recover(&mut nand, now).unwrap();
+    fresh.audit(&nand);
+}

@@ -53,11 +53,18 @@ impl PageFtl {
         self.metadata.next_row = self.rows;
         let mut unused = fresh.into_iter();
         let mut done = settled;
+        let part_count = to_u32(part_count as u64);
         for (part, words) in (0..).zip(words.chunks(words_per_row)) {
             self.open_next(&mut unused, 1);
-            let part_count = to_u32(part_count as u64);
             let record = Record::Map { sequence, part, part_count, words: words.to_vec() };
-            done = done.max(self.append_metadata(nand, settled, &record)?);
+            // A cut that takes one of the earlier parts leaves the checkpoint incomplete anyway, so
+            // that the last one alone brings the row along that shares its cells.
+            let programmed = if part + 1 < part_count {
+                self.program_metadata(nand, settled, record.encode())?
+            } else {
+                self.append_metadata(nand, settled, &record)?
+            };
+            done = done.max(programmed);
         }
         if !self.metadata.pending.is_empty() {
             self.metadata.pending.clear();

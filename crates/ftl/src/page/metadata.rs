@@ -164,7 +164,8 @@ impl PageFtl {
         Ok(done)
     }
 
-    fn program_metadata(
+    /// Programs a row behind the log, whose open group has room.
+    pub(super) fn program_metadata(
         &mut self,
         nand: &mut NandArray,
         now: Nanos,
