@@ -3,10 +3,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use nandu_storage::hostile;
+use nandu_storage::page::TRAILER_BYTES;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&first, pages)) = bytes.split_first() {
-        let page_bytes = 512 << (first % 8);
-        let _ = hostile::read_tree(page_bytes, pages);
+        let usable_bytes = (512 << (first % 8)) - TRAILER_BYTES;
+        let _ = hostile::read_tree(usable_bytes, pages);
     }
 });

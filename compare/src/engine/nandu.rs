@@ -93,22 +93,31 @@ impl Nandu {
     fn commit(&mut self, records: &[Record]) -> Result<(), Failure> {
         let file = self.file;
         let tree = Tree::at(file);
-        let keys: Vec<[u8; 8]> = records.iter().map(|record| record.key.to_be_bytes()).collect();
+        let mut pairs: Vec<([u8; 8], &[u8])> =
+            records.iter().map(|record| (record.key.to_be_bytes(), &record.value[..])).collect();
+        // Whoever hands over many records at once has those that are neighbours inserted at once, and
+        // their leaves read at once.
+        pairs.sort_unstable_by_key(|pair| pair.0);
         self.engine.begin().map_err(failure)?;
-        for (number, (record, key)) in records.iter().zip(&keys).enumerate() {
-            if number % FETCH_KEYS == 0 {
-                // Whoever hands over many records at once has their leaves read at once.
-                let ahead = &keys[number..keys.len().min(number + FETCH_KEYS)];
-                tree.fetch_leaves(&self.engine, ahead).map_err(failure)?;
-            }
-            let inserted = self.engine.act(|pages| {
-                let mut undo = pages.begin_undo(StructureKind::Tree, file);
-                let inserted = tree.insert(pages, key, &record.value, &mut undo)?;
-                pages.set_undo(undo);
-                Ok(inserted)
-            });
-            if !inserted.map_err(failure)? {
-                return Err(Failure::Wrong(format!("key {:#018x} was there", record.key)));
+        for ahead in pairs.chunks(FETCH_KEYS) {
+            let keys: Vec<[u8; 8]> = ahead.iter().map(|pair| pair.0).collect();
+            tree.fetch_leaves(&self.engine, &keys).map_err(failure)?;
+            let mut rest = ahead;
+            while !rest.is_empty() {
+                let inserted = self.engine.act(|pages| {
+                    let mut undo = pages.begin_undo(StructureKind::Tree, file);
+                    let count = tree.insert_run(pages, rest, &mut undo)?;
+                    pages.set_undo(undo);
+                    pages.set_undo_change_count(count as u64);
+                    Ok(count)
+                });
+                match inserted.map_err(failure)? {
+                    0 => {
+                        let key = u64::from_be_bytes(rest[0].0);
+                        return Err(Failure::Wrong(format!("key {key:#018x} was there")));
+                    }
+                    count => rest = &rest[count..],
+                }
             }
         }
         if let Some(commit) = self.engine.commit().map_err(failure)? {

@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod samples;
+
 use nandu_base::{Rng, to_index};
-use nandu_storage::access::MemoryPages;
-use nandu_storage::btree::{self, Tree};
+use nandu_storage::StorageError;
 use nandu_storage::hostile::{self, Seen};
-use nandu_storage::log::RecordBuilder;
-use nandu_storage::{FileId, Lsn, PageAddress, PageOperation, StorageError};
+use nandu_storage::page::TRAILER_BYTES;
+use samples::Sample;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -47,6 +48,9 @@ const MEMORY_FACTOR: usize = 16;
 const MEMORY_BASE_BYTES: usize = 16 << 20;
 /// Pages that reading may read: so many times the pages of 512 bytes there can be.
 const READ_FACTOR: u64 = 64;
+
+/// The longest input of the fuzz targets.
+const SAMPLE_BYTES_MAX: usize = 32 << 10;
 
 type Read = fn(&[u8]) -> Result<Seen, StorageError>;
 
@@ -108,99 +112,36 @@ fn mutate(bytes: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-fn sqlite_bytes(page_bytes: u32) -> Vec<u8> {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("x.db");
-    let connection = rusqlite::Connection::open(&path).unwrap();
-    connection.pragma_update(None, "page_size", page_bytes).unwrap();
-    connection
-        .execute_batch(
-            "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT, c BLOB, d REAL);
-             CREATE TABLE u (x, y);
-             CREATE INDEX i ON u (y);",
-        )
-        .unwrap();
-    for number in 0..120 {
-        let long = "long ".repeat(if number % 10 == 0 { 900 } else { 3 });
-        let values = rusqlite::params![number * 3, long, vec![7_u8; 40], f64::from(number)];
-        connection.execute("INSERT INTO t VALUES (?, ?, ?, ?)", values).unwrap();
-        connection.execute("INSERT INTO u VALUES (?, ?)", (number, "y")).unwrap();
+/// Throws every sample, mutated in `count` ways.
+fn throw_all(kind: &str, samples: &[Sample], count: u64, read: Read) {
+    for (name, bytes) in samples {
+        assert!(bytes.len() <= SAMPLE_BYTES_MAX, "{kind} {name} has {} bytes", bytes.len());
+        throw(&format!("{kind} {name}"), bytes, count, read);
     }
-    connection.execute("DELETE FROM t WHERE a % 9 = 0", ()).unwrap();
-    connection.close().unwrap();
-    std::fs::read(path).unwrap()
 }
 
 #[test]
 fn mutated_files_of_sqlite_give_rows_or_an_error() {
-    for page_bytes in [512, 4096] {
-        throw("a file of SQLite", &sqlite_bytes(page_bytes), 1500, hostile::read_sqlite_file);
-    }
+    throw_all("sqlite file", &samples::sqlite_files(), 400, hostile::read_sqlite_file);
 }
 
 #[test]
 fn mutated_tree_pages_give_entries_or_an_error() {
-    let file = FileId(1);
-    let mut pages = MemoryPages::new(512, btree::apply);
-    let tree = Tree::create(&mut pages, file).unwrap();
-    let mut undo = Vec::new();
-    for number in 0..300_u32 {
-        let value = vec![5; if number % 25 == 0 { 2000 } else { 30 }];
-        tree.insert(&mut pages, &(number * 7919 % 1000).to_be_bytes(), &value, &mut undo).unwrap();
-    }
-    for number in 0..60_u32 {
-        tree.delete(&mut pages, &(number * 7919 % 1000).to_be_bytes(), &mut undo).unwrap();
-    }
-    let bytes: Vec<u8> = pages.pages().flat_map(|(_, page)| page.to_vec()).collect();
-    throw("a tree", &bytes, 3000, |bytes| hostile::read_tree(512 - 16, bytes));
+    let usable_bytes = samples::TREE_PAGE_BYTES as usize - TRAILER_BYTES;
+    let trees = samples::trees();
+    let empty = hostile::read_tree(usable_bytes, &trees[0].1).unwrap();
+    assert_eq!(empty.item_count, 0);
+    throw_all("tree", &trees[1..], 1500, |bytes| {
+        hostile::read_tree(samples::TREE_PAGE_BYTES as usize - TRAILER_BYTES, bytes)
+    });
 }
 
 #[test]
 fn mutated_log_records_give_changes_or_an_error() {
-    let mut builder = RecordBuilder::new();
-    builder.begin_action(7, Lsn(4096));
-    for page in 1..20 {
-        let (first, second) = (vec![3; 20], vec![4; 100]);
-        let operation = PageOperation { code: 0x21, operand: 5, first: &first, second: &second };
-        builder.add_change(PageAddress::new(FileId(3), page), &operation);
-    }
-    let record = builder.finish(b"undo").as_bytes().to_vec();
-    throw("a log record", &record, 20_000, hostile::read_log_record);
+    throw_all("log record", &samples::log_records(), 5000, hostile::read_log_record);
 }
 
 #[test]
 fn mutated_logs_give_records_or_an_error() {
-    let log = log_bytes();
-    throw("a log", &log, 150, hostile::read_log);
-}
-
-/// The file of a small log with records in two flushes.
-fn log_bytes() -> Vec<u8> {
-    use nandu_device::{Geometry, IoBuffer, MemoryConfig, MemoryDevice, Operation};
-    use nandu_storage::Volume as _;
-    use nandu_storage::log::{LogConfig, LogFile, Room};
-    use nandu_storage::volume::{DeviceVolume, IoOwner, SharedIo};
-    let geometry = Geometry { sector_bytes: 512, sector_count: 4 << 11 };
-    let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
-    let mut volume = DeviceVolume::format(Box::new(device)).unwrap();
-    let file = volume.create("log").unwrap();
-    let io = SharedIo::new(Box::new(volume), std::sync::Arc::default());
-    let config = LogConfig { capacity_bytes: 32 << 10, ..LogConfig::default() };
-    let log = LogFile::create(io.clone(), file, &config, 512, 9).unwrap();
-    for transaction in 1..30 {
-        let mut builder = RecordBuilder::new();
-        builder.begin_action(transaction, Lsn(0));
-        let operation = PageOperation { code: 0, operand: 5, first: b"some bytes", second: &[] };
-        builder.add_change(PageAddress::new(FileId(3), 1), &operation);
-        log.append(&builder.finish(b"undo"), Room::Free).unwrap();
-        if transaction % 10 == 0 {
-            log.flush().unwrap();
-        }
-    }
-    log.flush().unwrap();
-    let mut io = io.lock();
-    let length = to_index(io.volume().byte_count(file));
-    let buffer = IoBuffer::zeroed(length);
-    let ticket = io.submit(IoOwner::Operator, file, Operation::Read, 0, buffer).unwrap();
-    io.wait(ticket).buffer.unwrap().to_vec()
+    throw_all("log", &samples::log_files(), 80, hostile::read_log);
 }

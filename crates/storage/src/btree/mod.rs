@@ -22,8 +22,9 @@
 //! A table has its primary key as key; a secondary index has the indexed columns and then the primary
 //! key as key, and empty values. Both are batches, scans and bulk loads of the same tree.
 //!
-//! A leaf that overflows at the end of the tree is not split but followed by an empty one, so that
-//! sorted records fill their pages. A node that is less than half full is merged with a neighbour if
+//! A leaf that overflows at the end of the tree is not split but followed by an empty one, and one that
+//! overflows where the last keys came in order is split there, so that records in order fill their
+//! pages, at the end of the tree or between others. A node that is less than half full is merged with a neighbour if
 //! both leave a sixteenth of the page free.
 
 mod allocate;
@@ -36,6 +37,7 @@ mod node;
 mod operation;
 mod overflow;
 mod prefix;
+mod run;
 mod scan;
 mod shape;
 mod tree;

@@ -364,6 +364,15 @@ impl<'a> Node<'a> {
         Ok(SLOT_BYTES + rest_bytes + self.payload(slot)?.stored_bytes())
     }
 
+    /// Whether the last two cells that were added are, in this order, those before a slot. After the
+    /// cells were moved this may only seem so.
+    pub(super) fn ascends_before(&self, slot: usize) -> Shape<bool> {
+        let Some(older) = slot.checked_sub(2) else { return Ok(false) };
+        let (newest_at, newest_bytes) = self.cell_extent(older + 1)?;
+        let (older_at, _) = self.cell_extent(older)?;
+        Ok(newest_at == self.heap() && older_at == newest_at + newest_bytes)
+    }
+
     /// Where the cell of a slot lies, and how long it is.
     pub(super) fn cell_extent(&self, slot: usize) -> Shape<(usize, usize)> {
         let offset = read_u16(self.slot(slot)?, 4);

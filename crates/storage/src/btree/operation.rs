@@ -11,6 +11,7 @@
 //! | `LINK` | next | | |
 //! | `OVERFLOW` | next | data | |
 //! | `FREE` | next | | |
+//! | `INSERT_RUN` | slot | keys, as `run.rs` draws them | values |
 //! | `META` | page count | first free (4), free count (4) | |
 
 use super::allocate::Meta;
@@ -19,7 +20,7 @@ use super::node::{
     CHAIN_BYTES, HEADER_BYTES, KIND_FREE, KIND_NODE, KIND_OVERFLOW, NEXT_AT, Node, Payload, Shape,
     read_u32,
 };
-use super::overflow;
+use super::{overflow, run};
 use crate::access::apply_common;
 use crate::{PageOperation, StorageError};
 use nandu_base::to_index;
@@ -34,6 +35,7 @@ pub(super) const LINK: u8 = 0x26;
 pub(super) const OVERFLOW: u8 = 0x27;
 pub(super) const FREE: u8 = 0x28;
 pub(super) const META: u8 = 0x29;
+pub(super) const INSERT_RUN: u8 = 0x2A;
 
 /// Bit of the operand: the cell holds a chain instead of a value.
 pub(super) const CHAIN: u32 = 1 << 31;
@@ -63,6 +65,7 @@ fn apply_to_shape(page: &mut [u8], operation: &PageOperation<'_>) -> Shape<()> {
             let payload = payload_of(page, operand, second)?;
             edit::insert(page, slot, first, &payload)
         }
+        INSERT_RUN => run::apply_run(page, slot, first, second),
         REMOVE => edit::remove(page, slot),
         REPLACE => {
             let payload = payload_of(page, operand, second)?;

@@ -28,7 +28,8 @@ pub(super) fn split<P: ChangePages>(
 ) -> Result<(), StorageError> {
     let mut depth = path.length() - 1;
     let at_end = tree.node(pages, path.page(depth), |node| {
-        Ok(node.count() > 0 && node.next() == 0 && node.search(key)?.slot == node.count())
+        let slot = node.search(key)?.slot;
+        Ok(slot > 0 && slot == node.count() && (node.next() == 0 || node.ascends_before(slot)?))
     })?;
     // Going up while the parent has no room costs a copy of each node on the way, which is rare.
     loop {
@@ -63,11 +64,16 @@ struct SplitPlan {
 }
 
 impl SplitPlan {
-    /// Chooses for a key to come; `at_end` says that it is larger than all others of the tree.
+    // Where the last keys came in order the next ones probably follow: the leaf is cut there, and they
+    // fill it, at the end of the tree or in a gap between others (as in PostgreSQL since 12). Random
+    // keys rarely look so.
+
+    /// Chooses for a key to come; `at_end` says that it is larger than all others of its leaf.
     fn choose(node: &Node<'_>, key: &[u8], at_end: bool) -> Shape<Self> {
         let count = node.count();
         let place = node.search(key)?;
         if !node.is_leaf() {
+            let at_end = at_end && place.slot == count;
             let keep = if at_end && count > 2 { count - 2 } else { middle(node, place.slot)? };
             let cells = keep + 1..count;
             let prefix_bytes = edit::shared_prefix(node, cells)?;
@@ -80,8 +86,10 @@ impl SplitPlan {
             let separator = key[..(prefix_bytes + 1).min(key.len())].to_vec();
             return Ok(Self { keep: count, move_from: count, separator, prefix_bytes });
         }
-        let keep = middle(node, place.slot)?;
-        let (left, mut separator) = (node.key(keep - 1)?, node.key(keep)?);
+        let follows = node.ascends_before(place.slot)?;
+        let keep = if follows { place.slot } else { middle(node, place.slot)? };
+        let left = if follows { key.to_vec() } else { node.key(keep - 1)? };
+        let mut separator = node.key(keep)?;
         separator.truncate(common_bytes(&left, &separator) + 1);
         let prefix_bytes = edit::shared_prefix(node, keep..count)?;
         Ok(Self { keep, move_from: keep, separator, prefix_bytes })

@@ -6,6 +6,7 @@ mod faults;
 mod model;
 mod pages;
 mod prefix;
+mod run;
 
 use super::{Cursor, Direction, Tree, TreeReport, Undo, apply, apply_undo, check};
 use crate::access::{ChangePages, MemoryPages, ReadPages};

@@ -14,7 +14,7 @@ use nandu_base::to_u32;
 
 /// Splits that one change may need. A node of 65,520 bytes is halved to two cells in 13 steps, on each
 /// of at most 32 levels.
-const SPLIT_COUNT_MAX: u32 = 512;
+pub(super) const SPLIT_COUNT_MAX: u32 = 512;
 
 /// A B+-tree in a file of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Path {
         usize::from(self.steps[depth].1)
     }
 
-    fn leaf(&self) -> u32 {
+    pub(super) fn leaf(&self) -> u32 {
         self.steps[self.length - 1].0
     }
 }
@@ -223,7 +223,7 @@ impl Tree {
 
     /// As [`Self::walk`], and notes the path to the leaf that is the place of `key`; `visit` looks at
     /// the leaf.
-    fn walk_to<P: ReadPages, T>(
+    pub(super) fn walk_to<P: ReadPages, T>(
         &self,
         pages: &P,
         key: &[u8],

@@ -1,7 +1,7 @@
 //! What takes a change to a tree back: logically, since the pages may look otherwise by then.
 //!
 //! ```text
-//!   kind │ key length (4) │ key │ old value
+//!   kind │ key length (4) │ key │ old value            of a run: no key, its keys for a value
 //! ```
 
 use super::Tree;
@@ -11,6 +11,7 @@ use nandu_base::{to_index, to_u32};
 const DELETE: u8 = 1;
 const PUT: u8 = 2;
 const CLEAR: u8 = 3;
+const DELETE_RUN: u8 = 4;
 
 /// The inverse of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,11 @@ pub enum Undo<'a> {
         /// What it stood for.
         value: &'a [u8],
     },
+    /// Of the insert of a run.
+    DeleteRun {
+        /// Its keys, as the log has them.
+        keys: &'a [u8],
+    },
     /// Of a bulk load: the tree was empty.
     Clear,
 }
@@ -37,6 +43,7 @@ impl<'a> Undo<'a> {
         let (kind, key, value): (u8, &[u8], &[u8]) = match *self {
             Self::Delete { key } => (DELETE, key, &[]),
             Self::Put { key, value } => (PUT, key, value),
+            Self::DeleteRun { keys } => (DELETE_RUN, &[], keys),
             Self::Clear => (CLEAR, &[], &[]),
         };
         target.reserve(5 + key.len() + value.len());
@@ -71,6 +78,7 @@ impl<'a> Undo<'a> {
         match (head[0], key, value) {
             (DELETE, _, []) => Ok(Self::Delete { key }),
             (PUT, ..) => Ok(Self::Put { key, value }),
+            (DELETE_RUN, [], keys) => Ok(Self::DeleteRun { keys }),
             (CLEAR, [], []) => Ok(Self::Clear),
             _ => Err(broken()),
         }
@@ -99,6 +107,7 @@ pub fn apply_undo<P: ChangePages>(
         Undo::Put { key, value } => {
             tree.upsert(pages, key, value, &mut redo)?;
         }
+        Undo::DeleteRun { keys } => tree.delete_run(pages, keys)?,
         Undo::Clear => tree.clear(pages)?,
     }
     Ok(())

@@ -119,7 +119,11 @@ impl Tables {
         self.whole_row(|tables| tables.insert_row(table, row))
     }
 
-    fn insert_row(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<i64, StorageError> {
+    pub(super) fn insert_row(
+        &mut self,
+        table: &str,
+        row: &[ValueRef<'_>],
+    ) -> Result<i64, StorageError> {
         let Self { engine, open, scratch, .. } = self;
         let open = open.get_mut(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
         let mut row = row.to_vec();
@@ -321,8 +325,8 @@ impl Tables {
         });
     }
 
-    /// Runs the steps of one row; all of them or none.
-    fn whole_row<T>(
+    /// Runs the steps of a row, or of some; all of them or none.
+    pub(super) fn whole_row<T>(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
@@ -388,7 +392,7 @@ impl Tables {
 }
 
 /// Runs a structure's change with room for its undo.
-fn logged<T>(
+pub(super) fn logged<T>(
     pages: &mut Action<'_>,
     kind: StructureKind,
     file: FileId,
@@ -443,7 +447,11 @@ pub(super) fn check_row_bytes(
 }
 
 /// The key of a row in a clustered table.
-fn encode_row_key(definition: &TableDefinition, row: &[ValueRef<'_>], bytes: &mut Vec<u8>) {
+pub(super) fn encode_row_key(
+    definition: &TableDefinition,
+    row: &[ValueRef<'_>],
+    bytes: &mut Vec<u8>,
+) {
     if let TableKind::Clustered { key: columns } = &definition.kind {
         for &column in columns {
             key::encode_key(row[column], bytes);

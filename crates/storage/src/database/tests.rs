@@ -210,6 +210,54 @@ fn a_clustered_table_keeps_its_rows_by_key() {
 }
 
 #[test]
+fn all_rows_of_a_batch_are_inserted_or_none_of_them() {
+    let device = device();
+    let database = create(&device);
+    let mut writer = database.write().unwrap();
+    writer.create_table("ordered", columns(), TableKind::Clustered { key: vec![0] }).unwrap();
+    writer.create_table("things", columns(), TableKind::Heap).unwrap();
+    writer.create_index("things", "by_id", &["id", "name"]).unwrap();
+    let row = |id: i64| {
+        let data = Value::Blob(vec![1; if id % 50 == 0 { 3000 } else { 40 }]);
+        vec![Value::Integer(id), Value::Text(format!("name {id}")), Value::Null, data]
+    };
+    let mut ids: Vec<i64> = (0..500).collect();
+    Rng::for_part(7, "database").shuffle(&mut ids);
+    let rows: Vec<Row> = ids.iter().map(|&id| row(id)).collect();
+    for table in ["ordered", "things"] {
+        writer.insert_all(table, &rows[..300]).unwrap();
+        writer.insert_all(table, &rows[300..]).unwrap();
+        writer.insert_all(table, &[]).unwrap();
+    }
+    // The last row of this batch is refused, and all before it are taken back.
+    let mut bad: Vec<Row> = (1000..1100).map(row).collect();
+    bad.push(row(250));
+    let error = writer.insert_all("ordered", &bad).unwrap_err();
+    assert!(matches!(error, StorageError::Exists { .. }), "{error}");
+    bad[100][0] = Value::Null;
+    for table in ["ordered", "things"] {
+        writer.insert_all(table, &bad).unwrap_err();
+    }
+    writer.commit().unwrap();
+    drop(database);
+    let database = open(&device);
+    let reader = database.read();
+    for table in ["ordered", "things"] {
+        let mut found = Vec::new();
+        let keep = |_, record: crate::sqlite::RecordView<'_>| {
+            found.push(tables::row_of(record));
+            Flow::Continue(())
+        };
+        reader.scan(table, keep).unwrap();
+        match table {
+            "ordered" => assert_eq!(found, (0..500).map(row).collect::<Vec<_>>()),
+            _ => assert_eq!(found, rows),
+        }
+    }
+    assert_eq!(reader.check().unwrap().findings, [""; 0]);
+}
+
+#[test]
 fn tables_come_and_go_with_their_transaction() {
     let device = device();
     let database = create(&device);

@@ -24,7 +24,7 @@ use std::ops::Range;
 const COMPARED_AT_ONCE_BYTES: usize = 512;
 const COMPARED_BYTES: usize = 64;
 
-/// Room for what a compensation says beyond its action.
+/// Room for what the compensation of a change says beyond its action.
 const RESERVE_EXTRA_BYTES: u64 = 256;
 
 /// What the engine keeps from action to action, so that none allocates.
@@ -32,6 +32,8 @@ const RESERVE_EXTRA_BYTES: u64 = 256;
 pub(super) struct ActionScratch {
     record: RecordBuilder,
     undo: Vec<u8>,
+    /// Changes of the structure that the undo takes back.
+    undo_change_count: u64,
     touched: Vec<Touched>,
     spare: Vec<Vec<u8>>,
 }
@@ -67,9 +69,10 @@ pub struct Action<'e> {
 impl<'e> Action<'e> {
     fn new(engine: &'e mut Engine, kind: ActionKind) -> Self {
         let active = engine.active.as_ref().expect("changes are made inside a transaction");
-        let ActionScratch { record, undo, touched, .. } = &mut engine.scratch;
+        let ActionScratch { record, undo, undo_change_count, touched, .. } = &mut engine.scratch;
         assert!(touched.is_empty(), "one action at a time");
         undo.clear();
+        *undo_change_count = 1;
         match kind {
             ActionKind::Forward => record.begin_action(active.id, active.last),
             ActionKind::Compensation { undo_next } => {
@@ -90,6 +93,11 @@ impl<'e> Action<'e> {
     /// The logical undo of this action.
     pub fn set_undo(&mut self, undo: Vec<u8>) {
         self.engine.scratch.undo = undo;
+    }
+
+    /// Says that the undo takes so many changes back, not one: room in the log is kept for each.
+    pub fn set_undo_change_count(&mut self, count: u64) {
+        self.engine.scratch.undo_change_count = count;
     }
 
     fn find(&self, address: PageAddress) -> Option<usize> {
@@ -117,7 +125,7 @@ impl<'e> Action<'e> {
     fn finish(self, room: Room) -> Result<Option<Lsn>, StorageError> {
         let Engine { pool, scratch, log, tracks_changes, settings, active, .. } = &mut *self.engine;
         let first = active.as_ref().map_or(Lsn(0), |active| active.first_or_future());
-        let ActionScratch { record, undo, touched, spare } = scratch;
+        let ActionScratch { record, undo, undo_change_count, touched, spare } = scratch;
         if touched.is_empty() {
             record.finish(&[]);
             return Ok(None);
@@ -138,7 +146,7 @@ impl<'e> Action<'e> {
             Room::Free => {
                 let record_bytes = (record.byte_count() + undo.len()) as u64;
                 frame_bytes(record_bytes + record_bytes / 4)
-                    + RESERVE_EXTRA_BYTES
+                    + RESERVE_EXTRA_BYTES * *undo_change_count
                     + image_bytes * touched.iter().filter(is_first).count() as u64
             }
             Room::Reserved | Room::Checkpoint => 0,

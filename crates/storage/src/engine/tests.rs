@@ -8,7 +8,7 @@ use crate::btree::{self, Tree};
 use crate::log::Durability;
 use crate::pool::ReplacementKind;
 use crate::volume::DeviceVolume;
-use nandu_base::Rng;
+use nandu_base::{Rng, to_index};
 use nandu_device::{
     FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, SharedDevice, UnflushedFate,
 };
@@ -95,6 +95,27 @@ fn put(engine: &mut Engine, key: &[u8], value: Option<&[u8]>) -> Result<(), Stor
     })
 }
 
+/// Inserts the keys that are not there yet of eight that lie beside each other, in runs.
+fn put_run(engine: &mut Engine, first: u64, rows: &mut Rows) -> Result<(), StorageError> {
+    let file = tree_file(engine);
+    let record = |key: u64| (key.to_be_bytes()[5..].to_vec(), vec![7; to_index(key % 50)]);
+    let records: Vec<(Vec<u8>, Vec<u8>)> = (first..first + 8).map(record).collect();
+    let mut rest = records.as_slice();
+    while !rest.is_empty() {
+        let count = engine.act(|pages| {
+            let mut undo = pages.begin_undo(StructureKind::Tree, file);
+            let count = Tree::at(file).insert_run(pages, rest, &mut undo)?;
+            pages.set_undo(undo);
+            pages.set_undo_change_count(count as u64);
+            Ok(count)
+        })?;
+        rows.extend(rest[..count].iter().cloned());
+        // None were inserted where the first key is there already.
+        rest = &rest[count.max(1)..];
+    }
+    Ok(())
+}
+
 /// Random transactions until one fails or `count` are done. `committed` is what a restart must show;
 /// the answer is what it may show as well: the outcome of the commit that failed.
 fn run(engine: &mut Engine, rng: &mut Rng, count: u32, committed: &mut Rows) -> Option<Rows> {
@@ -107,9 +128,16 @@ fn run(engine: &mut Engine, rng: &mut Rng, count: u32, committed: &mut Rows) -> 
             if change == 4 {
                 savepoint = Some((engine.savepoint(), rows.clone()));
             }
-            let key = rng.below(300).to_be_bytes()[5..].to_vec();
+            let number = rng.below(300);
+            let key = number.to_be_bytes()[5..].to_vec();
+            if change % 4 == 3 {
+                if put_run(engine, number, &mut rows).is_err() {
+                    return None;
+                }
+                continue;
+            }
             let fill = key[2];
-            let value = vec![fill; nandu_base::to_index(rng.below(120))];
+            let value = vec![fill; to_index(rng.below(120))];
             let value = (rng.below(4) > 0).then_some(value);
             if put(engine, &key, value.as_deref()).is_err() {
                 return None;

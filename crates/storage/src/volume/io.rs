@@ -113,6 +113,31 @@ impl Io {
         Ok(id)
     }
 
+    /// As [`Self::submit`], for a request that is waited for only after other work. A device may keep
+    /// requests back until somebody waits, so that many go to the kernel at once; this one is to be under
+    /// way meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::submit`].
+    pub fn submit_ahead(
+        &mut self,
+        owner: IoOwner,
+        file: FileId,
+        operation: Operation,
+        offset_bytes: u64,
+        buffer: IoBuffer,
+    ) -> Result<u64, StorageError> {
+        let ticket = self.submit(owner, file, operation, offset_bytes, buffer)?;
+        if self.volume.time_source() == TimeSource::Wall {
+            // A wait that ends at once hands over what was kept back.
+            while let Some(completion) = self.volume.next_completion(Nanos::ZERO) {
+                self.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
+                self.arrived.push_back(completion);
+            }
+        }
+        Ok(ticket)
+    }
+
     /// Whether one more request can be issued.
     #[must_use]
     pub fn has_room(&self) -> bool {
@@ -165,5 +190,87 @@ impl Io {
             self.arrived.push_back(completion);
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DeviceVolume;
+    use super::super::testing::SharedDevice;
+    use super::*;
+    use nandu_device::{
+        Counters, Device, DeviceInfo, Geometry, MemoryConfig, MemoryDevice, Rejected, Request,
+    };
+
+    /// A device that keeps requests back until somebody waits.
+    #[derive(Debug)]
+    struct Reluctant {
+        info: DeviceInfo,
+        inner: MemoryDevice,
+        held: Vec<Request>,
+    }
+
+    impl Reluctant {
+        fn new() -> Self {
+            let geometry = Geometry { sector_bytes: 512, sector_count: 1 << 14 };
+            let inner = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+            let info = DeviceInfo { time_source: TimeSource::Wall, ..inner.info().clone() };
+            Self { info, inner, held: Vec::new() }
+        }
+    }
+
+    impl Device for Reluctant {
+        fn info(&self) -> &DeviceInfo {
+            &self.info
+        }
+
+        fn now(&self) -> Nanos {
+            self.inner.now()
+        }
+
+        fn submit(&mut self, _now: Nanos, request: Request) -> Result<(), Rejected> {
+            self.held.push(request);
+            Ok(())
+        }
+
+        fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+            for request in self.held.drain(..) {
+                self.inner.submit(self.inner.now(), request).unwrap();
+            }
+            self.inner.next_completion(until)
+        }
+
+        fn in_flight(&self) -> u32 {
+            self.inner.in_flight() + u32::try_from(self.held.len()).unwrap()
+        }
+
+        fn idle_until(&mut self, time: Nanos) -> Nanos {
+            self.inner.idle_until(time)
+        }
+
+        fn counters(&self) -> Counters {
+            self.inner.counters()
+        }
+    }
+
+    #[test]
+    fn what_is_submitted_ahead_is_under_way_before_anybody_waits() {
+        let device = SharedDevice::new(Reluctant::new());
+        let mut volume = DeviceVolume::format(Box::new(device.clone())).unwrap();
+        let file = volume.create("table").unwrap();
+        volume.set_byte_count(file, 1 << 16).unwrap();
+        let io = SharedIo::new(Box::new(volume), Arc::default());
+        let mut io = io.lock();
+        let mut tickets = Vec::new();
+        for (offset, is_ahead) in [(0, false), (4096, true)] {
+            let buffer = IoBuffer::zeroed(4096);
+            let begin = if is_ahead { Io::submit_ahead } else { Io::submit };
+            let owner = IoOwner::Operator;
+            tickets.push(begin(&mut io, owner, file, Operation::Write, offset, buffer).unwrap());
+            assert_eq!(device.lock().held.is_empty(), is_ahead);
+        }
+        for ticket in tickets {
+            assert!(io.wait(ticket).result.is_ok());
+        }
     }
 }

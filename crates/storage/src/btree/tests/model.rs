@@ -252,6 +252,19 @@ fn sorted_records_fill_their_pages_and_random_ones_about_two_thirds() {
     assert_eq!(report.findings, Vec::<String>::new());
     // ln 2, Yao, "On Random 2-3 Trees" (1978).
     assert!((650_000..730_000).contains(&report.levels[0].fill_ppm()), "{:?}", report.levels);
+
+    // Ascending keys in a gap between others.
+    let (mut pages, tree) = empty(4096);
+    for index in 0..20_000_u64 {
+        for key in [index, u64::MAX - 1 - index.wrapping_mul(0x9E37_79B9_7F4A_7C15) / 2] {
+            if index % 10 == 0 || key == index {
+                tree.insert(&mut pages, &number(key), &[7; 100], &mut Vec::new()).unwrap();
+            }
+        }
+    }
+    let report = check(&pages, FILE);
+    assert_eq!(report.findings, Vec::<String>::new());
+    assert!(report.levels[0].fill_ppm() > 900_000, "{:?}", report.levels);
 }
 
 #[test]

@@ -54,8 +54,14 @@ fn replaying_the_changes_gives_the_same_bytes() {
             let value = vec![9; usize::try_from(rng.below(100)).unwrap()];
             let undo = &mut Vec::new();
             match rng.below(10) {
+                1 => {
+                    let run: Vec<_> = (0..rng.below(9))
+                        .map(|at| (number(2000 + 9 * step + at), [2; 9]))
+                        .collect();
+                    tree.insert_run(&mut recorder, &run, undo).map(drop).unwrap();
+                }
                 0 => tree.upsert(&mut recorder, &key, &[1; 3000], undo).map(drop).unwrap(),
-                1..7 if growing => {
+                2..7 if growing => {
                     tree.upsert(&mut recorder, &key, &value, undo).map(drop).unwrap()
                 }
                 _ => tree.delete(&mut recorder, &key, undo).map(drop).unwrap(),

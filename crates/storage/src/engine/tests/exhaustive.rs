@@ -47,6 +47,10 @@ fn small_run(engine: &mut Engine, trail: &mut Trail) -> Result<(), StorageError>
                 Some(value) => rows.insert(key, value),
                 None => rows.remove(&key),
             };
+            if step == 3 {
+                put_run(engine, 50 + 20 * u64::from(number), &mut rows)?;
+                engine.log().flush()?;
+            }
             if step % 2 == 1 {
                 engine.pool.write_back(&WriteBack::default())?;
             }
