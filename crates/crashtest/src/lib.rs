@@ -1,7 +1,7 @@
 //! Floor 6: a seeded simulator of workload, device and faults over the whole storage engine.
 //!
 //! ```text
-//!   seed ─► Scenario: page size, pool, torn pages, durability, operations, faults
+//!   seed ─► Scenario: page size, pool, torn pages, durability, operations, faults, drive
 //!             │
 //!             ▼  several lives
 //!   open ─► transactions on tables ─► cut, failed request, or closed in order ─► open …
@@ -15,9 +15,14 @@
 //! 3. Nothing that was not committed is ever seen, and every page, tree and reference is sound.
 //! 4. Faults off, the database works again.
 //!
+//! The database lies on sectors in memory or on whole simulated SSDs ([`WorldKind`]). Beside seeds
+//! there is a walk that leaves no request out ([`cut_at_every_request`]).
+//!
 //! The world can lie on purpose ([`Lie`]): each lie is a bug that an engine or a device may have, and
 //! a campaign has to find it.
 
+mod drive;
+mod exhaustive;
 mod life;
 mod model;
 mod scenario;
@@ -25,6 +30,18 @@ mod scenario;
 mod tests;
 mod world;
 
+pub use drive::{Drive, LAYER_COUNT};
+pub use exhaustive::cut_at_every_request;
 pub use life::{Outcome, Violation, run_seed};
 pub use scenario::{Faults, Scenario};
-pub use world::Lie;
+pub use world::{Lie, WorldKind};
+
+/// What repeats a seed on the command line.
+#[must_use]
+pub fn replay_command(seed: u64, world: WorldKind) -> String {
+    let world = match world {
+        WorldKind::Memory => "",
+        WorldKind::Ssd => " --world ssd",
+    };
+    format!("nandu crash{world} --seed {seed}")
+}

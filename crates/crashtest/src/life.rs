@@ -6,14 +6,14 @@
 
 use crate::model::{self, HEAP, History, INDEX, KEYED, KeyValue, PASSING, State};
 use crate::world::{self, WorldDevice};
-use crate::{Lie, Scenario};
-use nandu_base::{Rng, to_index};
-use nandu_device::FaultPlan;
+use crate::{Lie, Scenario, WorldKind};
+use nandu_base::{FlashOperation, Rng, to_index};
+use nandu_device::{Device, FaultPlan};
 use nandu_storage::database::{
-    Column, ColumnType, LoadOptions, NewTable, RowOrder, TableKind, WriteTransaction,
+    Column, ColumnType, LoadOptions, NewTable, Row, RowOrder, TableKind, WriteTransaction,
 };
 use nandu_storage::log::Durability;
-use nandu_storage::sqlite::ValueRef;
+use nandu_storage::sqlite::{Value, ValueRef};
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, StorageError, Volume, Volumes};
 use serde::Serialize;
@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Requests within which a planned fault comes: early, later, late.
 const FAULT_WITHIN_REQUESTS: [u64; 3] = [20, 120, 800];
+/// Most rows that are inserted at once, less one.
+const BATCH_ROW_COUNT_MAX: u64 = 30;
 /// Most rows of a load, and memory of its sorts: several runs.
 const LOAD_ROW_COUNT_MAX: u64 = 400;
 const LOAD_SORT_BYTES: u64 = 4 << 10;
@@ -48,6 +50,10 @@ pub struct Outcome {
     pub repaired_page_count: u64,
     /// Transactions that a restart rolled back.
     pub loser_count: u64,
+    /// Flash pages that simulated SSDs programmed.
+    pub program_count: u64,
+    /// Erase blocks that they erased.
+    pub erase_count: u64,
 }
 
 impl Outcome {
@@ -62,6 +68,8 @@ impl Outcome {
         self.failed_load_count += other.failed_load_count;
         self.repaired_page_count += other.repaired_page_count;
         self.loser_count += other.loser_count;
+        self.program_count += other.program_count;
+        self.erase_count += other.erase_count;
     }
 }
 
@@ -78,10 +86,17 @@ pub struct Violation {
 ///
 /// # Errors
 /// The first promise that is broken; a panic is one.
-pub fn run_seed(seed: u64, lie: Lie) -> Result<Outcome, Violation> {
-    let scenario = Scenario::of_seed(seed, lie);
-    let run = AssertUnwindSafe(|| Simulation::new(&scenario).run());
-    match catch_unwind(run) {
+pub fn run_seed(seed: u64, world: WorldKind, lie: Lie) -> Result<Outcome, Violation> {
+    let scenario = Scenario::of_seed(seed, world, lie);
+    guarded(seed, || Simulation::new(&scenario).run())
+}
+
+/// A panic is a violation.
+pub(crate) fn guarded<T>(
+    seed: u64,
+    run: impl FnOnce() -> Result<T, String>,
+) -> Result<T, Violation> {
+    match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|what| Violation { seed, what }),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -91,8 +106,8 @@ pub fn run_seed(seed: u64, lie: Lie) -> Result<Outcome, Violation> {
     }
 }
 
-struct Simulation<'s> {
-    scenario: &'s Scenario,
+pub(crate) struct Simulation<'s> {
+    pub(crate) scenario: &'s Scenario,
     rng: Rng,
     data: WorldDevice,
     log: Option<WorldDevice>,
@@ -104,7 +119,7 @@ struct Simulation<'s> {
 }
 
 /// How a life ended.
-enum End {
+pub(crate) enum End {
     /// In order.
     Closed,
     /// The process ended by itself.
@@ -114,13 +129,11 @@ enum End {
 }
 
 impl<'s> Simulation<'s> {
-    fn new(scenario: &'s Scenario) -> Self {
+    pub(crate) fn new(scenario: &'s Scenario) -> Self {
         let blackout = Arc::new(AtomicBool::new(false));
-        let Scenario { sector_bytes, device_bytes, lie, .. } = *scenario;
-        let data = world::device(sector_bytes, device_bytes, lie, &blackout);
-        let log = scenario.log_apart.then(|| {
-            world::device(sector_bytes, scenario.settings.log_bytes * 2 + (1 << 20), lie, &blackout)
-        });
+        let data = world::device(scenario, scenario.device_bytes, &blackout);
+        let log_bytes = scenario.settings.log_bytes * 2 + (1 << 20);
+        let log = scenario.log_apart.then(|| world::device(scenario, log_bytes, &blackout));
         let rng = Rng::for_part(scenario.seed, "simulation");
         let mut history = History::default();
         history.settle(State::default());
@@ -161,10 +174,20 @@ impl<'s> Simulation<'s> {
         self.verify(&database).map_err(|what| format!("at the end: {what}"))?;
         // Faults are off: it has to work.
         self.scenario_without_faults(&database)?;
+        Ok(self.sum_up())
+    }
+
+    pub(crate) fn sum_up(mut self) -> Outcome {
         let trace = |device: &WorldDevice| device.lock().hash();
         self.outcome.trace = trace(&self.data) ^ self.log.as_ref().map_or(0, trace).rotate_left(1);
-        self.outcome.request_count = self.data.lock().request_count();
-        Ok(self.outcome)
+        self.outcome.request_count = self.request_count();
+        for device in std::iter::once(&self.data).chain(&self.log) {
+            if let Some(flash) = device.counters().flash {
+                self.outcome.program_count += flash.commands.programmed_pages();
+                self.outcome.erase_count += flash.commands.total(FlashOperation::Erase);
+            }
+        }
+        self.outcome
     }
 
     fn scenario_without_faults(&mut self, database: &Database) -> Result<(), String> {
@@ -187,7 +210,7 @@ impl<'s> Simulation<'s> {
         Ok(Volumes { data: volume(&self.data)?, log: self.log.as_ref().map(volume).transpose()? })
     }
 
-    fn create(&mut self) -> Result<Database, StorageError> {
+    pub(crate) fn create(&mut self) -> Result<Database, StorageError> {
         let settings = &self.scenario.settings;
         let database = Database::create(self.volumes(true)?, settings, self.scenario.seed)?;
         let mut writer = database.write()?;
@@ -203,19 +226,23 @@ impl<'s> Simulation<'s> {
 
     /// Opens what the last life left, after the power was restored; perhaps cuts it again meanwhile.
     fn reopen(&mut self, end: &End) -> Result<Database, String> {
-        self.restore();
+        self.restore()?;
         if matches!(end, End::Crashed) {
             for _ in 0..self.rng.below(self.scenario.faults.cuts_at_restart_max + 1) {
-                let at = self.data.lock().request_count() + 1 + self.rng.below(200);
+                let at = self.request_count() + 1 + self.rng.below(200);
                 let plan = self.scenario.cut(&mut self.rng, at);
-                self.data.lock().faulty().set_plan(plan);
+                self.plan(plan);
                 let attempt = self
                     .volumes(false)
                     .and_then(|both| Database::open(both, &self.scenario.settings));
                 drop(attempt);
-                self.restore();
+                self.restore()?;
             }
         }
+        self.open()
+    }
+
+    pub(crate) fn open(&mut self) -> Result<Database, String> {
         let opened = self
             .volumes(false)
             .and_then(|volumes| Database::open(volumes, &self.scenario.settings));
@@ -225,19 +252,50 @@ impl<'s> Simulation<'s> {
         Ok(database)
     }
 
-    /// Ends a blackout; what was in flight is over.
-    fn restore(&mut self) {
+    /// Requests to the data device so far.
+    pub(crate) fn request_count(&self) -> u64 {
+        self.data.lock().request_count()
+    }
+
+    /// Plans faults of the data device.
+    pub(crate) fn plan(&self, plan: FaultPlan) {
+        self.data.lock().ground().set_plan(plan);
+    }
+
+    /// Cuts the power of the data device.
+    pub(crate) fn cut_power_now(&self) {
+        self.data.lock().ground().cut_power();
+        self.blackout.store(true, Ordering::Relaxed);
+    }
+
+    /// All that was committed is durable.
+    pub(crate) fn settle_last(&mut self) {
+        self.history.settle_last();
+    }
+
+    pub(crate) fn is_dark(&self) -> bool {
+        self.blackout.load(Ordering::Relaxed)
+    }
+
+    /// Ends a blackout; what was in flight is over, and no fault is planned.
+    pub(crate) fn restore(&mut self) -> Result<(), String> {
         let is_dark = self.blackout.swap(false, Ordering::Relaxed);
         self.outcome.cut_count += u64::from(is_dark);
         for device in std::iter::once(&self.data).chain(&self.log) {
             if is_dark {
-                device.lock().faulty().cut_power();
+                device.lock().ground().cut_power();
+            } else {
+                device.lock().ground().set_plan(FaultPlan::default());
             }
             device.forget_completions();
             let mut device = device.lock();
-            device.faulty().set_plan(FaultPlan::default());
-            device.faulty().power_on();
+            device.ground().set_plan(FaultPlan::default());
+            device.ground().power_on()?;
+            device.audit();
         }
+        // What was forgotten ended in the dark.
+        self.blackout.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     fn plan_fault(&mut self, life: u64) {
@@ -255,11 +313,11 @@ impl<'s> Simulation<'s> {
         } else {
             return;
         };
-        device.lock().faulty().set_plan(plan);
+        device.lock().ground().set_plan(plan);
     }
 
     /// Compares with the history, checks every page and reference, audits.
-    fn verify(&mut self, database: &Database) -> Result<(), String> {
+    pub(crate) fn verify(&mut self, database: &Database) -> Result<(), String> {
         let tables = database.read();
         let found = model::read_state(&tables, self.scenario.has_heap)
             .map_err(|error| format!("it cannot be read: {error}"))?;
@@ -278,11 +336,14 @@ impl<'s> Simulation<'s> {
             return Err(format!("the check found: {finding}"));
         }
         tables.engine().audit();
+        for device in std::iter::once(&self.data).chain(&self.log) {
+            device.lock().audit();
+        }
         Ok(())
     }
 
     /// Transactions until one fails, or enough are done.
-    fn live(&mut self, database: &Database) -> Result<End, String> {
+    pub(crate) fn live(&mut self, database: &Database) -> Result<End, String> {
         let count = self.rng.below(self.scenario.transaction_count_max + 1);
         for _ in 0..count {
             if !self.transact(database)? {
@@ -374,6 +435,9 @@ impl<'s> Simulation<'s> {
         if self.scenario.has_heap && self.rng.below(2) == 0 {
             return self.change_heap(writer, state, key, value);
         }
+        if self.rng.below(8) == 0 {
+            return self.insert_neighbours(writer, state, key, value);
+        }
         if self.rng.below(3) == 0 {
             let was_there = writer.delete_by_key(KEYED, &[ValueRef::Integer(key)])?;
             return Ok(was_there == state.keyed.remove(&key).is_some());
@@ -381,6 +445,26 @@ impl<'s> Simulation<'s> {
         let row = [ValueRef::Integer(key), ValueRef::Blob(&value)];
         let was_there = writer.put(KEYED, &row)?;
         Ok(was_there == state.keyed.insert(key, value).is_some())
+    }
+
+    /// Inserts rows that lie beside each other, all at once; none if one of them is there.
+    fn insert_neighbours(
+        &mut self,
+        writer: &mut WriteTransaction<'_>,
+        state: &mut State,
+        key: i64,
+        value: Vec<u8>,
+    ) -> Result<bool, StorageError> {
+        let keys = key..key + 1 + self.rng.below(BATCH_ROW_COUNT_MAX).cast_signed();
+        let row = |key| vec![Value::Integer(key), Value::Blob(value.clone())];
+        let rows: Vec<Row> = keys.clone().map(row).collect();
+        let is_taken = state.keyed.range(keys.clone()).next().is_some();
+        match writer.insert_all(KEYED, &rows) {
+            Err(StorageError::Exists { .. }) => return Ok(is_taken),
+            other => other?,
+        }
+        state.keyed.extend(keys.map(|key| (key, value.clone())));
+        Ok(!is_taken)
     }
 
     /// The passing table goes if it is there, and comes if not, perhaps with rows.

@@ -1,13 +1,17 @@
 //! What one seed means: settings, operations, faults (swarm testing, Groce et al., ISSTA 2012: each
 //! seed leaves some features out, so that others come up more often).
 
-use crate::Lie;
+use crate::drive::Drive;
+use crate::{Lie, WorldKind};
 use nandu_base::Rng;
 use nandu_device::{FaultPlan, UnflushedFate};
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::{Settings, propagation::PropagationKind};
+
+/// Most bytes between checkpoints on a simulated SSD.
+const CHECKPOINT_BYTES_MAX: u64 = 256 << 10;
 
 /// Which kinds of fault a life may end with, beside being closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +25,7 @@ pub struct Faults {
 }
 
 /// One simulated history.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Its seed.
     pub seed: u64,
@@ -31,6 +35,8 @@ pub struct Scenario {
     pub sector_bytes: u32,
     /// Capacity of the device.
     pub device_bytes: u64,
+    /// The simulated SSD, where the world is one.
+    pub drive: Option<Drive>,
     /// Whether the log has a device of its own.
     pub log_apart: bool,
     /// How often the database is opened.
@@ -58,9 +64,29 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The history of a seed.
+    /// The history of a seed. In every world it has the same workload, as far as the drive has room.
     #[must_use]
-    pub fn of_seed(seed: u64, lie: Lie) -> Self {
+    pub fn of_seed(seed: u64, world: WorldKind, lie: Lie) -> Self {
+        let mut scenario = Self::in_memory(seed, lie);
+        if world == WorldKind::Ssd {
+            scenario.move_to(Drive::of_seed(seed));
+        }
+        scenario
+    }
+
+    /// A small drive, so that its layer has to clean and its recovery is quick.
+    fn move_to(&mut self, drive: Drive) {
+        let settings = &mut self.settings;
+        let log_checkpoints = settings.log_bytes / settings.checkpoint_bytes;
+        settings.checkpoint_bytes = settings.checkpoint_bytes.min(CHECKPOINT_BYTES_MAX);
+        settings.log_bytes = (settings.checkpoint_bytes * log_checkpoints.min(6)).max(512 << 10);
+        self.sector_bytes = self.sector_bytes.min(drive.unit_bytes);
+        self.device_bytes = (16 << 20) + 2 * settings.log_bytes;
+        self.value_bytes_max = self.value_bytes_max.min(2000);
+        self.drive = Some(drive);
+    }
+
+    fn in_memory(seed: u64, lie: Lie) -> Self {
         let mut rng = Rng::for_part(seed, "scenario");
         let mut one_of =
             |choices: &[u64]| choices[nandu_base::to_index(rng.below(choices.len() as u64))];
@@ -105,6 +131,7 @@ impl Scenario {
             settings,
             sector_bytes: nandu_base::to_u32(sector_bytes),
             device_bytes: (64 << 20) + 2 * log_bytes,
+            drive: None,
             log_apart: one_of(&[0, 0, 1]) == 1,
             life_count: one_of(&[2, 3, 5]),
             transaction_count_max: one_of(&[5, 20, 60]),

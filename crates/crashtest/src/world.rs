@@ -1,16 +1,60 @@
-//! The device under a database: in memory, with faults, a trace, and lies on demand.
+//! The devices under a database: with faults, a trace, and lies on demand.
+//!
+//! ```text
+//!   volume ─► TracedDevice: hash, lie, blackout ─► memory   sectors kept, dropped or torn by a plan
+//!                                                └► ssd      what controller, layer and chips lose
+//! ```
 //!
 //! 1. Devices of one world lose their power together: what one has not submitted by then is lost.
 //! 2. The trace is a hash of every request and every byte written, in order of submission.
 
+mod memory;
+mod ssd;
+
+use crate::Scenario;
 use nandu_base::Nanos;
 use nandu_device::{
-    Completion, Counters, Device, DeviceInfo, FaultPlan, FaultyDevice, Geometry, MemoryConfig,
-    MemoryDevice, Operation, Rejected, Request, SharedDevice,
+    Completion, Counters, Device, DeviceInfo, FaultPlan, Geometry, Operation, Rejected, Request,
+    SharedDevice,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the database lies on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorldKind {
+    /// Sectors in memory; what a power cut does to what was not flushed is drawn.
+    #[default]
+    Memory,
+    /// A simulated SSD; what a power cut does follows from its buffer, its translation layer and its
+    /// chips, and the layer rebuilds its map from them.
+    Ssd,
+}
+
+/// A device that may lose its power.
+pub(crate) trait Ground: Device + Send {
+    /// How many requests were submitted, by which a plan counts.
+    fn submitted_count(&self) -> u64;
+
+    /// Goes by another plan from now on; a cut that was to come does not.
+    fn set_plan(&mut self, plan: FaultPlan);
+
+    /// Cuts the power, at the planned moment if that came.
+    fn cut_power(&mut self);
+
+    fn is_powered(&self) -> bool;
+
+    /// Restores the power.
+    ///
+    /// # Errors
+    /// If the device cannot serve again, with the reason.
+    fn power_on(&mut self) -> Result<(), String>;
+
+    /// Asserts the invariants of everything below.
+    fn audit(&self);
+}
 
 /// What the world does wrong, unasked: bugs that a campaign has to find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +77,8 @@ pub enum Lie {
 const LIE_PERIOD: u64 = 100;
 
 /// A device whose requests are hashed, and which may lie.
-#[derive(Debug)]
 pub(crate) struct TracedDevice {
-    inner: FaultyDevice<MemoryDevice>,
+    inner: Box<dyn Ground>,
     lie: Lie,
     write_count: u64,
     hash: u64,
@@ -46,26 +89,40 @@ pub(crate) struct TracedDevice {
 /// The handle that survives the database.
 pub(crate) type WorldDevice = SharedDevice<TracedDevice>;
 
+/// A fresh device of at least `device_bytes` in the world of `scenario`.
 pub(crate) fn device(
-    sector_bytes: u32,
+    scenario: &Scenario,
     device_bytes: u64,
-    lie: Lie,
     blackout: &Arc<AtomicBool>,
 ) -> WorldDevice {
+    let sector_bytes = scenario.sector_bytes;
     let geometry = Geometry { sector_bytes, sector_count: device_bytes / u64::from(sector_bytes) };
-    let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
-    let inner = FaultyDevice::new(memory, FaultPlan::default());
+    let inner = match &scenario.drive {
+        None => memory::ground(geometry),
+        Some(drive) => ssd::ground(geometry, drive, scenario.seed),
+    };
     let (hash, blackout) = (0xCBF2_9CE4_8422_2325, Arc::clone(blackout));
+    let lie = scenario.lie;
     SharedDevice::new(TracedDevice { inner, lie, write_count: 0, hash, blackout })
 }
 
 impl TracedDevice {
-    pub(crate) const fn faulty(&mut self) -> &mut FaultyDevice<MemoryDevice> {
-        &mut self.inner
+    pub(crate) fn ground(&mut self) -> &mut dyn Ground {
+        &mut *self.inner
     }
 
-    pub(crate) const fn request_count(&self) -> u64 {
+    pub(crate) fn request_count(&self) -> u64 {
         self.inner.submitted_count()
+    }
+
+    pub(crate) fn audit(&self) {
+        self.inner.audit();
+    }
+
+    fn note_power(&self) {
+        if !self.inner.is_powered() {
+            self.blackout.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) const fn hash(&self) -> u64 {
@@ -139,14 +196,14 @@ impl Device for TracedDevice {
             self.inner.cut_power();
         }
         let result = self.inner.submit(now, request);
-        if !self.inner.is_powered() {
-            self.blackout.store(true, Ordering::Relaxed);
-        }
+        self.note_power();
         result
     }
 
     fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-        self.inner.next_completion(until)
+        let completion = self.inner.next_completion(until);
+        self.note_power();
+        completion
     }
 
     fn in_flight(&self) -> u32 {
@@ -154,7 +211,9 @@ impl Device for TracedDevice {
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
-        self.inner.idle_until(time)
+        let now = self.inner.idle_until(time);
+        self.note_power();
+        now
     }
 
     fn counters(&self) -> Counters {

@@ -4,7 +4,9 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
-use nandu_crashtest::{Lie, Outcome, Violation, run_seed};
+use nandu_crashtest::{
+    Lie, Outcome, Scenario, Violation, WorldKind, cut_at_every_request, replay_command, run_seed,
+};
 use nandu_probe::table::Table;
 use serde::Serialize;
 
@@ -16,6 +18,9 @@ Examples:
   nandu crash --seeds 10000        the soak
   nandu crash --seed 195           one seed again, with its settings
   nandu crash --lie flushes-ignored   a planted bug, to see that it is found
+  nandu crash --world ssd          whole simulated SSDs below, of every translation layer
+  nandu crash --world ssd --seed 14 --every-request
+                                   a small run, cut at each of its requests
 
 Each seed chooses page size, pool, propagation, durability, tables and faults, runs transactions
 against a model, cuts the power or fails a request, opens the database again (perhaps cutting that,
@@ -30,12 +35,35 @@ pub(crate) struct CrashArguments {
     /// One seed only, with the settings that it stands for
     #[arg(long, conflicts_with = "from")]
     seed: Option<u64>,
+    /// What the database lies on
+    #[arg(long, value_enum, default_value_t = WorldArgument::Memory)]
+    world: WorldArgument,
+    /// A small run of each seed, repeated and cut at each of its requests
+    #[arg(long)]
+    every_request: bool,
     /// A bug to plant in the device below
     #[arg(long, value_enum, default_value_t = LieArgument::None)]
     lie: LieArgument,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WorldArgument {
+    /// Sectors in memory, which a cut drops, keeps or tears
+    Memory,
+    /// A simulated SSD: buffer, translation layer, chips
+    Ssd,
+}
+
+impl WorldArgument {
+    const fn kind(self) -> WorldKind {
+        match self {
+            Self::Memory => WorldKind::Memory,
+            Self::Ssd => WorldKind::Ssd,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,6 +82,8 @@ enum LieArgument {
 
 #[derive(Serialize)]
 struct Campaign {
+    world: WorldKind,
+    every_request: bool,
     first_seed: u64,
     seed_count: u64,
     total: Outcome,
@@ -69,23 +99,31 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
         LieArgument::WritesLost => Lie::WritesLost,
         LieArgument::WritesMisdirected => Lie::WritesMisdirected,
     };
+    let world = arguments.world.kind();
     let (first_seed, count) = match arguments.seed {
         Some(seed) => (seed, 1),
         None => (arguments.from, arguments.seeds),
     };
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
-        context.output.line(&format!("{:#?}", nandu_crashtest::Scenario::of_seed(seed, lie)))?;
+        context.output.line(&format!("{:#?}", Scenario::of_seed(seed, world, lie)))?;
     }
     let progress = Progress::new(&context.interrupt, nandu_base::to_index(count));
-    let mut campaign =
-        Campaign { first_seed, seed_count: 0, total: Outcome::default(), violations: Vec::new() };
+    let mut campaign = Campaign {
+        world,
+        every_request: arguments.every_request,
+        first_seed,
+        seed_count: 0,
+        total: Outcome::default(),
+        violations: Vec::new(),
+    };
+    let run = if arguments.every_request { cut_at_every_request } else { run_seed };
     // A panic inside a history is a violation, told like any other.
     std::panic::set_hook(Box::new(|_| {}));
     for seed in first_seed..first_seed.saturating_add(count) {
         if progress.is_interrupted() {
             break;
         }
-        match run_seed(seed, lie) {
+        match run(seed, world, lie) {
             Ok(outcome) => campaign.total.add(&outcome),
             Err(violation) => campaign.violations.push(violation),
         }
@@ -120,6 +158,8 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         failed_load_count,
         repaired_page_count,
         loser_count,
+        program_count,
+        erase_count,
         ..
     } = campaign.total;
     let mut table = Table::new(&["what happened", "times"]);
@@ -133,15 +173,17 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         ("of them cut short", failed_load_count),
         ("torn pages rebuilt", repaired_page_count),
         ("transactions rolled back at restart", loser_count),
+        ("flash pages programmed", program_count),
+        ("erase blocks erased", erase_count),
         ("promises broken", campaign.violations.len() as u64),
     ] {
         table.row(vec![what.to_owned(), times.to_string()]);
     }
     context.output.text(&table.render())?;
     for Violation { seed, what } in &campaign.violations {
-        context
-            .output
-            .line(&format!("seed {seed}: {what}\n  replay: nandu crash --seed {seed}"))?;
+        let every = if campaign.every_request { " --every-request" } else { "" };
+        let replay = replay_command(*seed, campaign.world);
+        context.output.line(&format!("seed {seed}: {what}\n  replay: {replay}{every}"))?;
     }
     Ok(())
 }

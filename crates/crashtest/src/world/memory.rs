@@ -1,0 +1,36 @@
+//! Sectors in memory: the plan says what a power cut does to those that were not flushed.
+
+use super::Ground;
+use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
+
+pub(super) fn ground(geometry: Geometry) -> Box<dyn Ground> {
+    let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    Box::new(FaultyDevice::new(memory, FaultPlan::default()))
+}
+
+impl Ground for FaultyDevice<MemoryDevice> {
+    fn submitted_count(&self) -> u64 {
+        Self::submitted_count(self)
+    }
+
+    fn set_plan(&mut self, plan: FaultPlan) {
+        Self::set_plan(self, plan);
+    }
+
+    fn cut_power(&mut self) {
+        Self::cut_power(self);
+    }
+
+    fn is_powered(&self) -> bool {
+        Self::is_powered(self)
+    }
+
+    fn power_on(&mut self) -> Result<(), String> {
+        Self::power_on(self);
+        Ok(())
+    }
+
+    fn audit(&self) {
+        Self::audit(self);
+    }
+}
