@@ -101,7 +101,7 @@ fn a_sweep_runs_all_joins_with_a_measured_processor() {
     let load = "load tpch --scale-factor 0.01 --row-width s001 --tables customer,orders shop";
     stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
     let words = "explain shop customer.c_custkey orders.o_custkey --calibrate --processor cpu.json \
-                 --sweep 256KiB,4MiB --json";
+                 --sweep 256KiB,4MiB --repetitions 3 --json";
     let words: Vec<&str> = words.split_whitespace().collect();
     let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
     let points = json["points"].as_array().unwrap();

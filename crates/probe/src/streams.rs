@@ -10,10 +10,14 @@
 //! ```
 //!
 //! 1. A stream reads or writes its own part of the area from the beginning; at its end it begins anew. Streams
-//!    take turns in an order drawn once: buckets of a hash fill about equally fast.
-//! 2. What is written is flushed within the time that counts, or a cache would be measured. What one more write
-//!    takes with a flush is taken off, so that flushes do not count.
-//! 3. Before streams are written their area is trimmed, as a file is that was removed.
+//!    that are written take turns by about as many others each, as buckets of a hash do that fill.
+//! 2. What is written ends when the drive takes it, as that of a join does, and begins with an empty cache: the
+//!    more is written, the less of it a cache takes in.
+//! 3. Before streams are written their area is trimmed, as a file is that was removed; nothing is written twice.
+//!    Where there is no time to fill it, pieces of that way are measured: a drive that moves what lies beside a
+//!    page does more of it the fuller the area is.
+//! 4. A single stream is read that was read just before: what a drive keeps of an area is seen.
+//! 5. Runs of a batch are not neighbours of each other.
 
 use crate::ProbeError;
 use crate::runner::Observer;
@@ -21,6 +25,7 @@ use nandu_base::{Nanos, Permutation, Rng, to_index, to_u32};
 use nandu_device::{Device, DeviceError, IoBuffer, Operation, Request};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Requests of a point at least.
 const REQUEST_COUNT_MIN: u64 = 32;
@@ -28,20 +33,33 @@ const REQUEST_COUNT_MIN: u64 = 32;
 const BYTES_MIN: u64 = 4 << 20;
 /// Requests of a point at most.
 const REQUEST_COUNT_MAX: u64 = 512;
+/// From one of two places that are written in turn to the other.
+const SLOT_BYTES: u64 = 1 << 20;
 /// Small writes, each made durable.
 const SYNC_COUNT: u64 = 8;
 const REQUEST_BYTES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 const STREAM_COUNTS: [u32; 5] = [1, 2, 4, 16, 64];
 const BATCH_COUNTS: [u32; 5] = [1, 4, 16, 64, 256];
 /// How many requests of a batch are neighbours.
-const RUN_LENGTHS: [u32; 4] = [1, 4, 16, 64];
+const RUN_LENGTHS: [u32; 5] = [1, 2, 4, 16, 64];
 /// How many requests follow each other before the next one goes elsewhere.
 const RESTART_LENGTHS: [u32; 3] = [1, 4, 16];
 /// After so many bytes in a row a device is at its pace.
 const RESTART_BYTES_MAX: u64 = 1 << 20;
-/// Runs shorter than this fill a quarter of the area at most, or they would be neighbours themselves.
-const LONG_RUN: u32 = 16;
-const AREA_BYTES: [u64; 4] = [1 << 20, 4 << 20, 16 << 20, 64 << 20];
+const AREA_BYTES: [u64; 5] = [256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20];
+/// Pieces of the way to a full area, where it is not walked whole.
+const LEVEL_COUNT: u64 = 4;
+/// Whoever makes room for a stream does not know well how long it will be: so many fifths are written.
+const FILLED_FIFTHS: u64 = 4;
+/// From one turn of a stream that is written to the next, at least and at most.
+const TURN_TIMES: [u64; 2] = [800, 1200];
+/// Requests of the scan before those count that are written behind it, and their bytes.
+const PRELUDE_COUNTS: [u64; 2] = [4, 32];
+const PRELUDE_BYTES: u64 = 1 << 20;
+/// From the scan to what is written.
+const SCAN_GAP_BYTES: u64 = 1 << 20;
+/// Requests that fill or read an area beforehand, in bytes at most.
+const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// Requests of batches are not longer than this: pages of a database.
 const BATCH_REQUEST_BYTES_MAX: u64 = 16 << 10;
 /// Tells the scan's requests from those of streams.
@@ -85,7 +103,7 @@ pub struct StreamPoint {
 pub struct StreamProfile {
     /// By kind, area, count and size.
     pub points: Vec<StreamPoint>,
-    /// A small write somewhere and a flush, in ns; `None` where nothing was written.
+    /// A small write and a flush, in ns; `None` where nothing was written.
     pub sync_ns: Option<u64>,
 }
 
@@ -180,16 +198,25 @@ impl StreamPoint {
                 run_bytes * 2 <= self.area_bytes && !is_at_pace
             }
             StreamKind::Write => {
-                bytes <= self.area_bytes && writes && self.count < depth_max.max(2)
+                let is_filled_at_once = self.request_bytes * 4 > self.area_bytes;
+                bytes <= self.area_bytes
+                    && writes
+                    && !is_filled_at_once
+                    && self.count < depth_max.max(2)
             }
             StreamKind::Batch => {
-                let share = if self.run_length >= LONG_RUN { 1 } else { 4 };
+                let run_count = u64::from(self.count / self.run_length);
                 self.request_bytes <= BATCH_REQUEST_BYTES_MAX
                     && self.count <= depth_max
                     && self.run_length <= self.count
-                    && bytes * share <= self.area_bytes
+                    && run_count * self.run_slot_bytes() <= self.area_bytes
             }
         }
+    }
+
+    /// A run of a batch, and a request that is none.
+    fn run_slot_bytes(&self) -> u64 {
+        self.request_bytes * u64::from(self.run_length + 1)
     }
 }
 
@@ -203,6 +230,8 @@ struct Streams {
     /// The order in which streams have their turn, and how many had one.
     order: Permutation,
     turn_count: u64,
+    /// When each stream has its turn, if they are written.
+    dues: Vec<u64>,
 }
 
 impl Streams {
@@ -215,12 +244,35 @@ impl Streams {
             nexts: vec![0; point.count as usize],
             order: Permutation::new(u64::from(point.count), u64::from(point.count)),
             turn_count: 0,
+            dues: Vec::new(),
         }
+    }
+
+    fn stream_count(&self) -> u64 {
+        self.nexts.len() as u64
+    }
+
+    /// Requests of a part that are written.
+    const fn filled_part(&self) -> u64 {
+        let filled = self.part_count * FILLED_FIFTHS / 5;
+        if filled == 0 { 1 } else { filled }
+    }
+
+    /// The stream whose turn it is where each has one after about as long.
+    fn next_due(&mut self, rng: &mut Rng) -> (u64, u64) {
+        let [least, most] = TURN_TIMES;
+        if self.dues.is_empty() {
+            self.dues = self.nexts.iter().map(|_| rng.below(most)).collect();
+        }
+        let (stream, due) =
+            self.dues.iter_mut().enumerate().min_by_key(|(_, due)| **due).expect("there is one");
+        *due += least + rng.below(most - least + 1);
+        (stream as u64, self.next(stream as u64))
     }
 
     /// The stream whose turn it is, and the address of its next request.
     fn next_in_turn(&mut self) -> (u64, u64) {
-        let stream = self.order.apply(self.turn_count % self.nexts.len() as u64);
+        let stream = self.order.apply(self.turn_count % self.stream_count());
         self.turn_count += 1;
         (stream, self.next(stream))
     }
@@ -250,6 +302,9 @@ impl Bench<'_> {
     /// One request at a time, each of any stream.
     fn read(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
         let mut streams = Streams::new(self.end - point.area_bytes, point);
+        if point.count == 1 {
+            self.read_ahead(point)?;
+        }
         let begin = self.device.now();
         let mut done_count = 0;
         while !self.is_over(point, begin, done_count) {
@@ -259,6 +314,19 @@ impl Bench<'_> {
             done_count += 1;
         }
         Ok((self.device.now() - begin).0 / done_count)
+    }
+
+    /// Reads an area once, in few long requests.
+    fn read_ahead(&mut self, point: &StreamPoint) -> Result<(), ProbeError> {
+        let bytes = AHEAD_BYTES_MAX.min(point.area_bytes);
+        for place in 0..point.area_bytes / bytes {
+            let address = self.end - point.area_bytes + place * bytes;
+            self.spare.clear();
+            self.submit(Operation::Read, address, bytes, place)?;
+            self.wait()?;
+        }
+        self.spare.clear();
+        Ok(())
     }
 
     /// One request at a time, some in a row, then some elsewhere.
@@ -282,7 +350,7 @@ impl Bench<'_> {
     /// Places of an area anywhere, in ascending order, all at once.
     fn batches(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
         let run_length = u64::from(point.run_length);
-        let places = point.area_bytes / point.request_bytes / run_length;
+        let places = point.area_bytes / point.run_slot_bytes();
         let bases = self.end / point.area_bytes;
         let begin = self.device.now();
         let mut done_count = 0;
@@ -292,7 +360,10 @@ impl Bench<'_> {
             while batch.len() as u64 * run_length < u64::from(point.count) {
                 batch.insert(self.rng.below(places));
             }
-            let of_run = |run: u64| run * run_length..(run + 1) * run_length;
+            let of_run = |run: u64| {
+                let first = run * (run_length + 1);
+                first..first + run_length
+            };
             for place in batch.into_iter().flat_map(of_run) {
                 let address = start + place * point.request_bytes;
                 self.submit(Operation::Read, address, point.request_bytes, place)?;
@@ -306,42 +377,106 @@ impl Bench<'_> {
     /// A scan whose next request is read while a request of any stream is written; each stream has one under
     /// way at most.
     fn write(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
-        self.trim(point.area_bytes)?;
-        let bytes = point.request_bytes;
-        let mut scan =
-            Streams::new(self.end - point.area_bytes, &StreamPoint { count: 1, ..*point });
-        let mut streams = Streams::new(self.end, point);
         let begin = self.device.now();
-        let mut done_count = 0;
-        self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
+        let room = Streams::new(self.end, point).filled_part() * u64::from(point.count);
+        let wanted = (BYTES_MIN / point.request_bytes).clamp(REQUEST_COUNT_MIN, REQUEST_COUNT_MAX);
+        let levels = if room <= wanted { 1 } else { LEVEL_COUNT };
+        let of_level = (room.min(wanted) / levels).max(1);
+        let (mut all_ns, mut done_count) = (0, 0);
         while !self.is_over(point, begin, done_count) {
-            self.wait_for(SCAN)?;
-            self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
-            let (stream, address) = streams.next_in_turn();
-            self.wait_for(stream)?;
-            self.submit(Operation::Write, address, bytes, stream)?;
-            done_count += 1;
+            self.trim(point.area_bytes)?;
+            self.flush()?;
+            let mut streams = Streams::new(self.end, point);
+            for level in 0..levels {
+                if levels > 1 {
+                    let first = level * streams.filled_part() / levels;
+                    let end = (level + 1) * streams.filled_part() / levels;
+                    self.write_ahead(&mut streams, point, first..end)?;
+                }
+                let (time_ns, count) = self.write_in_turn(&mut streams, point, of_level, levels)?;
+                all_ns += time_ns;
+                done_count += count;
+            }
         }
-        self.wait_for_all()?;
-        self.flush()?;
-        let all_ns = (self.device.now() - begin).0;
-        // One more write with a flush tells what the last one and the flush took.
-        let begin = self.device.now();
-        let (stream, address) = streams.next_in_turn();
-        self.submit(Operation::Write, address, bytes, stream)?;
-        self.wait()?;
-        self.flush()?;
-        let last_ns = (self.device.now() - begin).0;
-        Ok(all_ns.saturating_sub(last_ns).max(all_ns / 2) / (done_count - 1))
+        Ok(all_ns / done_count)
     }
 
-    /// A write of a page anywhere and a flush, on average.
+    /// So many requests of streams in turn, each behind one of the scan; fewer where time is up for one of so
+    /// many levels. Answers the time, and how many.
+    fn write_in_turn(
+        &mut self,
+        streams: &mut Streams,
+        point: &StreamPoint,
+        count: u64,
+        levels: u64,
+    ) -> Result<(u64, u64), ProbeError> {
+        let bytes = point.request_bytes;
+        let [least, most] = PRELUDE_COUNTS;
+        let prelude_count = (PRELUDE_BYTES / bytes).clamp(least, most);
+        // Near what is written behind it, but not so near that a drive reads that ahead; and not read twice.
+        let end = self.end - SCAN_GAP_BYTES.min(self.end / 2);
+        let scan_bytes = ((prelude_count + count + 1) * bytes).min(end);
+        let scanned = StreamPoint { count: 1, area_bytes: scan_bytes, ..*point };
+        let mut scan = Streams::new(end - scan_bytes, &scanned);
+        for _ in 0..prelude_count {
+            self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
+            self.wait_for(SCAN)?;
+        }
+        let begin = self.device.now();
+        self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
+        let mut done_count = 0;
+        while done_count < count && !self.is_over_level(begin, done_count, levels) {
+            done_count += 1;
+            self.wait_for(SCAN)?;
+            self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
+            let (stream, address) = streams.next_due(&mut self.rng);
+            self.wait_for(stream)?;
+            self.submit(Operation::Write, address, bytes, stream)?;
+        }
+        self.wait_for_all()?;
+        Ok(((self.device.now() - begin).0, done_count))
+    }
+
+    fn is_over_level(&self, begin: Nanos, done_count: u64, levels: u64) -> bool {
+        let is_late = (self.device.now() - begin).0 >= self.options.duration.0 / levels;
+        is_late && done_count >= REQUEST_COUNT_MIN / levels
+    }
+
+    /// Fills each stream up to a place between two, in few long requests.
+    fn write_ahead(
+        &mut self,
+        streams: &mut Streams,
+        point: &StreamPoint,
+        places: Range<u64>,
+    ) -> Result<(), ProbeError> {
+        let longest = (AHEAD_BYTES_MAX / point.request_bytes).max(1);
+        for stream in 0..streams.stream_count() {
+            let each = places.start + self.rng.below((places.end - places.start).max(1));
+            while streams.nexts[to_index(stream)] < each {
+                let taken = longest.min(each - streams.nexts[to_index(stream)]);
+                let address = streams.next(stream);
+                streams.nexts[to_index(stream)] += taken - 1;
+                self.spare.clear();
+                self.submit(Operation::Write, address, taken * point.request_bytes, stream)?;
+                self.wait()?;
+            }
+        }
+        self.spare.clear();
+        Ok(())
+    }
+
+    /// A write of a page in one of two places of their own, in turn, and a flush, on average: who makes a table
+    /// durable never writes over the last one.
     fn sync_ns(&mut self) -> Result<u64, ProbeError> {
         let bytes = u64::from(self.device.info().geometry.sector_bytes).max(REQUEST_BYTES[0]);
+        self.trim(self.end)?;
         self.flush()?;
-        let begin = self.device.now();
-        for _ in 0..SYNC_COUNT {
-            let address = self.rng.below(self.end / bytes) * bytes;
+        let mut begin = self.device.now();
+        for index in 0..2 + SYNC_COUNT {
+            if index == 2 {
+                begin = self.device.now();
+            }
+            let address = self.end + index % 2 * SLOT_BYTES.min(self.end / 2);
             self.submit(Operation::Write, address, bytes, 0)?;
             self.wait()?;
             self.flush()?;
@@ -512,7 +647,7 @@ mod tests {
 
     #[test]
     fn a_device_smaller_than_two_areas_has_no_points() {
-        let geometry = Geometry { sector_bytes: 512, sector_count: 2048 };
+        let geometry = Geometry { sector_bytes: 512, sector_count: 512 };
         let config = MemoryConfig { geometry, ..MemoryConfig::default() };
         let mut device = MemoryDevice::new(config);
         let found = measure_streams(&mut device, &options(true), &mut Silent).unwrap();

@@ -68,6 +68,8 @@ pub struct SpillWriter<'x> {
     /// Pages that the bucket is expected to have.
     expected_pages: u32,
     extent_used: u32,
+    /// Whether the last extent was never written before.
+    is_fresh: bool,
 }
 
 /// Reads a bucket.
@@ -107,8 +109,8 @@ impl SpillFile {
         Ok(file)
     }
 
-    /// An extent of `wanted` pages.
-    fn allocate(&mut self, wanted: u32) -> Result<Range<u32>, QueryError> {
+    /// An extent of `wanted` pages, and whether none of them was written before.
+    fn allocate(&mut self, wanted: u32) -> Result<(Range<u32>, bool), QueryError> {
         if let Some(index) = self.free.iter().position(|run| run.end - run.start >= wanted) {
             let run = &mut self.free[index];
             let extent = run.start..run.start + wanted;
@@ -116,7 +118,7 @@ impl SpillFile {
             if run.start == run.end {
                 self.free.swap_remove(index);
             }
-            return Ok(extent);
+            return Ok((extent, false));
         }
         let Some(end) = self.end.checked_add(wanted) else {
             let what = "a spill file has no more than 2^32 pages; use larger pages".to_owned();
@@ -124,7 +126,17 @@ impl SpillFile {
         };
         let extent = self.end..end;
         self.end = end;
-        Ok(extent)
+        Ok((extent, true))
+    }
+
+    /// Takes back what a bucket did not need. Fresh pages between those of buckets stay as they are: a drive
+    /// that maps chunks would move all that lies around them for each write there.
+    fn take_back(&mut self, rest: Range<u32>, is_fresh: bool) {
+        if rest.end == self.end {
+            self.end = rest.start;
+        } else if !is_fresh && rest.start < rest.end {
+            self.free.push(rest);
+        }
     }
 
     /// Gives the extents of a bucket back, without writing anything.
@@ -242,6 +254,7 @@ impl<'x> SpillWriter<'x> {
             bucket: Bucket::default(),
             expected_pages: u32::try_from(expected_pages).unwrap_or(u32::MAX),
             extent_used: 0,
+            is_fresh: false,
         })
     }
 
@@ -331,7 +344,8 @@ impl<'x> SpillWriter<'x> {
         let offset = (u64::from(first) - 1) * page_bytes as u64;
         let mut io = self.execution.spill_io().lock();
         io.wait_for_room();
-        self.ticket = Some(io.submit(IoOwner::Operator, file, Operation::Write, offset, buffer)?);
+        let (owner, operation) = (IoOwner::Operator, Operation::Write);
+        self.ticket = Some(io.submit_ahead(owner, file, operation, offset, buffer)?);
         drop(io);
         self.execution.note_request(true, file.0, offset, end as u64);
         self.extent_used += pages;
@@ -355,7 +369,8 @@ impl<'x> SpillWriter<'x> {
             .min(longest)
             .next_multiple_of(u64::from(buffer_pages))
             .max(u64::from(buffer_pages));
-        let extent = self.execution.spill.borrow_mut().allocate(to_u32(count))?;
+        let (extent, is_fresh) = self.execution.spill.borrow_mut().allocate(to_u32(count))?;
+        self.is_fresh = is_fresh;
         self.bucket.extents.push(extent);
         self.extent_used = 0;
         Ok(())
@@ -392,14 +407,11 @@ impl<'x> SpillWriter<'x> {
         self.write_buffer()?;
         self.wait()?;
         let mut bucket = std::mem::take(&mut self.bucket);
-        // What the last extent has too much is for others.
         if let Some(last) = bucket.extents.last_mut() {
             let used = last.start + self.extent_used;
             let rest = used..last.end;
             last.end = used;
-            if rest.start < rest.end {
-                self.execution.spill.borrow_mut().free.push(rest);
-            }
+            self.execution.spill.borrow_mut().take_back(rest, self.is_fresh);
         }
         let pages = self.memory.pages();
         let memory = self.memory.split_off(pages);

@@ -2,8 +2,7 @@
 //! model knows of a drive was measured on one like it, from outside: single requests by size, and streams side
 //! by side and batches as `nandu probe` measures them.
 //!
-//! 1. The cheapest plan by estimate takes at most 1.3 times the best of all that were run, but where [`CHOICES`]
-//!    says more.
+//! 1. The cheapest plan by estimate takes at most 1.3 times the best of all that were run.
 //! 2. Times are within 15 %, but where [`LIMITS`] says more.
 
 mod common;
@@ -33,6 +32,8 @@ const MEASUREMENT_SEED: u64 = 3;
 /// drive keeps for them.
 const REQUEST_COUNT: u64 = 100;
 const WRITTEN_BYTES: u64 = 4 << 20;
+/// Requests of a stream that is read before its time counts.
+const PRELUDE_COUNT: u64 = 32;
 
 /// The drives, and how many times smaller and faster each is than in its profile. The tables have 6 MB where
 /// those of S001 have 5 GB: a cache, a cylinder or a chunk of the whole drive would hold a share of them that it
@@ -62,9 +63,14 @@ fn measure(
     let count = if is_write { REQUEST_COUNT.max(WRITTEN_BYTES / bytes) } else { REQUEST_COUNT };
     let first = rng.below(places.saturating_sub(count).max(1));
     // What was written before is on its way yet.
-    let begin = device.idle_until(device.now() + Nanos(5_000_000_000));
+    let mut begin = device.idle_until(device.now() + Nanos(5_000_000_000));
     let (mut in_flight, mut now) = (0, begin);
-    for index in 0..count {
+    // How a stream begins is measured as a restart.
+    let prelude = if pattern == Pattern::Sequential && !is_write { PRELUDE_COUNT } else { 0 };
+    for index in 0..prelude + count {
+        if index == prelude {
+            begin = now;
+        }
         let place = match pattern {
             Pattern::Random => rng.below(places),
             Pattern::Sequential => (first + index) % places,
@@ -301,16 +307,24 @@ const JOINS: [&str; 7] = [
     "hybrid_hash",
 ];
 
-/// By how many percent estimates may be off at most, for each of [`JOINS`] on each of [`DRIVES`]: what was found,
-/// and two more. Where that is above 15, docs/joins.md says why.
-const LIMITS: [[i64; 7]; 4] = [
-    [15, 15, 15, 15, 15, 25, 28],
-    [15, 15, 15, 15, 15, 15, 32],
-    [22, 15, 51, 27, 18, 17, 26],
-    [23, 15, 15, 15, 15, 15, 15],
+/// By how many percent estimates may be off at most.
+const LIMIT: i64 = 15;
+/// What may be more, on a drive and for one of [`JOINS`], with its reason. Where index joins begin runs of
+/// neighbours, this drive reads 512 KiB ahead for each, and how many begin is drawn at random: two points are at
+/// the limit. Of a bucket it finds the pieces on more dies than those of a stream, since others were written
+/// between them.
+const LIMITS: [(&str, &str, i64); 3] = [
+    ("nvme-tlc-2024", "index_nested_loops", 17),
+    ("nvme-tlc-2024", "index_sort_merge", 17),
+    ("nvme-tlc-2024", "hybrid_hash", 20),
 ];
-/// What the choice takes by the best of all, in percent, on each drive.
-const CHOICES: [i64; 4] = [130, 130, 140, 130];
+/// What the choice takes by the best of all.
+const CHOICE: f64 = 1.3;
+
+fn limit_of(drive: &str, join: &str) -> i64 {
+    let is_it = |limit: &&(&str, &str, i64)| (limit.0, limit.1) == (drive, join);
+    LIMITS.iter().find(is_it).map_or(LIMIT, |limit| limit.2)
+}
 
 fn join_of(row: &Row) -> &'static str {
     match row.join {
@@ -345,7 +359,8 @@ fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
     for (index, points) in sweeps.iter().enumerate() {
         let drive = DRIVES[index].0;
         let errors = errors(points);
-        for (join, limit) in JOINS.iter().zip(LIMITS[index]) {
+        for join in JOINS {
+            let limit = limit_of(drive, join);
             let errors = errors.get(join).map_or(&[][..], Vec::as_slice);
             println!("{drive:18} {join:28} off by at most {limit:3} %: {errors:?}");
             if errors.is_empty() || errors.iter().any(|error| error.abs() > limit) {
@@ -354,8 +369,7 @@ fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
         }
         let choices: Vec<f64> = points.iter().map(|point| point.chosen_by_best).collect();
         println!("{drive:18} choice by best: {choices:.2?}");
-        let limit = CHOICES[index] as f64 / 100.0;
-        if choices.iter().any(|choice| *choice > limit) {
+        if choices.iter().any(|choice| *choice > CHOICE) {
             wrong.push(format!("{drive}: the choice took {choices:.2?} of the best"));
         }
     }

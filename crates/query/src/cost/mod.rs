@@ -58,13 +58,16 @@ pub struct Estimate {
     pub io_ns: u64,
     /// Time of the processor.
     pub cpu_ns: u64,
+    /// Of both, for how long they work at the same time.
+    #[serde(default)]
+    pub overlap_ns: u64,
 }
 
 impl Estimate {
-    /// Time of device and processor one after the other, as in S001; see [`CostModel::time`].
+    /// Time of device and processor one after the other, as in S001, but for what they do at once.
     #[must_use]
     pub const fn time(&self) -> Nanos {
-        Nanos(self.io_ns.saturating_add(self.cpu_ns))
+        Nanos(self.io_ns.saturating_add(self.cpu_ns).saturating_sub(self.overlap_ns))
     }
 
     /// Requests of both kinds.
@@ -87,6 +90,7 @@ impl Estimate {
             pages_written: part(self.pages_written),
             io_ns: part(self.io_ns),
             cpu_ns: part(self.cpu_ns),
+            overlap_ns: part(self.overlap_ns),
         }
     }
 
@@ -109,6 +113,7 @@ impl Add for Estimate {
             pages_written: self.pages_written.saturating_add(other.pages_written),
             io_ns: self.io_ns.saturating_add(other.io_ns),
             cpu_ns: self.cpu_ns.saturating_add(other.cpu_ns),
+            overlap_ns: self.overlap_ns.saturating_add(other.overlap_ns),
         }
     }
 }
@@ -131,6 +136,7 @@ impl Mul<u64> for Estimate {
             pages_written: self.pages_written.saturating_mul(count),
             io_ns: self.io_ns.saturating_mul(count),
             cpu_ns: self.cpu_ns.saturating_mul(count),
+            overlap_ns: self.overlap_ns.saturating_mul(count),
         }
     }
 }
@@ -163,16 +169,10 @@ impl CostModel<'_> {
     }
 
     /// How long something takes: device and processor one after the other as in S001, or, where operators
-    /// read ahead, the longer of both.
+    /// read ahead, in each phase the longer of both.
     #[must_use]
     pub const fn time(&self, estimate: &Estimate) -> Nanos {
-        match self.convention {
-            Convention::AsBuilt { reads_ahead: true } if estimate.io_ns > estimate.cpu_ns => {
-                Nanos(estimate.io_ns)
-            }
-            Convention::AsBuilt { reads_ahead: true } => Nanos(estimate.cpu_ns),
-            _ => estimate.time(),
-        }
+        estimate.time()
     }
 }
 
@@ -219,11 +219,30 @@ struct Tally<'a> {
     model: &'a CostModel<'a>,
     page_bytes: u64,
     estimate: Estimate,
+    /// Times of device and processor when the phase at hand began.
+    phase_begin: [u64; 2],
 }
 
 impl<'a> Tally<'a> {
     fn new(model: &'a CostModel<'a>, page_bytes: u64) -> Self {
-        Self { model, page_bytes, estimate: Estimate::default() }
+        Self { model, page_bytes, estimate: Estimate::default(), phase_begin: [0; 2] }
+    }
+
+    /// From now on the device works while the processor does, if operators read ahead, until
+    /// [`Self::end_phase`].
+    const fn begin_phase(&mut self) {
+        self.phase_begin = [self.estimate.io_ns, self.estimate.cpu_ns];
+    }
+
+    /// Ends what [`Self::begin_phase`] began, or the tally did.
+    fn end_phase(&mut self) {
+        let [io_ns, cpu_ns] = self.phase_begin;
+        if self.model.reads_ahead() {
+            let shorter =
+                (self.estimate.io_ns - io_ns).min(self.estimate.cpu_ns.saturating_sub(cpu_ns));
+            self.estimate.overlap_ns = self.estimate.overlap_ns.saturating_add(shorter);
+        }
+        self.begin_phase();
     }
 
     /// The head moves so often.
@@ -269,16 +288,26 @@ impl<'a> Tally<'a> {
         self.add_reads(request_count, pages, request_ns);
     }
 
-    /// Writes so many streams side by side while another one is read. Without the seeks, which are
-    /// [`Self::seek_in_turns`].
-    fn write_streams(&mut self, streams: &Streams, request_count: u64, pages: u64) {
+    /// Writes so many streams side by side while another one is read, through buffers of so many pages. Without
+    /// the seeks, which are [`Self::seek_in_turns`].
+    fn write_streams(
+        &mut self,
+        streams: &Streams,
+        (request_count, pages): (u64, u64),
+        buffer_pages: u64,
+    ) {
         let Some(times) = self.measured_writes() else {
             let pattern = if streams.count > 1 { Pattern::Random } else { Pattern::Sequential };
             self.write_requests(pattern, request_count, pages);
             return;
         };
         let bytes = self.request_bytes(request_count, pages);
-        let request_ns = times.time_ns(bytes, streams.count, streams.area_bytes);
+        let mut request_ns = times.time_ns(bytes, streams.count, streams.area_bytes);
+        if self.model.block_pages(buffer_pages) == buffer_pages {
+            // Nobody writes behind from a single page: the scan waits.
+            let alone_ns = self.model.device.write.time_ns(Pattern::Sequential, bytes);
+            request_ns = request_ns.max(alone_ns);
+        }
         self.add_writes(request_count, pages, request_ns);
     }
 
@@ -304,10 +333,11 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Reads pages one by one, each in a place of its own, in such a time each.
-    fn scattered(&mut self, pages: u64, each_ns: u64) {
+    /// Reads pages one by one, each in a place of its own, in such a time together.
+    fn scattered(&mut self, pages: u64, all_ns: u64) {
         self.estimate.seeks = self.estimate.seeks.saturating_add(pages);
-        self.add_reads(pages, pages, each_ns);
+        self.add_reads(pages, pages, 0);
+        self.add_io(1, all_ns);
     }
 
     /// So many reads do not go on where the one before them ended.
@@ -338,6 +368,25 @@ impl<'a> Tally<'a> {
                 0
             }
         }
+    }
+
+    /// Reads a relation once more that was read not long before. What a device keeps of it makes that faster.
+    fn scan_again(&mut self, relation: &Footprint, request_pages: u64) {
+        let mut scan = Tally::new(self.model, self.page_bytes);
+        let reads = scan.scan(relation, request_pages);
+        if reads > 0 {
+            scan.restart(&Restart::of(self.model, relation, request_pages, reads), 1);
+            let area_bytes = relation.stored_pages.saturating_mul(relation.page_bytes);
+            let request_bytes = self.request_bytes(reads, relation.stored_pages);
+            let streams = self.model.device.streams.as_ref();
+            let kept = streams.and_then(|streams| streams.read.as_ref());
+            let kept = kept.filter(|_| matches!(self.model.convention, Convention::AsBuilt { .. }));
+            if let Some(each_ns) = kept.and_then(|it| it.again_ns(request_bytes, area_bytes)) {
+                let kept_ns = each_ns.saturating_mul(reads);
+                scan.estimate.io_ns = scan.estimate.io_ns.min(kept_ns);
+            }
+        }
+        self.estimate += scan.estimate;
     }
 
     /// The processor does something so often.

@@ -66,7 +66,7 @@ pub struct StreamCosts {
     pub write: Option<StreamTimes>,
     /// What a run of reads that begins anywhere takes longer, by its length.
     pub restart: Option<StreamTimes>,
-    /// A read of a batch, with the way of an arm.
+    /// A run of neighbours of a batch, with the way of an arm, by its length.
     pub batch: Option<StreamTimes>,
     /// What it takes to make something small durable.
     pub sync_ns: u64,
@@ -89,7 +89,8 @@ impl StreamCosts {
                 let value = match kind {
                     StreamKind::Write => later_ns,
                     StreamKind::Restart => later_ns.saturating_mul(point.run_length),
-                    StreamKind::Read | StreamKind::Batch => point.time_ns,
+                    StreamKind::Batch => point.time_ns.saturating_mul(point.run_length),
+                    StreamKind::Read => point.time_ns,
                 };
                 let at = point.request_bytes;
                 let group = [point.area_bytes, point.run_length * RUN_PARTS, point.count];
@@ -113,21 +114,40 @@ impl StreamTimes {
     /// The time of one request. Beyond the measured areas and counts the outermost ones hold.
     #[must_use]
     pub fn time_ns(&self, bytes: u64, count: u64, area_bytes: u64) -> u64 {
-        self.time_of_run_ns(bytes, (count, count), area_bytes)
+        self.of_run_ns((1, 1), bytes, count, area_bytes)
     }
 
-    /// The same for a batch of so many requests in so many runs of neighbours.
+    /// The time of so many pages in so many runs of neighbours, of a batch of `count` requests. What a run takes is
+    /// what it takes to begin one, if any but the first page is near, and so much for each page.
     #[must_use]
-    pub fn time_of_run_ns(
+    pub fn runs_ns(
         &self,
+        (page_count, run_count): (u64, u64),
         bytes: u64,
-        (count, run_count): (u64, u64),
+        count: u64,
         area_bytes: u64,
     ) -> u64 {
-        let run = count.saturating_mul(RUN_PARTS) / run_count.max(1);
+        self.of_run_ns((page_count, run_count), bytes, count, area_bytes).saturating_mul(run_count)
+    }
+
+    fn of_run_ns(
+        &self,
+        (page_count, run_count): (u64, u64),
+        bytes: u64,
+        count: u64,
+        area_bytes: u64,
+    ) -> u64 {
+        let run = page_count.saturating_mul(RUN_PARTS) / run_count.max(1);
         between(&self.areas, area_bytes, |runs| {
-            between(runs, run, |counts| between(counts, count, |curve| curve.value(bytes)))
+            on_line(runs, run, |counts| between(counts, count, |curve| curve.value(bytes)))
         })
+    }
+
+    /// The time of a request of an area that is read from its beginning to its end and again; `None` of one
+    /// larger than any that was measured.
+    pub(super) fn again_ns(&self, bytes: u64, area_bytes: u64) -> Option<u64> {
+        let largest = self.areas.last().map_or(0, |(area, _)| *area);
+        (area_bytes <= largest).then(|| self.time_ns(bytes, 1, area_bytes))
     }
 
     /// What a run of so many reads takes longer. It does not grow beyond the longest requests.
@@ -159,6 +179,18 @@ fn between<T>(rows: &[(u64, T)], at: u64, value: impl Fn(&T) -> u64) -> u64 {
     let whole = u128::from(high - low).max(1);
     let sum = u128::from(value(&left.1)) * (whole - part) + u128::from(value(&right.1)) * part;
     u64::try_from(sum / whole).unwrap_or(u64::MAX)
+}
+
+/// The value at a place on the straight line between rows, and on the last line behind them.
+fn on_line<T>(rows: &[(u64, T)], at: u64, value: impl Fn(&T) -> u64) -> u64 {
+    let behind = rows.partition_point(|(place, _)| *place < at).clamp(1, rows.len().max(2) - 1);
+    let (Some(left), Some(right)) = (rows.get(behind - 1), rows.get(behind)) else {
+        return rows.first().map_or(0, |(_, row)| value(row));
+    };
+    let (low, high) = (i128::from(value(&left.1)), i128::from(value(&right.1)));
+    let part = i128::from(at.max(left.0) - left.0);
+    let sum = low + (high - low) * part / i128::from((right.0 - left.0).max(1));
+    u64::try_from(sum.max(0)).unwrap_or(u64::MAX)
 }
 
 /// The logarithm to the base of two in parts of [`ONE`], with straight lines between powers of two; that of zero
@@ -209,6 +241,28 @@ mod tests {
         let times = writes();
         assert_eq!(times.time_ns(4096, 0, 0), 1000);
         assert_eq!(times.time_ns(4096, 4000, 1 << 40), 13_000);
+    }
+
+    #[test]
+    fn runs_of_a_batch_lie_on_a_line_that_goes_on() {
+        let of_run = |run_length: u64, time_ns: u64| MeasuredStream {
+            kind: StreamKind::Batch,
+            request_bytes: 4096,
+            count: 64,
+            run_length,
+            area_bytes: 1 << 20,
+            time_ns,
+        };
+        // A page alone takes 10 ns, a run 200 ns and 2 ns for each page.
+        let points = [of_run(1, 10), of_run(2, 102), of_run(4, 52), of_run(8, 27)];
+        let costs = StreamCosts::from_measured(&points, |_| 0, 0).unwrap();
+        let runs_ns =
+            |pages, runs| costs.batch.as_ref().unwrap().runs_ns((pages, runs), 4096, 64, 1 << 20);
+        assert_eq!(runs_ns(7, 7), 70);
+        assert_eq!(runs_ns(2, 1), 204);
+        assert_eq!(runs_ns(10, 1), 220);
+        assert_eq!(runs_ns(100, 2), 600);
+        assert_eq!(runs_ns(0, 0), 0);
     }
 
     #[test]

@@ -36,7 +36,7 @@ const TIER_COUNT: u32 = 8;
 const SPARE_OUTPUT_PART: u32 = 64;
 /// Extents are longer than expected by this part: a second one costs a request, and what is left of the
 /// first is given back.
-const EXTENT_SLACK_PART: u64 = 4;
+pub(crate) const EXTENT_SLACK_PART: u64 = 4;
 /// How far statistics may be off that were drawn from a sample: this part.
 const SAMPLE_ERROR_PART: u64 = 200;
 

@@ -242,7 +242,7 @@ impl<'x> BlockReader<'x> {
                 let offset = (u64::from(span.start) - 1) * page_bytes as u64;
                 let mut io = io.lock();
                 io.wait_for_room();
-                self.ticket = Some(io.submit(
+                self.ticket = Some(io.submit_ahead(
                     IoOwner::Operator,
                     self.file,
                     Operation::Read,

@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// Leaves that are looked at to estimate how many rows there are.
-const SAMPLE_COUNT: usize = 16;
+pub(crate) const SAMPLE_COUNT: usize = 16;
 
 /// A heap table.
 #[derive(Debug)]

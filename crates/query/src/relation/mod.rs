@@ -13,7 +13,7 @@
 mod block_reader;
 mod clustered;
 mod filtered;
-mod heap;
+pub(crate) mod heap;
 mod index_scan;
 mod rows;
 #[cfg(test)]

@@ -78,6 +78,10 @@ pub(crate) struct ExplainArguments {
     #[arg(long, value_delimiter = ',', value_parser = super::parse_size, value_name = "MEMORIES",
           conflicts_with_all = ["analyze", "memory"])]
     sweep: Vec<ByteCount>,
+    /// Run each join of a sweep so often, in turns, and take the run of median time
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=99),
+          requires = "sweep")]
+    repetitions: u32,
     /// Run the cheapest join, too
     #[arg(long)]
     analyze: bool,

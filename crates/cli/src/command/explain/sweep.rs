@@ -1,6 +1,8 @@
 //! `nandu explain --sweep`: all joins in several memories, and how far the plan that the estimate calls the
 //! cheapest was from the fastest.
 //!
+//! Runs begin with an empty buffer pool, as estimates do.
+//!
 //! 1. What is estimated at more than [`HOPELESS`] times the cheapest is not run.
 
 use super::{ExplainArguments, Inputs, Machine, check_pairs, run_plan};
@@ -8,7 +10,7 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use nandu::Database;
-use nandu_base::Nanos;
+use nandu_base::{ByteCount, Nanos};
 use nandu_query::plan::{Actual, Plan};
 use serde::Serialize;
 use std::fmt::Write;
@@ -21,8 +23,12 @@ const HOPELESS: u64 = 5;
 struct Run {
     join: String,
     estimated_ns: u64,
+    /// Of it what the device and the processor take; they may overlap.
+    estimated_io_ns: u64,
+    estimated_cpu_ns: u64,
     estimated_requests: u64,
     estimated_pages: u64,
+    /// The run of median time.
     actual: Actual,
 }
 
@@ -50,32 +56,23 @@ pub(super) fn run(
     database: &Database,
     machine: Machine<'_>,
 ) -> Result<(), Failure> {
-    let tables = database.read();
-    let inputs = Inputs::open(arguments, &tables)?;
     let progress = Progress::new(&context.interrupt, arguments.sweep.len());
     let mut points = Vec::new();
     let mut pair_count = None;
     for &memory in &arguments.sweep {
-        let found = inputs.plans(machine, memory, arguments.write_budget)?;
-        let least_ns = found.feasible.first().map_or(0, |plan| plan.time.0);
-        let is_run = |plan: &&Plan| {
-            plan.is_opened_with(inputs.indexes())
-                && plan.time.0 <= least_ns.saturating_mul(HOPELESS)
-        };
-        let mut runs = Vec::new();
-        for plan in found.feasible.iter().filter(is_run) {
-            progress.show(0.0, &format!("{} in {memory}", plan.kind));
-            let limits = inputs.limits(memory, arguments.write_budget);
-            let (actual, pairs) = run_plan(&inputs, plan, limits, context)?;
-            check_pairs(&mut pair_count, pairs, plan)?;
-            runs.push(Run {
-                join: format!("{}{}", plan.kind, if plan.is_swapped { " (S)" } else { "" }),
-                estimated_ns: plan.time.0,
-                estimated_requests: plan.estimate.request_count(),
-                estimated_pages: plan.estimate.page_count(),
-                actual,
-            });
+        let chosen = plans(arguments, database, machine, memory)?;
+        let mut actuals: Vec<Vec<Actual>> = vec![Vec::new(); chosen.len()];
+        // In turns, so that what comes and goes on the machine meets all of them.
+        for _ in 0..arguments.repetitions {
+            for (plan, actuals) in chosen.iter().zip(&mut actuals) {
+                progress.show(0.0, &format!("{} in {memory}", plan.kind));
+                let (actual, pairs) = run_cold(arguments, context, database, (plan, memory))?;
+                check_pairs(&mut pair_count, pairs, plan)?;
+                actuals.push(actual);
+            }
         }
+        let runs: Vec<Run> =
+            chosen.iter().zip(actuals).map(|(plan, actuals)| run_of(plan, actuals)).collect();
         progress.step_done();
         let fastest = runs.iter().min_by_key(|run| run.actual.time_ns);
         let Some(fastest) = fastest else {
@@ -94,10 +91,54 @@ pub(super) fn run(
     context.output.text(&table(&sweep))
 }
 
+/// The plans that are run.
+fn plans(
+    arguments: &ExplainArguments,
+    database: &Database,
+    machine: Machine<'_>,
+    memory: ByteCount,
+) -> Result<Vec<Plan>, Failure> {
+    let tables = database.read();
+    let inputs = Inputs::open(arguments, &tables)?;
+    let mut plans = inputs.plans(machine, memory, arguments.write_budget)?.feasible;
+    let least_ns = plans.first().map_or(0, |plan| plan.time.0);
+    plans.retain(|plan| {
+        plan.is_opened_with(inputs.indexes()) && plan.time.0 <= least_ns.saturating_mul(HOPELESS)
+    });
+    Ok(plans)
+}
+
+/// Runs a plan with no page of the tables in memory but those that opening them reads.
+fn run_cold(
+    arguments: &ExplainArguments,
+    context: &Context,
+    database: &Database,
+    (plan, memory): (&Plan, ByteCount),
+) -> Result<(Actual, u64), Failure> {
+    database.drop_cached_pages()?;
+    let tables = database.read();
+    let inputs = Inputs::open(arguments, &tables)?;
+    let limits = inputs.limits(memory, arguments.write_budget);
+    Ok(run_plan(&inputs, plan, limits, context)?)
+}
+
+fn run_of(plan: &Plan, mut actuals: Vec<Actual>) -> Run {
+    actuals.sort_by_key(|actual| actual.time_ns);
+    Run {
+        join: format!("{}{}", plan.kind, if plan.is_swapped { " (S)" } else { "" }),
+        estimated_ns: plan.time.0,
+        estimated_io_ns: plan.estimate.io_ns,
+        estimated_cpu_ns: plan.estimate.cpu_ns,
+        estimated_requests: plan.estimate.request_count(),
+        estimated_pages: plan.estimate.page_count(),
+        actual: actuals[actuals.len() / 2],
+    }
+}
+
 fn table(sweep: &Sweep<'_>) -> String {
     let mut text = format!("device: {}\n", sweep.device);
     for point in &sweep.points {
-        let memory = nandu_base::ByteCount(point.memory_bytes);
+        let memory = ByteCount(point.memory_bytes);
         let _ = writeln!(
             text,
             "{memory}: the first of these by the fastest, {}: {:.2}",

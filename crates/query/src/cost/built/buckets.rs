@@ -4,10 +4,11 @@ use super::hashed::sum_over_parts;
 use super::space::Segments;
 use super::{block_pages, read_spilled, spilled_restart};
 use crate::allocation::GraceHash;
-use crate::cost::join::hash_and_probe;
+use crate::cost::join::probe_all;
 use crate::cost::{CostModel, Estimate, Footprint, Restart, Streams, Tally};
 use crate::join::buckets::{CHUNK_COUNT_MAX, LEVEL_MAX, bucket_count_of_cut, chunk_input_pages};
 use crate::join::hash_table::HashTable;
+use crate::join::hybrid_hash::EXTENT_SLACK_PART;
 use crate::work::Work;
 
 /// How a pass writes buckets.
@@ -53,6 +54,7 @@ fn cut_and_join(
         tally.estimate += writes;
         let restart = Restart::of(model, side, cut.input_pages, reads);
         tally.seek_in_turns(&restart, reads, writes.write_requests);
+        tally.end_phase();
         estimate += tally.estimate;
     }
     estimate
@@ -76,8 +78,9 @@ pub(super) fn write_parts(
     });
     let mut tally = Tally::new(model, side.page_bytes);
     let area_bytes = pages.pages_written.saturating_mul(side.page_bytes);
+    let area_bytes = area_bytes.saturating_add(area_bytes / EXTENT_SLACK_PART);
     let streams = Streams { count, area_bytes };
-    tally.write_streams(&streams, pages.write_requests, pages.pages_written);
+    tally.write_streams(&streams, (pages.write_requests, pages.pages_written), output_pages);
     tally.estimate
 }
 
@@ -101,8 +104,10 @@ pub(super) fn join_pair(
         let mut tally = Tally::new(model, build.page_bytes);
         let buffer_pages = memory_pages - table_pages;
         read_spilled(&mut tally, build, buffer_pages);
+        hash(&mut tally, build);
         read_spilled(&mut tally, probe, buffer_pages);
-        hash_and_probe(&mut tally, build, probe);
+        probe_all(&mut tally, probe);
+        tally.end_phase();
         return tally.estimate;
     }
     let is_much = table_pages > CHUNK_COUNT_MAX * (memory_pages - memory_pages / 8);
@@ -130,12 +135,22 @@ fn join_in_chunks(
     read_spilled(&mut tally, build, input_pages);
     let block_pages = block_pages(model, input_pages);
     tally.restart(&spilled_restart(build, block_pages), chunk_count - 1);
+    hash(&mut tally, build);
     let mut scan = Tally::new(model, probe.page_bytes);
     read_spilled(&mut scan, probe, input_pages);
     tally.estimate += scan.estimate * chunk_count;
     let mut probed = *probe;
     probed.stored_tuples = probe.stored_tuples.saturating_mul(chunk_count);
     probed.tuple_count = probe.tuple_count.saturating_mul(chunk_count);
-    hash_and_probe(&mut tally, build, &probed);
+    probe_all(&mut tally, &probed);
+    tally.end_phase();
     tally.estimate
+}
+
+/// Looks at rows that are read, and hashes them when all are there.
+fn hash(tally: &mut Tally<'_>, build: &Footprint) {
+    tally.work(Work::Scan, build.stored_tuples);
+    tally.end_phase();
+    tally.work(Work::Build, build.tuple_count);
+    tally.begin_phase();
 }

@@ -5,7 +5,7 @@ use super::buckets::{join_pair, write_parts};
 use super::hashed::sum_over_parts;
 use super::space::{DIRECTORY_BYTES, Segments};
 use crate::allocation::HybridHash;
-use crate::cost::join::hash_and_probe;
+use crate::cost::join::probe_all;
 use crate::cost::{CostModel, Estimate, Footprint, Restart, Tally, scale_up};
 use crate::join::hybrid_hash::{BuiltSide, Layout, Settings};
 use crate::tuple::Side;
@@ -42,8 +42,12 @@ pub(in crate::cost) fn hybrid_hash(
         .map(|pieces| scale_up(MILLION * pieces.written_count, pieces.share.0, pieces.share.1))
         .sum::<u64>()
         .min(MILLION);
+    let resident = |side: &Footprint| {
+        let leaving = scale_up(side.tuple_count, spilled_ppm, MILLION);
+        Footprint { tuple_count: side.tuple_count.saturating_sub(leaving), ..*side }
+    };
     let mut estimate = Estimate::default();
-    for side in [outer, inner] {
+    for (side, is_built) in [(outer, true), (inner, false)] {
         let mut tally = Tally::new(model, side.page_bytes);
         let reads = tally.scan(side, u64::from(settings.input_pages));
         let mut writes = Estimate::default();
@@ -54,18 +58,19 @@ pub(in crate::cost) fn hybrid_hash(
         tally.estimate += writes;
         let restart = Restart::of(model, side, u64::from(settings.input_pages), reads);
         tally.seek_in_turns(&restart, reads, writes.write_requests);
+        if is_built {
+            // Its rows are copied when they come; which of them stay shows later.
+            tally.work(Work::Scan, side.stored_tuples);
+            tally.work(Work::Copy, side.tuple_count);
+            tally.end_phase();
+            tally.work(Work::Build, resident(side).tuple_count);
+        } else {
+            tally.work(Work::Copy, scale_up(side.tuple_count, spilled_ppm, MILLION));
+            probe_all(&mut tally, &resident(side));
+            tally.end_phase();
+        }
         estimate += tally.estimate;
     }
-    let resident = |side: &Footprint| {
-        let leaving = scale_up(side.tuple_count, spilled_ppm, MILLION);
-        Footprint { tuple_count: side.tuple_count.saturating_sub(leaving), ..*side }
-    };
-    let mut tally = Tally::new(model, outer.page_bytes);
-    // Rows of R are copied when they come; which of them stay shows later.
-    tally.work(Work::Copy, outer.tuple_count);
-    tally.work(Work::Copy, scale_up(inner.tuple_count, spilled_ppm, MILLION));
-    hash_and_probe(&mut tally, &resident(outer), &resident(inner));
-    estimate += tally.estimate;
     for pieces in &written {
         estimate += sum_over_parts([outer, inner], pieces.share, pieces.written_count, 0, |pair| {
             join_pair(model, pair, memory_pages, 0)

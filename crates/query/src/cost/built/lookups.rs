@@ -7,6 +7,8 @@
 //!   index sort-merge     leaves of R and S side by side ─► rows noted, until full ─► pages of both heaps
 //! ```
 //!
+//! What opening a heap reads is in the pool when the join begins.
+//!
 //! 1. Equal questions draw equal keys.
 
 use super::pool::{Batch, PoolInSmall};
@@ -15,6 +17,7 @@ use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide, Pattern, Restart,
 use crate::index::{FetchOrder, KEY_ORDER_ROWS, RowBuffer};
 use crate::join::JoinType;
 use crate::join::index_nested_loops::batch_row_count;
+use crate::relation::heap::SAMPLE_COUNT;
 use crate::work::Work;
 use nandu_base::{Permutation, to_index};
 use std::collections::BTreeMap;
@@ -144,6 +147,21 @@ impl Indexed {
         })
     }
 
+    /// What opening a heap has read: its inner nodes, and leaves evenly spread to estimate its rows. In small
+    /// they would be too many.
+    fn preload(&self, pool: &mut PoolInSmall) {
+        if self.is_clustered || !self.heap.has_nodes {
+            return;
+        }
+        for (level, span) in (1..).zip(self.heap.spans()) {
+            let nodes = 0..self.heap.leaf_count.div_ceil(span);
+            pool.preload(nodes.map(|node| self.heap.word(level, node)));
+        }
+        let count = (SAMPLE_COUNT as u64).min(self.heap.leaf_count);
+        let leaves = (0..count).map(|index| index * self.heap.leaf_count / count);
+        pool.preload(leaves.map(|leaf| self.heap.word(0, leaf)));
+    }
+
     /// Fetches the rows of some entries.
     fn fetch(&self, pool: &mut PoolInSmall, entries: &mut Vec<u64>) {
         if !self.is_clustered {
@@ -186,14 +204,17 @@ impl Drawn {
         let read_count = pool.read_count().saturating_mul(scale).saturating_add(nodes);
         let of_scale = |(batch, &calls): (&Batch, &u64)| {
             let large = |small: u64| small.saturating_mul(scale);
-            let Batch { span_pages, page_count, run_count } = *batch;
-            let [span_pages, page_count, run_count] =
-                [large(span_pages), large(page_count), large(run_count)];
-            (Batch { span_pages, page_count, run_count }, calls)
+            let of_large = Batch {
+                span_pages: large(batch.span_pages),
+                page_count: large(batch.page_count),
+                alone_count: large(batch.alone_count),
+                run_count: large(batch.run_count),
+            };
+            (of_large, calls)
         };
         let mut batches: BTreeMap<Batch, u64> = pool.calls().iter().map(of_scale).collect();
         if nodes > 0 {
-            let alone = Batch { span_pages: 1, page_count: 1, run_count: 1 };
+            let alone = Batch { span_pages: 1, page_count: 1, alone_count: 1, run_count: 0 };
             *batches.entry(alone).or_insert(0) += nodes;
         }
         Self {
@@ -209,11 +230,20 @@ impl Drawn {
         let device = tally.model.device;
         if let Some(times) = device.streams.as_ref().and_then(|streams| streams.batch.as_ref()) {
             for (batch, &calls) in &self.batches {
-                let Batch { span_pages, page_count, run_count } = *batch;
+                let Batch { span_pages, page_count, alone_count, run_count } = *batch;
                 let area_bytes = span_pages.saturating_mul(tally.page_bytes);
-                let counts = (page_count, run_count);
-                let each_ns = times.time_of_run_ns(tally.page_bytes, counts, area_bytes);
-                tally.scattered(calls.saturating_mul(page_count), each_ns);
+                // A device that reads ahead where two neighbours come takes a run of two quite differently
+                // from two pages.
+                let near_count = page_count - alone_count;
+                // Pages that are alone are waited for while it works on runs: then only its pace counts.
+                let alone_depth = if run_count > 0 { u64::MAX } else { page_count };
+                for (runs, depth) in [
+                    ((alone_count, alone_count), alone_depth),
+                    ((near_count, run_count), page_count),
+                ] {
+                    let runs_ns = times.runs_ns(runs, tally.page_bytes, depth, area_bytes);
+                    tally.scattered(calls.saturating_mul(runs.0), calls.saturating_mul(runs_ns));
+                }
             }
             return;
         }
@@ -255,7 +285,8 @@ pub(in crate::cost) fn lookups(
         per_key,
         fetches: question.join_type.has_pairs(),
     };
-    let pool = pool_in_small(memory.pool_pages, inner.node_count, scale);
+    let mut pool = pool_in_small(memory.pool_pages, inner.node_count, scale);
+    inner.preload(&mut pool);
     let (drawn, interrupted_count) = draw.run(&inner, pool, scale);
     let restart_count = reads.min(interrupted_count + 1);
     let run_length = reads / restart_count.max(1);
@@ -263,6 +294,8 @@ pub(in crate::cost) fn lookups(
     tally.restart(&restart, restart_count);
     tally.work(Work::Descend, drawn.descent_count);
     tally.work(Work::Scan, if draw.fetches { pair_count } else { 0 });
+    // The outer side is read ahead; for all others the join waits.
+    tally.end_phase();
     drawn.book(&mut tally);
     Some(tally.estimate)
 }
@@ -398,6 +431,9 @@ pub(in crate::cost) fn merged(
         join_type: question.join_type,
         leaves_per_call: if model.reads_ahead() { AHEAD_COUNT } else { 1 },
     };
+    for side in &draw.sides {
+        side.preload(&mut draw.pool);
+    }
     draw.run();
     let drawn = Drawn::new(&draw.pool, (0, node_count), scale);
     let mut tally = Tally::new(model, outer.stats.page_bytes);

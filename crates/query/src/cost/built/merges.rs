@@ -80,7 +80,7 @@ fn merge_into_one(tally: &mut Tally<'_>, set: &mut RunSet<'_>, wanted: u64, page
     let written_pages = bytes.div_ceil(set.side.spill_page_bytes);
     let writes = written_pages.div_ceil(block_pages(tally.model, each));
     let streams = Streams { count: 1, area_bytes: set.side.spill_file_bytes };
-    tally.write_streams(&streams, writes, written_pages);
+    tally.write_streams(&streams, (writes, written_pages), each);
     tally.seek_of_writes(writes);
     let rows = scale_up(set.side.tuple_count, bytes, set.side.spilled_bytes);
     tally.work(Work::Compare, rows.saturating_mul(comparisons_among(run_count)));
@@ -113,7 +113,7 @@ pub(super) fn write_runs(
         written.pages_written += pages.saturating_mul(*count);
     }
     let streams = Streams { count: 1, area_bytes: side.spill_file_bytes };
-    tally.write_streams(&streams, written.write_requests, written.pages_written);
+    tally.write_streams(&streams, (written.write_requests, written.pages_written), output_pages);
     written.write_requests
 }
 

@@ -27,7 +27,9 @@ pub(super) struct Batch {
     /// From the first to the last.
     pub(super) span_pages: u64,
     pub(super) page_count: u64,
-    /// In so many runs of neighbours.
+    /// Those that have no neighbour.
+    pub(super) alone_count: u64,
+    /// The others, in so many runs of neighbours.
     pub(super) run_count: u64,
 }
 
@@ -75,12 +77,17 @@ impl PoolInSmall {
         }
         if let (Some(first), Some(last)) = (missing.iter().min(), missing.iter().max()) {
             self.call_count += 1;
-            let neighbours = missing.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count();
-            let batch = Batch {
+            let mut batch = Batch {
                 span_pages: last - first + 1,
                 page_count: missing.len() as u64,
-                run_count: (missing.len() - neighbours) as u64,
+                alone_count: 0,
+                run_count: 0,
             };
+            for run in missing.chunk_by(|page, next| page + 1 == *next) {
+                let runs =
+                    if run.len() == 1 { &mut batch.alone_count } else { &mut batch.run_count };
+                *runs += 1;
+            }
             *self.calls.entry(batch).or_insert(0) += 1;
         }
         let neighbours = missing.windows(2).filter(|pair| pair[0] + 1 == pair[1]);
@@ -91,8 +98,21 @@ impl PoolInSmall {
         self.missing = missing;
     }
 
+    /// Somebody read pages before.
+    pub(super) fn preload(&mut self, words: impl Iterator<Item = u64>) {
+        for word in words {
+            if !self.frames.contains_key(&word) {
+                self.admit(word);
+            }
+        }
+    }
+
     fn read(&mut self, word: u64) {
         self.read_count += 1;
+        self.admit(word);
+    }
+
+    fn admit(&mut self, word: u64) {
         let frame = if self.words.len() < self.frame_count {
             self.words.push(word);
             to_u32(self.words.len() as u64 - 1)

@@ -82,12 +82,14 @@ pub(in crate::cost) fn sort_merge(
     let limit = run_limit(free_pages);
     let mut tally = Tally::new(model, outer.page_bytes);
     reduce(&mut tally, &mut sets, limit, free_pages);
+    tally.end_phase();
     let run_count: u64 = sets.iter().map(RunSet::run_count).sum();
     let run_pages = limit.checked_div(run_count).unwrap_or(0).max(1);
     for set in &sets {
         merge_last(&mut tally, set, run_count, run_pages * set.run_count());
     }
     tally.work(Work::Compare, outer.tuple_count.saturating_add(inner.tuple_count));
+    tally.end_phase();
     tally.estimate += estimate;
     tally.spill_file();
     tally.estimate
@@ -110,6 +112,7 @@ fn form(
     tally.work(Work::Compare, side.tuple_count.saturating_mul(comparisons_among(tree_size)));
     if side.tuple_count <= rows {
         tally.seek_in_turns(&Restart::of(model, side, parts.input_pages, reads), reads, 0);
+        tally.end_phase();
         return (
             Sorted::Rows(space.bytes(side.tuple_count).div_ceil(side.page_bytes)),
             tally.estimate,
@@ -119,6 +122,7 @@ fn form(
     let writes = write_runs(&mut tally, side, &runs, parts.output_pages);
     tally.seek_in_turns(&Restart::of(model, side, parts.input_pages, reads), reads, writes);
     tally.work(Work::Copy, side.tuple_count);
+    tally.end_phase();
     (Sorted::Runs(runs), tally.estimate)
 }
 
@@ -137,6 +141,7 @@ fn spill(
     let writes = write_runs(&mut tally, side, &runs, parts.output_pages);
     tally.seek(writes.min(1));
     tally.work(Work::Copy, side.tuple_count);
+    tally.end_phase();
     *sorted = Sorted::Runs(runs);
     tally.estimate
 }

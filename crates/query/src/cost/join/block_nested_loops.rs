@@ -5,13 +5,14 @@
 //! else is the hash area, and ends a chunk between two blocks: with the block after which the next one
 //! might not fit. Only where the area holds no block is a block read for several chunks.
 
-use super::{begin, hash_and_probe};
+use super::{probe_all, with_result};
 use crate::allocation::BlockNestedLoops;
 use crate::cost::{
     Convention, CostModel, Estimate, Footprint, JoinQuestion, PageOrder, Pattern, Restart, Tally,
     scale_up,
 };
 use crate::join::row_store::{LINK_BYTES, segment_bytes};
+use crate::work::Work;
 
 /// Bytes of the directory for a row.
 const DIRECTORY_BYTES: u64 = 12;
@@ -25,7 +26,7 @@ pub fn block_nested_loops(
 ) -> Estimate {
     let outer = question.outer.footprint(model.convention);
     let inner = question.inner.footprint(model.convention);
-    begin(model, question).estimate + scan_for_chunks(model, &outer, &inner, parts)
+    with_result(model, question, scan_for_chunks(model, &outer, &inner, parts))
 }
 
 /// The same without what comes out.
@@ -37,17 +38,26 @@ pub(super) fn scan_for_chunks(
 ) -> Estimate {
     let mut tally = Tally::new(model, outer.page_bytes);
     let chunk_count = read_outer(&mut tally, outer, parts);
+    tally.work(Work::Scan, outer.stored_tuples);
+    tally.end_phase();
+    // The table is made when a chunk is there, and nothing is read then.
+    tally.work(Work::Build, outer.tuple_count);
+    tally.begin_phase();
     let mut scan = Tally::new(model, inner.page_bytes);
     let reads = scan.scan(inner, parts.inner_pages);
     if reads > 0 {
         scan.restart(&Restart::of(model, inner, parts.inner_pages, reads), 1);
     }
-    tally.estimate += scan.estimate * chunk_count;
+    tally.estimate += scan.estimate * chunk_count.min(1);
+    let mut again = Tally::new(model, inner.page_bytes);
+    again.scan_again(inner, parts.inner_pages);
+    tally.estimate += again.estimate * chunk_count.saturating_sub(1);
 
     let mut probed = *inner;
     probed.stored_tuples = inner.stored_tuples.saturating_mul(chunk_count);
     probed.tuple_count = inner.tuple_count.saturating_mul(chunk_count);
-    hash_and_probe(&mut tally, outer, &probed);
+    probe_all(&mut tally, &probed);
+    tally.end_phase();
     tally.estimate
 }
 

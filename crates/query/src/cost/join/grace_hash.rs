@@ -5,7 +5,7 @@
 //! Every bucket has a file of its own, so that each is read with one seek for R and one for S.
 
 use super::block_nested_loops::scan_for_chunks;
-use super::{begin, hash_and_probe};
+use super::{begin, hash_and_probe, with_result};
 use crate::allocation::{BlockNestedLoops, GraceHash};
 use crate::cost::question::sizes_of;
 use crate::cost::sort::moves;
@@ -28,7 +28,8 @@ pub fn grace_hash(
     let [outer, inner] = question.footprints(model.convention);
     let estimate = begin(model, question).estimate;
     if matches!(model.convention, Convention::AsBuilt { .. }) {
-        return estimate + built::buckets::grace_hash(model, [&outer, &inner], memory_pages, parts);
+        let joined = built::buckets::grace_hash(model, [&outer, &inner], memory_pages, parts);
+        return with_result(model, question, joined);
     }
     estimate + partition_and_join(model, [&outer, &inner], memory_pages, parts, 0)
 }

@@ -2,7 +2,7 @@
 //! written (S001 section 3.4).
 
 use super::grace_hash::{Bucket, join_bucket};
-use super::{begin, hash_and_probe};
+use super::{begin, hash_and_probe, with_result};
 use crate::allocation::HybridHash;
 use crate::cost::sort::moves;
 use crate::cost::{
@@ -21,7 +21,7 @@ pub fn hybrid_hash(
     let [outer, inner] = question.footprints(model.convention);
     if matches!(model.convention, Convention::AsBuilt { .. }) {
         let joined = built::hybrid::hybrid_hash(model, [&outer, &inner], memory_pages, parts);
-        return begin(model, question).estimate + joined;
+        return with_result(model, question, joined);
     }
     let (spilled, whole) = spilled_fraction(&outer, parts);
     let mut tally = begin(model, question);

@@ -17,7 +17,7 @@ pub use index_sort_merge::{IndexMergeMemory, index_sort_merge};
 pub use nested_loops::nested_loops;
 pub use sort_merge::sort_merge;
 
-use super::{Convention, CostModel, Footprint, JoinQuestion, Tally};
+use super::{Convention, CostModel, Estimate, Footprint, JoinQuestion, Tally};
 use crate::work::Work;
 
 /// An estimate that is begun for a question.
@@ -38,6 +38,21 @@ const fn is_followed(model: &CostModel<'_>, question: &JoinQuestion) -> bool {
 pub(super) fn hash_and_probe(tally: &mut Tally<'_>, build: &Footprint, probe: &Footprint) {
     tally.work(Work::Scan, build.stored_tuples);
     tally.work(Work::Build, build.tuple_count);
+    probe_all(tally, probe);
+}
+
+/// All tuples of `probe` look into a hash table.
+pub(super) fn probe_all(tally: &mut Tally<'_>, probe: &Footprint) {
     tally.work(Work::Scan, probe.stored_tuples);
     tally.work(Work::Probe, probe.tuple_count);
+}
+
+/// An estimate with what comes out of it: rows are handed on while the device works, as far as it had longer to.
+fn with_result(model: &CostModel<'_>, question: &JoinQuestion, joined: Estimate) -> Estimate {
+    let mut result = begin(model, question).estimate;
+    if model.reads_ahead() {
+        let idle_ns = joined.io_ns.saturating_sub(joined.overlap_ns);
+        result.overlap_ns = result.cpu_ns.min(idle_ns);
+    }
+    result + joined
 }

@@ -26,5 +26,6 @@ pub fn nested_loops(model: &CostModel<'_>, question: &JoinQuestion, memory_pages
     let looks = outer.tuple_count.saturating_mul(inner.stored_tuples);
     tally.work(Work::Scan, looks);
     tally.work(Work::Compare, looks);
+    tally.end_phase();
     tally.estimate
 }

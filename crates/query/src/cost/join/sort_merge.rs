@@ -1,7 +1,7 @@
 //! Sort-merge: runs of both relations, then all runs merged at once (S001 section 3.2). Where there are more
 //! runs than buffers, each side's runs are merged among themselves first, until its share is left.
 
-use super::begin;
+use super::{begin, with_result};
 use crate::allocation::SortMerge;
 use crate::cost::sort::{MergeMemory, form_runs, merge_last, merge_runs};
 use crate::cost::{Convention, CostModel, Estimate, JoinQuestion, built, scale_up};
@@ -18,8 +18,8 @@ pub fn sort_merge(
     let [outer, inner] = question.footprints(model.convention);
     let mut estimate = begin(model, question).estimate;
     if matches!(model.convention, Convention::AsBuilt { .. }) {
-        return estimate
-            + built::sort_merge::sort_merge(model, [&outer, &inner], memory_pages, parts);
+        let joined = built::sort_merge::sort_merge(model, [&outer, &inner], memory_pages, parts);
+        return with_result(model, question, joined);
     }
     let (outer_max, inner_max) = shares(memory_pages, parts);
     let mut left = 0;
