@@ -186,7 +186,11 @@ fn build_driver(root: &Path) -> Result<PathBuf, String> {
     Ok(target.join("release/examples/fio_pair"))
 }
 
-fn capture(command: &mut Command) -> Result<String, String> {
+/// What a program prints, if it succeeds.
+///
+/// # Errors
+/// If it does not start, or ends with an error, which is told.
+pub(crate) fn capture(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().display().to_string();
     let output = command.output().map_err(|error| format!("{name} does not start: {error}"))?;
     if !output.status.success() {
@@ -243,8 +247,8 @@ fn fio_answer(answer: &Value, write: bool) -> Result<Half, String> {
     })
 }
 
-/// Median, least and most.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
+/// Median, least and most; of one value at least.
+pub(crate) fn spread(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     let count = values.len();
     let median = f64::midpoint(values[(count - 1) / 2], values[count / 2]);

@@ -5,6 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the terminal")]
 
+mod bench_storage;
 mod ci;
 mod compare;
 mod compare_fio;
@@ -41,6 +42,8 @@ enum Chore {
     /// Run the joins and their peers side by side under memory limits and keep the tables in
     /// results/.
     CompareJoins(compare::Options),
+    /// Run the benchmarks of the storage engine several times and keep the medians.
+    BenchStorage(bench_storage::Options),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Chore::Ci { skip_tests } => ci::run(&root, skip_tests),
         Chore::CompareFio(options) => compare_fio::run(&root, &options),
         Chore::CompareBtree(options) => compare::run(&root, Comparison::Btree, &options),
+        Chore::BenchStorage(options) => bench_storage::run(&root, &options),
         Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
     };
     match outcome {
