@@ -1,5 +1,6 @@
 //! The tables that people read: for each number of threads and limit what every contender took;
-//! below, ours over the peer to beat, and why which join failed.
+//! below, ours over the peer to beat, the planner's choice over the best of ours, and why which join
+//! failed.
 //!
 //! 1. No line is wider than 100 columns.
 
@@ -23,6 +24,8 @@ const COLUMNS: [(&str, &str); 8] = [
 ];
 /// What makes sense as a ratio.
 const RATIOS: [&str; 3] = ["seconds", "cpu_s", "written_mb"];
+/// By what a choice is judged.
+const CHOICE_METRIC: &str = "seconds";
 /// The peer that every join of ours is set beside.
 const RIVAL: Contender = Contender::Duckdb;
 /// The part of a core taken by others from which a run counts as disturbed.
@@ -106,7 +109,21 @@ fn table_of(medians: &[&Median]) -> String {
         let label = format!("{} ÷ {}", median.contender.label(), RIVAL.label());
         writeln!(text, "| {label} | | {} |", cells.join(" | ")).expect("a string takes every line");
     }
+    if let Some(ratio) = choice_ratio(medians) {
+        let cells = COLUMNS.map(|(_, name)| cell((name == CHOICE_METRIC).then_some(ratio)));
+        let label = format!("{} ÷ best of ours", Contender::NanduPlanned.label());
+        writeln!(text, "| {label} | | {} |", cells.join(" | ")).expect("a string takes every line");
+    }
     text
+}
+
+/// What the planner's choice took over what the fastest of the joins that it chose from took.
+fn choice_ratio(medians: &[&Median]) -> Option<f64> {
+    let right = |it: &&&Median| it.contender.is_ours() && it.right_count > 0;
+    let (choice, all): (Vec<&Median>, Vec<&Median>) =
+        medians.iter().filter(right).partition(|it| it.contender == Contender::NanduPlanned);
+    let best = all.iter().filter_map(|it| figure(it, CHOICE_METRIC)).min_by(f64::total_cmp)?;
+    Some(figure(choice.first()?, CHOICE_METRIC)? / best)
 }
 
 /// What planners took, and why which join failed.
@@ -186,6 +203,21 @@ mod tests {
             text.contains(&format!("**Disturbed run**: in {count} of {count} lines")),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_choice_stands_beside_the_best_of_the_joins_it_was_made_from() {
+        let mut medians = [
+            median(Contender::Duckdb, Limit::Mb(100), 0.05, &[]),
+            median(Contender::NanduBnl, Limit::Mb(100), 0.08, &[]),
+            median(Contender::NanduGrace, Limit::Mb(100), 0.04, &["a", "b", "c"]),
+            median(Contender::NanduHybrid, Limit::Mb(100), 0.16, &[]),
+            median(Contender::NanduPlanned, Limit::Mb(100), 0.1, &[]),
+        ];
+        let text = whole(&medians, &setting(), None);
+        assert!(text.contains("| nandu-planned ÷ best of ours | | 1.25 | – |"), "{text}");
+        medians[4].right_count = 0;
+        assert!(!whole(&medians, &setting(), None).contains("best of ours"), "{text}");
     }
 
     #[test]
