@@ -11,6 +11,7 @@
 //! 2. Every way out has its exit code, which the help states.
 
 mod command;
+mod database;
 mod failure;
 mod interrupt;
 mod output;

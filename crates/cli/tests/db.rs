@@ -1,8 +1,41 @@
 //! `nandu db` as a user runs it: make, load, read, check, and what is refused.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
-use common::{failure_of, stdout_of};
+use common::{failure_of, names, nandu, run, stderr, stdout_of};
+use nandu::{Database, DatabaseOptions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+/// A database `shop` with a heap `t`, its index, and a clustered `c`, of many pages each.
+fn make_shop(directory: &Path) {
+    let no_key: &[&str] = &[];
+    for (table, key) in [("t", no_key), ("c", &["--key", "id"][..])] {
+        let words = [&["db", "create", "shop", table, "id:integer", "name:text"][..], key].concat();
+        stdout_of(directory, &words);
+    }
+    let rows: Vec<String> = (0..2000).map(|id| format!("{id}\tcustomer {id}")).collect();
+    std::fs::write(directory.join("rows.tsv"), rows.join("\n")).unwrap();
+    stdout_of(directory, &["db", "load", "shop", "t", "rows.tsv"]);
+    stdout_of(directory, &["db", "load", "shop", "c", "rows.tsv"]);
+    stdout_of(directory, &["db", "index", "shop", "t", "by_name", "name"]);
+}
+
+fn open_shop(directory: &Path) -> Database {
+    nandu::open_database(&directory.join("shop"), &DatabaseOptions::default()).unwrap().0
+}
+
+/// Changes a byte of a page of a file of the shop.
+fn damage(directory: &Path, file: &str, page: u64) {
+    let path = directory.join("shop").join(file);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, (page - 1) * 4096 + 1000).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], (page - 1) * 4096 + 1000).unwrap();
+}
 
 #[test]
 fn a_table_is_made_loaded_read_and_found_sound() {
@@ -76,4 +109,161 @@ fn an_index_is_made_once_and_checked_with_its_table() {
     assert!(stdout_of(directory, &["db", "stat", "shop"]).contains("by_customer"));
     failure_of(directory, &words, 2);
     failure_of(directory, &["db", "index", "shop", "orders", "other", "nothing"], 2);
+}
+
+#[test]
+fn damage_is_told_with_table_and_page_and_an_exit_code() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make_shop(directory);
+    damage(directory, "t.sqlite", 4);
+    damage(directory, "t.sqlite", 6);
+    damage(directory, "c.tree", 5);
+    damage(directory, "t.by_name.tree", 3);
+    let output = run(directory, &["db", "check", "shop"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    for (what, page) in [
+        ("table t", "page 4 of t.sqlite"),
+        ("table t", "page 6 of t.sqlite"),
+        ("table c", "page 5 of c.tree"),
+        ("index by_name of t", "page 3 of t.by_name.tree"),
+    ] {
+        let line = format!("{what}: {page} does not match its checksum; restore it from a copy");
+        assert!(said.lines().any(|other| other == line), "{line}: {said}");
+    }
+    let complained = failure_of(directory, &["db", "check", "shop", "--json"], 1);
+    assert!(complained.contains("rules are broken; restore a copy"), "{complained}");
+    let said = failure_of(directory, &["db", "scan", "shop", "t"], 3);
+    assert!(said.contains("page 4 of t.sqlite does not match its checksum"), "{said}");
+}
+
+#[test]
+fn a_page_size_that_no_page_has_is_refused_and_makes_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    for size in ["1000", "256", "131072", "1GiB"] {
+        let words = ["db", "create", "shop", "t", "id:integer", "--page-size", size];
+        let said = failure_of(directory, &words, 2);
+        assert!(said.contains("is not a power of two from 512 to 65536"), "{said}");
+    }
+    failure_of(directory, &["db", "create", "shop", "t", "id:integer", "--page-size", "0"], 2);
+    assert_eq!(names(directory), [""; 0]);
+}
+
+#[test]
+fn a_page_size_that_is_not_the_databases_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let create = |table, size| ["db", "create", "shop", table, "id:integer", "--page-size", size];
+    stdout_of(directory, &create("a", "8KiB"));
+    let said = failure_of(directory, &create("b", "4096"), 2);
+    assert!(said.contains("shop has pages of 8192 bytes"), "{said}");
+    std::fs::write(directory.join("rows.csv"), "id\n1\n").unwrap();
+    let load = ["load", "csv", "rows.csv", "--table", "b", "shop", "--page-size", "4KiB"];
+    let said = failure_of(directory, &load, 2);
+    assert!(said.contains("shop has pages of 8192 bytes"), "{said}");
+    let stat = stdout_of(directory, &["db", "stat", "shop", "--json"]);
+    let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
+    assert_eq!(stat.as_array().unwrap().len(), 1);
+    stdout_of(directory, &create("b", "8192"));
+    stdout_of(directory, &["db", "create", "shop", "c", "id:integer"]);
+}
+
+#[test]
+fn a_database_that_another_process_holds_is_refused_with_its_number() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make_shop(directory);
+    let held = open_shop(directory);
+    let holder = format!("shop is open in process {}", std::process::id());
+    for words in [
+        &["db", "scan", "shop", "t"][..],
+        &["db", "check", "shop"],
+        &["db", "create", "shop", "u", "id:integer"],
+        &["db", "load", "shop", "t", "rows.tsv"],
+    ] {
+        let said = failure_of(directory, words, 2);
+        assert!(said.contains(&holder), "{said}");
+    }
+    held.close().unwrap();
+    stdout_of(directory, &["db", "check", "shop"]);
+}
+
+#[test]
+fn a_restart_is_told_on_stderr_and_in_json() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make_shop(directory);
+    let shop = open_shop(directory);
+    let mut write = shop.write().unwrap();
+    write.delete_by_key("c", &[nandu::ValueRef::Integer(7)]).unwrap();
+    write.commit().unwrap();
+    let mut write = shop.write().unwrap();
+    write.delete_by_key("c", &[nandu::ValueRef::Integer(8)]).unwrap();
+    shop.flush().unwrap();
+    // The process ends in the middle of a transaction.
+    std::mem::forget(write);
+    drop(shop);
+    let output = run(directory, &["db", "check", "shop", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.starts_with("shop was not closed; restart took "), "{said}");
+    assert!(said.contains("1 transactions undone") && said.lines().count() == 1, "{said}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["restart"]["loser_count"], 1);
+    assert_eq!(json["row_count"], 3999);
+    let output = run(directory, &["db", "check", "shop", "--json"]);
+    assert_eq!(stderr(&output), "");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["restart"], serde_json::Value::Null);
+}
+
+/// Runs the program as a user whom the files do not belong to.
+fn run_as_nobody(program: &Path, directory: &Path, arguments: &[&str]) -> std::process::Output {
+    let mut command = nandu(directory, arguments);
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| {
+        use std::os::unix::fs::MetadataExt;
+        process.uid() == 0
+    });
+    if is_root {
+        // Root may write anywhere, so the program runs as nobody, from where nobody can reach it.
+        command = std::process::Command::new(program);
+        command.args(arguments).current_dir(directory).uid(65_534).gid(65_534);
+        command.env("NO_COLOR", "1").env("COLUMNS", "100").stdin(std::process::Stdio::null());
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn what_only_reads_works_where_nothing_can_be_written() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make_shop(directory);
+    let program = directory.join("program");
+    std::fs::copy(env!("CARGO_BIN_EXE_nandu"), &program).unwrap();
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(directory, 0o755);
+    set_mode(&program, 0o755);
+    let shop = directory.join("shop");
+    for name in names(&shop) {
+        set_mode(&shop.join(name), 0o444);
+    }
+    set_mode(&shop, 0o555);
+    let run = |words: &[&str]| run_as_nobody(&program, directory, words);
+    let told = |words: &[&str]| {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(told(&["db", "get", "shop", "c", "7"]), "7\tcustomer 7\n");
+    assert_eq!(told(&["db", "scan", "shop", "t", "--limit", "1"]), "0\tcustomer 0\n");
+    assert!(told(&["db", "check", "shop"]).contains("4000 rows, 2000 index entries"));
+    assert!(told(&["db", "stat", "shop"]).contains("clustered"));
+    let output = run(&["db", "create", "shop", "u", "id:integer"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("shop is read-only"), "{}", stderr(&output));
+    set_mode(&shop, 0o755);
 }

@@ -1,4 +1,7 @@
-//! `nandu load` as a user runs it: generated rows, CSV and Parquet, what is refused, Ctrl-C.
+//! `nandu load` as a user runs it: generated rows, CSV, Parquet and files of SQLite, what is refused,
+//! Ctrl-C.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -48,6 +51,76 @@ fn csv_comes_from_a_file_or_a_pipe() {
     child.stdin.take().unwrap().write_all(b"1,2.5\n3,4\n").unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(stdout_of(directory, &["db", "scan", "shop", "b"]), "1\t2.5\n3\t4.0\n");
+}
+
+fn music(directory: &std::path::Path) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(directory.join("music.db")).unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA encoding = 'UTF-16le';
+             CREATE TABLE Artist(ArtistId INTEGER PRIMARY KEY, Name NVARCHAR(120));
+             INSERT INTO Artist VALUES(7, 'Zoë'), (2, NULL);
+             CREATE TABLE \"Order Details\"(Id INT, Price NUMERIC(9, 2), Note);
+             INSERT INTO \"Order Details\" VALUES(1, 3, x'00ff'), (2, 2.5, NULL)",
+        )
+        .unwrap();
+    connection
+}
+
+#[test]
+fn tables_of_a_sqlite_file_are_loaded_by_name_or_all() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let connection = music(directory);
+    let words = ["load", "sqlite", "music.db", "--table", "order details", "--as", "details"];
+    let words = [&words[..], &["--index", "id", "shop", "--json"]].concat();
+    let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
+    assert_eq!(json["tables"][0]["table"], "details");
+    assert_eq!(json["tables"][0]["index_entry_count"], 2);
+    assert_eq!(json["restart"], serde_json::Value::Null);
+    let scan = |table| stdout_of(directory, &["db", "scan", "shop", table]);
+    assert_eq!(scan("details"), "1\t3.0\t00ff\n2\t2.5\t\\N\n");
+    connection.execute_batch("DROP TABLE \"Order Details\"; CREATE TABLE empty(x TEXT)").unwrap();
+    stdout_of(directory, &["load", "sqlite", "music.db", "shop"]);
+    assert_eq!((scan("artist"), scan("empty")), ("2\t\\N\n7\tZoë\n".to_owned(), String::new()));
+    let words = ["load", "sqlite", "music.db", "--table", "artist", "--as", "by_id"];
+    let words = [&words[..], &["--key", "artistid", "--types", "name:blob", "shop"]].concat();
+    stdout_of(directory, &words);
+    let row = stdout_of(directory, &["db", "get", "shop", "by_id", "7"]);
+    assert_eq!(row, "7\t5a6fc3ab\n");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("6 rows, 2 index entries"));
+}
+
+#[test]
+fn sqlite_files_that_cannot_be_loaded_are_refused_with_what_would_do() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let connection = music(directory);
+    let refused = |words: &[&str]| {
+        let said = failure_of(directory, &[&["load", "sqlite"], words].concat(), 2);
+        assert!(said.starts_with("error: ") && !said.contains("panicked"), "{said}");
+        said
+    };
+    let said = refused(&["music.db", "--table", "Album", "shop"]);
+    assert!(said.contains("music.db: it has no table Album; its tables are Artist, Order Details"));
+    let said = refused(&["music.db", "--key", "Id", "shop"]);
+    assert!(said.contains("name it with --table: Artist, Order Details"), "{said}");
+    let said = refused(&["music.db", "shop"]);
+    assert!(said.contains("`Order Details` is no name") && said.contains("--as ANOTHER"), "{said}");
+    assert!(!directory.join("shop").exists(), "nothing was made");
+    let said = refused(&["nothing.db", "shop"]);
+    assert!(said.contains("nothing.db"), "{said}");
+    std::fs::write(directory.join("a.csv"), "id,n\n1,2\n").unwrap();
+    let said = refused(&["a.csv", "shop"]);
+    assert!(said.contains("a.csv: it is no SQLite file"), "{said}");
+    connection.execute_batch("PRAGMA journal_mode = WAL; DELETE FROM Artist").unwrap();
+    let said = refused(&["music.db", "--table", "Artist", "shop"]);
+    assert!(said.contains("music.db-wal; run `PRAGMA wal_checkpoint(TRUNCATE)`"), "{said}");
+    assert!(!directory.join("shop").exists());
+    drop(connection);
+    // The last connection brings the log home and removes it.
+    stdout_of(directory, &["load", "sqlite", "music.db", "--table", "Artist", "shop"]);
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "artist"]), "");
 }
 
 #[test]

@@ -8,6 +8,8 @@
 //! 2. A field that is the null text (nothing, unless said otherwise) is null in every column.
 //! 3. Every complaint about the content names the file, the line and the column.
 
+use crate::source::emptied;
+use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use nandu_storage::database::{Column, ColumnType};
@@ -181,7 +183,7 @@ impl CsvRows {
             );
             return Err(LoadError::input(self.place_of(record), what));
         }
-        let mut values = reuse(std::mem::take(&mut self.values));
+        let mut values = emptied(std::mem::take(&mut self.values));
         for (field, column) in record.iter().zip(&self.columns) {
             let value = value_of(field, column.column_type, &self.null).map_err(|what| {
                 let place = format!("{}, column {}", self.place_of(record), column.name);
@@ -191,7 +193,7 @@ impl CsvRows {
             values.push(value);
         }
         let taken = sink(&values);
-        self.values = reuse(values);
+        self.values = emptied(values);
         // Wrong values were found above; what is left is the row as a whole, or the engine.
         taken.map_err(|error| match error {
             nandu_storage::StorageError::TooLarge { .. }
@@ -292,22 +294,6 @@ fn value_of<'f>(
         },
         ColumnType::Blob => Ok(ValueRef::Blob(field)),
     }
-}
-
-/// The beginning of a field, for messages.
-fn shorten(field: &[u8]) -> String {
-    const CHARACTERS: usize = 40;
-    let text = String::from_utf8_lossy(field);
-    match text.char_indices().nth(CHARACTERS) {
-        None => text.into_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
-}
-
-/// The same empty vector for values of another lifetime; the allocation is kept.
-fn reuse<'to>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'to>> {
-    values.clear();
-    values.into_iter().map(|_| ValueRef::Null).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Floor 5: rows from outside into tables: generated ones, CSV, Parquet.
+//! Floor 5: rows from outside into tables: generated ones, CSV, Parquet, files of SQLite.
 //!
 //! ```text
 //!   Dataset (TPC-H, S001, S000) ─┐
 //!   CsvRows                      ├─► RowSource ─► load_tables ─► Database::write … load_table … commit
-//!   ParquetRows                 ─┘                    └─► LoadObserver: how far, stop?
+//!   ParquetRows, SqliteRows     ─┘                    └─► LoadObserver: how far, stop?
 //! ```
 //!
 //! A simulated drive is loaded like a real one: the database is the caller's.
@@ -36,6 +36,7 @@ pub mod job;
 pub mod keyed;
 pub mod parquet_file;
 pub mod source;
+pub mod sqlite_file;
 mod text;
 pub mod tpch;
 
@@ -46,4 +47,5 @@ pub use job::{LoadJob, LoadObserver, load_tables};
 pub use nandu_storage::database::{LoadOptions, LoadReport, NewTable};
 pub use parquet_file::ParquetRows;
 pub use source::{RowSink, RowSource};
+pub use sqlite_file::SqliteRows;
 pub use tpch::{TpchComments, TpchTable};

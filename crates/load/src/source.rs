@@ -58,3 +58,9 @@ impl RowSource for Projected {
         self.source.fraction()
     }
 }
+
+/// The same vector without its values, for values of another lifetime; the allocation is kept.
+pub(crate) fn emptied<'to>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'to>> {
+    values.clear();
+    values.into_iter().map(|_| ValueRef::Null).collect()
+}

@@ -1,4 +1,4 @@
-//! Numbers from text.
+//! Numbers from text, and text for messages.
 
 /// An amount with two digits after the point, as TPC-H writes them: the double nearest to it.
 pub(crate) fn parse_decimal(field: &[u8]) -> f64 {
@@ -13,6 +13,16 @@ pub(crate) fn parse_decimal(field: &[u8]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "amounts are below 2^53 hundredths")]
     let amount = hundredths as f64 / 100.0;
     if is_negative { -amount } else { amount }
+}
+
+/// The beginning of a field, for messages.
+pub(crate) fn shorten(field: &[u8]) -> String {
+    const CHARACTERS: usize = 40;
+    let text = String::from_utf8_lossy(field);
+    match text.char_indices().nth(CHARACTERS) {
+        None => text.into_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
 }
 
 #[cfg(test)]

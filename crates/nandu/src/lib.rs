@@ -14,8 +14,8 @@ pub mod open;
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 pub use nandu_drives::file::EngineKind;
 pub use nandu_storage::database::{
-    Column, ColumnType, Database, FetchOrder, Flow, ReadTransaction, Row, TableDefinition,
-    TableKind, Tables, WriteTransaction,
+    CheckReport, Column, ColumnType, Database, FetchOrder, Flow, ReadTransaction, Row,
+    TableDefinition, TableKind, Tables, WriteTransaction, check_name,
 };
 pub use nandu_storage::engine::{RestartReport, Settings, Volumes};
 pub use nandu_storage::sqlite::{RecordView, Value, ValueRef};

@@ -118,6 +118,63 @@ fn a_database_that_was_not_closed_is_refused_until_it_was_restarted() {
     assert_sound(&nandu::open_database(&directory, &reading).unwrap().0, 300);
 }
 
+/// Writes the files of a directory as they were.
+fn restore(directory: &Path, files: &BTreeMap<String, Vec<u8>>) {
+    for (name, bytes) in files {
+        std::fs::write(directory.join(name), bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_named_or_was_not_needed() {
+    let mut refused = std::collections::BTreeSet::new();
+    for (propagation, is_closed) in [
+        (PropagationKind::InPlace, true),
+        (PropagationKind::InPlace, false),
+        (PropagationKind::LogStructured, true),
+        (PropagationKind::LogStructured, false),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("shop");
+        let options = options(propagation, false);
+        let database = make(&directory, &options);
+        database.checkpoint().unwrap();
+        add(&database, 300..310).unwrap();
+        if is_closed {
+            database.close().unwrap();
+        } else {
+            drop(database);
+        }
+        let files = files_of(&directory);
+        for (name, bytes) in &files {
+            let length = bytes.len();
+            let but = |bytes: usize| length.saturating_sub(bytes);
+            let cuts = [0, 1, 512, 4096, length / 2, but(4096), but(1)];
+            for cut in cuts.into_iter().filter(|&cut| cut < length) {
+                restore(&directory, &files);
+                std::fs::write(directory.join(name), &bytes[..cut]).unwrap();
+                let case = format!("{name} of {length} bytes cut to {cut}, {propagation:?}");
+                match nandu::open_database(&directory, &options) {
+                    Ok((database, _)) => {
+                        let findings = database.read().check().unwrap().findings;
+                        assert_eq!(findings, [""; 0], "{case}");
+                        assert_eq!(count(&database, "heap"), 310, "{case}");
+                        assert_eq!(count(&database, "tree"), 310, "{case}");
+                    }
+                    Err(error) => {
+                        let said = error.to_string();
+                        assert!(said.contains(name), "{case}: {said}");
+                        refused.insert(name.clone());
+                    }
+                }
+            }
+        }
+    }
+    for name in ["catalog", "heap.sqlite", "heap.by_id.tree", "tree.tree", "log", "settings"] {
+        assert!(refused.contains(name), "{name}: {refused:?}");
+    }
+}
+
 /// In which directory this process plays a part of another test.
 const DIRECTORY: &str = "NANDU_TEST_FULL_DIRECTORY";
 

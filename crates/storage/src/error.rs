@@ -94,6 +94,22 @@ pub enum StorageError {
     },
 }
 
+impl StorageError {
+    /// Whether it speaks of bytes that are wrong or cannot be read, so that others may still be sound;
+    /// else it is the device or the engine that does not answer.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        use DeviceError::{Media, OutOfRange};
+        matches!(
+            self,
+            Self::ChecksumMismatch { .. }
+                | Self::Corrupt { .. }
+                | Self::NotADatabase { .. }
+                | Self::Device { error: Media { .. } | OutOfRange { .. }, .. }
+        )
+    }
+}
+
 impl fmt::Display for StorageError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,16 +6,18 @@
 //!    between two commits and says where; a file with fewer rows is stored as a whole or not at all.
 
 use crate::Context;
+use crate::database;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use nandu::{
-    Column, ColumnType, Database, DatabaseOptions, DirectoryOptions, Flow, StorageError,
+    CheckReport, Column, ColumnType, Database, DatabaseOptions, Flow, RestartReport, StorageError,
     TableDefinition, TableKind, Tables, Value, ValueRef, WriteTransaction,
 };
 use nandu_base::ByteCount;
 use nandu_probe::table::Table;
+use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -63,9 +65,9 @@ enum Action {
         /// Columns that identify a row and order the table, with commas between them
         #[arg(long, value_delimiter = ',')]
         key: Vec<String>,
-        /// Bytes of a page of a new database, a power of two from 512 to 64 KiB
-        #[arg(long, default_value = "4096", value_parser = super::parse_size)]
-        page_size: ByteCount,
+        /// Bytes of a page of a new database, a power of two from 512 to 64 KiB; 4096 without it
+        #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
+        page_size: Option<ByteCount>,
     },
     /// Store the rows of a file
     Load {
@@ -149,19 +151,11 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
 }
 
 fn open(directory: &Path) -> Result<Database, StorageError> {
-    nandu::open_database(directory, &DatabaseOptions::default()).map(|(database, _)| database)
+    database::open(directory, &DatabaseOptions::default()).map(|(database, _)| database)
 }
 
-/// Opens what is only going to be read, also where nothing can be written.
 fn open_to_read(directory: &Path) -> Result<Database, StorageError> {
-    match open(directory) {
-        Err(StorageError::ReadOnly { .. }) => {
-            let files = DirectoryOptions { read_only: true, ..DirectoryOptions::default() };
-            let options = DatabaseOptions { files, ..DatabaseOptions::default() };
-            nandu::open_database(directory, &options).map(|(database, _)| database)
-        }
-        answer => answer,
-    }
+    database::open_to_read(directory).map(|(database, _)| database)
 }
 
 fn create(
@@ -169,16 +163,10 @@ fn create(
     table: &str,
     columns: &[Column],
     key: &[String],
-    page_size: ByteCount,
+    page_size: Option<ByteCount>,
 ) -> Result<(), Failure> {
-    let mut options = DatabaseOptions::default();
-    options.settings.page_bytes = u32::try_from(page_size.0).unwrap_or(u32::MAX);
-    let database = match open(directory) {
-        Err(StorageError::NotFound { .. } | StorageError::NotADatabase { .. }) => {
-            nandu::create_database(directory, &options)?
-        }
-        answer => answer?,
-    };
+    let options = DatabaseOptions::default();
+    let (database, _) = database::open_or_create(directory, options, page_size)?;
     let index_of = |name: &String| {
         let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
         place.ok_or_else(|| Failure::input(format!("--key {name}: the table has no such column")))
@@ -429,13 +417,22 @@ fn scan(
     Ok(())
 }
 
+/// What `check --json` prints.
+#[derive(Serialize)]
+struct CheckAnswer<'a> {
+    #[serde(flatten)]
+    report: &'a CheckReport,
+    /// What opening the database took, if it had not been closed.
+    restart: Option<RestartReport>,
+}
+
 fn check(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
-    let database = open_to_read(directory)?;
+    let (database, restart) = database::open_to_read(directory)?;
     let report = database.read().check()?;
     database.close()?;
     let output = context.output;
     if json {
-        output.json(&report)?;
+        output.json(&CheckAnswer { report: &report, restart })?;
     } else {
         for finding in &report.findings {
             output.line(finding)?;

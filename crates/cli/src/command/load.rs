@@ -1,18 +1,20 @@
-//! `nandu load`: makes tables in a database from generated rows, CSV or Parquet.
+//! `nandu load`: makes tables in a database from generated rows, CSV, Parquet or files of SQLite.
 //!
 //! 1. All tables of one call are made in one transaction: after an error or Ctrl-C there is none of
 //!    them.
 
 use crate::Context;
+use crate::database::{self, Opened};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
-use nandu::{ColumnType, Database, DatabaseOptions, StorageError, TableKind};
+use nandu::{ColumnType, DatabaseOptions, RestartReport, TableKind, check_name};
 use nandu_base::ByteCount;
 use nandu_load::{
     CsvOptions, CsvRows, Dataset, IndexOn, KeyOrder, Layout, LoadError, LoadJob, LoadObserver,
-    LoadOptions, LoadReport, NewTable, ParquetRows, RowSource, RowWidth, TpchTable, load_tables,
+    LoadOptions, LoadReport, NewTable, ParquetRows, RowSource, RowWidth, SqliteRows, TpchTable,
+    load_tables,
 };
 use nandu_probe::table::Table;
 use serde::Serialize;
@@ -20,7 +22,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Make tables from generated rows, CSV or Parquet
+/// Make tables from generated rows, CSV, Parquet or a file of SQLite
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -29,6 +31,8 @@ Examples:
   nandu load csv people.csv --table people --types phone:text shop
   zcat rows.csv.gz | nandu load csv - --table rows --no-header shop
   nandu load parquet rides.parquet --table rides --key id shop
+  nandu load sqlite chinook.db music
+  nandu load sqlite chinook.db --table Track --as tracks --key TrackId music
 
 The database is made if there is none. Rows do not pass the log, so any number will do, and
 a load that ends early leaves nothing. `nandu db` reads and checks what was loaded.")]
@@ -45,6 +49,8 @@ enum Source {
     Csv(CsvArguments),
     /// A Parquet file of flat columns
     Parquet(ParquetArguments),
+    /// A file in SQLite's format, of any program: all its tables, or some
+    Sqlite(SqliteArguments),
 }
 
 #[derive(Debug, Args)]
@@ -113,6 +119,33 @@ struct ParquetArguments {
     common: CommonArguments,
 }
 
+#[derive(Debug, Args)]
+struct SqliteArguments {
+    /// The file
+    file: PathBuf,
+    /// The directory of the database
+    database: PathBuf,
+    /// A table of the file; once for each that is wanted, all without it
+    #[arg(long, value_name = "NAME")]
+    table: Vec<String>,
+    /// What the one table is called in the database
+    #[arg(long = "as", value_name = "NAME")]
+    rename: Option<String>,
+    /// Columns that identify a row and order the one table, with commas between them; without them
+    /// tables are heaps
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
+    key: Vec<String>,
+    /// Index a column of the one table, a heap
+    #[arg(long, value_name = "COLUMN")]
+    index: Vec<String>,
+    /// Types of columns of the one table, NAME:TYPE with commas between them; the rest have the type
+    /// that all their values have
+    #[arg(long, value_delimiter = ',', value_parser = parse_type, value_name = "TYPES")]
+    types: Vec<(String, ColumnType)>,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
 /// Where rows of a file go.
 #[derive(Debug, Args)]
 struct TableArguments {
@@ -137,9 +170,9 @@ struct CommonArguments {
     /// Memory: three quarters for the buffer pool, one to sort in
     #[arg(long, default_value = "256MiB", value_parser = super::parse_size, value_name = "SIZE")]
     memory: ByteCount,
-    /// Bytes of a page of a new database, a power of two from 512 to 64 KiB
-    #[arg(long, default_value = "4096", value_parser = super::parse_size, value_name = "SIZE")]
-    page_size: ByteCount,
+    /// Bytes of a page of a new database, a power of two from 512 to 64 KiB; 4096 without it
+    #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
+    page_size: Option<ByteCount>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -169,6 +202,8 @@ enum WidthArgument {
 struct Summary<'a> {
     tables: Vec<TableSummary<'a>>,
     seconds: f64,
+    /// What opening the database took, if it had not been closed.
+    restart: Option<RestartReport>,
 }
 
 #[derive(Debug, Serialize)]
@@ -204,7 +239,43 @@ pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Fa
             let job = file_job(&arguments.table, columns, Box::new(rows), &arguments.common)?;
             load(&arguments.database, vec![job], &arguments.common, context)
         }
+        Source::Sqlite(arguments) => {
+            let jobs = sqlite_jobs(arguments)?;
+            load(&arguments.database, jobs, &arguments.common, context)
+        }
     }
+}
+
+fn sqlite_jobs(arguments: &SqliteArguments) -> Result<Vec<LoadJob>, Failure> {
+    let SqliteArguments { file, table, rename, key, index, types, common, .. } = arguments;
+    let names = if table.is_empty() { SqliteRows::tables(file)? } else { table.clone() };
+    let is_of_one = rename.is_some() || [key.len(), index.len(), types.len()] != [0; 3];
+    if names.is_empty() {
+        return Err(Failure::input(format!("{}: it has no tables", file.display())));
+    }
+    if is_of_one && names.len() > 1 {
+        return Err(Failure::input(format!(
+            "--as, --key, --index and --types are of one table; name it with --table: {}",
+            names.join(", ")
+        )));
+    }
+    if rename.is_none() {
+        // Before any table is loaded.
+        for name in &names {
+            let refused = |error| {
+                Failure::input(format!("{error}; load it with --table {name:?} --as ANOTHER"))
+            };
+            check_name(name).map_err(refused)?;
+        }
+    }
+    let job = |name: &String| {
+        let rows = SqliteRows::open(file, name, types)?;
+        let columns = rows.columns().to_vec();
+        let table = rename.clone().unwrap_or_else(|| rows.table().to_owned());
+        let target = TableArguments { table, key: key.clone(), index: index.clone() };
+        file_job(&target, columns, Box::new(rows), common)
+    };
+    names.iter().map(job).collect()
 }
 
 fn tpch_jobs(arguments: &TpchArguments) -> Result<Vec<LoadJob>, Failure> {
@@ -258,7 +329,7 @@ fn load(
     context: &Context,
 ) -> Result<(), Failure> {
     let stopwatch = Stopwatch::start();
-    let database = open_or_create(directory, common)?;
+    let (database, restart) = open_or_create(directory, common)?;
     let progress = Progress::new(&context.interrupt, jobs.len());
     let mut watch = Watch { progress, table: String::new() };
     let loaded = load_tables(&database, &mut jobs, &mut watch);
@@ -271,7 +342,7 @@ fn load(
     let tables: Vec<TableSummary<'_>> =
         pairs.map(|(job, report)| TableSummary { table: &job.table.name, report }).collect();
     if common.json {
-        return context.output.json(&Summary { tables, seconds });
+        return context.output.json(&Summary { tables, seconds, restart });
     }
     let mut table = Table::new(&["table", "rows", "index entries", "data", "files"]);
     for TableSummary { table: name, report } in &tables {
@@ -286,16 +357,10 @@ fn load(
     context.output.text(&format!("{}{seconds:.1} s\n", table.render()))
 }
 
-fn open_or_create(directory: &Path, common: &CommonArguments) -> Result<Database, Failure> {
+fn open_or_create(directory: &Path, common: &CommonArguments) -> Result<Opened, Failure> {
     let mut options = DatabaseOptions::default();
-    options.settings.page_bytes = u32::try_from(common.page_size.0).unwrap_or(u32::MAX);
     options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
-    match nandu::open_database(directory, &options) {
-        Err(StorageError::NotFound { .. } | StorageError::NotADatabase { .. }) => {
-            Ok(nandu::create_database(directory, &options)?)
-        }
-        answer => Ok(answer?.0),
-    }
+    database::open_or_create(directory, options, common.page_size)
 }
 
 impl CommonArguments {

@@ -1,7 +1,8 @@
 //! Verification of a whole tree, and its statistics: what `nandu db check` and `stat` say of it.
 //!
-//! Findings, not errors: a broken page is told, and the rest is looked at. The walk is bounded by the
-//! level, which falls with every step, and by looking at each page once.
+//! Findings, not errors: a broken page is told, and the rest is looked at, unless the device does not
+//! answer any more. The walk is bounded by the level, which falls with every step, and by looking at
+//! each page once.
 
 use super::allocate::{META_PAGE, Meta, ROOT_PAGE, free_page};
 use super::node::{Node, Payload, Shape};
@@ -20,6 +21,8 @@ const FINDING_COUNT_MAX: usize = 100;
 pub struct TreeReport {
     /// What is wrong, a sentence each; empty for a sound tree.
     pub findings: Vec<String>,
+    /// Why the device did not answer; then the rest was not looked at.
+    pub failure: Option<StorageError>,
     /// Pages of the file that are the tree's.
     pub page_count: u32,
     /// Keys.
@@ -63,10 +66,26 @@ impl TreeReport {
     }
 
     fn find(&mut self, address: PageAddress, what: &str) {
+        self.tell(format!("{address}: {what}"));
+    }
+
+    fn tell(&mut self, finding: String) {
         match self.findings.len() {
-            0..FINDING_COUNT_MAX => self.findings.push(format!("{address}: {what}")),
+            0..FINDING_COUNT_MAX => self.findings.push(finding),
             FINDING_COUNT_MAX => self.findings.push("there is more, which is left out".to_owned()),
             _ => {}
+        }
+    }
+
+    fn trouble(&mut self, address: PageAddress, error: StorageError) {
+        match error {
+            StorageError::Corrupt { what, .. } => self.find(address, &what),
+            error => {
+                self.tell(error.to_string());
+                if !error.is_damage() {
+                    self.failure = self.failure.take().or(Some(error));
+                }
+            }
         }
     }
 }
@@ -83,14 +102,16 @@ pub fn check<P: ReadPages>(pages: &P, file: FileId) -> TreeReport {
     let meta = match Meta::read(pages, file) {
         Ok(meta) => meta,
         Err(error) => {
-            checker.report.findings.push(error.to_string());
+            checker.report.trouble(PageAddress::new(file, META_PAGE), error);
             return checker.report;
         }
     };
     checker.report.page_count = meta.page_count;
     checker.nodes();
     checker.free_pages(meta);
-    checker.count_pages(meta);
+    if checker.report.failure.is_none() {
+        checker.count_pages(meta);
+    }
     checker.report
 }
 
@@ -126,13 +147,13 @@ impl<P: ReadPages> Checker<'_, P> {
         let mut open = vec![Visit { page: ROOT_PAGE, above: None, lower: None, upper: None }];
         while let Some(visit) = open.pop() {
             let address = self.tree.address(visit.page);
-            if !self.take(visit.page) {
+            if self.report.failure.is_some() || !self.take(visit.page) {
                 continue;
             }
             let look = match self.tree.node(self.pages, visit.page, |node| visit.look(&node)) {
                 Ok(look) => look,
                 Err(error) => {
-                    self.trouble(address, &error);
+                    self.report.trouble(address, error);
                     continue;
                 }
             };
@@ -155,13 +176,6 @@ impl<P: ReadPages> Checker<'_, P> {
             && next != 0
         {
             self.report.find(self.tree.address(page), "it is the last leaf, but has a successor");
-        }
-    }
-
-    fn trouble(&mut self, address: PageAddress, error: &StorageError) {
-        match error {
-            StorageError::Corrupt { what, .. } => self.report.find(address, what),
-            _ => self.report.find(address, &error.to_string()),
         }
     }
 
@@ -225,7 +239,7 @@ impl<P: ReadPages> Checker<'_, P> {
             let (data_bytes, next) = match opened {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(what)) => return self.report.find(address, what),
-                Err(error) => return self.trouble(address, &error),
+                Err(error) => return self.report.trouble(address, error),
             };
             let full_bytes = overflow::data_bytes(self.pages.usable_bytes());
             if data_bytes != left.min(full_bytes) {
@@ -254,7 +268,7 @@ impl<P: ReadPages> Checker<'_, P> {
             match self.pages.read(address, free_page) {
                 Ok(Ok(next)) => page = next,
                 Ok(Err(what)) => return self.report.find(address, what),
-                Err(error) => return self.trouble(address, &error),
+                Err(error) => return self.report.trouble(address, error),
             }
         }
         if page != 0 || self.report.free_page_count != u64::from(meta.free_count) {

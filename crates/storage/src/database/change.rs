@@ -76,10 +76,12 @@ impl Tables {
         Ok(())
     }
 
-    /// Makes an index of a heap table, with an entry for each of its rows.
+    /// Makes an index of a heap table, with an entry for each of its rows. An entry ends in the row's
+    /// number; rows of a clustered table have none, so these take no index.
     ///
     /// # Errors
-    /// If there is one of that name, no such table or column, or there is no room.
+    /// If the table is clustered, there is an index of that name, no such table or column, or there is
+    /// no room.
     pub fn create_index(
         &mut self,
         table: &str,
@@ -87,7 +89,14 @@ impl Tables {
         columns: &[&str],
     ) -> Result<(), StorageError> {
         let open = self.table(table)?;
-        open.heap()?;
+        if open.heap().is_err() {
+            let what = format!(
+                "table {table} is clustered: its rows have no numbers, in which an index entry \
+                 would have to end; make a second table, clustered by the indexed columns and the \
+                 key, or store the rows in a heap"
+            );
+            return Err(StorageError::InvalidSetting { what });
+        }
         if open.index(index).is_ok() {
             return Err(StorageError::Exists { what: format!("index {index} of {table}") });
         }
@@ -404,7 +413,11 @@ pub(super) fn logged<T>(
     Ok(value)
 }
 
-fn insert_entry(engine: &mut Engine, file: FileId, entry: &[u8]) -> Result<(), StorageError> {
+pub(super) fn insert_entry(
+    engine: &mut Engine,
+    file: FileId,
+    entry: &[u8],
+) -> Result<(), StorageError> {
     engine.act(|pages| {
         logged(pages, StructureKind::Tree, file, |pages, undo| {
             Tree::at(file).insert(pages, entry, &[], undo).map(|_| ())
@@ -412,7 +425,11 @@ fn insert_entry(engine: &mut Engine, file: FileId, entry: &[u8]) -> Result<(), S
     })
 }
 
-fn delete_entry(engine: &mut Engine, file: FileId, entry: &[u8]) -> Result<(), StorageError> {
+pub(super) fn delete_entry(
+    engine: &mut Engine,
+    file: FileId,
+    entry: &[u8],
+) -> Result<(), StorageError> {
     engine.act(|pages| {
         logged(pages, StructureKind::Tree, file, |pages, undo| {
             Tree::at(file).delete(pages, entry, undo).map(|_| ())
@@ -457,6 +474,14 @@ pub(super) fn encode_row_key(
             key::encode_key(row[column], bytes);
         }
     }
+}
+
+/// Whether a table or an index can have this name.
+///
+/// # Errors
+/// If it has other signs than letters, digits, `_` and `-`, none, or more than 64 bytes.
+pub fn check_name(name: &str) -> Result<(), StorageError> {
+    file_name(name).map(|_| ())
 }
 
 /// A table's name as part of a file's.

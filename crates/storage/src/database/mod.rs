@@ -9,7 +9,8 @@
 //! ```
 //!
 //! 1. Readers share, one writer excludes them; so a reader sees what was committed and nothing else
-//!    (decision 007).
+//!    (decision 007). That it is durable, too, is the business of who commits: see
+//!    [`Database::read`].
 //! 2. A row and its index entries change in one transaction: both are there or neither.
 //! 3. A write transaction that is dropped is rolled back.
 //! 4. The catalogue is a tree like any other. A file to which it does not refer was made by a
@@ -18,17 +19,21 @@
 mod batch;
 mod catalog;
 mod change;
+mod check;
 pub mod key;
 mod load;
+mod names;
 pub mod schema;
 mod sorter;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use change::check_name;
+pub use check::CheckReport;
 pub use load::{LoadOptions, LoadReport, NewTable, RowOrder, TableLoad};
 pub use schema::{Column, ColumnType, IndexDefinition, Row, TableDefinition, TableKind};
-pub use tables::{CheckReport, FetchOrder, Flow, TableStat, Tables};
+pub use tables::{FetchOrder, Flow, TableStat, Tables};
 
 use crate::engine::{RestartReport, Savepoint, Settings, Volumes};
 use crate::log::{Durability, SharedLog};
@@ -93,7 +98,10 @@ impl Database {
         Ok(Self { tables, log, durability })
     }
 
-    /// Begins to read. Waits for a write transaction to end.
+    /// Begins to read. Waits for a write transaction to end, but not until its commit is durable: what
+    /// is read may be a commit that a power cut takes back, as long as the writer's
+    /// [`WriteTransaction::commit`] has not returned (later still where the durability is less than
+    /// every commit). [`Self::flush`] makes sure of it.
     #[must_use]
     pub fn read(&self) -> ReadTransaction<'_> {
         // A writer that panicked left an active transaction, which the next writer rolls back.
@@ -181,7 +189,8 @@ impl DerefMut for WriteTransaction<'_> {
 
 impl WriteTransaction<'_> {
     /// Commits, and waits as the durability says. The database is free for others while this waits,
-    /// so that several commits share one flush of the log.
+    /// so that several commits share one flush of the log; they see a commit then that is not durable
+    /// yet.
     ///
     /// # Errors
     /// If the log fails; then it is not known whether the transaction is durable, and the database

@@ -89,6 +89,24 @@ impl Column {
         self.not_null = true;
         self
     }
+
+    /// Whether a value can stand in it as it is.
+    #[inline]
+    pub(super) const fn takes(&self, value: ValueRef<'_>) -> bool {
+        match value {
+            ValueRef::Null => !self.not_null,
+            ValueRef::Integer(_) => matches!(self.column_type, ColumnType::Integer),
+            ValueRef::Real(_) => matches!(self.column_type, ColumnType::Real),
+            ValueRef::Text(_) => matches!(self.column_type, ColumnType::Text),
+            ValueRef::Blob(_) => matches!(self.column_type, ColumnType::Blob),
+        }
+    }
+
+    /// Its type and whether it refuses nulls, as SQL says it.
+    pub(super) fn to_sql_type(&self) -> String {
+        let not_null = if self.not_null { " NOT NULL" } else { "" };
+        format!("{}{not_null}", self.column_type.sql_name())
+    }
 }
 
 impl ColumnType {
@@ -193,28 +211,19 @@ impl TableDefinition {
         value: ValueRef<'a>,
     ) -> Result<ValueRef<'a>, StorageError> {
         let stored = column.column_type.stored(value);
-        match (column.column_type, stored) {
-            (_, ValueRef::Null) if !column.not_null => Ok(stored),
-            (ColumnType::Integer, ValueRef::Integer(_))
-            | (ColumnType::Real, ValueRef::Real(_))
-            | (ColumnType::Text, ValueRef::Text(_))
-            | (ColumnType::Blob, ValueRef::Blob(_)) => Ok(stored),
-            _ => {
-                let (table, name, wanted) = (&self.name, &column.name, column.column_type);
-                let what = format!("{value:?} does not fit column {name} of {table}, a {wanted:?}");
-                Err(StorageError::InvalidSetting { what })
-            }
+        if column.takes(stored) {
+            return Ok(stored);
         }
+        let (table, name, wanted) = (&self.name, &column.name, column.column_type);
+        let what = format!("{value:?} does not fit column {name} of {table}, a {wanted:?}");
+        Err(StorageError::InvalidSetting { what })
     }
 
     /// The statement that makes this table in SQL.
     #[must_use]
     pub fn to_sql(&self) -> String {
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        let column = |column: &Column| {
-            let not_null = if column.not_null { " NOT NULL" } else { "" };
-            format!("{} {}{not_null}", quoted(&column.name), column.column_type.sql_name())
-        };
+        let column = |column: &Column| format!("{} {}", quoted(&column.name), column.to_sql_type());
         let columns: Vec<String> = self.columns.iter().map(column).collect();
         format!("CREATE TABLE {} ({})", quoted(&self.name), columns.join(", "))
     }

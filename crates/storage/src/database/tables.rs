@@ -4,11 +4,12 @@
 //! 2. The key of an index entry is its columns' values, then the row's number; it has no value.
 //! 3. The record of a clustered table is its row; its key repeats the key columns.
 
+use super::names::{name_files, with_names};
 use super::schema::{IndexDefinition, Row, TableDefinition, TableKind};
 use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, Value, ValueRef};
-use crate::{Engine, FileId, StorageError};
+use crate::{Engine, FileId, PageAddress, StorageError};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -65,21 +66,6 @@ pub enum FetchOrder {
     Address,
 }
 
-/// What [`Tables::check`] found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CheckReport {
-    /// Every rule that is broken, with its place. Empty for a sound database.
-    pub findings: Vec<String>,
-    /// Files that were looked at.
-    pub file_count: u64,
-    /// Pages that were read.
-    pub page_count: u64,
-    /// Rows of all tables.
-    pub row_count: u64,
-    /// Entries of all indexes.
-    pub index_entry_count: u64,
-}
-
 /// Sizes of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableStat {
@@ -115,9 +101,38 @@ impl Tables {
             created_files: Vec::new(),
             scratch: Scratch::default(),
         };
-        tables.load_catalog()?;
+        tables.load_catalog().map_err(tables.named())?;
+        tables.check_lengths().map_err(tables.named())?;
         tables.remove_unknown_files()?;
         Ok(tables)
+    }
+
+    /// Whether all pages that the files count are there: what is read past the end of a file is zeros,
+    /// as if nobody had ever written it.
+    fn check_lengths(&self) -> Result<(), StorageError> {
+        if !self.engine.settings().propagation.places_by_address() {
+            return Ok(());
+        }
+        let page_bytes = u64::from(self.engine.settings().page_bytes);
+        let check = |file: FileId, count: u32| {
+            let there = self.engine.data_io().lock().volume().byte_count(file) / page_bytes;
+            if there >= u64::from(count) {
+                return Ok(());
+            }
+            let place = PageAddress::new(file, count).to_string();
+            let what = format!("the file was cut off behind page {there}; restore it from a copy");
+            Err(StorageError::Corrupt { place, what })
+        };
+        let check_tree = |file| check(file, Tree::at(file).page_count(&self.engine)?);
+        check_tree(self.catalog)?;
+        for OpenTable { definition, rows } in self.open.values() {
+            match rows {
+                Rows::Heap(heap) => check(definition.file, heap.page_counts().0)?,
+                Rows::Clustered(_) => check_tree(definition.file)?,
+            }
+            definition.indexes.iter().try_for_each(|index| check_tree(index.file))?;
+        }
+        Ok(())
     }
 
     pub(super) fn load_catalog(&mut self) -> Result<(), StorageError> {
@@ -184,7 +199,7 @@ impl Tables {
         row_number: i64,
         look: impl FnOnce(RecordView<'_>) -> R,
     ) -> Result<Option<R>, StorageError> {
-        self.table(table)?.heap()?.get(&self.engine, row_number, look)
+        self.table(table)?.heap()?.get(&self.engine, row_number, look).map_err(self.named())
     }
 
     /// Lends the row of a clustered table that has these key values to `look`.
@@ -199,7 +214,8 @@ impl Tables {
     ) -> Result<Option<R>, StorageError> {
         let tree = self.table(table)?.clustered()?;
         let key = encode(key_values);
-        tree.get(&self.engine, &key, |bytes| view_of(bytes).map(look))?.transpose()
+        let found = tree.get(&self.engine, &key, |bytes| view_of(bytes).map(look));
+        found.map_err(self.named())?.transpose()
     }
 
     /// Lends the rows of a heap table that have these numbers to `look`, each with the place of its
@@ -218,7 +234,9 @@ impl Tables {
         order.sort_unstable_by_key(|&place| row_numbers[place]);
         let rising: Vec<i64> = order.iter().map(|&place| row_numbers[place]).collect();
         let tree = self.table(table)?.heap()?.tree();
-        tree.get_batch(&self.engine, &rising, |index, record| look(order[index], record))
+        let looked =
+            tree.get_batch(&self.engine, &rising, |index, record| look(order[index], record));
+        looked.map_err(self.named())
     }
 
     /// As [`Self::get_batch`], for the rows of a clustered table that have these key values.
@@ -234,13 +252,14 @@ impl Tables {
         let tree = self.table(table)?.clustered()?;
         let keys = encode_keys(keys);
         let mut trouble = None;
-        tree.get_batch(&self.engine, &keys, |index, bytes| {
+        let looked = tree.get_batch(&self.engine, &keys, |index, bytes| {
             let Some(bytes) = bytes else { return };
             match view_of(bytes) {
                 Ok(record) => look(index, record),
                 Err(error) => trouble = Some(error),
             }
-        })?;
+        });
+        looked.map_err(self.named())?;
         trouble.map_or(Ok(()), Err)
     }
 
@@ -252,7 +271,7 @@ impl Tables {
     /// As [`Self::get_batch_by_key`].
     pub fn fetch_by_key(&self, table: &str, keys: &[Row]) -> Result<(), StorageError> {
         let tree = self.table(table)?.clustered()?;
-        tree.fetch_leaves(&self.engine, &encode_keys(keys))
+        tree.fetch_leaves(&self.engine, &encode_keys(keys)).map_err(self.named())
     }
 
     /// The tree of a heap table, for operators that read it in larger pieces.
@@ -292,18 +311,20 @@ impl Tables {
             Rows::Heap(heap) => {
                 let mut scan = heap.tree().scan(i64::MIN..=i64::MAX);
                 let mut flow = Flow::Continue(());
-                while flow.is_continue()
-                    && scan.next_leaf(&self.engine, |number, record| {
+                let mut has_more = true;
+                while flow.is_continue() && has_more {
+                    let next = scan.next_leaf(&self.engine, |number, record| {
                         if flow.is_continue() {
                             flow = look(number, record);
                         }
-                    })?
-                {}
+                    });
+                    has_more = next.map_err(self.named())?;
+                }
             }
             Rows::Clustered(tree) => {
                 let everything = (Bound::Unbounded, Bound::Unbounded);
                 let mut scan = tree.scan(everything, Direction::Forward);
-                while let Some((_, value)) = scan.next(&self.engine)? {
+                while let Some((_, value)) = scan.next(&self.engine).map_err(self.named())? {
                     if look(0, view_of(value)?).is_break() {
                         break;
                     }
@@ -330,7 +351,7 @@ impl Tables {
         let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
         let bounds = (as_bytes(&lower), as_bytes(&upper));
         let mut scan = Tree::at(index.file).scan(bounds, Direction::Forward);
-        while let Some((entry, _)) = scan.next(&self.engine)? {
+        while let Some((entry, _)) = scan.next(&self.engine).map_err(self.named())? {
             if look(key::split_row_number(entry)?.1).is_break() {
                 break;
             }
@@ -385,15 +406,16 @@ impl Tables {
         match order {
             FetchOrder::Address => {
                 numbers.sort_unstable();
-                heap.tree().get_batch(&self.engine, numbers, |index, record| {
+                let looked = heap.tree().get_batch(&self.engine, numbers, |index, record| {
                     found += 1;
                     look(numbers[index], record);
-                })?;
+                });
+                looked.map_err(self.named())?;
             }
             FetchOrder::Key => {
                 for &number in numbers.iter() {
-                    let shown = heap.get(&self.engine, number, |record| look(number, record))?;
-                    found += usize::from(shown.is_some());
+                    let shown = heap.get(&self.engine, number, |record| look(number, record));
+                    found += usize::from(shown.map_err(self.named())?.is_some());
                 }
             }
         }
@@ -404,135 +426,70 @@ impl Tables {
         Ok(())
     }
 
-    /// Verifies every page, tree and reference. Damage is a finding, not an error.
-    ///
-    /// # Errors
-    /// If the device fails for good.
-    pub fn check(&self) -> Result<CheckReport, StorageError> {
-        let mut report = CheckReport::default();
-        self.check_tree("the catalogue", self.catalog, &mut report);
-        for table in self.open.values() {
-            self.check_table(table, &mut report)?;
-        }
-        Ok(report)
-    }
-
-    fn check_tree(&self, what: &str, file: FileId, report: &mut CheckReport) -> u64 {
-        let tree = btree::check(&self.engine, file);
-        report.file_count += 1;
-        report.page_count += u64::from(tree.page_count);
-        let findings = tree.findings.iter().map(|finding| format!("{what}: {finding}"));
-        report.findings.extend(findings);
-        tree.entry_count
-    }
-
-    fn check_table(&self, table: &OpenTable, report: &mut CheckReport) -> Result<(), StorageError> {
-        let TableDefinition { name, file, indexes, .. } = &table.definition;
-        let row_count = match &table.rows {
-            Rows::Clustered(_) => self.check_tree(&format!("table {name}"), *file, report),
-            Rows::Heap(heap) => {
-                report.file_count += 1;
-                match heap.check(&self.engine) {
-                    Ok(stat) => {
-                        report.page_count += u64::from(heap.page_counts().0);
-                        stat.row_count
-                    }
-                    Err(error) => {
-                        report.findings.push(format!("table {name}: {error}"));
-                        return Ok(());
-                    }
-                }
-            }
-        };
-        report.row_count += row_count;
-        for index in indexes {
-            let what = format!("index {} of {name}", index.name);
-            let entry_count = self.check_tree(&what, index.file, report);
-            report.index_entry_count += entry_count;
-            if entry_count != row_count {
-                let finding = format!("{what}: {entry_count} entries for {row_count} rows");
-                report.findings.push(finding);
-            }
-            self.check_entries(table, index, &what, report)?;
-        }
-        Ok(())
-    }
-
-    /// Each entry leads to a row that has the entry's values.
-    fn check_entries(
-        &self,
-        table: &OpenTable,
-        index: &IndexDefinition,
-        what: &str,
-        report: &mut CheckReport,
-    ) -> Result<(), StorageError> {
-        let heap = table.heap()?;
-        let everything = (Bound::Unbounded, Bound::Unbounded);
-        let mut scan = Tree::at(index.file).scan(everything, Direction::Forward);
-        loop {
-            let entry = match scan.next(&self.engine) {
-                Ok(Some((entry, _))) => entry,
-                Ok(None) => return Ok(()),
-                // The tree's own check has said so.
-                Err(_) => return Ok(()),
-            };
-            let number = match key::split_row_number(entry) {
-                Ok((_, number)) => number,
-                Err(error) => {
-                    report.findings.push(format!("{what}: {error}"));
-                    continue;
-                }
-            };
-            let expected =
-                heap.get(&self.engine, number, |record| entry_key(index, record, number));
-            match expected {
-                Ok(Some(expected)) if expected == entry => {}
-                Ok(Some(_)) => {
-                    report.findings.push(format!("{what}: row {number} has other values"));
-                }
-                Ok(None) => report.findings.push(format!("{what}: row {number} does not exist")),
-                Err(error) => report.findings.push(format!("{what}: row {number}: {error}")),
-            }
-        }
-    }
-
     /// Sizes of all tables and indexes.
     ///
     /// # Errors
-    /// If a page cannot be read.
+    /// If a page cannot be read or breaks a rule; [`Self::check`] says all about it.
     pub fn stat(&self) -> Result<Vec<TableStat>, StorageError> {
         let mut stats = Vec::new();
-        let tree = |name: &str, kind, file| {
-            let report = btree::check(&self.engine, file);
-            TableStat {
-                name: name.to_owned(),
-                kind,
-                row_count: report.entry_count,
-                page_count: u64::from(report.page_count),
-                level_count: nandu_base::to_u32(report.levels.len() as u64),
-                file_bytes: self.engine.file_bytes(file),
-            }
-        };
         for table in self.open.values() {
             let TableDefinition { name, file, indexes, .. } = &table.definition;
             stats.push(match &table.rows {
-                Rows::Clustered(_) => tree(name, "clustered", *file),
-                Rows::Heap(heap) => TableStat {
-                    name: name.clone(),
-                    kind: "heap",
-                    row_count: heap.check(&self.engine)?.row_count,
-                    page_count: u64::from(heap.page_counts().0),
-                    level_count: nandu_base::to_u32(
-                        heap.tree().interior_level_count(&self.engine)? as u64 + 1,
-                    ),
-                    file_bytes: self.engine.file_bytes(*file),
-                },
+                Rows::Clustered(_) => self.tree_stat(name.clone(), "clustered", *file)?,
+                Rows::Heap(heap) => self.heap_stat(name, heap, *file).map_err(self.named())?,
             });
             for index in indexes {
-                stats.push(tree(&format!("{name}.{}", index.name), "index", index.file));
+                let name = format!("{name}.{}", index.name);
+                stats.push(self.tree_stat(name, "index", index.file)?);
             }
         }
         Ok(stats)
+    }
+
+    fn tree_stat(
+        &self,
+        name: String,
+        kind: &'static str,
+        file: FileId,
+    ) -> Result<TableStat, StorageError> {
+        let report = btree::check(&self.engine, file);
+        if let Some(failure) = report.failure {
+            return Err(failure);
+        }
+        if let Some(finding) = report.findings.first() {
+            let what = name_files(finding, &self.engine.files());
+            return Err(StorageError::Corrupt { place: name, what });
+        }
+        Ok(TableStat {
+            name,
+            kind,
+            row_count: report.entry_count,
+            page_count: u64::from(report.page_count),
+            level_count: nandu_base::to_u32(report.levels.len() as u64),
+            file_bytes: self.engine.file_bytes(file),
+        })
+    }
+
+    fn heap_stat(
+        &self,
+        name: &str,
+        heap: &HeapTable,
+        file: FileId,
+    ) -> Result<TableStat, StorageError> {
+        let level_count = heap.tree().interior_level_count(&self.engine)? as u64 + 1;
+        Ok(TableStat {
+            name: name.to_owned(),
+            kind: "heap",
+            row_count: heap.check(&self.engine)?.row_count,
+            page_count: u64::from(heap.page_counts().0),
+            level_count: nandu_base::to_u32(level_count),
+            file_bytes: self.engine.file_bytes(file),
+        })
+    }
+
+    /// For `map_err`: names files in place of their numbers.
+    fn named(&self) -> impl Fn(StorageError) -> StorageError {
+        move |error| with_names(&self.engine, error)
     }
 }
 
@@ -542,7 +499,7 @@ impl OpenTable {
         let rows = match definition.kind {
             TableKind::Clustered { .. } => Rows::Clustered(Tree::open(engine, file)?),
             TableKind::Heap => {
-                let place = format!("table {}", definition.name);
+                let place = format!("table {} of file {}", definition.name, file.0);
                 let fill = FillFactor::default();
                 Rows::Heap(Box::new(HeapTable::open(engine, file, u64::MAX, fill, &place)?))
             }

@@ -210,6 +210,21 @@ fn a_clustered_table_keeps_its_rows_by_key() {
 }
 
 #[test]
+fn a_clustered_table_refuses_an_index_and_says_what_would_do() {
+    let database = create(&device());
+    let mut writer = database.write().unwrap();
+    writer.create_table("ordered", columns(), TableKind::Clustered { key: vec![0] }).unwrap();
+    let said = writer.create_index("ordered", "by_name", &["name"]).unwrap_err().to_string();
+    assert!(said.starts_with("table ordered is clustered: its rows have no numbers"), "{said}");
+    assert!(said.contains("a second table, clustered by the indexed columns"), "{said}");
+    assert_eq!(writer.definition("ordered").unwrap().indexes, []);
+    writer.commit().unwrap();
+    let files: Vec<String> =
+        database.read().engine().files().into_iter().map(|(_, name)| name).collect();
+    assert_eq!(files, ["catalog", "ordered.tree"]);
+}
+
+#[test]
 fn all_rows_of_a_batch_are_inserted_or_none_of_them() {
     let device = device();
     let database = create(&device);

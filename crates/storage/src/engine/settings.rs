@@ -232,3 +232,54 @@ pub(super) fn find(io: &SharedIo) -> Result<Option<Settings>, StorageError> {
 fn device_error(what: &str, error: nandu_device::DeviceError) -> StorageError {
     StorageError::Device { what: what.to_owned(), error }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_cannot_work_together_are_refused_with_what_would() {
+        let good = Settings {
+            page_bytes: 1024,
+            pool_bytes: 32 << 10,
+            log_bytes: 64 << 10,
+            checkpoint_bytes: 16 << 10,
+            ..Settings::default()
+        };
+        assert_eq!(good.check(), Ok(()));
+        assert_eq!(Settings::default().check(), Ok(()));
+        for (settings, message) in [
+            (
+                Settings { page_bytes: 1000, ..good.clone() },
+                "page size 1000 is not a power of two from 512 to 65536",
+            ),
+            (
+                Settings { page_bytes: 256, ..good.clone() },
+                "page size 256 is not a power of two from 512 to 65536",
+            ),
+            (
+                Settings { page_bytes: 1 << 17, ..Settings::default() },
+                "page size 131072 is not a power of two from 512 to 65536",
+            ),
+            (
+                Settings { pool_bytes: (32 << 10) - 1, ..good.clone() },
+                "pool_bytes 32767 is below 32768, 32 pages",
+            ),
+            (
+                Settings { log_bytes: (64 << 10) - 1, ..good.clone() },
+                "log_bytes 65535 is below four times checkpoint_bytes 16384, 65536",
+            ),
+            (
+                Settings { checkpoint_bytes: u64::MAX / 2, ..good.clone() },
+                "log_bytes 65536 is below four times checkpoint_bytes 9223372036854775807, \
+                 18446744073709551615",
+            ),
+            (
+                Settings { checkpoint_bytes: (16 << 10) - 1, ..good.clone() },
+                "checkpoint_bytes 16383 is below 16 pages",
+            ),
+        ] {
+            assert_eq!(settings.check().unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -2,9 +2,11 @@
 //! once; and how full it is.
 //!
 //! 1. What is sound here is sound for SQLite's `integrity_check`, as far as one table goes.
+//! 2. After a page that is damaged the rest is looked at, unless the device does not answer any more.
 
 use super::header::lock_byte_page;
 use super::heap::HeapTable;
+use super::record::RecordView;
 use super::tree::{LongRow, TableTree};
 use super::tree_page::{DEPTH_MAX, TreePage, TreePageKind, be_u32, corrupt};
 use crate::page::TRAILER_BYTES;
@@ -32,6 +34,9 @@ pub struct TableStat {
     pub leaf_usable_bytes: u64,
 }
 
+/// Findings of one table that are kept.
+const FINDING_COUNT_MAX: usize = 100;
+
 /// A page of the tree that is still to be looked at: rowids below it lie in `low..=high`, where `low`
 /// itself belongs to its left neighbour.
 struct Pending {
@@ -42,54 +47,84 @@ struct Pending {
 }
 
 impl TableTree {
-    /// Looks at every page of the tree; `used` has an entry for each page of the file, and is set
-    /// for those that were met.
-    ///
-    /// # Errors
-    /// If a page cannot be read, breaks a rule of the format, or is met twice.
-    pub fn check<P: ReadPages>(
+    /// Looks at every page of the tree and lends every row that can be read to `look`, which must not
+    /// read pages itself. `used` has an entry for each page of the file, and is set for those that were
+    /// met; `findings` gets what is wrong.
+    fn examine<P: ReadPages>(
         &self,
         pages: &P,
         used: &mut [bool],
-    ) -> Result<TableStat, StorageError> {
+        findings: &mut Vec<StorageError>,
+        look: &mut impl FnMut(i64, RecordView<'_>),
+    ) -> TableStat {
         let mut stat = TableStat::default();
         let root = Pending { page: self.root(), level: 1, low: None, high: i64::MAX };
         let mut pending = vec![root];
         while let Some(next) = pending.pop() {
-            let address = self.mark(next.page, used)?;
-            if next.level as usize > DEPTH_MAX {
-                return Err(self.too_deep());
-            }
-            let mut long = Vec::new();
-            let is_leaf = pages.read(address, |bytes| {
-                let view = TreePage::new(bytes, self.usable_bytes(), address)?;
-                match view.kind() {
-                    TreePageKind::TableLeaf => {
-                        check_leaf(&view, &next, &mut stat, &mut long)?;
-                        Ok(true)
-                    }
-                    TreePageKind::TableInterior => {
-                        push_children(&view, &next, &mut pending)?;
-                        Ok(false)
-                    }
-                    _ => Err(view.corrupt("it belongs to an index")),
+            let looked = self.examine_page(pages, &next, &mut pending, used, &mut stat, look);
+            if let Err(error) = looked {
+                let is_over = !error.is_damage() || findings.len() >= FINDING_COUNT_MAX;
+                findings.push(error);
+                if is_over {
+                    break;
                 }
-            })??;
-            if !is_leaf {
-                stat.interior_count += 1;
-                continue;
-            }
-            stat.leaf_count += 1;
-            stat.leaf_usable_bytes += self.usable_bytes() as u64;
-            if stat.level_count != 0 && stat.level_count != next.level {
-                return Err(corrupt(address, "it is a leaf at another level than the first"));
-            }
-            stat.level_count = next.level;
-            for row in long {
-                stat.overflow_count += self.check_chain(pages, &row, used)?;
             }
         }
-        Ok(stat)
+        stat
+    }
+
+    fn examine_page<P: ReadPages>(
+        &self,
+        pages: &P,
+        next: &Pending,
+        pending: &mut Vec<Pending>,
+        used: &mut [bool],
+        stat: &mut TableStat,
+        look: &mut impl FnMut(i64, RecordView<'_>),
+    ) -> Result<(), StorageError> {
+        let address = self.mark(next.page, used)?;
+        if next.level as usize > DEPTH_MAX {
+            return Err(self.too_deep());
+        }
+        let mut long = Vec::new();
+        let is_leaf = pages.read(address, |bytes| {
+            let view = TreePage::new(bytes, self.usable_bytes(), address)?;
+            match view.kind() {
+                TreePageKind::TableLeaf => {
+                    check_leaf(&view, next, stat, &mut long)?;
+                    for index in 0..view.cell_count() {
+                        let cell = view.leaf_cell(index)?;
+                        if cell.overflow_page == 0 {
+                            let lend = |record: RecordView<'_>| look(cell.rowid, record);
+                            self.with_record(cell.local, address, lend)?;
+                        }
+                    }
+                    Ok(true)
+                }
+                TreePageKind::TableInterior => {
+                    push_children(&view, next, pending)?;
+                    Ok(false)
+                }
+                _ => Err(view.corrupt("it belongs to an index")),
+            }
+        })??;
+        if !is_leaf {
+            stat.interior_count += 1;
+            return Ok(());
+        }
+        stat.leaf_count += 1;
+        stat.leaf_usable_bytes += self.usable_bytes() as u64;
+        if stat.level_count != 0 && stat.level_count != next.level {
+            return Err(corrupt(address, "it is a leaf at another level than the first"));
+        }
+        stat.level_count = next.level;
+        for row in long {
+            stat.overflow_count += self.check_chain(pages, &row, used)?;
+            let rowid = row.rowid();
+            let payload = self.read_long(pages, row)?;
+            self.with_record(&payload, address, |record| look(rowid, record))?;
+        }
+        Ok(())
     }
 
     fn mark(&self, page: u32, used: &mut [bool]) -> Result<PageAddress, StorageError> {
@@ -125,8 +160,21 @@ impl HeapTable {
     /// Looks at every page of the file.
     ///
     /// # Errors
-    /// If a page cannot be read, breaks a rule, is used twice or not at all.
+    /// If a page cannot be read, breaks a rule, is used twice or not at all: the first that is found.
     pub fn check<P: ReadPages>(&self, pages: &P) -> Result<TableStat, StorageError> {
+        let (stat, findings) = self.examine(pages, |_, _| ());
+        findings.into_iter().next().map_or(Ok(stat), Err)
+    }
+
+    /// Looks at every page of the file, also behind one that is damaged, and lends every row that can
+    /// be read to `look`, which must not read pages itself. What is wrong comes back, as far as it is
+    /// not the consequence of something else, and about a hundred findings at most; an error that
+    /// [is no damage](StorageError::is_damage) is the last.
+    pub fn examine<P: ReadPages>(
+        &self,
+        pages: &P,
+        mut look: impl FnMut(i64, RecordView<'_>),
+    ) -> (TableStat, Vec<StorageError>) {
         let page_count = self.space.page_count();
         let mut used = vec![false; page_count as usize + 1];
         used[0] = true;
@@ -136,21 +184,38 @@ impl HeapTable {
         }
         // A schema too long for page 1 has pages of its own.
         let schema = TableTree::schema_of(&self.tree);
-        schema.check(pages, &mut used)?;
-        let mut stat = self.tree.check(pages, &mut used)?;
-        for page in self.space.free_pages(pages)? {
-            self.tree.mark(page, &mut used)?;
-            stat.free_count += 1;
+        let mut findings = Vec::new();
+        schema.examine(pages, &mut used, &mut findings, &mut |_, _| ());
+        let mut stat = self.tree.examine(pages, &mut used, &mut findings, &mut look);
+        if findings.iter().all(StorageError::is_damage) {
+            match self.examine_free_pages(pages, &mut used) {
+                Ok(count) => stat.free_count = count,
+                Err(error) => findings.push(error),
+            }
         }
-        if stat.free_count != self.space.free_count() {
+        // Below a page that is damaged nothing was met.
+        if let (Some(page), []) = (used.iter().position(|used| !used), &findings[..]) {
+            let address = PageAddress::new(self.tree.file(), to_u32(page as u64));
+            findings.push(corrupt(address, "it is not used"));
+        }
+        (stat, findings)
+    }
+
+    fn examine_free_pages<P: ReadPages>(
+        &self,
+        pages: &P,
+        used: &mut [bool],
+    ) -> Result<u32, StorageError> {
+        let free_pages = self.space.free_pages(pages)?;
+        for &page in &free_pages {
+            self.tree.mark(page, used)?;
+        }
+        let count = to_u32(free_pages.len() as u64);
+        if count != self.space.free_count() {
             let address = PageAddress::new(self.tree.file(), 1);
             return Err(corrupt(address, "it counts other free pages than the freelist has"));
         }
-        if let Some(page) = used.iter().position(|used| !used) {
-            let address = PageAddress::new(self.tree.file(), to_u32(page as u64));
-            return Err(corrupt(address, "it is not used"));
-        }
-        Ok(stat)
+        Ok(count)
     }
 
     /// Asserts that what is cached is what the pages say.

@@ -40,6 +40,20 @@ pub struct TableSchema {
     pub sql: String,
 }
 
+impl Column {
+    /// A stored value as SQLite shows it.
+    #[inline]
+    fn shown<'a>(&self, stored: ValueRef<'a>) -> ValueRef<'a> {
+        match stored {
+            #[allow(clippy::cast_precision_loss, reason = "SQLite stores only what fits a double")]
+            ValueRef::Integer(number) if self.affinity == Affinity::Real => {
+                ValueRef::Real(number as f64)
+            }
+            value => value,
+        }
+    }
+}
+
 impl TableSchema {
     /// Reads a `CREATE TABLE` statement.
     ///
@@ -71,12 +85,26 @@ impl TableSchema {
         }
         match stored.next() {
             None => column.default.as_ref(),
-            #[allow(clippy::cast_precision_loss, reason = "SQLite stores only what fits a double")]
-            Some(ValueRef::Integer(number)) if column.affinity == Affinity::Real => {
-                ValueRef::Real(number as f64)
-            }
-            Some(value) => value,
+            Some(value) => column.shown(value),
         }
+    }
+
+    /// All stored columns of a row as [`Self::value`] shows each, in one pass over the record.
+    #[inline]
+    pub fn values<'a>(
+        &'a self,
+        rowid: i64,
+        record: &RecordView<'a>,
+    ) -> impl Iterator<Item = ValueRef<'a>> + use<'a> {
+        let mut stored = record.columns();
+        let rowid_column = self.rowid_column;
+        self.columns.iter().enumerate().map(move |(index, column)| {
+            let value = stored.next();
+            if rowid_column == Some(index) {
+                return ValueRef::Integer(rowid);
+            }
+            value.map_or(column.default.as_ref(), |value| column.shown(value))
+        })
     }
 
     /// Appends the record of a row to `out`, each value changed as its column's affinity wants. The
@@ -418,6 +446,7 @@ mod tests {
             ValueRef::Null,
         ];
         assert_eq!(shown, expected);
+        assert_eq!(schema.values(9, &record).collect::<Vec<_>>(), expected[..5]);
         assert!(schema.encode_row(&given[1..], &mut bytes).is_err());
         assert_eq!(schema.column_index("ID"), Some(0));
     }

@@ -198,5 +198,9 @@ pub(crate) fn our_rows<P: ReadPages>(
 
 pub(crate) fn values_of(schema: &TableSchema, rowid: i64, record: &RecordView<'_>) -> Vec<Value> {
     let all = 0..schema.columns.len();
-    all.map(|index| schema.value(rowid, record, index).to_value()).collect()
+    let values: Vec<Value> =
+        all.map(|index| schema.value(rowid, record, index).to_value()).collect();
+    let in_one_pass = schema.values(rowid, record).map(|value| value.to_value());
+    assert_eq!(in_one_pass.collect::<Vec<_>>(), values);
+    values
 }

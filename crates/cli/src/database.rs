@@ -1,0 +1,116 @@
+//! How commands come to a database in a directory.
+//!
+//! 1. Whoever opens one that was not closed reads on stderr what its restart did.
+//! 2. A page size that is not the database's own is refused, not ignored.
+
+use crate::failure::Failure;
+use crate::output;
+use nandu::{Database, DatabaseOptions, DirectoryOptions, RestartReport, StorageError};
+use nandu_base::{ByteCount, Nanos};
+use std::path::Path;
+
+/// An open database, and what its restart did if it had not been closed.
+pub(crate) type Opened = (Database, Option<RestartReport>);
+
+/// Opens a database.
+pub(crate) fn open(directory: &Path, options: &DatabaseOptions) -> Result<Opened, StorageError> {
+    let (database, report) = nandu::open_database(directory, options)?;
+    if report.was_closed {
+        return Ok((database, None));
+    }
+    if let Some(line) = restart_line(&report) {
+        output::complain(&format!("{} was not closed; {line}", directory.display()));
+    }
+    Ok((database, Some(report)))
+}
+
+/// Opens what is only going to be read, also where nothing can be written.
+pub(crate) fn open_to_read(directory: &Path) -> Result<Opened, StorageError> {
+    match open(directory, &DatabaseOptions::default()) {
+        Err(StorageError::ReadOnly { .. }) => {
+            let files = DirectoryOptions { read_only: true, ..DirectoryOptions::default() };
+            open(directory, &DatabaseOptions { files, ..DatabaseOptions::default() })
+        }
+        answer => answer,
+    }
+}
+
+/// Opens a database, or makes it where there is none, with pages of `page_size` if that is given.
+pub(crate) fn open_or_create(
+    directory: &Path,
+    mut options: DatabaseOptions,
+    page_size: Option<ByteCount>,
+) -> Result<Opened, Failure> {
+    let (database, restart) = match open(directory, &options) {
+        Err(missing @ (StorageError::NotFound { .. } | StorageError::NotADatabase { .. })) => {
+            if let Some(size) = page_size {
+                options.settings.page_bytes = u32::try_from(size.0).unwrap_or(u32::MAX);
+            }
+            return match nandu::create_database(directory, &options) {
+                // There is one that cannot be opened; why not is the better answer.
+                Err(StorageError::Exists { .. }) => Err(missing.into()),
+                answer => Ok((answer?, None)),
+            };
+        }
+        answer => answer?,
+    };
+    let page_bytes = u64::from(database.read().engine().settings().page_bytes);
+    match page_size.filter(|size| size.0 != page_bytes) {
+        None => Ok((database, restart)),
+        Some(size) => {
+            database.close()?;
+            Err(Failure::input(format!(
+                "--page-size {}: {} has pages of {page_bytes} bytes, which stay; leave it out, or \
+                 name a new directory",
+                size.0,
+                directory.display()
+            )))
+        }
+    }
+}
+
+/// What a restart did; `None` where there was nothing to do.
+fn restart_line(report: &RestartReport) -> Option<String> {
+    let RestartReport {
+        log_scan,
+        page_reads,
+        apply,
+        page_writes,
+        record_count,
+        page_count,
+        redone_count,
+        repaired_page_count,
+        loser_count,
+        ..
+    } = report;
+    if [page_count, redone_count, repaired_page_count, loser_count] == [&0; 4] {
+        return None;
+    }
+    let time: u64 = [log_scan, page_reads, apply, page_writes].iter().map(|step| step.time.0).sum();
+    let torn = match repaired_page_count {
+        0 => String::new(),
+        count => format!(", {count} torn pages rebuilt"),
+    };
+    Some(format!(
+        "restart took {}: {record_count} log records scanned, {redone_count} changes redone on \
+         {page_count} pages, {loser_count} transactions undone{torn}",
+        Nanos(time)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restart_without_work_is_not_worth_a_line() {
+        let idle = RestartReport { record_count: 2, ..RestartReport::default() };
+        assert_eq!(restart_line(&idle), None);
+        let undone = RestartReport { loser_count: 1, ..idle };
+        let line = restart_line(&undone).unwrap();
+        assert!(line.contains("2 log records scanned") && line.contains("1 transactions undone"));
+        assert!(!line.contains("torn"), "{line}");
+        let torn = RestartReport { repaired_page_count: 3, ..undone };
+        assert!(restart_line(&torn).unwrap().ends_with(", 3 torn pages rebuilt"));
+    }
+}

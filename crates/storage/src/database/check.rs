@@ -1,0 +1,337 @@
+//! Verification of a whole database: what `nandu db check` says of it.
+//!
+//! ```text
+//!   catalogue: tree
+//!   heap: pages, chains, freelist ─► rows: columns ◄─┐ each entry has the values of its row,
+//!     └ index: tree ─► entries ──────────────────────┘ and there are as many entries as rows
+//!   clustered: tree ─► rows: columns, key
+//! ```
+//!
+//! 1. Damage is a finding, with its table and, where it is of a page, the file and the page; what lies
+//!    beside it is looked at all the same. Only a device or an engine that does not answer is an error.
+//! 2. Entries of an index differ and each leads to a row with its values. So if they are as many as the
+//!    rows, every row has its entry; else those without one are looked for.
+//! 3. Of each structure a hundred findings are told, and that there are others.
+
+use super::key;
+use super::names::name_files;
+use super::schema::{IndexDefinition, TableDefinition, TableKind};
+use super::tables::{OpenTable, Rows, Tables, entry_key, view_of};
+use crate::btree::{self, Direction, Tree};
+use crate::sqlite::{HeapTable, RecordView, Value, ValueRef};
+use crate::{FileId, StorageError};
+use serde::Serialize;
+use std::ops::Bound;
+
+/// Findings that are told of each structure.
+const FINDING_COUNT_MAX: usize = 100;
+/// Letters of a key that are told.
+const KEY_LETTERS: usize = 80;
+
+/// What [`Tables::check`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CheckReport {
+    /// Every rule that is broken, with its place. Empty for a sound database.
+    pub findings: Vec<String>,
+    /// Files that were looked at.
+    pub file_count: u64,
+    /// Pages that were looked at, or should have been.
+    pub page_count: u64,
+    /// Rows of all tables, as far as they could be read.
+    pub row_count: u64,
+    /// Entries of all indexes, likewise.
+    pub index_entry_count: u64,
+}
+
+impl Tables {
+    /// Verifies every page, tree, row and reference. Damage is a finding, not an error. Pages that are
+    /// in the pool are looked at there: after `drop_cached_pages` all of them come from the device.
+    ///
+    /// # Errors
+    /// If the device does not answer, other than by saying that it cannot read some sectors; or if the
+    /// pool has no frame left. What was found before that is lost.
+    pub fn check(&self) -> Result<CheckReport, StorageError> {
+        let mut check = Check { tables: self, report: CheckReport::default() };
+        check.tree("the catalogue", self.catalog)?;
+        for table in self.open.values() {
+            check.table(table)?;
+        }
+        let files = self.engine.files();
+        for finding in &mut check.report.findings {
+            *finding = name_files(finding, &files);
+        }
+        Ok(check.report)
+    }
+}
+
+/// A check under way.
+struct Check<'t> {
+    tables: &'t Tables,
+    report: CheckReport,
+}
+
+/// Findings of one structure, which comes first in each of them.
+struct Findings {
+    what: String,
+    told: Vec<String>,
+}
+
+/// A structure's rows or entries, and whether all of them could be read.
+#[derive(Clone, Copy)]
+struct Counted {
+    count: u64,
+    is_whole: bool,
+}
+
+impl Findings {
+    fn of(what: &str) -> Self {
+        Self { what: what.to_owned(), told: Vec::new() }
+    }
+
+    fn tell(&mut self, finding: &str) {
+        match self.told.len() {
+            0..FINDING_COUNT_MAX => self.told.push(format!("{}: {finding}", self.what)),
+            FINDING_COUNT_MAX => self.told.push(format!("{}: there is more", self.what)),
+            _ => {}
+        }
+    }
+
+    /// What a scan gives; its end where it meets damage, which the check of the pages has told if it
+    /// found them not whole.
+    fn unless_damaged<T>(
+        &mut self,
+        next: Result<Option<T>, StorageError>,
+        of: Counted,
+    ) -> Result<Option<T>, StorageError> {
+        match next {
+            Err(error) if error.is_damage() => {
+                if of.is_whole {
+                    self.tell(&error.to_string());
+                }
+                Ok(None)
+            }
+            next => next,
+        }
+    }
+}
+
+impl Check<'_> {
+    fn keep(&mut self, findings: Findings) {
+        self.report.findings.extend(findings.told);
+    }
+
+    /// The pages of a tree.
+    fn tree(&mut self, what: &str, file: FileId) -> Result<Counted, StorageError> {
+        let tree = btree::check(&self.tables.engine, file);
+        self.report.file_count += 1;
+        self.report.page_count += u64::from(tree.page_count);
+        let findings = tree.findings.iter().map(|finding| format!("{what}: {finding}"));
+        self.report.findings.extend(findings);
+        match tree.failure {
+            Some(failure) => Err(failure),
+            None => Ok(Counted { count: tree.entry_count, is_whole: tree.findings.is_empty() }),
+        }
+    }
+
+    fn table(&mut self, table: &OpenTable) -> Result<(), StorageError> {
+        let TableDefinition { name, file, indexes, .. } = &table.definition;
+        let what = format!("table {name}");
+        let heap = match &table.rows {
+            Rows::Clustered(tree) => {
+                let rows = self.tree(&what, *file)?;
+                self.report.row_count += rows.count;
+                return self.clustered_rows(*tree, rows, &table.definition, &what);
+            }
+            Rows::Heap(heap) => heap,
+        };
+        let rows = self.heap(heap, &table.definition, &what)?;
+        for index in indexes {
+            let what = format!("index {} of {name}", index.name);
+            let entries = self.tree(&what, index.file)?;
+            self.report.index_entry_count += entries.count;
+            let mut findings = Findings::of(&what);
+            self.entries(heap, index, (rows, entries), &mut findings)?;
+            if rows.is_whole && entries.is_whole && rows.count != entries.count {
+                let (rows, entries) = (rows.count, entries.count);
+                findings.tell(&format!("{entries} entries for {rows} rows"));
+                match self.rows_without_entry(heap, index, &mut findings) {
+                    Err(error) if error.is_damage() => findings.tell(&error.to_string()),
+                    looked => looked?,
+                }
+            }
+            self.keep(findings);
+        }
+        Ok(())
+    }
+
+    /// The pages and rows of a heap.
+    fn heap(
+        &mut self,
+        heap: &HeapTable,
+        definition: &TableDefinition,
+        what: &str,
+    ) -> Result<Counted, StorageError> {
+        let mut findings = Findings::of(what);
+        let (stat, errors) = heap.examine(&self.tables.engine, |number, record| {
+            if let Some(trouble) = trouble_of(definition, record) {
+                findings.tell(&format!("row {number}: {trouble}"));
+            }
+        });
+        let is_whole = errors.is_empty();
+        for error in errors {
+            if !error.is_damage() {
+                return Err(error);
+            }
+            findings.tell(&error.to_string());
+        }
+        self.keep(findings);
+        self.report.file_count += 1;
+        self.report.page_count += u64::from(heap.page_counts().0);
+        self.report.row_count += stat.row_count;
+        Ok(Counted { count: stat.row_count, is_whole })
+    }
+
+    /// Each row of a clustered table has values of its columns, and those of its key.
+    fn clustered_rows(
+        &mut self,
+        tree: Tree,
+        rows: Counted,
+        definition: &TableDefinition,
+        what: &str,
+    ) -> Result<(), StorageError> {
+        let engine = &self.tables.engine;
+        let mut findings = Findings::of(what);
+        let mut scan = tree.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward);
+        let mut expected = Vec::new();
+        // Leaves of a damaged tree may follow each other in a circle.
+        for _ in 0..rows.count {
+            let next = findings.unless_damaged(scan.next(engine), rows)?;
+            let Some((key, value)) = next else { break };
+            let record = match view_of(value) {
+                Ok(record) => record,
+                Err(error) => {
+                    findings.tell(&format!("the row with key {}: {error}", shown(key)));
+                    continue;
+                }
+            };
+            let mut trouble = trouble_of(definition, record);
+            if let (None, TableKind::Clustered { key: columns }) = (&trouble, &definition.kind) {
+                expected.clear();
+                for &column in columns {
+                    key::encode_key(record.get(column), &mut expected);
+                }
+                if expected != key {
+                    trouble = Some(format!("its columns say {}", shown(&expected)));
+                }
+            }
+            if let Some(trouble) = trouble {
+                findings.tell(&format!("the row with key {}: {trouble}", shown(key)));
+            }
+        }
+        self.keep(findings);
+        Ok(())
+    }
+
+    /// Each entry leads to a row that has the entry's values. Rows that cannot be read were told by the
+    /// check of a table that is not whole.
+    fn entries(
+        &self,
+        heap: &HeapTable,
+        index: &IndexDefinition,
+        (rows, entries): (Counted, Counted),
+        findings: &mut Findings,
+    ) -> Result<(), StorageError> {
+        let engine = &self.tables.engine;
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let mut scan = Tree::at(index.file).scan(everything, Direction::Forward);
+        for _ in 0..entries.count {
+            let next = findings.unless_damaged(scan.next(engine), entries)?;
+            let Some((entry, _)) = next else { break };
+            let number = match key::split_row_number(entry) {
+                Ok((_, number)) => number,
+                Err(error) => {
+                    findings.tell(&error.to_string());
+                    continue;
+                }
+            };
+            match heap.get(engine, number, |record| entry_key(index, record, number)) {
+                Ok(Some(expected)) if expected == entry => {}
+                Ok(Some(_)) => findings.tell(&format!("row {number} has other values")),
+                Ok(None) => findings.tell(&format!("row {number} does not exist")),
+                Err(error) if !error.is_damage() => return Err(error),
+                Err(error) if rows.is_whole => findings.tell(&format!("row {number}: {error}")),
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for the rows that an index leaves out.
+    fn rows_without_entry(
+        &self,
+        heap: &HeapTable,
+        index: &IndexDefinition,
+        findings: &mut Findings,
+    ) -> Result<(), StorageError> {
+        let engine = &self.tables.engine;
+        let tree = Tree::at(index.file);
+        let mut scan = heap.tree().scan(i64::MIN..=i64::MAX);
+        let mut of_leaf = Vec::new();
+        loop {
+            let has_more = scan.next_leaf(engine, |number, record| {
+                of_leaf.push((number, entry_key(index, record, number)));
+            })?;
+            for (number, entry) in of_leaf.drain(..) {
+                if tree.get(engine, &entry, |_| ())?.is_none() {
+                    findings.tell(&format!("row {number} has no entry"));
+                }
+            }
+            if !has_more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What keeps a record from being a row of its table.
+fn trouble_of(definition: &TableDefinition, record: RecordView<'_>) -> Option<String> {
+    let (found, wanted) = (record.column_count(), definition.columns.len());
+    if found != wanted {
+        return Some(format!("it has {found} values, the table {wanted} columns"));
+    }
+    let mut pairs = definition.columns.iter().zip(record.columns());
+    let (column, value) =
+        pairs.find(|(column, value)| !column.takes(column.column_type.stored(*value)))?;
+    let kind = match value {
+        ValueRef::Null => "null",
+        ValueRef::Integer(_) => "an integer",
+        ValueRef::Real(_) => "a real",
+        ValueRef::Text(_) => "a text",
+        ValueRef::Blob(_) => "a blob",
+    };
+    Some(format!("column {} holds {kind}, and is {}", column.name, column.to_sql_type()))
+}
+
+/// A key in a message.
+fn shown(key: &[u8]) -> String {
+    let mut rest = key;
+    let mut values = Vec::new();
+    while let Ok((value, after)) = key::decode_key(rest) {
+        values.push(match value {
+            Value::Null => "null".to_owned(),
+            Value::Integer(number) => number.to_string(),
+            Value::Real(number) => format!("{number:?}"),
+            Value::Text(text) => format!("{text:?}"),
+            Value::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
+        });
+        rest = after;
+    }
+    let text = match rest.is_empty() {
+        true => values.join(", "),
+        false => format!("that cannot be read ({} bytes)", key.len()),
+    };
+    text.chars().take(KEY_LETTERS).collect()
+}
+
+#[cfg(test)]
+mod tests;
