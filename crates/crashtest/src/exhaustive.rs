@@ -3,23 +3,22 @@
 //!
 //! ```text
 //!   create ─► requests 1 2 3 … n of one life and its close        a run for each, with several fates
-//!                        └► cut ─► open: requests 1 2 3 … m        a run for each, for every 16th cut
+//!                        └► cut ─► open: requests 1 2 3 … m        a run for each, for every n-th cut
 //!                                        └► cut ─► open, compare ─► close, open, compare
 //! ```
 //!
 //! 1. Runs differ in nothing but the cut, so every request is cut at, up to the last.
 //! 2. What a second opening shows is what the first one showed.
 
-use crate::life::{End, Outcome, Simulation, Violation, guarded};
+use crate::life::{End, Outcome, Simulation, Stop, Violation, guarded};
 use crate::{Lie, Scenario, WorldKind};
 use nandu_base::Rng;
-use nandu_storage::Database;
 
 /// Runs with a cut at the same request, each with another moment and another fate for what was not
 /// flushed.
 const FATE_COUNT: u64 = 3;
-/// Every so manieth cut has its restart cut at every request.
-const RESTART_STEP: usize = 16;
+/// Every so manieth cut has its restart cut at every request, unless somebody wants more.
+pub const RESTART_STEP: usize = 16;
 /// Most transactions of the run and most changes of one.
 const TRANSACTION_COUNT_MAX: u64 = 6;
 const CHANGE_COUNT_MAX: u64 = 6;
@@ -34,11 +33,20 @@ struct Cut {
 }
 
 /// Cuts the power at every request of a small run: the first life of the seed's database, with a few
-/// transactions and one device. Answers with what happened in all runs together.
+/// transactions and one device; and at every request of the restart after every `restart_step`-th of
+/// these cuts. Answers with what happened in all runs together.
 ///
 /// # Errors
 /// The first promise that is broken, with the cut that breaks it.
-pub fn cut_at_every_request(seed: u64, world: WorldKind, lie: Lie) -> Result<Outcome, Violation> {
+///
+/// # Panics
+/// If `restart_step` is 0.
+pub fn cut_at_every_request(
+    seed: u64,
+    world: WorldKind,
+    lie: Lie,
+    restart_step: usize,
+) -> Result<Outcome, Violation> {
     let mut scenario = Scenario::of_seed(seed, world, lie);
     scenario.log_apart = false;
     scenario.transaction_count_max = scenario.transaction_count_max.min(TRANSACTION_COUNT_MAX);
@@ -64,7 +72,7 @@ pub fn cut_at_every_request(seed: u64, world: WorldKind, lie: Lie) -> Result<Out
             cuts.push((at, fate));
         }
     }
-    for &(at, fate) in cuts.iter().step_by(RESTART_STEP) {
+    for &(at, fate) in cuts.iter().step_by(restart_step) {
         for of_restart in 1.. {
             let cut = Cut { at, fate, at_of_restart: Some(of_restart) };
             let Some(outcome) = run(cut)? else { break };
@@ -77,31 +85,45 @@ pub fn cut_at_every_request(seed: u64, world: WorldKind, lie: Lie) -> Result<Out
 impl Simulation<'_> {
     /// One run; `None` if it has fewer requests than the cut, or the restart has.
     fn run_to_cut(mut self, cut: Cut) -> Result<Option<Outcome>, String> {
+        match self.walk_to_cut(cut) {
+            Ok(true) => Ok(Some(self.sum_up())),
+            Ok(false) => Ok(None),
+            Err(Stop::Broken(what)) => Err(what),
+            Err(Stop::Told) => Err("damage is told, though no bit flipped".to_owned()),
+        }
+    }
+
+    /// False if the cut does not come.
+    fn walk_to_cut(&mut self, cut: Cut) -> Result<bool, Stop> {
         let database = self.create().map_err(|error| format!("creation failed: {error}"))?;
         let target = self.plan_cut(cut.at, cut.fate);
         let end = self.live(&database)?;
-        if !matches!(end, End::Crashed) && database.close().is_ok() {
-            self.settle_last();
-        }
+        let end = if matches!(end, End::Crashed) { End::Crashed } else { End::Closed };
+        self.end(database, end)?;
         if !self.goes_dark_after(target) {
-            return Ok(None);
+            return Ok(false);
         }
         self.restore()?;
         if let Some(at) = cut.at_of_restart {
             let target = self.plan_cut(at, cut.fate);
-            drop(self.open());
+            let opened = self.open().map(drop);
+            if !self.is_dark() {
+                opened?;
+            }
             if !self.goes_dark_after(target) {
-                return Ok(None);
+                return Ok(false);
             }
             self.restore()?;
         }
         let database = self.open()?;
         self.verify(&database)?;
-        self.close(database)?;
+        self.end(database, End::Closed)?;
+        self.restore()?;
         let database = self.open()?;
-        self.verify(&database).map_err(|what| format!("opened again: {what}"))?;
-        self.close(database)?;
-        Ok(Some(self.sum_up()))
+        self.verify(&database).map_err(|stop| stop.at("opened again"))?;
+        self.end(database, End::Closed)?;
+        self.restore()?;
+        Ok(true)
     }
 
     /// Whether request `target` came; the power goes now where its cut is still to come.
@@ -120,10 +142,5 @@ impl Simulation<'_> {
         let plan = self.scenario.cut(&mut rng, target);
         self.plan(plan);
         target
-    }
-
-    fn close(&mut self, database: Database) -> Result<(), String> {
-        database.close().map_err(|error| format!("closing failed: {error}"))?;
-        self.restore()
     }
 }

@@ -13,7 +13,9 @@
 //! 2. A reopened database shows the state after some commit, and none older than the last that was
 //!    promised to be durable.
 //! 3. Nothing that was not committed is ever seen, and every page, tree and reference is sound.
-//! 4. Faults off, the database works again.
+//! 4. Nothing fails without a reason: a fault in the same life, or no room. Faults off, the database
+//!    works again.
+//! 5. Where bits flipped, rows are right or damage is told.
 //!
 //! The database lies on sectors in memory or on whole simulated SSDs ([`WorldKind`]). Beside seeds
 //! there is a walk that leaves no request out ([`cut_at_every_request`]).
@@ -25,23 +27,28 @@ mod drive;
 mod exhaustive;
 mod life;
 mod model;
+mod room;
 mod scenario;
 #[cfg(test)]
 mod tests;
 mod world;
 
 pub use drive::{Drive, LAYER_COUNT};
-pub use exhaustive::cut_at_every_request;
+pub use exhaustive::{RESTART_STEP, cut_at_every_request};
 pub use life::{Outcome, Violation, run_seed};
 pub use scenario::{Faults, Scenario};
 pub use world::{Lie, WorldKind};
 
 /// What repeats a seed on the command line.
 #[must_use]
-pub fn replay_command(seed: u64, world: WorldKind) -> String {
+pub fn replay_command(seed: u64, world: WorldKind, lie: Lie) -> String {
     let world = match world {
         WorldKind::Memory => "",
         WorldKind::Ssd => " --world ssd",
     };
-    format!("nandu crash{world} --seed {seed}")
+    let lie = match lie {
+        Lie::None => String::new(),
+        lie => format!(" --lie {}", lie.label()),
+    };
+    format!("nandu crash{world}{lie} --seed {seed}")
 }

@@ -2,9 +2,16 @@
 //!
 //! ```text
 //!   open (perhaps cut, then again) ─► compare, check, audit ─► transactions ─► cut │ failure │ close
+//!     ▲                                                                                │
+//!     └──────────────────── bits flip, where that is the fault ◄───────────────────────┘
 //! ```
+//!
+//! 1. An error needs a reason: a fault that came in this life; bits that flipped before, and then it
+//!    tells of damage; or a change for which there is no room by any measure (`room`).
+//! 2. Damage that is told ends the history: what was damaged is for a copy to restore.
 
 use crate::model::{self, HEAP, History, INDEX, KEYED, KeyValue, PASSING, State};
+use crate::room::Room;
 use crate::world::{self, WorldDevice};
 use crate::{Lie, Scenario, WorldKind};
 use nandu_base::{FlashOperation, Rng, to_index};
@@ -28,6 +35,8 @@ const BATCH_ROW_COUNT_MAX: u64 = 30;
 /// Most rows of a load, and memory of its sorts: several runs.
 const LOAD_ROW_COUNT_MAX: u64 = 400;
 const LOAD_SORT_BYTES: u64 = 4 << 10;
+/// Most bits that flip between two lives.
+const FLIP_COUNT_MAX: u64 = model::KEPT_COUNT as u64;
 
 /// What a history went through without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -42,6 +51,12 @@ pub struct Outcome {
     pub cut_count: u64,
     /// Operations that failed.
     pub error_count: u64,
+    /// Changes that were refused for want of room, and taken back.
+    pub refused_count: u64,
+    /// Bits that flipped.
+    pub flip_count: u64,
+    /// Histories that ended since damage was told.
+    pub told_count: u64,
     /// Tables that were loaded past the log.
     pub load_count: u64,
     /// Loads that failed, by a cut or otherwise.
@@ -64,6 +79,9 @@ impl Outcome {
         self.commit_count += other.commit_count;
         self.cut_count += other.cut_count;
         self.error_count += other.error_count;
+        self.refused_count += other.refused_count;
+        self.flip_count += other.flip_count;
+        self.told_count += other.told_count;
         self.load_count += other.load_count;
         self.failed_load_count += other.failed_load_count;
         self.repaired_page_count += other.repaired_page_count;
@@ -91,6 +109,31 @@ pub fn run_seed(seed: u64, world: WorldKind, lie: Lie) -> Result<Outcome, Violat
     guarded(seed, || Simulation::new(&scenario).run())
 }
 
+/// Why a history ends before its time.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A promise was broken.
+    Broken(String),
+    /// Flipped bits were told, as promised.
+    Told,
+}
+
+impl From<String> for Stop {
+    fn from(what: String) -> Self {
+        Self::Broken(what)
+    }
+}
+
+impl Stop {
+    /// Says where it was.
+    pub(crate) fn at(self, place: &str) -> Self {
+        match self {
+            Self::Broken(what) => Self::Broken(format!("{place}: {what}")),
+            Self::Told => Self::Told,
+        }
+    }
+}
+
 /// A panic is a violation.
 pub(crate) fn guarded<T>(
     seed: u64,
@@ -114,8 +157,12 @@ pub(crate) struct Simulation<'s> {
     blackout: Arc<AtomicBool>,
     history: History,
     outcome: Outcome,
-    /// The failure that ended the last life, for messages.
-    last_error: String,
+    /// The request that is to fail: on the log's own device or on that of the data, and which.
+    failing: Option<(bool, u64)>,
+    /// Bits that flipped, and those of them that did while the log was open.
+    flip_count: u64,
+    flip_count_in_open_log: usize,
+    room: Room,
 }
 
 /// How a life ended.
@@ -145,36 +192,75 @@ impl<'s> Simulation<'s> {
             blackout,
             history,
             outcome: Outcome::default(),
-            last_error: String::new(),
+            failing: None,
+            flip_count: 0,
+            flip_count_in_open_log: 0,
+            room: Room::of(scenario),
         }
     }
 
     fn run(mut self) -> Result<Outcome, String> {
+        match self.run_all_lives() {
+            Ok(()) => Ok(self.sum_up()),
+            Err(Stop::Told) => {
+                self.outcome.told_count += 1;
+                Ok(self.sum_up())
+            }
+            Err(Stop::Broken(what)) => Err(what),
+        }
+    }
+
+    fn run_all_lives(&mut self) -> Result<(), Stop> {
         let mut database = self.create().map_err(|error| format!("creation failed: {error}"))?;
         for life in 1..=self.scenario.life_count {
             let when = format!("in life {life}");
-            self.verify(&database).map_err(|what| format!("{when}: {what}"))?;
+            self.verify(&database).map_err(|stop| stop.at(&when))?;
             self.plan_fault(life);
-            let end = self.live(&database).map_err(|what| format!("{when}: {what}"))?;
-            let end = match end {
-                End::Closed => match database.close() {
-                    Ok(()) => {
-                        self.history.settle_last();
-                        End::Closed
-                    }
-                    Err(_) => End::Crashed,
-                },
-                End::Died | End::Crashed => {
-                    drop(database);
-                    End::Crashed
-                }
-            };
-            database = self.reopen(&end).map_err(|what| format!("after life {life}: {what}"))?;
+            let end = self.live(&database).map_err(|stop| stop.at(&when))?;
+            let end = self.end(database, end).map_err(|stop| stop.at(&when))?;
+            self.flip_bits(&end);
+            database = self.reopen(&end).map_err(|stop| stop.at(&format!("after life {life}")))?;
         }
-        self.verify(&database).map_err(|what| format!("at the end: {what}"))?;
-        // Faults are off: it has to work.
-        self.scenario_without_faults(&database)?;
-        Ok(self.sum_up())
+        self.verify(&database).map_err(|stop| stop.at("at the end"))?;
+        self.live_without_faults(database).map_err(|stop| stop.at("without faults"))
+    }
+
+    /// Ends a life as it was to end, or as a fault has it.
+    pub(crate) fn end(&mut self, database: Database, end: End) -> Result<End, Stop> {
+        if !matches!(end, End::Closed) {
+            drop(database);
+            return Ok(End::Crashed);
+        }
+        Ok(match self.accept("closing", database.close())? {
+            Some(()) => {
+                self.history.settle_last();
+                End::Closed
+            }
+            None => End::Crashed,
+        })
+    }
+
+    /// The database works again: one more life, a row that no measure refuses, closing, opening.
+    fn live_without_faults(&mut self, database: Database) -> Result<(), Stop> {
+        self.live(&database)?;
+        self.verify(&database)?;
+        if self.room.is_left() {
+            let mut state = self.history.last().clone();
+            let written = (|| {
+                let mut writer = database.write()?;
+                writer.put(KEYED, &[ValueRef::Integer(0), ValueRef::Blob(b"again")])?;
+                writer.commit()
+            })();
+            self.accept("a row of five bytes", written)?;
+            state.keyed.insert(0, b"again".to_vec());
+            self.history.add(state);
+        }
+        self.history.settle_last();
+        self.verify(&database)?;
+        self.end(database, End::Closed)?;
+        self.restore()?;
+        let database = self.open()?;
+        self.verify(&database)
     }
 
     pub(crate) fn sum_up(mut self) -> Outcome {
@@ -190,13 +276,60 @@ impl<'s> Simulation<'s> {
         self.outcome
     }
 
-    fn scenario_without_faults(&mut self, database: &Database) -> Result<(), String> {
-        match self.live(database)? {
-            End::Closed | End::Died => {
-                self.verify(database).map_err(|what| format!("without faults: {what}"))
-            }
-            End::Crashed => Err(format!("failed without a fault: {}", self.last_error)),
+    /// Flips bits of what lies on the devices after a life. What was in flight is over by then.
+    fn flip_bits(&mut self, end: &End) {
+        if !self.scenario.faults.flipped_bits {
+            return;
         }
+        self.flip_count_in_open_log = 0;
+        for _ in 0..=self.rng.below(FLIP_COUNT_MAX) {
+            let device = match &self.log {
+                Some(log) if self.rng.below(2) == 0 => log,
+                _ => &self.data,
+            };
+            let first_sector = behind_table_of_files(device);
+            let page_bytes = self.scenario.settings.page_bytes;
+            if device.lock().flip_bit(&mut self.rng, first_sector, page_bytes) {
+                self.flip_count += 1;
+                self.flip_count_in_open_log += usize::from(matches!(end, End::Crashed));
+            }
+        }
+        self.outcome.flip_count = self.flip_count;
+    }
+
+    /// `None` where a fault of this life is the reason of an error.
+    pub(crate) fn accept<T>(
+        &self,
+        what: &str,
+        result: Result<T, StorageError>,
+    ) -> Result<Option<T>, Stop> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(_) if self.fault_came() => Ok(None),
+            Err(error) => Err(self.judge(what, &error)),
+        }
+    }
+
+    /// An error for which no fault of this life is the reason.
+    fn judge(&self, what: &str, error: &StorageError) -> Stop {
+        let tells_damage = matches!(
+            error,
+            StorageError::ChecksumMismatch { .. }
+                | StorageError::Corrupt { .. }
+                | StorageError::NotADatabase { .. }
+        );
+        match self.flip_count > 0 && tells_damage {
+            true => Stop::Told,
+            false => Stop::Broken(format!("{what} failed without a fault: {error}")),
+        }
+    }
+
+    fn fault_came(&self) -> bool {
+        let has_failed = |(of_log, at): (bool, u64)| {
+            let log = self.log.as_ref().filter(|_| of_log);
+            log.unwrap_or(&self.data).lock().request_count() >= at
+        };
+        self.is_dark() || self.failing.is_some_and(has_failed)
     }
 
     fn volumes(&self, is_new: bool) -> Result<Volumes, StorageError> {
@@ -225,7 +358,7 @@ impl<'s> Simulation<'s> {
     }
 
     /// Opens what the last life left, after the power was restored; perhaps cuts it again meanwhile.
-    fn reopen(&mut self, end: &End) -> Result<Database, String> {
+    fn reopen(&mut self, end: &End) -> Result<Database, Stop> {
         self.restore()?;
         if matches!(end, End::Crashed) {
             for _ in 0..self.rng.below(self.scenario.faults.cuts_at_restart_max + 1) {
@@ -235,18 +368,19 @@ impl<'s> Simulation<'s> {
                 let attempt = self
                     .volumes(false)
                     .and_then(|both| Database::open(both, &self.scenario.settings));
-                drop(attempt);
+                self.accept("opening", attempt)?;
                 self.restore()?;
             }
         }
         self.open()
     }
 
-    pub(crate) fn open(&mut self) -> Result<Database, String> {
+    /// Opens it, with nothing planned that could hinder that.
+    pub(crate) fn open(&mut self) -> Result<Database, Stop> {
         let opened = self
             .volumes(false)
             .and_then(|volumes| Database::open(volumes, &self.scenario.settings));
-        let (database, report) = opened.map_err(|error| format!("it does not open: {error}"))?;
+        let (database, report) = opened.map_err(|error| self.judge("opening", &error))?;
         self.outcome.repaired_page_count += report.repaired_page_count;
         self.outcome.loser_count += report.loser_count;
         Ok(database)
@@ -266,11 +400,6 @@ impl<'s> Simulation<'s> {
     pub(crate) fn cut_power_now(&self) {
         self.data.lock().ground().cut_power();
         self.blackout.store(true, Ordering::Relaxed);
-    }
-
-    /// All that was committed is durable.
-    pub(crate) fn settle_last(&mut self) {
-        self.history.settle_last();
     }
 
     pub(crate) fn is_dark(&self) -> bool {
@@ -295,18 +424,18 @@ impl<'s> Simulation<'s> {
         }
         // What was forgotten ended in the dark.
         self.blackout.store(false, Ordering::Relaxed);
+        self.failing = None;
         Ok(())
     }
 
-    fn plan_fault(&mut self, life: u64) {
+    pub(crate) fn plan_fault(&mut self, life: u64) {
         let faults = self.scenario.faults;
-        let device = match &self.log {
-            Some(log) if self.rng.below(2) == 0 => log,
-            _ => &self.data,
-        };
+        let of_log = self.log.is_some() && self.rng.below(2) == 0;
+        let device = self.log.as_ref().filter(|_| of_log).unwrap_or(&self.data);
         let within = FAULT_WITHIN_REQUESTS[to_index(self.rng.below(3))];
         let at = device.lock().request_count() + 1 + self.rng.below(within);
         let plan = if faults.failed_requests && (life.is_multiple_of(2) || !faults.power_cuts) {
+            self.failing = Some((of_log, at));
             FaultPlan { fail_requests: vec![at], ..FaultPlan::default() }
         } else if faults.power_cuts {
             self.scenario.cut(&mut self.rng, at)
@@ -317,23 +446,27 @@ impl<'s> Simulation<'s> {
     }
 
     /// Compares with the history, checks every page and reference, audits.
-    pub(crate) fn verify(&mut self, database: &Database) -> Result<(), String> {
+    pub(crate) fn verify(&mut self, database: &Database) -> Result<(), Stop> {
         let tables = database.read();
         let found = model::read_state(&tables, self.scenario.has_heap)
-            .map_err(|error| format!("it cannot be read: {error}"))?;
-        if !self.history.contains(&found) {
+            .map_err(|error| self.judge("reading it", &error))?;
+        if !self.history.contains(&found, self.flip_count_in_open_log) {
             let (count, last) = (self.history.len(), self.history.last());
             let rows = (found.keyed.len(), found.heap.len());
             let wanted = (last.keyed.len(), last.heap.len());
-            return Err(format!(
+            return Err(Stop::Broken(format!(
                 "its {rows:?} rows are those of none of the {count} commits that may be the last \
                  durable one; the latest had {wanted:?}"
-            ));
+            )));
         }
         self.history.settle(found);
-        let report = tables.check().map_err(|error| format!("the check failed: {error}"))?;
+        self.flip_count_in_open_log = 0;
+        let report = tables.check().map_err(|error| self.judge("the check", &error))?;
         if let Some(finding) = report.findings.first() {
-            return Err(format!("the check found: {finding}"));
+            return Err(match self.flip_count {
+                0 => Stop::Broken(format!("the check found: {finding}")),
+                _ => Stop::Told,
+            });
         }
         tables.engine().audit();
         for device in std::iter::once(&self.data).chain(&self.log) {
@@ -343,7 +476,7 @@ impl<'s> Simulation<'s> {
     }
 
     /// Transactions until one fails, or enough are done.
-    pub(crate) fn live(&mut self, database: &Database) -> Result<End, String> {
+    pub(crate) fn live(&mut self, database: &Database) -> Result<End, Stop> {
         let count = self.rng.below(self.scenario.transaction_count_max + 1);
         for _ in 0..count {
             if !self.transact(database)? {
@@ -351,7 +484,7 @@ impl<'s> Simulation<'s> {
                 return Ok(End::Crashed);
             }
             if self.rng.below(25) == 0 {
-                if !self.succeeded(database.checkpoint()) {
+                if self.accept("a checkpoint", database.checkpoint())?.is_none() {
                     return Ok(End::Crashed);
                 }
                 self.history.settle_last();
@@ -362,15 +495,12 @@ impl<'s> Simulation<'s> {
     }
 
     /// One transaction. False if something failed and the database has to be opened again.
-    fn transact(&mut self, database: &Database) -> Result<bool, String> {
+    fn transact(&mut self, database: &Database) -> Result<bool, Stop> {
         let mut state = self.history.last().clone();
-        let mut writer = match database.write() {
-            Ok(writer) => writer,
-            Err(error) => {
-                self.last_error = error.to_string();
-                return Ok(false);
-            }
+        let Some(mut writer) = self.accept("beginning", database.write())? else {
+            return Ok(false);
         };
+        self.room.begin();
         let change_count = 1 + self.rng.below(self.scenario.change_count_max);
         let mut savepoint = None;
         for _ in 0..change_count {
@@ -379,45 +509,42 @@ impl<'s> Simulation<'s> {
             }
             match self.change(&mut writer, &mut state) {
                 Ok(true) => {}
-                Ok(false) => return Err("a row is not what was written before".to_owned()),
+                Ok(false) => {
+                    return Err(Stop::Broken("a row is not what was written before".to_owned()));
+                }
                 // The whole transaction goes; the database stays usable, or says that it is not.
-                Err(_) => return Ok(self.succeeded(writer.rollback())),
+                Err(error) => {
+                    if self.room.excuses(&error) {
+                        self.outcome.refused_count += 1;
+                    } else if !self.fault_came() {
+                        return Err(self.judge("a change", &error));
+                    }
+                    return Ok(self.accept("a rollback", writer.rollback())?.is_some());
+                }
             }
             if self.rng.below(12) == 0
                 && let Some((savepoint, before)) = savepoint.take()
             {
-                if !self.succeeded(writer.rollback_to(savepoint)) {
+                let taken_back = writer.rollback_to(savepoint);
+                if self.accept("a rollback to a savepoint", taken_back)?.is_none() {
                     return Ok(false);
                 }
                 state = before;
             }
         }
         if self.scenario.rolls_back && self.rng.below(5) == 0 {
-            return Ok(self.succeeded(writer.rollback()));
+            return Ok(self.accept("a rollback", writer.rollback())?.is_some());
         }
-        match writer.commit() {
-            Ok(()) => {
-                self.outcome.commit_count += 1;
-                match self.scenario.settings.durability {
-                    Durability::EveryCommit => self.history.settle(state),
-                    Durability::Grouped { .. } | Durability::None => self.history.add(state),
-                }
-                Ok(true)
-            }
-            Err(error) => {
-                self.last_error = error.to_string();
-                self.history.add(state);
-                Ok(false)
-            }
+        if self.accept("a commit", writer.commit())?.is_none() {
+            self.history.add(state);
+            return Ok(false);
         }
-    }
-
-    /// Whether it did; notes the error otherwise.
-    fn succeeded<T>(&mut self, result: Result<T, StorageError>) -> bool {
-        if let Err(error) = &result {
-            self.last_error = error.to_string();
+        self.outcome.commit_count += 1;
+        match self.scenario.settings.durability {
+            Durability::EveryCommit => self.history.add_durable(state),
+            Durability::Grouped { .. } | Durability::None => self.history.add(state),
         }
-        result.is_ok()
+        Ok(true)
     }
 
     /// One change to a table and to the model. False if what was there was wrong.
@@ -432,6 +559,7 @@ impl<'s> Simulation<'s> {
         let key = self.rng.below(self.scenario.key_count).cast_signed();
         let mut value = vec![0; to_index(self.rng.below(self.scenario.value_bytes_max + 1))];
         self.rng.fill(&mut value);
+        self.room.ask(1, value.len());
         if self.scenario.has_heap && self.rng.below(2) == 0 {
             return self.change_heap(writer, state, key, value);
         }
@@ -456,6 +584,7 @@ impl<'s> Simulation<'s> {
         value: Vec<u8>,
     ) -> Result<bool, StorageError> {
         let keys = key..key + 1 + self.rng.below(BATCH_ROW_COUNT_MAX).cast_signed();
+        self.room.ask(BATCH_ROW_COUNT_MAX, value.len());
         let row = |key| vec![Value::Integer(key), Value::Blob(value.clone())];
         let rows: Vec<Row> = keys.clone().map(row).collect();
         let is_taken = state.keyed.range(keys.clone()).next().is_some();
@@ -477,6 +606,7 @@ impl<'s> Simulation<'s> {
             writer.drop_table(PASSING)?;
             state.passing = None;
         } else if self.scenario.loads_tables {
+            self.room.ask(LOAD_ROW_COUNT_MAX, 100);
             let loaded = self.load(writer);
             self.outcome.failed_load_count += u64::from(loaded.is_err());
             self.outcome.load_count += 1;
@@ -548,6 +678,13 @@ impl<'s> Simulation<'s> {
             }
         }
     }
+}
+
+/// The table of files of a volume is left alone: damage to the newer of its two copies cannot be told
+/// from one that was torn.
+fn behind_table_of_files(device: &WorldDevice) -> u64 {
+    let sector_bytes = u64::from(device.info().geometry.sector_bytes);
+    DeviceVolume::table_bytes_on(device.info().geometry) / sector_bytes
 }
 
 fn columns() -> Vec<Column> {

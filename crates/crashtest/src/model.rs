@@ -1,6 +1,7 @@
 //! What the tables must hold: one state after each commit that a reopening may show.
 //!
-//! 1. The first state is the last one that is surely durable; a reopening shows one of them.
+//! 1. The first state that counts is the last one that is surely durable; a reopening shows it or one
+//!    behind it, and after n bits flipped in a log that was not closed perhaps one of the n before.
 
 use nandu_storage::StorageError;
 use nandu_storage::database::{Flow, Tables};
@@ -28,16 +29,29 @@ pub(crate) struct State {
     pub(crate) passing: Option<Vec<KeyValue>>,
 }
 
+/// Commits before the last durable one that are kept, since flipped bits may cost some.
+pub(crate) const KEPT_COUNT: usize = 3;
+
 /// The states that a reopening may show.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     states: Vec<State>,
+    /// The first of them that may be the last durable one. Those before it are of commits that the log
+    /// alone holds.
+    durable: usize,
 }
 
 impl History {
     /// Only this state counts.
     pub(crate) fn settle(&mut self, state: State) {
-        self.states = vec![state];
+        *self = Self { states: vec![state], durable: 0 };
+    }
+
+    /// A commit that is durable, by a flush of the log.
+    pub(crate) fn add_durable(&mut self, state: State) {
+        self.states.push(state);
+        self.states.drain(..(self.states.len() - 1).saturating_sub(KEPT_COUNT));
+        self.durable = self.states.len() - 1;
     }
 
     /// A commit that may or may not be durable.
@@ -56,12 +70,14 @@ impl History {
         self.settle(last);
     }
 
-    pub(crate) fn contains(&self, state: &State) -> bool {
-        self.states.contains(state)
+    /// Whether a reopening may show this state, if the log lost so many of its last flushes.
+    pub(crate) fn contains(&self, state: &State, lost_count: usize) -> bool {
+        self.states[self.durable.saturating_sub(lost_count)..].contains(state)
     }
 
+    /// How many states count, if the log lost nothing.
     pub(crate) fn len(&self) -> usize {
-        self.states.len()
+        self.states.len() - self.durable
     }
 }
 

@@ -10,8 +10,11 @@ use nandu_storage::log::Durability;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::{Settings, propagation::PropagationKind};
 
-/// Most bytes between checkpoints on a simulated SSD.
-const CHECKPOINT_BYTES_MAX: u64 = 256 << 10;
+/// Most bytes between checkpoints in memory, and on a simulated SSD unless pages are large.
+const CHECKPOINT_BYTES_MAX: u64 = 8 << 20;
+const SSD_CHECKPOINT_BYTES_MAX: u64 = 256 << 10;
+/// A checkpoint interval has room for so many pages.
+const CHECKPOINT_PAGES_MIN: u64 = 16;
 
 /// Which kinds of fault a life may end with, beside being closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,19 @@ pub struct Faults {
     pub failed_requests: bool,
     /// Power cuts while the database is being opened, at most so many in a row.
     pub cuts_at_restart_max: u64,
+    /// Bits that flip between two lives. Nothing else goes wrong then, so that what was lost or told is
+    /// their doing.
+    pub flipped_bits: bool,
+}
+
+impl Faults {
+    /// Bits flip and nothing else happens.
+    const FLIPPED_BITS: Self = Self {
+        power_cuts: false,
+        failed_requests: false,
+        cuts_at_restart_max: 0,
+        flipped_bits: true,
+    };
 }
 
 /// One simulated history.
@@ -78,7 +94,9 @@ impl Scenario {
     fn move_to(&mut self, drive: Drive) {
         let settings = &mut self.settings;
         let log_checkpoints = settings.log_bytes / settings.checkpoint_bytes;
-        settings.checkpoint_bytes = settings.checkpoint_bytes.min(CHECKPOINT_BYTES_MAX);
+        let least = CHECKPOINT_PAGES_MIN * u64::from(settings.page_bytes);
+        let most = SSD_CHECKPOINT_BYTES_MAX.max(least);
+        settings.checkpoint_bytes = settings.checkpoint_bytes.min(most);
         settings.log_bytes = (settings.checkpoint_bytes * log_checkpoints.min(6)).max(512 << 10);
         self.sector_bytes = self.sector_bytes.min(drive.unit_bytes);
         self.device_bytes = (16 << 20) + 2 * settings.log_bytes;
@@ -90,9 +108,11 @@ impl Scenario {
         let mut rng = Rng::for_part(seed, "scenario");
         let mut one_of =
             |choices: &[u64]| choices[nandu_base::to_index(rng.below(choices.len() as u64))];
-        let page_bytes = one_of(&[512, 1024, 1024, 2048, 4096, 8192]);
+        let page_bytes =
+            one_of(&[512, 512, 1024, 1024, 2048, 2048, 4096, 4096, 8192, 16_384, 32_768, 65_536]);
         let frame_count = one_of(&[32, 40, 64, 200]);
-        let checkpoint_bytes = page_bytes * one_of(&[16, 32, 128, 1024]);
+        let interval_pages = one_of(&[CHECKPOINT_PAGES_MIN, 32, 128, 1024]);
+        let checkpoint_bytes = (page_bytes * interval_pages).min(CHECKPOINT_BYTES_MAX);
         let log_bytes = (checkpoint_bytes * one_of(&[4, 6, 16])).max(512 << 10);
         let sector_bytes = one_of(&[512, 512, 512, 4096]).min(page_bytes);
         let torn_pages = match one_of(&[0, 0, 1]) {
@@ -111,7 +131,10 @@ impl Scenario {
             _ => ReplacementKind::Lru,
         };
         let propagation = match one_of(&[0, 0, 1]) {
-            1 if lie != Lie::TornPagesTrusted => PropagationKind::LogStructured,
+            // What these plant is something about pages in their places.
+            1 if !matches!(lie, Lie::TornPagesTrusted | Lie::ChecksumsForged) => {
+                PropagationKind::LogStructured
+            }
             _ => PropagationKind::InPlace,
         };
         let settings = Settings {
@@ -126,6 +149,13 @@ impl Scenario {
             ..Settings::default()
         };
         let power_cuts = one_of(&[0, 1, 1, 1, 1]) == 1;
+        let faults = Faults {
+            power_cuts,
+            failed_requests: one_of(&[0, 0, 1]) == 1,
+            cuts_at_restart_max: one_of(&[0, 1, 3]),
+            flipped_bits: false,
+        };
+        let flips_bits = one_of(&[1, 0, 0, 0, 0, 0]) == 1 || lie == Lie::ChecksumsForged;
         Self {
             seed,
             settings,
@@ -141,11 +171,7 @@ impl Scenario {
             has_heap: one_of(&[0, 1]) == 1,
             rolls_back: one_of(&[0, 1]) == 1,
             changes_catalog: one_of(&[0, 0, 1]) == 1,
-            faults: Faults {
-                power_cuts,
-                failed_requests: one_of(&[0, 0, 1]) == 1,
-                cuts_at_restart_max: one_of(&[0, 1, 3]),
-            },
+            faults: if flips_bits { Faults::FLIPPED_BITS } else { faults },
             loads_tables: one_of(&[0, 1]) == 1,
             lie,
         }

@@ -1,6 +1,7 @@
 //! The campaign of the gate, and that it finds what it should.
 
 use super::*;
+use nandu_storage::StorageError;
 
 /// Seeds in the gate; a campaign by hand takes as many as it likes.
 const SEED_COUNT: u64 = 200;
@@ -9,8 +10,20 @@ const SSD_SEED_COUNT: u64 = 10 * LAYER_COUNT;
 /// Page mapping, block mapping, BAST, and page mapping with a map on flash over two planes.
 const EVERY_REQUEST_SEEDS: [u64; 4] = [0, 13, 14, 11];
 
+/// Seeds among which each planted bug is found.
+const PLANTED_SEED_COUNT: u64 = 400;
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 fn seeds(otherwise: u64) -> u64 {
-    std::env::var("NANDU_CRASH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+    from_environment("NANDU_CRASH_SEEDS").unwrap_or(otherwise)
+}
+
+/// How many cuts of a walk have one whose restart is cut at each request, too.
+fn restart_step() -> usize {
+    from_environment("NANDU_CUT_STEP").map_or(RESTART_STEP, nandu_base::to_index)
 }
 
 fn run_seeds(world: WorldKind, count: u64) -> Outcome {
@@ -18,7 +31,7 @@ fn run_seeds(world: WorldKind, count: u64) -> Outcome {
     for seed in 0..count {
         let outcome =
             run_seed(seed, world, Lie::None).unwrap_or_else(|Violation { seed, what }| {
-                panic!("{what}\nreplay: {}", replay_command(seed, world))
+                panic!("{what}\nreplay: {}", replay_command(seed, world, Lie::None))
             });
         total.add(&outcome);
     }
@@ -31,9 +44,49 @@ fn nothing_committed_is_lost_and_nothing_uncommitted_is_seen() {
     let count = seeds(SEED_COUNT);
     let total = run_seeds(WorldKind::Memory, count);
     // The campaign is worth nothing if nothing happens in it.
-    assert!(total.commit_count > 5 * count && total.cut_count > count, "{total:?}");
+    assert!(total.commit_count > 5 * count && 4 * total.cut_count > 3 * count, "{total:?}");
     assert!(total.loser_count > 0 && total.repaired_page_count > 0, "{total:?}");
     assert!(total.load_count > total.failed_load_count && total.failed_load_count > 0, "{total:?}");
+    assert!(total.refused_count < total.commit_count, "most changes have room: {total:?}");
+}
+
+#[test]
+fn flipped_bits_are_told_or_do_no_harm() {
+    for world in [WorldKind::Memory, WorldKind::Ssd] {
+        let (mut total, mut count) = (Outcome::default(), 0);
+        let flips = |seed: &u64| Scenario::of_seed(*seed, world, Lie::None).faults.flipped_bits;
+        for seed in (0..).filter(flips).take(60) {
+            let outcome = run_seed(seed, world, Lie::None);
+            total.add(&outcome.unwrap_or_else(|violation| panic!("{violation:?}")));
+            count += 1;
+        }
+        println!("{world:?}: {total:?}");
+        assert!(total.flip_count > 2 * count, "{total:?}");
+        assert!(total.told_count > count / 4, "damage is told where it is read: {total:?}");
+        assert!(total.told_count < count, "what nobody needs does no harm: {total:?}");
+        assert_eq!((total.cut_count, total.error_count), (0, 0), "nothing else goes wrong");
+    }
+}
+
+#[test]
+fn an_error_without_a_fault_is_a_broken_promise() {
+    let scenario = (0..)
+        .map(|seed| Scenario::of_seed(seed, WorldKind::Memory, Lie::None))
+        .find(|scenario| scenario.faults.failed_requests && !scenario.faults.power_cuts)
+        .unwrap();
+    let mut simulation = life::Simulation::new(&scenario);
+    let database = simulation.create().unwrap();
+    let error = || Err::<(), _>(StorageError::NotFound { what: "row".to_owned() });
+    assert!(matches!(simulation.accept("a read", error()), Err(life::Stop::Broken(_))));
+    let damage = || Err::<(), _>(StorageError::Corrupt { place: "log".into(), what: "?".into() });
+    assert!(matches!(simulation.accept("a read", damage()), Err(life::Stop::Broken(_))));
+    // Once the planned request has failed, anything may.
+    simulation.plan_fault(2);
+    while simulation.accept("a read", error()).is_err() {
+        simulation.live(&database).unwrap();
+    }
+    simulation.restore().unwrap();
+    assert!(simulation.accept("a read", error()).is_err(), "the next life has no fault yet");
 }
 
 #[test]
@@ -48,7 +101,7 @@ fn the_same_holds_over_simulated_ssds_of_every_layer() {
 #[test]
 fn a_cut_at_every_request_over_an_ssd_loses_nothing_either() {
     for seed in EVERY_REQUEST_SEEDS {
-        let total = cut_at_every_request(seed, WorldKind::Ssd, Lie::None);
+        let total = cut_at_every_request(seed, WorldKind::Ssd, Lie::None, restart_step());
         let total = total.unwrap_or_else(|violation| panic!("{violation:?}"));
         println!("seed {seed}: {total:?}");
         assert!(total.cut_count > 200, "{total:?}");
@@ -77,6 +130,13 @@ fn seeds_go_through_all_layers_and_share_their_workload_among_worlds() {
     layers.sort_unstable();
     layers.dedup();
     assert_eq!(layers, ["Bast", "Block", "Chunk", "Dftl", "Fast", "Faster", "Page"]);
+    let page_bytes = |seed| in_memory_settings(seed).page_bytes;
+    let sizes: std::collections::BTreeSet<u32> = (0..400).map(page_bytes).collect();
+    assert_eq!(sizes, (9..=16).map(|log2| 1 << log2).collect(), "all page sizes");
+    for seed in 0..400 {
+        in_memory_settings(seed).check().unwrap();
+        Scenario::of_seed(seed, WorldKind::Ssd, Lie::None).settings.check().unwrap();
+    }
     for scenario in scenarios {
         let in_memory = Scenario::of_seed(scenario.seed, WorldKind::Memory, Lie::None);
         assert_eq!(in_memory.drive, None);
@@ -87,11 +147,17 @@ fn seeds_go_through_all_layers_and_share_their_workload_among_worlds() {
 
 #[test]
 fn planted_bugs_are_found() {
-    let lies =
-        [Lie::FlushesIgnored, Lie::TornPagesTrusted, Lie::WritesLost, Lie::WritesMisdirected];
+    let lies = [
+        Lie::FlushesIgnored,
+        Lie::TornPagesTrusted,
+        Lie::WritesLost,
+        Lie::WritesMisdirected,
+        Lie::ChecksumsForged,
+    ];
     for world in [WorldKind::Memory, WorldKind::Ssd] {
         for lie in lies {
-            let found = (0..400).find(|&seed| run_seed(seed, world, lie).is_err());
+            let found = (0..PLANTED_SEED_COUNT).find_map(|seed| run_seed(seed, world, lie).err());
+            println!("{lie:?} in {world:?}: {found:?}");
             assert!(found.is_some(), "{lie:?} goes unnoticed in {world:?}");
         }
     }
@@ -101,6 +167,11 @@ fn planted_bugs_are_found() {
 fn a_cut_at_every_request_finds_flushes_that_an_ssd_ignores() {
     let found = EVERY_REQUEST_SEEDS
         .into_iter()
-        .find(|&seed| cut_at_every_request(seed, WorldKind::Ssd, Lie::FlushesIgnored).is_err());
+        .map(|seed| cut_at_every_request(seed, WorldKind::Ssd, Lie::FlushesIgnored, RESTART_STEP))
+        .find(Result::is_err);
     assert!(found.is_some());
+}
+
+fn in_memory_settings(seed: u64) -> nandu_storage::Settings {
+    Scenario::of_seed(seed, WorldKind::Memory, Lie::None).settings
 }

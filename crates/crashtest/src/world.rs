@@ -1,18 +1,20 @@
 //! The devices under a database: with faults, a trace, and lies on demand.
 //!
 //! ```text
-//!   volume ─► TracedDevice: hash, lie, blackout ─► memory   sectors kept, dropped or torn by a plan
-//!                                                └► ssd      what controller, layer and chips lose
+//!   volume ─► TracedDevice: hash, lie, blackout, ─┬► memory   sectors kept, dropped or torn by a plan
+//!                           flipped bits          └► ssd      what controller, layer and chips lose
 //! ```
 //!
 //! 1. Devices of one world lose their power together: what one has not submitted by then is lost.
 //! 2. The trace is a hash of every request and every byte written, in order of submission.
 
+mod flips;
 mod memory;
 mod ssd;
 
 use crate::Scenario;
-use nandu_base::Nanos;
+use flips::Flips;
+use nandu_base::{Nanos, Rng};
 use nandu_device::{
     Completion, Counters, Device, DeviceInfo, FaultPlan, Geometry, Operation, Rejected, Request,
     SharedDevice,
@@ -71,8 +73,27 @@ pub enum Lie {
     WritesLost,
     /// Every hundredth write goes to the sectors behind its own.
     WritesMisdirected,
+    /// Bits flip, and checksums of pages fit even so, as if the engine did not look at them.
+    ChecksumsForged,
 }
 
+impl Lie {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::FlushesIgnored => "flushes-ignored",
+            Self::TornPagesTrusted => "torn-pages-trusted",
+            Self::WritesLost => "writes-lost",
+            Self::WritesMisdirected => "writes-misdirected",
+            Self::ChecksumsForged => "checksums-forged",
+        }
+    }
+}
+
+/// Requests of one history to one device; more are an endless loop.
+const REQUEST_COUNT_MAX: u64 = 20_000_000;
 /// How often a lie about writes is told.
 const LIE_PERIOD: u64 = 100;
 
@@ -84,6 +105,8 @@ pub(crate) struct TracedDevice {
     hash: u64,
     /// Whether some device of this world lost its power.
     blackout: Arc<AtomicBool>,
+    /// Where bits may flip at all.
+    flips: Option<Flips>,
 }
 
 /// The handle that survives the database.
@@ -103,7 +126,8 @@ pub(crate) fn device(
     };
     let (hash, blackout) = (0xCBF2_9CE4_8422_2325, Arc::clone(blackout));
     let lie = scenario.lie;
-    SharedDevice::new(TracedDevice { inner, lie, write_count: 0, hash, blackout })
+    let flips = scenario.faults.flipped_bits.then(|| Flips::new(sector_bytes));
+    SharedDevice::new(TracedDevice { inner, lie, write_count: 0, hash, blackout, flips })
 }
 
 impl TracedDevice {
@@ -117,6 +141,14 @@ impl TracedDevice {
 
     pub(crate) fn audit(&self) {
         self.inner.audit();
+    }
+
+    /// Flips a bit of a sector from `first_sector` on that was written, in a page of `page_bytes` for
+    /// those who forge; false if there is none, or bits do not flip here.
+    pub(crate) fn flip_bit(&mut self, rng: &mut Rng, first_sector: u64, page_bytes: u32) -> bool {
+        let forged_page_bytes = (self.lie == Lie::ChecksumsForged).then_some(page_bytes);
+        let flips = self.flips.as_mut();
+        flips.is_some_and(|flips| flips.flip(rng, first_sector, forged_page_bytes))
     }
 
     fn note_power(&self) {
@@ -195,13 +227,21 @@ impl Device for TracedDevice {
         if self.blackout.load(Ordering::Relaxed) && self.inner.is_powered() {
             self.inner.cut_power();
         }
+        let (id, operation, first_sector, count) = flips::parts(&request);
+        assert!(self.request_count() < REQUEST_COUNT_MAX, "requests without an end");
         let result = self.inner.submit(now, request);
+        if let (Some(flips), Ok(())) = (&mut self.flips, &result) {
+            flips.note(id, operation, first_sector, count);
+        }
         self.note_power();
         result
     }
 
     fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-        let completion = self.inner.next_completion(until);
+        let mut completion = self.inner.next_completion(until);
+        if let (Some(flips), Some(completion)) = (&mut self.flips, &mut completion) {
+            flips.lay_over(completion);
+        }
         self.note_power();
         completion
     }

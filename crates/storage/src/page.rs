@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   ┌────────────────────────────────────────────┬──────────┬─────────┬──────────┐
-//!   │ usable bytes: the structure's own layout   │ LSN 8 BE │ zero 4  │ CRC 4 BE │
+//!   │ usable bytes: the structure's own layout   │ LSN 8 BE │ epoch 4 │ CRC 4 BE │
 //!   └────────────────────────────────────────────┴──────────┴─────────┴──────────┘
 //!                                                 └ TRAILER_BYTES, SQLite's reserved bytes ┘
 //! ```
@@ -11,6 +11,8 @@
 //! 2. The checksum covers everything before it and the page's address, so that a page written to the
 //!    wrong place is found. A page of zeros is valid and empty: it was never written.
 //! 3. Page numbers start at 1, as SQLite's do; 0 means "none".
+//! 4. The epoch is that of the log's run that changed the page last. A page of an earlier run is older
+//!    than the end at which that run's log was found; one that is not has changes that the log lost.
 
 use crate::StorageError;
 use serde::{Deserialize, Serialize};
@@ -140,6 +142,22 @@ pub fn page_lsn(page: &[u8]) -> Lsn {
     Lsn(u64::from_be_bytes(*trailer.first_chunk().expect("the trailer begins with the LSN")))
 }
 
+/// The epoch in the trailer of a whole page.
+///
+/// # Panics
+/// If `page` is shorter than a trailer.
+#[must_use]
+pub fn page_epoch(page: &[u8]) -> u32 {
+    let tail = page.last_chunk::<8>().expect("a page is longer than its trailer");
+    u32::from_be_bytes(*tail.first_chunk().expect("the epoch comes before the checksum"))
+}
+
+/// Stores the epoch in the trailer of a whole page.
+pub fn set_page_epoch(page: &mut [u8], epoch: u32) {
+    let tail = page.len() - 8;
+    page[tail..tail + 4].copy_from_slice(&epoch.to_be_bytes());
+}
+
 /// Stores the LSN in the trailer of a whole page.
 pub fn set_page_lsn(page: &mut [u8], lsn: Lsn) {
     let trailer = page.len() - TRAILER_BYTES;
@@ -174,9 +192,11 @@ mod tests {
         let here = PageAddress::new(FileId(3), 7);
         let mut page = vec![9_u8; 512];
         set_page_lsn(&mut page, Lsn(0x0102_0304_0506));
+        set_page_epoch(&mut page, 0x0708_090A);
         seal_page(&mut page, here);
         assert!(page_is_sound(&page, here));
         assert_eq!(page_lsn(&page), Lsn(0x0102_0304_0506));
+        assert_eq!(page_epoch(&page), 0x0708_090A);
         assert!(!page_is_sound(&page, PageAddress::new(FileId(3), 8)));
         assert!(!page_is_sound(&page, PageAddress::new(FileId(2), 7)));
         for at in [0, 255, 500, 511] {

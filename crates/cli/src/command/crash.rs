@@ -5,10 +5,12 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use nandu_crashtest::{
-    Lie, Outcome, Scenario, Violation, WorldKind, cut_at_every_request, replay_command, run_seed,
+    Lie, Outcome, RESTART_STEP, Scenario, Violation, WorldKind, cut_at_every_request,
+    replay_command, run_seed,
 };
 use nandu_probe::table::Table;
 use serde::Serialize;
+use std::num::NonZeroUsize;
 
 /// Cut the power under the storage engine, thousands of times, each replayable by its seed
 #[derive(Debug, Args)]
@@ -23,8 +25,8 @@ Examples:
                                    a small run, cut at each of its requests
 
 Each seed chooses page size, pool, propagation, durability, tables and faults, runs transactions
-against a model, cuts the power or fails a request, opens the database again (perhaps cutting that,
-too), compares every row and checks every page. Exit code 1 if a promise was broken.")]
+against a model, cuts the power, fails a request or flips bits, opens the database again (perhaps
+cutting that, too), compares every row and checks every page. Exit code 1 if a promise was broken.")]
 pub(crate) struct CrashArguments {
     /// How many seeds
     #[arg(long, default_value_t = 100, conflicts_with = "seed")]
@@ -41,6 +43,9 @@ pub(crate) struct CrashArguments {
     /// A small run of each seed, repeated and cut at each of its requests
     #[arg(long)]
     every_request: bool,
+    /// After every so manieth of these cuts, cut the restart at each of its requests, too
+    #[arg(long, value_name = "STEP", requires = "every_request")]
+    restart_step: Option<NonZeroUsize>,
     /// A bug to plant in the device below
     #[arg(long, value_enum, default_value_t = LieArgument::None)]
     lie: LieArgument,
@@ -78,6 +83,29 @@ enum LieArgument {
     WritesLost,
     /// Some writes go to the wrong place
     WritesMisdirected,
+    /// Bits flip, and checksums of pages fit even so
+    ChecksumsForged,
+}
+
+impl LieArgument {
+    const fn lie(self) -> Lie {
+        match self {
+            Self::None => Lie::None,
+            Self::FlushesIgnored => Lie::FlushesIgnored,
+            Self::TornPagesTrusted => Lie::TornPagesTrusted,
+            Self::WritesLost => Lie::WritesLost,
+            Self::WritesMisdirected => Lie::WritesMisdirected,
+            Self::ChecksumsForged => Lie::ChecksumsForged,
+        }
+    }
+}
+
+/// A violation, and what shows it again.
+#[derive(Serialize)]
+struct BrokenPromise {
+    seed: u64,
+    what: String,
+    replay: String,
 }
 
 #[derive(Serialize)]
@@ -87,18 +115,12 @@ struct Campaign {
     first_seed: u64,
     seed_count: u64,
     total: Outcome,
-    violations: Vec<Violation>,
+    violations: Vec<BrokenPromise>,
 }
 
 /// Runs the seeds.
 pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
-    let lie = match arguments.lie {
-        LieArgument::None => Lie::None,
-        LieArgument::FlushesIgnored => Lie::FlushesIgnored,
-        LieArgument::TornPagesTrusted => Lie::TornPagesTrusted,
-        LieArgument::WritesLost => Lie::WritesLost,
-        LieArgument::WritesMisdirected => Lie::WritesMisdirected,
-    };
+    let lie = arguments.lie.lie();
     let world = arguments.world.kind();
     let (first_seed, count) = match arguments.seed {
         Some(seed) => (seed, 1),
@@ -116,16 +138,28 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
         total: Outcome::default(),
         violations: Vec::new(),
     };
-    let run = if arguments.every_request { cut_at_every_request } else { run_seed };
+    let restart_step = arguments.restart_step.map_or(RESTART_STEP, NonZeroUsize::get);
+    let run = |seed| match arguments.every_request {
+        true => cut_at_every_request(seed, world, lie, restart_step),
+        false => run_seed(seed, world, lie),
+    };
+    let replay = |seed| {
+        let every = if arguments.every_request { " --every-request" } else { "" };
+        let step = arguments.restart_step;
+        let step = step.map_or(String::new(), |step| format!(" --restart-step {step}"));
+        format!("{}{every}{step}", replay_command(seed, world, lie))
+    };
     // A panic inside a history is a violation, told like any other.
     std::panic::set_hook(Box::new(|_| {}));
     for seed in first_seed..first_seed.saturating_add(count) {
         if progress.is_interrupted() {
             break;
         }
-        match run(seed, world, lie) {
+        match run(seed) {
             Ok(outcome) => campaign.total.add(&outcome),
-            Err(violation) => campaign.violations.push(violation),
+            Err(Violation { seed, what }) => {
+                campaign.violations.push(BrokenPromise { seed, what, replay: replay(seed) });
+            }
         }
         campaign.seed_count += 1;
         progress.step_done();
@@ -154,6 +188,9 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         commit_count,
         cut_count,
         error_count,
+        refused_count,
+        flip_count,
+        told_count,
         load_count,
         failed_load_count,
         repaired_page_count,
@@ -169,6 +206,9 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         ("commits acknowledged", commit_count),
         ("power cuts", cut_count),
         ("operations that failed", error_count),
+        ("changes refused for want of room", refused_count),
+        ("bits flipped", flip_count),
+        ("histories that ended with damage told", told_count),
         ("tables loaded past the log", load_count),
         ("of them cut short", failed_load_count),
         ("torn pages rebuilt", repaired_page_count),
@@ -180,10 +220,8 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         table.row(vec![what.to_owned(), times.to_string()]);
     }
     context.output.text(&table.render())?;
-    for Violation { seed, what } in &campaign.violations {
-        let every = if campaign.every_request { " --every-request" } else { "" };
-        let replay = replay_command(*seed, campaign.world);
-        context.output.line(&format!("seed {seed}: {what}\n  replay: {replay}{every}"))?;
+    for BrokenPromise { seed, what, replay } in &campaign.violations {
+        context.output.line(&format!("seed {seed}: {what}\n  replay: {replay}"))?;
     }
     Ok(())
 }

@@ -5,10 +5,12 @@
 //!                                               └─ interval of log ─┘   └ interval ┘
 //! ```
 //!
-//! The crash comes as late as it can, just before the next checkpoint; the drive forgets what it had read. Updates replace the values of
-//! records drawn uniformly. One step for each drive, with series by the checkpoint interval in bytes
-//! of log: `DRIVE.log_scan_s`, `.page_reads_s`, `.apply_s`, `.page_writes_s` and `.total_s`; `.pages`,
-//! the pages that redo changes; and `.log_bytes`, the log that it reads.
+//! The crash comes as late as it can, just before the next checkpoint; the drive forgets what it had
+//! read. Updates replace the values of records drawn uniformly. One step for each drive, with series by
+//! the checkpoint interval in bytes of log: for `log_scan`, `page_reads`, `apply`, `page_writes` and
+//! their `total` the time `DRIVE.STEP_s`, the requests `.STEP_requests` and what they moved,
+//! `.STEP_bytes`; `.pages`, the pages that redo changes; and `.log_bytes`, the log from where redo
+//! begins.
 //!
 //! The virtual clock knows the devices only, so what the processor does is charged by the record:
 //! `record_cpu` for each change that redo looks at, as part of the third step.
@@ -21,7 +23,7 @@ use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng, to_index, to_u32};
 use nandu_probe::text;
 use nandu_storage::btree::Tree;
-use nandu_storage::engine::{RestartReport, StructureKind, TornPages};
+use nandu_storage::engine::{RestartReport, RestartStep, StructureKind, TornPages};
 use nandu_storage::log::Durability;
 use nandu_storage::{Engine, FileId, Settings, StorageError};
 use serde::{Deserialize, Serialize};
@@ -62,30 +64,35 @@ pub struct Restart {
 }
 
 impl Restart {
-    fn series_of(drive: &str) -> [Series; 7] {
+    fn series_of(drive: &str) -> Vec<Series> {
         let of = |suffix: &str, unit: &str| Series::new(format!("{drive}.{suffix}"), "B", unit);
-        [
-            of("log_scan_s", "s"),
-            of("page_reads_s", "s"),
-            of("apply_s", "s"),
-            of("page_writes_s", "s"),
-            of("total_s", "s"),
-            of("pages", ""),
-            of("log_bytes", "B"),
-        ]
+        let of_step = |step: &str| {
+            [("s", "s"), ("requests", ""), ("bytes", "B")]
+                .map(|(what, unit)| of(&format!("{step}_{what}"), unit))
+        };
+        let steps = ["log_scan", "page_reads", "apply", "page_writes", "total"];
+        let steps = steps.into_iter().flat_map(of_step);
+        steps.chain([of("pages", ""), of("log_bytes", "B")]).collect()
     }
 
-    fn values(&self, report: &RestartReport) -> [f64; 7] {
+    /// In the order of the series.
+    fn values(&self, report: &RestartReport) -> Vec<f64> {
         let changes = report.redone_count + report.skipped_count;
-        let cpu_s = self.record_cpu.as_seconds_f64() * changes as f64;
-        let RestartReport { log_scan, page_reads, apply, page_writes, .. } = report;
-        let mut steps =
-            [log_scan, page_reads, apply, page_writes].map(|step| step.time.as_seconds_f64());
-        steps[2] += cpu_s;
-        let [log_scan, page_reads, apply, page_writes] = steps;
-        let total = steps.iter().sum();
-        let (pages, log_bytes) = (report.page_count as f64, report.log_bytes as f64);
-        [log_scan, page_reads, apply, page_writes, total, pages, log_bytes]
+        let RestartReport { log_scan, page_reads, mut apply, page_writes, .. } = *report;
+        apply.time += self.record_cpu * changes;
+        let mut steps = vec![log_scan, page_reads, apply, page_writes];
+        let mut total = RestartStep::default();
+        for step in &steps {
+            total.time += step.time;
+            total.request_count += step.request_count;
+            total.bytes += step.bytes;
+        }
+        steps.push(total);
+        let of_step = |step: &RestartStep| {
+            [step.time.as_seconds_f64(), step.request_count as f64, step.bytes as f64]
+        };
+        let rest = [report.page_count as f64, report.log_bytes as f64];
+        steps.iter().flat_map(of_step).chain(rest).collect()
     }
 
     fn settings(&self, pool_bytes: u64) -> Settings {
@@ -224,6 +231,6 @@ impl Measurement for Restart {
                 series.points.push((interval.0 as f64, value));
             }
         }
-        Ok(series.into())
+        Ok(series)
     }
 }

@@ -9,7 +9,9 @@
 //!
 //! 1. When a checkpoint is complete, every page that was dirty since before its predecessor began is
 //!    on the device, and everything written before it began is durable.
-//! 2. The log's tail is never past what a restart from the last complete checkpoint needs: redo of
+//! 2. The control block tells the last write of pages before the checkpoint was complete, so that an
+//!    opening that finds fewer knows that they were lost.
+//! 3. The log's tail is never past what a restart from the last complete checkpoint needs: redo of
 //!    dirty pages, images of torn ones, undo of the active transaction.
 
 use super::{Engine, TornPages, Transaction};
@@ -45,6 +47,7 @@ impl Engine {
             TornPages::LogImages if previous > Lsn(0) => previous,
             _ => begin,
         };
+        self.log.note_written(self.pool.last_write());
         let tail = images_from.min(oldest_change).min(oldest_active);
         self.log.complete_checkpoint(begin, end, tail)?;
         self.last_checkpoint = begin;

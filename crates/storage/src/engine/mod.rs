@@ -31,7 +31,7 @@ pub use unlogged::UnloggedPages;
 
 use crate::log::{LogFile, SharedLog};
 use crate::page::TRAILER_BYTES;
-use crate::pool::{Grant, Pool, PoolConfig, PoolCounters, WriteAheadRule, WriteBack};
+use crate::pool::{Grant, LogRun, Pool, PoolConfig, PoolCounters, WriteAheadRule, WriteBack};
 use crate::propagation::{Propagation, PropagationKind};
 use crate::volume::SharedIo;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
@@ -124,6 +124,7 @@ impl Engine {
         let (propagation, _) =
             settings.propagation.build(settings.segments(), &data_io, double_write, true)?;
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
+        engine.begin_run(Lsn(0));
         engine.checkpoint()?;
         settings::store(&engine.data_io, settings)?;
         Ok(engine)
@@ -143,7 +144,9 @@ impl Engine {
         let (data_io, log_io) = share(volumes);
         let Some(fixed) = settings::find(&data_io)? else {
             let place = data_io.lock().volume().name().to_owned();
-            let what = "it holds no settings; was its creation interrupted?".to_owned();
+            let what = "its file settings is missing or empty; if its creation was interrupted, \
+                        remove it and make it again";
+            let what = what.to_owned();
             return Err(StorageError::NotADatabase { place, what });
         };
         let settings = &fixed.with(settings);
@@ -165,6 +168,7 @@ impl Engine {
         };
         clock.charge(&mut report.log_scan);
         report.was_closed = control.is_clean;
+        let clock = restart::Stopwatch::start(&data_io, &log_io);
         let epoch = log.control().epoch();
         let double_write = find_file(&data_io, DOUBLE_WRITE_FILE)
             .map(|file| settings.double_write(file, &mut data_io.lock(), epoch))
@@ -176,7 +180,17 @@ impl Engine {
             control.is_clean,
         )?;
         report.repaired_page_count = u64::from(restored_count);
+        clock.charge(&mut report.page_reads);
+        if propagation.last_write() < control.written {
+            let (found, written) = (propagation.last_write(), control.written);
+            let what = format!(
+                "its pages end with write {found}, but write {written} was durable at the last \
+                 checkpoint; restore the database from a copy"
+            );
+            return Err(StorageError::Corrupt { place: name_of(&data_io), what });
+        }
         let mut engine = Self::assemble(settings, data_io, log_io, log, propagation)?;
+        engine.begin_run(analysis.end.lsn);
         engine.is_read_only = read_only;
         engine.last_checkpoint = control.checkpoint;
         if settings.torn_pages == TornPages::LogImages {
@@ -187,6 +201,12 @@ impl Engine {
             engine.restart(reader, &analysis, &mut report)?;
         }
         Ok((engine, report))
+    }
+
+    /// Pages are changed by this run of the log from now on; what earlier ones logged ends at `end`.
+    fn begin_run(&mut self, end: Lsn) {
+        let epoch = self.log.control().epoch();
+        self.pool.set_run(LogRun { epoch, started_at: end });
     }
 
     fn assemble(

@@ -13,7 +13,9 @@
 //! 2. Every compensation is logged, so a crash during restart loses no progress and undoes nothing
 //!    twice: restart twice gives what restart once gives.
 //! 3. The log is read in one direction except for undo; pages are read in the order of their
-//!    addresses, with the device's queue full, a pool's worth at a time.
+//!    addresses, with the device's queue full, half a pool's worth at a time.
+//! 4. What was read for a stretch of the log stays until its records are applied: the pool has empty
+//!    frames for it before, so redo reads no page twice but torn ones.
 
 use super::{Engine, TornPages, Transaction, structure};
 use crate::log::TransactionStatus;
@@ -47,7 +49,8 @@ pub struct RestartStep {
 pub struct RestartReport {
     /// Step 1: the log is read, by analysis and by redo.
     pub log_scan: RestartStep,
-    /// Step 2: pages to be changed are read.
+    /// Step 2: pages to be changed are read; before that, copies of torn ones or the page map, by which
+    /// the propagation finds what is there.
     pub page_reads: RestartStep,
     /// Step 3: records are applied, the loser is rolled back.
     pub apply: RestartStep,
@@ -347,17 +350,23 @@ impl<'a> Redo<'a> {
     /// Reads the window's pages in the order of their addresses, many at a time.
     fn read_pages(
         &mut self,
-        engine: &Engine,
+        engine: &mut Engine,
         report: &mut RestartReport,
     ) -> Result<(), StorageError> {
         let watch = engine.stopwatch();
         let exists = |address: &PageAddress| self.files.contains(&address.file);
-        let pages: Vec<PageAddress> = self.window.pages.iter().copied().filter(exists).collect();
+        let mut pages: Vec<PageAddress> =
+            self.window.pages.iter().copied().filter(exists).collect();
         self.seen.extend(&pages);
-        for pages in pages.chunks(self.page_count_max) {
-            match engine.pool.read_batch(pages, |_, _| ()) {
-                // Torn ones are dealt with one by one.
-                Ok(()) | Err(StorageError::ChecksumMismatch { .. }) => {}
+        let missing_count = pages.iter().filter(|&&page| engine.pool.find(page).is_none()).count();
+        engine.pool.make_room_beside(&self.window.pages, missing_count);
+        // Torn ones are dealt with one by one, when their records are.
+        loop {
+            match engine.pool.read_batch(&pages, |_, _| ()) {
+                Ok(()) => break,
+                Err(StorageError::ChecksumMismatch { address, .. }) => {
+                    pages.retain(|&page| page != address);
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -2,6 +2,7 @@
 
 mod exhaustive;
 mod regressions;
+mod restarts;
 
 use super::*;
 use crate::btree::{self, Tree};

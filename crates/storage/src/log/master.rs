@@ -3,13 +3,15 @@
 //! ```text
 //!   magic 8 │ version u32 │ page bytes u32 │ sector bytes u32 │ epoch u32 │ capacity u64
 //!   │ database id u64 │ sequence u64 │ checkpoint u64 │ the one before u64 │ tail u64
-//!   │ durable u64 │ buffer bytes u32 │ clean u8 │ zeros │ CRC-32C u32 of the 508 bytes before
+//!   │ durable u64 │ buffer bytes u32 │ clean u8 │ written u64 │ zeros │ CRC-32C u32 of the 508 before
 //! ```
 //!
 //! 1. A block is written only after all it speaks of is durable; what it allows (space behind the
 //!    tail, a new epoch) is used only once it is durable itself.
 //! 2. Block `sequence mod 2` is written. A torn one fails its checksum, and the other counts.
-//! 3. It lies in 512 bytes, which no device tears.
+//! 3. It lies in 512 bytes, which no device tears. So one that is neither whole nor empty is damaged,
+//!    and may have been the newer: then the other is not taken at its word that the log ends where it
+//!    was closed, nor a lap of it for the last.
 
 use super::area::LogArea;
 use super::frame::Layout;
@@ -43,6 +45,9 @@ pub struct Master {
     pub durable: Lsn,
     /// Whether the database was closed in order, and nothing was logged since.
     pub is_clean: bool,
+    /// The last write of pages, as their propagation counts them, that was durable before the last
+    /// complete checkpoint; 0 where it does not count.
+    pub written: u64,
     /// Unit of flushes: the sectors of the device that the log was made on.
     pub(super) sector_bytes: u32,
     /// The largest buffer that the log was written with: flushes are not longer, unless they hold a
@@ -51,6 +56,16 @@ pub struct Master {
     /// Grows at each opening.
     pub(super) epoch: u32,
     pub(super) sequence: u64,
+    /// The other block is damaged, so there may have been a newer one. Not stored.
+    pub(super) is_doubtful: bool,
+}
+
+/// What a block holds.
+enum Block {
+    Whole(Master),
+    /// Nothing was written there.
+    Empty,
+    Damaged,
 }
 
 impl Master {
@@ -71,25 +86,31 @@ impl Master {
         let area = LogArea::new(io.clone(), file, Layout::new(sector_bytes, sector_bytes, 0));
         let mut newest: Option<Self> = None;
         let mut trouble = None;
+        let mut is_doubtful = false;
         for slot in 0..2 {
             let buffer = area.buffer_of(&vec![0; to_index(sector_bytes)]);
             match area.transfer_at(Operation::Read, slot * block_bytes, buffer) {
                 Ok(bytes) => match Self::decode(&bytes) {
-                    Ok(Some(found)) if newest.is_none_or(|one| found.sequence > one.sequence) => {
-                        newest = Some(found);
+                    Ok(Block::Whole(found)) => {
+                        let is_newer = |one: &Self| one.sequence >= found.sequence;
+                        newest = newest.filter(is_newer).or(Some(found));
                     }
-                    Ok(_) => {}
+                    Ok(Block::Empty) => {}
+                    Ok(Block::Damaged) => is_doubtful = true,
                     Err(error) => trouble = Some(error),
                 },
                 Err(error) => trouble = Some(error),
             }
+            is_doubtful |= trouble.is_some();
         }
-        let Some(newest) = newest else {
+        let Some(mut newest) = newest else {
             let place = format!("file {} of the log", file.0);
             let what = "neither of its control blocks is whole".to_owned();
             return Err(trouble.unwrap_or(StorageError::NotADatabase { place, what }));
         };
         newest.check(sector_bytes, io.lock().volume().byte_count(file))?;
+        newest.is_doubtful = is_doubtful;
+        newest.is_clean &= !is_doubtful;
         Ok(newest)
     }
 
@@ -119,6 +140,7 @@ impl Master {
         bytes.extend(longs.iter().flat_map(|long| long.to_le_bytes()));
         bytes.extend_from_slice(&self.buffer_bytes.to_le_bytes());
         bytes.push(u8::from(self.is_clean));
+        bytes.extend_from_slice(&self.written.to_le_bytes());
         bytes.resize(MASTER_BYTES - 4, 0);
         let checksum = crc32c::crc32c(&bytes);
         bytes.extend_from_slice(&checksum.to_le_bytes());
@@ -126,17 +148,18 @@ impl Master {
         area.buffer_of(&bytes)
     }
 
-    /// `None` where the block is not whole.
-    fn decode(bytes: &[u8]) -> Result<Option<Self>, StorageError> {
-        let Some((body, rest)) = bytes.split_at_checked(MASTER_BYTES - 4) else { return Ok(None) };
+    fn decode(bytes: &[u8]) -> Result<Block, StorageError> {
+        let whole = bytes.get(..MASTER_BYTES).expect("a block is a sector at least");
+        let (body, rest) = whole.split_at(MASTER_BYTES - 4);
         let is_whole = Cursor::new(rest).u32_le() == Some(crc32c::crc32c(body));
         if !is_whole || !body.starts_with(MAGIC) {
-            return Ok(None);
+            let is_empty = whole.iter().all(|&byte| byte == 0);
+            return Ok(if is_empty { Block::Empty } else { Block::Damaged });
         }
         Self::parse(&body[MAGIC.len()..]).expect("the block is longer than its fields")
     }
 
-    fn parse(fields: &[u8]) -> Option<Result<Option<Self>, StorageError>> {
+    fn parse(fields: &[u8]) -> Option<Result<Block, StorageError>> {
         let mut cursor = Cursor::new(fields);
         let version = cursor.u32_le()?;
         if version != LOG_FORMAT_VERSION {
@@ -154,7 +177,8 @@ impl Master {
         let (tail, durable) = (Lsn(long()?), Lsn(long()?));
         let buffer_bytes = cursor.u32_le()?;
         let is_clean = cursor.byte()? == 1;
-        Some(Ok(Some(Self {
+        let written = cursor.u64_le()?;
+        Some(Ok(Block::Whole(Self {
             page_bytes,
             database_id,
             capacity_bytes,
@@ -163,10 +187,12 @@ impl Master {
             tail,
             durable,
             is_clean,
+            written,
             sector_bytes,
             buffer_bytes,
             epoch,
             sequence,
+            is_doubtful: false,
         })))
     }
 
@@ -237,9 +263,11 @@ pub(super) fn first_master(
         tail: layout.first_lsn(),
         durable: layout.first_lsn(),
         is_clean: false,
+        written: 0,
         sector_bytes: to_u32(layout.sector_bytes),
         buffer_bytes,
         epoch: 1,
         sequence: 0,
+        is_doubtful: false,
     }
 }

@@ -14,6 +14,8 @@
 //! 3. Each flush is durable before the next begins, so the next one after damage tells of it.
 //! 4. Damage to the last flush cannot be told from a flush that was torn. The control block covers
 //!    all that was durable when it was written.
+//! 5. Where a newer control block may be lost, the tail may be older than what was overwritten: an end
+//!    of the lap is no end of the log then.
 
 use super::area::{IO_BYTES_MAX, LogArea, Pending};
 use super::frame::{
@@ -48,6 +50,10 @@ pub struct LogReader {
     limit: Lsn,
     /// Up to here the log was durable, says the control block.
     durable: Lsn,
+    /// The control block may not be the newest.
+    is_doubtful: bool,
+    /// Something would have passed the lap.
+    has_met_limit: bool,
     search_bytes: u64,
     epoch: Option<u32>,
     /// The end of the flush whose header was seen last.
@@ -80,6 +86,8 @@ impl LogReader {
             position: from,
             limit: Lsn(layout.sector_start(master.tail).0 + layout.capacity_bytes),
             durable: master.durable,
+            is_doubtful: master.is_doubtful,
+            has_met_limit: false,
             search_bytes: SEARCH_FLUSH_COUNT * u64::from(master.buffer_bytes),
             epoch: None,
             flush_end: from,
@@ -210,6 +218,11 @@ impl LogReader {
             let what = format!("unreadable, yet durable up to LSN {}", self.durable.0);
             return Err(self.corrupt(lsn, &what));
         }
+        if self.is_doubtful && self.has_met_limit {
+            let what = "a control block is damaged, and the log may go on in a lap that the other \
+                        one does not know";
+            return Err(self.corrupt(lsn, what));
+        }
         let claim = self.find_claim(lsn);
         self.rewind(lsn);
         if let Some(at) = claim? {
@@ -254,6 +267,7 @@ impl LogReader {
     ) -> Result<Option<std::ops::Range<usize>>, StorageError> {
         let end = Lsn(lsn.0 + bytes as u64);
         if end > self.limit {
+            self.has_met_limit = true;
             return Ok(None);
         }
         while end.0 > self.window_start.0 + self.window.len() as u64 {

@@ -243,6 +243,11 @@ impl SharedLog {
         self.write_master(&mut master, next)
     }
 
+    /// Notes the last write of pages that is durable, for the next control block.
+    pub fn note_written(&self, written: u64) {
+        self.master().written = written;
+    }
+
     /// Marks the log as closed in order, once all of it is durable. Nothing is accepted afterwards.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 
 use super::fetch::IfTorn;
 use super::{FrameInfo, InFlight, Pool};
-use crate::page::{Checksum, TRAILER_BYTES, set_page_lsn};
+use crate::page::{Checksum, TRAILER_BYTES, set_page_epoch, set_page_lsn};
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use std::ops::Range;
 
@@ -18,6 +18,8 @@ use std::ops::Range;
 pub struct FrameMut<'a> {
     frame: u32,
     page: &'a mut [u8],
+    /// Of the log's run.
+    epoch: u32,
     info: &'a mut FrameInfo,
     held_count: &'a mut u32,
 }
@@ -78,7 +80,8 @@ impl Pool {
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         let page = &mut **self.frames.buffer_mut(frame);
         let info = &mut state.infos[frame as usize];
-        FrameMut { frame, page, info, held_count: &mut state.held_count }
+        let epoch = self.run.epoch;
+        FrameMut { frame, page, epoch, info, held_count: &mut state.held_count }
     }
 
     /// Drops a page without writing it, changed or not: one that was created in vain.
@@ -197,6 +200,7 @@ impl FrameMut<'_> {
     pub fn set_lsn(&mut self, lsn: Lsn) {
         assert!(crate::page::page_lsn(self.page) <= lsn, "the LSN of a page never falls");
         set_page_lsn(self.page, lsn);
+        set_page_epoch(self.page, self.epoch);
         let end = nandu_base::to_u32(self.page.len() as u64);
         self.info.changed.add(end - nandu_base::to_u32(TRAILER_BYTES as u64)..end);
         self.info.rec_lsn.get_or_insert(lsn);

@@ -4,8 +4,8 @@
 //! 2. Whoever waits for the device under the lock admits whatever comes, also for others.
 
 use super::frame::{Claim, Protected};
-use super::{FrameUse, InFlight, Pool, State};
-use crate::page::{Checksum, page_is_sound};
+use super::{FrameUse, InFlight, LogRun, Pool, State};
+use crate::page::{Checksum, page_epoch, page_is_sound, page_lsn};
 use crate::{FileId, PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use std::collections::VecDeque;
@@ -188,9 +188,33 @@ impl Pool {
             let file = state.file_name(address.file);
             return Err(StorageError::ChecksumMismatch { file, address });
         }
+        if !is_torn && state.checksum(address.file) == Checksum::Trailer {
+            self.refuse_unknown_change(state, address, claim.buffer_mut())?;
+        }
         state.counters.read_count += 1;
         self.settle(state, page, claim);
         Ok(is_torn)
+    }
+
+    /// Refuses a page with a change that an earlier run logged, but that is not in the log: of that
+    /// the end was lost, though it had been durable.
+    fn refuse_unknown_change(
+        &self,
+        state: &State,
+        address: PageAddress,
+        page: &[u8],
+    ) -> Result<(), StorageError> {
+        let (lsn, LogRun { started_at, epoch }) = (page_lsn(page), self.run);
+        if lsn < started_at || page_epoch(page) == epoch {
+            return Ok(());
+        }
+        let place = format!("page {} of {}", address.page, state.file_name(address.file));
+        let what = format!(
+            "it was changed at LSN {}, but what was logged before this run ends at LSN {}: the log \
+             has lost its end; restore the database from a copy",
+            lsn.0, started_at.0
+        );
+        Err(StorageError::Corrupt { place, what })
     }
 
     /// Makes whatever is in a claimed frame resident.

@@ -130,6 +130,23 @@ pub struct Pool {
     rule: Box<dyn WriteAheadRule>,
     lender: Arc<Lender>,
     buffer_alignment: usize,
+    run: LogRun,
+}
+
+/// The run of the log in which pages are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogRun {
+    /// Its number: pages carry that of the run that changed them last.
+    pub(crate) epoch: u32,
+    /// Where it began: pages of earlier runs are older.
+    pub(crate) started_at: Lsn,
+}
+
+impl Default for LogRun {
+    /// Of pages without a log: any may come.
+    fn default() -> Self {
+        Self { epoch: 0, started_at: Lsn(u64::MAX) }
+    }
 }
 
 /// What is only touched under the lock.
@@ -261,7 +278,14 @@ impl Pool {
             rule,
             lender: Arc::default(),
             buffer_alignment,
+            run: LogRun::default(),
         })
+    }
+
+    /// Says which run of the log changes pages from now on. Pages of earlier runs that come with a
+    /// change from its start or later are refused.
+    pub(crate) const fn set_run(&mut self, run: LogRun) {
+        self.run = run;
     }
 
     /// Bytes of a page with its trailer.

@@ -9,6 +9,7 @@ use super::{FrameUse, Pool, State};
 use crate::page::page_lsn;
 use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
+use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
 /// Pages and bytes that go to the device in one call from a small pool, of which they may be a quarter.
@@ -95,6 +96,36 @@ impl Pool {
     /// Bytes of a file's pages on the device, where they do not follow from its length.
     pub(crate) fn stored_bytes(&self, file: FileId) -> Option<u64> {
         self.lock().propagation.stored_bytes(file)
+    }
+
+    /// The last write that the propagation counts: see [`Propagation::last_write`].
+    ///
+    /// [`Propagation::last_write`]: crate::propagation::Propagation::last_write
+    pub(crate) fn last_write(&self) -> u64 {
+        self.lock().propagation.last_write()
+    }
+
+    /// Empties clean frames, those first that would leave next, until so many pages have room without
+    /// anything leaving. Pages in `kept` stay.
+    pub(crate) fn make_room_beside(&mut self, kept: &BTreeSet<PageAddress>, page_count: usize) {
+        let mut state = self.lock();
+        self.finish_reads(&mut state);
+        let mut order = Vec::new();
+        state.replacement.upcoming(usize::MAX, &mut order);
+        for frame in order {
+            if state.free.len() >= page_count {
+                return;
+            }
+            let info = &state.infos[frame as usize];
+            let is_kept = kept.contains(&PageAddress::from_word(info.word));
+            if info.frame_use == FrameUse::Resident
+                && !is_kept
+                && !info.is_held()
+                && !info.is_dirty()
+            {
+                self.discard_frame(&mut state, frame);
+            }
+        }
     }
 
     /// Makes all pages that were written durable.

@@ -108,6 +108,12 @@ pub trait Propagation: Send {
     /// If the device fails.
     fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError>;
 
+    /// The last write that was recovered or made since, where writes are counted from 1 and recovery
+    /// may end before one that had been durable; 0 otherwise.
+    fn last_write(&self) -> u64 {
+        0
+    }
+
     /// Bytes of a file's pages as they are stored, where they do not follow from the file's length.
     fn stored_bytes(&self, _file: FileId) -> Option<u64> {
         None

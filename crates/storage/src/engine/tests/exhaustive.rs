@@ -135,15 +135,20 @@ fn a_cut_at_every_request_of_a_small_run_loses_nothing_and_two_restarts_are_one(
     }
 }
 
+/// Restarts are cut after every third cut: after every one it takes half a minute.
+fn restart_step() -> u64 {
+    std::env::var("NANDU_CUT_STEP").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
 #[test]
 fn a_cut_at_every_request_of_a_restart_leads_where_an_uncut_one_does() {
+    let step = restart_step();
     for settings in small() {
         let kind = (settings.propagation, settings.torn_pages);
         let (mut cut, mut restart_cut_count) = (0, 0);
         let mut is_over = false;
         while !is_over {
-            // From every third request on: from every one it takes half a minute, and holds.
-            cut += 3;
+            cut += step;
             let fate = FATES[nandu_base::to_index(cut % 4)];
             let (device, trail, over) = crashed(&settings, cut, fate);
             is_over = over;

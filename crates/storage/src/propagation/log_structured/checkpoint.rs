@@ -29,6 +29,7 @@ use super::transfer;
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use nandu_base::{to_index, to_u32};
+use nandu_device::IoBuffer;
 
 const MAGIC: [u8; 8] = *b"nanduMP1";
 const VERSION: u32 = 2;
@@ -218,19 +219,49 @@ impl Header {
     }
 }
 
-/// Reads the image in a file; `None` if none is whole there.
+/// Reads the newest image that is whole, and says in which of the files it is. Of the other one no more
+/// than the header is read, unless the newer is damaged.
 ///
 /// # Errors
 /// If the device fails.
-pub(super) fn read_image(io: &mut Io, file: FileId) -> Result<Option<Image>, StorageError> {
-    let sector_bytes = io.volume().sector_bytes() as usize;
-    let file_bytes = io.volume().byte_count(file);
-    let header_bytes = HEADER_BYTES.next_multiple_of(sector_bytes);
-    if file_bytes < header_bytes as u64 {
+pub(super) fn read_newest_image(
+    io: &mut Io,
+    files: [FileId; 2],
+) -> Result<Option<(usize, Image)>, StorageError> {
+    let headers = [read_header(io, files[0])?, read_header(io, files[1])?];
+    let generation = |index: usize| headers[index].as_ref().map(|(_, header, _)| header.generation);
+    let newer = usize::from(generation(0) < generation(1));
+    for index in [newer, 1 - newer] {
+        if let Some((first, header, body_sum)) = &headers[index]
+            && let Some(image) = read_image(io, files[index], first, header, *body_sum)?
+        {
+            return Ok(Some((index, image)));
+        }
+    }
+    Ok(None)
+}
+
+/// The bytes of a file's header, what they say, and the checksum of the body; `None` if they are none.
+fn read_header(io: &mut Io, file: FileId) -> Result<Option<(IoBuffer, Header, u32)>, StorageError> {
+    let header_bytes = HEADER_BYTES.next_multiple_of(io.volume().sector_bytes() as usize);
+    if io.volume().byte_count(file) < header_bytes as u64 {
         return Ok(None);
     }
     let first = transfer::read(io, file, 0, header_bytes)?;
-    let Some((header, body_sum)) = Header::decode(&first) else { return Ok(None) };
+    Ok(Header::decode(&first).map(|(header, body_sum)| (first, header, body_sum)))
+}
+
+/// The image behind a header; `None` if it is not whole.
+fn read_image(
+    io: &mut Io,
+    file: FileId,
+    first: &[u8],
+    header: &Header,
+    body_sum: u32,
+) -> Result<Option<Image>, StorageError> {
+    let sector_bytes = io.volume().sector_bytes() as usize;
+    let file_bytes = io.volume().byte_count(file);
+    let header_bytes = first.len();
     if header.body_bytes > file_bytes - header_bytes as u64 {
         return Ok(None);
     }
@@ -240,7 +271,7 @@ pub(super) fn read_image(io: &mut Io, file: FileId) -> Result<Option<Image>, Sto
     if image[..HEADER_BYTES] != first[..HEADER_BYTES] || crc32c::crc32c(body) != body_sum {
         return Ok(None);
     }
-    Ok(decode_body(&header, body))
+    Ok(decode_body(header, body))
 }
 
 /// The image of a body, which may say anything.

@@ -575,6 +575,10 @@ impl Propagation for LogStructured {
         self.checkpoint(io)
     }
 
+    fn last_write(&self) -> u64 {
+        self.next_sequence - 1
+    }
+
     fn stored_bytes(&self, file: FileId) -> Option<u64> {
         Some(self.map.stored_bytes(file) + self.differences.stored_bytes(file))
     }

@@ -11,8 +11,10 @@
 //! 2. Those of another generation than the image's are not part of the chain.
 //! 3. Opening ends with a checkpoint, so what lies behind the end of the chain is never taken for part
 //!    of a later one.
+//! 4. A partial segment tells which ones were durable before it. Whoever finds the chain to end before
+//!    that has found damage. Of its last ones the log's control block tells (`engine/checkpoint`).
 
-use super::checkpoint::{FRONTIER_COUNT, Image, read_image};
+use super::checkpoint::{FRONTIER_COUNT, Image, read_newest_image};
 use super::frontier::Position;
 use super::partial::{Entry, EntryKind, Summary, read_summary};
 use super::settings::LogStructuredSettings;
@@ -36,6 +38,8 @@ struct Chain {
     position: Position,
     /// Read, but not applied.
     links: VecDeque<Link>,
+    /// What lies behind an unreadable one says that all up to this one were durable.
+    durable_sequence: u64,
     /// The last segment read was read to its end.
     is_done: bool,
 }
@@ -49,11 +53,7 @@ impl LogStructured {
     pub fn open(io: &mut Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
         settings.check(io.volume().sector_bytes())?;
         let files = Files::find(io)?;
-        let [first, second] = [read_image(io, files.maps[0])?, read_image(io, files.maps[1])?];
-        let generation = |image: &Option<Image>| image.as_ref().map(|image| image.generation);
-        let durable_map = usize::from(generation(&first) < generation(&second));
-        let newest = if durable_map == 0 { first } else { second };
-        let Some(image) = newest else {
+        let Some((durable_map, image)) = read_newest_image(io, files.maps)? else {
             return Err(corrupt("neither of the two page maps is whole"));
         };
         check_sizes(&settings, &image)?;
@@ -76,8 +76,12 @@ impl LogStructured {
         positions: [Position; FRONTIER_COUNT],
     ) -> Result<(), StorageError> {
         let mut ends = positions;
-        let mut chains =
-            positions.map(|position| Chain { position, links: VecDeque::new(), is_done: false });
+        let mut chains = positions.map(|position| Chain {
+            position,
+            links: VecDeque::new(),
+            durable_sequence: 0,
+            is_done: false,
+        });
         loop {
             for (frontier, chain) in (0_u8..).zip(&mut chains) {
                 while chain.links.is_empty() && !chain.is_done {
@@ -92,6 +96,15 @@ impl LogStructured {
             let link = chains[index].links.pop_front().expect("it was looked at");
             self.apply_link(&link)?;
             ends[index] = link.after;
+        }
+        for Chain { links, durable_sequence, .. } in &chains {
+            let claims = links.iter().map(|link| link.summary.header.durable_sequence);
+            if claims.chain([*durable_sequence]).any(|claim| claim >= self.next_sequence) {
+                let lost = self.next_sequence;
+                let what =
+                    format!("write {lost} is unreadable, yet a later one says it is durable");
+                return Err(corrupt(&what));
+            }
         }
         for (frontier, end) in self.frontiers.iter_mut().zip(ends) {
             frontier.position = end;
@@ -179,6 +192,8 @@ impl LogStructured {
             let after = Position { segment: Some(segment), offset: end, next };
             chain.links.push_back(Link { summary, offset: link_offset, after });
         }
+        chain.durable_sequence =
+            chain.durable_sequence.max(self.claim_behind(&bytes[at..], segment));
         // An empty segment that was named, but not written, ends the chain.
         let goes_on = at > 0 || !is_first;
         match next.filter(|_| goes_on) {
@@ -188,6 +203,23 @@ impl LogStructured {
             None => chain.is_done = true,
         }
         Ok(())
+    }
+}
+
+impl LogStructured {
+    /// The last write that a partial segment somewhere in these bytes of a segment calls durable; of
+    /// this generation only, since others are not part of the chain.
+    fn claim_behind(&self, bytes: &[u8], segment: u32) -> u64 {
+        let is_ours = |summary: &Summary| {
+            let header = &summary.header;
+            header.generation == self.generation && header.segment == segment
+        };
+        (0..bytes.len())
+            .step_by(self.sector_bytes as usize)
+            .filter_map(|at| read_summary(&bytes[at..]).filter(is_ours))
+            .map(|summary| summary.header.durable_sequence)
+            .max()
+            .unwrap_or(0)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::volume::Volume;
 use crate::volume::device_volume::table::{Layout, RANGE_COUNT_MAX, Slot, padded};
 use crate::{FileId, StorageError};
 use nandu_base::{Nanos, to_index, to_u32};
-use nandu_device::{CompletionQueue, Device, DeviceError, IoBuffer, Operation, Request};
+use nandu_device::{CompletionQueue, Device, DeviceError, Geometry, IoBuffer, Operation, Request};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -64,6 +64,14 @@ impl DeviceVolume {
         let Some((slot, table)) = best else { return Err(volume.no_table(troubles)) };
         volume.adopt(slot, table)?;
         Ok(volume)
+    }
+
+    /// Bytes at the head of a device of this geometry that hold the table of files, twice; 0 where no
+    /// volume fits on it.
+    #[must_use]
+    pub fn table_bytes_on(geometry: Geometry) -> u64 {
+        let bytes = |layout: Layout| u64::from(layout.first_unit()) * u64::from(layout.unit_bytes);
+        Layout::of(geometry).map_or(0, bytes)
     }
 
     fn of(device: Box<dyn Device + Send>, table: Table, durable_slot: u32) -> Self {

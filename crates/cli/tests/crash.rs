@@ -1,0 +1,51 @@
+//! `nandu crash` as a user runs it: a campaign over memory and over SSDs, a planted bug, wrong words.
+
+mod common;
+
+use common::{failure_of, run, stdout_of};
+use serde_json::Value;
+
+#[test]
+fn a_short_campaign_over_ssds_keeps_its_promises_and_repeats_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["crash", "--world", "ssd", "--seeds", "3", "--json"];
+    let said = stdout_of(place.path(), &words);
+    let json: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(json["seed_count"], 3);
+    assert_eq!(json["violations"], serde_json::json!([]));
+    assert!(json["total"]["program_count"].as_u64().is_some_and(|count| count > 0), "{said}");
+    assert_eq!(stdout_of(place.path(), &words), said, "the same seeds give the same bytes");
+    let table = stdout_of(place.path(), &["crash", "--seed", "2"]);
+    assert!(table.contains("promises broken") && table.contains("commits acknowledged"), "{table}");
+    assert_eq!(common::names(place.path()), [""; 0], "it needs no files");
+}
+
+/// A campaign that fails, as JSON.
+#[allow(clippy::unwrap_used, reason = "a test whose program says something else has failed")]
+fn failing(arguments: &[&str]) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run(directory.path(), arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_violation_names_the_command_that_shows_it_again_with_the_lie_and_the_world() {
+    for (lie, world) in [("flushes-ignored", "memory"), ("writes-lost", "ssd")] {
+        let campaign =
+            failing(&["crash", "--json", "--seeds", "40", "--lie", lie, "--world", world]);
+        let violation = &campaign["violations"][0];
+        let replay = violation["replay"].as_str().unwrap();
+        assert!(replay.contains(&format!("--lie {lie}")), "{replay}");
+        let again: Vec<&str> = replay.split(' ').skip(1).chain(["--json"]).collect();
+        assert_eq!(failing(&again)["violations"][0], *violation, "{replay}");
+    }
+}
+
+#[test]
+fn words_that_contradict_each_other_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    failure_of(place.path(), &["crash", "--seed", "1", "--seeds", "2"], 2);
+    let said = failure_of(place.path(), &["crash", "--world", "tape"], 2);
+    assert!(said.contains("memory") && said.contains("ssd"), "{said}");
+}
