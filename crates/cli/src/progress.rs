@@ -11,6 +11,8 @@ use nandu_probe::Observer;
 use std::cell::RefCell;
 use std::io::{self, IsTerminal};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 const PARTS: u64 = 1000;
 const TEMPLATE: &str = "  {bar:28.cyan/black.dim} {percent:>3} %  {msg}";
@@ -137,5 +139,9 @@ impl RunObserver for Progress {
             let kept = if resumed { "  (kept from before)" } else { "" };
             output::complain(&format!("  [{:>2}/{count}] {label}{kept}", index + 1));
         }
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.interrupt.flag()
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_types, reason = "progress and speed are told in the user's own time")]
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Time since it was started.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,12 @@ impl Stopwatch {
         }
         in_words(seconds / fraction.min(1.0) * (1.0 - fraction.min(1.0)))
     }
+}
+
+/// Now, as results tell when they came about.
+pub(crate) fn date() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    nandu_lab::machine::date_text(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn in_words(seconds: f64) -> String {

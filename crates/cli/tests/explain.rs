@@ -1,5 +1,7 @@
 //! `nandu explain` as a user runs it: estimates, runs beside them, what is refused.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::{failure_of, stdout_of};
@@ -85,6 +87,8 @@ fn a_budget_is_kept_and_mistakes_are_named() {
         ("customer.nothing orders.o_custkey --analyze", "nothing"),
         ("nobody.c_custkey orders.o_custkey", "nobody"),
         ("customer orders.o_custkey", "TABLE.COLUMN"),
+        ("customer.c_custkey, orders.o_custkey", "TABLE.COLUMN"),
+        ("customer.c_custkey orders.o_custkey,o_orderkey", "name as many of both"),
         ("customer.c_custkey orders.o_custkey --analyze --join quick", "hybrid_hash"),
     ] {
         let words = explain(rest);
@@ -145,17 +149,11 @@ fn streams_that_a_probe_measured_price_what_is_written() {
 }
 
 #[test]
-fn clustered_tables_and_too_little_memory_are_told() {
+fn too_little_memory_is_told() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
-    let load = "load tpch --scale-factor 0.01 --row-width s001 --tables";
-    for (rest, name) in [("customer,orders", "shop"), ("customer --layout clustered", "tree")] {
-        let words = format!("{load} {rest} {name}");
-        stdout_of(directory, &words.split(' ').collect::<Vec<_>>());
-    }
-    let words = ["explain", "tree", "customer.c_custkey", "customer.c_custkey"];
-    let said = failure_of(directory, &words, 2);
-    assert!(said.contains("customer is clustered"), "{said}");
+    let load = "load tpch --scale-factor 0.01 --row-width s001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
     let explain = |memory: &'static str| {
         let words = ["explain", "shop", "customer.c_custkey", "orders.o_custkey", "--memory"];
         [&words[..], &[memory, "--analyze"]].concat()
@@ -166,4 +164,107 @@ fn clustered_tables_and_too_little_memory_are_told() {
     // A page is not enough for any join, and each says how many are.
     let said = stdout_of(directory, &explain("4KiB"));
     assert!(said.contains("needs 2 pages of memory") && !said.contains("as run"), "{said}");
+}
+
+/// The joins that ran, each once, in the order of their names.
+fn kinds_run(json: &serde_json::Value) -> Vec<String> {
+    let rows = json["explanation"]["rows"].as_array().unwrap();
+    let ran = rows.iter().filter(|row| !row["actual"].is_null());
+    let mut kinds: Vec<String> = ran.map(|row| row["kind"].as_str().unwrap().to_owned()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+fn explained(directory: &std::path::Path, line: &str) -> serde_json::Value {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    serde_json::from_str(&stdout_of(directory, &words)).unwrap()
+}
+
+#[test]
+fn clustered_tables_are_joined_and_looked_up_by_their_own_key() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.01 --tables customer,orders \
+                --layout clustered --index orders.o_custkey tree";
+    stdout_of(directory, &load.split_whitespace().collect::<Vec<_>>());
+    let run = "--memory 256KiB --analyze --join all --json";
+    // The customers are in the order of what is compared, the orders are not.
+    let json =
+        explained(directory, &format!("explain tree customer.c_custkey orders.o_custkey {run}"));
+    assert_eq!(json["pair_count"], 15_000, "each order has one customer");
+    let kinds = kinds_run(&json);
+    for kind in ["block_nested_loops", "grace_hash", "index_nested_loops"] {
+        assert!(kinds.iter().any(|it| it == kind), "{kinds:?}");
+    }
+    assert_eq!(json["explanation"]["rejected"][0][0], "index_sort_merge", "{json}");
+    // Those of the second table are, followed by the number of the order.
+    let json = explained(
+        directory,
+        &format!("explain tree customer.c_custkey orders_o_custkey.o_custkey {run}"),
+    );
+    assert_eq!(json["pair_count"], 15_000, "each order has one entry");
+    assert!(kinds_run(&json).iter().any(|it| it == "index_sort_merge"), "{json}");
+}
+
+#[test]
+fn keys_of_several_columns_reach_the_planner() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let left = |row: u32| (!row.is_multiple_of(23)).then_some((row % 17, row % 5));
+    let right = |row: u32| (row % 13, row % 7);
+    let (mut lefts, mut rights) = (String::from("a,b,x\n"), String::from("y,c,d\n"));
+    for row in 0..300 {
+        match left(row) {
+            Some((a, b)) => lefts += &format!("{a},{b},{row}\n"),
+            None => lefts += &format!("{},,{row}\n", row % 17),
+        }
+    }
+    for row in 0..400 {
+        let (c, d) = right(row);
+        rights += &format!("{row},{c},{d}\n");
+    }
+    std::fs::write(directory.join("left.csv"), lefts).unwrap();
+    std::fs::write(directory.join("right.csv"), rights).unwrap();
+    let pairs = (0..300).flat_map(|l| (0..400).map(move |r| (left(l), right(r))));
+    let pair_count = pairs.filter(|(l, r)| *l == Some(*r)).count();
+    assert!(pair_count > 100);
+    for line in [
+        "load csv left.csv --table l --types a:integer,b:integer shop",
+        "load csv right.csv --table r --key c,d,y shop",
+        "db index shop l by_both a b",
+    ] {
+        stdout_of(directory, &line.split(' ').collect::<Vec<_>>());
+    }
+    let json =
+        explained(directory, "explain shop l.a,b r.c,d --memory 64KiB --analyze --join all --json");
+    assert_eq!(json["pair_count"], pair_count, "{json}");
+    // Both have an index by both columns: one of a heap, one a tree.
+    let kinds = kinds_run(&json);
+    for kind in ["grace_hash", "hybrid_hash", "index_nested_loops", "index_sort_merge"] {
+        assert!(kinds.iter().any(|it| it == kind), "{kinds:?}");
+    }
+}
+
+#[test]
+fn figures_say_where_they_are_from_and_tell_the_kernels_part() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.02 --row-width s001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    let tables = "explain shop customer.c_custkey orders.o_custkey";
+    let sweep = explained(directory, &format!("{tables} --sweep 256KiB --json"));
+    let answer = explained(directory, &format!("{tables} --memory 256KiB --analyze --json"));
+    for json in [&sweep, &answer] {
+        let command = json["command"].as_str().unwrap();
+        assert!(command.starts_with(&format!("nandu {tables}")), "{command}");
+        assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+        assert!(!json["commit"].as_str().unwrap().is_empty());
+        assert!(json["machine"]["thread_count"].as_u64().unwrap() >= 1, "{json}");
+        assert!(json["date"].as_str().unwrap().ends_with(" UTC"), "{json}");
+    }
+    for run in sweep["points"][0]["runs"].as_array().unwrap() {
+        let actual = |name: &str| run["actual"][name].as_u64().unwrap();
+        assert!(actual("cpu_ns") > 0 && actual("system_ns") <= actual("cpu_ns"), "{run}");
+    }
 }

@@ -14,6 +14,7 @@
 //! Absent on purpose: the terminal. Progress goes to a [`RunObserver`], text comes back as strings.
 
 pub mod catalog;
+pub mod drive_costs;
 pub mod error;
 pub mod experiment;
 pub mod kind;

@@ -24,6 +24,8 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Opens a device; the message says what is wrong.
 pub type Opener<'a> = dyn Fn() -> Result<Box<dyn Device>, String> + 'a;
@@ -65,6 +67,10 @@ impl RunOptions<'_> {
 pub trait RunObserver: nandu_probe::Observer {
     /// Step `index` of `count` begins; `resumed` if its result is there already.
     fn step_started(&mut self, index: usize, count: usize, label: &str, resumed: bool);
+
+    /// The flag that is set when the run is to stop: what takes long without asking
+    /// [`is_cancelled`](nandu_probe::Observer::is_cancelled) looks at it for every block.
+    fn stop_flag(&self) -> Arc<AtomicBool>;
 }
 
 /// Nobody watches.
@@ -80,6 +86,10 @@ impl nandu_probe::Observer for Unwatched {
 
 impl RunObserver for Unwatched {
     fn step_started(&mut self, _index: usize, _count: usize, _label: &str, _resumed: bool) {}
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::default()
+    }
 }
 
 /// What belongs to a run but not to its outcome.

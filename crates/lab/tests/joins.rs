@@ -1,7 +1,13 @@
 //! Experiments that join tables, on simulated drives and on the local disk.
 
-use nandu_lab::{Experiment, LocalTarget, Outcome, RunOptions, Unwatched, run};
+use nandu_lab::{
+    Experiment, LabError, LocalTarget, Outcome, RunObserver, RunOptions, Unwatched, run,
+};
+use nandu_probe::Observer;
+use std::cell::Cell;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 const JOIN: &str = r#"
 kind = "join"
@@ -37,6 +43,15 @@ const FLASH: &str = "[measure.drives.flash]\nbase = 'sim:ocz-core'\ncapacity = '
 const HERE: &str = "[measure.drives.here]\nbase = 'local'\n";
 
 fn outcome(folder: &Path, measure: &str, drives: &str) -> Outcome {
+    watched(folder, measure, drives, &mut Unwatched).expect("it runs")
+}
+
+fn watched(
+    folder: &Path,
+    measure: &str,
+    drives: &str,
+    observer: &mut dyn RunObserver,
+) -> Result<Outcome, LabError> {
     let head = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n";
     let text = format!("{head}[measure]\n{measure}\n{drives}");
     let experiment = Experiment::parse("joins", "joins.toml", &text).expect("the text is one");
@@ -47,7 +62,7 @@ fn outcome(folder: &Path, measure: &str, drives: &str) -> Outcome {
         open: Box::new(|| Err("databases are made in the directory".into())),
         directory: folder.to_path_buf(),
     });
-    run(&experiment, &options, &mut Unwatched).expect("it runs")
+    run(&experiment, &options, observer)
 }
 
 fn value(outcome: &Outcome, name: &str, x: f64) -> f64 {
@@ -119,5 +134,84 @@ fn index_joins_take_longer_the_more_qualifies_and_agree_with_the_hash_join() {
         }
         let at = |join: &str| value(&found, &format!("flash.{layout}.{join}"), 1.0);
         assert!(at("ism_s") < at("hash_s"), "few rows are found by index");
+    }
+}
+
+const SMALL_FLASH: &str = "[measure.drives.flash]\nbase = 'sim:device-a'\ncapacity = '64MiB'\n";
+
+#[test]
+fn the_processor_takes_nothing_or_what_is_measured_or_modelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = f64::from(16 << 20);
+    let measure = JOIN.replace("\"8MiB\", ", "");
+    let found = |cpu: &str| outcome(folder.path(), &format!("{measure}{cpu}"), FLASH);
+    let (none, measured) = (found("cpu = 'none'\n"), found("cpu = 'measured'\n"));
+    let modelled = found(CPU);
+    for join in ["block_nested_loops", "sort_merge", "grace_hash", "hybrid_hash"] {
+        let of = |found: &Outcome, metric: &str| value(found, &format!("flash.{join}.{metric}"), x);
+        assert_eq!(of(&none, "cpu_s"), 0.0);
+        let sum = of(&measured, "io_s") + of(&measured, "user_s") + of(&measured, "kernel_s");
+        assert!((of(&measured, "total_s") - sum).abs() < 1e-6, "{join}");
+        assert!(of(&measured, "cpu_s") > 0.0 && of(&measured, "cpu_s") != of(&modelled, "cpu_s"));
+        assert_eq!(of(&none, "io_s"), of(&measured, "io_s"), "the drive stands still meanwhile");
+    }
+    // Joins by index take the same key.
+    let found = |cpu: &str| outcome(folder.path(), &format!("{INDEX_JOIN}{cpu}"), SMALL_FLASH);
+    let (none, measured, modelled) = (found(""), found("cpu = 'measured'\n"), found(CPU));
+    assert_eq!(modelled.series, found(CPU).series, "what is modelled is bit-identical");
+    for join in ["inl_s", "ism_s", "hash_s"] {
+        let of = |found: &Outcome| value(found, &format!("flash.queue.{join}"), 20.0);
+        assert!(of(&measured) > of(&none), "{join}");
+        assert!(of(&modelled) > of(&none), "{join}");
+    }
+}
+
+/// Somebody who asks the run to stop by one of the two ways that there are.
+#[derive(Default)]
+struct Stopper {
+    flag: Arc<AtomicBool>,
+    /// Which question for cancellation is answered with yes, and no other.
+    yes_at: Option<u32>,
+    asked: Cell<u32>,
+}
+
+impl Observer for Stopper {
+    fn progress(&mut self, _fraction: f64, _what: &str) {}
+    fn is_cancelled(&self) -> bool {
+        self.asked.set(self.asked.get() + 1);
+        Some(self.asked.get()) == self.yes_at
+    }
+}
+
+impl RunObserver for Stopper {
+    fn step_started(&mut self, _index: usize, _count: usize, _label: &str, _resumed: bool) {}
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+}
+
+#[test]
+fn a_join_that_runs_stops_at_its_next_block() {
+    for measure in [JOIN, INDEX_JOIN] {
+        let folder = tempfile::tempdir().unwrap();
+        // Nothing but the join itself looks at the flag.
+        let mut stopper = Stopper { flag: Arc::new(AtomicBool::new(true)), ..Stopper::default() };
+        let drives = if measure == JOIN { FLASH } else { SMALL_FLASH };
+        let ended = watched(folder.path(), measure, drives, &mut stopper);
+        assert!(matches!(ended, Err(LabError::Cancelled { .. })), "{measure}");
+    }
+}
+
+#[test]
+fn a_load_before_the_joins_stops_when_asked_to() {
+    for measure in [JOIN, INDEX_JOIN] {
+        let folder = tempfile::tempdir().unwrap();
+        // A directory is not filled first, so at most two questions come before the load. Were there none in
+        // it, the flag would end the first join before there is a third.
+        let flag = Arc::new(AtomicBool::new(true));
+        let mut stopper = Stopper { flag, yes_at: Some(3), ..Stopper::default() };
+        let ended = watched(folder.path(), measure, HERE, &mut stopper);
+        assert!(matches!(ended, Err(LabError::Cancelled { .. })), "{measure}");
+        assert_eq!(stopper.asked.get(), 3, "{measure}");
     }
 }

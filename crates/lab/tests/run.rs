@@ -8,6 +8,8 @@ use nandu_lab::{
 use nandu_probe::Observer;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const DISK: &str = r#"
 title = "A <disk> & its \"sizes\""
@@ -80,6 +82,7 @@ struct Impatient {
     steps_allowed: usize,
     steps_started: usize,
     resumed_count: usize,
+    stop: Arc<AtomicBool>,
 }
 
 impl Observer for Impatient {
@@ -93,6 +96,11 @@ impl RunObserver for Impatient {
     fn step_started(&mut self, _index: usize, _count: usize, _label: &str, resumed: bool) {
         self.steps_started += 1;
         self.resumed_count += usize::from(resumed);
+        self.stop.store(self.is_cancelled(), Ordering::Relaxed);
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 }
 

@@ -307,16 +307,15 @@ const JOINS: [&str; 7] = [
     "hybrid_hash",
 ];
 
-/// By how many percent estimates may be off at most.
-const LIMIT: i64 = 15;
+/// By how many thousandths estimates may be off at most.
+const LIMIT: i64 = 150;
 /// What may be more, on a drive and for one of [`JOINS`], with its reason. Where index joins begin runs of
-/// neighbours, this drive reads 512 KiB ahead for each, and how many begin is drawn at random: two points are at
-/// the limit. Of a bucket it finds the pieces on more dies than those of a stream, since others were written
-/// between them.
+/// neighbours, this drive reads 512 KiB ahead for each, and how many begin is drawn at random. Of a bucket it
+/// finds the pieces on more dies than those of a stream, since others were written between them.
 const LIMITS: [(&str, &str, i64); 3] = [
-    ("nvme-tlc-2024", "index_nested_loops", 17),
-    ("nvme-tlc-2024", "index_sort_merge", 17),
-    ("nvme-tlc-2024", "hybrid_hash", 20),
+    ("nvme-tlc-2024", "index_nested_loops", 160),
+    ("nvme-tlc-2024", "index_sort_merge", 160),
+    ("nvme-tlc-2024", "hybrid_hash", 190),
 ];
 /// What the choice takes by the best of all.
 const CHOICE: f64 = 1.3;
@@ -333,17 +332,19 @@ fn join_of(row: &Row) -> &'static str {
     }
 }
 
-/// Estimate over actual, less one, in whole percent.
-fn error_percent(row: &Row) -> i64 {
+/// Estimate over actual, less one, in thousandths, rounded away from zero: one that is more than its limit by
+/// anything is above it.
+fn error_permille(row: &Row) -> i64 {
     let (estimated, actual) = (row.estimated_ns.cast_signed(), row.actual_ns.cast_signed());
-    (estimated - actual) * 100 / actual
+    let error = (estimated - actual) * 1000;
+    error / actual + (error % actual).signum()
 }
 
 /// Errors of one drive, from the least to the greatest, for each of [`JOINS`].
 fn errors(points: &[Point]) -> BTreeMap<&'static str, Vec<i64>> {
     let mut errors: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     for row in points.iter().flat_map(|point| &point.rows) {
-        errors.entry(join_of(row)).or_default().push(error_percent(row));
+        errors.entry(join_of(row)).or_default().push(error_permille(row));
     }
     errors.values_mut().for_each(|errors| errors.sort_unstable());
     errors
@@ -362,9 +363,9 @@ fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
         for join in JOINS {
             let limit = limit_of(drive, join);
             let errors = errors.get(join).map_or(&[][..], Vec::as_slice);
-            println!("{drive:18} {join:28} off by at most {limit:3} %: {errors:?}");
+            println!("{drive:18} {join:28} off by at most {limit:3} permille: {errors:?}");
             if errors.is_empty() || errors.iter().any(|error| error.abs() > limit) {
-                wrong.push(format!("{drive}, {join}: {errors:?} %, allowed are {limit}"));
+                wrong.push(format!("{drive}, {join}: {errors:?} permille, allowed are {limit}"));
             }
         }
         let choices: Vec<f64> = points.iter().map(|point| point.chosen_by_best).collect();

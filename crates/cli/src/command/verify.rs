@@ -17,6 +17,7 @@ use nandu_lab::{Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict}
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
@@ -111,17 +112,18 @@ fn run_all(
 ) -> Result<Vec<Verified>, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = arguments.threads.map_or(cores, |threads| threads as usize);
-    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let next = AtomicUsize::new(0);
     let (sender, news) = channel();
-    let interrupt = context.interrupt.flag();
+    // An error of one experiment ends the others as Ctrl-C does.
+    let stop = context.interrupt.flag();
     std::thread::scope(|scope| {
         for _ in 0..threads.min(experiments.len()) {
-            let (next, stop, sender, interrupt) = (&next, &stop, sender.clone(), &*interrupt);
+            let (next, stop, sender) = (&next, &stop, sender.clone());
             scope.spawn(move || {
                 let take = || Some(next.fetch_add(1, Ordering::Relaxed));
                 while let Some(index) = take().filter(|_| !stop.load(Ordering::Relaxed)) {
                     let Some(experiment) = experiments.get(index) else { break };
-                    let mut watch = Watch::new(index, &sender, [interrupt, stop]);
+                    let mut watch = Watch::new(index, &sender, Arc::clone(stop));
                     let answer = nandu_lab::run(experiment, &options(arguments), &mut watch);
                     // Nobody listens any more after an error of the terminal.
                     let _ = sender.send(News::Answer(index, Box::new(answer)));
@@ -180,8 +182,7 @@ fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
 struct Watch<'a> {
     index: usize,
     sender: &'a Sender<News>,
-    /// Any of them stops the experiment.
-    stops: [&'a AtomicBool; 2],
+    stop: Arc<AtomicBool>,
     step: usize,
     step_count: usize,
     label: String,
@@ -189,9 +190,9 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(index: usize, sender: &'a Sender<News>, stops: [&'a AtomicBool; 2]) -> Self {
+    fn new(index: usize, sender: &'a Sender<News>, stop: Arc<AtomicBool>) -> Self {
         let label = String::new();
-        Self { index, sender, stops, step: 0, step_count: 1, label, told: 0 }
+        Self { index, sender, stop, step: 0, step_count: 1, label, told: 0 }
     }
 }
 
@@ -212,7 +213,7 @@ impl nandu_probe::Observer for Watch<'_> {
     }
 
     fn is_cancelled(&self) -> bool {
-        self.stops.iter().any(|stop| stop.load(Ordering::SeqCst))
+        self.stop.load(Ordering::SeqCst)
     }
 }
 
@@ -221,6 +222,10 @@ impl RunObserver for Watch<'_> {
         (self.step, self.step_count) = (index, count);
         self.label = label.to_string();
         nandu_probe::Observer::progress(self, 0.0, "");
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 }
 

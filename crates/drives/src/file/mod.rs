@@ -26,7 +26,7 @@ pub use open::open_existing;
 pub use scratch::ScratchFile;
 pub(crate) use scratch::fill_by;
 pub use set::FileSet;
-pub use system::{CpuTime, cpu_time};
+pub use system::{CpuTime, cpu_time, thread_cpu_time};
 
 use nandu_base::{ByteCount, Nanos};
 use nandu_device::queue::InFlight;

@@ -22,7 +22,7 @@ const BLKGETSIZE64: libc::c_ulong = 0x8004_1272;
 /// `BLKSSZGET`, from linux/fs.h: `_IO(0x12, 104)`.
 const BLKSSZGET: libc::c_ulong = 0x1268;
 
-/// CPU time of this process, all its threads and the kernel's workers on its behalf.
+/// CPU time of a thread, or of this process: all its threads and the kernel's workers on its behalf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// In the program.
@@ -51,10 +51,20 @@ impl CpuTime {
 /// The CPU time that this process has used so far (`getrusage`).
 #[must_use]
 pub fn cpu_time() -> CpuTime {
+    cpu_time_of(libc::RUSAGE_SELF)
+}
+
+/// The CPU time that the calling thread alone has used so far.
+#[must_use]
+pub fn thread_cpu_time() -> CpuTime {
+    cpu_time_of(libc::RUSAGE_THREAD)
+}
+
+fn cpu_time_of(whom: libc::c_int) -> CpuTime {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is a writable rusage; the call fills it or leaves the zeros, both valid.
     let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        libc::getrusage(whom, usage.as_mut_ptr());
         usage.assume_init()
     };
     let nanos = |time: libc::timeval| {
@@ -198,6 +208,24 @@ mod tests {
         }
         assert!(cpu_time().total() > before.total());
         assert_eq!(before.since(cpu_time()).total(), Nanos::ZERO);
+    }
+
+    #[test]
+    fn the_time_of_a_thread_leaves_others_out() {
+        let here = thread_cpu_time();
+        let there = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                let mut rng = nandu_base::Rng::new(1);
+                let mut bytes = vec![0; 1 << 20];
+                while thread_cpu_time().total() < Nanos::from_millis(60) {
+                    rng.fill(&mut bytes);
+                }
+                thread_cpu_time().total()
+            });
+            worker.join().unwrap()
+        });
+        assert!(there >= Nanos::from_millis(60));
+        assert!(thread_cpu_time().since(here).total() < Nanos::from_millis(30));
     }
 
     #[test]

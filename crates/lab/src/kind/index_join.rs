@@ -14,13 +14,16 @@
 //! - `hash_s`: Grace hash of what qualifies.
 //!
 //! 1. All three find the same number of pairs.
-//! 2. Each finds the pool empty. The processor takes no time.
+//! 2. Each finds the pool empty.
+//! 3. On a simulated drive the processor takes what `cpu` says ([`Cpu`]).
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
 use super::join::backed::Backed;
+use super::join::processor::{Cpu, Processor};
 use super::site::{
-    EngineVariant, Site, SiteDrive, SiteDrives, check_cancelled, check_drives, fill, targets,
+    EngineVariant, LoadWatch, Site, SiteDrive, SiteDrives, cancelled, check_cancelled,
+    check_drives, fill, targets,
 };
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -87,6 +90,9 @@ pub struct IndexJoin {
     pub page_bytes: ByteCount,
     /// Shares of the customers that qualify, in percent, rising.
     pub selectivities: Vec<f64>,
+    /// The processor on simulated drives.
+    #[serde(default, skip_serializing_if = "Cpu::is_none")]
+    pub cpu: Cpu,
 }
 
 impl TableLayout {
@@ -101,6 +107,8 @@ impl TableLayout {
 /// The join with `custkey < limit`.
 struct Question<'t> {
     tables: &'t Tables,
+    processor: &'t Processor,
+    stop: Arc<AtomicBool>,
     layout: TableLayout,
     limit: i64,
     kept_ppm: u64,
@@ -115,10 +123,10 @@ impl Question<'_> {
             memory_pages,
             write_budget_bytes: None,
             reads_ahead: false,
-            work_costs: None,
+            work_costs: self.processor.work_costs(),
         };
         let io = self.tables.engine().data_io();
-        Execution::new(limits, io.clone(), io, None, Arc::new(AtomicBool::new(false)))
+        Execution::new(limits, io.clone(), io, None, Arc::clone(&self.stop))
     }
 
     fn relation(&self, table: &str) -> Result<Box<dyn Relation + '_>, QueryError> {
@@ -262,10 +270,11 @@ impl IndexJoin {
         bench: &mut Bench<'_>,
         step: &str,
         (name, drive): (&str, &SiteDrive),
-    ) -> Result<Option<Site>, LabError> {
+    ) -> Result<Option<(Site, Processor)>, LabError> {
         let log = Self::variant().log_apart();
         if drive.base == LOCAL {
-            return Site::prepare(bench, step, (name, drive), log);
+            let site = Site::prepare(bench, step, (name, drive), log)?;
+            return Ok(site.map(|site| (site, Processor::Real)));
         }
         let profile = drive.profile(name).map_err(|error| LabError::step(step, &error))?;
         let seed = Rng::for_part(bench.seed, step).next_u64();
@@ -277,13 +286,15 @@ impl IndexJoin {
         }
         let device = Backed::new(device, Some(to_u32(self.page_bytes.0)));
         let device = device.map_err(|error| LabError::step(step, &error))?;
-        Ok(Some(Site::on(step, Box::new(device), log)?))
+        let processor = self.cpu.processor(profile.kind(), 1);
+        let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
+        Ok(Some((site, processor)))
     }
 
-    fn load(&self, site: &Site, layout: TableLayout, seed: u64) -> Result<(), LoadError> {
+    fn load(&self, bench: &Bench<'_>, site: &Site, layout: TableLayout) -> Result<(), LoadError> {
         let page_bytes = to_u32(self.page_bytes.0);
         let mut dataset = Dataset::new(RowWidth::S000, self.scale_factor);
-        dataset.seed = seed;
+        dataset.seed = Rng::for_part(bench.seed, "rows").next_u64();
         let on = |table: &str, column: &str| IndexOn { table: table.into(), column: column.into() };
         let mut indexes = vec![on("orders", "o_custkey")];
         if layout == TableLayout::Queue {
@@ -297,7 +308,7 @@ impl IndexJoin {
         let row_count = self.customer_count() * 11;
         let settings = Self::variant().settings(page_bytes, row_count * LOAD_BYTES_PER_ROW);
         let database = Database::create(site.format()?, &settings, 1)?;
-        load_tables(&database, &mut jobs, &mut ())?;
+        load_tables(&database, &mut jobs, &mut LoadWatch(bench))?;
         Ok(database.close()?)
     }
 
@@ -315,10 +326,18 @@ impl IndexJoin {
         clippy::cast_sign_loss,
         reason = "a share of a count that was checked to be small"
     )]
-    fn question<'t>(&self, tables: &'t Tables, layout: TableLayout, percent: f64) -> Question<'t> {
+    fn question<'t>(
+        &self,
+        tables: &'t Tables,
+        (processor, stop): (&'t Processor, &Arc<AtomicBool>),
+        layout: TableLayout,
+        percent: f64,
+    ) -> Question<'t> {
         let limit = (self.customer_count() as f64 * percent / 100.0).round() as u64 + 1;
         Question {
             tables,
+            processor,
+            stop: Arc::clone(stop),
             layout,
             limit: limit.cast_signed(),
             kept_ppm: (percent * 10_000.0).round() as u64,
@@ -330,7 +349,8 @@ impl IndexJoin {
     /// The times of one selectivity.
     fn point(
         &self,
-        site: &Site,
+        (site, processor): (&Site, &Processor),
+        stop: &Arc<AtomicBool>,
         layout: TableLayout,
         percent: f64,
     ) -> Result<[Nanos; 3], QueryError> {
@@ -342,14 +362,20 @@ impl IndexJoin {
             let (database, _) = Database::open(site.reopen()?, &settings)?;
             {
                 let tables = database.read();
-                let question = self.question(&tables, layout, percent);
-                let start = tables.engine().now();
+                let question = self.question(&tables, (processor, stop), layout, percent);
+                let io = tables.engine().data_io();
+                let requests = || {
+                    let counters = io.lock().volume().counters();
+                    counters.reads.request_count + counters.writes.request_count
+                };
+                let (start, begun, mark) = (tables.engine().now(), requests(), processor.begin());
                 pair_counts[index] = match index {
                     0 => question.index_nested_loops()?,
                     1 => question.index_sort_merge()?,
                     _ => question.hash()?,
                 };
-                *time = tables.engine().now() - start;
+                let beside = processor.beside_the_clock(mark, requests() - begun);
+                *time = tables.engine().now() - start + beside;
             }
             database.close()?;
         }
@@ -397,16 +423,21 @@ impl Measurement for IndexJoin {
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         let (name, layout) = self.pairs()[index];
         let step = format!("{name} {}", layout.label());
-        let Some(site) = self.site(bench, &step, (name, &self.drives[name]))? else {
-            return Ok(Vec::new());
-        };
-        let seed = Rng::for_part(bench.seed, "rows").next_u64();
-        self.load(&site, layout, seed).map_err(|error| LabError::step(&step, &error))?;
+        let prepared = self.site(bench, &step, (name, &self.drives[name]))?;
+        let Some((site, processor)) = prepared else { return Ok(Vec::new()) };
+        self.load(bench, &site, layout).map_err(|error| match error {
+            LoadError::Cancelled => cancelled(),
+            other => LabError::step(&step, &other),
+        })?;
+        let stop = bench.observer.stop_flag();
         let mut series = Self::series_of(name, layout);
         for &percent in &self.selectivities {
             check_cancelled(bench)?;
-            let times = self.point(&site, layout, percent);
-            let times = times.map_err(|error: QueryError| LabError::step(&step, &error))?;
+            let times = self.point((&site, &processor), &stop, layout, percent);
+            let times = times.map_err(|error| match error {
+                QueryError::Cancelled => cancelled(),
+                other => LabError::step(&step, &other),
+            })?;
             for (series, time) in series.iter_mut().zip(times) {
                 series.points.push((percent, time.as_seconds_f64()));
             }

@@ -18,12 +18,15 @@
 //! 1. Simulated drives are as many times smaller and faster as the tables are smaller (`shrunk`), so that
 //!    requests keep their ratio to memory and to the times of the drive.
 //! 2. All joins of a step give the same number of pairs: one for each order.
-//! 3. On a simulated drive the processor takes what `cpu` says, or nothing; on the local disk, what it takes.
+//! 3. On a simulated drive the processor takes what `cpu` says ([`Cpu`]); on the local disk, what it takes.
 
 pub(crate) mod backed;
 mod curves;
 mod measured;
 mod parts;
+pub(crate) mod processor;
+
+pub use processor::{Cpu, ModelledCpu};
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
@@ -40,10 +43,10 @@ use nandu_drives::profile::{DriveKind, Profile, SimOptions};
 use nandu_drives::shrunk::shrunk;
 use nandu_probe::text;
 use nandu_query::JoinKind;
-use nandu_query::cost::{CpuCosts, DeviceCosts};
-use nandu_query::work::{Work, WorkCosts};
+use nandu_query::cost::DeviceCosts;
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
+use processor::Processor;
 use serde::{Deserialize, Serialize};
 
 /// What the drive is asked for.
@@ -55,26 +58,6 @@ pub enum RequestSize {
     Blocks,
     /// A page at a time.
     Pages,
-}
-
-/// What the processor takes on simulated drives, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelledCpu {
-    /// A row looked at on its page.
-    pub scan_ns: u64,
-    /// A row put into a hash table.
-    pub build_ns: u64,
-    /// A row looked up there.
-    pub probe_ns: u64,
-    /// Two keys compared.
-    pub compare_ns: u64,
-    /// A row copied to a bucket or run.
-    pub copy_ns: u64,
-    /// A request to a disk, in the kernel.
-    pub disk_request_ns: u64,
-    /// A request to flash.
-    pub flash_request_ns: u64,
 }
 
 /// Parameters.
@@ -104,9 +87,9 @@ pub struct JoinComparison {
     /// What the drive is asked for.
     #[serde(default)]
     pub requests: RequestSize,
-    /// The processor on simulated drives; absent, it takes no time.
-    #[serde(default)]
-    pub cpu: Option<ModelledCpu>,
+    /// The processor on simulated drives.
+    #[serde(default, skip_serializing_if = "Cpu::is_none")]
+    pub cpu: Cpu,
 }
 
 const fn one() -> u32 {
@@ -136,28 +119,8 @@ const METRICS: [(&str, &str); 13] = [
     ("model_error", ""),
 ];
 
-/// Where tables lie, what the model knows of that, and what the processor takes; the latter two of
-/// simulated drives only.
-type Prepared = (Site, Option<DeviceCosts>, Option<CpuCosts>);
-
-impl ModelledCpu {
-    /// Costs of rows, and of a request to such a drive, which are `over` times smaller.
-    fn costs(&self, kind: DriveKind, over: u32) -> CpuCosts {
-        let request_ns = match kind {
-            DriveKind::Hdd => self.disk_request_ns,
-            DriveKind::Ssd | DriveKind::Scm | DriveKind::Array => self.flash_request_ns,
-        };
-        CpuCosts {
-            work: WorkCosts::NONE
-                .with(Work::Scan, self.scan_ns * 1000)
-                .with(Work::Build, self.build_ns * 1000)
-                .with(Work::Probe, self.probe_ns * 1000)
-                .with(Work::Compare, self.compare_ns * 1000)
-                .with(Work::Copy, self.copy_ns * 1000),
-            request_ps: request_ns * 1000 / u64::from(over),
-        }
-    }
-}
+/// Where tables lie, what the model knows of that, if the drive is simulated, and the processor.
+type Prepared = (Site, Option<DeviceCosts>, Processor);
 
 impl JoinComparison {
     fn variant() -> EngineVariant {
@@ -225,7 +188,7 @@ impl JoinComparison {
         let log = Self::variant().log_apart();
         if drive.base == LOCAL {
             let site = Site::prepare(bench, step, (name, drive), log)?;
-            return Ok(site.map(|site| (site, None, None)));
+            return Ok(site.map(|site| (site, None, Processor::Real)));
         }
         let text = |error: String| LabError::step(step, &error);
         let profile = self.profile(name, drive).map_err(text)?;
@@ -234,16 +197,18 @@ impl JoinComparison {
         let largest = ByteCount(memory.0 / 2 / u64::from(self.over));
         let span = ByteCount(other.info().geometry.capacity().0 / 4);
         let has_arm = profile.kind() == DriveKind::Hdd;
-        let costs =
-            curves::measure(&mut other, page_bytes, (largest, span), has_arm).map_err(text)?;
+        let areas = (largest, span);
+        let costs = curves::measure(&mut other, page_bytes, areas, has_arm, &mut *bench.observer);
+        check_cancelled(bench)?;
+        let costs = costs.map_err(text)?;
         let over = match self.requests {
             RequestSize::Blocks => self.over,
             RequestSize::Pages => 1,
         };
-        let cpu = self.cpu.map_or(CpuCosts::NONE, |cpu| cpu.costs(profile.kind(), over));
+        let processor = self.cpu.processor(profile.kind(), over);
         let device = self.open(bench, step, (&profile, drive), page_bytes)?;
-        let site = Site::on(step, Box::new(device), log)?;
-        Ok(Some((site, Some(costs), Some(cpu))))
+        let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
+        Ok(Some((site, Some(costs), processor)))
     }
 
     /// The values of [`METRICS`] at the paper's scale.
@@ -347,7 +312,7 @@ impl Measurement for JoinComparison {
         let page_bytes = self.page_here(paper_page);
         check_cancelled(bench)?;
         let drive = (name, &self.drives[name]);
-        let Some((site, device, cpu)) = self.site(bench, &step, drive, page_bytes)? else {
+        let Some((site, device, processor)) = self.site(bench, &step, drive, page_bytes)? else {
             return Ok(Vec::new());
         };
         let scale =
@@ -359,7 +324,7 @@ impl Measurement for JoinComparison {
             let x = if self.page_bytes.len() > 1 { paper_page.0 } else { memory.0 } as f64;
             let pages = memory.0 / u64::from(self.over) / page_bytes;
             for (&kind, series) in self.joins.iter().zip(series.chunks_mut(METRICS.len())) {
-                let model = (device.as_ref(), cpu.as_ref());
+                let model = (device.as_ref(), &processor);
                 let found = tables.join(bench, &step, kind, pages, model)?;
                 for (series, value) in series.iter_mut().zip(self.values(&found)) {
                     series.points.extend(value.map(|value| (x, value)));

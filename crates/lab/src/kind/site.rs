@@ -22,6 +22,7 @@ use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, Wr
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{Completion, Counters, Device, DeviceInfo, Rejected, Request, SharedDevice};
 use nandu_drives::profile::{DriveKind, Profile, SimOptions};
+use nandu_load::LoadObserver;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
@@ -351,7 +352,17 @@ pub(crate) fn fill(
     }
 }
 
-fn cancelled() -> LabError {
+/// Ends a load when the run is to stop.
+pub(crate) struct LoadWatch<'a, 'b>(pub(crate) &'a Bench<'b>);
+
+impl LoadObserver for LoadWatch<'_, '_> {
+    fn is_cancelled(&self) -> bool {
+        self.0.observer.is_cancelled()
+    }
+}
+
+/// The error of a run that was to stop. How far it got, the run adds.
+pub(crate) const fn cancelled() -> LabError {
     LabError::Cancelled { finished_count: 0, step_count: 0 }
 }
 

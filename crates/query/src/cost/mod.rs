@@ -36,6 +36,7 @@ pub use question::{JoinQuestion, JoinSide};
 pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};
 pub use streams::{MeasuredStream, StreamCosts, StreamKind, StreamTimes};
 
+use crate::relation::LEAVES_AHEAD;
 use crate::work::Work;
 use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -363,11 +364,32 @@ impl<'a> Tally<'a> {
                 self.read(Pattern::Sequential, relation.stored_pages, request_pages)
             }
             PageOrder::Scattered => {
-                self.read_requests(Pattern::Random, relation.stored_pages, relation.stored_pages);
-                self.seek(relation.stored_pages);
+                self.read_leaves(relation);
                 0
             }
         }
+    }
+
+    /// Follows the leaves of a tree that was filled in any order. Who reads ahead asks for many at a time.
+    fn read_leaves(&mut self, relation: &Footprint) {
+        let (pages, device) = (relation.stored_pages, self.model.device);
+        let mut leaves = Tally::new(self.model, self.page_bytes);
+        leaves.read_requests(Pattern::Random, pages, pages);
+        leaves.seek(pages);
+        if self.model.reads_ahead() {
+            let measured = device.streams.as_ref().and_then(|streams| streams.batch.as_ref());
+            let area_bytes = pages.saturating_mul(self.page_bytes);
+            leaves.estimate.io_ns = match measured {
+                Some(times) => {
+                    times.runs_ns((pages, pages), self.page_bytes, LEAVES_AHEAD, area_bytes)
+                }
+                None => {
+                    let gain_ppm = device.queue_gain_ppm(LEAVES_AHEAD);
+                    scale_up(leaves.estimate.io_ns, 1_000_000, gain_ppm)
+                }
+            };
+        }
+        self.estimate += leaves.estimate;
     }
 
     /// Reads a relation once more that was read not long before. What a device keeps of it makes that faster.

@@ -104,6 +104,28 @@ impl JoinQuestion {
         self
     }
 
+    /// The same join of tables that are larger than known by so many millionths, in rows and in bytes, through
+    /// the same indexes.
+    #[must_use]
+    pub fn larger_by(&self, ppm: u64) -> Self {
+        let grown = |count: u64| scale_up(count, MILLION.saturating_add(ppm), MILLION);
+        let side = |side: &JoinSide| {
+            let stats = RelationStats {
+                page_count: grown(side.stats.page_count),
+                tuple_count: grown(side.stats.tuple_count),
+                cell_bytes: grown(side.stats.cell_bytes),
+                ..side.stats
+            };
+            JoinSide { stats, ..*side }
+        };
+        Self {
+            outer: side(&self.outer),
+            inner: side(&self.inner),
+            pair_count: grown(self.pair_count),
+            join_type: self.join_type,
+        }
+    }
+
     /// The same join with the sides in each other's place.
     #[must_use]
     pub const fn swapped(&self) -> Self {

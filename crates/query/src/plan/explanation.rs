@@ -3,7 +3,7 @@
 //! ```text
 //!     join                  requests     pages   written     I/O s     CPU s    time s
 //!   > hybrid_hash              12345    748800         0   163.200    20.100   183.300
-//!       as run                 12350    748800         0   160.000    21.000   181.000   -1.3%
+//!       as run, 31% system     12350    748800         0   160.000    21.000   181.000   -1.3%
 //! ```
 //!
 //! 1. No line of the table is longer than 100 characters.
@@ -26,8 +26,11 @@ pub struct Actual {
     pub pages_written: u64,
     /// Time of the device.
     pub io_ns: u64,
-    /// Time of the processor.
+    /// Time of the processor, in the program and in the kernel.
     pub cpu_ns: u64,
+    /// Of it that in the kernel, where somebody measured it.
+    #[serde(default)]
+    pub system_ns: u64,
     /// Time from begin to end.
     pub time_ns: u64,
 }
@@ -45,6 +48,15 @@ pub struct ExplanationRow {
     pub time: Nanos,
     /// What it cost, if it was run.
     pub actual: Option<Actual>,
+}
+
+impl Actual {
+    /// The part of the processor's time that was spent in the kernel, in percent.
+    #[must_use]
+    pub fn system_percent(&self) -> u64 {
+        let percent = u128::from(self.system_ns) * 100 / u128::from(self.cpu_ns.max(1));
+        u64::try_from(percent.min(100)).unwrap_or(100)
+    }
 }
 
 impl ExplanationRow {
@@ -138,7 +150,11 @@ impl fmt::Display for Explanation {
                     times_ns: [actual.io_ns, actual.cpu_ns, actual.time_ns],
                 };
                 let error = error.clamp(-999.0, 9999.0);
-                writeln!(formatter, "  {:<24}{line} {error:>+7.1}%", "  as run")?;
+                let name = match actual.system_percent() {
+                    0 => "  as run".to_owned(),
+                    percent => format!("  as run, {percent}% system"),
+                };
+                writeln!(formatter, "  {name:<24}{line} {error:>+7.1}%")?;
             }
         }
         for (kind, why) in &self.rejected {

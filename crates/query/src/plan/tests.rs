@@ -264,7 +264,8 @@ fn an_explanation_is_a_table_of_at_most_a_hundred_columns() {
     let mut explanation = Explanation::new(&plans(&model, &question, &budget));
     let kinds: Vec<_> = explanation.rows.iter().map(|row| (row.kind, row.is_swapped)).collect();
     for (kind, is_swapped) in kinds {
-        let actual = Actual { requests: u64::MAX, time_ns: u64::MAX, ..Actual::default() };
+        let (requests, time_ns, system_ns) = (u64::MAX, u64::MAX, u64::MAX);
+        let actual = Actual { requests, time_ns, system_ns, ..Actual::default() };
         assert!(explanation.note(kind, is_swapped, actual));
     }
     assert!(!explanation.note(JoinKind::SortMerge, true, Actual::default()));
@@ -273,7 +274,7 @@ fn an_explanation_is_a_table_of_at_most_a_hundred_columns() {
         assert!(line.chars().count() <= 100, "{line}");
     }
     assert!(text.lines().nth(1).unwrap().starts_with("> block_nested_loops"), "{text}");
-    assert!(text.contains("- grace_hash               would write"), "{text}");
+    assert!(text.contains("- grace_hash               may write"), "{text}");
     assert!(text.contains("nested_loops (S)"), "{text}");
 }
 
@@ -289,13 +290,15 @@ fn an_explanation_comes_back_from_json() {
         pages: estimate.page_count(),
         pages_written: estimate.pages_written,
         io_ns: estimate.io_ns,
-        cpu_ns: 0,
+        cpu_ns: 1000,
+        system_ns: 310,
         time_ns: estimate.io_ns + estimate.io_ns / 10,
     };
     let (kind, is_swapped) = (explanation.rows[0].kind, explanation.rows[0].is_swapped);
     assert!(explanation.note(kind, is_swapped, actual));
     let error = explanation.rows[0].error_percent().unwrap();
     assert!((error - 10.0).abs() < 0.001, "{error}");
+    assert!(explanation.to_string().contains("as run, 31% system "), "{explanation}");
     let json = serde_json::to_string(&explanation).unwrap();
     assert!(json.contains("\"hybrid_hash\""), "{json}");
     assert_eq!(serde_json::from_str::<Explanation>(&json).unwrap(), explanation);

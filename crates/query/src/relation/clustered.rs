@@ -19,7 +19,9 @@ use nandu_storage::database::Tables;
 use std::ops::Bound;
 
 /// Leaves that are asked for ahead.
-const AHEAD_COUNT: usize = 32;
+pub(crate) const LEAVES_AHEAD: u64 = 32;
+/// Rows of a block at most: what operators note of each row of a batch does not grow with their memory.
+const BLOCK_ROWS_MAX: usize = 1024;
 /// Leaves that are looked at to estimate the size.
 const SAMPLE_COUNT: u32 = 16;
 /// What a cell has before a short record.
@@ -96,12 +98,12 @@ impl Relation for ClusteredRelation<'_> {
                 self.tree.scan_from(self.engine, place, Bound::Unbounded)
             })?,
         };
-        let ahead_count = if execution.limits().reads_ahead { AHEAD_COUNT } else { 0 };
+        let ahead_count = if execution.limits().reads_ahead { LEAVES_AHEAD } else { 0 };
         let area_bytes = memory.bytes().saturating_sub(execution.page_bytes());
         Ok(Box::new(ClusteredStream {
             relation: self,
             execution,
-            cursor: cursor.with_ahead_count(ahead_count),
+            cursor: cursor.with_ahead_count(nandu_base::to_index(ahead_count)),
             place: start,
             is_pending: false,
             area: Vec::with_capacity(area_bytes),
@@ -119,7 +121,7 @@ impl ClusteredStream<'_> {
     fn fill(&mut self) -> Result<(), QueryError> {
         let engine = self.relation.engine;
         let leaf_bytes = self.execution.page_bytes();
-        while !self.is_at_end {
+        while !self.is_at_end && self.cells.len() < BLOCK_ROWS_MAX {
             if !self.is_pending {
                 let is_new_leaf = self.cursor.is_at_leaf_end();
                 let room = self.area_bytes.saturating_sub(self.area.len());

@@ -26,7 +26,7 @@ pub use index_scan::{IndexOnlyScan, IndexScan};
 pub use rows::Rows;
 
 pub(crate) use block_reader::{BlockReader, Fetch};
-pub(crate) use clustered::clustered_size;
+pub(crate) use clustered::{LEAVES_AHEAD, clustered_size};
 pub(crate) use heap::leaves_of;
 
 use crate::execution::Memory;

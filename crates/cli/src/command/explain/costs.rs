@@ -5,13 +5,11 @@ use crate::output::{check_destination, read_file, to_json, write_file};
 use crate::stopwatch::Stopwatch;
 use nandu_base::Nanos;
 use nandu_device::Operation;
-use nandu_probe::StreamPoint;
+use nandu_lab::drive_costs::measured_streams;
 use nandu_probe::pattern::Access;
 use nandu_probe::profile::DeviceProfile;
 use nandu_query::QueryError;
-use nandu_query::cost::{
-    CpuCosts, DeviceCosts, MeasuredStream, MeasuredTime, Pattern, StreamKind, measure_processor,
-};
+use nandu_query::cost::{CpuCosts, DeviceCosts, MeasuredTime, Pattern, measure_processor};
 use std::path::Path;
 
 /// The device that is assumed without a profile: a plain NVMe drive of the 2020s, not a measured one.
@@ -69,26 +67,10 @@ pub(super) fn device(profile: Option<&Path>) -> Result<(DeviceCosts, String), Fa
     let refused = |error: QueryError| Failure::input(format!("{place}: {error}; probe it again"));
     let mut costs = DeviceCosts::from_measured(&points).map_err(refused)?;
     if let Some(streams) = &profile.streams {
-        let points: Vec<MeasuredStream> = streams.points.iter().map(measured_stream).collect();
+        let points = measured_streams(&streams.points);
         costs = costs.with_streams(&points, streams.sync_ns.unwrap_or(0)).map_err(refused)?;
     }
     Ok((costs, profile.device))
-}
-
-const fn measured_stream(point: &StreamPoint) -> MeasuredStream {
-    MeasuredStream {
-        kind: match point.kind {
-            nandu_probe::StreamKind::Read => StreamKind::Read,
-            nandu_probe::StreamKind::Write => StreamKind::Write,
-            nandu_probe::StreamKind::Restart => StreamKind::Restart,
-            nandu_probe::StreamKind::Batch => StreamKind::Batch,
-        },
-        request_bytes: point.request_bytes,
-        count: point.count as u64,
-        run_length: point.run_length as u64,
-        area_bytes: point.area_bytes,
-        time_ns: point.time_ns,
-    }
 }
 
 /// Nanoseconds without their fraction.

@@ -4,23 +4,23 @@
 //! 2. A run leaves nothing behind: spill files go with it.
 
 mod costs;
+mod inputs;
 mod sweep;
 
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{Stopwatch, date};
 use clap::Args;
+use inputs::{Inputs, SideArgument};
 use nandu::{Database, DatabaseOptions, Tables};
 use nandu_base::ByteCount;
-use nandu_query::cost::{
-    Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide, RelationStats,
-};
-use nandu_query::index::{IndexLookup, SecondaryIndex};
-use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{Actual, Budget, ChunkRule, Explanation, Indexes, Plan, Plans, plans};
-use nandu_query::relation::HeapRelation;
-use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
+use nandu_drives::file::cpu_time;
+use nandu_lab::machine::{COMMIT, Machine};
+use nandu_query::cost::{CpuCosts, DeviceCosts};
+use nandu_query::join::JoinType;
+use nandu_query::plan::{Actual, ChunkRule, Explanation, Indexes, Plan};
+use nandu_query::{Execution, JoinKind, Limits, QueryError};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -33,6 +33,7 @@ const POOL_BYTES: u64 = 16 << 20;
 Examples:
   nandu explain shop customer.c_custkey orders.o_custkey --memory 100MiB
   nandu explain shop customer.c_custkey orders.o_custkey --write-budget 0 --analyze
+  nandu explain shop lineitem.l_partkey,l_suppkey partsupp.ps_partkey,ps_suppkey
   nandu probe . --profile drive.json
   nandu explain shop customer.c_custkey orders.o_custkey --profile drive.json
 
@@ -40,21 +41,22 @@ Examples:
   nandu explain shop customer.c_custkey orders.o_custkey --processor cpu.json \\
     --profile drive.json --sweep 16MiB,64MiB,256MiB
 
-Joins by index are among them where a table has an index on the column, as `nandu load --index`
-makes one; they read through a pool of 16 MiB, taken to be empty. Times follow the device's profile,
+Joins by index are among them where a table has an index on the columns, as `nandu load --index`
+makes one, or is clustered by a key that begins with them; they read through a pool of 16 MiB,
+taken to be empty. Times follow the device's profile,
 as `nandu probe --profile` writes it; without one a plain NVMe drive is assumed. Times of the
 processor are chosen ones until --calibrate measures them.
 With --analyze the cheapest join runs, or those named by --join, and the line below its estimate
-says what it did. With --sweep all joins run in each memory, and the table says how far the
-cheapest by estimate was from the fastest.")]
+says what it did; the processor's time is that of this process alone. With --sweep all joins run
+in each memory, and the table says how far the cheapest by estimate was from the fastest.")]
 pub(crate) struct ExplainArguments {
     /// The directory of the database
     database: PathBuf,
-    /// One side, TABLE.COLUMN
-    #[arg(value_parser = parse_side)]
+    /// One side, TABLE.COLUMN, or TABLE.COLUMN,COLUMN
+    #[arg(value_parser = SideArgument::parse)]
     left: SideArgument,
-    /// The other side, TABLE.COLUMN
-    #[arg(value_parser = parse_side)]
+    /// The other side, with as many columns
+    #[arg(value_parser = SideArgument::parse)]
     right: SideArgument,
     /// Which rows come out: inner, left, right, full, semi or anti
     #[arg(long = "type", default_value = "inner", value_name = "TYPE")]
@@ -93,15 +95,11 @@ pub(crate) struct ExplainArguments {
     json: bool,
 }
 
-#[derive(Clone, Debug)]
-struct SideArgument {
-    table: String,
-    column: String,
-}
-
 /// What a run gives beside its costs.
 #[derive(Serialize)]
 struct Answer<'a> {
+    #[serde(flatten)]
+    provenance: Provenance,
     device: &'a str,
     memory_bytes: u64,
     explanation: &'a Explanation,
@@ -109,12 +107,25 @@ struct Answer<'a> {
     pair_count: Option<u64>,
 }
 
-fn parse_side(text: &str) -> Result<SideArgument, String> {
-    match text.split_once('.') {
-        Some((table, column)) if !table.is_empty() && !column.is_empty() => {
-            Ok(SideArgument { table: table.to_owned(), column: column.to_owned() })
+/// Where and when figures came about.
+#[derive(Serialize)]
+struct Provenance {
+    command: String,
+    version: &'static str,
+    commit: &'static str,
+    machine: Machine,
+    date: String,
+}
+
+impl Provenance {
+    fn here() -> Self {
+        Self {
+            command: super::command_line(),
+            version: env!("CARGO_PKG_VERSION"),
+            commit: COMMIT,
+            machine: Machine::here(),
+            date: date(),
         }
-        _ => Err(format!("{text:?} is no TABLE.COLUMN")),
     }
 }
 
@@ -125,114 +136,24 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     let most = arguments.sweep.iter().map(|memory| memory.0).max();
     let mut options = DatabaseOptions::default();
     options.settings.pool_bytes = most.unwrap_or(arguments.memory.0) + POOL_BYTES;
-    let (database, _) = nandu::open_database(&arguments.database, &options)?;
-    let machine = (&device, name.as_str(), &processor);
+    let (database, _) = crate::database::open(&arguments.database, &options)?;
+    let costs = (&device, name.as_str(), &processor);
     let answered = if arguments.sweep.is_empty() {
-        answer(arguments, context, &database, machine)
+        answer(arguments, context, &database, costs)
     } else {
-        sweep::run(arguments, context, &database, machine)
+        sweep::run(arguments, context, &database, costs)
     };
     let closed = database.close();
     answered?;
     Ok(closed?)
 }
 
-/// Device, its name, processor.
-type Machine<'a> = (&'a DeviceCosts, &'a str, &'a CpuCosts);
+/// What a plan is priced by: the device, its name, and the processor.
+type Costs<'a> = (&'a DeviceCosts, &'a str, &'a CpuCosts);
 
-/// The two tables, opened.
-struct Inputs<'t> {
-    tables: &'t Tables,
-    left: HeapRelation<'t>,
-    right: HeapRelation<'t>,
-    left_index: Option<SecondaryIndex<'t>>,
-    right_index: Option<SecondaryIndex<'t>>,
-    keys: (Key, Key),
-    join_type: JoinType,
-}
-
-impl<'t> Inputs<'t> {
-    fn open(arguments: &ExplainArguments, tables: &'t Tables) -> Result<Self, Failure> {
-        let open = |side: &SideArgument| HeapRelation::open(tables, &side.table);
-        let (left, right) = (open(&arguments.left)?, open(&arguments.right)?);
-        let (left_index, right_index) =
-            (index_of(tables, &arguments.left)?, index_of(tables, &arguments.right)?);
-        let keys = (key_of(tables, &arguments.left)?, key_of(tables, &arguments.right)?);
-        Ok(Self {
-            tables,
-            left,
-            right,
-            left_index,
-            right_index,
-            keys,
-            join_type: arguments.join_type,
-        })
-    }
-
-    fn page_bytes(&self) -> u32 {
-        self.tables.engine().settings().page_bytes
-    }
-
-    fn pages(&self, memory: ByteCount) -> u32 {
-        u32::try_from(memory.0 / u64::from(self.page_bytes())).unwrap_or(u32::MAX)
-    }
-
-    fn question(&self) -> Result<JoinQuestion, QueryError> {
-        let side = |relation: &HeapRelation<'_>, index: Option<&SecondaryIndex<'_>>| {
-            let stats = RelationStats::of(relation.size(), u64::from(self.page_bytes()));
-            let side = JoinSide::new(stats);
-            Ok::<_, QueryError>(match index {
-                Some(index) => side.with_index(IndexStats::of(index)?),
-                None => side,
-            })
-        };
-        let duplicates = self.right.size().tuple_count / self.left.size().tuple_count.max(1);
-        let left = side(&self.left, self.left_index.as_ref())?;
-        let right = side(&self.right, self.right_index.as_ref())?;
-        let question = JoinQuestion::new(left, right, duplicates.max(1));
-        Ok(question.with_join_type(self.join_type))
-    }
-
-    fn indexes(&self) -> Indexes<'_> {
-        Indexes {
-            left: self.left_index.as_ref().map(|index| index as &dyn IndexLookup),
-            right: self.right_index.as_ref().map(|index| index as &dyn IndexLookup),
-        }
-    }
-
-    fn join(&self) -> Join<'_> {
-        Join {
-            left: JoinInput { relation: &self.left, key: &self.keys.0 },
-            right: JoinInput { relation: &self.right, key: &self.keys.1 },
-            join_type: self.join_type,
-        }
-    }
-
-    /// All plans in so much memory.
-    fn plans(
-        &self,
-        (device, _, processor): Machine<'_>,
-        memory: ByteCount,
-        write_budget: Option<ByteCount>,
-    ) -> Result<Plans, QueryError> {
-        let convention = Convention::AsBuilt { reads_ahead: true };
-        let model = CostModel { device, processor, convention };
-        let write_bytes = write_budget.map(|budget| budget.0);
-        let memory_pages = u64::from(self.pages(memory));
-        let pool_bytes = self.tables.engine().settings().pool_bytes;
-        let pool_pages = (pool_bytes / u64::from(self.page_bytes())).saturating_sub(memory_pages);
-        let budget = Budget { memory_pages, write_bytes, pool_pages };
-        Ok(plans(&model, &self.question()?, &budget))
-    }
-
-    fn limits(&self, memory: ByteCount, write_budget: Option<ByteCount>) -> Limits {
-        Limits {
-            page_bytes: self.page_bytes(),
-            memory_pages: self.pages(memory),
-            write_budget_bytes: write_budget.map(|budget| budget.0),
-            reads_ahead: true,
-            work_costs: None,
-        }
+impl ExplainArguments {
+    fn open<'t>(&self, tables: &'t Tables) -> Result<Inputs<'t>, Failure> {
+        Inputs::open(tables, (&self.left, &self.right), self.join_type)
     }
 }
 
@@ -240,11 +161,11 @@ fn answer(
     arguments: &ExplainArguments,
     context: &Context,
     database: &Database,
-    machine: Machine<'_>,
+    costs: Costs<'_>,
 ) -> Result<(), Failure> {
     let tables = database.read();
-    let inputs = Inputs::open(arguments, &tables)?;
-    let found = inputs.plans(machine, arguments.memory, arguments.write_budget)?;
+    let inputs = arguments.open(&tables)?;
+    let found = inputs.plans(costs, arguments.memory, arguments.write_budget)?;
     let mut explanation = Explanation::new(&found);
     let mut pair_count = None;
     if arguments.analyze {
@@ -259,11 +180,12 @@ fn answer(
             check_pairs(&mut pair_count, pairs, plan)?;
         }
     }
-    let device = machine.1;
+    let device = costs.1;
     if arguments.json {
         let memory_bytes = arguments.memory.0;
-        let explanation = &explanation;
-        return context.output.json(&Answer { device, memory_bytes, explanation, pair_count });
+        let (provenance, explanation) = (Provenance::here(), &explanation);
+        let answer = Answer { provenance, device, memory_bytes, explanation, pair_count };
+        return context.output.json(&answer);
     }
     let pairs = pair_count.map(|count| format!("{count} pairs\n")).unwrap_or_default();
     let memory = arguments.memory;
@@ -305,22 +227,6 @@ fn chosen_plans<'p>(
     Ok(chosen)
 }
 
-fn key_of(tables: &Tables, side: &SideArgument) -> Result<Key, Failure> {
-    Ok(Key::of(&[tables.definition(&side.table)?.column(&side.column)?]))
-}
-
-/// The first index of the table that begins with the column and has no other.
-fn index_of<'t>(
-    tables: &'t Tables,
-    side: &SideArgument,
-) -> Result<Option<SecondaryIndex<'t>>, Failure> {
-    let definition = tables.definition(&side.table)?;
-    let column = definition.column(&side.column)?;
-    let found = definition.indexes.iter().find(|index| index.columns == [column]);
-    let open = |name: &str| SecondaryIndex::open(tables, &side.table, name, false);
-    Ok(found.map(|index| open(&index.name)).transpose()?)
-}
-
 /// Runs one plan and counts its pairs.
 fn run_plan(
     inputs: &Inputs<'_>,
@@ -329,26 +235,27 @@ fn run_plan(
     context: &Context,
 ) -> Result<(Actual, u64), QueryError> {
     let page_bytes = u64::from(limits.page_bytes);
-    let engine = inputs.tables.engine();
+    let engine = inputs.tables().engine();
     let grant = engine.grant(limits.memory_pages)?;
     let io = engine.data_io();
     let stop = context.interrupt.flag();
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
-    let stopwatch = Stopwatch::start();
+    let (stopwatch, processor) = (Stopwatch::start(), cpu_time());
     let mut stream = plan.open(&execution, inputs.join(), inputs.indexes(), ChunkRule::ByBytes)?;
     let mut pair_count = 0;
     while stream.advance()? {
         pair_count += stream.batch().pairs.len() as u64;
     }
     drop(stream);
-    let time_ns = stopwatch.nanos();
+    let (time_ns, used) = (stopwatch.nanos(), cpu_time().since(processor));
     let counts = execution.io_counts();
     let actual = Actual {
         requests: counts.read_requests + counts.write_requests,
         pages: (counts.read_bytes + counts.write_bytes) / page_bytes,
         pages_written: counts.write_bytes / page_bytes,
         io_ns: counts.wait_ns,
-        cpu_ns: time_ns.saturating_sub(counts.wait_ns),
+        cpu_ns: used.total().0,
+        system_ns: used.system.0,
         time_ns,
     };
     Ok((actual, pair_count))

@@ -5,7 +5,7 @@
 //!
 //! 1. What is estimated at more than [`HOPELESS`] times the cheapest is not run.
 
-use super::{ExplainArguments, Inputs, Machine, check_pairs, run_plan};
+use super::{Costs, ExplainArguments, Provenance, check_pairs, run_plan};
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -44,6 +44,8 @@ struct Point {
 
 #[derive(Serialize)]
 struct Sweep<'a> {
+    #[serde(flatten)]
+    provenance: Provenance,
     device: &'a str,
     points: Vec<Point>,
     worst: f64,
@@ -54,13 +56,13 @@ pub(super) fn run(
     arguments: &ExplainArguments,
     context: &Context,
     database: &Database,
-    machine: Machine<'_>,
+    costs: Costs<'_>,
 ) -> Result<(), Failure> {
     let progress = Progress::new(&context.interrupt, arguments.sweep.len());
     let mut points = Vec::new();
     let mut pair_count = None;
     for &memory in &arguments.sweep {
-        let chosen = plans(arguments, database, machine, memory)?;
+        let chosen = plans(arguments, database, costs, memory)?;
         let mut actuals: Vec<Vec<Actual>> = vec![Vec::new(); chosen.len()];
         // In turns, so that what comes and goes on the machine meets all of them.
         for _ in 0..arguments.repetitions {
@@ -84,7 +86,7 @@ pub(super) fn run(
         points.push(Point { memory_bytes: memory.0, runs, fastest, chosen_by_fastest });
     }
     let worst = points.iter().map(|point| point.chosen_by_fastest).fold(1.0, f64::max);
-    let sweep = Sweep { device: machine.1, points, worst };
+    let sweep = Sweep { provenance: Provenance::here(), device: costs.1, points, worst };
     if arguments.json {
         return context.output.json(&sweep);
     }
@@ -95,12 +97,12 @@ pub(super) fn run(
 fn plans(
     arguments: &ExplainArguments,
     database: &Database,
-    machine: Machine<'_>,
+    costs: Costs<'_>,
     memory: ByteCount,
 ) -> Result<Vec<Plan>, Failure> {
     let tables = database.read();
-    let inputs = Inputs::open(arguments, &tables)?;
-    let mut plans = inputs.plans(machine, memory, arguments.write_budget)?.feasible;
+    let inputs = arguments.open(&tables)?;
+    let mut plans = inputs.plans(costs, memory, arguments.write_budget)?.feasible;
     let least_ns = plans.first().map_or(0, |plan| plan.time.0);
     plans.retain(|plan| {
         plan.is_opened_with(inputs.indexes()) && plan.time.0 <= least_ns.saturating_mul(HOPELESS)
@@ -117,7 +119,7 @@ fn run_cold(
 ) -> Result<(Actual, u64), Failure> {
     database.drop_cached_pages()?;
     let tables = database.read();
-    let inputs = Inputs::open(arguments, &tables)?;
+    let inputs = arguments.open(&tables)?;
     let limits = inputs.limits(memory, arguments.write_budget);
     Ok(run_plan(&inputs, plan, limits, context)?)
 }
@@ -148,11 +150,12 @@ fn table(sweep: &Sweep<'_>) -> String {
             let seconds = |time_ns: u64| Nanos(time_ns).as_seconds_f64();
             let _ = writeln!(
                 text,
-                "  {:<26} estimated {:>9.3} s, took {:>9.3} s ({:.3} s processor)",
+                "  {:<26} estimated {:>9.3} s, took {:>9.3} s ({:.3} s user, {:.3} s system)",
                 run.join,
                 seconds(run.estimated_ns),
                 seconds(run.actual.time_ns),
-                seconds(run.actual.cpu_ns)
+                seconds(run.actual.cpu_ns - run.actual.system_ns),
+                seconds(run.actual.system_ns)
             );
         }
     }

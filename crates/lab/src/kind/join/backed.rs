@@ -8,8 +8,10 @@
 //!
 //! 1. A read is answered with what the last write to its sectors wrote, if that had a buffer.
 //! 2. With pages, each part of a request is issued when the part before it is done.
-//! 3. It asks for no trims, which drives of the time did not know; one that comes anyway leaves zeros.
+//! 3. What it takes of the processor is noted, where somebody asks for that.
+//! 4. It asks for no trims, which drives of the time did not know; one that comes anyway leaves zeros.
 
+use super::processor::Meter;
 use nandu_base::Nanos;
 use nandu_device::{
     Completion, Counters, Device, DeviceError, DeviceInfo, IoBuffer, Operation, Rejected, Request,
@@ -17,6 +19,7 @@ use nandu_device::{
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// A request under way, of which a part is with the drive.
 struct Pending {
@@ -39,6 +42,7 @@ pub(crate) struct Backed {
     /// By the number that the drive knows.
     pending: BTreeMap<u64, Pending>,
     next_number: u64,
+    meter: Option<Arc<Meter>>,
 }
 
 impl Backed {
@@ -56,11 +60,68 @@ impl Backed {
         let file = tempfile::tempfile()?;
         file.set_len(info.geometry.capacity().0)?;
         let (pending, next_number) = (BTreeMap::new(), 0);
-        Ok(Self { drive, info, file, page_sectors, pending, next_number })
+        Ok(Self { drive, info, file, page_sectors, pending, next_number, meter: None })
+    }
+
+    /// The same drive; what it takes of the processor goes to the meter.
+    pub(crate) fn with_meter(mut self, meter: Option<Arc<Meter>>) -> Self {
+        self.meter = meter;
+        self
+    }
+
+    fn noted<R>(&mut self, call: impl FnOnce(&mut Self) -> R) -> R {
+        match self.meter.clone() {
+            Some(meter) => meter.note(|| call(self)),
+            None => call(self),
+        }
     }
 
     fn offset_bytes(&self, sector: u64) -> u64 {
         sector * u64::from(self.info.geometry.sector_bytes)
+    }
+
+    fn submit_request(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        if let Err(error) = self.info.check(&request, self.in_flight()) {
+            return Err(Rejected { request, error });
+        }
+        if let Err(error) = self.keep(&request) {
+            return Err(Rejected { request, error: file_error("write", &error) });
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let end_sector = request.end_sector();
+        let Request { id, operation, first_sector, sector_count, buffer } = request;
+        let pending = Pending {
+            id,
+            operation,
+            issued_at: now,
+            first_sector: first_sector.0,
+            next_sector: first_sector.0,
+            end_sector,
+            buffer,
+        };
+        self.pending.insert(number, pending);
+        self.submit_part(now, number).map_err(|error| {
+            let buffer = self.pending.remove(&number).and_then(|pending| pending.buffer);
+            let request = Request { id, operation, first_sector, sector_count, buffer };
+            Rejected { request, error }
+        })
+    }
+
+    fn complete_next(&mut self, until: Nanos) -> Option<Completion> {
+        loop {
+            let mut part = self.drive.next_completion(until)?;
+            let number = part.id;
+            let pending = &self.pending[&number];
+            let is_over = pending.next_sector == pending.end_sector || part.result.is_err();
+            if !is_over {
+                match self.submit_part(part.completed_at, number) {
+                    Ok(()) => continue,
+                    Err(error) => part.result = Err(error),
+                }
+            }
+            return Some(self.complete(&part, number));
+        }
     }
 
     /// Stores what a request changes.
@@ -122,47 +183,11 @@ impl Device for Backed {
     }
 
     fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
-        if let Err(error) = self.info.check(&request, self.in_flight()) {
-            return Err(Rejected { request, error });
-        }
-        if let Err(error) = self.keep(&request) {
-            return Err(Rejected { request, error: file_error("write", &error) });
-        }
-        let number = self.next_number;
-        self.next_number += 1;
-        let end_sector = request.end_sector();
-        let Request { id, operation, first_sector, sector_count, buffer } = request;
-        let pending = Pending {
-            id,
-            operation,
-            issued_at: now,
-            first_sector: first_sector.0,
-            next_sector: first_sector.0,
-            end_sector,
-            buffer,
-        };
-        self.pending.insert(number, pending);
-        self.submit_part(now, number).map_err(|error| {
-            let buffer = self.pending.remove(&number).and_then(|pending| pending.buffer);
-            let request = Request { id, operation, first_sector, sector_count, buffer };
-            Rejected { request, error }
-        })
+        self.noted(|backed| backed.submit_request(now, request))
     }
 
     fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-        loop {
-            let mut part = self.drive.next_completion(until)?;
-            let number = part.id;
-            let pending = &self.pending[&number];
-            let is_over = pending.next_sector == pending.end_sector || part.result.is_err();
-            if !is_over {
-                match self.submit_part(part.completed_at, number) {
-                    Ok(()) => continue,
-                    Err(error) => part.result = Err(error),
-                }
-            }
-            return Some(self.complete(&part, number));
-        }
+        self.noted(|backed| backed.complete_next(until))
     }
 
     fn in_flight(&self) -> u32 {
@@ -170,7 +195,7 @@ impl Device for Backed {
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
-        self.drive.idle_until(time)
+        self.noted(|backed| backed.drive.idle_until(time))
     }
 
     fn counters(&self) -> Counters {

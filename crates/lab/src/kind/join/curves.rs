@@ -1,8 +1,10 @@
-//! What the cost model knows of a drive: the times of requests by size, measured from outside, one at a
-//! time, on a drive like the one that is measured.
+//! What the cost model knows of a drive: the times of requests by size, one at a time, and of streams side by
+//! side, measured from outside on a drive like the one that is measured.
 
+use crate::drive_costs::measured_streams;
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{Device, IoBuffer, Request};
+use nandu_probe::{Observer, StreamOptions, measure_streams};
 use nandu_query::cost::{AccessCurves, Curve, CurvePoint, DeviceCosts};
 
 /// Requests of a point.
@@ -16,12 +18,13 @@ const BYTES_MAX: u64 = 32 << 20;
 /// scattered requests take longer is a seek.
 ///
 /// # Errors
-/// Where the device refuses.
+/// Where the device refuses, or the observer cancels.
 pub(super) fn measure(
     device: &mut dyn Device,
     page_bytes: u64,
     (largest, span): (ByteCount, ByteCount),
     has_arm: bool,
+    observer: &mut dyn Observer,
 ) -> Result<DeviceCosts, String> {
     let mut rng = Rng::new(1);
     let largest = largest.0.min(BYTES_MAX).min(span.0 / REQUEST_COUNT).max(page_bytes);
@@ -50,7 +53,11 @@ pub(super) fn measure(
         write.random = write.sequential.clone();
     }
     let random_read_gain_ppm = Curve::constant(1_000_000);
-    Ok(DeviceCosts { seek_ns, read, write, random_read_gain_ppm, streams: None })
+    let costs = DeviceCosts { seek_ns, read, write, random_read_gain_ppm, streams: None };
+    let options = StreamOptions { duration: Nanos::MAX, writes: true, seed: 1 };
+    let streams = measure_streams(device, &options, observer).map_err(|error| error.to_string())?;
+    let points = measured_streams(&streams.points);
+    costs.with_streams(&points, streams.sync_ns.unwrap_or(0)).map_err(|error| error.to_string())
 }
 
 /// The mean time of a request.

@@ -1,14 +1,14 @@
 //! The two tables, and one join of them.
 
 use super::super::bench::Bench;
-use super::super::site::{Site, check_cancelled};
+use super::super::site::{LoadWatch, Site, cancelled};
 use super::parts::{Scale, divide};
+use super::processor::Processor;
 use super::{JoinComparison, POOL_BYTES};
 use crate::error::LabError;
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
 use nandu_device::Counters;
-use nandu_drives::file::cpu_time;
-use nandu_load::{Dataset, Layout, LoadObserver, LoadOptions, RowWidth, TpchTable, load_tables};
+use nandu_load::{Dataset, Layout, LoadError, LoadOptions, RowWidth, TpchTable, load_tables};
 use nandu_query::cost::join::{block_nested_loops, grace_hash, hybrid_hash, sort_merge};
 use nandu_query::cost::{
     Convention, CostModel, CpuCosts, DeviceCosts, Estimate, JoinQuestion, JoinSide, RelationStats,
@@ -20,8 +20,6 @@ use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation};
 use nandu_storage::Database;
 use nandu_storage::database;
 use nandu_storage::sqlite::FillFactor;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The joins of S001.
 pub(super) const JOINS: [JoinKind; 4] =
@@ -53,15 +51,6 @@ pub(super) struct Tables {
     scale: Scale,
 }
 
-/// Ends a load when the run is cancelled.
-struct Watch<'a, 'b>(&'a Bench<'b>);
-
-impl LoadObserver for Watch<'_, '_> {
-    fn is_cancelled(&self) -> bool {
-        self.0.observer.is_cancelled()
-    }
-}
-
 impl Tables {
     /// Loads the tables of S001, in random order.
     pub(super) fn load(
@@ -84,9 +73,10 @@ impl Tables {
         let options = LoadOptions { fill, ..LoadOptions::default() };
         let jobs = dataset.jobs(&tables, &Layout::default(), &options);
         let mut jobs = jobs.map_err(|found| error(&found))?;
-        let loaded = load_tables(&database, &mut jobs, &mut Watch(bench));
-        check_cancelled(bench)?;
-        loaded.map_err(|found| error(&found))?;
+        load_tables(&database, &mut jobs, &mut LoadWatch(bench)).map_err(|found| match found {
+            LoadError::Cancelled => cancelled(),
+            other => error(&other),
+        })?;
         database.checkpoint().map_err(|found| error(&found))?;
         Ok(Self { _site: site, database, scale })
     }
@@ -98,7 +88,7 @@ impl Tables {
         step: &str,
         kind: JoinKind,
         memory_pages: u64,
-        (device, cpu): (Option<&DeviceCosts>, Option<&CpuCosts>),
+        (device, processor): (Option<&DeviceCosts>, &Processor),
     ) -> Result<Measured, LabError> {
         let text = |error: String| LabError::step(step, &format!("{kind}: {error}"));
         let query = |error: QueryError| text(error.to_string());
@@ -119,8 +109,8 @@ impl Tables {
             written: ByteCount::ZERO,
         };
         let model_ns = device.map(|device| {
-            let processor = cpu.unwrap_or(&CpuCosts::NONE);
-            estimate(&division, &question, memory_pages, (device, processor)).io_ns
+            let model = (device, &processor.costs());
+            estimate(&division, &question, memory_pages, model).io_ns
         });
         let key = Key::of(&[0]);
         let join = Join {
@@ -133,11 +123,11 @@ impl Tables {
             memory_pages: to_u32(memory_pages),
             write_budget_bytes: None,
             reads_ahead: false,
-            work_costs: cpu.map(|cpu| cpu.work),
+            work_costs: processor.work_costs(),
         };
         let mut found =
-            run(bench, &tables, (&plan, join), limits, cpu).map_err(|error| match error {
-                QueryError::Cancelled => LabError::Cancelled { finished_count: 0, step_count: 0 },
+            run(bench, &tables, (&plan, join), limits, processor).map_err(|error| match error {
+                QueryError::Cancelled => cancelled(),
                 other => query(other),
             })?;
         found.model_ns = model_ns;
@@ -151,43 +141,39 @@ fn run(
     tables: &database::Tables,
     (plan, join): (&Plan, Join<'_>),
     limits: Limits,
-    cpu: Option<&CpuCosts>,
+    processor: &Processor,
 ) -> Result<Measured, QueryError> {
     let io = tables.engine().data_io();
-    let stop = Arc::new(AtomicBool::new(false));
     let device = || -> (Counters, Nanos) {
         // The engine asks the volume for the time: nobody else may hold it then.
         let counters = io.lock().volume().counters();
         (counters, tables.engine().now())
     };
     let (before, begin) = device();
-    let processor = cpu_time();
-    let execution = Execution::new(limits, io.clone(), io.clone(), None, Arc::clone(&stop));
+    let mark = processor.begin();
+    let stop = bench.observer.stop_flag();
+    let execution = Execution::new(limits, io.clone(), io.clone(), None, stop);
     let mut stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByPages)?;
     let mut pair_count = 0;
     while stream.advance()? {
         pair_count += stream.batch().pairs.len() as u64;
-        if bench.observer.is_cancelled() {
-            stop.store(true, Ordering::Relaxed);
-        }
     }
     drop(stream);
-    let used = cpu_time().since(processor);
     let (after, end) = device();
+    let requests =
+        |counters: &Counters| (counters.reads.request_count, counters.writes.request_count);
+    let ((reads_before, writes_before), (reads, writes)) = (requests(&before), requests(&after));
+    let (reads, writes) = (reads - reads_before, writes - writes_before);
+    let used = processor.used(mark, &execution, reads + writes);
     execution.audit();
     let order_count = join.right.relation.size().tuple_count;
     assert!(pair_count.abs_diff(order_count) <= order_count / 50, "each order has a customer");
     let counts = execution.io_counts();
     let at_last_write = execution.io_counts_at_last_write();
-    let reads = after.reads.request_count - before.reads.request_count;
-    let writes = after.writes.request_count - before.writes.request_count;
-    let (user_ns, kernel_ns) = match cpu {
-        None => (used.user.0, used.system.0),
-        Some(cpu) => (cpu.work.total(&execution.work_counts()).0, cpu.request_ns(reads + writes)),
-    };
-    let total_ns = match cpu {
-        None => (end - begin).0,
-        Some(_) => counts.wait_ns + user_ns + kernel_ns,
+    let (user_ns, kernel_ns) = (used.user.0, used.system.0);
+    let total_ns = match processor.is_real() {
+        true => (end - begin).0,
+        false => counts.wait_ns + user_ns + kernel_ns,
     };
     Ok(Measured {
         total_ns,

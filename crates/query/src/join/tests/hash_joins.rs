@@ -1,9 +1,14 @@
-//! Grace and hybrid hash beside looking at all pairs, and what they write.
+//! Grace and hybrid hash beside looking at all pairs, what they write, and what they build when the planner
+//! took the wrong side for the smaller one.
 
 use super::shape;
+use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
+use crate::execution::Memory;
 use crate::join::{GraceHash, HybridHash, JoinStream, JoinType, Side, grace_hash, hybrid_hash};
+use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
+use crate::relation::{Position, RelationSize, Rows, TupleStream};
 use crate::testing::{RowShape, collect, execution, expected, join, limits, random_rows};
-use crate::{Key, Limits, QueryError};
+use crate::{Execution, JoinKind, Key, Limits, QueryError, Relation, Work};
 use nandu_base::Rng;
 use proptest::prelude::*;
 
@@ -12,7 +17,7 @@ fn check(
     shapes: (RowShape, RowShape),
     seed: u64,
     limits: Limits,
-    open: impl for<'x> Fn(&'x crate::Execution, crate::join::Join<'x>) -> Box<dyn JoinStream + 'x>,
+    open: impl for<'x> Fn(&'x Execution, crate::join::Join<'x>) -> Box<dyn JoinStream + 'x>,
 ) {
     let mut rng = Rng::new(seed);
     let left = random_rows("left", shapes.0, 1024, &mut rng);
@@ -94,7 +99,6 @@ fn grace_hash_writes_every_row_once() {
     let mut stream =
         GraceHash::new(&execution, join(&left, &right, &key, JoinType::Inner), settings).unwrap();
     while stream.advance().unwrap() {}
-    use crate::Relation;
     let bytes = left.size().cell_bytes + right.size().cell_bytes;
     let written = execution.io_counts().write_bytes;
     // Nine buckets of either side, each with a last page that is not full.
@@ -104,7 +108,6 @@ fn grace_hash_writes_every_row_once() {
 
 #[test]
 fn hybrid_hash_writes_nothing_if_the_built_side_fits_and_little_if_it_nearly_does() {
-    use crate::Relation;
     let mut rng = Rng::new(6);
     let left = random_rows("left", rows_of(3000, 4000), 1024, &mut rng);
     let right = random_rows("right", rows_of(9000, 4000), 1024, &mut rng);
@@ -131,4 +134,80 @@ fn hybrid_hash_writes_nothing_if_the_built_side_fits_and_little_if_it_nearly_doe
     let nearly = written(fitting * 4 / 5 + 8);
     assert!(nearly > 0 && nearly < bytes / 2, "{nearly} of {bytes}");
     assert!(written(fitting / 3) > nearly, "less memory, more written");
+}
+
+/// Rows whose statistics are those of other rows.
+struct Misjudged<'r> {
+    rows: &'r Rows,
+    size: RelationSize,
+}
+
+impl Relation for Misjudged<'_> {
+    fn name(&self) -> &str {
+        self.rows.name()
+    }
+
+    fn size(&self) -> RelationSize {
+        self.size
+    }
+
+    fn scan<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        from: Position,
+    ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        self.rows.scan(execution, memory, from)
+    }
+}
+
+/// The plan of a kind for an inner join in so many pages of 1024 bytes.
+fn plan_of(kind: JoinKind, sides: [&dyn Relation; 2], memory_pages: u32) -> Plan {
+    let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
+    let convention = Convention::AsBuilt { reads_ahead: false };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let [left, right] =
+        sides.map(|relation| JoinSide::new(RelationStats::of(relation.size(), 1024)));
+    let question = JoinQuestion::new(left, right, 1);
+    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 0 };
+    let found = plans(&model, &question, &budget).feasible;
+    *found.iter().find(|plan| plan.kind == kind).unwrap()
+}
+
+#[test]
+fn the_side_that_is_smaller_is_built_although_the_planner_took_it_for_the_larger() {
+    const MEMORY_PAGES: u32 = 60;
+    let mut rng = Rng::new(8);
+    let many = random_rows("many", rows_of(12_000, 15_000), 1024, &mut rng);
+    let few = random_rows("few", rows_of(1500, 15_000), 1024, &mut rng);
+    let key = Key::of(&[0]);
+    let both_bytes = many.size().cell_bytes + few.size().cell_bytes;
+    for many_is_left in [true, false] {
+        let many = Misjudged { rows: &many, size: few.size() };
+        let few = Misjudged { rows: &few, size: many.rows.size() };
+        let sides: [&dyn Relation; 2] = if many_is_left { [&many, &few] } else { [&few, &many] };
+        for kind in [JoinKind::GraceHash, JoinKind::HybridHash] {
+            let plan = plan_of(kind, sides, MEMORY_PAGES);
+            let built_by_plan = if many_is_left { Side::Left } else { Side::Right };
+            assert_eq!(plan.outer_side(), built_by_plan, "{kind} takes many rows for few");
+            let execution = execution(limits(1024, MEMORY_PAGES));
+            let join = join(sides[0], sides[1], &key, JoinType::Inner);
+            let mut stream =
+                plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes).unwrap();
+            while stream.advance().unwrap() {}
+            drop(stream);
+            let told = format!("{kind}, many rows left: {many_is_left}");
+            let built = execution.work_counts().get(Work::Build);
+            let written = execution.io_counts().write_bytes;
+            // Grace hash builds nothing but the small buckets. Hybrid hash begins with the side of the plan,
+            // of which at most a table as large as memory stays.
+            let resident = match kind {
+                JoinKind::GraceHash => 0,
+                _ => u64::from(MEMORY_PAGES) * 1024 / 40,
+            };
+            assert!(built <= few.rows.size().tuple_count + resident, "{told}: {built} rows built");
+            // Each row once, and ends of pages: nothing was cut again.
+            assert!(written <= both_bytes * 105 / 100, "{told}: {written} of {both_bytes} bytes");
+        }
+    }
 }

@@ -9,8 +9,10 @@ mod sqlite;
 use crate::testing::RowShape;
 use proptest::prelude::*;
 
+/// From no row to some, short ones or such as take several pages.
 fn shape() -> impl Strategy<Value = RowShape> {
-    (0_usize..200, 1_u64..60, any::<bool>(), 0_u64..20, 0_u64..300).prop_map(
+    let payload_bytes_max = prop_oneof![3 => 0_u64..300, 1 => 300_u64..4000];
+    (0_usize..200, 1_u64..60, any::<bool>(), 0_u64..20, payload_bytes_max).prop_map(
         |(row_count, key_count, is_skewed, null_percent, payload_bytes_max)| RowShape {
             row_count,
             key_count,

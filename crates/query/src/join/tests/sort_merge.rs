@@ -1,27 +1,16 @@
 //! Sort-merge against a look at every pair of rows, and its pages against their closed form.
 
+use super::shape;
 use crate::join::sort_merge::{Settings, SortMerge};
 use crate::join::{JoinStream, JoinType, Side};
 use crate::relation::{Relation, Rows};
 use crate::sort::{self, RunFormation, SortCounts};
 use crate::spill::CHECKSUM_BYTES;
-use crate::testing::{RowShape, collect, execution, expected, join, limits, random_rows};
+use crate::testing::{collect, execution, expected, join, limits, random_rows};
 use crate::{Key, Limits, QueryError, Tuple};
 use nandu_base::Rng;
 use nandu_storage::sqlite::Value;
 use proptest::prelude::*;
-
-fn shape() -> impl Strategy<Value = RowShape> {
-    (0_usize..200, 1_u64..80, any::<bool>(), 0_u64..20, 0_u64..300).prop_map(
-        |(row_count, key_count, is_skewed, null_percent, payload_bytes_max)| RowShape {
-            row_count,
-            key_count,
-            is_skewed,
-            null_percent,
-            payload_bytes_max,
-        },
-    )
-}
 
 fn settings() -> impl Strategy<Value = Settings> {
     (1_u32..3, 1_u32..3, prop_oneof![1_u32..12, 1_u32..150], any::<bool>(), any::<bool>(), 1_u32..4)

@@ -1,4 +1,13 @@
-//! Every join against SQLite itself: the same tables in both, the same joins in SQL.
+//! Every join against SQLite itself: random tables in both, the same joins in SQL.
+//!
+//! Tables are heaps and trees, from no row to many, with few keys or one that half of the rows have,
+//! NULLs, numbers that no double holds, and rows longer than several pages; keys have one column or
+//! two. Memory goes from the least that a join takes, a page for each of its parts.
+//!
+//! 1. A row tells its `id`, and every row that a join hands on is the row of that `id`, byte for byte.
+//! 2. Every join that a plan opens runs to its end in the memory that it was planned for.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::allocation::RunFormation;
 use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
@@ -8,64 +17,340 @@ use crate::join::{
     JoinKind, JoinStream, JoinType, NestedLoops, Side, SortMerge, block_nested_loops, grace_hash,
     hybrid_hash, index_nested_loops, index_sort_merge, nested_loops, sort_merge,
 };
-use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, plans};
+use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Rejection, plans};
 use crate::relation::{ClusteredRelation, HeapRelation};
-use crate::testing::tables::{INDEXES, database, execution_on, store, typed_rows};
-use crate::testing::{RowShape, limits};
-use crate::{Execution, Key, QueryError, Relation, Tuple, sort};
-use nandu_base::Rng;
-use nandu_storage::database::{ColumnType, Tables};
+use crate::testing::limits;
+use crate::testing::tables::{database, execution_on};
+use crate::{Execution, Key, Limits, QueryError, Relation, Tuple, sort};
+use nandu_base::{Rng, to_index, to_u32};
+use nandu_storage::database::{Column, ColumnType, Database, TableKind, Tables};
 use nandu_storage::propagation::PropagationKind;
 use nandu_storage::sqlite::{Value, ValueRef};
+use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::ToSqlOutput;
 
-/// Pages of memory of each join.
-const MEMORY_PAGES: u32 = 12;
+/// The columns of both tables. The first one or two are compared.
+const COLUMNS: [&str; 4] = ["key", "second", "payload", "id"];
+const ID: usize = 3;
+/// The names of the tables, in both databases.
+const TABLES: [&str; 2] = ["l", "r"];
+/// The index of a heap by what is compared.
+const INDEX: &str = "by_keys";
+/// Integers from here on have no double of their own: every other one lies between two.
+const BEYOND_DOUBLES: i64 = 1 << 53;
+/// The most pages of memory.
+const MEMORY_PAGES_MAX: u32 = 60;
 
-/// What a join kind may use.
-struct Inputs<'r> {
-    join: Join<'r>,
-    /// An index of each side, by the key.
-    left_index: &'r dyn IndexLookup,
-    right_index: &'r dyn IndexLookup,
+/// What the rows of one side are like.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    row_count: usize,
+    key_count: u64,
+    /// Whether half of the rows have the same key.
+    is_skewed: bool,
+    null_percent: u64,
+    /// How many rows have a payload of up to `long_bytes`, in percent; others have a short one.
+    long_percent: u64,
+    long_bytes: u64,
+    /// Whether it is a tree by what is compared, else a heap with an index.
+    is_clustered: bool,
 }
 
-/// Begins a join; `None` for a kind that cannot do this type.
-fn open<'x>(
-    kind: JoinKind,
-    execution: &'x Execution,
-    Inputs { join, left_index, right_index }: Inputs<'x>,
-) -> Option<Result<Box<dyn JoinStream + 'x>, QueryError>> {
-    let order = FetchOrder::Address;
-    // The side whose rows may come out alone is outside.
-    let outer = if join.join_type == JoinType::Right { Side::Right } else { Side::Left };
-    let is_full = join.join_type == JoinType::Full;
-    Some(match kind {
-        JoinKind::NestedLoops if !is_full => {
-            let settings = nested_loops::Settings {
+/// One case: two tables, and what is done with them.
+#[derive(Clone, Debug)]
+struct Case {
+    shapes: [Shape; 2],
+    /// The types of the columns that are compared, on both sides; of one column, or two.
+    types: Vec<[ColumnType; 2]>,
+    first_number: i64,
+    page_bytes: u32,
+    memory_pages: u32,
+    /// How memory is divided, in thousandths.
+    division: u32,
+    /// The side that is outside where both may be.
+    outer: Side,
+    reads_ahead: bool,
+    seed: u64,
+}
+
+type Rows = Vec<Vec<Value>>;
+/// A pair as its rows' `id`.
+type Pair = (Option<i64>, Option<i64>);
+
+fn shape() -> impl Strategy<Value = Shape> {
+    (
+        prop_oneof![1 => Just(0), 2 => 1_usize..12, 6 => 12_usize..110],
+        1_u64..70,
+        any::<bool>(),
+        0_u64..25,
+        prop_oneof![Just(0_u64), 1_u64..30],
+        1_u64..5000,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(
+                row_count,
+                key_count,
+                is_skewed,
+                null_percent,
+                long_percent,
+                long_bytes,
+                is_clustered,
+            )| Shape {
+                row_count,
+                key_count,
+                is_skewed,
+                null_percent,
+                long_percent,
+                long_bytes,
+                is_clustered,
+            },
+        )
+}
+
+/// Text never meets numbers here: SQLite would make a number of "1" first.
+fn types() -> impl Strategy<Value = [ColumnType; 2]> {
+    use ColumnType::{Blob, Integer, Real, Text};
+    prop_oneof![
+        2 => Just([Integer, Integer]),
+        1 => Just([Integer, Real]),
+        1 => Just([Real, Integer]),
+        1 => Just([Real, Real]),
+        1 => Just([Text, Text]),
+        1 => Just([Blob, Blob]),
+        1 => Just([Blob, Text]),
+    ]
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    (
+        [shape(), shape()],
+        proptest::collection::vec(types(), 1..=2),
+        prop_oneof![Just(-3), Just(BEYOND_DOUBLES)],
+        prop_oneof![Just(512_u32), Just(1024)],
+        prop_oneof![0_u32..8, 0_u32..=MEMORY_PAGES_MAX],
+        0_u32..=1000,
+        prop_oneof![Just(Side::Left), Just(Side::Right)],
+        any::<bool>(),
+        any::<u64>(),
+    )
+        .prop_map(
+            |(
+                shapes,
+                types,
+                first_number,
+                page_bytes,
+                memory_pages,
+                division,
                 outer,
-                outer_pages: 6,
-                inner_pages: 6,
-                inner_is_unique: false,
+                reads_ahead,
+                seed,
+            )| Case {
+                shapes,
+                types,
+                first_number,
+                page_bytes,
+                memory_pages,
+                division,
+                outer,
+                reads_ahead,
+                seed,
+            },
+        )
+}
+
+/// One of the values that a column of this type has.
+#[expect(clippy::cast_precision_loss, reason = "what is lost makes values that differ by little")]
+fn value_of(column_type: ColumnType, number: u64, first_number: i64) -> Value {
+    let integer = first_number + number.cast_signed();
+    match column_type {
+        ColumnType::Integer => Value::Integer(integer),
+        // Every third is no integer, where doubles have halves.
+        ColumnType::Real if number % 3 == 2 => Value::Real(integer as f64 + 0.5),
+        ColumnType::Real => Value::Real(integer as f64),
+        ColumnType::Text if number == 0 => Value::Text(String::new()),
+        ColumnType::Text => Value::Text(format!("key {number}")),
+        ColumnType::Blob if number == 0 => Value::Blob(Vec::new()),
+        ColumnType::Blob => Value::Blob(format!("key {number}").into_bytes()),
+    }
+}
+
+impl Case {
+    fn types_of(&self, side: usize) -> Vec<ColumnType> {
+        let compared = self.types.iter().map(|types| types[side]);
+        let mut all: Vec<ColumnType> = compared.collect();
+        all.resize(2, ColumnType::Integer);
+        all.extend([ColumnType::Blob, ColumnType::Integer]);
+        all
+    }
+
+    fn rows(&self, side: usize, rng: &mut Rng) -> Rows {
+        let shape = self.shapes[side];
+        let types = self.types_of(side);
+        let row = |id: usize| {
+            let number = match shape.is_skewed && rng.below(2) == 0 {
+                true => 0,
+                false => rng.below(shape.key_count),
             };
+            let numbers = [number, rng.below(3)];
+            let mut row: Vec<Value> = types
+                .iter()
+                .zip(numbers)
+                .map(|(&column_type, number)| match rng.below(100) < shape.null_percent {
+                    true => Value::Null,
+                    false => value_of(column_type, number, self.first_number),
+                })
+                .collect();
+            let is_long = rng.below(100) < shape.long_percent;
+            let payload = rng.below(if is_long { shape.long_bytes } else { 50 });
+            let fill = u8::try_from(id % 251).expect("it is below 251");
+            row.push(Value::Blob(vec![fill; to_index(payload)]));
+            row.push(Value::Integer(i64::try_from(id).expect("there are few")));
+            row
+        };
+        (0..shape.row_count).map(row).collect()
+    }
+
+    /// Stores the rows of one side.
+    fn store(&self, database: &Database, side: usize, rows: &Rows) {
+        let columns = COLUMNS.iter().zip(self.types_of(side));
+        let columns = columns.map(|(name, kind)| Column::new(name, kind)).collect();
+        let compared: Vec<usize> = (0..self.types.len()).collect();
+        let kind = match self.shapes[side].is_clustered {
+            true => TableKind::Clustered { key: [compared.as_slice(), &[ID]].concat() },
+            false => TableKind::Heap,
+        };
+        let is_heap = kind == TableKind::Heap;
+        let mut writing = database.write().unwrap();
+        writing.create_table(TABLES[side], columns, kind).unwrap();
+        if is_heap {
+            writing.create_index(TABLES[side], INDEX, &COLUMNS[..compared.len()]).unwrap();
+        }
+        for row in rows {
+            let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+            writing.insert(TABLES[side], &row).unwrap();
+        }
+        writing.commit().unwrap();
+    }
+
+    /// The same in SQLite.
+    fn store_in_sqlite(&self, connection: &Connection, side: usize, rows: &Rows) {
+        let types = self.types_of(side).into_iter().map(ColumnType::sql_name);
+        let columns: Vec<String> =
+            COLUMNS.iter().zip(types).map(|(name, kind)| format!("{name} {kind}")).collect();
+        let table = TABLES[side];
+        connection.execute(&format!("CREATE TABLE {table} ({})", columns.join(", ")), []).unwrap();
+        let insert = format!("INSERT INTO {table} VALUES (?, ?, ?, ?)");
+        let mut insert = connection.prepare(&insert).unwrap();
+        for row in rows {
+            let values = row.iter().map(|value| match value {
+                Value::Null => ToSqlOutput::Owned(rusqlite::types::Value::Null),
+                Value::Integer(number) => ToSqlOutput::from(*number),
+                Value::Real(number) => ToSqlOutput::from(*number),
+                Value::Text(text) => ToSqlOutput::from(text.as_str()),
+                Value::Blob(bytes) => ToSqlOutput::from(bytes.as_slice()),
+            });
+            insert.execute(rusqlite::params_from_iter(values)).unwrap();
+        }
+    }
+
+    /// The same join in SQL.
+    fn sql(&self, join_type: JoinType) -> String {
+        let equal = COLUMNS[..self.types.len()].iter().map(|name| format!("l.{name} = r.{name}"));
+        let equal = equal.collect::<Vec<_>>().join(" AND ");
+        let word = match join_type {
+            JoinType::Inner => "INNER",
+            JoinType::Left => "LEFT",
+            JoinType::Right => "RIGHT",
+            JoinType::Full => "FULL",
+            JoinType::Semi | JoinType::Anti => {
+                let not = if join_type == JoinType::Anti { "NOT " } else { "" };
+                return format!(
+                    "SELECT l.id, NULL FROM l WHERE {not}EXISTS (SELECT 1 FROM r WHERE {equal})"
+                );
+            }
+        };
+        format!("SELECT l.id, r.id FROM l {word} JOIN r ON {equal}")
+    }
+
+    /// Memory of a join: what was drawn, but the least it takes.
+    fn memory_of(&self, kind: JoinKind, join_type: JoinType) -> u32 {
+        let least = match kind {
+            JoinKind::NestedLoops | JoinKind::BlockNestedLoops => 2,
+            JoinKind::IndexNestedLoops | JoinKind::SortMerge => 3,
+            JoinKind::IndexSortMerge => 4,
+            // What a probing row has met in some chunk takes a page.
+            JoinKind::GraceHash | JoinKind::HybridHash => {
+                if join_type == JoinType::Inner {
+                    3
+                } else {
+                    4
+                }
+            }
+        };
+        self.memory_pages.max(least)
+    }
+
+    /// The part of `pages` that was drawn, at least one, so that `others` are left.
+    fn part_of(&self, pages: u32, others: u32) -> u32 {
+        1 + (pages - others - 1) * self.division / 1000
+    }
+
+    fn limits(&self, memory_pages: u32) -> Limits {
+        Limits { reads_ahead: self.reads_ahead, ..limits(self.page_bytes, memory_pages) }
+    }
+}
+
+/// What is joined.
+struct Inputs<'r> {
+    relations: [&'r dyn Relation; 2],
+    indexes: [&'r dyn IndexLookup; 2],
+    key: &'r Key,
+}
+
+impl<'r> Inputs<'r> {
+    fn join(&self, join_type: JoinType) -> Join<'r> {
+        let [left, right] = self.relations.map(|relation| JoinInput { relation, key: self.key });
+        Join { left, right, join_type }
+    }
+}
+
+/// Begins a join in all memory of the execution; `None` for a kind that cannot do this type.
+fn open<'x>(
+    case: &Case,
+    (kind, join_type): (JoinKind, JoinType),
+    execution: &'x Execution,
+    inputs: &Inputs<'x>,
+) -> Option<Result<Box<dyn JoinStream + 'x>, QueryError>> {
+    let pages = execution.limits().memory_pages;
+    let mut outers = [case.outer, case.outer.other()].into_iter();
+    let outer = outers.find(|side| kind.does(join_type, *side))?;
+    let order = if case.division.is_multiple_of(2) { FetchOrder::Address } else { FetchOrder::Key };
+    let join = inputs.join(join_type);
+    let [left_index, right_index] = inputs.indexes;
+    Some(match kind {
+        JoinKind::NestedLoops => {
+            let outer_pages = case.part_of(pages, 1);
+            let inner_pages = pages - outer_pages;
+            let settings =
+                nested_loops::Settings { outer, outer_pages, inner_pages, inner_is_unique: false };
             NestedLoops::new(execution, join, settings).map(|join| Box::new(join) as _)
         }
-        JoinKind::BlockNestedLoops if !is_full => {
-            let settings = block_nested_loops::Settings {
-                outer,
-                table_pages: 8,
-                input_pages: 4,
-                chunk_pages: None,
-            };
+        JoinKind::BlockNestedLoops => {
+            let table_pages = case.part_of(pages, 1);
+            let input_pages = pages - table_pages;
+            let settings =
+                block_nested_loops::Settings { outer, table_pages, input_pages, chunk_pages: None };
             BlockNestedLoops::new(execution, join, settings).map(|join| Box::new(join) as _)
         }
-        JoinKind::IndexNestedLoops if !is_full => {
+        JoinKind::IndexNestedLoops => {
+            let batch_pages = case.part_of(pages, 2);
             let settings = index_nested_loops::Settings {
                 outer,
-                input_pages: 4,
-                batch_pages: 4,
-                inner_pages: 4,
+                input_pages: 1,
+                batch_pages,
+                inner_pages: pages - 1 - batch_pages,
                 batch_rows_max: None,
                 order,
             };
@@ -73,9 +358,10 @@ fn open<'x>(
             IndexNestedLoops::new(execution, join, index, settings).map(|join| Box::new(join) as _)
         }
         JoinKind::IndexSortMerge => {
+            let left_pages = 1 + case.part_of(pages, 3);
             let settings = index_sort_merge::Settings {
-                left_pages: 6,
-                right_pages: 6,
+                left_pages,
+                right_pages: pages - left_pages,
                 order,
                 left_range: KeyRange::default(),
                 right_range: KeyRange::default(),
@@ -84,222 +370,219 @@ fn open<'x>(
             IndexSortMerge::new(execution, join, indexes, &settings).map(|join| Box::new(join) as _)
         }
         JoinKind::SortMerge | JoinKind::GraceHash | JoinKind::HybridHash => {
-            open_spilling(kind, execution, join)
-        }
-        JoinKind::NestedLoops | JoinKind::BlockNestedLoops | JoinKind::IndexNestedLoops => {
-            return None;
+            open_spilling(case, kind, execution, join)
         }
     })
 }
 
-/// Begins a join that spills; these can do all types.
+/// Begins a join that spills.
 fn open_spilling<'x>(
+    case: &Case,
     kind: JoinKind,
     execution: &'x Execution,
     join: Join<'x>,
 ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
+    let pages = execution.limits().memory_pages;
     match kind {
         JoinKind::SortMerge => {
-            let formation = RunFormation::ReplacementSelection;
-            let sort =
-                sort::Settings { input_pages: 2, output_pages: 2, workspace_pages: 8, formation };
-            let settings = sort_merge::Settings { sort, group: Side::Left, group_pages: 2 };
+            let input_pages = case.part_of(pages / 2, 0).min(pages - 2);
+            let output_pages = case.part_of(pages - input_pages, 1);
+            let workspace_pages = pages - input_pages - output_pages;
+            let formation = match case.division % 3 {
+                0 => RunFormation::Quicksort,
+                _ => RunFormation::ReplacementSelection,
+            };
+            let sort = sort::Settings { input_pages, output_pages, workspace_pages, formation };
+            let group_pages = sort_merge::group_pages(pages);
+            let settings = sort_merge::Settings { sort, group: case.outer, group_pages };
             SortMerge::new(execution, join, settings).map(|join| Box::new(join) as _)
         }
         JoinKind::GraceHash => {
-            let settings =
-                grace_hash::Settings { bucket_count: 8, input_pages: 4, output_pages: 1 };
+            let bucket_count = case.part_of(pages, 1).min(24);
+            let output_pages = ((pages - 1) / bucket_count).min(4);
+            let input_pages = pages - bucket_count * output_pages;
+            let settings = grace_hash::Settings { bucket_count, input_pages, output_pages };
             GraceHash::new(execution, join, settings).map(|join| Box::new(join) as _)
         }
         _ => {
+            let input_pages = case.part_of((pages / 2).max(1), 0).min(pages - 2);
             let settings = hybrid_hash::Settings {
-                build: Side::Left,
-                pages: MEMORY_PAGES,
-                input_pages: 3,
-                output_pages: 1,
-                bucket_count: 3,
-                resident_ppm: 300_000,
+                build: case.outer,
+                pages,
+                input_pages,
+                output_pages: 1 + case.division % 2,
+                bucket_count: case.division % 7,
+                resident_ppm: case.division * 1000,
             };
             HybridHash::new(execution, join, settings).map(|join| Box::new(join) as _)
         }
     }
 }
 
-/// The same join in SQL. All columns of both sides come out; those of a semi or anti join's right
-/// side as nulls.
-fn sql_of(join_type: JoinType) -> String {
-    let nothing = "NULL, NULL, NULL, NULL";
-    let partner = "SELECT 1 FROM r WHERE l.key = r.key";
-    match join_type {
-        JoinType::Inner => "SELECT * FROM l JOIN r ON l.key = r.key".to_owned(),
-        JoinType::Left => "SELECT * FROM l LEFT JOIN r ON l.key = r.key".to_owned(),
-        JoinType::Right => "SELECT * FROM l RIGHT JOIN r ON l.key = r.key".to_owned(),
-        JoinType::Full => "SELECT * FROM l FULL JOIN r ON l.key = r.key".to_owned(),
-        JoinType::Semi => format!("SELECT l.*, {nothing} FROM l WHERE EXISTS ({partner})"),
-        JoinType::Anti => format!("SELECT l.*, {nothing} FROM l WHERE NOT EXISTS ({partner})"),
-    }
+fn of_sqlite(connection: &Connection, sql: &str) -> Vec<Pair> {
+    let mut statement = connection.prepare(sql).unwrap();
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let mut pairs: Vec<Pair> = rows.collect::<Result<_, _>>().unwrap();
+    pairs.sort_unstable();
+    pairs
 }
 
-/// A value as text that tells it from all others.
-fn told(value: ValueRef<'_>) -> String {
-    format!("{value:?}")
-}
-
-fn of_sqlite(connection: &Connection, join_type: JoinType) -> Vec<Vec<String>> {
-    use rusqlite::types::ValueRef as Found;
-    let mut statement = connection.prepare(&sql_of(join_type)).unwrap();
-    let mut rows = statement.query([]).unwrap();
-    let mut all = Vec::new();
-    while let Some(row) = rows.next().unwrap() {
-        let value = |column| match row.get_ref(column).unwrap() {
-            Found::Null => told(ValueRef::Null),
-            Found::Integer(number) => told(ValueRef::Integer(number)),
-            Found::Real(number) => told(ValueRef::Real(number)),
-            Found::Text(text) => told(ValueRef::Text(text)),
-            Found::Blob(bytes) => told(ValueRef::Blob(bytes)),
-        };
-        all.push((0..8).map(value).collect());
-    }
-    all.sort();
-    all
-}
-
-fn of_join(stream: &mut dyn JoinStream) -> Result<Vec<Vec<String>>, QueryError> {
-    let mut all = Vec::new();
-    let values = |tuple: Option<Tuple<'_>>| match tuple {
-        Some(tuple) => tuple.view().unwrap().columns().map(told).collect(),
-        None => vec![told(ValueRef::Null); 4],
+/// The pairs of a join; each row is compared with what was stored.
+fn of_join(stream: &mut dyn JoinStream, rows: &[Rows; 2]) -> Result<Vec<Pair>, QueryError> {
+    let id = |tuple: Option<Tuple<'_>>, rows: &Rows| {
+        let values: Vec<ValueRef<'_>> = tuple?.view().unwrap().columns().collect();
+        let ValueRef::Integer(id) = values[ID] else { panic!("{values:?} has no id") };
+        let stored = &rows[usize::try_from(id).unwrap()];
+        let is_stored = stored.iter().map(Value::as_ref).eq(values.iter().copied());
+        assert!(is_stored, "{values:?} was stored as {stored:?}");
+        Some(id)
     };
+    let mut pairs = Vec::new();
     while stream.advance()? {
         for (left, right) in stream.batch().tuples() {
-            all.push([values(left), values(right)].concat());
+            pairs.push((id(left, &rows[0]), id(right, &rows[1])));
         }
     }
-    all.sort();
-    Ok(all)
+    pairs.sort_unstable();
+    Ok(pairs)
 }
 
-fn fill(connection: &Connection, table: &str, key_type: ColumnType, rows: &[Vec<Value>]) {
-    let key = key_type.sql_name();
-    let statement = format!("CREATE TABLE {table} (key {key}, second INT, payload BLOB, id INT)");
-    connection.execute(&statement, []).unwrap();
-    let mut insert =
-        connection.prepare(&format!("INSERT INTO {table} VALUES (?, ?, ?, ?)")).unwrap();
-    for row in rows {
-        let values = row.iter().map(|value| match value {
-            Value::Null => ToSqlOutput::Owned(rusqlite::types::Value::Null),
-            Value::Integer(number) => ToSqlOutput::from(*number),
-            Value::Real(number) => ToSqlOutput::from(*number),
-            Value::Text(text) => ToSqlOutput::from(text.as_str()),
-            Value::Blob(bytes) => ToSqlOutput::from(bytes.as_slice()),
-        });
-        insert.execute(rusqlite::params_from_iter(values)).unwrap();
+fn relation<'t>(tables: &'t Tables, case: &Case, side: usize) -> Box<dyn Relation + 't> {
+    match case.shapes[side].is_clustered {
+        true => Box::new(ClusteredRelation::open(tables, TABLES[side]).unwrap()),
+        false => Box::new(HeapRelation::open(tables, TABLES[side]).unwrap()),
     }
 }
 
-#[test]
-fn every_join_gives_the_rows_that_sqlite_gives() {
-    use ColumnType::{Integer, Real, Text};
-    let shape = |row_count, key_count, is_skewed, payload_bytes_max| RowShape {
-        row_count,
-        key_count,
-        is_skewed,
-        null_percent: 6,
-        payload_bytes_max,
+fn index<'t>(tables: &'t Tables, case: &Case, side: usize) -> Box<dyn IndexLookup + 't> {
+    match case.shapes[side].is_clustered {
+        true => Box::new(ClusteredIndex::open(tables, TABLES[side]).unwrap()),
+        false => Box::new(SecondaryIndex::open(tables, TABLES[side], INDEX, false).unwrap()),
+    }
+}
+
+/// Runs a join, and compares. All memory comes back.
+fn check(
+    stream: Result<Box<dyn JoinStream + '_>, QueryError>,
+    execution: &Execution,
+    rows: &[Rows; 2],
+    (wanted, told): (&[Pair], &str),
+) {
+    let mut stream = stream.unwrap_or_else(|error| panic!("{told}: {error}"));
+    let found = of_join(stream.as_mut(), rows).unwrap_or_else(|error| panic!("{told}: {error}"));
+    drop(stream);
+    assert_eq!(found.len(), wanted.len(), "{told}");
+    assert!(found == wanted, "{told} gives other pairs");
+    execution.audit();
+    assert_eq!(execution.free_pages(), execution.limits().memory_pages, "{told}");
+}
+
+/// Runs every plan for a type of join.
+fn check_plans(
+    case: &Case,
+    tables: &Tables,
+    inputs: &Inputs<'_>,
+    rows: &[Rows; 2],
+    (join_type, wanted): (JoinType, &[Pair]),
+) {
+    let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
+    let convention = Convention::AsBuilt { reads_ahead: case.reads_ahead };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let side = |side: usize| {
+        let stats = RelationStats::of(inputs.relations[side].size(), u64::from(case.page_bytes));
+        JoinSide::new(stats).with_index(IndexStats::of(inputs.indexes[side]).unwrap())
     };
-    let key = Key::of(&[0]);
-    // Text never meets integers here: SQLite would make a number of "1" first.
-    for (seed, types, shapes) in [
-        (1, [Integer, Integer], [shape(300, 120, false, 200), shape(200, 100, true, 1800)]),
-        (2, [Integer, Real], [shape(200, 60, true, 100), shape(250, 90, false, 100)]),
-        (3, [Text, Text], [shape(150, 400, false, 60), shape(150, 300, false, 900)]),
-        (4, [Real, Real], [shape(0, 1, false, 9), shape(40, 30, false, 60)]),
-    ] {
-        let mut rng = Rng::new(seed);
-        let stored = database(1024, PropagationKind::InPlace);
-        let connection = Connection::open_in_memory().unwrap();
-        for (side, name) in ["l", "r"].into_iter().enumerate() {
-            let (_, values) = typed_rows(name, shapes[side], types[side], 1024, &mut rng);
-            fill(&connection, name, types[side], &values);
-            store(&stored, name, types[side], side == 1, &values);
-        }
-        let tables = stored.read();
-        let left = HeapRelation::open(&tables, "l").unwrap();
-        let right = ClusteredRelation::open(&tables, "r").unwrap();
-        let left_index = SecondaryIndex::open(&tables, "l", INDEXES[0], false).unwrap();
-        let right_index = ClusteredIndex::open(&tables, "r").unwrap();
-        for join_type in JoinType::ALL {
-            let wanted = of_sqlite(&connection, join_type);
-            for kind in JoinKind::ALL {
-                let execution = execution_on(&tables, limits(1024, MEMORY_PAGES));
-                let (left, right) = (
-                    JoinInput { relation: &left, key: &key },
-                    JoinInput { relation: &right, key: &key },
-                );
-                let inputs = Inputs {
-                    join: Join { left, right, join_type },
-                    left_index: &left_index,
-                    right_index: &right_index,
-                };
-                let Some(stream) = open(kind, &execution, inputs) else { continue };
-                let found = of_join(stream.unwrap().as_mut()).unwrap();
-                let told = format!("{kind} {} of {types:?}", join_type.name());
-                assert_eq!(found.len(), wanted.len(), "{told}");
-                assert!(found == wanted, "{told} gives other rows");
-                execution.audit();
-            }
-            let tables = Planned { tables: &tables, left: &left, right: &right, key: &key };
-            let indexes = Indexes { left: Some(&left_index), right: Some(&right_index) };
-            tables.check(join_type, indexes, &wanted);
-        }
+    let question = JoinQuestion::new(side(0), side(1), 2).with_join_type(join_type);
+    let memory_pages = case.memory_pages.max(2);
+    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 64 };
+    let plans = plans(&model, &question, &budget);
+    let indexes = Indexes { left: Some(inputs.indexes[0]), right: Some(inputs.indexes[1]) };
+    for plan in &plans.feasible {
+        let execution = execution_on(tables, case.limits(memory_pages));
+        let stream = plan.open(&execution, inputs.join(join_type), indexes, ChunkRule::ByBytes);
+        let told = format!("{} {case:?} by {plan:?}", join_type.name());
+        check(stream, &execution, rows, (wanted, &told));
     }
-}
-
-/// Tables that are joined as a planner says.
-struct Planned<'t> {
-    tables: &'t Tables,
-    left: &'t dyn Relation,
-    right: &'t dyn Relation,
-    key: &'t Key,
-}
-
-impl Planned<'_> {
-    /// Runs every plan for a type of join.
-    fn check(&self, join_type: JoinType, indexes: Indexes<'_>, wanted: &[Vec<String>]) {
-        let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-        let convention = Convention::AsBuilt { reads_ahead: false };
-        let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
-        let side = |relation: &dyn Relation, index: Option<&dyn IndexLookup>| {
-            let stats = IndexStats::of(index.unwrap()).unwrap();
-            JoinSide::new(RelationStats::of(relation.size(), 1024)).with_index(stats)
+    for (kind, why) in &plans.rejected {
+        let is_right = match why {
+            Rejection::JoinType(_) => {
+                [Side::Left, Side::Right].iter().all(|side| !kind.does(join_type, *side))
+            }
+            Rejection::TooLittleMemory { needed_pages } => *needed_pages > budget.memory_pages,
+            Rejection::NoIndex | Rejection::WriteBudget { .. } => false,
         };
-        let (left, right) = (side(self.left, indexes.left), side(self.right, indexes.right));
-        let question = JoinQuestion::new(left, right, 2).with_join_type(join_type);
-        for memory_pages in [14, 60] {
-            let budget =
-                Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 64 };
-            let plans = plans(&model, &question, &budget);
-            for plan in &plans.feasible {
-                let execution = execution_on(self.tables, limits(1024, memory_pages));
-                let input = |relation| JoinInput { relation, key: self.key };
-                let join = Join { left: input(self.left), right: input(self.right), join_type };
-                let mut stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes).unwrap();
-                let found = of_join(stream.as_mut()).unwrap();
-                let told =
-                    format!("{} {} of {}: {plan:?}", join_type.name(), found.len(), wanted.len());
-                assert!(found == wanted, "{told}");
+        assert!(is_right, "{} {kind} {why}", join_type.name());
+    }
+    assert_eq!(plans.feasible.is_empty(), join_type == JoinType::Full && memory_pages < 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn every_join_gives_the_pairs_that_sqlite_gives(case in case(), planned_type in 0_usize..6) {
+        let mut rng = Rng::new(case.seed);
+        let database = database(case.page_bytes, PropagationKind::InPlace);
+        let connection = Connection::open_in_memory().unwrap();
+        let rows = [case.rows(0, &mut rng), case.rows(1, &mut rng)];
+        for (side, rows) in rows.iter().enumerate() {
+            case.store(&database, side, rows);
+            case.store_in_sqlite(&connection, side, rows);
+        }
+        let tables = database.read();
+        let relations = [relation(&tables, &case, 0), relation(&tables, &case, 1)];
+        let indexes = [index(&tables, &case, 0), index(&tables, &case, 1)];
+        let columns: Vec<usize> = (0..case.types.len()).collect();
+        let inputs = Inputs {
+            relations: [relations[0].as_ref(), relations[1].as_ref()],
+            indexes: [indexes[0].as_ref(), indexes[1].as_ref()],
+            key: &Key::of(&columns),
+        };
+        for (number, join_type) in JoinType::ALL.into_iter().enumerate() {
+            let wanted = of_sqlite(&connection, &case.sql(join_type));
+            for kind in JoinKind::ALL {
+                let memory_pages = case.memory_of(kind, join_type);
+                let execution = execution_on(&tables, case.limits(memory_pages));
+                let Some(stream) = open(&case, (kind, join_type), &execution, &inputs) else {
+                    prop_assert!(join_type == JoinType::Full, "{} {}", kind, join_type.name());
+                    continue;
+                };
+                let told = format!("{kind} {} in {memory_pages} pages", join_type.name());
+                check(stream, &execution, &rows, (&wanted, &told));
             }
-            let refused = plans.rejected.iter().map(|(kind, _)| *kind);
-            let expected: &[JoinKind] = match join_type {
-                JoinType::Full => &JoinKind::ALL[..3],
-                _ => &[],
-            };
-            assert!(
-                refused.eq(expected.iter().copied()),
-                "{} {:?}",
-                join_type.name(),
-                plans.rejected
-            );
+            if number == planned_type {
+                check_plans(&case, &tables, &inputs, &rows, (join_type, &wanted));
+            }
         }
     }
+}
+
+/// What the cases above have to hold some of, whatever is drawn.
+#[test]
+fn cases_have_empty_sides_long_rows_and_both_numbers_of_columns() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    const CASE_COUNT: u32 = 1000;
+    let mut runner = TestRunner::deterministic();
+    let cases: Vec<Case> =
+        (0..CASE_COUNT).map(|_| case().new_tree(&mut runner).unwrap().current()).collect();
+    let holds = |what: &str, is_it: &dyn Fn(&Case) -> bool| {
+        let count = to_u32(cases.iter().filter(|case| is_it(case)).count() as u64);
+        assert!(count >= 3, "{count} of {CASE_COUNT} cases have {what}");
+    };
+    let is_empty = |case: &Case, side: usize| case.shapes[side].row_count == 0;
+    holds("an empty left side alone", &|case| is_empty(case, 0) && !is_empty(case, 1));
+    holds("an empty right side alone", &|case| is_empty(case, 1) && !is_empty(case, 0));
+    holds("two empty sides", &|case| is_empty(case, 0) && is_empty(case, 1));
+    holds("one column", &|case| case.types.len() == 1);
+    holds("two columns", &|case| case.types.len() == 2);
+    holds("the least memory", &|case| case.memory_pages < 3);
+    let mut rng = Rng::new(1);
+    let long = cases.iter().filter(|case| {
+        let page_bytes = to_index(u64::from(case.page_bytes));
+        case.rows(0, &mut rng)
+            .iter()
+            .any(|row| matches!(&row[2], Value::Blob(payload) if payload.len() > 2 * page_bytes))
+    });
+    let count = long.count();
+    assert!(count >= 100, "{count} of {CASE_COUNT} cases have rows longer than two pages");
 }

@@ -1,0 +1,130 @@
+//! What ends a join of `nandu explain --analyze` early, on real files: Ctrl-C, a full file system, a kill. And
+//! what only stands still.
+//!
+//! 1. A join is met while its spill file lies in the directory of the database.
+//! 2. A full file system is a limit on the size of files, which any user may set: a write beyond it fails with
+//!    EFBIG, as one to a full disk does with ENOSPC, and the signal that comes with it is ignored.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{interrupt, names, run, start, stderr, stdout_of};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+const EXPLAIN: &str = "explain shop customer.c_custkey orders.o_custkey --memory 1MiB --analyze \
+                       --join grace_hash --json";
+/// One for each order.
+const PAIR_COUNT: u64 = 300_000;
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+/// A database of 35 MB.
+fn shop() -> TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let load = "load tpch --scale-factor 0.2 --row-width s001 --tables customer,orders shop";
+    stdout_of(place.path(), &words(load));
+    place
+}
+
+/// The spill files in the directory of the database.
+fn spilled(directory: &Path) -> Vec<PathBuf> {
+    let shop = directory.join("shop");
+    let names = names(&shop).into_iter().filter(|name| name.starts_with("spill"));
+    names.map(|name| shop.join(name)).collect()
+}
+
+/// Starts the join and waits until it has spilled something.
+fn start_spilling(directory: &Path) -> Child {
+    let mut child = start(directory, &words(EXPLAIN));
+    let is_spilling = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() > 0);
+    while !spilled(directory).iter().any(is_spilling) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was met");
+        std::thread::yield_now();
+    }
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+/// What the join did, run to its end.
+fn joined(directory: &Path) -> serde_json::Value {
+    told(&stdout_of(directory, &words(EXPLAIN)))
+}
+
+fn told(json: &str) -> serde_json::Value {
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(json["pair_count"], PAIR_COUNT);
+    let rows = json["explanation"]["rows"].as_array().unwrap();
+    rows.iter().find(|row| !row["actual"].is_null()).unwrap()["actual"].clone()
+}
+
+#[test]
+fn control_c_ends_a_join_with_its_code_and_no_spill_file() {
+    let place = shop();
+    let child = start_spilling(place.path());
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("interrupted: spill files are removed"), "{said}");
+    assert!(output.stdout.is_empty(), "half an answer is none");
+    assert_eq!(spilled(place.path()), Vec::<PathBuf>::new());
+    joined(place.path());
+}
+
+#[test]
+fn a_full_file_system_ends_a_join_with_a_reason_and_no_spill_file() {
+    let place = shop();
+    let directory = place.path();
+    // Half of what the join writes; the log is far shorter.
+    let written = joined(directory)["pages_written"].as_u64().unwrap() * 4096;
+    let blocks = (written / 2 / 512).to_string();
+    let program = env!("CARGO_BIN_EXE_nandu");
+    let script = "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, &blocks, program]).args(words(EXPLAIN)).current_dir(directory);
+    let output = shell.stdin(Stdio::null()).env("NO_COLOR", "1").output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("cannot write a spill file: no space is left"), "{said}");
+    assert_eq!(spilled(directory), Vec::<PathBuf>::new());
+    joined(directory);
+}
+
+#[test]
+fn after_a_kill_the_next_opening_removes_the_spill_file() {
+    let place = shop();
+    let mut child = start_spilling(place.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(spilled(place.path()).len(), 1, "nobody was there to remove it");
+    let output = run(place.path(), &words("explain shop customer.c_custkey orders.o_custkey"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(spilled(place.path()), Vec::<PathBuf>::new());
+    assert!(stdout_of(place.path(), &["db", "check", "shop"]).contains("330000 rows"));
+    joined(place.path());
+}
+
+#[test]
+fn time_in_which_others_have_the_processor_is_not_told_as_the_joins() {
+    let (place, other) = (shop(), shop());
+    let child = start_spilling(place.path());
+    signal(&child, "-STOP");
+    let runs: Vec<serde_json::Value> = (0..3).map(|_| joined(other.path())).collect();
+    signal(&child, "-CONT");
+    let output = child.wait_with_output().unwrap();
+    let stopped = told(&String::from_utf8(output.stdout).unwrap());
+    let of = |actual: &serde_json::Value, name: &str| actual[name].as_u64().unwrap();
+    let elsewhere: u64 = runs.iter().map(|run| of(run, "time_ns")).sum();
+    assert!(of(&stopped, "time_ns") > elsewhere, "it stood still meanwhile");
+    let most = runs.iter().map(|run| of(run, "cpu_ns")).max().unwrap();
+    assert!(of(&stopped, "cpu_ns") < 2 * most, "{stopped}, others took {most}");
+}
