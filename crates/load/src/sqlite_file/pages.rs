@@ -37,13 +37,13 @@ pub(super) struct FilePages {
     file: File,
     page_bytes: usize,
     /// The page that was read last: a scan comes back to it after each long row.
-    last: RefCell<Page>,
+    last: RefCell<DbPage>,
     /// Why a page could not be read.
     trouble: RefCell<Option<io::Error>>,
 }
 
 #[derive(Debug)]
-struct Page {
+struct DbPage {
     /// 0 where there is none.
     number: u32,
     bytes: Vec<u8>,
@@ -66,7 +66,7 @@ impl OpenFile {
         let pages = FilePages {
             file,
             page_bytes: bytes.len(),
-            last: RefCell::new(Page { number: 0, bytes }),
+            last: RefCell::new(DbPage { number: 0, bytes }),
             trouble: RefCell::default(),
         };
         let content = SqliteFile::open(&pages, FILE, byte_count, &name)

@@ -61,7 +61,7 @@ pub struct Master {
 }
 
 /// What a block holds.
-enum Block {
+enum ControlBlock {
     Whole(Master),
     /// Nothing was written there.
     Empty,
@@ -91,12 +91,12 @@ impl Master {
             let buffer = area.buffer_of(&vec![0; to_index(sector_bytes)]);
             match area.transfer_at(Operation::Read, slot * block_bytes, buffer) {
                 Ok(bytes) => match Self::decode(&bytes) {
-                    Ok(Block::Whole(found)) => {
+                    Ok(ControlBlock::Whole(found)) => {
                         let is_newer = |one: &Self| one.sequence >= found.sequence;
                         newest = newest.filter(is_newer).or(Some(found));
                     }
-                    Ok(Block::Empty) => {}
-                    Ok(Block::Damaged) => is_doubtful = true,
+                    Ok(ControlBlock::Empty) => {}
+                    Ok(ControlBlock::Damaged) => is_doubtful = true,
                     Err(error) => trouble = Some(error),
                 },
                 Err(error) => trouble = Some(error),
@@ -148,18 +148,18 @@ impl Master {
         area.buffer_of(&bytes)
     }
 
-    fn decode(bytes: &[u8]) -> Result<Block, StorageError> {
+    fn decode(bytes: &[u8]) -> Result<ControlBlock, StorageError> {
         let whole = bytes.get(..MASTER_BYTES).expect("a block is a sector at least");
         let (body, rest) = whole.split_at(MASTER_BYTES - 4);
         let is_whole = Cursor::new(rest).u32_le() == Some(crc32c::crc32c(body));
         if !is_whole || !body.starts_with(MAGIC) {
             let is_empty = whole.iter().all(|&byte| byte == 0);
-            return Ok(if is_empty { Block::Empty } else { Block::Damaged });
+            return Ok(if is_empty { ControlBlock::Empty } else { ControlBlock::Damaged });
         }
         Self::parse(&body[MAGIC.len()..]).expect("the block is longer than its fields")
     }
 
-    fn parse(fields: &[u8]) -> Option<Result<Block, StorageError>> {
+    fn parse(fields: &[u8]) -> Option<Result<ControlBlock, StorageError>> {
         let mut cursor = Cursor::new(fields);
         let version = cursor.u32_le()?;
         if version != LOG_FORMAT_VERSION {
@@ -178,7 +178,7 @@ impl Master {
         let buffer_bytes = cursor.u32_le()?;
         let is_clean = cursor.byte()? == 1;
         let written = cursor.u64_le()?;
-        Some(Ok(Block::Whole(Self {
+        Some(Ok(ControlBlock::Whole(Self {
             page_bytes,
             database_id,
             capacity_bytes,
