@@ -354,6 +354,9 @@ impl<'s> Simulation<'s> {
         }
         writer.commit()?;
         database.flush()?;
+        // The tables are on their pages, whatever the log loses to bits that flip.
+        database.checkpoint()?;
+        database.checkpoint()?;
         Ok(database)
     }
 
@@ -487,7 +490,7 @@ impl<'s> Simulation<'s> {
                 if self.accept("a checkpoint", database.checkpoint())?.is_none() {
                     return Ok(End::Crashed);
                 }
-                self.history.settle_last();
+                self.history.note_durable();
             }
         }
         // Otherwise the process dies, with the power on.

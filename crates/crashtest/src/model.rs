@@ -50,8 +50,7 @@ impl History {
     /// A commit that is durable, by a flush of the log.
     pub(crate) fn add_durable(&mut self, state: State) {
         self.states.push(state);
-        self.states.drain(..(self.states.len() - 1).saturating_sub(KEPT_COUNT));
-        self.durable = self.states.len() - 1;
+        self.note_durable();
     }
 
     /// A commit that may or may not be durable.
@@ -59,12 +58,18 @@ impl History {
         self.states.push(state);
     }
 
+    /// All that was committed is durable, by the log and by what it says of itself.
+    pub(crate) fn note_durable(&mut self) {
+        self.states.drain(..(self.states.len() - 1).saturating_sub(KEPT_COUNT));
+        self.durable = self.states.len() - 1;
+    }
+
     /// The latest commit.
     pub(crate) fn last(&self) -> &State {
         self.states.last().expect("there is always a state")
     }
 
-    /// All that was committed is durable.
+    /// All that was committed is durable, and the log was closed.
     pub(crate) fn settle_last(&mut self) {
         let last = self.last().clone();
         self.settle(last);

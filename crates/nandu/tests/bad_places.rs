@@ -157,7 +157,12 @@ fn a_file_that_was_cut_off_is_named_or_was_not_needed() {
                 match nandu::open_database(&directory, &options) {
                     Ok((database, _)) => {
                         let findings = database.read().check().unwrap().findings;
-                        assert_eq!(findings, [""; 0], "{case}");
+                        if !findings.is_empty() {
+                            // The restart put back what the log has, and cannot know the rest.
+                            assert!(!is_closed, "{case}: {findings:?}");
+                            assert!(findings.iter().any(|it| it.contains(name)), "{findings:?}");
+                            continue;
+                        }
                         assert_eq!(count(&database, "heap"), 310, "{case}");
                         assert_eq!(count(&database, "tree"), 310, "{case}");
                     }

@@ -161,8 +161,11 @@ pub(super) fn cut(page: &mut [u8], count: usize, next: u32) -> Shape<()> {
     if count > node.count() {
         return Err("it has no such slot");
     }
-    let prefix_bytes = shared_prefix(&node, 0..count)?;
-    rebuild(page, 0..count, prefix_bytes)?;
+    // A longer prefix may take up to four bytes more than it saves, which a cell that goes makes up for.
+    if count < node.count() {
+        let prefix_bytes = shared_prefix(&node, 0..count)?;
+        rebuild(page, 0..count, prefix_bytes)?;
+    }
     write_u32(page, NEXT_AT, next);
     Ok(())
 }
@@ -283,4 +286,33 @@ pub(super) fn merge(page: &mut [u8], right: &[u8], next: u32, separator: &[u8]) 
         append_cells(&right_node, 0..right_node.count(), page)
     };
     fill().inspect_err(|_| page.copy_from_slice(&before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_node_of_short_keys_is_cut_behind_its_last_cell() {
+        let mut page = vec![0; 512];
+        format(&mut page, Links { level: 0, next: 0, first_child: 0 }, &[]).unwrap();
+        for (slot, key) in [*b"abca", *b"abcb", *b"abcc"].iter().enumerate() {
+            insert(&mut page, slot, b"zzzz", &Payload::Inline(&[7; 100])).unwrap();
+            remove(&mut page, slot).unwrap();
+            insert(&mut page, slot, key, &Payload::Inline(&[7; 100])).unwrap();
+        }
+        // Not a byte is free, and the keys could have a longer prefix, which saves nothing.
+        let node = Node::open(&page).unwrap();
+        let value_bytes = node.free_bytes() - SLOT_BYTES - 2;
+        let (count, prefix) = (node.count(), node.prefix().to_vec());
+        let value = vec![7; value_bytes];
+        insert(&mut page, count, b"abcd", &Payload::Inline(&value)).unwrap();
+        let node = Node::open(&page).unwrap();
+        assert!(node.free_bytes() < 3, "{}", node.free_bytes());
+        assert!(shared_prefix(&node, 0..count + 1).unwrap() > prefix.len());
+        cut(&mut page, count + 1, 9).unwrap();
+        let node = Node::open(&page).unwrap();
+        node.audit().unwrap();
+        assert_eq!((node.count(), node.next(), node.key(0).unwrap()), (4, 9, b"abca".to_vec()));
+    }
 }
