@@ -184,8 +184,8 @@ impl Engine {
         if propagation.last_write() < control.written {
             let (found, written) = (propagation.last_write(), control.written);
             let what = format!(
-                "its pages end with write {found}, but write {written} was durable at the last \
-                 checkpoint; restore the database from a copy"
+                "its files segments, page-map-0 and page-map-1 end with write {found}, but write \
+                 {written} was durable at the last checkpoint; restore the database from a copy"
             );
             return Err(StorageError::Corrupt { place: name_of(&data_io), what });
         }

@@ -411,7 +411,7 @@ impl<'a> Redo<'a> {
                     changed.push((change.address, frame));
                 }
                 page.note_change(0..nandu_base::to_u32(usable as u64));
-                result?;
+                result.map_err(|error| not_as_logged(engine, change.address, error))?;
                 report.redone_count += 1;
             } else {
                 skipped.push(change.address);
@@ -444,6 +444,20 @@ impl<'a> Redo<'a> {
             return Ok(is_whole);
         }
         Ok(page_lsn(page.bytes()) < change.lsn)
+    }
+}
+
+/// A change that cannot be made again: the page lost what came before it, as where a file was cut off.
+fn not_as_logged(engine: &Engine, address: PageAddress, error: StorageError) -> StorageError {
+    let StorageError::Corrupt { place, what } = error else { return error };
+    let files = engine.files();
+    let known = files.iter().find(|(file, _)| *file == address.file);
+    let name = known.map_or_else(|| format!("file {}", address.file.0), |(_, name)| name.clone());
+    StorageError::Corrupt {
+        place: format!("page {} of {name}", address.page),
+        what: format!(
+            "it is not as the log left it ({place}: {what}); restore the database from a copy"
+        ),
     }
 }
 
