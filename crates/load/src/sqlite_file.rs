@@ -164,8 +164,11 @@ impl Target<'_> {
         buffer: &mut Vec<ValueRef<'static>>,
         sink: &mut RowSink<'_>,
     ) -> Result<(), LoadError> {
+        // The row's values may come to point to these.
         let mut converted = Vec::new();
-        for (index, value) in self.schema.values(rowid, &record).enumerate() {
+        let mut values = emptied(std::mem::take(buffer));
+        values.extend(self.schema.values(rowid, &record));
+        for (index, &value) in values.iter().enumerate() {
             if !self.is_named[index] {
                 continue;
             }
@@ -177,8 +180,6 @@ impl Target<'_> {
                 converted.push((index, value));
             }
         }
-        let mut values = emptied(std::mem::take(buffer));
-        values.extend(self.schema.values(rowid, &record));
         for (index, value) in &converted {
             values[*index] = value.as_ref();
         }

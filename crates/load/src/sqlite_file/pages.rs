@@ -183,17 +183,17 @@ fn damaged(name: &str, what: &str) -> LoadError {
 }
 
 fn read_header(file: &File, name: &str) -> Result<FileHeader, LoadError> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES);
-    let mut at = [0; HEADER_BYTES];
+    let mut bytes = [0; HEADER_BYTES];
+    let mut length = 0;
     // A shorter file is none; how short it is belongs into the message.
-    while bytes.len() < HEADER_BYTES {
-        let read = file.read_at(&mut at[..HEADER_BYTES - bytes.len()], bytes.len() as u64);
+    while length < HEADER_BYTES {
+        let read = file.read_at(&mut bytes[length..], length as u64);
         match read.map_err(|error| LoadError::File { file: name.to_owned(), error })? {
             0 => break,
-            count => bytes.extend_from_slice(&at[..count]),
+            count => length += count,
         }
     }
-    FileHeader::parse(&bytes, name).map_err(|error| match error {
+    FileHeader::parse(&bytes[..length], name).map_err(|error| match error {
         StorageError::NotADatabase { what, .. } => {
             LoadError::input(name, format!("it is no SQLite file: {what}"))
         }

@@ -4,7 +4,8 @@
 //!
 //! 1. No division found is dearer than that of the closed form.
 //! 2. With a write budget a division is taken only if it would keep to it were both sides larger than known
-//!    by [`MARGIN_PPM`], and each part a page longer: what chance and samples of the tables may do.
+//!    by [`MARGIN_PPM`], each part a page longer, runs a third shorter, and, for hybrid hash, some keys more
+//!    frequent: what chance, samples of the tables and skew may do.
 
 use super::{Budget, Rejection, written_by};
 use crate::allocation::{
@@ -38,6 +39,8 @@ const PADDINGS_PPM: [u64; 4] = [1_000_000, 1_060_000, 1_130_000, 1_250_000];
 /// How much larger than known, in millionths, tables are taken to be where writes are limited. Estimates of pages
 /// are within 2 %, below the square-root bound within 8 %; a run that passes its budget ends without a result.
 const MARGIN_PPM: u64 = 80_000;
+/// So much more a hybrid hash join may come to write for keys that many rows have: a sixth.
+const SKEW_SHARE: u64 = 6;
 /// Pages of a hash join of another type than inner: where a bucket does not fit, one says which rows of the side
 /// that is looked up have met a partner.
 const MARKING_HASH_PAGES_MIN: u64 = 4;
@@ -131,9 +134,6 @@ fn cheapest(
     let cheapest = candidates.into_iter().min_by_key(|(_, estimate)| model.time(estimate));
     cheapest.ok_or(Rejection::WriteBudget { written: ByteCount::ZERO })
 }
-
-/// So much more a hybrid hash join may come to write for keys that many rows have: a sixth.
-const SKEW_SHARE: u64 = 6;
 
 /// Bytes that a division writes for tables that are as large as they may be.
 fn written_at_most(
