@@ -24,10 +24,12 @@ pub enum Work {
     Descend,
     /// A pair of rows handed on.
     Emit,
+    /// A row taken from its page by its number, which an index gave.
+    Fetch,
 }
 
 /// How many kinds there are.
-const KIND_COUNT: usize = 7;
+const KIND_COUNT: usize = 8;
 
 /// How often each kind of work was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -47,6 +49,7 @@ impl Work {
         Self::Copy,
         Self::Descend,
         Self::Emit,
+        Self::Fetch,
     ];
 }
 

@@ -4,21 +4,28 @@
 //! ```text
 //!   scan of S                                        ─► Scan
 //!   R hashed, one row probes      - Scan             ─► Build
-//!   R hashed, S probes            - Scan - Build     ─► Probe
-//!   S hashed, R probes            - all of these     ─► Emit: as many pairs, fewer rows that probe
-//!   Grace hash, all in one bucket - all of these     ─► Copy
+//!   R hashed, S probes            - Scan - Build     ─► Probe + Emit
+//!   R hashed, H probes            - Scan - Build     ─► Probe + Emit / 2: half of H's rows find a partner
+//!   S hashed, one row probes      - Scan             ─► Build in a large table
+//!   S hashed, R probes            - Scan - Build - Probe ─► Emit there: the rows of a key one after the other
+//!   Grace hash, all in one bucket - as R hashed, S probes ─► Copy
 //!   sort of S in memory           - Scan             ─► Compare
+//!   index of S, no key of S       - Scan - Copy      ─► Descend
+//!   index of S, R looks up        - Scan - Copy - Descend - Emit ─► Fetch
 //! ```
 //!
-//! What a request costs and what a descent of a tree costs are not measured here; they stay as modelled.
+//! A table that no cache holds costs several times one that a cache does, row for row, so both are measured.
+//! Lookups find their pages in the pool. What a request costs is not measured here; it stays as modelled.
 //!
 //! 1. Every step is measured several times; the fastest counts, since all else is disturbance.
 
-use super::{CpuCosts, comparisons_among};
+use super::{CpuCosts, LargeTable, comparisons_among};
 use crate::execution::{Execution, Limits};
+use crate::index::SecondaryIndex;
+use crate::join::hash_table::HashTable;
 use crate::join::{
-    BlockNestedLoops, GraceHash, Join, JoinInput, JoinStream, JoinType, Side, block_nested_loops,
-    grace_hash,
+    BlockNestedLoops, GraceHash, IndexNestedLoops, Join, JoinInput, JoinStream, JoinType, Side,
+    block_nested_loops, grace_hash, index_nested_loops,
 };
 use crate::relation::{HeapRelation, Position, Relation};
 use crate::sort::{self, RunFormation, Sort};
@@ -27,7 +34,7 @@ use crate::{Key, QueryError, TupleStream};
 use nandu_base::{Nanos, Permutation, to_u32};
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::database::{
-    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+    Column, ColumnType, Database, FetchOrder, LoadOptions, NewTable, TableKind, Tables,
 };
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
@@ -35,16 +42,23 @@ use nandu_storage::{Settings, StorageError, Volumes};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Rows of R; S has as many for each of its keys as S001's orders have.
-const ROW_COUNT: u64 = 60_000;
-const ROWS_EACH: u64 = 5;
+/// Rows of R; S has as many for each of its keys as S001's orders have. R's table has the size of a cache, S's
+/// is many times as large.
+const ROW_COUNT: u64 = 30_000;
+const ROWS_EACH: u64 = 20;
 /// Bytes of a row's filling, between those of S001's customers and orders.
 const PAD_BYTES: usize = 110;
+/// Bytes of a cell beside it: lengths, key and header.
+const CELL_BYTES: u64 = 12;
 const PAGE_BYTES: u32 = 8192;
 /// How often each step is measured.
 const REPETITIONS: u32 = 3;
 /// Memory of the operators: all rows fit.
-const MEMORY_PAGES: u32 = 24_000;
+const MEMORY_PAGES: u32 = 32_000;
+/// The pool: the rows of S and their index fit.
+const POOL_BYTES: u64 = 160 << 20;
+/// The index of S.
+const INDEX: &str = "by_key";
 /// Pages of an input, large enough that requests do not count.
 const INPUT_PAGES: u32 = 64;
 
@@ -67,20 +81,27 @@ pub fn measure_processor(clock: &mut dyn FnMut() -> Nanos) -> Result<CpuCosts, Q
     let scan_ns = bench.scan("inner")?;
     let of_scan = |rows: u64| scan_ns * rows / inner;
     let build_ns = bench.join("outer", "one")?.saturating_sub(of_scan(outer));
-    let probed_ns = bench.join("outer", "inner")?;
-    let probe_and_emit_ns =
-        probed_ns.saturating_sub(of_scan(outer + inner)).saturating_sub(build_ns);
-    let swapped_ns = bench.join("inner", "outer")?;
-    let of_build = |rows: u64| build_ns * rows / outer;
-    // Both joins give as many pairs; they differ by the rows that probe.
-    let few_probes_ns =
-        swapped_ns.saturating_sub(of_scan(outer + inner)).saturating_sub(of_build(inner));
-    let probe_ns = probe_and_emit_ns.saturating_sub(few_probes_ns) * inner / (inner - outer);
-    let emit_ns = probe_and_emit_ns.saturating_sub(probe_ns);
+    let looked_up = |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer + inner) + build_ns);
+    let matched_ns = bench.join("outer", "inner")?;
+    let all_ns = looked_up(matched_ns);
+    let half_ns = looked_up(bench.join("outer", "half")?);
+    // Half of the partners cost their difference.
+    let emit_ns = (2 * all_ns.saturating_sub(half_ns)).min(all_ns);
+    let probe_ns = all_ns - emit_ns;
+    let large_build_ns = bench.join("inner", "one")?.saturating_sub(of_scan(inner));
+    let large_all_ns = bench
+        .join("inner", "outer")?
+        .saturating_sub(of_scan(outer + inner))
+        .saturating_sub(large_build_ns);
+    let large_emit_ns = large_all_ns.saturating_sub(probe_ns / ROWS_EACH);
     let grace_ns = bench.grace()?;
     // Buckets are read again, and every row is hashed once more to find its bucket.
-    let copy_ns = grace_ns.saturating_sub(probed_ns).saturating_sub(of_scan(outer + inner));
+    let copy_ns = grace_ns.saturating_sub(matched_ns).saturating_sub(of_scan(outer + inner));
     let sort_ns = bench.sort()?.saturating_sub(scan_ns);
+    let looking =
+        |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer) + copy_ns * outer / (outer + inner));
+    let descend_ns = looking(bench.look_up("strange")?);
+    let fetch_ns = looking(bench.look_up("outer")?).saturating_sub(descend_ns + emit_ns);
     let each = |work_ns: u64, count: u64| work_ns.saturating_mul(1000) / count.max(1);
     let costs = CpuCosts::MODELLED.work;
     let work = costs
@@ -89,8 +110,18 @@ pub fn measure_processor(clock: &mut dyn FnMut() -> Nanos) -> Result<CpuCosts, Q
         .with(Work::Probe, each(probe_ns, inner))
         .with(Work::Emit, each(emit_ns, inner))
         .with(Work::Copy, each(copy_ns, outer + inner))
+        .with(Work::Descend, each(descend_ns, outer))
+        .with(Work::Fetch, each(fetch_ns, inner))
         .with(Work::Compare, each(sort_ns, inner * comparisons_among(inner)));
-    Ok(CpuCosts { work, request_ps: CpuCosts::MODELLED.request_ps })
+    let table_bytes = |rows: u64| HashTable::bytes_of(rows, rows * (PAD_BYTES as u64 + CELL_BYTES));
+    let large = LargeTable {
+        small_bytes: table_bytes(outer),
+        large_bytes: table_bytes(inner),
+        build_ps: each(large_build_ns, inner),
+        emit_ps: each(large_emit_ns, inner),
+    };
+    let request_ps = CpuCosts::MODELLED.request_ps;
+    Ok(CpuCosts { work, request_ps, large: Some(large) })
 }
 
 impl Bench<'_> {
@@ -158,6 +189,24 @@ impl Bench<'_> {
         })
     }
 
+    fn look_up(&mut self, outer: &str) -> Result<u64, QueryError> {
+        let settings = index_nested_loops::Settings {
+            outer: Side::Left,
+            input_pages: INPUT_PAGES,
+            batch_pages: MEMORY_PAGES / 4,
+            // Some rows on each page that is looked at, as where memory is scarce.
+            inner_pages: MEMORY_PAGES / 16,
+            batch_rows_max: None,
+            order: FetchOrder::Address,
+        };
+        self.least(|bench| {
+            let sides = bench.open(outer, "inner")?;
+            let index = SecondaryIndex::open(bench.tables, "inner", INDEX, false)?;
+            let execution = bench.execution();
+            drain(&mut IndexNestedLoops::new(&execution, bench.of(&sides), &index, settings)?)
+        })
+    }
+
     fn sort(&mut self) -> Result<u64, QueryError> {
         let settings = sort::Settings {
             input_pages: INPUT_PAGES,
@@ -192,21 +241,31 @@ fn drain(stream: &mut dyn JoinStream) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// The tables `outer`, `inner` and `one`, in random order, on a device in memory.
+/// The tables `outer`, `inner`, `half`, `one` and `strange`, in random order, on a device in memory.
 fn make_tables() -> Result<Database, QueryError> {
-    let geometry = Geometry { sector_bytes: 512, sector_count: 256 << 11 };
+    let geometry = Geometry { sector_bytes: 512, sector_count: 384 << 11 };
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let data = Box::new(DeviceVolume::format(Box::new(device))?);
     let settings = Settings {
         page_bytes: PAGE_BYTES,
-        pool_bytes: 4 << 20,
+        pool_bytes: POOL_BYTES,
         log_bytes: 4 << 20,
         checkpoint_bytes: 1 << 20,
         ..Settings::default()
     };
     let database = Database::create(Volumes { data, log: None }, &settings, 1)?;
     let mut writing = database.write()?;
-    for (name, count) in [("outer", ROW_COUNT), ("inner", ROW_COUNT * ROWS_EACH), ("one", 1)] {
+    let many = ROW_COUNT * ROWS_EACH;
+    // Keys of R are those below its number of rows.
+    let tables = [
+        ("outer", ROW_COUNT, ROW_COUNT),
+        ("inner", many, ROW_COUNT),
+        ("half", many, 2 * ROW_COUNT),
+        ("one", 1, 1),
+        ("strange", ROW_COUNT, ROW_COUNT),
+    ];
+    for (name, count, key_count) in tables {
+        let first_key = if name == "strange" { ROW_COUNT } else { 0 };
         let table = NewTable {
             name: name.to_owned(),
             columns: vec![
@@ -214,13 +273,16 @@ fn make_tables() -> Result<Database, QueryError> {
                 Column::new("pad", ColumnType::Blob),
             ],
             kind: TableKind::Heap,
-            indexes: Vec::new(),
+            indexes: match name {
+                "inner" => vec![(INDEX.to_owned(), vec!["key".to_owned()])],
+                _ => Vec::new(),
+            },
         };
         let order = Permutation::new(count, count);
         let pad = [7; PAD_BYTES];
         writing.load_table(&table, &LoadOptions::default(), |load| {
             for row in 0..count {
-                let key = i64::from(to_u32(order.apply(row) % ROW_COUNT));
+                let key = i64::from(to_u32(first_key + order.apply(row) % key_count));
                 load.push(&[ValueRef::Integer(key), ValueRef::Blob(&pad)])?;
             }
             Ok::<_, StorageError>(())

@@ -31,7 +31,7 @@ mod tests;
 pub use calibrate::measure_processor;
 pub use curve::{Curve, CurvePoint};
 pub use device::{AccessCurves, DeviceCosts, MeasuredTime, Pattern};
-pub use processor::CpuCosts;
+pub use processor::{CpuCosts, LargeTable};
 pub use question::{JoinQuestion, JoinSide};
 pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};
 pub use streams::{MeasuredStream, StreamCosts, StreamKind, StreamTimes};
@@ -414,6 +414,12 @@ impl<'a> Tally<'a> {
     /// The processor does something so often.
     fn work(&mut self, work: Work, count: u64) {
         let ns = self.model.processor.work_ns(work, count);
+        self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
+    }
+
+    /// The processor does something so often with a hash table of so many bytes.
+    fn work_in_table(&mut self, work: Work, count: u64, table_bytes: u64) {
+        let ns = self.model.processor.work_in_table_ns(work, count, table_bytes);
         self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
     }
 

@@ -159,7 +159,7 @@ pub(super) fn fetch(tally: &mut Tally<'_>, page_count: u64, access_count: u64, c
     let reads = cached_reads(page_count, access_count, cache_pages);
     tally.read_requests(Pattern::Random, reads, reads);
     tally.seek(reads);
-    tally.work(Work::Scan, access_count);
+    tally.work(Work::Fetch, access_count);
 }
 
 /// Reads the pages of tuples in ascending order.
@@ -180,7 +180,7 @@ fn fetch_ascending(
     tally.estimate += alone.estimate;
     let sorting = access_count.saturating_mul(super::comparisons_among(access_count));
     tally.work(Work::Compare, sorting);
-    tally.work(Work::Scan, access_count);
+    tally.work(Work::Fetch, access_count);
 }
 
 /// In how many groups of neighbours any so many of all pages lie, on average: D (P - D + 1) / P.

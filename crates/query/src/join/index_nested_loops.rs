@@ -404,7 +404,7 @@ impl JoinStream for IndexNestedLoops<'_> {
                     let order = self.settings.order;
                     if self.index.load(self.execution, order, &mut self.inner)? {
                         let rows = self.inner.batch().cells.len();
-                        self.execution.work(Work::Scan, rows as u64);
+                        self.execution.work(Work::Fetch, rows as u64);
                         Stage::Emit
                     } else if self.is_search_done {
                         Stage::Alone

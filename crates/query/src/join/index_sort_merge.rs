@@ -310,7 +310,7 @@ impl<'x> IndexSortMerge<'x> {
         let Input { index, rows, .. } = if side == Side::Left { left } else { right };
         let is_loaded = index.load(execution, *order, rows)?;
         if is_loaded {
-            execution.work(Work::Scan, rows.batch().cells.len() as u64);
+            execution.work(Work::Fetch, rows.batch().cells.len() as u64);
         }
         Ok(is_loaded)
     }

@@ -248,7 +248,7 @@ impl TupleStream for IndexStream<'_> {
                 return Ok(false);
             }
         }
-        self.execution.work(Work::Scan, self.buffer.batch().cells.len() as u64);
+        self.execution.work(Work::Fetch, self.buffer.batch().cells.len() as u64);
         Ok(true)
     }
 

@@ -116,9 +116,14 @@ impl Tree {
             Undo::Delete { key }.encode(undo);
             return Ok(1);
         }
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let run = &records[..count];
+        // Lengths come with each: two of a key, one of a value.
+        let key_bytes: usize = run.iter().map(|(key, _)| 4 + key.as_ref().len()).sum();
+        let value_bytes: usize = run.iter().map(|(_, value)| 2 + value.as_ref().len()).sum();
+        let (mut keys, mut values) =
+            (Vec::with_capacity(key_bytes), Vec::with_capacity(value_bytes));
         let mut before: &[u8] = &[];
-        for (key, value) in &records[..count] {
+        for (key, value) in run {
             let (key, value) = (key.as_ref(), value.as_ref());
             let common = common_bytes(before, key);
             put_length(&mut keys, common);

@@ -1,13 +1,17 @@
 //! Reading and writing runs of the endless log in its file, whole sectors at a time.
 //!
-//! 1. Every request that was issued has been waited for when a call returns, with or without error.
+//! 1. Every request that was issued has been waited for when a call returns, with or without error, but
+//!    those that it gives back: they are waited for by whoever has them.
 
 use super::frame::Layout;
 use crate::volume::{Io, IoOwner, SharedIo};
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::to_index;
 use nandu_device::{IoBuffer, Operation};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Buffers of flushes that are kept for the next ones: as many as a flush of the greatest length takes.
+const SPARE_COUNT_MAX: usize = 8;
 /// The most bytes of one request.
 pub(super) const IO_BYTES_MAX: u64 = 256 << 10;
 
@@ -18,6 +22,8 @@ pub(super) struct LogArea {
     pub(super) file: FileId,
     pub(super) layout: Layout,
     alignment: usize,
+    /// Of [`IO_BYTES_MAX`] each.
+    spare_buffers: Arc<Mutex<Vec<IoBuffer>>>,
 }
 
 /// A request on its way.
@@ -27,10 +33,15 @@ pub(super) struct Pending {
     offset: u64,
 }
 
+/// The requests of one write on their way.
+#[derive(Debug, Default)]
+#[must_use = "whoever begins to write waits for it"]
+pub(super) struct Writes(Vec<Pending>);
+
 impl LogArea {
     pub(super) fn new(io: SharedIo, file: FileId, layout: Layout) -> Self {
         let alignment = io.lock().volume().buffer_alignment().max(1) as usize;
-        Self { io, file, layout, alignment }
+        Self { io, file, layout, alignment, spare_buffers: Arc::default() }
     }
 
     pub(super) fn sync(&self) -> Result<(), StorageError> {
@@ -39,23 +50,42 @@ impl LogArea {
 
     /// Writes whole sectors from `start` on, with several requests in flight if they are many.
     pub(super) fn write(&self, start: Lsn, bytes: &[u8]) -> Result<(), StorageError> {
-        let mut pending = Vec::new();
+        self.finish_write(self.begin_write(start, bytes)?)
+    }
+
+    /// Begins to write whole sectors from `start` on; they are under way when this returns.
+    pub(super) fn begin_write(&self, start: Lsn, bytes: &[u8]) -> Result<Writes, StorageError> {
+        let mut writes = Writes::default();
         let mut io = self.io.lock();
-        let (mut at, mut rest, mut result) = (start, bytes, Ok(()));
+        let (mut at, mut rest) = (start, bytes);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(to_index(self.piece_bytes(at, rest.len() as u64)));
-            let buffer = self.buffer_of(piece);
-            match self.submit(&mut io, Operation::Write, self.layout.offset_of(at), buffer) {
-                Ok(request) => pending.push(request),
+            let buffer = self.spare_buffer_of(piece);
+            io.wait_for_room();
+            let offset = self.layout.offset_of(at);
+            let begin = if later.is_empty() { Io::submit_ahead } else { Io::submit };
+            match begin(&mut io, IoOwner::Log, self.file, Operation::Write, offset, buffer) {
+                Ok(ticket) => writes.0.push(Pending { ticket, offset }),
                 Err(error) => {
-                    result = Err(error);
-                    break;
+                    drop(io);
+                    let _ = self.finish_write(writes);
+                    return Err(error);
                 }
             }
             (at, rest) = (Lsn(at.0 + piece.len() as u64), later);
         }
-        for request in pending {
-            result = result.and(finish(&mut io, "write", &request).map(drop));
+        Ok(writes)
+    }
+
+    /// Waits for all of them. The first error counts.
+    pub(super) fn finish_write(&self, writes: Writes) -> Result<(), StorageError> {
+        let mut io = self.io.lock();
+        let mut result = Ok(());
+        for request in writes.0 {
+            match finish(&mut io, "write", &request) {
+                Ok(buffer) => self.keep(buffer),
+                Err(error) => result = result.and(Err(error)),
+            }
         }
         result
     }
@@ -111,6 +141,28 @@ impl LogArea {
         let mut buffer = IoBuffer::with_alignment(bytes.len(), self.alignment);
         buffer.copy_from_slice(bytes);
         buffer
+    }
+
+    /// As [`Self::buffer_of`], from those that are kept.
+    fn spare_buffer_of(&self, bytes: &[u8]) -> IoBuffer {
+        let spare = self.spare_buffers().pop();
+        let mut buffer = spare
+            .unwrap_or_else(|| IoBuffer::with_alignment(to_index(IO_BYTES_MAX), self.alignment));
+        buffer.resize(bytes.len());
+        buffer.copy_from_slice(bytes);
+        buffer
+    }
+
+    /// Keeps a buffer of a write for later ones.
+    fn keep(&self, buffer: IoBuffer) {
+        let mut spare = self.spare_buffers();
+        if spare.len() < SPARE_COUNT_MAX && buffer.capacity() >= to_index(IO_BYTES_MAX) {
+            spare.push(buffer);
+        }
+    }
+
+    fn spare_buffers(&self) -> MutexGuard<'_, Vec<IoBuffer>> {
+        self.spare_buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn submit(

@@ -4,18 +4,20 @@
 //! ```text
 //!   append ──► filling ──┐ first who waits: leader          others who wait: followers
 //!   append ──► filling   └► writes, syncs, tells all ──────► durable? done : next leader
+//!      └──► full: begins to write it, goes on in another buffer; whoever needs it next is its leader
 //! ```
 //!
 //! 1. Nobody holds the lock of the end of the log during input or output.
-//! 2. The control block goes out only after what it speaks of, and its tail counts only afterwards.
+//! 2. At most one flush is on its way; only once it is durable the next one begins.
+//! 3. The control block goes out only after what it speaks of, and its tail counts only afterwards.
 
-use super::area::LogArea;
+use super::area::{LogArea, Writes};
 use super::frame::{self, FRAME_HEADER_BYTES, FrameHeader};
 use super::master::Master;
 use super::record::{
     DirtyPageEntry, EncodedRecord, LogRecord, RecordBuilder, TransactionEntry, decode_record_at,
 };
-use super::writer::{Flush, LogWriter, Room};
+use super::writer::{LogWriter, Room};
 use super::{Durability, LogCounts};
 use crate::{Lsn, StorageError};
 use nandu_base::to_index;
@@ -45,13 +47,23 @@ struct Shared {
 struct End {
     writer: LogWriter,
     has_leader: bool,
+    /// The requests of the flush in flight, while it has no leader.
+    ahead: Option<Writes>,
     ungrouped_commit_count: u32,
 }
 
-/// Who writes for all; ends the flush also if it panics, lest the others wait for ever.
+/// Who writes for all; hands over also if it panics, lest the others wait for ever.
 struct Leader<'a> {
     log: &'a SharedLog,
-    result: Result<(), StorageError>,
+    leaves: Leaves,
+}
+
+/// What a leader leaves behind.
+enum Leaves {
+    /// The flush has ended, like this.
+    Ended(Result<(), StorageError>),
+    /// It is under way.
+    Ahead(Writes),
 }
 
 /// Where records are put that are read one by one; used again, it saves reading what lies near.
@@ -64,12 +76,13 @@ pub struct RecordBuffer {
 
 impl SharedLog {
     pub(super) fn new(area: LogArea, master: Master, writer: LogWriter) -> Self {
-        let end = End { writer, has_leader: false, ungrouped_commit_count: 0 };
+        let end = End { writer, has_leader: false, ahead: None, ungrouped_commit_count: 0 };
         let (end, master) = (Mutex::new(end), Mutex::new(master));
         Self(Arc::new(Shared { area, end, flushed: Condvar::new(), master }))
     }
 
-    /// Appends a record to the end in memory, and flushes first if that is full. Gives its LSN.
+    /// Appends a record to the end in memory. If that is full, it begins to be written, and the record
+    /// goes to the next buffer. Gives its LSN.
     ///
     /// # Errors
     /// If the log has no room, the record is longer than a quarter of it, or a flush failed.
@@ -79,10 +92,30 @@ impl SharedLog {
             if let Some(lsn) = end.writer.try_append(record, room)? {
                 return Ok(lsn);
             }
-            let last = Lsn(end.writer.end().0 - 1);
-            drop(end);
-            self.make_durable(last)?;
+            self.write_ahead(end)?;
         }
+    }
+
+    /// Begins to write what is full. Nobody waits for it yet, but for the one before it.
+    fn write_ahead(&self, mut end: MutexGuard<'_, End>) -> Result<(), StorageError> {
+        if end.has_leader {
+            drop(self.0.flushed.wait(end).unwrap_or_else(PoisonError::into_inner));
+            return Ok(());
+        }
+        if let Some(writes) = end.ahead.take() {
+            end.has_leader = true;
+            drop(end);
+            return self.lead(|area| area.finish_write(writes));
+        }
+        let Some(flush) = end.writer.begin_flush() else { return Ok(()) };
+        end.has_leader = true;
+        drop(end);
+        let mut leader = Leader::new(self);
+        let writes = self.0.area.begin_write(flush.start, &flush.bytes);
+        drop(flush);
+        let result = writes.as_ref().map(drop).map_err(Clone::clone);
+        leader.leaves = writes.map_or_else(|error| Leaves::Ended(Err(error)), Leaves::Ahead);
+        result
     }
 
     /// Returns when the record at `lsn` and all before it are durable. One of those who wait does
@@ -107,10 +140,15 @@ impl SharedLog {
                 end = self.0.flushed.wait(end).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            let flush = end.writer.begin_flush().expect("what is not durable waits for a flush");
+            let ahead = end.ahead.take();
+            let flush = if ahead.is_some() { None } else { end.writer.begin_flush() };
             end.has_leader = true;
             drop(end);
-            let result = self.lead(flush);
+            let result = match (ahead, flush) {
+                (Some(writes), _) => self.lead(|area| area.finish_write(writes)),
+                (None, Some(flush)) => self.lead(move |area| area.write(flush.start, &flush.bytes)),
+                (None, None) => unreachable!("what is not durable waits for a flush"),
+            };
             end = self.end();
             result?;
         }
@@ -308,14 +346,16 @@ impl SharedLog {
         self.0.master.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes `flush` for all who wait.
-    fn lead(&self, flush: Arc<Flush>) -> Result<(), StorageError> {
+    /// Writes the flush in flight for all who wait, and makes it durable.
+    fn lead(
+        &self,
+        write: impl FnOnce(&LogArea) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let mut leader = Leader::new(self);
         let area = &self.0.area;
-        let cause = "the thread that wrote the log panicked".to_owned();
-        let mut leader = Leader { log: self, result: Err(StorageError::Poisoned { cause }) };
-        leader.result = area.write(flush.start, &flush.bytes).and_then(|()| area.sync());
-        drop(flush);
-        leader.result.clone()
+        let result = write(area).and_then(|()| area.sync());
+        leader.leaves = Leaves::Ended(result.clone());
+        result
     }
 
     fn write_master(&self, master: &mut Master, mut next: Master) -> Result<(), StorageError> {
@@ -342,10 +382,20 @@ impl SharedLog {
     }
 }
 
+impl<'a> Leader<'a> {
+    fn new(log: &'a SharedLog) -> Self {
+        let cause = "the thread that wrote the log panicked".to_owned();
+        Self { log, leaves: Leaves::Ended(Err(StorageError::Poisoned { cause })) }
+    }
+}
+
 impl Drop for Leader<'_> {
     fn drop(&mut self) {
         let mut end = self.log.end();
-        end.writer.end_flush(&self.result);
+        match std::mem::replace(&mut self.leaves, Leaves::Ended(Ok(()))) {
+            Leaves::Ended(result) => end.writer.end_flush(&result),
+            Leaves::Ahead(writes) => end.ahead = Some(writes),
+        }
         end.has_leader = false;
         drop(end);
         self.log.0.flushed.notify_all();

@@ -105,11 +105,13 @@ impl ModelledCpu {
         CpuCosts {
             work: WorkCosts::NONE
                 .with(Work::Scan, self.scan_ns * 1000)
+                .with(Work::Fetch, self.scan_ns * 1000)
                 .with(Work::Build, self.build_ns * 1000)
                 .with(Work::Probe, self.probe_ns * 1000)
                 .with(Work::Compare, self.compare_ns * 1000)
                 .with(Work::Copy, self.copy_ns * 1000),
             request_ps: request_ns * 1000 / u64::from(over),
+            large: None,
         }
     }
 }

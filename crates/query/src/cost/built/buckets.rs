@@ -84,6 +84,11 @@ pub(super) fn write_parts(
     tally.estimate
 }
 
+/// Bytes of a hash table over all of a side.
+fn needed(side: &Footprint) -> u64 {
+    HashTable::bytes_of(side.tuple_count, side.spilled_bytes)
+}
+
 /// Joins one pair of buckets.
 pub(super) fn join_pair(
     model: &CostModel<'_>,
@@ -91,7 +96,6 @@ pub(super) fn join_pair(
     memory_pages: u64,
     depth: u32,
 ) -> Estimate {
-    let needed = |side: &Footprint| HashTable::bytes_of(side.tuple_count, side.spilled_bytes);
     if sides.iter().any(|side| side.tuple_count == 0) {
         return Estimate::default();
     }
@@ -104,7 +108,7 @@ pub(super) fn join_pair(
         let mut tally = Tally::new(model, build.page_bytes);
         let buffer_pages = memory_pages - table_pages;
         read_spilled(&mut tally, build, buffer_pages);
-        hash(&mut tally, build);
+        hash(&mut tally, build, needed(build));
         read_spilled(&mut tally, probe, buffer_pages);
         probe_all(&mut tally, probe);
         tally.end_phase();
@@ -135,7 +139,7 @@ fn join_in_chunks(
     read_spilled(&mut tally, build, input_pages);
     let block_pages = block_pages(model, input_pages);
     tally.restart(&spilled_restart(build, block_pages), chunk_count - 1);
-    hash(&mut tally, build);
+    hash(&mut tally, build, needed(build).min(table_bytes));
     let mut scan = Tally::new(model, probe.page_bytes);
     read_spilled(&mut scan, probe, input_pages);
     tally.estimate += scan.estimate * chunk_count;
@@ -147,10 +151,10 @@ fn join_in_chunks(
     tally.estimate
 }
 
-/// Looks at rows that are read, and hashes them when all are there.
-fn hash(tally: &mut Tally<'_>, build: &Footprint) {
+/// Looks at rows that are read, and hashes them when all are there, in a table of so many bytes.
+fn hash(tally: &mut Tally<'_>, build: &Footprint, table_bytes: u64) {
     tally.work(Work::Scan, build.stored_tuples);
     tally.end_phase();
-    tally.work(Work::Build, build.tuple_count);
+    tally.work_in_table(Work::Build, build.tuple_count, table_bytes);
     tally.begin_phase();
 }

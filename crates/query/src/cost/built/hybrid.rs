@@ -46,6 +46,7 @@ pub(in crate::cost) fn hybrid_hash(
         let leaving = scale_up(side.tuple_count, spilled_ppm, MILLION);
         Footprint { tuple_count: side.tuple_count.saturating_sub(leaving), ..*side }
     };
+    let table_bytes = scale_up(outer.memory_bytes, MILLION - spilled_ppm, MILLION);
     let mut estimate = Estimate::default();
     for (side, is_built) in [(outer, true), (inner, false)] {
         let mut tally = Tally::new(model, side.page_bytes);
@@ -63,7 +64,7 @@ pub(in crate::cost) fn hybrid_hash(
             tally.work(Work::Scan, side.stored_tuples);
             tally.work(Work::Copy, side.tuple_count);
             tally.end_phase();
-            tally.work(Work::Build, resident(side).tuple_count);
+            tally.work_in_table(Work::Build, resident(side).tuple_count, table_bytes);
         } else {
             tally.work(Work::Copy, scale_up(side.tuple_count, spilled_ppm, MILLION));
             probe_all(&mut tally, &resident(side));

@@ -293,7 +293,7 @@ pub(in crate::cost) fn lookups(
     let restart = Restart::of(model, &outer, memory.input_pages, run_length);
     tally.restart(&restart, restart_count);
     tally.work(Work::Descend, drawn.descent_count);
-    tally.work(Work::Scan, if draw.fetches { pair_count } else { 0 });
+    tally.work(Work::Fetch, if draw.fetches { pair_count } else { 0 });
     // The outer side is read ahead; for all others the join waits.
     tally.end_phase();
     drawn.book(&mut tally);
@@ -439,7 +439,7 @@ pub(in crate::cost) fn merged(
     let mut tally = Tally::new(model, outer.stats.page_bytes);
     tally.work(Work::Compare, counts[0].saturating_add(counts[1]));
     let fetched = per_key[0].saturating_add(per_key[1]).saturating_mul(group_count);
-    tally.work(Work::Scan, fetched);
+    tally.work(Work::Fetch, fetched);
     drawn.book(&mut tally);
     Some(tally.estimate)
 }

@@ -26,7 +26,13 @@ pub fn block_nested_loops(
 ) -> Estimate {
     let outer = question.outer.footprint(model.convention);
     let inner = question.inner.footprint(model.convention);
-    with_result(model, question, scan_for_chunks(model, &outer, &inner, parts))
+    let joined = scan_for_chunks(model, &outer, &inner, parts);
+    with_result(model, question, joined, Some((&outer, table_bytes(&outer, parts))))
+}
+
+/// Bytes of a chunk's hash table.
+fn table_bytes(outer: &Footprint, parts: &BlockNestedLoops) -> u64 {
+    outer.memory_bytes.min(parts.outer_pages.saturating_mul(outer.page_bytes))
 }
 
 /// The same without what comes out.
@@ -41,7 +47,8 @@ pub(super) fn scan_for_chunks(
     tally.work(Work::Scan, outer.stored_tuples);
     tally.end_phase();
     // The table is made when a chunk is there, and nothing is read then.
-    tally.work(Work::Build, outer.tuple_count);
+    let table_bytes = table_bytes(outer, parts);
+    tally.work_in_table(Work::Build, outer.tuple_count, table_bytes);
     tally.begin_phase();
     let mut scan = Tally::new(model, inner.page_bytes);
     let reads = scan.scan(inner, parts.inner_pages);

@@ -20,8 +20,10 @@ pub fn hybrid_hash(
 ) -> Estimate {
     let [outer, inner] = question.footprints(model.convention);
     if matches!(model.convention, Convention::AsBuilt { .. }) {
+        // Of those that are looked into one after the other, about the mean.
+        let table_bytes = outer.memory_bytes / (parts.bucket_count + 1);
         let joined = built::hybrid::hybrid_hash(model, [&outer, &inner], memory_pages, parts);
-        return with_result(model, question, joined);
+        return with_result(model, question, joined, Some((&outer, table_bytes)));
     }
     let (spilled, whole) = spilled_fraction(&outer, parts);
     let mut tally = begin(model, question);

@@ -77,7 +77,7 @@ pub fn index_nested_loops(
     tally.work(Work::Descend, descent_count);
     let pair_count = question.outer_pair_count();
     if index.is_clustered {
-        tally.work(Work::Scan, pair_count);
+        tally.work(Work::Fetch, pair_count);
     } else {
         let cache_pages = memory.cache_pages() - leaf_cache;
         fetch(&mut tally, question.inner.stats.page_count, pair_count, cache_pages.max(1));

@@ -19,7 +19,7 @@ pub fn sort_merge(
     let mut estimate = begin(model, question).estimate;
     if matches!(model.convention, Convention::AsBuilt { .. }) {
         let joined = built::sort_merge::sort_merge(model, [&outer, &inner], memory_pages, parts);
-        return with_result(model, question, joined);
+        return with_result(model, question, joined, None);
     }
     let (outer_max, inner_max) = shares(memory_pages, parts);
     let mut left = 0;
