@@ -160,6 +160,65 @@ fn every_failing_request_gives_an_error_and_the_log_opens_again() {
     }
 }
 
+/// Appends until a full buffer is under way; gives the records so far and the last one's place.
+fn fill_one_buffer(machine: &Machine, log: &SharedLog) -> (u64, Lsn) {
+    let before = machine.request_count();
+    let mut number = 0;
+    loop {
+        number += 1;
+        let last = append(log, number, 500, Room::Free).unwrap();
+        if machine.request_count() > before {
+            return (number, last);
+        }
+    }
+}
+
+#[test]
+fn a_full_buffer_is_under_way_while_the_next_one_fills() {
+    let machine = Machine::new(FaultPlan::default());
+    let log = create(&machine, &CONFIG).unwrap();
+    let before = log.durable_lsn();
+    let (number, last) = fill_one_buffer(&machine, &log);
+    assert_eq!(log.durable_lsn(), before, "nobody has waited for it");
+    log.audit();
+    let mut buffer = RecordBuffer::new();
+    let first = Lsn(before.0.next_multiple_of(512) + frame::FLUSH_HEADER_BYTES as u64);
+    for lsn in [first, last] {
+        assert!(matches!(log.read_record(lsn, &mut buffer), Ok(LogRecord::Action { .. })));
+    }
+    log.make_durable(last).unwrap();
+    assert!(log.durable_lsn() > last);
+    log.audit();
+    assert_eq!(log.counts().flush_count, 2, "each buffer went out once");
+    machine.restart(FaultPlan::default());
+    assert!(reopen(&machine).unwrap().1.into_iter().eq(1..=number));
+}
+
+#[test]
+fn a_write_that_fails_under_way_stops_the_log_where_it_is_waited_for() {
+    let machine = Machine::new(FaultPlan::default());
+    let log = create(&machine, &CONFIG).unwrap();
+    let created = machine.request_count();
+    fill_one_buffer(&machine, &log);
+    assert_eq!(machine.request_count(), created + 1);
+    for waits_for_next in [false, true] {
+        let fail_requests = vec![created + 1];
+        let machine = Machine::new(FaultPlan { fail_requests, ..FaultPlan::default() });
+        let log = create(&machine, &CONFIG).unwrap();
+        let (_, last) = fill_one_buffer(&machine, &log);
+        let error = if waits_for_next {
+            (0..).find_map(|number| append(&log, number, 500, Room::Free).err()).unwrap()
+        } else {
+            log.make_durable(last).unwrap_err()
+        };
+        assert!(matches!(error, StorageError::Device { .. }), "{error}");
+        let later = log.make_durable(last).unwrap_err();
+        assert!(matches!(later, StorageError::Poisoned { .. }), "{later}");
+        machine.restart(FaultPlan::default());
+        assert!(reopen(&machine).unwrap().1.is_empty(), "nothing of it counts");
+    }
+}
+
 #[test]
 fn a_failed_sync_a_restart_and_a_power_cut_lose_nothing_that_was_promised() {
     let promised = |machine: &Machine| {
