@@ -11,7 +11,8 @@
 //!   Grace hash, all in one bucket - as R hashed, S probes ─► Copy
 //!   sort of S in memory           - Scan             ─► Compare
 //!   index of S, no key of S       - Scan - Copy      ─► Descend
-//!   index of S, R looks up        - Scan - Copy - Descend - Emit ─► Fetch
+//!   index of S, R looks up        - Scan - Copy - Descend - Emit ─► rows × Fetch + pages × visit,
+//!                                   once with many rows of a page at a time, once with few
 //! ```
 //!
 //! A table that no cache holds costs several times one that a cache does, row for row, so both are measured.
@@ -19,9 +20,10 @@
 //!
 //! 1. Every step is measured several times; the fastest counts, since all else is disturbance.
 
+use super::scan::distinct_pages;
 use super::{CpuCosts, LargeTable, comparisons_among};
 use crate::execution::{Execution, Limits};
-use crate::index::SecondaryIndex;
+use crate::index::{RowBuffer, SecondaryIndex};
 use crate::join::hash_table::HashTable;
 use crate::join::{
     BlockNestedLoops, GraceHash, IndexNestedLoops, Join, JoinInput, JoinStream, JoinType, Side,
@@ -31,7 +33,7 @@ use crate::relation::{HeapRelation, Position, Relation};
 use crate::sort::{self, RunFormation, Sort};
 use crate::work::Work;
 use crate::{Key, QueryError, TupleStream};
-use nandu_base::{Nanos, Permutation, to_u32};
+use nandu_base::{Nanos, Permutation, to_index, to_u32};
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::database::{
     Column, ColumnType, Database, FetchOrder, LoadOptions, NewTable, TableKind, Tables,
@@ -59,6 +61,9 @@ const MEMORY_PAGES: u32 = 32_000;
 const POOL_BYTES: u64 = 160 << 20;
 /// The index of S.
 const INDEX: &str = "by_key";
+/// Pages for rows of S: few of each of its pages, or all of them, at a time.
+const FEW_PAGES: u32 = MEMORY_PAGES / 64;
+const MANY_PAGES: u32 = MEMORY_PAGES / 2;
 /// Pages of an input, large enough that requests do not count.
 const INPUT_PAGES: u32 = 64;
 
@@ -100,8 +105,14 @@ pub fn measure_processor(clock: &mut dyn FnMut() -> Nanos) -> Result<CpuCosts, Q
     let sort_ns = bench.sort()?.saturating_sub(scan_ns);
     let looking =
         |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer) + copy_ns * outer / (outer + inner));
-    let descend_ns = looking(bench.look_up("strange")?);
-    let fetch_ns = looking(bench.look_up("outer")?).saturating_sub(descend_ns + emit_ns);
+    let descend_ns = looking(bench.look_up("strange", MANY_PAGES)?);
+    let found = |whole_ns: u64| looking(whole_ns).saturating_sub(descend_ns + emit_ns);
+    let few_ns = found(bench.look_up("outer", FEW_PAGES)?);
+    let many_ns = found(bench.look_up("outer", MANY_PAGES)?);
+    let [few_visits, many_visits] = [bench.visits(FEW_PAGES)?, bench.visits(MANY_PAGES)?];
+    let visits = few_visits.saturating_sub(many_visits).max(1);
+    let visit_ns = |count: u64| few_ns.saturating_sub(many_ns) * count / visits;
+    let fetch_ns = many_ns.saturating_sub(visit_ns(many_visits));
     let each = |work_ns: u64, count: u64| work_ns.saturating_mul(1000) / count.max(1);
     let costs = CpuCosts::MODELLED.work;
     let work = costs
@@ -121,7 +132,8 @@ pub fn measure_processor(clock: &mut dyn FnMut() -> Nanos) -> Result<CpuCosts, Q
         emit_ps: each(large_emit_ns, inner),
     };
     let request_ps = CpuCosts::MODELLED.request_ps;
-    Ok(CpuCosts { work, request_ps, large: Some(large) })
+    let visit_ps = each(visit_ns(visits), visits);
+    Ok(CpuCosts { work, request_ps, visit_ps, large: Some(large) })
 }
 
 impl Bench<'_> {
@@ -189,13 +201,13 @@ impl Bench<'_> {
         })
     }
 
-    fn look_up(&mut self, outer: &str) -> Result<u64, QueryError> {
+    /// Joins by the index of `inner`, with so many pages for its rows.
+    fn look_up(&mut self, outer: &str, inner_pages: u32) -> Result<u64, QueryError> {
         let settings = index_nested_loops::Settings {
             outer: Side::Left,
             input_pages: INPUT_PAGES,
             batch_pages: MEMORY_PAGES / 4,
-            // Some rows on each page that is looked at, as where memory is scarce.
-            inner_pages: MEMORY_PAGES / 16,
+            inner_pages,
             batch_rows_max: None,
             order: FetchOrder::Address,
         };
@@ -205,6 +217,16 @@ impl Bench<'_> {
             let execution = bench.execution();
             drain(&mut IndexNestedLoops::new(&execution, bench.of(&sides), &index, settings)?)
         })
+    }
+
+    /// How often it finds a page then: each window of rows has its pages once.
+    fn visits(&self, inner_pages: u32) -> Result<u64, QueryError> {
+        let relation = HeapRelation::open(self.tables, "inner")?;
+        let size = relation.size();
+        let bytes = to_index(u64::from(inner_pages) * u64::from(PAGE_BYTES));
+        let row_bytes = to_index(size.cell_bytes / size.tuple_count.max(1));
+        let window = (RowBuffer::item_count(bytes, row_bytes) as u64).clamp(1, size.tuple_count);
+        Ok(distinct_pages(size.page_count, window) * size.tuple_count.div_ceil(window))
     }
 
     fn sort(&mut self) -> Result<u64, QueryError> {

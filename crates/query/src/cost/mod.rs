@@ -417,6 +417,12 @@ impl<'a> Tally<'a> {
         self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
     }
 
+    /// Rows are taken from so many pages in the buffer pool.
+    fn visit(&mut self, page_count: u64) {
+        let ns = self.model.processor.visit_ns(page_count);
+        self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
+    }
+
     /// The processor does something so often with a hash table of so many bytes.
     fn work_in_table(&mut self, work: Work, count: u64, table_bytes: u64) {
         let ns = self.model.processor.work_in_table_ns(work, count, table_bytes);

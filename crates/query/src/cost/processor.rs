@@ -11,6 +11,10 @@ pub struct CpuCosts {
     pub work: WorkCosts,
     /// Issuing a request and taking its answer, in picoseconds.
     pub request_ps: u64,
+    /// Finding a page of the buffer pool to which an index leads, in picoseconds; its rows are
+    /// [`Work::Fetch`] each.
+    #[serde(default)]
+    pub visit_ps: u64,
     /// What grows with a hash table. Without it a table of any size costs the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub large: Option<LargeTable>,
@@ -52,7 +56,7 @@ impl LargeTable {
 
 impl CpuCosts {
     /// The processor takes no time.
-    pub const NONE: Self = Self { work: WorkCosts::NONE, request_ps: 0, large: None };
+    pub const NONE: Self = Self { work: WorkCosts::NONE, request_ps: 0, visit_ps: 0, large: None };
 
     /// Chosen, not measured and not published: the order of a server core of the 2020s, for runs that
     /// have to be the same everywhere.
@@ -67,6 +71,7 @@ impl CpuCosts {
             .with(Work::Emit, 10_000)
             .with(Work::Fetch, 25_000),
         request_ps: 6_000_000,
+        visit_ps: 0,
         large: None,
     };
 
@@ -85,6 +90,12 @@ impl CpuCosts {
             None => small_ps,
         };
         picoseconds_to_ns(each_ps, count)
+    }
+
+    /// Nanoseconds of so many pages of the pool, rounded up, at most the end of the range.
+    #[must_use]
+    pub fn visit_ns(&self, count: u64) -> u64 {
+        picoseconds_to_ns(self.visit_ps, count)
     }
 
     /// Nanoseconds of so many requests, rounded up, at most the end of the range.

@@ -466,7 +466,7 @@ fn nested_loops_reads_the_inner_side_for_each_tuple() {
 #[test]
 fn the_processor_is_charged_for_tuples_and_requests() {
     let work = WorkCosts::NONE.with(Work::Scan, 1_000_000_000);
-    let processor = CpuCosts { work, request_ps: 1000, large: None };
+    let processor = CpuCosts { work, request_ps: 1000, visit_ps: 0, large: None };
     let device = flash();
     let model = CostModel { device: &device, processor: &processor, convention: PAPER };
     let relation = Footprint::new(&customers_and_orders().outer.stats, 1_000_000, PAPER);

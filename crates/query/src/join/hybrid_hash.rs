@@ -280,6 +280,7 @@ impl<'x> HybridHash<'x> {
         building.reserve();
         let mut stream = input.relation.scan(self.execution, input_memory, Position::default())?;
         let keeps_null_keys = self.roles.keeps_null_keys();
+        let mut row_count = 0;
         while stream.advance()? {
             let batch = stream.batch();
             for tuple in batch.tuples() {
@@ -288,11 +289,12 @@ impl<'x> HybridHash<'x> {
                     building.push(self.split.piece(hash), tuple)?;
                 }
             }
-            self.execution.work(Work::Copy, batch.cells.len() as u64);
+            row_count += batch.cells.len();
         }
         drop(stream);
         let (table_rows, mut memory) = self.settle(building)?;
         let table = HashTable::of(table_rows, input.key)?;
+        self.execution.work(Work::Copy, row_count.saturating_sub(table.row_count()) as u64);
         self.execution.work(Work::Build, table.row_count() as u64);
         let mut writers = Vec::new();
         for (piece, bucket) in self.built.iter().enumerate() {

@@ -111,6 +111,7 @@ impl ModelledCpu {
                 .with(Work::Compare, self.compare_ns * 1000)
                 .with(Work::Copy, self.copy_ns * 1000),
             request_ps: request_ns * 1000 / u64::from(over),
+            visit_ps: 0,
             large: None,
         }
     }

@@ -59,14 +59,13 @@ pub(in crate::cost) fn hybrid_hash(
         tally.estimate += writes;
         let restart = Restart::of(model, side, u64::from(settings.input_pages), reads);
         tally.seek_in_turns(&restart, reads, writes.write_requests);
+        // Rows that stay are copied, too, which is a part of hashing them.
+        tally.work(Work::Copy, scale_up(side.tuple_count, spilled_ppm, MILLION));
         if is_built {
-            // Its rows are copied when they come; which of them stay shows later.
             tally.work(Work::Scan, side.stored_tuples);
-            tally.work(Work::Copy, side.tuple_count);
             tally.end_phase();
             tally.work_in_table(Work::Build, resident(side).tuple_count, table_bytes);
         } else {
-            tally.work(Work::Copy, scale_up(side.tuple_count, spilled_ppm, MILLION));
             probe_all(&mut tally, &resident(side));
             tally.end_phase();
         }

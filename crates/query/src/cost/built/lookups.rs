@@ -171,6 +171,7 @@ impl Indexed {
                 let mut pages: Vec<u64> = pages.collect();
                 pages.sort_unstable();
                 pages.dedup();
+                pool.note_visits(pages.len() as u64);
                 self.heap.descend(pool, &pages);
                 self.heap.want_leaves(pool, &pages);
             }
@@ -190,6 +191,8 @@ struct Drawn {
     /// Reads that are under way at once, on average.
     depth: u64,
     descent_count: u64,
+    /// How often rows were taken from a page.
+    visit_count: u64,
 }
 
 /// A pool for tables that are so many times smaller. Nodes above the leaves are in steady use and stay.
@@ -223,6 +226,7 @@ impl Drawn {
             neighbour_count: pool.neighbour_count().saturating_mul(scale),
             depth: (read_count / pool.call_count().max(1)).max(1),
             descent_count: descent_count.saturating_mul(scale),
+            visit_count: pool.visit_count().saturating_mul(scale),
         }
     }
 
@@ -294,6 +298,7 @@ pub(in crate::cost) fn lookups(
     tally.restart(&restart, restart_count);
     tally.work(Work::Descend, drawn.descent_count);
     tally.work(Work::Fetch, if draw.fetches { pair_count } else { 0 });
+    tally.visit(drawn.visit_count);
     // The outer side is read ahead; for all others the join waits.
     tally.end_phase();
     drawn.book(&mut tally);
@@ -440,6 +445,7 @@ pub(in crate::cost) fn merged(
     tally.work(Work::Compare, counts[0].saturating_add(counts[1]));
     let fetched = per_key[0].saturating_add(per_key[1]).saturating_mul(group_count);
     tally.work(Work::Fetch, fetched);
+    tally.visit(drawn.visit_count);
     drawn.book(&mut tally);
     Some(tally.estimate)
 }

@@ -42,6 +42,8 @@ pub(super) struct PoolInSmall {
     frames: FixedHashMap<u64, u32>,
     frame_count: usize,
     read_count: u64,
+    /// Pages that rows were taken from.
+    visit_count: u64,
     call_count: u64,
     neighbour_count: u64,
     calls: BTreeMap<Batch, u64>,
@@ -59,6 +61,7 @@ impl PoolInSmall {
             frames: FixedHashMap::default(),
             frame_count: to_index(frame_count),
             read_count: 0,
+            visit_count: 0,
             call_count: 0,
             neighbour_count: 0,
             calls: BTreeMap::new(),
@@ -96,6 +99,16 @@ impl PoolInSmall {
             self.read(word);
         }
         self.missing = missing;
+    }
+
+    /// Rows are taken from so many pages.
+    pub(super) const fn note_visits(&mut self, count: u64) {
+        self.visit_count += count;
+    }
+
+    /// How often rows were taken from a page.
+    pub(super) const fn visit_count(&self) -> u64 {
+        self.visit_count
     }
 
     /// Somebody read pages before.
