@@ -278,16 +278,14 @@ fn make_tables() -> Result<Database, QueryError> {
     let database = Database::create(Volumes { data, log: None }, &settings, 1)?;
     let mut writing = database.write()?;
     let many = ROW_COUNT * ROWS_EACH;
-    // Keys of R are those below its number of rows.
     let tables = [
-        ("outer", ROW_COUNT, ROW_COUNT),
-        ("inner", many, ROW_COUNT),
-        ("half", many, 2 * ROW_COUNT),
-        ("one", 1, 1),
-        ("strange", ROW_COUNT, ROW_COUNT),
+        ("outer", ROW_COUNT, 0..ROW_COUNT),
+        ("inner", many, 0..ROW_COUNT),
+        ("half", many, 0..2 * ROW_COUNT),
+        ("one", 1, 0..1),
+        ("strange", ROW_COUNT, ROW_COUNT..2 * ROW_COUNT),
     ];
-    for (name, count, key_count) in tables {
-        let first_key = if name == "strange" { ROW_COUNT } else { 0 };
+    for (name, count, keys) in tables {
         let table = NewTable {
             name: name.to_owned(),
             columns: vec![
@@ -304,7 +302,8 @@ fn make_tables() -> Result<Database, QueryError> {
         let pad = [7; PAD_BYTES];
         writing.load_table(&table, &LoadOptions::default(), |load| {
             for row in 0..count {
-                let key = i64::from(to_u32(first_key + order.apply(row) % key_count));
+                let key =
+                    i64::from(to_u32(keys.start + order.apply(row) % (keys.end - keys.start)));
                 load.push(&[ValueRef::Integer(key), ValueRef::Blob(&pad)])?;
             }
             Ok::<_, StorageError>(())

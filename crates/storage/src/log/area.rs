@@ -53,7 +53,8 @@ impl LogArea {
         self.finish_write(self.begin_write(start, bytes)?)
     }
 
-    /// Begins to write whole sectors from `start` on; they are under way when this returns.
+    /// Begins to write whole sectors from `start` on. Whoever does not wait at once calls
+    /// [`Self::hand_over`].
     pub(super) fn begin_write(&self, start: Lsn, bytes: &[u8]) -> Result<Writes, StorageError> {
         let mut writes = Writes::default();
         let mut io = self.io.lock();
@@ -61,11 +62,8 @@ impl LogArea {
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(to_index(self.piece_bytes(at, rest.len() as u64)));
             let buffer = self.spare_buffer_of(piece);
-            io.wait_for_room();
-            let offset = self.layout.offset_of(at);
-            let begin = if later.is_empty() { Io::submit_ahead } else { Io::submit };
-            match begin(&mut io, IoOwner::Log, self.file, Operation::Write, offset, buffer) {
-                Ok(ticket) => writes.0.push(Pending { ticket, offset }),
+            match self.submit(&mut io, Operation::Write, self.layout.offset_of(at), buffer) {
+                Ok(request) => writes.0.push(request),
                 Err(error) => {
                     drop(io);
                     let _ = self.finish_write(writes);
@@ -75,6 +73,11 @@ impl LogArea {
             (at, rest) = (Lsn(at.0 + piece.len() as u64), later);
         }
         Ok(writes)
+    }
+
+    /// Has what was begun be under way.
+    pub(super) fn hand_over(&self) {
+        self.io.lock().hand_over();
     }
 
     /// Waits for all of them. The first error counts.

@@ -98,14 +98,10 @@ impl SharedLog {
 
     /// Begins to write what is full. Nobody waits for it yet, but for the one before it.
     fn write_ahead(&self, mut end: MutexGuard<'_, End>) -> Result<(), StorageError> {
-        if end.has_leader {
-            drop(self.0.flushed.wait(end).unwrap_or_else(PoisonError::into_inner));
-            return Ok(());
-        }
-        if let Some(writes) = end.ahead.take() {
-            end.has_leader = true;
+        if end.has_leader || end.ahead.is_some() {
+            let last = Lsn(end.writer.filling_start().0 - 1);
             drop(end);
-            return self.lead(|area| area.finish_write(writes));
+            return self.make_durable(last);
         }
         let Some(flush) = end.writer.begin_flush() else { return Ok(()) };
         end.has_leader = true;
@@ -113,6 +109,7 @@ impl SharedLog {
         let mut leader = Leader::new(self);
         let writes = self.0.area.begin_write(flush.start, &flush.bytes);
         drop(flush);
+        self.0.area.hand_over();
         let result = writes.as_ref().map(drop).map_err(Clone::clone);
         leader.leaves = writes.map_or_else(|error| Leaves::Ended(Err(error)), Leaves::Ahead);
         result

@@ -182,6 +182,11 @@ impl LogWriter {
         }
     }
 
+    /// Where the flush that is being filled begins, and the one in flight ends.
+    pub(super) const fn filling_start(&self) -> Lsn {
+        self.filling.start
+    }
+
     /// The end of what was appended.
     pub(super) fn end(&self) -> Lsn {
         match self.filling.bytes.is_empty() && self.in_flight.is_none() {

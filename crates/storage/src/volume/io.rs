@@ -128,14 +128,19 @@ impl Io {
         buffer: IoBuffer,
     ) -> Result<u64, StorageError> {
         let ticket = self.submit(owner, file, operation, offset_bytes, buffer)?;
+        self.hand_over();
+        Ok(ticket)
+    }
+
+    /// Hands over the requests that a device kept back.
+    pub(crate) fn hand_over(&mut self) {
         if self.volume.time_source() == TimeSource::Wall {
-            // A wait that ends at once hands over what was kept back.
+            // A wait that ends at once does that.
             while let Some(completion) = self.volume.next_completion(Nanos::ZERO) {
                 self.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
                 self.arrived.push_back(completion);
             }
         }
-        Ok(ticket)
     }
 
     /// Whether one more request can be issued.
