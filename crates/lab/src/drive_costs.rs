@@ -12,6 +12,8 @@ pub fn measured_streams(points: &[StreamPoint]) -> Vec<cost::MeasuredStream> {
             StreamKind::Write => cost::StreamKind::Write,
             StreamKind::Restart => cost::StreamKind::Restart,
             StreamKind::Batch => cost::StreamKind::Batch,
+            StreamKind::Back => cost::StreamKind::Back,
+            StreamKind::Scan => cost::StreamKind::Scan,
         },
         request_bytes: point.request_bytes,
         count: u64::from(point.count),

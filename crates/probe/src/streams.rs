@@ -6,7 +6,9 @@
 //!   read    │ 1→    │ 2→    │ 3→    │   k streams in an area, in turn: a merge of runs
 //!   restart │    →→→ ‥‥ →→→ ‥‥ →→→  │   some requests in a row, then some elsewhere: a scan begins anew
 //!   write   [scan →][ 1→ │ 2→ │ 3→ ]    one stream is read, k are written behind it: a hash cuts a table
+//!   back    [      │ 1→ →→ │ 2   │ 3]    each of them is read alone, in long requests: a bucket comes back
 //!   batch   ·····│××    ×× ××  │·····   n places of an area anywhere, at once, in order, in runs of neighbours
+//!   scan    │ → → → → → → → → → → → │   one stream, in requests of many sizes: drives have steps between
 //! ```
 //!
 //! 1. A stream reads or writes its own part of the area from the beginning; at its end it begins anew. Streams
@@ -18,6 +20,7 @@
 //!    page does more of it the fuller the area is.
 //! 4. A single stream is read that was read just before: what a drive keeps of an area is seen.
 //! 5. Runs of a batch are not neighbours of each other.
+//! 6. Of streams only what was written in turn is read back, and the way to the beginning of each does not count.
 
 use crate::ProbeError;
 use crate::runner::Observer;
@@ -38,6 +41,9 @@ const SLOT_BYTES: u64 = 1 << 20;
 /// Small writes, each made durable.
 const SYNC_COUNT: u64 = 8;
 const REQUEST_BYTES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+/// Of streams that are written: where a request fills a chunk, a stripe or a flash page, its time leaps.
+const WRITE_REQUEST_BYTES: [u64; 9] =
+    [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 const STREAM_COUNTS: [u32; 5] = [1, 2, 4, 16, 64];
 const BATCH_COUNTS: [u32; 5] = [1, 4, 16, 64, 256];
 /// How many requests of a batch are neighbours.
@@ -62,6 +68,13 @@ const SCAN_GAP_BYTES: u64 = 1 << 20;
 const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// Requests of batches are not longer than this: pages of a database.
 const BATCH_REQUEST_BYTES_MAX: u64 = 16 << 10;
+/// Sizes of a scan's requests, and how many there are from one to its double.
+const SCAN_REQUEST_BYTES: [u64; 2] = [4 << 10, 4 << 20];
+const SCAN_STEPS: u64 = 8;
+/// Requests of a scan at least.
+const SCAN_REQUESTS_MIN: u64 = 8;
+/// Files do not begin where chunks or stripes of a drive do.
+const WRITE_SHIFT_BYTES: u64 = 12 << 10;
 /// Tells the scan's requests from those of streams.
 const SCAN: u64 = 1 << 32;
 
@@ -77,6 +90,11 @@ pub enum StreamKind {
     Restart,
     /// Scattered requests are read, so many at once.
     Batch,
+    /// Streams that were written side by side in such requests are read, one after the other and as fast as one
+    /// at a time goes.
+    Back,
+    /// An area is read from its beginning to its end.
+    Scan,
 }
 
 /// A measured point.
@@ -93,7 +111,8 @@ pub struct StreamPoint {
     pub run_length: u32,
     /// The area that streams or places share.
     pub area_bytes: u64,
-    /// Elapsed time over requests, in ns; of [`StreamKind::Write`] that of a read and a write.
+    /// Elapsed time over requests, in ns; of [`StreamKind::Write`] that of a read and a write, of
+    /// [`StreamKind::Back`] over what was one when it was written.
     pub time_ns: u64,
 }
 
@@ -112,13 +131,13 @@ pub struct StreamProfile {
 pub struct StreamOptions {
     /// A point ends after so long, if it has 32 requests.
     pub duration: Nanos,
-    /// Whether to write; what the first 128 MiB hold is lost then.
+    /// Whether to write; what the first 129 MiB hold is lost then.
     pub writes: bool,
     /// Seed of the order of streams and of places.
     pub seed: u64,
 }
 
-/// Measures a device of which at least the first 128 MiB were written. On a smaller device larger areas are left
+/// Measures a device of which at least the first 129 MiB were written. On a smaller device larger areas are left
 /// out.
 ///
 /// # Errors
@@ -129,14 +148,15 @@ pub fn measure_streams(
     observer: &mut dyn Observer,
 ) -> Result<StreamProfile, ProbeError> {
     let capacity = device.info().geometry.capacity().0;
-    let areas: Vec<u64> = AREA_BYTES.into_iter().filter(|area| area * 2 <= capacity).collect();
+    let areas: Vec<u64> =
+        AREA_BYTES.into_iter().filter(|area| area * 2 + WRITE_SHIFT_BYTES <= capacity).collect();
     let Some(&end) = areas.last() else {
         return Ok(StreamProfile { points: Vec::new(), sync_ns: None });
     };
     let wanted = wanted_points(device, &areas, options.writes);
     let rng = Rng::new(options.seed);
     let (in_flight, spare) = (BTreeMap::new(), Vec::new());
-    let mut bench = Bench { device, end, options, rng, in_flight, spare };
+    let mut bench = Bench { device, end, options, rng, in_flight, spare, is_loaded: false };
     let sync_ns = if options.writes { Some(bench.sync_ns()?) } else { None };
     let mut points = Vec::new();
     for (index, mut point) in wanted.iter().copied().enumerate() {
@@ -147,12 +167,20 @@ pub fn measure_streams(
         bench.spare.clear();
         point.time_ns = match point.kind {
             StreamKind::Read => bench.read(&point)?,
-            StreamKind::Write => bench.write(&point)?,
+            StreamKind::Write => {
+                let (write_ns, back_ns) = bench.write(&point)?;
+                let back = |time_ns| StreamPoint { kind: StreamKind::Back, time_ns, ..point };
+                points.extend(back_ns.map(back));
+                write_ns
+            }
             StreamKind::Restart => bench.restarts(&point)?,
             StreamKind::Batch => bench.batches(&point)?,
+            StreamKind::Scan => bench.scan(&point)?,
+            StreamKind::Back => unreachable!("it comes with the writes"),
         };
         points.push(point);
     }
+    points.sort_by_key(StreamPoint::key);
     Ok(StreamProfile { points, sync_ns })
 }
 
@@ -161,18 +189,28 @@ fn wanted_points(device: &dyn Device, areas: &[u64], writes: bool) -> Vec<Stream
     let info = device.info();
     let sector_bytes = u64::from(info.geometry.sector_bytes);
     let depth_max = info.queue_depth_max;
+    let scan_sizes = scan_sizes();
+    let largest = &areas[areas.len() - 1..];
     let mut points = Vec::new();
-    for kind in [StreamKind::Read, StreamKind::Restart, StreamKind::Batch, StreamKind::Write] {
-        let (counts, runs) = match kind {
-            StreamKind::Read | StreamKind::Write => (&STREAM_COUNTS[..], &[1][..]),
-            StreamKind::Restart => (&[1][..], &RESTART_LENGTHS[..]),
-            StreamKind::Batch => (&BATCH_COUNTS[..], &RUN_LENGTHS[..]),
+    for kind in [
+        StreamKind::Scan,
+        StreamKind::Read,
+        StreamKind::Restart,
+        StreamKind::Batch,
+        StreamKind::Write,
+    ] {
+        let (areas, counts, runs, sizes) = match kind {
+            StreamKind::Scan => (largest, &[1][..], &[1][..], &scan_sizes[..]),
+            StreamKind::Restart => (areas, &[1][..], &RESTART_LENGTHS[..], &REQUEST_BYTES[..]),
+            StreamKind::Batch => (areas, &BATCH_COUNTS[..], &RUN_LENGTHS[..], &REQUEST_BYTES[..]),
+            StreamKind::Write => (areas, &STREAM_COUNTS[..], &[1][..], &WRITE_REQUEST_BYTES[..]),
+            _ => (areas, &STREAM_COUNTS[..], &[1][..], &REQUEST_BYTES[..]),
         };
         for &area_bytes in areas {
             for (&count, &run_length) in
                 counts.iter().flat_map(|it| runs.iter().map(move |run| (it, run)))
             {
-                for request_bytes in REQUEST_BYTES {
+                for &request_bytes in sizes {
                     let time_ns = 0;
                     let point =
                         StreamPoint { kind, request_bytes, count, run_length, area_bytes, time_ns };
@@ -186,12 +224,25 @@ fn wanted_points(device: &dyn Device, areas: &[u64], writes: bool) -> Vec<Stream
     points
 }
 
+/// Sizes of a scan's requests: [`SCAN_STEPS`] to each doubling, in whole pages of the smallest.
+fn scan_sizes() -> Vec<u64> {
+    let [least, most] = SCAN_REQUEST_BYTES;
+    let doublings = std::iter::successors(Some(least), |bytes| Some(bytes * 2));
+    doublings
+        .take_while(|bytes| *bytes < most)
+        .flat_map(|bytes| (0..SCAN_STEPS).map(move |step| bytes + bytes * step / SCAN_STEPS))
+        .chain([most])
+        .filter(|bytes| bytes.is_multiple_of(least))
+        .collect()
+}
+
 impl StreamPoint {
     /// Whether it can be measured on a device with such a queue.
     fn fits(&self, depth_max: u32, writes: bool) -> bool {
         let bytes = self.request_bytes * u64::from(self.count);
         match self.kind {
-            StreamKind::Read => bytes <= self.area_bytes,
+            StreamKind::Read | StreamKind::Back => bytes <= self.area_bytes,
+            StreamKind::Scan => bytes * SCAN_REQUESTS_MIN <= self.area_bytes,
             StreamKind::Restart => {
                 let run_bytes = self.request_bytes * u64::from(self.run_length);
                 let is_at_pace = self.run_length > 4 && run_bytes > RESTART_BYTES_MAX;
@@ -214,6 +265,10 @@ impl StreamPoint {
         }
     }
 
+    fn key(&self) -> (StreamKind, u64, u32, u32, u64) {
+        (self.kind, self.area_bytes, self.count, self.run_length, self.request_bytes)
+    }
+
     /// A run of a batch, and a request that is none.
     fn run_slot_bytes(&self) -> u64 {
         self.request_bytes * u64::from(self.run_length + 1)
@@ -227,6 +282,8 @@ struct Streams {
     part_count: u64,
     request_bytes: u64,
     nexts: Vec<u64>,
+    /// How much of each was written in turn, from its beginning on.
+    in_turn: Vec<u64>,
     /// The order in which streams have their turn, and how many had one.
     order: Permutation,
     turn_count: u64,
@@ -242,6 +299,7 @@ impl Streams {
             part_count: places / u64::from(point.count),
             request_bytes: point.request_bytes,
             nexts: vec![0; point.count as usize],
+            in_turn: Vec::new(),
             order: Permutation::new(u64::from(point.count), u64::from(point.count)),
             turn_count: 0,
             dues: Vec::new(),
@@ -296,6 +354,8 @@ struct Bench<'a> {
     in_flight: BTreeMap<u64, u64>,
     /// Buffers of the point at hand that are not under way.
     spare: Vec<IoBuffer>,
+    /// Whether the area of scans was written.
+    is_loaded: bool,
 }
 
 impl Bench<'_> {
@@ -376,56 +436,147 @@ impl Bench<'_> {
 
     /// A scan whose next request is read while a request of any stream is written; each stream has one under
     /// way at most.
-    fn write(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
+    ///
+    /// Answers the time of a read and a write, and that of what was written when it is read.
+    fn write(&mut self, point: &StreamPoint) -> Result<(u64, Option<u64>), ProbeError> {
         let begin = self.device.now();
-        let room = Streams::new(self.end, point).filled_part() * u64::from(point.count);
-        let wanted = (BYTES_MIN / point.request_bytes).clamp(REQUEST_COUNT_MIN, REQUEST_COUNT_MAX);
-        let levels = if room <= wanted { 1 } else { LEVEL_COUNT };
-        let of_level = (room.min(wanted) / levels).max(1);
         let (mut all_ns, mut done_count) = (0, 0);
+        let mut streams = Streams::new(self.end + WRITE_SHIFT_BYTES, point);
         while !self.is_over(point, begin, done_count) {
-            self.trim(point.area_bytes)?;
-            self.flush()?;
-            let mut streams = Streams::new(self.end, point);
-            for level in 0..levels {
-                if levels > 1 {
-                    let first = level * streams.filled_part() / levels;
-                    let end = (level + 1) * streams.filled_part() / levels;
-                    self.write_ahead(&mut streams, point, first..end)?;
-                }
-                let (time_ns, count) = self.write_in_turn(&mut streams, point, of_level, levels)?;
-                all_ns += time_ns;
-                done_count += count;
-            }
+            streams = Streams::new(self.end + WRITE_SHIFT_BYTES, point);
+            let (time_ns, count) = self.fill(point, &mut streams)?;
+            all_ns += time_ns * count;
+            done_count += count;
         }
-        Ok(all_ns / done_count)
+        Ok((all_ns / done_count, self.read_back(point, &streams)?))
     }
 
-    /// So many requests of streams in turn, each behind one of the scan; fewer where time is up for one of so
-    /// many levels. Answers the time, and how many.
-    fn write_in_turn(
+    /// Reads each stream in long requests, as far as it was written in turn with the others.
+    fn read_back(
         &mut self,
-        streams: &mut Streams,
         point: &StreamPoint,
-        count: u64,
-        levels: u64,
-    ) -> Result<(u64, u64), ProbeError> {
+        streams: &Streams,
+    ) -> Result<Option<u64>, ProbeError> {
         let bytes = point.request_bytes;
+        let longest = (AHEAD_BYTES_MAX / bytes).max(1);
+        let (mut all_ns, mut piece_count) = (0, 0);
+        for (stream, &written) in streams.in_turn.iter().enumerate() {
+            let first = streams.start + stream as u64 * streams.part_count * bytes;
+            self.spare.clear();
+            self.submit(Operation::Read, first, bytes, SCAN)?;
+            self.wait()?;
+            let begin = self.device.now();
+            let mut place = 1;
+            while place < written.min(streams.part_count) {
+                let taken = longest.min(written.min(streams.part_count) - place);
+                self.spare.clear();
+                self.submit(Operation::Read, first + place * bytes, taken * bytes, SCAN)?;
+                self.wait()?;
+                place += taken;
+            }
+            all_ns += (self.device.now() - begin).0;
+            piece_count += place - 1;
+            if all_ns >= self.options.duration.0 && piece_count >= REQUEST_COUNT_MIN {
+                break;
+            }
+        }
+        self.spare.clear();
+        Ok((piece_count > 0).then(|| all_ns / piece_count))
+    }
+
+    /// Where scans read. A device that maps pages finds those of a table that was loaded where they were written
+    /// one after the other; others keep them in place.
+    fn area_of_scans(&mut self, bytes: u64) -> Result<u64, ProbeError> {
+        if !self.options.writes || !self.device.info().supports_trim {
+            return Ok(self.end - bytes);
+        }
+        if !self.is_loaded {
+            self.is_loaded = true;
+            for place in 0..bytes / AHEAD_BYTES_MAX {
+                let address = self.end + place * AHEAD_BYTES_MAX;
+                self.submit(Operation::Write, address, AHEAD_BYTES_MAX, place)?;
+                self.wait()?;
+            }
+            self.flush()?;
+            self.spare.clear();
+        }
+        Ok(self.end)
+    }
+
+    /// One request at a time, from the beginning of an area to its end.
+    fn scan(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
+        let bytes = point.request_bytes;
+        let mut stream = Streams::new(self.area_of_scans(point.area_bytes)?, point);
+        let [least, most] = PRELUDE_COUNTS;
+        let prelude_count = (PRELUDE_BYTES / bytes).clamp(least, most);
+        let (mut begin, mut done_count) = (self.device.now(), 0);
+        for index in 0..stream.part_count {
+            if index == prelude_count {
+                (begin, done_count) = (self.device.now(), 0);
+            }
+            self.submit(Operation::Read, stream.next(0), bytes, SCAN)?;
+            self.wait()?;
+            done_count += 1;
+            let is_late = self.device.now() - begin >= self.options.duration;
+            if is_late && index >= prelude_count && done_count >= SCAN_REQUESTS_MIN {
+                break;
+            }
+        }
+        Ok((self.device.now() - begin).0 / done_count)
+    }
+
+    /// Fills an area once. Answers the mean time over the whole way, and how many requests were measured.
+    fn fill(
+        &mut self,
+        point: &StreamPoint,
+        streams: &mut Streams,
+    ) -> Result<(u64, u64), ProbeError> {
+        self.trim(point.area_bytes)?;
+        self.flush()?;
+        let bytes = point.request_bytes;
+        let part = streams.filled_part();
+        let level_count = LEVEL_COUNT.min(part);
         let [least, most] = PRELUDE_COUNTS;
         let prelude_count = (PRELUDE_BYTES / bytes).clamp(least, most);
         // Near what is written behind it, but not so near that a drive reads that ahead; and not read twice.
         let end = self.end - SCAN_GAP_BYTES.min(self.end / 2);
-        let scan_bytes = ((prelude_count + count + 1) * bytes).min(end);
+        let scan_count = prelude_count + part * u64::from(point.count) + level_count;
+        let scan_bytes = (scan_count * bytes).min(end);
         let scanned = StreamPoint { count: 1, area_bytes: scan_bytes, ..*point };
         let mut scan = Streams::new(end - scan_bytes, &scanned);
         for _ in 0..prelude_count {
             self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
             self.wait_for(SCAN)?;
         }
+        let (mut way_ns, mut done_count) = (0, 0);
+        for level in 0..level_count {
+            let places = level * part / level_count..(level + 1) * part / level_count;
+            let wanted = (places.end - places.start) * u64::from(point.count);
+            let (time_ns, count) = self.write_in_turn(streams, &mut scan, (bytes, wanted))?;
+            way_ns += time_ns * wanted / count;
+            if done_count == level * part / level_count * u64::from(point.count) {
+                streams.in_turn.clone_from(&streams.nexts);
+            }
+            done_count += count;
+            if count < wanted && level + 1 < level_count {
+                self.write_ahead(streams, point, places)?;
+            }
+        }
+        Ok((way_ns / (part * u64::from(point.count)), done_count))
+    }
+
+    /// So many requests of streams in turn, each behind one of the scan; fewer where time is up for one piece of
+    /// the way. Answers the time, and how many.
+    fn write_in_turn(
+        &mut self,
+        streams: &mut Streams,
+        scan: &mut Streams,
+        (bytes, count): (u64, u64),
+    ) -> Result<(u64, u64), ProbeError> {
         let begin = self.device.now();
         self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
         let mut done_count = 0;
-        while done_count < count && !self.is_over_level(begin, done_count, levels) {
+        while done_count < count && !self.is_late(begin, done_count) {
             done_count += 1;
             self.wait_for(SCAN)?;
             self.submit(Operation::Read, scan.next(0), bytes, SCAN)?;
@@ -437,9 +588,10 @@ impl Bench<'_> {
         Ok(((self.device.now() - begin).0, done_count))
     }
 
-    fn is_over_level(&self, begin: Nanos, done_count: u64, levels: u64) -> bool {
-        let is_late = (self.device.now() - begin).0 >= self.options.duration.0 / levels;
-        is_late && done_count >= REQUEST_COUNT_MIN / levels
+    /// Whether time is up for a piece of the way to a full area.
+    fn is_late(&self, begin: Nanos, done_count: u64) -> bool {
+        let is_late = (self.device.now() - begin).0 >= self.options.duration.0 / LEVEL_COUNT;
+        is_late && done_count >= REQUEST_COUNT_MIN / LEVEL_COUNT
     }
 
     /// Fills each stream up to a place between two, in few long requests.
@@ -500,7 +652,8 @@ impl Bench<'_> {
             return Ok(());
         }
         let sector_bytes = u64::from(self.device.info().geometry.sector_bytes);
-        let (first, count) = (self.end / sector_bytes, to_u32(bytes / sector_bytes));
+        let first = self.end / sector_bytes;
+        let count = to_u32(bytes / sector_bytes);
         self.submit_request(Request::trim(0, first, count), bytes)?;
         self.wait()
     }
@@ -576,95 +729,4 @@ fn trouble(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runner::Silent;
-    use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
-    use nandu_drives::profile::{Profile, SimOptions};
-
-    fn options(writes: bool) -> StreamOptions {
-        StreamOptions { duration: Nanos::from_millis(5), writes, seed: 3 }
-    }
-
-    fn simulated(name: &str) -> Box<dyn Device + Send> {
-        let capacity = Some(nandu_base::ByteCount::mib(128));
-        let options = SimOptions { capacity, seed: 1, keep_data: false };
-        let mut device = Profile::load(name).unwrap().open(options).unwrap();
-        for place in 0..128 {
-            let now = device.now();
-            device.submit(now, Request::write(0, place * 2048, 2048, None)).unwrap();
-            device.next_completion(Nanos::MAX).unwrap();
-        }
-        device
-    }
-
-    fn time_ns(
-        profile: &StreamProfile,
-        kind: StreamKind,
-        (request_bytes, count, run_length): (u64, u32, u32),
-        area_bytes: u64,
-    ) -> u64 {
-        let is_it = |point: &&StreamPoint| {
-            (point.kind, point.request_bytes, point.count, point.run_length, point.area_bytes)
-                == (kind, request_bytes, count, run_length, area_bytes)
-        };
-        profile.points.iter().find(is_it).expect("it was measured").time_ns
-    }
-
-    #[test]
-    fn one_stream_is_written_cheaply_on_chunks_and_four_are_not() {
-        let mut device = simulated("device-a");
-        let found = measure_streams(device.as_mut(), &options(true), &mut Silent).unwrap();
-        let write = |count| time_ns(&found, StreamKind::Write, (16 << 10, count, 1), 16 << 20);
-        assert!(write(4) > 4 * write(1), "{} and {}", write(4), write(1));
-        assert!(found.sync_ns.unwrap() > 0);
-    }
-
-    #[test]
-    fn batches_use_many_dies_and_neighbours_come_with_each_other() {
-        let mut device = simulated("nvme-tlc-2024");
-        let found = measure_streams(device.as_mut(), &options(true), &mut Silent).unwrap();
-        let batch = |count, run| time_ns(&found, StreamKind::Batch, (4096, count, run), 16 << 20);
-        assert!(batch(1, 1) > 3 * batch(64, 1), "{} and {}", batch(1, 1), batch(64, 1));
-        assert!(batch(64, 64) < batch(64, 1), "{} and {}", batch(64, 64), batch(64, 1));
-        let restart = |run| time_ns(&found, StreamKind::Restart, (4096, 1, run), 16 << 20);
-        assert!(restart(1) > restart(16), "{} and {}", restart(1), restart(16));
-    }
-
-    #[test]
-    fn equal_seeds_measure_the_same_and_without_writes_nothing_is_written() {
-        let run = |writes| {
-            let mut device = simulated("barracuda-7200-11");
-            let before = device.counters().writes;
-            let found = measure_streams(device.as_mut(), &options(writes), &mut Silent).unwrap();
-            (found, device.counters().writes == before)
-        };
-        assert_eq!(run(true).0, run(true).0);
-        let (reads, is_untouched) = run(false);
-        assert!(is_untouched && reads.sync_ns.is_none());
-        assert!(reads.points.iter().all(|point| point.kind != StreamKind::Write));
-    }
-
-    #[test]
-    fn a_device_smaller_than_two_areas_has_no_points() {
-        let geometry = Geometry { sector_bytes: 512, sector_count: 512 };
-        let config = MemoryConfig { geometry, ..MemoryConfig::default() };
-        let mut device = MemoryDevice::new(config);
-        let found = measure_streams(&mut device, &options(true), &mut Silent).unwrap();
-        assert!(found.points.is_empty());
-    }
-
-    #[test]
-    fn whoever_cancels_gets_no_points() {
-        struct Impatient;
-        impl Observer for Impatient {
-            fn progress(&mut self, _fraction: f64, _what: &str) {}
-            fn is_cancelled(&self) -> bool {
-                true
-            }
-        }
-        let mut device = simulated("device-a");
-        let found = measure_streams(device.as_mut(), &options(false), &mut Impatient);
-        assert_eq!(found, Err(ProbeError::Cancelled));
-    }
-}
+mod tests;

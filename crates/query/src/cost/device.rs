@@ -5,7 +5,7 @@
 //! data describe a disk (scattered equals streaming, and a seek) and a flash drive (no seek).
 
 use super::curve::{Curve, CurvePoint};
-use super::streams::{MeasuredStream, StreamCosts};
+use super::streams::{MeasuredStream, StreamCosts, StreamKind};
 use crate::QueryError;
 use crate::allocation::RequestTimes;
 use nandu_base::Nanos;
@@ -135,7 +135,7 @@ impl DeviceCosts {
     }
 
     /// With what streams side by side and batches were measured to take, and how long it takes to make something
-    /// small durable.
+    /// small durable. A scan that was measured in requests of many sizes takes the place of streaming reads.
     ///
     /// # Errors
     /// [`QueryError::Invalid`] if a point was measured twice.
@@ -144,6 +144,13 @@ impl DeviceCosts {
         points: &[MeasuredStream],
         sync_ns: u64,
     ) -> Result<Self, QueryError> {
+        let scans = points.iter().filter(|point| point.kind == StreamKind::Scan);
+        let mut scans: Vec<CurvePoint> =
+            scans.map(|it| CurvePoint { at: it.request_bytes, value: it.time_ns }).collect();
+        if !scans.is_empty() {
+            scans.sort_by_key(|point| point.at);
+            self.read.sequential = Curve::new(scans)?;
+        }
         let read_ns = |bytes: u64| self.read.sequential.value(bytes);
         let streams = StreamCosts::from_measured(points, read_ns, sync_ns)?;
         self.streams = Some(streams);

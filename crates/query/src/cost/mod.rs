@@ -220,28 +220,48 @@ struct Tally<'a> {
     model: &'a CostModel<'a>,
     page_bytes: u64,
     estimate: Estimate,
-    /// Times of device and processor when the phase at hand began.
-    phase_begin: [u64; 2],
+    /// Times of device and processor, and requests that read, when the phase at hand began.
+    phase_begin: [u64; 3],
+    /// What writes of the phase take. They keep reads waiting in bursts that are longer than one request which is
+    /// read ahead can hide: nobody works meanwhile.
+    written_ns: u64,
 }
 
 impl<'a> Tally<'a> {
     fn new(model: &'a CostModel<'a>, page_bytes: u64) -> Self {
-        Self { model, page_bytes, estimate: Estimate::default(), phase_begin: [0; 2] }
+        Self {
+            model,
+            page_bytes,
+            estimate: Estimate::default(),
+            phase_begin: [0; 3],
+            written_ns: 0,
+        }
+    }
+
+    /// Writes of the phase that were counted elsewhere.
+    fn write_behind(&mut self, writes: Estimate) {
+        self.estimate += writes;
+        self.written_ns = self.written_ns.saturating_add(writes.io_ns);
     }
 
     /// From now on the device works while the processor does, if operators read ahead, until
     /// [`Self::end_phase`].
     const fn begin_phase(&mut self) {
-        self.phase_begin = [self.estimate.io_ns, self.estimate.cpu_ns];
+        let Estimate { io_ns, cpu_ns, read_requests, .. } = self.estimate;
+        self.phase_begin = [io_ns, cpu_ns, read_requests];
+        self.written_ns = 0;
     }
 
-    /// Ends what [`Self::begin_phase`] began, or the tally did.
+    /// Ends what [`Self::begin_phase`] began, or the tally did. While the first request is under way there is
+    /// nothing to work on, and while the last rows are worked on nothing is left to read.
     fn end_phase(&mut self) {
-        let [io_ns, cpu_ns] = self.phase_begin;
+        let [io_ns, cpu_ns, reads] = self.phase_begin;
         if self.model.reads_ahead() {
-            let shorter =
-                (self.estimate.io_ns - io_ns).min(self.estimate.cpu_ns.saturating_sub(cpu_ns));
-            self.estimate.overlap_ns = self.estimate.overlap_ns.saturating_add(shorter);
+            let io_ns = (self.estimate.io_ns - io_ns).saturating_sub(self.written_ns);
+            let shorter = io_ns.min(self.estimate.cpu_ns.saturating_sub(cpu_ns));
+            let reads = self.estimate.read_requests.saturating_sub(reads);
+            let shared = shorter - scale_up(shorter, 1, reads.max(1));
+            self.estimate.overlap_ns = self.estimate.overlap_ns.saturating_add(shared);
         }
         self.begin_phase();
     }
@@ -287,6 +307,31 @@ impl<'a> Tally<'a> {
         let request_ns = times.time_ns(bytes, streams.count, streams.area_bytes);
         self.estimate.seeks = self.estimate.seeks.saturating_add(request_count);
         self.add_reads(request_count, pages, request_ns);
+    }
+
+    /// Reads one of so many streams that were written side by side through buffers of so many pages, from its
+    /// beginning. What a drive wrote at the same time it finds on the same chips, and a part of a flash page takes
+    /// as long as all of it; while they are busy, the beginning is under way.
+    fn read_back(
+        &mut self,
+        streams: &Streams,
+        (request_count, pages): (u64, u64),
+        buffer_pages: u64,
+        begin: &Restart,
+    ) {
+        let device = self.model.device;
+        let bytes = self.request_bytes(request_count, pages);
+        let before_ns = self.estimate.io_ns;
+        let request_ns = device.read.time_ns(Pattern::Sequential, bytes);
+        self.add_reads(request_count, pages, request_ns);
+        self.restart(begin, u64::from(request_count > 0));
+        if let Some(times) = device.streams.as_ref().and_then(|streams| streams.back.as_ref()) {
+            let piece_bytes = self.model.block_pages(buffer_pages).saturating_mul(self.page_bytes);
+            let piece_ns = times.time_ns(piece_bytes, streams.count, streams.area_bytes);
+            let all_bytes = pages.saturating_mul(self.page_bytes);
+            let busy_ns = scale_up(piece_ns, all_bytes, piece_bytes);
+            self.estimate.io_ns = self.estimate.io_ns.max(before_ns.saturating_add(busy_ns));
+        }
     }
 
     /// Writes so many streams side by side while another one is read, through buffers of so many pages. Without
@@ -464,6 +509,7 @@ impl<'a> Tally<'a> {
     fn add_writes(&mut self, request_count: u64, pages: u64, request_ns: u64) {
         self.estimate.write_requests = self.estimate.write_requests.saturating_add(request_count);
         self.estimate.pages_written = self.estimate.pages_written.saturating_add(pages);
+        self.written_ns = self.written_ns.saturating_add(request_count.saturating_mul(request_ns));
         self.add_requests(request_count, request_ns);
     }
 

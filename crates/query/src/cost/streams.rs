@@ -23,6 +23,10 @@ pub enum StreamKind {
     Restart,
     /// Scattered requests were read, so many at once.
     Batch,
+    /// Streams that had been written side by side were read, one after the other.
+    Back,
+    /// One stream was read.
+    Scan,
 }
 
 /// A measured point.
@@ -38,7 +42,8 @@ pub struct MeasuredStream {
     pub run_length: u64,
     /// Bytes of the area that they shared.
     pub area_bytes: u64,
-    /// Elapsed time over requests, in nanoseconds; of [`StreamKind::Write`] that of a read and a write.
+    /// Elapsed time over requests, in nanoseconds; of [`StreamKind::Write`] that of a read and a write, of
+    /// [`StreamKind::Back`] over what was one when it was written.
     pub time_ns: u64,
 }
 
@@ -68,6 +73,9 @@ pub struct StreamCosts {
     pub restart: Option<StreamTimes>,
     /// A run of neighbours of a batch, with the way of an arm, by its length.
     pub batch: Option<StreamTimes>,
+    /// A request of streams that were written side by side, when they are read in long requests.
+    #[serde(default)]
+    pub back: Option<StreamTimes>,
     /// What it takes to make something small durable.
     pub sync_ns: u64,
 }
@@ -90,7 +98,7 @@ impl StreamCosts {
                     StreamKind::Write => later_ns,
                     StreamKind::Restart => later_ns.saturating_mul(point.run_length),
                     StreamKind::Batch => point.time_ns.saturating_mul(point.run_length),
-                    StreamKind::Read => point.time_ns,
+                    StreamKind::Read | StreamKind::Back | StreamKind::Scan => point.time_ns,
                 };
                 let at = point.request_bytes;
                 let group = [point.area_bytes, point.run_length * RUN_PARTS, point.count];
@@ -106,7 +114,8 @@ impl StreamCosts {
         };
         let [read, write] = [of(StreamKind::Read)?, of(StreamKind::Write)?];
         let [restart, batch] = [of(StreamKind::Restart)?, of(StreamKind::Batch)?];
-        Ok(Self { read, write, restart, batch, sync_ns })
+        let back = of(StreamKind::Back)?;
+        Ok(Self { read, write, restart, batch, back, sync_ns })
     }
 }
 

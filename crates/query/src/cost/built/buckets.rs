@@ -2,7 +2,7 @@
 
 use super::hashed::sum_over_parts;
 use super::space::Segments;
-use super::{block_pages, read_spilled, spilled_restart};
+use super::{Written, block_pages, read_spilled, spilled_restart};
 use crate::allocation::GraceHash;
 use crate::cost::join::probe_all;
 use crate::cost::{CostModel, Estimate, Footprint, Restart, Streams, Tally};
@@ -51,7 +51,7 @@ fn cut_and_join(
         let share = (1, cut.bucket_count);
         let output_pages = cut.output_pages;
         let writes = write_parts(model, side, share, (cut.bucket_count, output_pages), depth);
-        tally.estimate += writes;
+        tally.write_behind(writes);
         let restart = Restart::of(model, side, cut.input_pages, reads);
         tally.seek_in_turns(&restart, reads, writes.write_requests);
         tally.end_phase();
@@ -59,7 +59,8 @@ fn cut_and_join(
     }
     estimate
         + sum_over_parts(sides, (1, cut.bucket_count), cut.bucket_count, depth, |pair| {
-            join_pair(model, pair, memory_pages, depth)
+            let written = Written { count: cut.bucket_count, output_pages: cut.output_pages };
+            join_pair(model, pair, written, memory_pages, depth)
         })
 }
 
@@ -93,6 +94,7 @@ fn needed(side: &Footprint) -> u64 {
 pub(super) fn join_pair(
     model: &CostModel<'_>,
     sides: [&Footprint; 2],
+    written: Written,
     memory_pages: u64,
     depth: u32,
 ) -> Estimate {
@@ -107,9 +109,9 @@ pub(super) fn join_pair(
     if table_pages < memory_pages {
         let mut tally = Tally::new(model, build.page_bytes);
         let buffer_pages = memory_pages - table_pages;
-        read_spilled(&mut tally, build, buffer_pages);
+        read_spilled(&mut tally, build, written, buffer_pages);
         hash(&mut tally, build, needed(build));
-        read_spilled(&mut tally, probe, buffer_pages);
+        read_spilled(&mut tally, probe, written, buffer_pages);
         probe_all(&mut tally, probe);
         tally.end_phase();
         return tally.estimate;
@@ -122,13 +124,14 @@ pub(super) fn join_pair(
         let cut = Cut { bucket_count, input_pages, output_pages };
         return cut_and_join(model, sides, memory_pages, cut, depth + 1);
     }
-    join_in_chunks(model, [build, probe], memory_pages)
+    join_in_chunks(model, [build, probe], written, memory_pages)
 }
 
 /// Joins a pair whose table does not fit: the other side is read for each part of it.
 fn join_in_chunks(
     model: &CostModel<'_>,
     [build, probe]: [&Footprint; 2],
+    written: Written,
     memory_pages: u64,
 ) -> Estimate {
     let input_pages = chunk_input_pages(memory_pages);
@@ -136,12 +139,12 @@ fn join_in_chunks(
     let rows = Segments::new(build, table_bytes).rows_in(table_bytes);
     let chunk_count = build.tuple_count.div_ceil(rows);
     let mut tally = Tally::new(model, build.page_bytes);
-    read_spilled(&mut tally, build, input_pages);
+    read_spilled(&mut tally, build, written, input_pages);
     let block_pages = block_pages(model, input_pages);
     tally.restart(&spilled_restart(build, block_pages), chunk_count - 1);
     hash(&mut tally, build, needed(build).min(table_bytes));
     let mut scan = Tally::new(model, probe.page_bytes);
-    read_spilled(&mut scan, probe, input_pages);
+    read_spilled(&mut scan, probe, written, input_pages);
     tally.estimate += scan.estimate * chunk_count;
     let mut probed = *probe;
     probed.stored_tuples = probe.stored_tuples.saturating_mul(chunk_count);

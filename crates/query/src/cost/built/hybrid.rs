@@ -1,6 +1,7 @@
 //! Hybrid hash as `join::hybrid_hash` does it: the pieces that do not fit leave from the last one on, by the
 //! same rule and with the same buffers.
 
+use super::Written;
 use super::buckets::{join_pair, write_parts};
 use super::hashed::sum_over_parts;
 use super::space::{DIRECTORY_BYTES, Segments};
@@ -56,7 +57,7 @@ pub(in crate::cost) fn hybrid_hash(
             let outputs = (pieces.written_count, pieces.output_pages);
             writes += write_parts(model, side, pieces.share, outputs, 0);
         }
-        tally.estimate += writes;
+        tally.write_behind(writes);
         let restart = Restart::of(model, side, u64::from(settings.input_pages), reads);
         tally.seek_in_turns(&restart, reads, writes.write_requests);
         // Rows that stay are copied, too, which is a part of hashing them.
@@ -71,9 +72,11 @@ pub(in crate::cost) fn hybrid_hash(
         }
         estimate += tally.estimate;
     }
+    let count = written.iter().map(|pieces| pieces.written_count).sum();
     for pieces in &written {
         estimate += sum_over_parts([outer, inner], pieces.share, pieces.written_count, 0, |pair| {
-            join_pair(model, pair, memory_pages, 0)
+            let written = Written { count, output_pages: pieces.output_pages };
+            join_pair(model, pair, written, memory_pages, 0)
         });
     }
     let mut whole = Tally::new(model, outer.page_bytes);

@@ -23,20 +23,28 @@ pub(super) mod sort_merge;
 mod sorted;
 mod space;
 
-use super::{CostModel, Footprint, Pattern, Restart, Tally};
+use super::{CostModel, Footprint, Restart, Streams, Tally};
 
 /// Pages of a buffer that one request moves.
 const fn block_pages(model: &CostModel<'_>, buffer_pages: u64) -> u64 {
     model.block_pages(buffer_pages)
 }
 
+/// How parts were written that are read now: so many side by side, through buffers of so many pages each.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    count: u64,
+    output_pages: u64,
+}
+
 /// Reads a part of what was spilled, through a buffer of so many pages.
-fn read_spilled(tally: &mut Tally<'_>, part: &Footprint, buffer_pages: u64) {
+fn read_spilled(tally: &mut Tally<'_>, part: &Footprint, written: Written, buffer_pages: u64) {
     let pages = part.stored_pages;
     let block_pages = block_pages(tally.model, buffer_pages);
     let requests = pages.div_ceil(block_pages);
-    tally.read_requests(Pattern::Sequential, requests, pages);
-    tally.restart(&spilled_restart(part, block_pages), u64::from(requests > 0));
+    let streams = Streams { count: written.count, area_bytes: part.spill_file_bytes };
+    let begin = spilled_restart(part, block_pages);
+    tally.read_back(&streams, (requests, pages), written.output_pages, &begin);
 }
 
 /// A part that is read from its beginning, in requests of so many pages.
