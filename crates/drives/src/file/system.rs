@@ -38,41 +38,46 @@ impl CpuTime {
         self.user + self.system
     }
 
-    /// What was used since `earlier`.
+    /// What was used since `earlier`. The sum of both parts is exact; of a span shorter than a tick of the
+    /// kernel's accounting, all may be called the one or the other.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
-        Self {
-            user: self.user.saturating_sub(earlier.user),
-            system: self.system.saturating_sub(earlier.system),
-        }
+        let total = self.total().saturating_sub(earlier.total());
+        let system = self.system.saturating_sub(earlier.system).min(total);
+        Self { user: total - system, system }
     }
 }
 
-/// The CPU time that this process has used so far (`getrusage`).
+/// The CPU time that this process has used so far.
 #[must_use]
 pub fn cpu_time() -> CpuTime {
-    cpu_time_of(libc::RUSAGE_SELF)
+    cpu_time_of(libc::RUSAGE_SELF, libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// The CPU time that the calling thread alone has used so far.
 #[must_use]
 pub fn thread_cpu_time() -> CpuTime {
-    cpu_time_of(libc::RUSAGE_THREAD)
+    cpu_time_of(libc::RUSAGE_THREAD, libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-fn cpu_time_of(whom: libc::c_int) -> CpuTime {
+/// The clock knows the sum to the nanosecond; `getrusage` knows the parts, and of a thread that runs only what
+/// it had used at the last tick (4 ms, mostly).
+fn cpu_time_of(whom: libc::c_int, clock: libc::clockid_t) -> CpuTime {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: `usage` is a writable rusage; the call fills it or leaves the zeros, both valid.
-    let usage = unsafe {
+    let mut total = MaybeUninit::<libc::timespec>::zeroed();
+    // SAFETY: both are writable; the calls fill them or leave the zeros, which are valid.
+    let (usage, total) = unsafe {
         libc::getrusage(whom, usage.as_mut_ptr());
-        usage.assume_init()
+        libc::clock_gettime(clock, total.as_mut_ptr());
+        (usage.assume_init(), total.assume_init())
     };
-    let nanos = |time: libc::timeval| {
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let micros = u64::try_from(time.tv_usec).unwrap_or(0);
-        Nanos(seconds * 1_000_000_000 + micros * 1_000)
+    let nanos = |seconds: libc::time_t, nanos: i64| {
+        let count = |part: i64| u64::try_from(part).unwrap_or(0);
+        Nanos(count(seconds) * 1_000_000_000 + count(nanos))
     };
-    CpuTime { user: nanos(usage.ru_utime), system: nanos(usage.ru_stime) }
+    let total = nanos(total.tv_sec, total.tv_nsec);
+    let system = nanos(usage.ru_stime.tv_sec, usage.ru_stime.tv_usec * 1000).min(total);
+    CpuTime { user: total - system, system }
 }
 
 fn check(code: libc::c_int) -> io::Result<()> {
@@ -208,6 +213,20 @@ mod tests {
         }
         assert!(cpu_time().total() > before.total());
         assert_eq!(before.since(cpu_time()).total(), Nanos::ZERO);
+    }
+
+    #[test]
+    fn spans_far_shorter_than_a_tick_count() {
+        let (begin, mut rng, mut bytes) = (thread_cpu_time(), nandu_base::Rng::new(1), [0; 16384]);
+        let mut spans = Nanos::ZERO;
+        for _ in 0..100 {
+            let before = thread_cpu_time();
+            rng.fill(&mut bytes);
+            let span = thread_cpu_time().since(before).total();
+            assert!(span > Nanos::ZERO);
+            spans += span;
+        }
+        assert!(spans <= thread_cpu_time().since(begin).total());
     }
 
     #[test]
