@@ -45,9 +45,13 @@ const REQUEST_BYTES: [u64; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20
 const WRITE_REQUEST_BYTES: [u64; 9] =
     [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 const STREAM_COUNTS: [u32; 5] = [1, 2, 4, 16, 64];
-const BATCH_COUNTS: [u32; 5] = [1, 4, 16, 64, 256];
+/// Also more than the queue takes: then it stays full.
+const BATCH_COUNTS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
+/// Requests of a batch under way at most, whatever the queue takes: more than that is seldom of use, and a small
+/// pool has no frames for it.
+const BATCH_DEPTH_MAX: usize = 128;
 /// How many requests of a batch are neighbours.
-const RUN_LENGTHS: [u32; 5] = [1, 2, 4, 16, 64];
+const RUN_LENGTHS: [u32; 7] = [1, 2, 4, 16, 64, 256, 1024];
 /// How many requests follow each other before the next one goes elsewhere.
 const RESTART_LENGTHS: [u32; 3] = [1, 4, 16];
 /// After so many bytes in a row a device is at its pace.
@@ -258,7 +262,6 @@ impl StreamPoint {
             StreamKind::Batch => {
                 let run_count = u64::from(self.count / self.run_length);
                 self.request_bytes <= BATCH_REQUEST_BYTES_MAX
-                    && self.count <= depth_max
                     && self.run_length <= self.count
                     && run_count * self.run_slot_bytes() <= self.area_bytes
             }
@@ -407,11 +410,12 @@ impl Bench<'_> {
         Ok((self.device.now() - begin).0 / done_count)
     }
 
-    /// Places of an area anywhere, in ascending order, all at once.
+    /// Places of an area anywhere, in ascending order, as many at once as the queue takes.
     fn batches(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
         let run_length = u64::from(point.run_length);
         let places = point.area_bytes / point.run_slot_bytes();
         let bases = self.end / point.area_bytes;
+        let depth = BATCH_DEPTH_MAX.min(self.device.info().queue_depth_max as usize);
         let begin = self.device.now();
         let mut done_count = 0;
         while !self.is_over(point, begin, done_count) {
@@ -425,6 +429,9 @@ impl Bench<'_> {
                 first..first + run_length
             };
             for place in batch.into_iter().flat_map(of_run) {
+                if self.in_flight.len() >= depth {
+                    self.wait()?;
+                }
                 let address = start + place * point.request_bytes;
                 self.submit(Operation::Read, address, point.request_bytes, place)?;
             }

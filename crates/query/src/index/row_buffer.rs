@@ -9,7 +9,7 @@
 //! 1. Items are in the order in which they were noted, and their groups rise.
 //! 2. Items and rows together take at most the bytes given, but for a single row that is longer.
 
-use crate::tuple::{Area, NO_TUPLE, Tuple, TupleBatch};
+use crate::tuple::{Area, NO_TUPLE, Tuple, TupleBatch, read_cell};
 
 /// What an item takes, with the lists that a fetch makes of it, and with a pair.
 const ITEM_BYTES: usize = 64;
@@ -60,12 +60,6 @@ impl Item {
     #[inline]
     pub(crate) fn is_loaded(&self) -> bool {
         self.state == ItemState::Loaded
-    }
-
-    /// Whether it is not handed on any more.
-    #[inline]
-    pub(crate) const fn is_gone(&self) -> bool {
-        self.group == u32::MAX
     }
 
     /// Whether it comes out by itself, or not at all.
@@ -230,19 +224,37 @@ impl RowBuffer {
             return;
         }
         for item in &mut self.items {
-            item.state = if item.is_gone() { ItemState::Done } else { ItemState::Noted };
+            item.state = ItemState::Noted;
         }
         self.first_noted = 0;
         self.drop_rows();
     }
 
-    /// Hands on, from now on, items of one group only.
+    /// Forgets all items but those of one group, whose rows stay if they are in memory.
     pub(crate) fn keep_group(&mut self, group: u32) {
-        for item in &mut self.items {
-            if item.group != group {
-                item.group = u32::MAX;
-            }
+        if self.items.iter().all(|item| item.group == group) {
+            return;
         }
+        self.items.retain(|item| item.group == group);
+        self.first_noted = 0;
+        // Rows move to the front in the order in which they lie.
+        self.list_cells();
+        self.cells.sort_unstable();
+        let (mut end, mut ends) = (0, Vec::with_capacity(self.cells.len()));
+        for &address in &self.cells {
+            let start = nandu_base::to_index(address);
+            let (_, length) = read_cell(&self.area[start..]).expect("a loaded row is whole");
+            self.area.copy_within(start..start + length, end);
+            ends.push(end as u64);
+            end += length;
+        }
+        self.area.truncate(end);
+        for item in self.items.iter_mut().filter(|item| item.is_loaded()) {
+            let place = self.cells.binary_search(&item.address);
+            item.address = ends[place.expect("every loaded row was listed")];
+        }
+        self.loaded_count = ends.len();
+        self.list_cells();
     }
 
     fn drop_rows(&mut self) {
@@ -281,5 +293,90 @@ impl RowBuffer {
         assert_eq!(loaded, self.loaded_count, "items and their count agree");
         assert!(self.items.len() <= self.item_count_max, "invariant 2");
         assert!(self.area.len() <= self.area_bytes || loaded <= 1, "invariant 2");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows 1 to 9 of three groups of three, noted in order and loaded from the last to the first.
+    fn loaded(records: &[Vec<u8>]) -> RowBuffer {
+        let mut buffer = RowBuffer::new(4096, 16);
+        for number in 1..=9 {
+            assert!(buffer.note(number, (number as u32 - 1) / 3));
+        }
+        assert!(!buffer.begin_load());
+        for index in (0..9).rev() {
+            let tuple =
+                Tuple { row_number: i64::from(index) + 1, record: &records[index as usize] };
+            buffer.load(index, tuple);
+        }
+        assert!(buffer.end_load(false));
+        buffer.audit();
+        buffer
+    }
+
+    fn records() -> Vec<Vec<u8>> {
+        (1..=9).map(|number| vec![number; usize::from(number) * 20]).collect()
+    }
+
+    fn rows_of(buffer: &RowBuffer) -> Vec<(i64, Vec<u8>)> {
+        let Area::Piece(area) = buffer.area() else { panic!("it is one piece") };
+        let row = |address: &u64| {
+            let (tuple, _) = read_cell(&area[nandu_base::to_index(*address)..]).unwrap();
+            (tuple.row_number, tuple.record.to_vec())
+        };
+        buffer.batch().cells.iter().map(row).collect()
+    }
+
+    #[test]
+    fn the_rows_of_a_group_stay_and_others_leave_their_room() {
+        let records = records();
+        let mut buffer = loaded(&records);
+        let whole = buffer.area.len();
+        buffer.keep_group(1);
+        buffer.audit();
+        let expected: Vec<_> =
+            (4..=6).map(|row| (row, records[row as usize - 1].clone())).collect();
+        assert_eq!(rows_of(&buffer), expected);
+        assert!(buffer.area.len() < whole / 2, "the others are gone");
+        // As many rows may be noted as in an empty one, but for those three.
+        let empty = RowBuffer::item_count(4096, 16);
+        let noted = (0..).take_while(|row| buffer.note(100 + row, 2)).count();
+        assert_eq!(noted, empty - 3);
+        buffer.audit();
+    }
+
+    #[test]
+    fn rows_that_stay_alone_are_handed_on_without_another_load() {
+        let records = records();
+        let mut buffer = loaded(&records);
+        buffer.keep_group(2);
+        buffer.rewind();
+        assert!(buffer.begin_load(), "they are in memory");
+        assert_eq!(rows_of(&buffer).len(), 3);
+        // With a row beside them that is not in memory all are loaded anew.
+        let mut buffer = loaded(&records);
+        buffer.keep_group(2);
+        assert!(buffer.note(10, 3));
+        buffer.rewind();
+        assert!(!buffer.begin_load());
+        let mut wanted = Vec::new();
+        buffer.noted(10, &mut wanted);
+        assert_eq!(wanted, [0, 1, 2, 3]);
+        buffer.audit();
+    }
+
+    #[test]
+    fn a_buffer_of_one_group_stays_as_it_is() {
+        let records = records();
+        let mut buffer = loaded(&records);
+        buffer.keep_group(0);
+        let before = rows_of(&buffer);
+        buffer.keep_group(0);
+        assert_eq!(rows_of(&buffer), before);
+        assert_eq!(before.len(), 3);
+        buffer.audit();
     }
 }

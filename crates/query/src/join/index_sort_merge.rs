@@ -296,7 +296,7 @@ impl<'x> IndexSortMerge<'x> {
     fn emit_alone(&mut self, side: Side) {
         let input = if side == Side::Left { &self.left } else { &self.right };
         for item in input.rows.items() {
-            if item.is_loaded() && item.is_alone() && !item.is_gone() {
+            if item.is_loaded() && item.is_alone() {
                 self.pairs.push(match side {
                     Side::Left => (item.address, NO_TUPLE),
                     Side::Right => (NO_TUPLE, item.address),

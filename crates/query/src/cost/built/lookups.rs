@@ -29,7 +29,7 @@ const NODE_ENTRY_BYTES: [u64; 2] = [24, 10];
 /// Leaves that a walk asks for ahead.
 const AHEAD_COUNT: u64 = 32;
 /// Leaves of one call of a search.
-const LEAVES_PER_CALL: usize = 256;
+const LEAVES_PER_CALL: u64 = 256;
 const MILLION: u64 = 1_000_000;
 
 /// Pages of a tree that are wanted through the pool.
@@ -98,6 +98,8 @@ struct Indexed {
     item_count: u64,
     /// Rows of one fetch.
     window: usize,
+    /// Leaves of the index that one call of a search asks for.
+    leaves_per_call: u64,
     /// Nodes above the leaves of both trees, before they were made smaller.
     node_count: u64,
 }
@@ -140,6 +142,7 @@ impl Indexed {
             places: Permutation::new(rows, 11 + number),
             is_clustered: index.is_clustered,
             item_count: small(items),
+            leaves_per_call: small(LEAVES_PER_CALL),
             window: match order {
                 FetchOrder::Key => to_index(small(KEY_ORDER_ROWS as u64)),
                 FetchOrder::Address => usize::MAX,
@@ -211,7 +214,8 @@ impl Drawn {
                 span_pages: large(batch.span_pages),
                 page_count: large(batch.page_count),
                 alone_count: large(batch.alone_count),
-                run_count: large(batch.run_count),
+                // One run that is so many times longer is one run yet.
+                run_count: large(batch.run_count).saturating_sub(scale - 1),
             };
             (of_large, calls)
         };
@@ -343,7 +347,7 @@ impl LookupDraw {
 
     /// One batch: its keys, and whether they are there.
     fn look_up(&self, inner: &Indexed, pool: &mut PoolInSmall, keys: &[(u64, bool)]) {
-        let Indexed { index, item_count, .. } = inner;
+        let Indexed { index, item_count, leaves_per_call, .. } = inner;
         let first_entry = |key: u64| (key * self.per_key).min(index.entry_count - 1);
         let leaves: Vec<u64> = keys.iter().map(|(key, _)| index.leaf(first_entry(*key))).collect();
         index.descend(pool, &leaves);
@@ -356,7 +360,7 @@ impl LookupDraw {
         }
         let mut noted = Vec::new();
         while !open.is_empty() {
-            let (leaves, in_call) = leaves_of_call(index, &open);
+            let (leaves, in_call) = leaves_of_call(index, &open, *leaves_per_call);
             index.want_leaves(pool, &leaves);
             let mut is_full = false;
             for open in open.iter_mut().take(in_call) {
@@ -393,12 +397,12 @@ struct Open {
 }
 
 /// The leaves that one call of a search reads, and of how many keys. All are read, whatever comes of them.
-fn leaves_of_call(index: &Tree, open: &[Open]) -> (Vec<u64>, usize) {
+fn leaves_of_call(index: &Tree, open: &[Open], count_max: u64) -> (Vec<u64>, usize) {
     let mut leaves: Vec<u64> = Vec::new();
     for (at, open) in open.iter().enumerate() {
         let leaf = index.leaf(open.entry);
         if leaves.last() != Some(&leaf) {
-            if leaves.len() == LEAVES_PER_CALL {
+            if leaves.len() as u64 == count_max {
                 return (leaves, at);
             }
             leaves.push(leaf);
@@ -432,9 +436,8 @@ pub(in crate::cost) fn merged(
         group_count: group_count.div_ceil(scale),
         pool: pool_in_small(memory.pool_pages, node_count, scale),
         noted: [Vec::new(), Vec::new()],
-        kept_counts: [0; 2],
         join_type: question.join_type,
-        leaves_per_call: if model.reads_ahead() { AHEAD_COUNT } else { 1 },
+        leaves_per_call: if model.reads_ahead() { AHEAD_COUNT.div_ceil(scale) } else { 1 },
     };
     for side in &draw.sides {
         side.preload(&mut draw.pool);
@@ -458,8 +461,6 @@ struct MergeDraw {
     group_count: u64,
     pool: PoolInSmall,
     noted: [Vec<u64>; 2],
-    /// Rows of earlier groups that still have their place in the buffer.
-    kept_counts: [u64; 2],
     leaves_per_call: u64,
     join_type: JoinType,
 }
@@ -524,18 +525,14 @@ impl MergeDraw {
 
     /// Notes a row; where there is no room, what was noted is fetched first.
     fn note(&mut self, side: usize, entry: u64) {
-        let used = self.noted[side].len() as u64 + self.kept_counts[side];
-        if used >= self.sides[side].item_count {
+        if self.noted[side].len() as u64 >= self.sides[side].item_count {
             let is_within_group = side == 1 && !entry.is_multiple_of(self.per_key[1]);
             let group = entry / self.per_key[side] * self.per_key[0];
-            let left_count = self.noted[0].len() as u64 + self.kept_counts[0];
             self.fetch();
             if is_within_group {
                 // The rows of R that the group has are fetched again for the rest of it.
                 let rows = group..(group + self.per_key[0]).min(self.sides[0].index.entry_count);
                 self.noted[0].extend(rows);
-                let noted = self.noted[0].len() as u64;
-                self.kept_counts[0] = left_count.saturating_sub(noted);
             }
         }
         self.noted[side].push(entry);
@@ -545,7 +542,6 @@ impl MergeDraw {
         for (side, noted) in self.noted.iter_mut().enumerate() {
             self.sides[side].fetch(&mut self.pool, noted);
         }
-        self.kept_counts = [0; 2];
     }
 }
 
