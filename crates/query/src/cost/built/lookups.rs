@@ -100,6 +100,8 @@ struct Indexed {
     window: usize,
     /// Leaves of the index that one call of a search asks for.
     leaves_per_call: u64,
+    /// Leaves that were looked at when the heap was opened.
+    sample_count: u64,
     /// Nodes above the leaves of both trees, before they were made smaller.
     node_count: u64,
 }
@@ -143,6 +145,7 @@ impl Indexed {
             is_clustered: index.is_clustered,
             item_count: small(items),
             leaves_per_call: small(LEAVES_PER_CALL),
+            sample_count: small(SAMPLE_COUNT as u64),
             window: match order {
                 FetchOrder::Key => to_index(small(KEY_ORDER_ROWS as u64)),
                 FetchOrder::Address => usize::MAX,
@@ -150,17 +153,18 @@ impl Indexed {
         })
     }
 
-    /// What opening a heap has read: its inner nodes, and leaves evenly spread to estimate its rows. In small
-    /// they would be too many.
+    /// What opening a heap has read: its inner nodes, and leaves evenly spread to estimate its rows.
     fn preload(&self, pool: &mut PoolInSmall) {
-        if self.is_clustered || !self.heap.has_nodes {
+        if self.is_clustered {
             return;
         }
-        for (level, span) in (1..).zip(self.heap.spans()) {
-            let nodes = 0..self.heap.leaf_count.div_ceil(span);
-            pool.preload(nodes.map(|node| self.heap.word(level, node)));
+        if self.heap.has_nodes {
+            for (level, span) in (1..).zip(self.heap.spans()) {
+                let nodes = 0..self.heap.leaf_count.div_ceil(span);
+                pool.preload(nodes.map(|node| self.heap.word(level, node)));
+            }
         }
-        let count = (SAMPLE_COUNT as u64).min(self.heap.leaf_count);
+        let count = self.sample_count.min(self.heap.leaf_count);
         let leaves = (0..count).map(|index| index * self.heap.leaf_count / count);
         pool.preload(leaves.map(|leaf| self.heap.word(0, leaf)));
     }
