@@ -23,9 +23,12 @@ const STEPS: &[Step] = &[
     step("clippy", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     step("tidy", &["xtask", "tidy"]),
     Step { is_test_suite: true, ..step("test", &["test"]) },
-    step("test of xtask", &["test", "--quiet", "--package", "xtask"]),
-    // Peers that are not installed are left out; those of crates.io are always there.
-    step("test of compare", &["test", "--quiet", "--package", "nandu-compare"]),
+    // By their binaries and not as packages: so the crates below keep the features that the tests above had, and
+    // are not built once more. Peers that are not installed are left out; those of crates.io are always there.
+    step(
+        "test of tools",
+        &["test", "--quiet", "--workspace", "--bin", "xtask", "--bin", "nandu-compare"],
+    ),
     Step {
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
         ..step("documentation", &["doc", "--quiet", "--workspace", "--no-deps"])

@@ -370,7 +370,7 @@ const LIMITS: [(&str, &str, i64); 5] = [
     ("device-a", "grace_hash", 170),
     ("nvme-tlc-2024", "block_nested_loops", 160),
     ("nvme-tlc-2024", "index_nested_loops", 160),
-    ("nvme-tlc-2024", "index_sort_merge", 230),
+    ("nvme-tlc-2024", "index_sort_merge", 180),
     ("nvme-tlc-2024", "hybrid_hash", 240),
 ];
 /// What the choice takes by the best of all.

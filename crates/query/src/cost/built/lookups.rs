@@ -214,12 +214,15 @@ impl Drawn {
         let read_count = pool.read_count().saturating_mul(scale).saturating_add(nodes);
         let of_scale = |(batch, &calls): (&Batch, &u64)| {
             let large = |small: u64| small.saturating_mul(scale);
+            // Where one piece ends the next begins: of so many runs, some continue another one. A single run that
+            // is so many times longer is one run yet.
+            let all_count = (batch.alone_count + batch.run_count).max(1);
+            let joined_count = (scale - 1) * batch.run_count / all_count;
             let of_large = Batch {
                 span_pages: large(batch.span_pages),
                 page_count: large(batch.page_count),
                 alone_count: large(batch.alone_count),
-                // One run that is so many times longer is one run yet.
-                run_count: large(batch.run_count).saturating_sub(scale - 1),
+                run_count: large(batch.run_count) - joined_count,
             };
             (of_large, calls)
         };
