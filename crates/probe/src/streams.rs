@@ -34,7 +34,7 @@ use std::ops::Range;
 const REQUEST_COUNT_MIN: u64 = 32;
 /// Bytes that a point moves at least, unless time is up.
 const BYTES_MIN: u64 = 4 << 20;
-/// Requests of a point at most.
+/// Requests that are enough for a point.
 const REQUEST_COUNT_MAX: u64 = 512;
 /// From one of two places that are written in turn to the other.
 const SLOT_BYTES: u64 = 1 << 20;
@@ -133,7 +133,8 @@ pub struct StreamProfile {
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamOptions {
-    /// A point ends after so long, if it has 32 requests.
+    /// A point ends after so long, if it has 32 requests. A batch is done whole, and an area that is written is
+    /// filled, at least in long requests.
     pub duration: Nanos,
     /// Whether to write; what the first 129 MiB hold is lost then.
     pub writes: bool,
@@ -246,7 +247,7 @@ impl StreamPoint {
         let bytes = self.request_bytes * u64::from(self.count);
         match self.kind {
             StreamKind::Read | StreamKind::Back => bytes <= self.area_bytes,
-            StreamKind::Scan => bytes * SCAN_REQUESTS_MIN <= self.area_bytes,
+            StreamKind::Scan => bytes * 2 * SCAN_REQUESTS_MIN <= self.area_bytes,
             StreamKind::Restart => {
                 let run_bytes = self.request_bytes * u64::from(self.run_length);
                 let is_at_pace = self.run_length > 4 && run_bytes > RESTART_BYTES_MAX;
@@ -499,9 +500,9 @@ impl Bench<'_> {
         }
         if !self.is_loaded {
             self.is_loaded = true;
-            for place in 0..bytes / AHEAD_BYTES_MAX {
-                let address = self.end + place * AHEAD_BYTES_MAX;
-                self.submit(Operation::Write, address, AHEAD_BYTES_MAX, place)?;
+            let longest = AHEAD_BYTES_MAX.min(bytes);
+            for place in 0..bytes / longest {
+                self.submit(Operation::Write, self.end + place * longest, longest, place)?;
                 self.wait()?;
             }
             self.flush()?;
@@ -515,7 +516,7 @@ impl Bench<'_> {
         let bytes = point.request_bytes;
         let mut stream = Streams::new(self.area_of_scans(point.area_bytes)?, point);
         let [least, most] = PRELUDE_COUNTS;
-        let prelude_count = (PRELUDE_BYTES / bytes).clamp(least, most);
+        let prelude_count = (PRELUDE_BYTES / bytes).clamp(least, most).min(stream.part_count / 2);
         let (mut begin, mut done_count) = (self.device.now(), 0);
         for index in 0..stream.part_count {
             if index == prelude_count {
@@ -654,13 +655,14 @@ impl Bench<'_> {
         done_count >= enough || (is_late && done_count >= REQUEST_COUNT_MIN)
     }
 
+    /// Gives back so much of what is written, wherever it begins.
     fn trim(&mut self, bytes: u64) -> Result<(), ProbeError> {
         if !self.device.info().supports_trim {
             return Ok(());
         }
         let sector_bytes = u64::from(self.device.info().geometry.sector_bytes);
         let first = self.end / sector_bytes;
-        let count = to_u32(bytes / sector_bytes);
+        let count = to_u32((bytes + WRITE_SHIFT_BYTES) / sector_bytes);
         self.submit_request(Request::trim(0, first, count), bytes)?;
         self.wait()
     }
@@ -692,6 +694,9 @@ impl Bench<'_> {
         let sector_bytes = u64::from(self.device.info().geometry.sector_bytes);
         let (id, operation) = (request.id, request.operation);
         let address = request.first_sector.0 * sector_bytes;
+        while self.in_flight.len() >= self.device.info().queue_depth_max as usize {
+            self.wait()?;
+        }
         let now = self.device.now();
         self.device
             .submit(now, request)

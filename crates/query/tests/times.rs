@@ -333,8 +333,8 @@ fn sweep(subject: &Subject) -> Vec<Point> {
 
 /// What the variable [`RESULT`] asks for.
 #[derive(Serialize)]
-struct SweepResult<'a> {
-    command: &'a str,
+struct SweepResult {
+    command: String,
     drives: [Subject; 4],
     drive_seed: u64,
     measurement_seed: u64,
@@ -433,14 +433,15 @@ fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
         }
     }
     if let Ok(path) = std::env::var(RESULT) {
+        let of_size = if size > 1 { format!("{SIZE}={size} ") } else { String::new() };
         let result = SweepResult {
-            command: "NANDU_TIMES_RESULT=FILE cargo test -p nandu-query --test times",
+            command: format!("{RESULT}=FILE {of_size}cargo test -p nandu-query --test times"),
             drives: subjects,
             drive_seed: DRIVE_SEED,
             measurement_seed: MEASUREMENT_SEED,
             page_bytes: PAGE_BYTES,
-            drive_bytes: CAPACITY_BYTES,
-            customer_count: CUSTOMER_COUNT,
+            drive_bytes: CAPACITY_BYTES * u64::from(size),
+            customer_count: CUSTOMER_COUNT * u64::from(size),
             orders_each: ORDERS_EACH,
             points: sweeps.into_iter().flatten().collect(),
         };

@@ -69,6 +69,20 @@ fn equal_seeds_measure_the_same_and_without_writes_nothing_is_written() {
 }
 
 #[test]
+fn small_devices_with_a_queue_of_one_are_measured_like_any_other() {
+    for mib in [1, 3, 40] {
+        let geometry = Geometry { sector_bytes: 512, sector_count: mib << 11 };
+        let config = MemoryConfig { geometry, queue_depth_max: 1, ..MemoryConfig::default() };
+        let mut device = MemoryDevice::new(config);
+        let found = measure_streams(&mut device, &options(true), &mut Silent).unwrap();
+        for kind in [StreamKind::Read, StreamKind::Write, StreamKind::Batch, StreamKind::Scan] {
+            assert!(found.points.iter().any(|point| point.kind == kind), "{mib} MiB, {kind:?}");
+        }
+        assert!(found.points.iter().all(|point| point.time_ns > 0), "{mib} MiB");
+    }
+}
+
+#[test]
 fn a_device_smaller_than_two_areas_has_no_points() {
     let geometry = Geometry { sector_bytes: 512, sector_count: 512 };
     let config = MemoryConfig { geometry, ..MemoryConfig::default() };

@@ -149,7 +149,7 @@ impl DeviceCosts {
             scans.map(|it| CurvePoint { at: it.request_bytes, value: it.time_ns }).collect();
         if !scans.is_empty() {
             scans.sort_by_key(|point| point.at);
-            self.read.sequential = Curve::new(scans)?;
+            self.read.sequential = longer_too(scans, self.read.sequential.points())?;
         }
         let read_ns = |bytes: u64| self.read.sequential.value(bytes);
         let streams = StreamCosts::from_measured(points, read_ns, sync_ns)?;
@@ -240,6 +240,20 @@ fn queue_gain(points: &[MeasuredTime], request_bytes: u64) -> Curve {
     Curve::new(gain.collect()).unwrap_or_else(|_| Curve::constant(NO_GAIN_PPM))
 }
 
+/// A scan with what was measured of longer requests. Where nothing was, the last two sizes are far too near each
+/// other to tell what longer ones take: the last and the one of half the size do.
+fn longer_too(mut scans: Vec<CurvePoint>, others: &[CurvePoint]) -> Result<Curve, QueryError> {
+    let measured = Curve::new(scans.clone())?;
+    let CurvePoint { at, value } = scans[scans.len() - 1];
+    scans.extend(others.iter().filter(|point| point.at > at));
+    if scans[scans.len() - 1].at == at {
+        let later_ns = value.saturating_sub(measured.value(at / 2));
+        let value = value.saturating_add(later_ns.saturating_mul(2));
+        scans.push(CurvePoint { at: at.saturating_mul(2).max(at + 1), value });
+    }
+    Curve::new(scans)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,6 +290,38 @@ mod tests {
         assert_eq!(flash.queue_gain_ppm(32), 10_000_000);
         let told = DeviceCosts::from_measured(&points[..1]).unwrap_err().to_string();
         assert!(told.contains("random reads"), "{told}");
+    }
+
+    #[test]
+    fn a_scan_says_what_long_requests_take_whatever_its_last_two_sizes_differ_by() {
+        let mut drive = DeviceCosts::from_rates(0, 100_000, 0, 0);
+        let streaming = [CurvePoint { at: 4096, value: 5 }, CurvePoint { at: 1 << 20, value: 7 }];
+        drive.read.sequential = Curve::new(streaming.to_vec()).unwrap();
+        let scan = |request_bytes, time_ns| MeasuredStream {
+            kind: StreamKind::Scan,
+            request_bytes,
+            count: 1,
+            run_length: 1,
+            area_bytes: 64 << 20,
+            time_ns,
+        };
+        // A millisecond for each MiB, but for noise just before the end.
+        let points =
+            [scan(1 << 20, 1_000_000), scan(2 << 20, 2_000_000), scan(3_932_160, 4_100_000)];
+        let points = [&points[..], &[scan(4 << 20, 4_000_000)]].concat();
+        let found = drive.with_streams(&points, 0).unwrap();
+        let mib_ns = |mib: u64| found.read.time_ns(Pattern::Sequential, mib << 20);
+        assert_eq!(mib_ns(4), 4_000_000);
+        assert!((7_700_000..8_100_000).contains(&mib_ns(8)), "{}", mib_ns(8));
+        assert!((245_000_000..260_000_000).contains(&mib_ns(256)), "{}", mib_ns(256));
+        // Streams of longer requests, where there are some, go on behind it.
+        let mut drive = found;
+        let long =
+            [CurvePoint { at: 1 << 20, value: 1 }, CurvePoint { at: 32 << 20, value: 16_000_000 }];
+        drive.read.sequential = Curve::new(long.to_vec()).unwrap();
+        let found = drive.with_streams(&points, 0).unwrap();
+        assert_eq!(found.read.time_ns(Pattern::Sequential, 4 << 20), 4_000_000);
+        assert_eq!(found.read.time_ns(Pattern::Sequential, 32 << 20), 16_000_000);
     }
 
     #[test]

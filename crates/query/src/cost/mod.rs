@@ -376,6 +376,8 @@ impl<'a> Tally<'a> {
             self.estimate.seeks = self.estimate.seeks.saturating_add(count);
         } else {
             self.seek(count);
+            let seeks_ns = count.saturating_mul(self.model.device.seek_ns);
+            self.written_ns = self.written_ns.saturating_add(seeks_ns);
         }
     }
 

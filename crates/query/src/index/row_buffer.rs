@@ -303,8 +303,8 @@ mod tests {
     /// Rows 1 to 9 of three groups of three, noted in order and loaded from the last to the first.
     fn loaded(records: &[Vec<u8>]) -> RowBuffer {
         let mut buffer = RowBuffer::new(4096, 16);
-        for number in 1..=9 {
-            assert!(buffer.note(number, (number as u32 - 1) / 3));
+        for number in 1..=9_u32 {
+            assert!(buffer.note(i64::from(number), (number - 1) / 3));
         }
         assert!(!buffer.begin_load());
         for index in (0..9).rev() {
@@ -337,8 +337,7 @@ mod tests {
         let whole = buffer.area.len();
         buffer.keep_group(1);
         buffer.audit();
-        let expected: Vec<_> =
-            (4..=6).map(|row| (row, records[row as usize - 1].clone())).collect();
+        let expected: Vec<_> = (4..=6).zip(records[3..6].iter().cloned()).collect();
         assert_eq!(rows_of(&buffer), expected);
         assert!(buffer.area.len() < whole / 2, "the others are gone");
         // As many rows may be noted as in an empty one, but for those three.

@@ -53,8 +53,9 @@ impl Tree {
         (self.number << 60) | (level << 48) | page
     }
 
-    fn want_leaves(&self, pool: &mut PoolInSmall, leaves: &[u64]) {
-        pool.want(leaves.iter().map(|leaf| self.word(0, *leaf)));
+    /// Leaves that calls for so many at most ask for.
+    fn want_leaves(&self, pool: &mut PoolInSmall, leaves: &[u64], call_max: u64) {
+        pool.want(leaves.iter().map(|leaf| self.word(0, *leaf)), call_max);
     }
 
     /// Leaves below a node of each level, the lowest first.
@@ -82,7 +83,7 @@ impl Tree {
         for &(level, span) in levels.iter().rev() {
             let mut pages: Vec<u64> = leaves.iter().map(|leaf| leaf / span).collect();
             pages.dedup();
-            pool.want(pages.iter().map(|page| self.word(level, *page)));
+            pool.want(pages.iter().map(|page| self.word(level, *page)), u64::MAX);
         }
     }
 }
@@ -144,7 +145,7 @@ impl Indexed {
             places: Permutation::new(rows, 11 + number),
             is_clustered: index.is_clustered,
             item_count: small(items),
-            leaves_per_call: small(LEAVES_PER_CALL),
+            leaves_per_call: small(LEAVES_PER_CALL).max(2),
             sample_count: small(SAMPLE_COUNT as u64),
             window: match order {
                 FetchOrder::Key => to_index(small(KEY_ORDER_ROWS as u64)),
@@ -180,7 +181,7 @@ impl Indexed {
                 pages.dedup();
                 pool.note_visits(pages.len() as u64);
                 self.heap.descend(pool, &pages);
-                self.heap.want_leaves(pool, &pages);
+                self.heap.want_leaves(pool, &pages, u64::MAX);
             }
         }
         entries.clear();
@@ -212,30 +213,30 @@ impl Drawn {
     fn new(pool: &PoolInSmall, (descent_count, node_count): (u64, u64), scale: u64) -> Self {
         let nodes = if scale == 1 { 0 } else { node_count };
         let read_count = pool.read_count().saturating_mul(scale).saturating_add(nodes);
-        let of_scale = |(batch, &calls): (&Batch, &u64)| {
-            let large = |small: u64| small.saturating_mul(scale);
-            // Where one piece ends the next begins: of so many runs, some continue another one. A single run that
-            // is so many times longer is one run yet.
-            let all_count = (batch.alone_count + batch.run_count).max(1);
-            let joined_count = (scale - 1) * batch.run_count / all_count;
-            let of_large = Batch {
-                span_pages: large(batch.span_pages),
-                page_count: large(batch.page_count),
-                alone_count: large(batch.alone_count),
-                run_count: large(batch.run_count) - joined_count,
-            };
-            (of_large, calls)
-        };
-        let mut batches: BTreeMap<Batch, u64> = pool.calls().iter().map(of_scale).collect();
+        let mut batches: BTreeMap<Batch, u64> = BTreeMap::new();
+        for (batch, &calls) in pool.calls() {
+            let (large, parts) = batch.enlarged(scale);
+            *batches.entry(large).or_insert(0) += calls.saturating_mul(parts);
+        }
         if nodes > 0 {
-            let alone = Batch { span_pages: 1, page_count: 1, alone_count: 1, run_count: 0 };
+            let (count, call_max) = (1, u64::MAX);
+            let alone = Batch {
+                span_pages: count,
+                page_count: count,
+                alone_count: count,
+                run_count: 0,
+                call_max,
+            };
             *batches.entry(alone).or_insert(0) += nodes;
         }
+        let neighbours = batches.iter().map(|(batch, calls)| batch.neighbour_count() * calls);
+        let neighbour_count = neighbours.sum();
+        let call_count: u64 = batches.values().sum();
         Self {
             batches,
             read_count,
-            neighbour_count: pool.neighbour_count().saturating_mul(scale),
-            depth: (read_count / pool.call_count().max(1)).max(1),
+            neighbour_count,
+            depth: (read_count / call_count.max(1)).max(1),
             descent_count: descent_count.saturating_mul(scale),
             visit_count: pool.visit_count().saturating_mul(scale),
         }
@@ -245,7 +246,7 @@ impl Drawn {
         let device = tally.model.device;
         if let Some(times) = device.streams.as_ref().and_then(|streams| streams.batch.as_ref()) {
             for (batch, &calls) in &self.batches {
-                let Batch { span_pages, page_count, alone_count, run_count } = *batch;
+                let Batch { span_pages, page_count, alone_count, run_count, .. } = *batch;
                 let area_bytes = span_pages.saturating_mul(tally.page_bytes);
                 // A device that reads ahead where two neighbours come takes a run of two quite differently
                 // from two pages.
@@ -368,7 +369,7 @@ impl LookupDraw {
         let mut noted = Vec::new();
         while !open.is_empty() {
             let (leaves, in_call) = leaves_of_call(index, &open, *leaves_per_call);
-            index.want_leaves(pool, &leaves);
+            index.want_leaves(pool, &leaves, LEAVES_PER_CALL);
             let mut is_full = false;
             for open in open.iter_mut().take(in_call) {
                 let leaf = index.leaf(open.entry);
@@ -437,6 +438,7 @@ pub(in crate::cost) fn merged(
     let per_key = per_key.map(|count| count.max(1));
     let group_count = pair_count / (per_key[0] * per_key[1]);
     let node_count = sides[0].node_count + sides[1].node_count;
+    let call_max = if model.reads_ahead() { AHEAD_COUNT } else { 1 };
     let mut draw = MergeDraw {
         sides,
         per_key,
@@ -444,7 +446,8 @@ pub(in crate::cost) fn merged(
         pool: pool_in_small(memory.pool_pages, node_count, scale),
         noted: [Vec::new(), Vec::new()],
         join_type: question.join_type,
-        leaves_per_call: if model.reads_ahead() { AHEAD_COUNT.div_ceil(scale) } else { 1 },
+        call_max,
+        leaves_per_call: call_max.div_ceil(scale).max(call_max.min(2)),
     };
     for side in &draw.sides {
         side.preload(&mut draw.pool);
@@ -468,6 +471,8 @@ struct MergeDraw {
     group_count: u64,
     pool: PoolInSmall,
     noted: [Vec<u64>; 2],
+    /// Leaves that a walk asks for at once, and how many that is in small: some are neighbours yet.
+    call_max: u64,
     leaves_per_call: u64,
     join_type: JoinType,
 }
@@ -514,7 +519,7 @@ impl MergeDraw {
         if leaf.is_multiple_of(self.leaves_per_call) {
             let end = (leaf + self.leaves_per_call).min(index.leaf_count);
             let ahead: Vec<u64> = (leaf..end).collect();
-            index.want_leaves(&mut self.pool, &ahead);
+            index.want_leaves(&mut self.pool, &ahead, self.call_max);
         }
     }
 

@@ -31,6 +31,34 @@ pub(super) struct Batch {
     pub(super) alone_count: u64,
     /// The others, in so many runs of neighbours.
     pub(super) run_count: u64,
+    /// More than so many are read by several calls.
+    pub(super) call_max: u64,
+}
+
+impl Batch {
+    /// The batch of tables so many times larger, and how many calls read a part of it each.
+    pub(super) fn enlarged(self, scale: u64) -> (Self, u64) {
+        let large = |small: u64| small.saturating_mul(scale);
+        // Where one piece ends the next begins: of so many runs, some continue another one. A single run that is
+        // so many times longer is one run yet.
+        let all_count = (self.alone_count + self.run_count).max(1);
+        let joined_count = (scale - 1) * self.run_count / all_count;
+        let page_count = large(self.page_count);
+        let calls = page_count.div_ceil(self.call_max).max(1);
+        let large = Self {
+            span_pages: large(self.span_pages) / calls,
+            page_count: page_count / calls,
+            alone_count: large(self.alone_count) / calls,
+            run_count: (large(self.run_count) - joined_count).div_ceil(calls),
+            call_max: self.call_max,
+        };
+        (large, calls)
+    }
+
+    /// Reads of the page behind the one before.
+    pub(super) const fn neighbour_count(&self) -> u64 {
+        self.page_count.saturating_sub(self.alone_count + self.run_count)
+    }
 }
 
 /// A pool without pages.
@@ -44,8 +72,6 @@ pub(super) struct PoolInSmall {
     read_count: u64,
     /// Pages that rows were taken from.
     visit_count: u64,
-    call_count: u64,
-    neighbour_count: u64,
     calls: BTreeMap<Batch, u64>,
     missing: Vec<u64>,
 }
@@ -62,15 +88,14 @@ impl PoolInSmall {
             frame_count: to_index(frame_count),
             read_count: 0,
             visit_count: 0,
-            call_count: 0,
-            neighbour_count: 0,
             calls: BTreeMap::new(),
             missing: Vec::new(),
         }
     }
 
-    /// Somebody wants some pages at once: those that are there come first, then the others.
-    pub(super) fn want(&mut self, words: impl Iterator<Item = u64>) {
+    /// Somebody wants some pages at once, of tables in full size at most so many: those that are there come first,
+    /// then the others.
+    pub(super) fn want(&mut self, words: impl Iterator<Item = u64>, call_max: u64) {
         let mut missing = std::mem::take(&mut self.missing);
         for word in words {
             match self.frames.get(&word) {
@@ -79,12 +104,12 @@ impl PoolInSmall {
             }
         }
         if let (Some(first), Some(last)) = (missing.iter().min(), missing.iter().max()) {
-            self.call_count += 1;
             let mut batch = Batch {
                 span_pages: last - first + 1,
                 page_count: missing.len() as u64,
                 alone_count: 0,
                 run_count: 0,
+                call_max,
             };
             for run in missing.chunk_by(|page, next| page + 1 == *next) {
                 let runs =
@@ -93,8 +118,6 @@ impl PoolInSmall {
             }
             *self.calls.entry(batch).or_insert(0) += 1;
         }
-        let neighbours = missing.windows(2).filter(|pair| pair[0] + 1 == pair[1]);
-        self.neighbour_count += neighbours.count() as u64;
         for word in missing.drain(..) {
             self.read(word);
         }
@@ -147,19 +170,15 @@ impl PoolInSmall {
         self.read_count
     }
 
-    /// Those of them that lie behind the page that was read before, in one call.
-    pub(super) const fn neighbour_count(&self) -> u64 {
-        self.neighbour_count
-    }
-
     /// Calls that read, and how many of each kind.
     pub(super) const fn calls(&self) -> &BTreeMap<Batch, u64> {
         &self.calls
     }
 
     /// Calls in which some were.
-    pub(super) const fn call_count(&self) -> u64 {
-        self.call_count
+    #[cfg(test)]
+    fn call_count(&self) -> u64 {
+        self.calls.values().sum()
     }
 }
 
@@ -170,13 +189,35 @@ mod tests {
     #[test]
     fn what_is_there_is_not_read_and_what_left_is() {
         let mut pool = PoolInSmall::new(10);
-        pool.want(0..10);
-        pool.want(0..10);
+        pool.want(0..10, u64::MAX);
+        pool.want(0..10, u64::MAX);
         assert_eq!((pool.read_count(), pool.call_count()), (10, 1));
         for word in 10..30 {
-            pool.want(std::iter::once(word));
+            pool.want(std::iter::once(word), u64::MAX);
         }
         assert_eq!((pool.read_count(), pool.call_count()), (30, 21));
         assert_eq!((pool.frames.len(), pool.words.len()), (10, 10));
+    }
+
+    #[test]
+    fn a_batch_in_small_stands_for_as_many_calls_as_read_it_in_full_size() {
+        let batch = |page_count, alone_count, run_count, call_max| Batch {
+            span_pages: page_count * 10,
+            page_count,
+            alone_count,
+            run_count,
+            call_max,
+        };
+        // One run is one run, however long; of many few meet.
+        assert_eq!(batch(8, 0, 1, u64::MAX).enlarged(4), (batch(32, 0, 1, u64::MAX), 1));
+        let (large, calls) = batch(100, 20, 20, u64::MAX).enlarged(4);
+        assert_eq!((large.page_count, large.alone_count, large.run_count, calls), (400, 80, 79, 1));
+        // Two leaves of a walk in small are the run of 128 that four calls read.
+        let (large, calls) = batch(2, 0, 1, 32).enlarged(64);
+        assert_eq!((large.page_count, large.alone_count, large.run_count, calls), (32, 0, 1, 4));
+        assert_eq!(large.neighbour_count(), 31);
+        // Where nobody reads ahead each page is a call.
+        let (large, calls) = batch(1, 1, 0, 1).enlarged(64);
+        assert_eq!((large.page_count, large.alone_count, calls), (1, 1, 64));
     }
 }
