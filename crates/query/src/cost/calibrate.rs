@@ -5,9 +5,11 @@
 //!   scan of S                                        ─► Scan
 //!   R hashed, one row probes      - Scan             ─► Build
 //!   R hashed, S probes            - Scan - Build     ─► Probe + Emit
-//!   R hashed, H probes            - Scan - Build     ─► Probe + Emit / 2: half of H's rows find a partner
-//!   S hashed, one row probes      - Scan             ─► Build in a large table
-//!   S hashed, R probes            - Scan - Build - Probe ─► Emit there: the rows of a key one after the other
+//!   R hashed, D probes            - Scan - Build     ─► Probe + Emit / 20: one in twenty rows finds a partner
+//!   D hashed, one row probes      - Scan             ─► Build of a key's first row in a large table
+//!   D hashed, D probes by another column - Scan - Build - Probe ─► Emit of that row
+//!   S hashed, one row probes      - Scan - Build of first rows ─► Build of a key's further rows
+//!   S hashed, R probes            - Scan - Build - Probe - Emit of first rows ─► Emit of those
 //!   Grace hash, all in one bucket - as R hashed, S probes ─► Copy
 //!   sort of S in memory           - Scan             ─► Compare
 //!   index of S, no key of S       - Scan - Copy      ─► Descend
@@ -16,12 +18,15 @@
 //! ```
 //!
 //! A table that no cache holds costs several times one that a cache does, row for row, so both are measured.
-//! Lookups find their pages in the pool. What a request costs is not measured here; it stays as modelled.
+//! D is as large as S and its keys are all different; its other column has them in another order, so that rows are
+//! not found one behind the other. What the device in memory takes for writing buckets and for forgetting them is
+//! not counted: a drive does that without the processor. Lookups find their pages in the pool. What a request costs is not measured here; it stays as modelled.
 //!
-//! 1. Every step is measured several times; the fastest counts, since all else is disturbance.
+//! 1. Steps are measured in rounds, each step once, and the median of the rounds counts: a machine that is slow for
+//!    a while slows all steps of that round alike, and joins meet it as often.
 
 use super::scan::distinct_pages;
-use super::{CpuCosts, LargeTable, comparisons_among};
+use super::{CpuCosts, LargeTable, RowCosts, comparisons_among};
 use crate::execution::{Execution, Limits};
 use crate::index::{RowBuffer, SecondaryIndex};
 use crate::join::hash_table::HashTable;
@@ -34,15 +39,18 @@ use crate::sort::{self, RunFormation, Sort};
 use crate::work::Work;
 use crate::{Key, QueryError, TupleStream};
 use nandu_base::{Nanos, Permutation, to_index, to_u32};
-use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
+use nandu_device::{
+    Completion, Counters, Device, DeviceInfo, Geometry, MemoryConfig, MemoryDevice, Operation,
+    Rejected, Request,
+};
 use nandu_storage::database::{
     Column, ColumnType, Database, FetchOrder, LoadOptions, NewTable, TableKind, Tables,
 };
 use nandu_storage::sqlite::ValueRef;
-use nandu_storage::volume::DeviceVolume;
+use nandu_storage::volume::{DeviceVolume, SharedIo};
 use nandu_storage::{Settings, StorageError, Volumes};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rows of R; S has as many for each of its keys as S001's orders have. R's table has the size of a cache, S's
 /// is many times as large.
@@ -50,11 +58,13 @@ const ROW_COUNT: u64 = 30_000;
 const ROWS_EACH: u64 = 20;
 /// Bytes of a row's filling, between those of S001's customers and orders.
 const PAD_BYTES: usize = 110;
-/// Bytes of a cell beside it: lengths, key and header.
-const CELL_BYTES: u64 = 12;
+/// Bytes of a cell beside it: lengths, keys and header.
+const CELL_BYTES: u64 = 16;
 const PAGE_BYTES: u32 = 8192;
-/// How often each step is measured.
-const REPETITIONS: u32 = 3;
+/// How often all steps are measured, after a first time that only warms up.
+const ROUND_COUNT: usize = 5;
+/// Steps of a round.
+const STEP_COUNT: usize = 13;
 /// Memory of the operators: all rows fit.
 const MEMORY_PAGES: u32 = 32_000;
 /// The pool: the rows of S and their index fit.
@@ -67,48 +77,65 @@ const MANY_PAGES: u32 = MEMORY_PAGES / 2;
 /// Pages of an input, large enough that requests do not count.
 const INPUT_PAGES: u32 = 64;
 
+/// Bytes of the devices in memory, of tables and of buckets.
+const TABLE_DEVICE_BYTES: u64 = 384 << 20;
+const SPILL_DEVICE_BYTES: u64 = 192 << 20;
+
+/// Says how much time has passed.
+type Clock = Arc<dyn Fn() -> Nanos + Send + Sync>;
+
 /// What is joined.
 struct Bench<'a> {
     tables: &'a Tables,
     key: Key,
-    clock: &'a mut dyn FnMut() -> Nanos,
+    clock: Clock,
+    spill_io: SharedIo,
+    /// What the device of buckets has taken for writing.
+    written_ns: Arc<AtomicU64>,
 }
 
 /// Measures the processor by a clock that says how much time has passed.
 ///
 /// # Errors
 /// If an operator fails, which on a device in memory none should.
-pub fn measure_processor(clock: &mut dyn FnMut() -> Nanos) -> Result<CpuCosts, QueryError> {
+pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
     let database = make_tables()?;
     let tables = database.read();
-    let mut bench = Bench { tables: &tables, key: Key::of(&[0]), clock };
+    let written_ns = Arc::new(AtomicU64::new(0));
+    let device = SpillDevice {
+        memory: memory_device(SPILL_DEVICE_BYTES),
+        clock: Arc::clone(&clock),
+        written_ns: Arc::clone(&written_ns),
+    };
+    let volume = DeviceVolume::format(Box::new(device))?;
+    let spill_io = SharedIo::new(Box::new(volume), Arc::default());
+    let mut bench = Bench { tables: &tables, key: Key::of(&[0]), clock, spill_io, written_ns };
     let (outer, inner) = (ROW_COUNT, ROW_COUNT * ROWS_EACH);
-    let scan_ns = bench.scan("inner")?;
+    let [scan_ns, hashed_ns, matched_ns, rarely_matched_ns, rest @ ..] = bench.medians()?;
+    let [first_hashed_ns, first_matched_ns, lists_hashed_ns, lists_matched_ns, rest @ ..] = rest;
+    let [grace_ns, sorted_ns, strange_ns, few_ns, many_ns] = rest;
     let of_scan = |rows: u64| scan_ns * rows / inner;
-    let build_ns = bench.join("outer", "one")?.saturating_sub(of_scan(outer));
+    let build_ns = hashed_ns.saturating_sub(of_scan(outer));
     let looked_up = |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer + inner) + build_ns);
-    let matched_ns = bench.join("outer", "inner")?;
     let all_ns = looked_up(matched_ns);
-    let half_ns = looked_up(bench.join("outer", "half")?);
-    // Half of the partners cost their difference.
-    let emit_ns = (2 * all_ns.saturating_sub(half_ns)).min(all_ns);
+    let rare_ns = looked_up(rarely_matched_ns);
+    // All partners but one in twenty cost their difference.
+    let emit_ns = (all_ns.saturating_sub(rare_ns) * ROWS_EACH / (ROWS_EACH - 1)).min(all_ns);
     let probe_ns = all_ns - emit_ns;
-    let large_build_ns = bench.join("inner", "one")?.saturating_sub(of_scan(inner));
-    let large_all_ns = bench
-        .join("inner", "outer")?
-        .saturating_sub(of_scan(outer + inner))
-        .saturating_sub(large_build_ns);
-    let large_emit_ns = large_all_ns.saturating_sub(probe_ns / ROWS_EACH);
-    let grace_ns = bench.grace()?;
+    let first_build_ns = first_hashed_ns.saturating_sub(of_scan(inner));
+    let first_emit_ns =
+        first_matched_ns.saturating_sub(of_scan(2 * inner) + first_build_ns + probe_ns);
+    let lists_build_ns = lists_hashed_ns.saturating_sub(of_scan(inner));
+    let lists_emit_ns = lists_matched_ns
+        .saturating_sub(of_scan(outer + inner) + lists_build_ns + probe_ns / ROWS_EACH);
     // Buckets are read again, and every row is hashed once more to find its bucket.
     let copy_ns = grace_ns.saturating_sub(matched_ns).saturating_sub(of_scan(outer + inner));
-    let sort_ns = bench.sort()?.saturating_sub(scan_ns);
+    let sort_ns = sorted_ns.saturating_sub(scan_ns);
     let looking =
         |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer) + copy_ns * outer / (outer + inner));
-    let descend_ns = looking(bench.look_up("strange", MANY_PAGES)?);
+    let descend_ns = looking(strange_ns);
     let found = |whole_ns: u64| looking(whole_ns).saturating_sub(descend_ns + emit_ns);
-    let few_ns = found(bench.look_up("outer", FEW_PAGES)?);
-    let many_ns = found(bench.look_up("outer", MANY_PAGES)?);
+    let (few_ns, many_ns) = (found(few_ns), found(many_ns));
     let [few_visits, many_visits] = [bench.visits(FEW_PAGES)?, bench.visits(MANY_PAGES)?];
     let visits = few_visits.saturating_sub(many_visits).max(1);
     let visit_ns = |count: u64| few_ns.saturating_sub(many_ns) * count / visits;
@@ -125,11 +152,19 @@ pub fn measure_processor(clock: &mut dyn FnMut() -> Nanos) -> Result<CpuCosts, Q
         .with(Work::Fetch, each(fetch_ns, inner))
         .with(Work::Compare, each(sort_ns, inner * comparisons_among(inner)));
     let table_bytes = |rows: u64| HashTable::bytes_of(rows, rows * (PAD_BYTES as u64 + CELL_BYTES));
+    // Lists have as many first rows as R has keys.
+    let further = |lists_ns: u64, first_ns: u64| lists_ns.saturating_sub(first_ns / ROWS_EACH);
     let large = LargeTable {
         small_bytes: table_bytes(outer),
         large_bytes: table_bytes(inner),
-        build_ps: each(large_build_ns, inner),
-        emit_ps: each(large_emit_ns, inner),
+        first: RowCosts {
+            build_ps: each(first_build_ns, inner),
+            emit_ps: each(first_emit_ns, inner),
+        },
+        further: RowCosts {
+            build_ps: each(further(lists_build_ns, first_build_ns), inner - outer),
+            emit_ps: each(further(lists_emit_ns, first_emit_ns), inner - outer),
+        },
     };
     let request_ps = CpuCosts::MODELLED.request_ps;
     let visit_ps = each(visit_ns(visits), visits);
@@ -146,25 +181,57 @@ impl Bench<'_> {
             work_costs: None,
         };
         let io = self.tables.engine().data_io();
-        Execution::new(limits, io.clone(), io, None, Arc::new(AtomicBool::new(false)))
+        Execution::new(limits, io, self.spill_io.clone(), None, Arc::new(AtomicBool::new(false)))
     }
 
-    /// The least time of some runs of `step`.
-    fn least(
-        &mut self,
-        mut step: impl FnMut(&Self) -> Result<(), QueryError>,
-    ) -> Result<u64, QueryError> {
-        let mut least_ns = u64::MAX;
-        for _ in 0..REPETITIONS {
-            let before = (self.clock)();
-            step(self)?;
-            least_ns = least_ns.min((self.clock)().saturating_sub(before).0);
+    /// Each step's median over the rounds.
+    fn medians(&mut self) -> Result<[u64; STEP_COUNT], QueryError> {
+        let mut times = [[0; ROUND_COUNT]; STEP_COUNT];
+        self.round()?;
+        for round in 0..ROUND_COUNT {
+            for (times, time_ns) in times.iter_mut().zip(self.round()?) {
+                times[round] = time_ns;
+            }
         }
-        Ok(least_ns)
+        Ok(times.map(|mut times| {
+            times.sort_unstable();
+            times[ROUND_COUNT / 2]
+        }))
+    }
+
+    /// Every step once, in the order of the drawing; a large table's before what needs other operators.
+    fn round(&mut self) -> Result<[u64; STEP_COUNT], QueryError> {
+        Ok([
+            self.scan("inner")?,
+            self.join("outer", "one")?,
+            self.join("outer", "inner")?,
+            self.join("outer", "distinct")?,
+            self.join("distinct", "one")?,
+            self.join_by("distinct", "distinct", &Key::of(&[1]))?,
+            self.join("inner", "one")?,
+            self.join("inner", "outer")?,
+            self.grace()?,
+            self.sort()?,
+            self.look_up("strange", MANY_PAGES)?,
+            self.look_up("outer", FEW_PAGES)?,
+            self.look_up("outer", MANY_PAGES)?,
+        ])
+    }
+
+    /// The time of a step.
+    fn time(
+        &mut self,
+        step: impl FnOnce(&Self) -> Result<(), QueryError>,
+    ) -> Result<u64, QueryError> {
+        self.written_ns.store(0, Ordering::Relaxed);
+        let before = (self.clock)();
+        step(self)?;
+        let time_ns = (self.clock)().saturating_sub(before).0;
+        Ok(time_ns.saturating_sub(self.written_ns.load(Ordering::Relaxed)))
     }
 
     fn scan(&mut self, table: &str) -> Result<u64, QueryError> {
-        self.least(|bench| {
+        self.time(|bench| {
             let relation = HeapRelation::open(bench.tables, table)?;
             let execution = bench.execution();
             let memory = execution.take("measuring", INPUT_PAGES)?;
@@ -175,16 +242,23 @@ impl Bench<'_> {
     }
 
     fn join(&mut self, built: &str, probing: &str) -> Result<u64, QueryError> {
+        self.join_by(built, probing, &Key::of(&[0]))
+    }
+
+    /// Joins the first column of what is hashed to a column of what probes.
+    fn join_by(&mut self, built: &str, probing: &str, probe_key: &Key) -> Result<u64, QueryError> {
         let settings = block_nested_loops::Settings {
             outer: Side::Left,
             table_pages: MEMORY_PAGES - INPUT_PAGES,
             input_pages: INPUT_PAGES,
             chunk_pages: None,
         };
-        self.least(|bench| {
+        self.time(|bench| {
             let sides = bench.open(built, probing)?;
             let execution = bench.execution();
-            drain(&mut BlockNestedLoops::new(&execution, bench.of(&sides), settings)?)
+            let mut join = bench.of(&sides);
+            join.right.key = probe_key;
+            drain(&mut BlockNestedLoops::new(&execution, join, settings)?)
         })
     }
 
@@ -194,7 +268,7 @@ impl Bench<'_> {
             input_pages: MEMORY_PAGES - INPUT_PAGES,
             output_pages: INPUT_PAGES,
         };
-        self.least(|bench| {
+        self.time(|bench| {
             let sides = bench.open("outer", "inner")?;
             let execution = bench.execution();
             drain(&mut GraceHash::new(&execution, bench.of(&sides), settings)?)
@@ -211,7 +285,7 @@ impl Bench<'_> {
             batch_rows_max: None,
             order: FetchOrder::Address,
         };
-        self.least(|bench| {
+        self.time(|bench| {
             let sides = bench.open(outer, "inner")?;
             let index = SecondaryIndex::open(bench.tables, "inner", INDEX, false)?;
             let execution = bench.execution();
@@ -236,7 +310,7 @@ impl Bench<'_> {
             workspace_pages: MEMORY_PAGES - INPUT_PAGES - 1,
             formation: RunFormation::ReplacementSelection,
         };
-        self.least(|bench| {
+        self.time(|bench| {
             let relation = HeapRelation::open(bench.tables, "inner")?;
             let execution = bench.execution();
             let mut sort = Sort::new(&execution, &relation, &bench.key, settings)?;
@@ -258,15 +332,64 @@ impl Bench<'_> {
     }
 }
 
+/// A device in memory that says how long it wrote and forgot.
+struct SpillDevice {
+    memory: MemoryDevice,
+    clock: Clock,
+    written_ns: Arc<AtomicU64>,
+}
+
+impl Device for SpillDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.memory.info()
+    }
+
+    fn now(&self) -> Nanos {
+        self.memory.now()
+    }
+
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        if request.operation == Operation::Read {
+            return self.memory.submit(now, request);
+        }
+        let before = (self.clock)();
+        let submitted = self.memory.submit(now, request);
+        let time_ns = (self.clock)().saturating_sub(before).0;
+        self.written_ns.fetch_add(time_ns, Ordering::Relaxed);
+        submitted
+    }
+
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        self.memory.next_completion(until)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.memory.in_flight()
+    }
+
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        self.memory.idle_until(time)
+    }
+
+    fn counters(&self) -> Counters {
+        self.memory.counters()
+    }
+}
+
+fn memory_device(capacity_bytes: u64) -> MemoryDevice {
+    let geometry = Geometry { sector_bytes: 512, sector_count: capacity_bytes / 512 };
+    MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() })
+}
+
 fn drain(stream: &mut dyn JoinStream) -> Result<(), QueryError> {
     while stream.advance()? {}
     Ok(())
 }
 
-/// The tables `outer`, `inner`, `half`, `one` and `strange`, in random order, on a device in memory.
+/// The tables `outer`, `inner`, `distinct`, `one` and `strange`, in random order, on a device in memory. Two columns
+/// have the same keys in two orders.
 fn make_tables() -> Result<Database, QueryError> {
-    let geometry = Geometry { sector_bytes: 512, sector_count: 384 << 11 };
-    let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    let device = memory_device(TABLE_DEVICE_BYTES);
     let data = Box::new(DeviceVolume::format(Box::new(device))?);
     let settings = Settings {
         page_bytes: PAGE_BYTES,
@@ -281,7 +404,7 @@ fn make_tables() -> Result<Database, QueryError> {
     let tables = [
         ("outer", ROW_COUNT, 0..ROW_COUNT),
         ("inner", many, 0..ROW_COUNT),
-        ("half", many, 0..2 * ROW_COUNT),
+        ("distinct", many, 0..many),
         ("one", 1, 0..1),
         ("strange", ROW_COUNT, ROW_COUNT..2 * ROW_COUNT),
     ];
@@ -290,6 +413,7 @@ fn make_tables() -> Result<Database, QueryError> {
             name: name.to_owned(),
             columns: vec![
                 Column::new("key", ColumnType::Integer),
+                Column::new("other", ColumnType::Integer),
                 Column::new("pad", ColumnType::Blob),
             ],
             kind: TableKind::Heap,
@@ -298,13 +422,15 @@ fn make_tables() -> Result<Database, QueryError> {
                 _ => Vec::new(),
             },
         };
-        let order = Permutation::new(count, count);
+        let orders = [count, count + 1].map(|seed| Permutation::new(count, seed));
         let pad = [7; PAD_BYTES];
         writing.load_table(&table, &LoadOptions::default(), |load| {
             for row in 0..count {
-                let key =
-                    i64::from(to_u32(keys.start + order.apply(row) % (keys.end - keys.start)));
-                load.push(&[ValueRef::Integer(key), ValueRef::Blob(&pad)])?;
+                let [key, other] = orders.each_ref().map(|order| {
+                    let key = keys.start + order.apply(row) % (keys.end - keys.start);
+                    ValueRef::Integer(i64::from(to_u32(key)))
+                });
+                load.push(&[key, other, ValueRef::Blob(&pad)])?;
             }
             Ok::<_, StorageError>(())
         })?;

@@ -31,7 +31,7 @@ mod tests;
 pub use calibrate::measure_processor;
 pub use curve::{Curve, CurvePoint};
 pub use device::{AccessCurves, DeviceCosts, MeasuredTime, Pattern};
-pub use processor::{CpuCosts, LargeTable};
+pub use processor::{CpuCosts, HashTables, LargeTable, RowCosts};
 pub use question::{JoinQuestion, JoinSide};
 pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};
 pub use streams::{MeasuredStream, StreamCosts, StreamKind, StreamTimes};
@@ -470,9 +470,15 @@ impl<'a> Tally<'a> {
         self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
     }
 
-    /// The processor does something so often with a hash table of so many bytes.
-    fn work_in_table(&mut self, work: Work, count: u64, table_bytes: u64) {
-        let ns = self.model.processor.work_in_table_ns(work, count, table_bytes);
+    /// Hash tables are filled.
+    fn build(&mut self, tables: &HashTables) {
+        let ns = self.model.processor.build_ns(tables);
+        self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
+    }
+
+    /// So many rows are found in hash tables and handed on.
+    fn emit(&mut self, pair_count: u64, tables: &HashTables) {
+        let ns = self.model.processor.emit_ns(pair_count, tables);
         self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
     }
 

@@ -1,5 +1,6 @@
 //! What the processor does for a row and for a request.
 
+use super::scale_up;
 use crate::work::{Work, WorkCosts};
 use serde::{Deserialize, Serialize};
 
@@ -29,21 +30,37 @@ pub struct LargeTable {
     pub small_bytes: u64,
     /// Bytes of the large one.
     pub large_bytes: u64,
-    /// Picoseconds of [`Work::Build`] in the large one.
+    /// The first row of its key, to which the directory leads.
+    pub first: RowCosts,
+    /// Each further row of a key, to which the one before it leads.
+    pub further: RowCosts,
+}
+
+/// What one row of a hash table costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowCosts {
+    /// Picoseconds of [`Work::Build`].
     pub build_ps: u64,
-    /// The same of [`Work::Emit`] where many rows have a key: each leads to the next one.
+    /// Picoseconds of [`Work::Emit`].
     pub emit_ps: u64,
 }
 
+/// Hash tables that are filled one after the other, as far as their costs depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashTables {
+    /// Rows of all of them.
+    pub row_count: u64,
+    /// Keys of each, summed.
+    pub key_count: u64,
+    /// Bytes of one.
+    pub bytes: u64,
+}
+
 impl LargeTable {
-    /// Picoseconds of a unit in a table of so many bytes. Of the touches of a table that is t times as long as
-    /// the small one, all but a part in t miss what holds the small one.
-    fn picoseconds(&self, work: Work, small_ps: u64, table_bytes: u64) -> u64 {
-        let large_ps = match work {
-            Work::Build => self.build_ps,
-            Work::Emit => self.emit_ps,
-            _ => return small_ps,
-        };
+    /// Of the touches of a table that is t times as long as the small one, all but a part in t miss what holds
+    /// the small one: that part of what a row costs more in the large table.
+    fn picoseconds(&self, large_ps: u64, small_ps: u64, table_bytes: u64) -> u64 {
         let missed = |bytes: u64| {
             let beyond = bytes.saturating_sub(self.small_bytes);
             u128::from(beyond) * 1_000_000 / u128::from(bytes.max(1))
@@ -81,15 +98,35 @@ impl CpuCosts {
         picoseconds_to_ns(self.work.picoseconds(work), count)
     }
 
-    /// The same of work on a hash table of so many bytes.
+    /// Nanoseconds of filling hash tables.
     #[must_use]
-    pub fn work_in_table_ns(&self, work: Work, count: u64, table_bytes: u64) -> u64 {
-        let small_ps = self.work.picoseconds(work);
-        let each_ps = match &self.large {
-            Some(large) => large.picoseconds(work, small_ps, table_bytes),
-            None => small_ps,
+    pub fn build_ns(&self, tables: &HashTables) -> u64 {
+        self.in_tables_ns(Work::Build, tables.row_count, tables, |row| row.build_ps)
+    }
+
+    /// Nanoseconds of handing on so many rows that were found in hash tables, together with what found them.
+    #[must_use]
+    pub fn emit_ns(&self, pair_count: u64, tables: &HashTables) -> u64 {
+        self.in_tables_ns(Work::Emit, pair_count, tables, |row| row.emit_ps)
+    }
+
+    /// The same of work on so many rows, of which as large a part comes first of its key as in the tables.
+    fn in_tables_ns(
+        &self,
+        work: Work,
+        count: u64,
+        tables: &HashTables,
+        of_row: impl Fn(&RowCosts) -> u64,
+    ) -> u64 {
+        let Some(large) = &self.large else {
+            return self.work_ns(work, count);
         };
-        picoseconds_to_ns(each_ps, count)
+        let small_ps = self.work.picoseconds(work);
+        let first = scale_up(count, tables.key_count, tables.row_count).min(count);
+        let ns = |row: &RowCosts, count: u64| {
+            picoseconds_to_ns(large.picoseconds(of_row(row), small_ps, tables.bytes), count)
+        };
+        ns(&large.first, first).saturating_add(ns(&large.further, count - first))
     }
 
     /// Nanoseconds of so many pages of the pool, rounded up, at most the end of the range.
@@ -116,22 +153,34 @@ mod tests {
 
     #[test]
     fn a_row_costs_more_the_more_of_its_table_no_cache_holds() {
-        let large = LargeTable {
-            small_bytes: 1_000_000,
-            large_bytes: 10_000_000,
-            build_ps: 500_000,
-            emit_ps: 5000,
-        };
-        let costs = CpuCosts { large: Some(large), ..CpuCosts::MODELLED };
-        let build_ns = |bytes: u64| costs.work_in_table_ns(Work::Build, 1, bytes);
+        let costs = CpuCosts { large: Some(LARGE), ..CpuCosts::MODELLED };
+        let table = |bytes: u64| HashTables { row_count: 1, key_count: 1, bytes };
+        let build_ns = |bytes: u64| costs.build_ns(&table(bytes));
         assert_eq!([0, 1_000_000].map(build_ns), [60, 60]);
         assert_eq!(build_ns(10_000_000), 500);
         // Half of 2 MB is not held, where nine tenths of 10 MB are not; of a huge one nearly all is not.
         assert_eq!(build_ns(2_000_000), 60 + 440 * 5 / 9 + 1);
         assert_eq!(build_ns(u64::MAX), 549);
-        // Nothing is cheaper for being large, and other work does not depend on it.
-        assert_eq!(costs.work_in_table_ns(Work::Emit, 1, 10_000_000), 10);
-        assert_eq!(costs.work_in_table_ns(Work::Probe, 1, 10_000_000), 45);
-        assert_eq!(CpuCosts::MODELLED.work_in_table_ns(Work::Build, 1, u64::MAX), 60);
+        // Nothing is cheaper for being large.
+        assert_eq!(costs.emit_ns(1, &table(10_000_000)), 10);
+        assert_eq!(CpuCosts::MODELLED.build_ns(&table(u64::MAX)), 60);
     }
+
+    #[test]
+    fn rows_that_follow_another_of_their_key_have_a_price_of_their_own() {
+        let costs = CpuCosts { large: Some(LARGE), ..CpuCosts::MODELLED };
+        let lists = HashTables { row_count: 40, key_count: 10, bytes: 10_000_000 };
+        assert_eq!(costs.build_ns(&lists), 10 * 500 + 30 * 700);
+        // Of the pairs as many are first ones as of the rows.
+        assert_eq!(costs.emit_ns(8, &lists), 2 * 10 + 6 * 90);
+        let empty = HashTables { row_count: 0, key_count: 0, bytes: 0 };
+        assert_eq!((costs.build_ns(&empty), costs.emit_ns(0, &empty)), (0, 0));
+    }
+
+    const LARGE: LargeTable = LargeTable {
+        small_bytes: 1_000_000,
+        large_bytes: 10_000_000,
+        first: RowCosts { build_ps: 500_000, emit_ps: 5000 },
+        further: RowCosts { build_ps: 700_000, emit_ps: 90_000 },
+    };
 }

@@ -7,6 +7,8 @@
 //!   spilled  cells; pages are full but for a check sum     buckets and runs
 //! ```
 
+use super::scan::distinct_pages;
+use super::{HashTables, scale_up};
 use crate::QueryError;
 use crate::allocation::Fudge;
 use crate::index::IndexLookup;
@@ -214,6 +216,22 @@ impl Footprint {
     pub fn with_tuples_per_key(mut self, count: u64) -> Self {
         self.tuples_per_key = count.max(1);
         self
+    }
+
+    /// Hash tables over it of so many bytes each, with all rows of a key in the same.
+    #[must_use]
+    pub fn tables_by_key(&self, bytes: u64) -> HashTables {
+        let key_count = self.tuple_count.div_ceil(self.tuples_per_key);
+        HashTables { row_count: self.tuple_count, key_count, bytes }
+    }
+
+    /// The same of tables that are filled with the rows as they come, of which each has so many.
+    #[must_use]
+    pub fn tables_in_turn(&self, bytes: u64, rows_of_each: u64) -> HashTables {
+        let tables = self.tables_by_key(bytes);
+        let rows = rows_of_each.clamp(1, self.tuple_count.max(1));
+        let keys = distinct_pages(tables.key_count, rows);
+        HashTables { key_count: scale_up(tables.row_count, keys, rows), ..tables }
     }
 
     /// Bytes of a cell, on average, rounded up.

@@ -11,6 +11,7 @@ use nandu_probe::profile::DeviceProfile;
 use nandu_query::QueryError;
 use nandu_query::cost::{CpuCosts, DeviceCosts, MeasuredTime, Pattern, measure_processor};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The device that is assumed without a profile: a plain NVMe drive of the 2020s, not a measured one.
 const ASSUMED_LATENCY_NS: u64 = 80_000;
@@ -24,7 +25,7 @@ pub(super) fn processor(file: Option<&Path>, is_measured: bool) -> Result<CpuCos
             check_destination(path)?;
         }
         let stopwatch = Stopwatch::start();
-        let costs = measure_processor(&mut || Nanos(stopwatch.nanos()))?;
+        let costs = measure_processor(Arc::new(move || Nanos(stopwatch.nanos())))?;
         if let Some(path) = file {
             write_file(path, format!("{}\n", to_json(&costs)).as_bytes())?;
         }

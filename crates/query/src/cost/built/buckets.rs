@@ -5,7 +5,7 @@ use super::space::Segments;
 use super::{Written, block_pages, read_spilled, spilled_restart};
 use crate::allocation::GraceHash;
 use crate::cost::join::probe_all;
-use crate::cost::{CostModel, Estimate, Footprint, Restart, Streams, Tally};
+use crate::cost::{CostModel, Estimate, Footprint, HashTables, Restart, Streams, Tally};
 use crate::join::buckets::{CHUNK_COUNT_MAX, LEVEL_MAX, bucket_count_of_cut, chunk_input_pages};
 use crate::join::hash_table::HashTable;
 use crate::join::hybrid_hash::EXTENT_SLACK_PART;
@@ -110,7 +110,7 @@ pub(super) fn join_pair(
         let mut tally = Tally::new(model, build.page_bytes);
         let buffer_pages = memory_pages - table_pages;
         read_spilled(&mut tally, build, written, buffer_pages);
-        hash(&mut tally, build, needed(build));
+        hash(&mut tally, build, &build.tables_by_key(needed(build)));
         read_spilled(&mut tally, probe, written, buffer_pages);
         probe_all(&mut tally, probe);
         tally.end_phase();
@@ -142,7 +142,7 @@ fn join_in_chunks(
     read_spilled(&mut tally, build, written, input_pages);
     let block_pages = block_pages(model, input_pages);
     tally.restart(&spilled_restart(build, block_pages), chunk_count - 1);
-    hash(&mut tally, build, needed(build).min(table_bytes));
+    hash(&mut tally, build, &build.tables_in_turn(needed(build).min(table_bytes), rows));
     let mut scan = Tally::new(model, probe.page_bytes);
     read_spilled(&mut scan, probe, written, input_pages);
     tally.estimate += scan.estimate * chunk_count;
@@ -154,10 +154,10 @@ fn join_in_chunks(
     tally.estimate
 }
 
-/// Looks at rows that are read, and hashes them when all are there, in a table of so many bytes.
-fn hash(tally: &mut Tally<'_>, build: &Footprint, table_bytes: u64) {
+/// Looks at rows that are read, and hashes them when all are there.
+fn hash(tally: &mut Tally<'_>, build: &Footprint, tables: &HashTables) {
     tally.work(Work::Scan, build.stored_tuples);
     tally.end_phase();
-    tally.work_in_table(Work::Build, build.tuple_count, table_bytes);
+    tally.build(tables);
     tally.begin_phase();
 }

@@ -65,7 +65,7 @@ pub(in crate::cost) fn hybrid_hash(
         if is_built {
             tally.work(Work::Scan, side.stored_tuples);
             tally.end_phase();
-            tally.work_in_table(Work::Build, resident(side).tuple_count, table_bytes);
+            tally.build(&resident(side).tables_by_key(table_bytes));
         } else {
             probe_all(&mut tally, &resident(side));
             tally.end_phase();

@@ -8,8 +8,8 @@
 use super::{probe_all, with_result};
 use crate::allocation::BlockNestedLoops;
 use crate::cost::{
-    Convention, CostModel, Estimate, Footprint, JoinQuestion, PageOrder, Pattern, Restart, Tally,
-    scale_up,
+    Convention, CostModel, Estimate, Footprint, HashTables, JoinQuestion, PageOrder, Pattern,
+    Restart, Tally, scale_up,
 };
 use crate::join::row_store::{LINK_BYTES, segment_bytes};
 use crate::work::Work;
@@ -24,15 +24,15 @@ pub fn block_nested_loops(
     question: &JoinQuestion,
     parts: &BlockNestedLoops,
 ) -> Estimate {
-    let outer = question.outer.footprint(model.convention);
-    let inner = question.inner.footprint(model.convention);
+    let [outer, inner] = question.footprints(model.convention);
     let joined = scan_for_chunks(model, &outer, &inner, parts);
-    with_result(model, question, joined, Some((&outer, table_bytes(&outer, parts))))
+    with_result(model, question, joined, Some(&tables(&outer, parts)))
 }
 
-/// Bytes of a chunk's hash table.
-fn table_bytes(outer: &Footprint, parts: &BlockNestedLoops) -> u64 {
-    outer.memory_bytes.min(parts.outer_pages.saturating_mul(outer.page_bytes))
+/// The hash tables of the chunks.
+fn tables(outer: &Footprint, parts: &BlockNestedLoops) -> HashTables {
+    let bytes = outer.memory_bytes.min(parts.outer_pages.saturating_mul(outer.page_bytes));
+    outer.tables_in_turn(bytes, scale_up(outer.tuple_count, bytes, outer.memory_bytes))
 }
 
 /// The same without what comes out.
@@ -47,8 +47,7 @@ pub(super) fn scan_for_chunks(
     tally.work(Work::Scan, outer.stored_tuples);
     tally.end_phase();
     // The table is made when a chunk is there, and nothing is read then.
-    let table_bytes = table_bytes(outer, parts);
-    tally.work_in_table(Work::Build, outer.tuple_count, table_bytes);
+    tally.build(&tables(outer, parts));
     tally.begin_phase();
     let mut scan = Tally::new(model, inner.page_bytes);
     let reads = scan.scan(inner, parts.inner_pages);

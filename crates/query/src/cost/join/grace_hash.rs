@@ -31,7 +31,7 @@ pub fn grace_hash(
         let smaller = if inner.memory_bytes < outer.memory_bytes { &inner } else { &outer };
         let table_bytes = smaller.memory_bytes / parts.bucket_count.max(1);
         let joined = built::buckets::grace_hash(model, [&outer, &inner], memory_pages, parts);
-        return with_result(model, question, joined, Some((smaller, table_bytes)));
+        return with_result(model, question, joined, Some(&smaller.tables_by_key(table_bytes)));
     }
     estimate + partition_and_join(model, [&outer, &inner], memory_pages, parts, 0)
 }

@@ -23,7 +23,7 @@ pub fn hybrid_hash(
         // Of those that are looked into one after the other, about the mean.
         let table_bytes = outer.memory_bytes / (parts.bucket_count + 1);
         let joined = built::hybrid::hybrid_hash(model, [&outer, &inner], memory_pages, parts);
-        return with_result(model, question, joined, Some((&outer, table_bytes)));
+        return with_result(model, question, joined, Some(&outer.tables_by_key(table_bytes)));
     }
     let (spilled, whole) = spilled_fraction(&outer, parts);
     let mut tally = begin(model, question);

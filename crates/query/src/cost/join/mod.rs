@@ -17,7 +17,7 @@ pub use index_sort_merge::{IndexMergeMemory, index_sort_merge};
 pub use nested_loops::nested_loops;
 pub use sort_merge::sort_merge;
 
-use super::{Convention, CostModel, Estimate, Footprint, JoinQuestion, Tally};
+use super::{Convention, CostModel, Estimate, Footprint, HashTables, JoinQuestion, Tally};
 use crate::work::Work;
 
 /// An estimate that is begun for a question.
@@ -37,7 +37,7 @@ const fn is_followed(model: &CostModel<'_>, question: &JoinQuestion) -> bool {
 /// pages.
 pub(super) fn hash_and_probe(tally: &mut Tally<'_>, build: &Footprint, probe: &Footprint) {
     tally.work(Work::Scan, build.stored_tuples);
-    tally.work_in_table(Work::Build, build.tuple_count, build.memory_bytes);
+    tally.build(&build.tables_by_key(build.memory_bytes));
     probe_all(tally, probe);
 }
 
@@ -47,18 +47,19 @@ pub(super) fn probe_all(tally: &mut Tally<'_>, probe: &Footprint) {
     tally.work(Work::Probe, probe.tuple_count);
 }
 
-/// An estimate with what comes out of it, from hash tables of `build` with so many bytes each if there are any:
-/// rows are handed on while the device works, as far as it had longer to.
+/// An estimate with what comes out of it, from hash tables if there are any: rows are handed on while the device
+/// works, as far as it had longer to.
 fn with_result(
     model: &CostModel<'_>,
     question: &JoinQuestion,
     joined: Estimate,
-    table: Option<(&Footprint, u64)>,
+    tables: Option<&HashTables>,
 ) -> Estimate {
     let mut result = Tally::new(model, question.outer.stats.page_bytes.max(1));
-    let chained = table.filter(|(build, _)| build.tuples_per_key > 1);
-    let table_bytes = chained.map_or(0, |(_, bytes)| bytes);
-    result.work_in_table(Work::Emit, question.result_count(), table_bytes);
+    match tables {
+        Some(tables) => result.emit(question.result_count(), tables),
+        None => result.work(Work::Emit, question.result_count()),
+    }
     let mut result = result.estimate;
     if model.reads_ahead() {
         let idle_ns = joined.io_ns.saturating_sub(joined.overlap_ns);
