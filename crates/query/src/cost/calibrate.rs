@@ -11,7 +11,7 @@
 //!   S hashed, one row probes      - Scan - Build of first rows ─► Build of a key's further rows
 //!   S hashed, R probes            - Scan - Build - Probe - Emit of first rows ─► Emit of those
 //!   Grace hash, all in one bucket - as R hashed, S probes ─► Copy
-//!   sort of S in memory           - Scan             ─► Compare
+//!   sort of S by runs of a tenth  - 2 Scan - Copy    ─► Compare
 //!   index of S, no key of S       - Scan - Copy      ─► Descend
 //!   index of S, R looks up        - Scan - Copy - Descend - Emit ─► rows × Fetch + pages × visit,
 //!                                   once with many rows of a page at a time, once with few
@@ -25,6 +25,7 @@
 //! 1. Steps are measured in rounds, each step once, and the median of the rounds counts: a machine that is slow for
 //!    a while slows all steps of that round alike, and joins meet it as often.
 
+use super::relation::SORT_OVERHEAD_BYTES;
 use super::scan::distinct_pages;
 use super::{CpuCosts, LargeTable, RowCosts, comparisons_among};
 use crate::execution::{Execution, Limits};
@@ -77,6 +78,11 @@ const MANY_PAGES: u32 = MEMORY_PAGES / 2;
 /// Pages of an input, large enough that requests do not count.
 const INPUT_PAGES: u32 = 64;
 
+/// Pages in which S is sorted, and the bytes of a row there.
+const WORKSPACE_PAGES: u32 = 512;
+const SORTED_ROW_BYTES: u64 = CELL_BYTES + PAD_BYTES as u64 + SORT_OVERHEAD_BYTES;
+/// Rows of a run of replacement selection, of those that fit at once.
+const RUN_LENGTH: u64 = 2;
 /// Bytes of the devices in memory, of tables and of buckets.
 const TABLE_DEVICE_BYTES: u64 = 384 << 20;
 const SPILL_DEVICE_BYTES: u64 = 192 << 20;
@@ -130,7 +136,11 @@ pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
         .saturating_sub(of_scan(outer + inner) + lists_build_ns + probe_ns / ROWS_EACH);
     // Buckets are read again, and every row is hashed once more to find its bucket.
     let copy_ns = grace_ns.saturating_sub(matched_ns).saturating_sub(of_scan(outer + inner));
-    let sort_ns = sorted_ns.saturating_sub(scan_ns);
+    let sort_ns = sorted_ns.saturating_sub(2 * scan_ns + copy_ns * inner / (outer + inner));
+    let sorted_at_once =
+        (u64::from(WORKSPACE_PAGES) * u64::from(PAGE_BYTES) / SORTED_ROW_BYTES).min(inner);
+    let comparisons = comparisons_among(sorted_at_once)
+        + comparisons_among(inner.div_ceil(RUN_LENGTH * sorted_at_once));
     let looking =
         |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer) + copy_ns * outer / (outer + inner));
     let descend_ns = looking(strange_ns);
@@ -150,7 +160,7 @@ pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
         .with(Work::Copy, each(copy_ns, outer + inner))
         .with(Work::Descend, each(descend_ns, outer))
         .with(Work::Fetch, each(fetch_ns, inner))
-        .with(Work::Compare, each(sort_ns, inner * comparisons_among(inner)));
+        .with(Work::Compare, each(sort_ns, inner * comparisons));
     let table_bytes = |rows: u64| HashTable::bytes_of(rows, rows * (PAD_BYTES as u64 + CELL_BYTES));
     // Lists have as many first rows as R has keys.
     let further = |lists_ns: u64, first_ns: u64| lists_ns.saturating_sub(first_ns / ROWS_EACH);
@@ -306,8 +316,8 @@ impl Bench<'_> {
     fn sort(&mut self) -> Result<u64, QueryError> {
         let settings = sort::Settings {
             input_pages: INPUT_PAGES,
-            output_pages: 1,
-            workspace_pages: MEMORY_PAGES - INPUT_PAGES - 1,
+            output_pages: INPUT_PAGES,
+            workspace_pages: WORKSPACE_PAGES,
             formation: RunFormation::ReplacementSelection,
         };
         self.time(|bench| {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Beside a cell in a hash area: its link, 8 bytes, and one and a half slots of the directory.
 const AREA_OVERHEAD_BYTES: u64 = 20;
 /// Beside a cell in the work space of a sort: the head of its place, its entry and its address.
-const SORT_OVERHEAD_BYTES: u64 = 36;
+pub(super) const SORT_OVERHEAD_BYTES: u64 = 36;
 /// Leaves of an index that are looked at.
 const SAMPLE_COUNT: u32 = 16;
 /// Millionths in one.

@@ -3,9 +3,12 @@
 //!
 //! Runs begin with an empty buffer pool, as estimates do.
 //!
+//! Where the processor is measured, it is before each memory: a machine that others use may be half as fast a
+//! minute later.
+//!
 //! 1. What is estimated at more than [`HOPELESS`] times the cheapest is not run.
 
-use super::{Costs, ExplainArguments, Provenance, check_pairs, run_plan};
+use super::{Costs, ExplainArguments, Provenance, check_pairs, costs, run_plan};
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -61,8 +64,13 @@ pub(super) fn run(
     let progress = Progress::new(&context.interrupt, arguments.sweep.len());
     let mut points = Vec::new();
     let mut pair_count = None;
-    for &memory in &arguments.sweep {
-        let chosen = plans(arguments, database, costs, memory)?;
+    let (device, name, mut processor) = (costs.0, costs.1, *costs.2);
+    for (place, &memory) in arguments.sweep.iter().enumerate() {
+        if arguments.calibrate && place > 0 {
+            progress.show(0.0, "measuring the processor");
+            processor = costs::processor(arguments.processor.as_deref(), true)?;
+        }
+        let chosen = plans(arguments, database, (device, name, &processor), memory)?;
         let mut actuals: Vec<Vec<Actual>> = vec![Vec::new(); chosen.len()];
         // In turns, so that what comes and goes on the machine meets all of them.
         for _ in 0..arguments.repetitions {
@@ -86,7 +94,7 @@ pub(super) fn run(
         points.push(Point { memory_bytes: memory.0, runs, fastest, chosen_by_fastest });
     }
     let worst = points.iter().map(|point| point.chosen_by_fastest).fold(1.0, f64::max);
-    let sweep = Sweep { provenance: Provenance::here(), device: costs.1, points, worst };
+    let sweep = Sweep { provenance: Provenance::here(), device: name, points, worst };
     if arguments.json {
         return context.output.json(&sweep);
     }
