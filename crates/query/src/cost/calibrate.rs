@@ -63,7 +63,7 @@ const PAD_BYTES: usize = 110;
 const CELL_BYTES: u64 = 16;
 const PAGE_BYTES: u32 = 8192;
 /// How often all steps are measured, after a first time that only warms up.
-const ROUND_COUNT: usize = 5;
+const ROUND_COUNT: usize = 9;
 /// Steps of a round.
 const STEP_COUNT: usize = 13;
 /// Memory of the operators: all rows fit.
@@ -107,15 +107,7 @@ struct Bench<'a> {
 pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
     let database = make_tables()?;
     let tables = database.read();
-    let written_ns = Arc::new(AtomicU64::new(0));
-    let device = SpillDevice {
-        memory: memory_device(SPILL_DEVICE_BYTES),
-        clock: Arc::clone(&clock),
-        written_ns: Arc::clone(&written_ns),
-    };
-    let volume = DeviceVolume::format(Box::new(device))?;
-    let spill_io = SharedIo::new(Box::new(volume), Arc::default());
-    let mut bench = Bench { tables: &tables, key: Key::of(&[0]), clock, spill_io, written_ns };
+    let mut bench = Bench::new(&tables, clock)?;
     let (outer, inner) = (ROW_COUNT, ROW_COUNT * ROWS_EACH);
     let [scan_ns, hashed_ns, matched_ns, rarely_matched_ns, rest @ ..] = bench.medians()?;
     let [first_hashed_ns, first_matched_ns, lists_hashed_ns, lists_matched_ns, rest @ ..] = rest;
@@ -137,10 +129,6 @@ pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
     // Buckets are read again, and every row is hashed once more to find its bucket.
     let copy_ns = grace_ns.saturating_sub(matched_ns).saturating_sub(of_scan(outer + inner));
     let sort_ns = sorted_ns.saturating_sub(2 * scan_ns + copy_ns * inner / (outer + inner));
-    let sorted_at_once =
-        (u64::from(WORKSPACE_PAGES) * u64::from(PAGE_BYTES) / SORTED_ROW_BYTES).min(inner);
-    let comparisons = comparisons_among(sorted_at_once)
-        + comparisons_among(inner.div_ceil(RUN_LENGTH * sorted_at_once));
     let looking =
         |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer) + copy_ns * outer / (outer + inner));
     let descend_ns = looking(strange_ns);
@@ -160,7 +148,7 @@ pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
         .with(Work::Copy, each(copy_ns, outer + inner))
         .with(Work::Descend, each(descend_ns, outer))
         .with(Work::Fetch, each(fetch_ns, inner))
-        .with(Work::Compare, each(sort_ns, inner * comparisons));
+        .with(Work::Compare, each(sort_ns, inner * comparisons_of_a_row(inner)));
     let table_bytes = |rows: u64| HashTable::bytes_of(rows, rows * (PAD_BYTES as u64 + CELL_BYTES));
     // Lists have as many first rows as R has keys.
     let further = |lists_ns: u64, first_ns: u64| lists_ns.saturating_sub(first_ns / ROWS_EACH);
@@ -181,7 +169,26 @@ pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
     Ok(CpuCosts { work, request_ps, visit_ps, large: Some(large) })
 }
 
-impl Bench<'_> {
+/// Comparisons for each of so many rows in [`Bench::sort`]: in its runs, then among them.
+fn comparisons_of_a_row(row_count: u64) -> u64 {
+    let at_once = u64::from(WORKSPACE_PAGES) * u64::from(PAGE_BYTES) / SORTED_ROW_BYTES;
+    let run_count = row_count.div_ceil(RUN_LENGTH * at_once);
+    comparisons_among(at_once.min(row_count)) + comparisons_among(run_count)
+}
+
+impl<'a> Bench<'a> {
+    fn new(tables: &'a Tables, clock: Clock) -> Result<Self, QueryError> {
+        let written_ns = Arc::new(AtomicU64::new(0));
+        let device = SpillDevice {
+            memory: memory_device(SPILL_DEVICE_BYTES),
+            clock: Arc::clone(&clock),
+            written_ns: Arc::clone(&written_ns),
+        };
+        let volume = DeviceVolume::format(Box::new(device))?;
+        let spill_io = SharedIo::new(Box::new(volume), Arc::default());
+        Ok(Self { tables, key: Key::of(&[0]), clock, spill_io, written_ns })
+    }
+
     fn execution(&self) -> Execution {
         let limits = Limits {
             page_bytes: PAGE_BYTES,

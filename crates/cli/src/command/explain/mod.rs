@@ -73,7 +73,7 @@ pub(crate) struct ExplainArguments {
     /// Costs of the processor, as JSON; with --calibrate they are written there
     #[arg(long, value_name = "FILE")]
     processor: Option<PathBuf>,
-    /// Measure the processor first, which takes some seconds; in a sweep before each memory
+    /// Measure the processor first, which takes half a minute; in a sweep before each memory
     #[arg(long)]
     calibrate: bool,
     /// Run all joins in each of these memories, with commas between them
