@@ -2,7 +2,8 @@
 //! others and tries what lies around them under the full model, because a measured device is no line, and
 //! the operators here cut chunks between blocks.
 //!
-//! 1. No division found is dearer than that of the closed form.
+//! 1. No division found is dearer than that of the closed form, where rows take as much memory as known or a
+//!    little more.
 //! 2. With a write budget a division is taken only if it would keep to it were both sides larger than known
 //!    by [`MARGIN_PPM`], each part a page longer, runs a third shorter, and, for hybrid hash, some keys more
 //!    frequent: what chance, samples of the tables and skew may do.
@@ -39,6 +40,9 @@ const PADDINGS_PPM: [u64; 4] = [1_000_000, 1_060_000, 1_130_000, 1_250_000];
 /// How much larger than known, in millionths, tables are taken to be where writes are limited. Estimates of pages
 /// are within 2 %, below the square-root bound within 8 %; a run that passes its budget ends without a result.
 const MARGIN_PPM: u64 = 80_000;
+/// The hash area of block nested loops is thought smaller by this part: where a buffer leaves just enough for the
+/// last row of a chunk, rows a little longer than those that were looked at cost another scan.
+const AREA_SLACK_PART: u64 = 50;
 /// So much more a hybrid hash join may come to write for keys that many rows have: a sixth.
 const SKEW_SHARE: u64 = 6;
 /// Pages of a hash join of another type than inner: where a bucket does not fit, one says which rows of the side
@@ -131,7 +135,18 @@ fn cheapest(
             return Err(Rejection::WriteBudget { written: ByteCount(least) });
         }
     }
-    let cheapest = candidates.into_iter().min_by_key(|(_, estimate)| model.time(estimate));
+    let time = |(division, estimate): &(Division, Estimate)| {
+        let known = model.time(estimate);
+        match (division, model.convention) {
+            (Division::BlockNestedLoops(parts), Convention::AsBuilt { .. }) => {
+                let outer_pages = parts.outer_pages - parts.outer_pages / AREA_SLACK_PART;
+                let smaller = BlockNestedLoops { outer_pages, ..*parts };
+                known.max(model.time(&block_nested_loops(model, question, &smaller)))
+            }
+            _ => known,
+        }
+    };
+    let cheapest = candidates.into_iter().min_by_key(time);
     cheapest.ok_or(Rejection::WriteBudget { written: ByteCount::ZERO })
 }
 

@@ -216,7 +216,7 @@ fn the_search_is_never_worse_than_the_closed_forms() {
 }
 
 #[test]
-fn the_search_finds_block_nested_loops_of_the_best_of_all_buffers() {
+fn the_search_finds_block_nested_loops_of_the_best_of_all_buffers_with_room_to_spare() {
     let customers = RelationStats::heap(934, 45_000, 138, PAGE_BYTES);
     let orders = RelationStats::heap(6554, 450_000, 98, PAGE_BYTES);
     let question = JoinQuestion::new(JoinSide::new(customers), JoinSide::new(orders), 10);
@@ -225,14 +225,27 @@ fn the_search_finds_block_nested_loops_of_the_best_of_all_buffers() {
             let model = model(&device, convention);
             let sizes = question.sizes(convention);
             for pages in [60, 128, 256, 384, 768, 1000] {
+                // Also where the hash area holds 2 % less than is thought.
+                let time = |parts: BlockNestedLoops| {
+                    let spare = if convention == PAPER { 0 } else { parts.outer_pages / 50 };
+                    let outer_pages = [parts.outer_pages, parts.outer_pages - spare];
+                    let times = outer_pages.map(|outer_pages| {
+                        let parts = BlockNestedLoops { outer_pages, ..parts };
+                        block_nested_loops(&model, &question, &parts).time().0
+                    });
+                    times[0].max(times[1])
+                };
                 let best = (1..pages)
                     .map(|inner| BlockNestedLoops::with_inner(&sizes, pages, inner).unwrap())
-                    .map(|parts| block_nested_loops(&model, &question, &parts).time().0)
+                    .map(time)
                     .min()
                     .unwrap();
                 let found =
                     divide::divide(&model, &question, JoinKind::BlockNestedLoops, &memory(pages));
-                let found = found.unwrap().1.time().0;
+                let Division::BlockNestedLoops(parts) = found.unwrap().0 else {
+                    panic!("that is what was asked for")
+                };
+                let found = time(parts);
                 assert!(
                     found as f64 <= best as f64 * 1.02,
                     "{found} ns, at best {best} ns, {pages} {convention:?}"
