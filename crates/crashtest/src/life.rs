@@ -623,11 +623,13 @@ impl<'s> Simulation<'s> {
 
     /// Loads the passing table past the log, and gives its rows in their order.
     fn load(&mut self, writer: &mut WriteTransaction<'_>) -> Result<Vec<KeyValue>, StorageError> {
-        let is_clustered = self.rng.below(2) == 0;
-        let kind =
-            if is_clustered { TableKind::Clustered { key: vec![0] } } else { TableKind::Heap };
+        let kind = match self.rng.below(3) {
+            0 => TableKind::Clustered { key: vec![0] },
+            1 => TableKind::Pax { span_pages: 4 },
+            _ => TableKind::Heap,
+        };
         let mut indexes = Vec::new();
-        if !is_clustered && self.rng.below(2) == 0 {
+        if kind == TableKind::Heap && self.rng.below(2) == 0 {
             indexes.push(("passing_by_key".to_owned(), vec!["key".to_owned()]));
         }
         let order = [RowOrder::Ascending, RowOrder::Sort][to_index(self.rng.below(2))];
@@ -639,6 +641,7 @@ impl<'s> Simulation<'s> {
             let key = if order == RowOrder::Sort { number * 7919 % 4001 } else { number };
             rows.push((key, value));
         }
+        let is_clustered = matches!(kind, TableKind::Clustered { .. });
         let table = NewTable { name: PASSING.to_owned(), columns: columns(), kind, indexes };
         let options = LoadOptions { order, sort_bytes: LOAD_SORT_BYTES, ..LoadOptions::default() };
         writer.load_table(&table, &options, |load| {

@@ -49,11 +49,26 @@ pub struct Dataset {
 /// How tables lie.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// B+-trees by primary key instead of heaps. Rows in random order are inserted one by one, so that
-    /// leaves are scattered.
-    pub is_clustered: bool,
+    /// How rows are stored.
+    pub kind: LayoutKind,
     /// Columns to index.
     pub indexes: Vec<IndexOn>,
+}
+
+/// How rows of generated tables are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LayoutKind {
+    /// Heaps.
+    #[default]
+    Heap,
+    /// B+-trees by primary key. Rows in random order are inserted one by one, so that leaves are
+    /// scattered.
+    Clustered,
+    /// PAX pages, which have no indexes.
+    Pax {
+        /// Database pages that a PAX page spans.
+        span_pages: u32,
+    },
 }
 
 /// A secondary index over one column. That of a heap is called like its column. That of a clustered
@@ -135,7 +150,7 @@ impl Dataset {
             let mut kind = TableKind::Heap;
             let mut indexes = Vec::new();
             let mut index_jobs = Vec::new();
-            if layout.is_clustered {
+            if layout.kind == LayoutKind::Clustered {
                 if key.is_empty() {
                     return Err(LoadError::invalid(format!(
                         "{name} has no primary key in these data; only a heap can hold it"
@@ -147,6 +162,9 @@ impl Dataset {
                     index_jobs.push(self.index_table(table, &columns, column, options)?);
                 }
             } else {
+                if let LayoutKind::Pax { span_pages } = layout.kind {
+                    kind = TableKind::Pax { span_pages };
+                }
                 let index = |&column: &usize| {
                     let column = columns[column].name.clone();
                     (column.clone(), vec![column])

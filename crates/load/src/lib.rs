@@ -41,7 +41,7 @@ mod text;
 pub mod tpch;
 
 pub use csv_file::{CsvOptions, CsvRows};
-pub use dataset::{Dataset, IndexOn, KeyOrder, Layout, RowWidth};
+pub use dataset::{Dataset, IndexOn, KeyOrder, Layout, LayoutKind, RowWidth};
 pub use error::LoadError;
 pub use job::{LoadJob, LoadObserver, load_tables};
 pub use nandu_storage::database::{LoadOptions, LoadReport, NewTable};

@@ -2,8 +2,8 @@
 
 use nandu::{Database, DatabaseOptions, TableKind, Value, ValueRef, create_database};
 use nandu_load::{
-    CsvOptions, CsvRows, Dataset, IndexOn, KeyOrder, Layout, LoadError, LoadJob, LoadObserver,
-    RowWidth, TpchComments, TpchTable, load_tables,
+    CsvOptions, CsvRows, Dataset, IndexOn, KeyOrder, Layout, LayoutKind, LoadError, LoadJob,
+    LoadObserver, RowWidth, TpchComments, TpchTable, load_tables,
 };
 use nandu_storage::database::{Flow, LoadOptions, NewTable};
 use std::ops::Bound;
@@ -31,7 +31,7 @@ fn sqlite_finds_a_loaded_heap_sound_and_counts_what_tpch_has() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("db");
     let database = create(&directory);
-    let layout = Layout { is_clustered: false, indexes: vec![index("orders", "o_custkey")] };
+    let layout = Layout { kind: LayoutKind::Heap, indexes: vec![index("orders", "o_custkey")] };
     let dataset = dataset(RowWidth::Tpch, KeyOrder::Random);
     let mut jobs = dataset.jobs(&CUSTOMER_AND_ORDERS, &layout, &LoadOptions::default()).unwrap();
     let reports = load_tables(&database, &mut jobs, &mut ()).unwrap();
@@ -97,7 +97,7 @@ fn the_same_seed_gives_the_same_bytes_of_every_table() {
         let directory = place.path().join(name);
         let database = create(&directory);
         let dataset = Dataset { seed, ..dataset(RowWidth::S001, KeyOrder::Random) };
-        let layout = Layout { is_clustered: false, indexes: vec![index("orders", "o_custkey")] };
+        let layout = Layout { kind: LayoutKind::Heap, indexes: vec![index("orders", "o_custkey")] };
         let mut jobs =
             dataset.jobs(&CUSTOMER_AND_ORDERS, &layout, &LoadOptions::default()).unwrap();
         load_tables(&database, &mut jobs, &mut ()).unwrap();
@@ -114,7 +114,8 @@ fn the_same_seed_gives_the_same_bytes_of_every_table() {
 #[test]
 fn clustered_tables_have_their_index_beside_them_and_random_order_scatters_leaves() {
     let place = tempfile::tempdir().unwrap();
-    let layout = Layout { is_clustered: true, indexes: vec![index("orders", "o_custkey")] };
+    let layout =
+        Layout { kind: LayoutKind::Clustered, indexes: vec![index("orders", "o_custkey")] };
     let mut page_counts = Vec::new();
     let mut rows = Vec::new();
     for order in [KeyOrder::Key, KeyOrder::Random] {
@@ -166,7 +167,7 @@ fn a_cancelled_load_leaves_neither_table_nor_file() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("db");
     let database = create(&directory);
-    let layout = Layout { is_clustered: false, indexes: vec![index("customer", "c_custkey")] };
+    let layout = Layout { kind: LayoutKind::Heap, indexes: vec![index("customer", "c_custkey")] };
     let jobs = || {
         dataset(RowWidth::S001, KeyOrder::Random)
             .jobs(&CUSTOMER_AND_ORDERS, &layout, &LoadOptions::default())
@@ -222,20 +223,20 @@ fn csv_rows_are_sorted_into_a_clustered_table_and_a_bad_line_leaves_nothing() {
 fn tables_and_indexes_that_do_not_exist_are_named() {
     let place = tempfile::tempdir().unwrap();
     let database = create(&place.path().join("db"));
-    let jobs = |width, tables: &[TpchTable], is_clustered, indexes: &[(&str, &str)]| {
+    let jobs = |width, tables: &[TpchTable], kind, indexes: &[(&str, &str)]| {
         let indexes = indexes.iter().map(|(table, column)| index(table, column)).collect();
-        let layout = Layout { is_clustered, indexes };
+        let layout = Layout { kind, indexes };
         let made = dataset(width, KeyOrder::Key).jobs(tables, &layout, &LoadOptions::default());
         made.unwrap_err().to_string()
     };
     let customer = [TpchTable::Customer];
-    let said = jobs(RowWidth::S001, &customer, false, &[("customer", "c_name")]);
+    let said = jobs(RowWidth::S001, &customer, LayoutKind::Heap, &[("customer", "c_name")]);
     assert_eq!(said, "customer has no column c_name; it has c_custkey, c_pad");
-    let said = jobs(RowWidth::S001, &customer, false, &[("orders", "o_custkey")]);
+    let said = jobs(RowWidth::S001, &customer, LayoutKind::Heap, &[("orders", "o_custkey")]);
     assert!(said.contains("orders.o_custkey is of a table that is not loaded"), "{said}");
-    let said = jobs(RowWidth::S001, &[TpchTable::Orders], true, &[]);
+    let said = jobs(RowWidth::S001, &[TpchTable::Orders], LayoutKind::Clustered, &[]);
     assert!(said.contains("only a heap can hold it"), "{said}");
-    let said = jobs(RowWidth::S000, &[TpchTable::Part], false, &[]);
+    let said = jobs(RowWidth::S000, &[TpchTable::Part], LayoutKind::Heap, &[]);
     assert!(said.contains("part has the width tpch"), "{said}");
     database.close().unwrap();
 }

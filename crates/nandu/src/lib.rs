@@ -18,6 +18,7 @@ pub use nandu_storage::database::{
     TableDefinition, TableKind, Tables, WriteTransaction, check_name,
 };
 pub use nandu_storage::engine::{RestartReport, Settings, Volumes};
+pub use nandu_storage::pax::SPAN_PAGES_MAX;
 pub use nandu_storage::sqlite::{RecordView, Value, ValueRef};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
 pub use nandu_storage::{FileId, StorageError};

@@ -8,7 +8,7 @@
 //!
 //! Tables have rows of one length; one key in a third of the rows of both sides, so that buckets are joined in
 //! chunks with a bit for each row that met a partner, and groups do not fit; rows of up to four pages; or they are
-//! trees.
+//! trees, or lie in PAX pages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; it hands everything on")]
@@ -18,12 +18,12 @@ mod common;
 use common::{Control, POOL_PAGES, controlled_device, execution_on};
 use nandu_base::{Permutation, Rng, to_index};
 use nandu_query::cost::{
-    Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide, RelationStats,
+    Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide,
 };
 use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
 use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
 use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
-use nandu_query::relation::{ClusteredRelation, HeapRelation, TupleStream};
+use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation, TupleStream};
 use nandu_query::sort::{RunFormation, Settings, Sort};
 use nandu_query::{JoinKind, Key, Relation};
 use nandu_storage::database::{
@@ -47,6 +47,7 @@ enum Shape {
     Skewed,
     Long,
     Trees,
+    Pax,
 }
 
 /// What operators take beside their allotment, as measured, rounded up to whole KiB and a quarter more.
@@ -60,6 +61,7 @@ fn fixed_bytes(kind: Option<JoinKind>) -> i64 {
         Some(JoinKind::SortMerge) => 64,
         Some(JoinKind::GraceHash) => 80,
         Some(JoinKind::HybridHash) => 240,
+        Some(JoinKind::FlashJoin | JoinKind::RareJoin) => 260,
     };
     kib << 10
 }
@@ -107,11 +109,11 @@ fn peak_of(work: impl FnOnce()) -> i64 {
 }
 
 impl Shape {
-    const ALL: [Self; 4] = [Self::Even, Self::Skewed, Self::Long, Self::Trees];
+    const ALL: [Self; 5] = [Self::Even, Self::Skewed, Self::Long, Self::Trees, Self::Pax];
 
     const fn row_counts(self) -> [u64; 2] {
         match self {
-            Self::Even => [1500, 12_000],
+            Self::Even | Self::Pax => [1500, 12_000],
             Self::Trees => [4000, 40_000],
             Self::Skewed => [900, 6000],
             Self::Long => [250, 1000],
@@ -158,7 +160,7 @@ impl Shape {
     /// The types of join that are gone through; what does not concern rows is the same for all.
     fn join_types(self) -> Vec<JoinType> {
         match self {
-            Self::Even | Self::Trees => vec![JoinType::Inner, JoinType::Full],
+            Self::Even | Self::Trees | Self::Pax => vec![JoinType::Inner, JoinType::Full],
             Self::Skewed | Self::Long => JoinType::ALL.to_vec(),
         }
     }
@@ -171,17 +173,19 @@ impl Shape {
                 ColumnType::Blob,
                 ColumnType::Integer,
             ]);
-            let is_tree = self == Self::Trees;
             let table = NewTable {
                 name: self.table(side),
                 columns: columns.map(|(name, kind)| Column::new(name, kind)).collect(),
-                kind: match is_tree {
-                    true => TableKind::Clustered { key: vec![0, 2] },
-                    false => TableKind::Heap,
+                kind: match self {
+                    Self::Trees => TableKind::Clustered { key: vec![0, 2] },
+                    Self::Pax => TableKind::Pax { span_pages: 8 },
+                    Self::Even | Self::Skewed | Self::Long => TableKind::Heap,
                 },
-                indexes: match is_tree {
-                    true => Vec::new(),
-                    false => vec![("by_key".to_owned(), vec!["key".to_owned()])],
+                indexes: match self {
+                    Self::Trees | Self::Pax => Vec::new(),
+                    Self::Even | Self::Skewed | Self::Long => {
+                        vec![("by_key".to_owned(), vec!["key".to_owned()])]
+                    }
                 },
             };
             let count = self.row_counts()[side];
@@ -222,7 +226,7 @@ fn database(device: Box<dyn nandu_device::Device + Send>) -> Database {
 /// One side, opened.
 struct Side<'t> {
     relation: Box<dyn Relation + 't>,
-    index: Box<dyn IndexLookup + 't>,
+    index: Option<Box<dyn IndexLookup + 't>>,
 }
 
 impl<'t> Side<'t> {
@@ -231,18 +235,29 @@ impl<'t> Side<'t> {
         match shape {
             Shape::Trees => Self {
                 relation: Box::new(ClusteredRelation::open(tables, &name).unwrap()),
-                index: Box::new(ClusteredIndex::open(tables, &name).unwrap()),
+                index: Some(Box::new(ClusteredIndex::open(tables, &name).unwrap())),
+            },
+            Shape::Pax => Self {
+                relation: Box::new(PaxRelation::open(tables, &name, &Key::of(&[0]), None).unwrap()),
+                index: None,
             },
             _ => Self {
                 relation: Box::new(HeapRelation::open(tables, &name).unwrap()),
-                index: Box::new(SecondaryIndex::open(tables, &name, "by_key", false).unwrap()),
+                index: Some(Box::new(
+                    SecondaryIndex::open(tables, &name, "by_key", false).unwrap(),
+                )),
             },
         }
     }
 
     fn known(&self) -> JoinSide {
-        let stats = RelationStats::of(self.relation.size(), u64::from(PAGE_BYTES));
-        JoinSide::new(stats).with_index(IndexStats::of(self.index.as_ref()).unwrap())
+        let page_bytes = u64::from(PAGE_BYTES);
+        let late = self.relation.late().map(|late| late.stats(page_bytes));
+        let side = JoinSide::new(self.relation.stats(page_bytes)).with_late(late);
+        match &self.index {
+            Some(index) => side.with_index(IndexStats::of(index.as_ref()).unwrap()),
+            None => side,
+        }
     }
 }
 
@@ -301,7 +316,7 @@ fn joins_and_sorts_stay_within_their_allotment() {
                         key: &key,
                     };
                     let join = Join { left: input(0), right: input(1), join_type };
-                    let index = |side: usize| Some(sides[side].index.as_ref());
+                    let index = |side: usize| sides[side].index.as_deref();
                     let indexes = Indexes { left: index(0), right: index(1) };
                     let peak = peak_of(|| {
                         let execution = execution_on(&tables, limits.clone());
@@ -330,7 +345,7 @@ fn joins_and_sorts_stay_within_their_allotment() {
             }
         }
     }
-    assert_eq!(extras.0.len(), 8, "seven joins and a sort");
+    assert_eq!(extras.0.len(), 10, "nine joins and a sort");
     let mut wrong = Vec::new();
     for (kind, (bytes, told)) in extras.0 {
         let name = kind.map_or("a sort", JoinKind::name);

@@ -3,7 +3,7 @@
 //! ```text
 //!   database: tables, rows, indexes
 //!      │
-//!   btree   sqlite (heap tables)                structures: see ReadPages and ChangePages only
+//!   btree   sqlite (heap tables)   pax          structures: see ReadPages and ChangePages only
 //!      │ read, change │
 //!      ▼              ▼
 //!   engine: transactions, actions, recovery ──► log ──────────┐
@@ -25,6 +25,7 @@ pub mod error;
 pub mod hostile;
 pub mod log;
 pub mod page;
+pub mod pax;
 pub mod pool;
 pub mod propagation;
 pub mod sqlite;

@@ -275,7 +275,10 @@ fn store(
     let row = row.map_err(Failure::input)?;
     let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
     match definition.kind {
-        TableKind::Heap => write.insert(&definition.name, &row).map(drop)?,
+        // One in PAX pages says why it takes none.
+        TableKind::Heap | TableKind::Pax { .. } => {
+            write.insert(&definition.name, &row).map(drop)?;
+        }
         TableKind::Clustered { .. } => write.put(&definition.name, &row).map(drop)?,
     }
     Ok(())

@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
-use nandu::{ColumnType, DatabaseOptions, RestartReport, TableKind, check_name};
+use nandu::{ColumnType, DatabaseOptions, RestartReport, SPAN_PAGES_MAX, TableKind, check_name};
 use nandu_base::ByteCount;
 use nandu_load::{
-    CsvOptions, CsvRows, Dataset, IndexOn, KeyOrder, Layout, LoadError, LoadJob, LoadObserver,
-    LoadOptions, LoadReport, NewTable, ParquetRows, RowSource, RowWidth, SqliteRows, TpchTable,
-    load_tables,
+    CsvOptions, CsvRows, Dataset, IndexOn, KeyOrder, Layout, LayoutKind, LoadError, LoadJob,
+    LoadObserver, LoadOptions, LoadReport, NewTable, ParquetRows, RowSource, RowWidth, SqliteRows,
+    TpchTable, load_tables,
 };
 use nandu_probe::table::Table;
 use serde::Serialize;
@@ -31,6 +31,7 @@ Examples:
   nandu load csv people.csv --table people --types phone:text shop
   zcat rows.csv.gz | nandu load csv - --table rows --no-header shop
   nandu load parquet rides.parquet --table rides --key id shop
+  nandu load csv people.csv --table people --pax shop
   nandu load sqlite chinook.db music
   nandu load sqlite chinook.db --table Track --as tracks --key TrackId music
 
@@ -70,7 +71,8 @@ struct TpchArguments {
     /// Of the random order, and of the padding of the papers' rows
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// Heap files, or B+-trees by primary key, into which random rows are inserted one by one
+    /// Heap files; B+-trees by primary key, into which random rows are inserted one by one; or PAX pages,
+    /// where columns lie apart
     #[arg(long, value_enum, default_value = "heap")]
     layout: LayoutArgument,
     /// All columns, or the key and padding of S001 (section 4.1) or S000 (chapter 5)
@@ -142,6 +144,9 @@ struct SqliteArguments {
     /// that all their values have
     #[arg(long, value_delimiter = ',', value_parser = parse_type, value_name = "TYPES")]
     types: Vec<(String, ColumnType)>,
+    /// Store tables in PAX pages: columns lie apart, and nothing of them can be changed
+    #[arg(long, conflicts_with_all = ["key", "index"])]
+    pax: bool,
     #[command(flatten)]
     common: CommonArguments,
 }
@@ -159,6 +164,9 @@ struct TableArguments {
     /// Index a column of a heap
     #[arg(long, value_name = "COLUMN")]
     index: Vec<String>,
+    /// Store the table in PAX pages: columns lie apart, and nothing of it can be changed
+    #[arg(long, conflicts_with_all = ["key", "index"])]
+    pax: bool,
 }
 
 #[derive(Debug, Args)]
@@ -173,6 +181,10 @@ struct CommonArguments {
     /// Bytes of a page of a new database, a power of two from 512 to 64 KiB; 4096 without it
     #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
     page_size: Option<ByteCount>,
+    /// Pages of the database that a PAX page spans
+    #[arg(long, default_value = "256", value_name = "PAGES",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(SPAN_PAGES_MAX)))]
+    span_pages: u32,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -188,6 +200,7 @@ enum OrderArgument {
 enum LayoutArgument {
     Heap,
     Clustered,
+    Pax,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -247,7 +260,7 @@ pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Fa
 }
 
 fn sqlite_jobs(arguments: &SqliteArguments) -> Result<Vec<LoadJob>, Failure> {
-    let SqliteArguments { file, table, rename, key, index, types, common, .. } = arguments;
+    let SqliteArguments { file, table, rename, key, index, types, pax, common, .. } = arguments;
     let names = if table.is_empty() { SqliteRows::tables(file)? } else { table.clone() };
     let is_of_one = rename.is_some() || [key.len(), index.len(), types.len()] != [0; 3];
     if names.is_empty() {
@@ -272,7 +285,7 @@ fn sqlite_jobs(arguments: &SqliteArguments) -> Result<Vec<LoadJob>, Failure> {
         let rows = SqliteRows::open(file, name, types)?;
         let columns = rows.columns().to_vec();
         let table = rename.clone().unwrap_or_else(|| rows.table().to_owned());
-        let target = TableArguments { table, key: key.clone(), index: index.clone() };
+        let target = TableArguments { table, key: key.clone(), index: index.clone(), pax: *pax };
         file_job(&target, columns, Box::new(rows), common)
     };
     names.iter().map(job).collect()
@@ -290,8 +303,12 @@ fn tpch_jobs(arguments: &TpchArguments) -> Result<Vec<LoadJob>, Failure> {
     };
     let seed = arguments.seed;
     let dataset = Dataset { order, seed, ..Dataset::new(width, arguments.scale_factor) };
-    let is_clustered = matches!(arguments.layout, LayoutArgument::Clustered);
-    let layout = Layout { is_clustered, indexes: arguments.index.clone() };
+    let kind = match arguments.layout {
+        LayoutArgument::Heap => LayoutKind::Heap,
+        LayoutArgument::Clustered => LayoutKind::Clustered,
+        LayoutArgument::Pax => LayoutKind::Pax { span_pages: arguments.common.span_pages },
+    };
+    let layout = Layout { kind, indexes: arguments.index.clone() };
     Ok(dataset.jobs(&arguments.tables, &layout, &arguments.common.options())?)
 }
 
@@ -310,6 +327,7 @@ fn file_job(
     };
     let key: Result<Vec<usize>, Failure> = arguments.key.iter().map(index_of).collect();
     let kind = match key? {
+        _ if arguments.pax => TableKind::Pax { span_pages: common.span_pages },
         key if key.is_empty() => TableKind::Heap,
         key => TableKind::Clustered { key },
     };

@@ -30,7 +30,7 @@ use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
 use nandu_drives::profile::{DriveKind, SimOptions};
 use nandu_load::{
-    Dataset, IndexOn, Layout, LoadError, LoadOptions, RowWidth, TpchTable, load_tables,
+    Dataset, IndexOn, Layout, LayoutKind, LoadError, LoadOptions, RowWidth, TpchTable, load_tables,
 };
 use nandu_probe::text;
 use nandu_query::allocation::{self, Fudge, JoinSizes};
@@ -300,7 +300,11 @@ impl IndexJoin {
         if layout == TableLayout::Queue {
             indexes.push(on("customer", "c_custkey"));
         }
-        let layout = Layout { is_clustered: layout == TableLayout::Tree, indexes };
+        let kind = match layout {
+            TableLayout::Tree => LayoutKind::Clustered,
+            TableLayout::Queue => LayoutKind::Heap,
+        };
+        let layout = Layout { kind, indexes };
         let fill = FillFactor { low_permille: 1000, high_permille: 1000, seed: 0 };
         let options = LoadOptions { fill, ..LoadOptions::default() };
         let tables = [TpchTable::Customer, TpchTable::Orders];

@@ -33,12 +33,13 @@ pub use curve::{Curve, CurvePoint};
 pub use device::{AccessCurves, DeviceCosts, MeasuredTime, Pattern};
 pub use processor::{CpuCosts, HashTables, LargeTable, RowCosts};
 pub use question::{JoinQuestion, JoinSide};
-pub use relation::{Convention, Footprint, IndexStats, PageOrder, RelationStats};
+pub use relation::{Convention, Footprint, IndexStats, LateStats, PageOrder, RelationStats};
 pub use streams::{MeasuredStream, StreamCosts, StreamKind, StreamTimes};
 
 use crate::relation::LEAVES_AHEAD;
+use crate::relation::pax::slot_count;
 use crate::work::Work;
-use nandu_base::Nanos;
+use nandu_base::{Nanos, to_u32};
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Mul};
 
@@ -414,7 +415,39 @@ impl<'a> Tally<'a> {
                 self.read_leaves(relation);
                 0
             }
+            PageOrder::Apart { request_count, run_count, slot_pages, is_whole } => {
+                let pages = to_u32(request_pages.saturating_sub(1).min(u64::from(u32::MAX)));
+                let slots = slot_count(pages, slot_pages, self.model.reads_ahead());
+                let depth = u64::from(slots).saturating_mul(run_count);
+                self.read_apart((request_count, relation.stored_pages), depth, is_whole);
+                if is_whole { request_count } else { 0 }
+            }
         }
+    }
+
+    /// Reads pieces of PAX pages, so many requests at once. They are one behind the other if that is all of them.
+    fn read_apart(&mut self, (requests, pages): (u64, u64), depth: u64, is_whole: bool) {
+        let device = self.model.device;
+        let mut apart = Tally::new(self.model, self.page_bytes);
+        if is_whole {
+            apart.read_requests(Pattern::Sequential, requests, pages);
+        } else {
+            apart.read_requests(Pattern::Random, requests, pages);
+            apart.seek(requests);
+            let bytes = self.request_bytes(requests, pages);
+            let area_bytes = pages.saturating_mul(self.page_bytes);
+            let measured = device.streams.as_ref().and_then(|streams| streams.batch.as_ref());
+            let gained_ns = match measured {
+                Some(times) if depth > 1 => {
+                    times.runs_ns((requests, requests), bytes, depth, area_bytes)
+                }
+                _ => scale_up(apart.estimate.io_ns, 1_000_000, device.queue_gain_ppm(depth)),
+            };
+            // However many at once: what has to be moved has to be moved.
+            let moved_ns = device.read.time_ns(Pattern::Sequential, bytes).saturating_mul(requests);
+            apart.estimate.io_ns = gained_ns.max(moved_ns.min(apart.estimate.io_ns));
+        }
+        self.estimate += apart.estimate;
     }
 
     /// Follows the leaves of a tree that was filled in any order. Who reads ahead asks for many at a time.

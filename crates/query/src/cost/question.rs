@@ -1,6 +1,6 @@
 //! A join as a planner sees it: two relations, what qualifies, and how many pairs there are.
 
-use super::relation::{Footprint, IndexStats, RelationStats};
+use super::relation::{Footprint, IndexStats, LateStats, RelationStats};
 use super::{Convention, scale_up};
 use crate::allocation::JoinSizes;
 use crate::join::JoinType;
@@ -21,13 +21,23 @@ pub struct JoinSide {
     pub selectivity_ppm: u64,
     /// Whether that predicate is a range of the join key, so that an index finds what qualifies.
     pub is_key_range: bool,
+    /// How its rows may be put together late, if they may.
+    #[serde(default)]
+    pub late: Option<LateStats>,
 }
 
 impl JoinSide {
     /// A side without index and predicate.
     #[must_use]
     pub const fn new(stats: RelationStats) -> Self {
-        Self { stats, index: None, selectivity_ppm: MILLION, is_key_range: false }
+        Self { stats, index: None, selectivity_ppm: MILLION, is_key_range: false, late: None }
+    }
+
+    /// With rows that may be put together late.
+    #[must_use]
+    pub const fn with_late(mut self, late: Option<LateStats>) -> Self {
+        self.late = late;
+        self
     }
 
     /// With an index on the join key.
@@ -109,14 +119,19 @@ impl JoinQuestion {
     #[must_use]
     pub fn larger_by(&self, ppm: u64) -> Self {
         let grown = |count: u64| scale_up(count, MILLION.saturating_add(ppm), MILLION);
+        let relation = |stats: RelationStats| RelationStats {
+            page_count: grown(stats.page_count),
+            tuple_count: grown(stats.tuple_count),
+            cell_bytes: grown(stats.cell_bytes),
+            ..stats
+        };
         let side = |side: &JoinSide| {
-            let stats = RelationStats {
-                page_count: grown(side.stats.page_count),
-                tuple_count: grown(side.stats.tuple_count),
-                cell_bytes: grown(side.stats.cell_bytes),
-                ..side.stats
-            };
-            JoinSide { stats, ..*side }
+            let late = side.late.map(|late| LateStats {
+                keys: relation(late.keys),
+                cell_bytes: grown(late.cell_bytes),
+                ..late
+            });
+            JoinSide { stats: relation(side.stats), late, ..*side }
         };
         Self {
             outer: side(&self.outer),

@@ -34,6 +34,17 @@ pub enum PageOrder {
     Contiguous,
     /// Anywhere, as leaves of a tree that was filled in random order.
     Scattered,
+    /// In pieces of several pages: minipages, of which some are read.
+    Apart {
+        /// Requests that read all of them.
+        request_count: u64,
+        /// Of each PAX page so many, which are under way together.
+        run_count: u64,
+        /// Pages of memory for those.
+        slot_pages: u32,
+        /// Whether they are all that the file has, one piece behind the other.
+        is_whole: bool,
+    },
 }
 
 /// A stored relation.
@@ -80,6 +91,15 @@ impl RelationStats {
         Self { page_count, tuple_count, cell_bytes, page_bytes, order }
     }
 
+    /// The least memory that a scan takes, in pages.
+    #[must_use]
+    pub const fn scan_pages_min(&self) -> u64 {
+        match self.order {
+            PageOrder::Apart { slot_pages, .. } => slot_pages as u64 + 1,
+            PageOrder::Contiguous | PageOrder::Scattered => 1,
+        }
+    }
+
     /// Bytes of a hash area that holds all tuples.
     #[must_use]
     pub const fn area_bytes(&self) -> u64 {
@@ -91,6 +111,24 @@ impl RelationStats {
     pub const fn sort_bytes(&self) -> u64 {
         self.cell_bytes.saturating_add(self.tuple_count.saturating_mul(SORT_OVERHEAD_BYTES))
     }
+}
+
+/// A relation whose rows may be put together late: its keys are scanned, the rest is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LateStats {
+    /// The columns that are compared, to be scanned.
+    pub keys: RelationStats,
+    /// PAX pages.
+    pub pax_page_count: u64,
+    /// Requests that fetch what is wanted of one of them.
+    pub run_count: u64,
+    /// Pages of what is wanted of all.
+    pub page_count: u64,
+    /// Pages of memory for what is wanted of one.
+    pub slot_pages: u64,
+    /// Bytes of the cells of all rows, with the columns that are wanted.
+    pub cell_bytes: u64,
 }
 
 /// An index on the join key.

@@ -148,7 +148,7 @@ fn walk_leaves(tally: &mut Tally<'_>, index: &IndexStats, entry_count: u64, is_i
     tally.work(Work::Descend, 1);
     let (pattern, leaf_seeks) = match index.order {
         PageOrder::Contiguous => (Pattern::Sequential, if is_interrupted { leaves } else { 1 }),
-        PageOrder::Scattered => (Pattern::Random, leaves),
+        PageOrder::Scattered | PageOrder::Apart { .. } => (Pattern::Random, leaves),
     };
     tally.read_requests(pattern, leaves, leaves);
     tally.seek(index.height + leaf_seeks);

@@ -25,11 +25,15 @@ pub enum JoinKind {
     GraceHash,
     /// As Grace hash, but one bucket never leaves memory.
     HybridHash,
+    /// The keys are joined; what else is wanted is fetched for the pairs, batch by batch.
+    FlashJoin,
+    /// The same, fetched in one pass over each table.
+    RareJoin,
 }
 
 impl JoinKind {
     /// All joins, in the order in which they are explained.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::NestedLoops,
         Self::BlockNestedLoops,
         Self::IndexNestedLoops,
@@ -37,6 +41,8 @@ impl JoinKind {
         Self::SortMerge,
         Self::GraceHash,
         Self::HybridHash,
+        Self::FlashJoin,
+        Self::RareJoin,
     ];
 
     /// Whether it does a type of join with this side as outer one: joins that look rows of the other side up,
@@ -47,7 +53,12 @@ impl JoinKind {
             Self::NestedLoops | Self::BlockNestedLoops | Self::IndexNestedLoops => {
                 Roles::of(join_type, outer.other()).build == Alone::Never
             }
-            Self::IndexSortMerge | Self::SortMerge | Self::GraceHash | Self::HybridHash => true,
+            Self::IndexSortMerge
+            | Self::SortMerge
+            | Self::GraceHash
+            | Self::HybridHash
+            | Self::FlashJoin
+            | Self::RareJoin => true,
         }
     }
 
@@ -62,6 +73,8 @@ impl JoinKind {
             Self::SortMerge => "sort_merge",
             Self::GraceHash => "grace_hash",
             Self::HybridHash => "hybrid_hash",
+            Self::FlashJoin => "flash_join",
+            Self::RareJoin => "rare_join",
         }
     }
 }

@@ -13,25 +13,30 @@
 
 pub mod block_nested_loops;
 pub(crate) mod buckets;
+pub mod flash_join;
 pub mod grace_hash;
 pub(crate) mod hash_table;
 pub mod hybrid_hash;
 pub mod index_nested_loops;
 pub mod index_sort_merge;
 pub mod kind;
+mod late;
 pub mod nested_loops;
+pub mod rare_join;
 pub(crate) mod roles;
 pub(crate) mod row_store;
 pub mod sort_merge;
 pub(crate) mod split;
 
 pub use block_nested_loops::BlockNestedLoops;
+pub use flash_join::FlashJoin;
 pub use grace_hash::GraceHash;
 pub use hybrid_hash::HybridHash;
 pub use index_nested_loops::IndexNestedLoops;
 pub use index_sort_merge::IndexSortMerge;
 pub use kind::JoinKind;
 pub use nested_loops::NestedLoops;
+pub use rare_join::RareJoin;
 pub use sort_merge::SortMerge;
 
 use crate::tuple::PairBatch;

@@ -8,14 +8,16 @@
 //!    by [`MARGIN_PPM`], each part a page longer, runs a third shorter, and, for hybrid hash, some keys more
 //!    frequent: what chance, samples of the tables and skew may do.
 
+use super::late::{of_flash_join, of_rare_join};
 use super::{Budget, Rejection, written_by};
 use crate::allocation::{
     BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, JoinSizes, RequestTimes,
     RunFormation, RunSeeks, SortMerge,
 };
 use crate::cost::join::{
-    IndexMemory, IndexMergeMemory, OuterAccess, block_nested_loops, grace_hash, hybrid_hash,
-    index_nested_loops, index_sort_merge, nested_loops, sort_merge,
+    FlashMemory, IndexMemory, IndexMergeMemory, OuterAccess, RareMemory, block_nested_loops,
+    flash_join, grace_hash, hybrid_hash, index_nested_loops, index_sort_merge, nested_loops,
+    rare_join, sort_merge,
 };
 use crate::cost::{Convention, CostModel, Estimate, JoinQuestion, JoinSide};
 use crate::index::FetchOrder;
@@ -76,6 +78,10 @@ pub enum Division {
     GraceHash(GraceHash),
     /// Of hybrid hash.
     HybridHash(HybridHash),
+    /// Of FlashJoin.
+    FlashJoin(FlashMemory),
+    /// Of RARE-join.
+    RareJoin(RareMemory),
 }
 
 /// The cheapest division for a kind within the budget.
@@ -98,18 +104,52 @@ pub(super) fn divide(
         JoinKind::IndexNestedLoops => of_index_nested_loops(model, question, budget),
         JoinKind::IndexSortMerge => of_index_sort_merge(model, question, budget),
         JoinKind::SortMerge => of_sort_merge(model, question, memory),
-        JoinKind::GraceHash | JoinKind::HybridHash
+        JoinKind::GraceHash | JoinKind::HybridHash | JoinKind::FlashJoin | JoinKind::RareJoin
             if question.join_type != JoinType::Inner && memory < MARKING_HASH_PAGES_MIN =>
         {
             Err(too_little(MARKING_HASH_PAGES_MIN))
         }
         JoinKind::GraceHash => of_grace_hash(model, question, memory),
         JoinKind::HybridHash => of_hybrid_hash(model, question, memory),
+        JoinKind::FlashJoin => of_flash_join(model, question, memory),
+        JoinKind::RareJoin => of_rare_join(model, question, memory),
     }?;
+    let candidates =
+        candidates.into_iter().filter(|(division, _)| scans_fit(question, division, memory));
+    let candidates: Candidates = candidates.collect();
+    if candidates.is_empty() {
+        return Err(too_little((2 * scan_pages_min(question) + 1).max(memory + 1)));
+    }
     cheapest(model, question, budget, candidates)
 }
 
-type Candidates = Vec<(Division, Estimate)>;
+pub(super) type Candidates = Vec<(Division, Estimate)>;
+
+/// The least memory that scans of both sides take, one at a time.
+fn scan_pages_min(question: &JoinQuestion) -> u64 {
+    question.outer.stats.scan_pages_min().max(question.inner.stats.scan_pages_min())
+}
+
+/// Whether the buffers of a division are long enough for what they read.
+pub(super) fn scans_fit(question: &JoinQuestion, division: &Division, memory: u64) -> bool {
+    let least = scan_pages_min(question);
+    match division {
+        Division::NestedLoops => {
+            let both = [question.outer, question.inner].map(|side| side.stats.scan_pages_min());
+            both[0] + both[1] <= memory
+        }
+        Division::IndexSortMerge(_) => true,
+        Division::IndexNestedLoops { memory, .. } => {
+            memory.input_pages >= question.outer.stats.scan_pages_min()
+        }
+        Division::BlockNestedLoops(parts) => parts.inner_pages >= least,
+        Division::SortMerge(parts) => parts.input_pages >= least,
+        Division::GraceHash(parts) => parts.input_pages >= least,
+        Division::HybridHash(parts) => parts.input_pages >= least,
+        // Their kernels were chosen by this.
+        Division::FlashJoin(_) | Division::RareJoin(_) => true,
+    }
+}
 
 /// The cheapest that keeps to the write budget; the first of equals.
 fn cheapest(
@@ -178,9 +218,18 @@ fn written_at_most(
         Division::HybridHash(parts) => {
             (hybrid_hash(model, larger, memory, parts), parts.bucket_count)
         }
+        Division::FlashJoin(parts) => {
+            let estimate = flash_join(model, larger, parts).unwrap_or_default();
+            (estimate, parts.kernel.bucket_count)
+        }
+        Division::RareJoin(parts) => {
+            let estimate = rare_join(model, larger, parts).unwrap_or_default();
+            (estimate, parts.kernel.bucket_count + 2)
+        }
     };
     let mut written = written_by(&estimate, larger).0;
-    if matches!(division, Division::HybridHash(_)) {
+    if matches!(division, Division::HybridHash(_) | Division::FlashJoin(_) | Division::RareJoin(_))
+    {
         // Keys that many rows have take more of the memory than others, and nobody counted them.
         written = written.saturating_add(written / SKEW_SHARE);
     }
@@ -276,7 +325,7 @@ fn of_grace_hash(
     Ok(candidates.collect())
 }
 
-fn of_hybrid_hash(
+pub(super) fn of_hybrid_hash(
     model: &CostModel<'_>,
     question: &JoinQuestion,
     memory: u64,
@@ -302,7 +351,9 @@ fn of_hybrid_hash(
     let time = |pages: &u64| {
         cost(padding_ppm, Some(*pages)).map_or(Nanos(u64::MAX), |(_, found)| model.time(&found))
     };
-    let buffers = std::iter::once(form.input_pages).chain(around(form.input_pages, memory / 2));
+    let least = scan_pages_min(question);
+    let buffers = around(form.input_pages, memory / 2).chain([form.input_pages, least, 4 * least]);
+    let buffers = buffers.filter(|pages| (least..memory.saturating_sub(1)).contains(pages));
     let best = buffers.min_by_key(time).unwrap_or(form.input_pages);
     let mut candidates = vec![cost(paddings[0], None).map_err(needed)?];
     for padding_ppm in paddings {
@@ -434,7 +485,7 @@ fn last_where(largest: u64, holds: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-const fn too_little(needed_pages: u64) -> Rejection {
+pub(super) const fn too_little(needed_pages: u64) -> Rejection {
     Rejection::TooLittleMemory { needed_pages }
 }
 

@@ -14,6 +14,7 @@
 
 mod divide;
 mod explanation;
+mod late;
 mod open;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,8 @@ pub struct Plan {
 pub enum Rejection {
     /// It needs an index on the join key of one side or both.
     NoIndex,
+    /// It needs tables whose columns can be read apart.
+    NoColumns,
     /// It needs more memory.
     TooLittleMemory {
         /// Pages that it needs at least.
@@ -83,6 +86,7 @@ impl fmt::Display for Rejection {
         match self {
             Self::JoinType(join_type) => write!(formatter, "does no {} join", join_type.name()),
             Self::NoIndex => formatter.write_str("needs an index on the join key"),
+            Self::NoColumns => formatter.write_str("needs both tables in PAX pages"),
             Self::TooLittleMemory { needed_pages } => {
                 write!(formatter, "needs {needed_pages} pages of memory")
             }
@@ -176,7 +180,9 @@ fn roles(model: &CostModel<'_>, question: &JoinQuestion, kind: JoinKind) -> &'st
         JoinKind::NestedLoops
         | JoinKind::BlockNestedLoops
         | JoinKind::IndexNestedLoops
-        | JoinKind::HybridHash => &[false, true],
+        | JoinKind::HybridHash
+        | JoinKind::FlashJoin
+        | JoinKind::RareJoin => &[false, true],
     }
 }
 

@@ -8,11 +8,11 @@ use crate::cost::join::{IndexMergeMemory, OuterAccess};
 use crate::index::{FetchOrder, IndexLookup, KeyRange};
 use crate::join::hybrid_hash::BuiltSide;
 use crate::join::{
-    BlockNestedLoops, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join, JoinStream,
-    NestedLoops, Side, SortMerge, block_nested_loops, grace_hash, hybrid_hash, index_nested_loops,
-    index_sort_merge, nested_loops, sort_merge,
+    BlockNestedLoops, FlashJoin, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join,
+    JoinStream, NestedLoops, RareJoin, Side, SortMerge, block_nested_loops, flash_join, grace_hash,
+    hybrid_hash, index_nested_loops, index_sort_merge, nested_loops, rare_join, sort_merge,
 };
-use crate::{Execution, QueryError, sort};
+use crate::{Execution, QueryError, Relation, sort};
 use serde::{Deserialize, Serialize};
 
 /// Where a chunk of block nested loops ends.
@@ -85,10 +85,11 @@ impl Plan {
         let missing = || QueryError::Invalid { what: format!("{} needs its index", self.kind) };
         Ok(match self.division {
             Division::NestedLoops => {
+                let outer_pages = join.input(outer).relation.scan_pages_min();
                 let settings = nested_loops::Settings {
                     outer,
-                    outer_pages: 1,
-                    inner_pages: pages.saturating_sub(1),
+                    outer_pages,
+                    inner_pages: pages.saturating_sub(outer_pages),
                     inner_is_unique: false,
                 };
                 Box::new(NestedLoops::new(execution, join, settings)?)
@@ -132,6 +133,25 @@ impl Plan {
             Division::HybridHash(parts) => {
                 let settings = hybrid_hash_settings(&parts, join, outer, execution);
                 Box::new(HybridHash::new(execution, join, settings)?)
+            }
+            Division::FlashJoin(parts) => {
+                let kernel = (parts.kernel_pages, &parts.kernel);
+                let settings = flash_join::Settings {
+                    kernel: kernel_settings(kernel, join, outer, execution),
+                    batch_pages: narrow(parts.batch_pages),
+                    fetch_pages: narrow(parts.fetch_pages),
+                };
+                Box::new(FlashJoin::new(execution, join, settings)?)
+            }
+            Division::RareJoin(parts) => {
+                let kernel = (parts.kernel_pages, &parts.kernel);
+                let settings = rare_join::Settings {
+                    kernel: kernel_settings(kernel, join, outer, execution),
+                    sort_pages: narrow(parts.sort_pages),
+                    fetch_pages: narrow(parts.fetch_pages),
+                    row_pages: narrow(parts.row_pages),
+                };
+                Box::new(RareJoin::new(execution, join, settings)?)
             }
         })
     }
@@ -189,6 +209,20 @@ fn hybrid_hash_settings(
     let size = join.input(build).relation.size();
     let built = BuiltSide { tuple_count: size.tuple_count, cell_bytes: size.cell_bytes };
     let memory = (execution.limits().memory_pages, execution.page_bytes() as u64);
+    hybrid_hash::Settings::of(parts, built, build, memory)
+}
+
+/// Of the kernel of a late join, in so many pages.
+fn kernel_settings(
+    (pages, parts): (u64, &HybridParts),
+    join: Join<'_>,
+    build: Side,
+    execution: &Execution,
+) -> hybrid_hash::Settings {
+    let relation = join.input(build).relation;
+    let size = relation.late().map_or_else(|| relation.size(), |late| late.keys.size());
+    let built = BuiltSide { tuple_count: size.tuple_count, cell_bytes: size.cell_bytes };
+    let memory = (narrow(pages), execution.page_bytes() as u64);
     hybrid_hash::Settings::of(parts, built, build, memory)
 }
 

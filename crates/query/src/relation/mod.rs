@@ -15,6 +15,7 @@ mod clustered;
 mod filtered;
 pub(crate) mod heap;
 mod index_scan;
+pub(crate) mod pax;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -23,12 +24,14 @@ pub use clustered::ClusteredRelation;
 pub use filtered::{Condition, Filtered};
 pub use heap::HeapRelation;
 pub use index_scan::{IndexOnlyScan, IndexScan};
+pub use pax::{PaxRelation, PaxView};
 pub use rows::Rows;
 
 pub(crate) use block_reader::{BlockReader, Fetch};
 pub(crate) use clustered::{LEAVES_AHEAD, clustered_size};
 pub(crate) use heap::leaves_of;
 
+use crate::cost::{LateStats, RelationStats};
 use crate::execution::Memory;
 use crate::tuple::TupleBatch;
 use crate::{Execution, QueryError};
@@ -43,6 +46,21 @@ pub trait Relation {
     /// How large it is, as far as that is known without reading all of it.
     fn size(&self) -> RelationSize;
 
+    /// What a planner knows of a scan, in pages of so many bytes.
+    fn stats(&self, page_bytes: u64) -> RelationStats {
+        RelationStats::of(self.size(), page_bytes)
+    }
+
+    /// The least memory that a scan takes, in pages.
+    fn scan_pages_min(&self) -> u32 {
+        1
+    }
+
+    /// Its parts, if its columns can be read apart and its rows fetched by number.
+    fn late(&self) -> Option<Late<'_>> {
+        None
+    }
+
     /// Begins to read, in blocks of `memory`.
     ///
     /// # Errors
@@ -53,6 +71,24 @@ pub trait Relation {
         memory: Memory<'x>,
         from: Position,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError>;
+}
+
+/// The parts of a relation whose rows may be put together late. Both have the columns where the relation has
+/// them.
+#[derive(Clone, Copy)]
+pub struct Late<'r> {
+    /// The columns that are compared, to be scanned.
+    pub keys: &'r PaxView<'r>,
+    /// Those that are handed on, to be fetched by row number.
+    pub rows: &'r PaxView<'r>,
+}
+
+impl Late<'_> {
+    /// What a planner knows of it.
+    #[must_use]
+    pub fn stats(&self, page_bytes: u64) -> LateStats {
+        self.rows.late_stats(self.keys.stats(page_bytes))
+    }
 }
 
 /// Rows as they come.

@@ -21,7 +21,7 @@ pub(crate) mod workspace;
 pub use crate::allocation::RunFormation;
 
 use crate::execution::Memory;
-use crate::relation::{Position, Relation, TupleStream};
+use crate::relation::{Position, Relation, RelationSize, TupleStream};
 use crate::tuple::{Area, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, Key, QueryError, allocation};
@@ -57,9 +57,7 @@ pub struct SortCounts {
 /// Rows of a relation in order.
 pub struct Sort<'x> {
     execution: &'x Execution,
-    relation: &'x dyn Relation,
     key: &'x Key,
-    settings: Settings,
     stage: Stage<'x>,
     counts: SortCounts,
     /// Rows of runs, copied for the batch; no more than a page, but for a row that is longer.
@@ -71,7 +69,7 @@ pub struct Sort<'x> {
 /// How far a sort is.
 enum Stage<'x> {
     /// Nothing was read; the memory waits.
-    Begin { _memory: Memory<'x> },
+    Begin { relation: &'x dyn Relation, settings: Settings, _memory: Memory<'x> },
     /// Rows in memory, and which is next.
     Rows(SortedRows<'x>, usize),
     /// Runs, and the page of the batch.
@@ -113,22 +111,8 @@ pub(crate) fn form<'x>(
     settings: Settings,
     keeps_nulls: bool,
 ) -> Result<Sorted<'x>, QueryError> {
-    const OPERATOR: &str = "a sort";
-    let input = execution.take(OPERATOR, settings.input_pages.max(1))?;
-    let output = execution.take(OPERATOR, settings.output_pages.max(1))?;
-    let memory = execution.take(OPERATOR, settings.workspace_pages.max(1))?;
-    let size = relation.size();
-    let cell_bytes = size.cell_bytes.checked_div(size.tuple_count).unwrap_or(0);
-    let workspace = Workspace::new(memory.bytes(), size.tuple_count, cell_bytes);
-    let data_pages = u64::from(settings.workspace_pages) * settings.formation.workspaces_per_run();
-    let writer = RunWriter::new(execution, output, data_pages);
-    let parts = (workspace, memory);
-    let mut former: Box<dyn RunFormer<'x> + 'x> = match settings.formation {
-        RunFormation::ReplacementSelection => {
-            Box::new(ReplacementSelection::new(execution, key, parts, writer))
-        }
-        RunFormation::Quicksort => Box::new(LoadSortStore::new(execution, key, parts, writer)),
-    };
+    let input = execution.take("a sort", settings.input_pages.max(1))?;
+    let mut former = former(execution, key, settings, relation.size())?;
     let mut stream = relation.scan(execution, input, Position::default())?;
     let mut key_bytes = Vec::new();
     while stream.advance()? {
@@ -145,6 +129,30 @@ pub(crate) fn form<'x>(
     former.finish()
 }
 
+/// What takes rows to sort them, about as many and as large as `size` says, with the output and the work space of
+/// `settings`.
+pub(crate) fn former<'x>(
+    execution: &'x Execution,
+    key: &'x Key,
+    settings: Settings,
+    size: RelationSize,
+) -> Result<Box<dyn RunFormer<'x> + 'x>, QueryError> {
+    const OPERATOR: &str = "a sort";
+    let output = execution.take(OPERATOR, settings.output_pages.max(1))?;
+    let memory = execution.take(OPERATOR, settings.workspace_pages.max(1))?;
+    let cell_bytes = size.cell_bytes.checked_div(size.tuple_count).unwrap_or(0);
+    let workspace = Workspace::new(memory.bytes(), size.tuple_count, cell_bytes);
+    let data_pages = u64::from(settings.workspace_pages) * settings.formation.workspaces_per_run();
+    let writer = RunWriter::new(execution, output, data_pages);
+    let parts = (workspace, memory);
+    Ok(match settings.formation {
+        RunFormation::ReplacementSelection => {
+            Box::new(ReplacementSelection::new(execution, key, parts, writer))
+        }
+        RunFormation::Quicksort => Box::new(LoadSortStore::new(execution, key, parts, writer)),
+    })
+}
+
 impl<'x> Sort<'x> {
     /// Begins; nothing is read yet.
     ///
@@ -157,17 +165,29 @@ impl<'x> Sort<'x> {
         settings: Settings,
     ) -> Result<Self, QueryError> {
         let memory = execution.take("a sort", settings.memory_pages())?;
-        Ok(Self {
-            execution,
-            relation,
-            key,
-            settings,
-            stage: Stage::Begin { _memory: memory },
-            counts: SortCounts::default(),
-            copies: Vec::new(),
-            cells: Vec::new(),
-            given_bytes: 0,
-        })
+        let stage = Stage::Begin { relation, settings, _memory: memory };
+        Ok(Self::at(execution, key, stage))
+    }
+
+    /// Rows that [`former`] has sorted, in so many pages.
+    ///
+    /// # Errors
+    /// If there is less memory, or merges fail.
+    pub(crate) fn of(
+        execution: &'x Execution,
+        key: &'x Key,
+        sorted: Sorted<'x>,
+        pages: u32,
+    ) -> Result<Self, QueryError> {
+        let mut sort = Self::at(execution, key, Stage::End);
+        sort.stage = sort.open(sorted, pages)?;
+        Ok(sort)
+    }
+
+    fn at(execution: &'x Execution, key: &'x Key, stage: Stage<'x>) -> Self {
+        let counts = SortCounts::default();
+        let (copies, cells) = (Vec::new(), Vec::new());
+        Self { execution, key, stage, counts, copies, cells, given_bytes: 0 }
     }
 
     /// What it did so far.
@@ -190,13 +210,10 @@ impl<'x> Sort<'x> {
         }
     }
 
-    /// Sorts, and opens the last merge if there are runs.
-    fn begin(&mut self) -> Result<Stage<'x>, QueryError> {
+    /// Opens the last merge if there are runs.
+    fn open(&mut self, sorted: Sorted<'x>, pages: u32) -> Result<Stage<'x>, QueryError> {
         let Self { execution, key, .. } = *self;
-        let pages = self.settings.memory_pages();
-        // The memory is taken again in parts.
-        self.stage = Stage::End;
-        let runs = match form(execution, (self.relation, key), self.settings, true)? {
+        let runs = match sorted {
             Sorted::Rows(rows) => return Ok(Stage::Rows(rows, 0)),
             Sorted::Runs(runs) => runs,
         };
@@ -246,8 +263,11 @@ impl TupleStream for Sort<'_> {
     fn advance(&mut self) -> Result<bool, QueryError> {
         self.cells.clear();
         self.copies.clear();
-        if matches!(self.stage, Stage::Begin { .. }) {
-            self.stage = self.begin()?;
+        if let Stage::Begin { relation, settings, .. } = self.stage {
+            // The memory is taken again in parts.
+            self.stage = Stage::End;
+            let sorted = form(self.execution, (relation, self.key), settings, true)?;
+            self.stage = self.open(sorted, settings.memory_pages())?;
         }
         let has_rows = self.fill()?;
         if !has_rows {

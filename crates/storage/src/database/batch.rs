@@ -32,6 +32,7 @@ impl Tables {
                 tables.insert_row(table, &row).map(drop)
             }),
             Rows::Clustered(_) => tables.insert_all_by_key(table, rows),
+            Rows::Pax(_) => Err(tables.table(table)?.not_changed()),
         })
     }
 

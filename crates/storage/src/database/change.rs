@@ -20,7 +20,8 @@ impl Tables {
     /// Makes a table.
     ///
     /// # Errors
-    /// If there is one of that name, the definition makes no sense, or there is no room.
+    /// If there is one of that name, the definition makes no sense, it is of PAX pages, which are loaded
+    /// and never changed, or there is no room.
     pub fn create_table(
         &mut self,
         name: &str,
@@ -35,10 +36,11 @@ impl Tables {
         let mut definition =
             TableDefinition { name: name.to_owned(), columns, kind, file: FileId(0), indexes };
         definition.check()?;
-        let suffix = match definition.kind {
-            TableKind::Heap => "sqlite",
-            TableKind::Clustered { .. } => "tree",
-        };
+        if matches!(definition.kind, TableKind::Pax { .. }) {
+            let what = format!("table {name} in PAX pages would stay empty; load it with its rows");
+            return Err(StorageError::InvalidSetting { what });
+        }
+        let suffix = definition.kind.file_suffix();
         let file = self.create_file(&format!("{}.{suffix}", file_name(name)?))?;
         definition.file = file;
         match &definition.kind {
@@ -52,6 +54,7 @@ impl Tables {
                     HeapTable::create(pages, file, schema, fill, &place).map(|_| ())
                 })?;
             }
+            TableKind::Pax { .. } => unreachable!("it was refused"),
         }
         catalog::store(&mut self.engine, self.catalog, &definition)?;
         self.catalog_changed = true;
@@ -89,6 +92,9 @@ impl Tables {
         columns: &[&str],
     ) -> Result<(), StorageError> {
         let open = self.table(table)?;
+        if let Rows::Pax(_) = open.rows {
+            return Err(open.not_changed());
+        }
         if open.heap().is_err() {
             let what = format!(
                 "table {table} is clustered: its rows have no numbers, in which an index entry \
@@ -169,6 +175,7 @@ impl Tables {
                 let what = format!("a row with this key in table {table}");
                 Err(StorageError::Exists { what })
             }
+            Rows::Pax(_) => Err(open.not_changed()),
         }
     }
 

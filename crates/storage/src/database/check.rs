@@ -18,6 +18,7 @@ use super::names::name_files;
 use super::schema::{IndexDefinition, TableDefinition, TableKind};
 use super::tables::{OpenTable, Rows, Tables, entry_key, view_of};
 use crate::btree::{self, Direction, Tree};
+use crate::pax::PaxTable;
 use crate::sqlite::{HeapTable, RecordView, Value, ValueRef};
 use crate::{FileId, StorageError};
 use serde::Serialize;
@@ -143,6 +144,7 @@ impl Check<'_> {
                 return self.clustered_rows(*tree, rows, &table.definition, &what);
             }
             Rows::Heap(heap) => heap,
+            Rows::Pax(pax) => return self.pax(pax, &table.definition, &what),
         };
         let rows = self.heap(heap, &table.definition, &what)?;
         for index in indexes {
@@ -189,6 +191,34 @@ impl Check<'_> {
         self.report.page_count += u64::from(heap.page_counts().0);
         self.report.row_count += stat.row_count;
         Ok(Counted { count: stat.row_count, is_whole })
+    }
+
+    /// The pages and rows of a table in PAX pages.
+    fn pax(
+        &mut self,
+        pax: &PaxTable,
+        definition: &TableDefinition,
+        what: &str,
+    ) -> Result<(), StorageError> {
+        let mut findings = Findings::of(what);
+        for pax_page in 0..pax.pax_pages().len() {
+            let looked = pax.look_at(&self.tables.engine, pax_page, |number, record| {
+                let record = RecordView::new(record).expect("it was just encoded");
+                if let Some(trouble) = trouble_of(definition, record) {
+                    findings.tell(&format!("row {number}: {trouble}"));
+                }
+                self.report.row_count += 1;
+                true
+            });
+            match looked {
+                Err(error) if error.is_damage() => findings.tell(&error.to_string()),
+                looked => looked?,
+            }
+        }
+        self.keep(findings);
+        self.report.file_count += 1;
+        self.report.page_count += u64::from(pax.page_count());
+        Ok(())
     }
 
     /// Each row of a clustered table has values of its columns, and those of its key.

@@ -16,6 +16,7 @@ use super::sorter::Sorter;
 use super::tables::{OpenTable, Tables, entry_key, no_table};
 use super::{catalog, change, key};
 use crate::btree::{BulkLoader, Tree};
+use crate::pax::PaxWriter;
 use crate::sqlite::{BulkLoad, FillFactor, HeapTable, TableSchema, ValueRef, encode_record};
 use crate::{Engine, FileId, StorageError};
 use serde::Serialize;
@@ -98,6 +99,7 @@ enum RowLoad<'l> {
     Ascending(Box<BulkLoader>),
     Sort(Sorter),
     Insert(Tree),
+    Pax(Box<PaxWriter>),
 }
 
 impl Default for LoadOptions {
@@ -148,9 +150,8 @@ impl Tables {
         if self.open.contains_key(&catalog::key_of(&name)) {
             return Err(StorageError::Exists { what: format!("table {name}") });
         }
-        let is_clustered = matches!(kind, TableKind::Clustered { .. });
-        if is_clustered && !indexes.is_empty() {
-            let what = format!("table {name} is clustered: only heap tables have indexes");
+        if kind != TableKind::Heap && !indexes.is_empty() {
+            let what = format!("table {name} is no heap: only heap tables have indexes");
             return Err(StorageError::InvalidSetting { what });
         }
         let mut definition =
@@ -166,10 +167,7 @@ impl Tables {
 
     fn make_files(&mut self, definition: &mut TableDefinition) -> Result<(), StorageError> {
         let table = change::file_name(&definition.name)?;
-        let suffix = match definition.kind {
-            TableKind::Heap => "sqlite",
-            TableKind::Clustered { .. } => "tree",
-        };
+        let suffix = definition.kind.file_suffix();
         definition.file = self.create_file(&format!("{table}.{suffix}"))?;
         for index in &mut definition.indexes {
             let name = change::file_name(&index.name)?;
@@ -205,6 +203,12 @@ impl Tables {
                     RowOrder::Sort => RowLoad::Sort(Sorter::new(options.sort_bytes)),
                     RowOrder::Insert => RowLoad::Insert(tree),
                 }
+            }
+            TableKind::Pax { span_pages } => {
+                let types = definition.column_types();
+                let mut pages = self.engine.unlogged_pages(file)?;
+                let writer = PaxWriter::create(&mut pages, file, &types, *span_pages)?;
+                RowLoad::Pax(Box::new(writer))
             }
         };
         let sort_bytes = options.sort_bytes / definition.indexes.len().max(1) as u64;
@@ -365,6 +369,14 @@ impl TableLoad<'_> {
                     return Err(same_key(definition));
                 }
             }
+            RowLoad::Pax(writer) => {
+                let columns = definition.columns.iter();
+                let stored =
+                    columns.zip(row).map(|(column, &value)| column.column_type.stored(value));
+                // No NaN and no integer in a column of doubles, as in the record.
+                let values: Vec<ValueRef<'_>> = stored.collect();
+                writer.push(&mut engine.unlogged_pages(file)?, &values)?;
+            }
         }
         self.report.row_count += 1;
         self.report.record_bytes += self.record.len() as u64;
@@ -401,6 +413,10 @@ impl TableLoad<'_> {
                 engine.make_unlogged_durable(file)?;
             }
             RowLoad::Insert(_) => engine.make_unlogged_durable(file)?,
+            RowLoad::Pax(writer) => {
+                writer.finish(&mut engine.unlogged_pages(file)?)?;
+                engine.make_unlogged_durable(file)?;
+            }
             RowLoad::Sort(sorter) => {
                 let filled = tables.fill_tree(file, sorter, fill_percent);
                 filled.map_err(|error| named(definition, error))?;

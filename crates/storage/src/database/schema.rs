@@ -3,6 +3,7 @@
 //!
 //! 1. Column names differ, ignoring case; a key names columns that exist, each once.
 
+use crate::pax::check_span_pages;
 use crate::sqlite::{Value, ValueRef};
 use crate::{FileId, StorageError};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,11 @@ pub enum TableKind {
     Clustered {
         /// The columns of the key, by index, most significant first.
         key: Vec<usize>,
+    },
+    /// PAX pages, rows in the order of arrival: loaded as a whole, never changed.
+    Pax {
+        /// Database pages that a PAX page spans.
+        span_pages: u32,
     },
 }
 
@@ -134,6 +140,17 @@ impl ColumnType {
     }
 }
 
+impl TableKind {
+    /// What the name of a table's file ends in.
+    pub(super) const fn file_suffix(&self) -> &'static str {
+        match self {
+            Self::Heap => "sqlite",
+            Self::Clustered { .. } => "tree",
+            Self::Pax { .. } => "pax",
+        }
+    }
+}
+
 impl TableDefinition {
     /// The index of a column.
     ///
@@ -144,6 +161,11 @@ impl TableDefinition {
         found.ok_or_else(|| StorageError::NotFound {
             what: format!("column {name} in table {}", self.name),
         })
+    }
+
+    /// The types of its columns.
+    pub(super) fn column_types(&self) -> Vec<ColumnType> {
+        self.columns.iter().map(|column| column.column_type).collect()
     }
 
     /// Invariant 1, of a definition that comes from outside.
@@ -164,6 +186,10 @@ impl TableDefinition {
         let key = match &self.kind {
             TableKind::Clustered { key } => Some(key),
             TableKind::Heap => None,
+            TableKind::Pax { span_pages } => {
+                check_span_pages(*span_pages)?;
+                None
+            }
         };
         for columns in keys.chain(key) {
             let is_known = |&column: &usize| column < self.columns.len();

@@ -8,6 +8,7 @@ use super::names::{name_files, with_names};
 use super::schema::{IndexDefinition, Row, TableDefinition, TableKind};
 use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
+use crate::pax::PaxTable;
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, Value, ValueRef};
 use crate::{Engine, FileId, PageAddress, StorageError};
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,7 @@ pub(super) struct OpenTable {
 pub(super) enum Rows {
     Heap(Box<HeapTable>),
     Clustered(Tree),
+    Pax(PaxTable),
 }
 
 /// Buffers that are used again.
@@ -71,7 +73,7 @@ pub enum FetchOrder {
 pub struct TableStat {
     /// Its name.
     pub name: String,
-    /// `heap`, `clustered` or `index`.
+    /// `heap`, `clustered`, `pax` or `index`.
     pub kind: &'static str,
     /// Rows or entries.
     pub row_count: u64,
@@ -129,6 +131,8 @@ impl Tables {
             match rows {
                 Rows::Heap(heap) => check(definition.file, heap.page_counts().0)?,
                 Rows::Clustered(_) => check_tree(definition.file)?,
+                // Its opening has looked.
+                Rows::Pax(_) => {}
             }
             definition.indexes.iter().try_for_each(|index| check_tree(index.file))?;
         }
@@ -189,7 +193,7 @@ impl Tables {
         self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name))
     }
 
-    /// Lends a row of a heap table to `look`, which must not read pages itself.
+    /// Lends a row of a heap table, or of one in PAX pages, to `look`, which must not read pages itself.
     ///
     /// # Errors
     /// If there is no such heap table, or a page cannot be read.
@@ -199,7 +203,11 @@ impl Tables {
         row_number: i64,
         look: impl FnOnce(RecordView<'_>) -> R,
     ) -> Result<Option<R>, StorageError> {
-        self.table(table)?.heap()?.get(&self.engine, row_number, look).map_err(self.named())
+        let table = self.table(table)?;
+        if let Rows::Pax(pax) = &table.rows {
+            return pax_row(&self.engine, pax, row_number, look).map_err(self.named());
+        }
+        table.heap()?.get(&self.engine, row_number, look).map_err(self.named())
     }
 
     /// Lends the row of a clustered table that has these key values to `look`.
@@ -282,6 +290,18 @@ impl Tables {
         Ok(*self.table(table)?.heap()?.tree())
     }
 
+    /// A table in PAX pages.
+    ///
+    /// # Errors
+    /// If there is no such table, or it is stored otherwise.
+    pub fn pax_table(&self, table: &str) -> Result<&PaxTable, StorageError> {
+        let open = self.table(table)?;
+        match &open.rows {
+            Rows::Pax(pax) => Ok(pax),
+            _ => Err(open.wrong_kind("not in PAX pages")),
+        }
+    }
+
     /// The tree of a clustered table.
     ///
     /// # Errors
@@ -326,6 +346,19 @@ impl Tables {
                 let mut scan = tree.scan(everything, Direction::Forward);
                 while let Some((_, value)) = scan.next(&self.engine).map_err(self.named())? {
                     if look(0, view_of(value)?).is_break() {
+                        break;
+                    }
+                }
+            }
+            Rows::Pax(pax) => {
+                let mut flow = Flow::Continue(());
+                for pax_page in 0..pax.pax_pages().len() {
+                    let looked = pax.look_at(&self.engine, pax_page, |number, record| {
+                        flow = look(number, RecordView::new(record).expect("it was just encoded"));
+                        flow.is_continue()
+                    });
+                    looked.map_err(self.named())?;
+                    if flow.is_break() {
                         break;
                     }
                 }
@@ -437,6 +470,14 @@ impl Tables {
             stats.push(match &table.rows {
                 Rows::Clustered(_) => self.tree_stat(name.clone(), "clustered", *file)?,
                 Rows::Heap(heap) => self.heap_stat(name, heap, *file).map_err(self.named())?,
+                Rows::Pax(pax) => TableStat {
+                    name: name.clone(),
+                    kind: "pax",
+                    row_count: pax.row_count(),
+                    page_count: u64::from(pax.page_count()),
+                    level_count: 1,
+                    file_bytes: self.engine.file_bytes(*file),
+                },
             });
             for index in indexes {
                 let name = format!("{name}.{}", index.name);
@@ -503,6 +544,15 @@ impl OpenTable {
                 let fill = FillFactor::default();
                 Rows::Heap(Box::new(HeapTable::open(engine, file, u64::MAX, fill, &place)?))
             }
+            TableKind::Pax { .. } => {
+                let page_count = engine.settings().propagation.places_by_address().then(|| {
+                    let page_bytes = u64::from(engine.settings().page_bytes);
+                    // What was loaded and is not written yet lies in the pool.
+                    engine.data_io().lock().volume().byte_count(file) / page_bytes
+                });
+                let types = definition.column_types();
+                Rows::Pax(PaxTable::open(engine, file, page_count, types)?)
+            }
         };
         Ok(Self { definition, rows })
     }
@@ -511,6 +561,7 @@ impl OpenTable {
         match &self.rows {
             Rows::Heap(heap) => Ok(heap),
             Rows::Clustered(_) => Err(self.wrong_kind("clustered: its rows are found by key")),
+            Rows::Pax(_) => Err(self.not_changed()),
         }
     }
 
@@ -518,7 +569,13 @@ impl OpenTable {
         match &self.rows {
             Rows::Clustered(tree) => Ok(*tree),
             Rows::Heap(_) => Err(self.wrong_kind("a heap: its rows are found by number")),
+            Rows::Pax(_) => Err(self.wrong_kind("in PAX pages: its rows are found by number")),
         }
+    }
+
+    /// The error that a table is not there to be changed.
+    pub(super) fn not_changed(&self) -> StorageError {
+        self.wrong_kind("in PAX pages, which are never changed; drop it and load it anew")
     }
 
     pub(super) fn index(&self, name: &str) -> Result<&IndexDefinition, StorageError> {
@@ -530,6 +587,27 @@ impl OpenTable {
     fn wrong_kind(&self, what: &str) -> StorageError {
         StorageError::InvalidSetting { what: format!("table {} is {what}", self.definition.name) }
     }
+}
+
+/// Lends one row of a table in PAX pages to `look`.
+fn pax_row<R>(
+    engine: &Engine,
+    pax: &PaxTable,
+    row_number: i64,
+    look: impl FnOnce(RecordView<'_>) -> R,
+) -> Result<Option<R>, StorageError> {
+    let Some((pax_page, _)) = pax.place_of(row_number) else { return Ok(None) };
+    let mut look = Some(look);
+    let mut answer = None;
+    pax.look_at(engine, pax_page, |number, record| {
+        if number == row_number
+            && let Some(look) = look.take()
+        {
+            answer = Some(look(RecordView::new(record).expect("it was just encoded")));
+        }
+        number < row_number
+    })?;
+    Ok(answer)
 }
 
 pub(super) fn no_table(name: &str) -> StorageError {

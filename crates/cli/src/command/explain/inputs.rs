@@ -1,12 +1,13 @@
-//! The two tables of a join, opened: heaps and trees, what is compared, and the index that serves it.
+//! The two tables of a join, opened: heaps, trees and PAX pages, what is compared, and the index that serves it.
 //!
 //! 1. Both sides compare as many columns.
-//! 2. An index serves a join if its columns are those that are compared, in their order; a tree, if its key
+//! 2. Of a table in PAX pages what is not asked for is not read, but for what is compared.
+//! 3. An index serves a join if its columns are those that are compared, in their order; a tree, if its key
 //!    begins with them.
 
 use super::Costs;
 use crate::failure::Failure;
-use nandu::{TableKind, Tables};
+use nandu::{TableDefinition, TableKind, Tables};
 use nandu_base::ByteCount;
 use nandu_query::cost::{
     Convention, CostModel, IndexStats, JoinQuestion, JoinSide, PageOrder, RelationStats,
@@ -14,7 +15,7 @@ use nandu_query::cost::{
 use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::plan::{Budget, Indexes, Plans, plans};
-use nandu_query::relation::{ClusteredRelation, HeapRelation};
+use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation};
 use nandu_query::{Key, Limits, QueryError, Relation};
 
 /// One side as the user wrote it: `TABLE.COLUMN` or `TABLE.COLUMN,COLUMN`.
@@ -50,15 +51,36 @@ impl SideArgument {
         }
         Ok(Self { table: table.to_owned(), columns })
     }
+
+    /// Where the table has the columns.
+    fn places(&self, definition: &TableDefinition) -> Result<Vec<usize>, Failure> {
+        let places = self.columns.iter().map(|name| definition.column(name));
+        Ok(places.collect::<Result<_, _>>()?)
+    }
 }
 
 impl<'t> Side<'t> {
-    fn open(tables: &'t Tables, argument: &SideArgument) -> Result<Self, Failure> {
+    fn open(
+        tables: &'t Tables,
+        argument: &SideArgument,
+        wanted: Option<&[SideArgument]>,
+    ) -> Result<Self, Failure> {
         let definition = tables.definition(&argument.table)?;
-        let columns = argument.columns.iter().map(|name| definition.column(name));
-        let columns: Vec<usize> = columns.collect::<Result<_, _>>()?;
+        let columns = argument.places(definition)?;
         let key = Key::of(&columns);
         let table = &argument.table;
+        if let TableKind::Pax { .. } = &definition.kind {
+            let wanted = wanted.map(|all| {
+                let here = all.iter().filter(|it| it.table.eq_ignore_ascii_case(table));
+                let places: Result<Vec<Vec<usize>>, Failure> =
+                    here.map(|it| it.places(definition)).collect();
+                Ok::<_, Failure>(places?.concat())
+            });
+            let wanted = wanted.transpose()?;
+            let relation = PaxRelation::open(tables, table, &key, wanted.as_deref())?;
+            let (relation, order) = (Box::new(relation), PageOrder::Contiguous);
+            return Ok(Self { relation, index: None, key, order });
+        }
         if let TableKind::Clustered { key: ordered_by } = &definition.kind {
             let relation = Box::new(ClusteredRelation::open(tables, table)?);
             let index: Option<Box<dyn IndexLookup + 't>> = match ordered_by.starts_with(&columns) {
@@ -78,8 +100,12 @@ impl<'t> Side<'t> {
 
     /// What the planner knows of it.
     fn known(&self, page_bytes: u32) -> Result<JoinSide, QueryError> {
-        let stats = RelationStats::of(self.relation.size(), u64::from(page_bytes));
-        let side = JoinSide::new(RelationStats { order: self.order, ..stats });
+        let page_bytes = u64::from(page_bytes);
+        let late = self.relation.late().map(|late| late.stats(page_bytes));
+        let stats = self.relation.stats(page_bytes);
+        // A clustered table does not know how its leaves lie.
+        let order = if late.is_some() { stats.order } else { self.order };
+        let side = JoinSide::new(RelationStats { order, ..stats }).with_late(late);
         Ok(match &self.index {
             Some(index) => side.with_index(IndexStats::of(index.as_ref())?),
             None => side,
@@ -92,12 +118,22 @@ impl<'t> Side<'t> {
 }
 
 impl<'t> Inputs<'t> {
-    /// Opens both tables.
+    /// Opens both tables; of those in PAX pages the columns that are `wanted`, all without it.
     pub(super) fn open(
         tables: &'t Tables,
         (left, right): (&SideArgument, &SideArgument),
+        wanted: Option<&[SideArgument]>,
         join_type: JoinType,
     ) -> Result<Self, Failure> {
+        let stranger = wanted.into_iter().flatten().find(|it| {
+            [left, right].iter().all(|side| !side.table.eq_ignore_ascii_case(&it.table))
+        });
+        if let Some(SideArgument { table, .. }) = stranger {
+            let (left, right) = (&left.table, &right.table);
+            return Err(Failure::input(format!(
+                "--columns {table}: the join is of {left} and {right}; name columns of these"
+            )));
+        }
         let counts = (left.columns.len(), right.columns.len());
         if counts.0 != counts.1 {
             return Err(Failure::input(format!(
@@ -105,7 +141,8 @@ impl<'t> Inputs<'t> {
                 left.table, counts.0, right.table, counts.1
             )));
         }
-        let (left, right) = (Side::open(tables, left)?, Side::open(tables, right)?);
+        let left = Side::open(tables, left, wanted)?;
+        let right = Side::open(tables, right, wanted)?;
         Ok(Self { tables, left, right, join_type })
     }
 

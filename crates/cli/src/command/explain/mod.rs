@@ -40,10 +40,13 @@ Examples:
   nandu explain shop customer.c_custkey orders.o_custkey --calibrate --processor cpu.json
   nandu explain shop customer.c_custkey orders.o_custkey --processor cpu.json \\
     --profile drive.json --sweep 16MiB,64MiB,256MiB
+  nandu explain pax customer.c_custkey orders.o_custkey \\
+    --columns customer.c_name --columns orders.o_orderdate,o_totalprice
 
 Joins by index are among them where a table has an index on the columns, as `nandu load --index`
 makes one, or is clustered by a key that begins with them; they read through a pool of 16 MiB,
-taken to be empty. Times follow the device's profile,
+taken to be empty. Joins that fetch late are among them where both tables are in PAX pages, as
+`nandu load --layout pax` or `--pax` makes them. Times follow the device's profile,
 as `nandu probe --profile` writes it; without one a plain NVMe drive is assumed. Times of the
 processor are chosen ones until --calibrate measures them.
 With --analyze the cheapest join runs, or those named by --join, and the line below its estimate
@@ -61,6 +64,10 @@ pub(crate) struct ExplainArguments {
     /// Which rows come out: inner, left, right, full, semi or anti
     #[arg(long = "type", default_value = "inner", value_name = "TYPE")]
     join_type: JoinType,
+    /// Columns that are wanted, TABLE.COLUMN,COLUMN, once for each table; all of them without it. Only of
+    /// tables in PAX pages are the others not read
+    #[arg(long, value_parser = SideArgument::parse, value_name = "COLUMNS")]
+    columns: Vec<SideArgument>,
     /// Memory of the join
     #[arg(long, default_value = "64MiB", value_parser = super::parse_size)]
     memory: ByteCount,
@@ -153,7 +160,8 @@ type Costs<'a> = (&'a DeviceCosts, &'a str, &'a CpuCosts);
 
 impl ExplainArguments {
     fn open<'t>(&self, tables: &'t Tables) -> Result<Inputs<'t>, Failure> {
-        Inputs::open(tables, (&self.left, &self.right), self.join_type)
+        let wanted = (!self.columns.is_empty()).then_some(self.columns.as_slice());
+        Inputs::open(tables, (&self.left, &self.right), wanted, self.join_type)
     }
 }
 

@@ -8,6 +8,7 @@
 //!   buckets   cut, join in one piece, join in chunks, cut again
 //!   hybrid    which pieces stay, by the rule of the operator
 //!   lookups   index joins, drawn at random in small    pool     the buffer pool that they read through
+//!   late      sorts of rows that are pushed
 //!   sorted    runs of replacement selection, by length      merges   the merges that the sort makes
 //! ```
 //!
@@ -16,6 +17,7 @@
 pub(super) mod buckets;
 mod hashed;
 pub(super) mod hybrid;
+pub(super) mod late;
 pub(super) mod lookups;
 mod merges;
 mod pool;

@@ -2,19 +2,25 @@
 //! others where S001 has the join, and after S000 chapter 5 where it uses an index.
 
 mod block_nested_loops;
+mod flash_join;
 mod grace_hash;
 mod hybrid_hash;
 mod index_nested_loops;
 mod index_sort_merge;
+mod late;
 mod nested_loops;
+mod rare_join;
 mod sort_merge;
 
 pub use block_nested_loops::block_nested_loops;
+pub use flash_join::{FlashMemory, flash_join};
 pub use grace_hash::grace_hash;
 pub use hybrid_hash::hybrid_hash;
 pub use index_nested_loops::{IndexMemory, OuterAccess, index_nested_loops};
 pub use index_sort_merge::{IndexMergeMemory, index_sort_merge};
+pub use late::kernel_question;
 pub use nested_loops::nested_loops;
+pub use rare_join::{RareMemory, rare_join};
 pub use sort_merge::sort_merge;
 
 use super::{Convention, CostModel, Estimate, Footprint, HashTables, JoinQuestion, Tally};

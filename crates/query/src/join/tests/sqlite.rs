@@ -2,7 +2,8 @@
 //!
 //! Tables are heaps and trees, from no row to many, with few keys or one that half of the rows have,
 //! NULLs, numbers that no double holds, and rows longer than several pages; keys have one column or
-//! two. Memory goes from the least that a join takes, a page for each of its parts.
+//! two. Memory goes from the least that a join takes, a page for each of its parts. The same rows lie in PAX
+//! pages, too, for joins that put rows together late, and for any other in the memory that these take.
 //!
 //! 1. A row tells its `id`, and every row that a join hands on is the row of that `id`, byte for byte.
 //! 2. Every join that a plan opens runs to its end in the memory that it was planned for.
@@ -13,17 +14,21 @@ use crate::allocation::RunFormation;
 use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
 use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
 use crate::join::{
-    BlockNestedLoops, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join, JoinInput,
-    JoinKind, JoinStream, JoinType, NestedLoops, Side, SortMerge, block_nested_loops, grace_hash,
-    hybrid_hash, index_nested_loops, index_sort_merge, nested_loops, sort_merge,
+    BlockNestedLoops, FlashJoin, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join,
+    JoinInput, JoinKind, JoinStream, JoinType, NestedLoops, RareJoin, Side, SortMerge,
+    block_nested_loops, flash_join, grace_hash, hybrid_hash, index_nested_loops, index_sort_merge,
+    nested_loops, rare_join, sort_merge,
 };
 use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Rejection, plans};
-use crate::relation::{ClusteredRelation, HeapRelation};
+use crate::relation::{ClusteredRelation, HeapRelation, PaxRelation};
 use crate::testing::limits;
 use crate::testing::tables::{database, execution_on};
 use crate::{Execution, Key, Limits, QueryError, Relation, Tuple, sort};
 use nandu_base::{Rng, to_index, to_u32};
-use nandu_storage::database::{Column, ColumnType, Database, TableKind, Tables};
+use nandu_storage::StorageError;
+use nandu_storage::database::{
+    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+};
 use nandu_storage::propagation::PropagationKind;
 use nandu_storage::sqlite::{Value, ValueRef};
 use proptest::prelude::*;
@@ -35,6 +40,8 @@ const COLUMNS: [&str; 4] = ["key", "second", "payload", "id"];
 const ID: usize = 3;
 /// The names of the tables, in both databases.
 const TABLES: [&str; 2] = ["l", "r"];
+/// The same tables in PAX pages.
+const PAX_TABLES: [&str; 2] = ["l_pax", "r_pax"];
 /// The index of a heap by what is compared.
 const INDEX: &str = "by_keys";
 /// Integers from here on have no double of their own: every other one lies between two.
@@ -234,6 +241,26 @@ impl Case {
         writing.commit().unwrap();
     }
 
+    /// The same in PAX pages.
+    fn store_in_pax(&self, database: &Database, side: usize, rows: &Rows) {
+        let columns = COLUMNS.iter().zip(self.types_of(side));
+        let table = NewTable {
+            name: PAX_TABLES[side].to_owned(),
+            columns: columns.map(|(name, kind)| Column::new(name, kind)).collect(),
+            kind: TableKind::Pax { span_pages: 1 + self.division % 12 },
+            indexes: Vec::new(),
+        };
+        let mut writing = database.write().unwrap();
+        let loaded = writing.load_table(&table, &LoadOptions::default(), |load| {
+            rows.iter().try_for_each(|row| {
+                let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+                load.push(&row).map_err(StorageError::from)
+            })
+        });
+        loaded.unwrap();
+        writing.commit().unwrap();
+    }
+
     /// The same in SQLite.
     fn store_in_sqlite(&self, connection: &Connection, side: usize, rows: &Rows) {
         let types = self.types_of(side).into_iter().map(ColumnType::sql_name);
@@ -288,6 +315,7 @@ impl Case {
                     4
                 }
             }
+            JoinKind::FlashJoin | JoinKind::RareJoin => unreachable!("they read other tables"),
         };
         self.memory_pages.max(least)
     }
@@ -372,6 +400,7 @@ fn open<'x>(
         JoinKind::SortMerge | JoinKind::GraceHash | JoinKind::HybridHash => {
             open_spilling(case, kind, execution, join)
         }
+        JoinKind::FlashJoin | JoinKind::RareJoin => unreachable!("they read other tables"),
     })
 }
 
@@ -427,6 +456,44 @@ fn of_sqlite(connection: &Connection, sql: &str) -> Vec<Pair> {
     pairs
 }
 
+/// Memory of a join that puts rows together late, at least, and what of it fetches and scans.
+fn late_memory(case: &Case, relations: &[PaxRelation<'_>; 2]) -> [u32; 3] {
+    let of = |part: fn(&PaxRelation<'_>) -> u32| part(&relations[0]).max(part(&relations[1]));
+    let fetch = of(|it| it.late().unwrap().rows.slot_pages());
+    let scan = of(|it| it.late().unwrap().keys.scan_pages_min());
+    [case.memory_pages.max(fetch + scan + 11), fetch, scan]
+}
+
+/// Begins a join that puts rows together late, in so many pages.
+fn open_late<'x>(
+    case: &Case,
+    kind: JoinKind,
+    execution: &'x Execution,
+    join: Join<'x>,
+    [pages, fetch_pages, scan_pages]: [u32; 3],
+) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
+    let share = |pages: u32| pages * case.division / 1000;
+    let kernel = |pages: u32| hybrid_hash::Settings {
+        build: case.outer,
+        pages,
+        input_pages: scan_pages + share(pages - scan_pages - 4),
+        output_pages: 1 + case.division % 2,
+        bucket_count: case.division % 7,
+        resident_ppm: case.division * 1000,
+    };
+    if kind == JoinKind::FlashJoin {
+        let batch_pages = 1 + share(pages - fetch_pages - scan_pages - 5);
+        let kernel = kernel(pages - fetch_pages - batch_pages);
+        let settings = flash_join::Settings { kernel, batch_pages, fetch_pages };
+        return FlashJoin::new(execution, join, settings).map(|join| Box::new(join) as _);
+    }
+    let sort_pages = 3 + share(pages - fetch_pages - scan_pages - 11) / 2;
+    let kernel = kernel(pages - sort_pages);
+    let row_pages = pages - fetch_pages - 2 * sort_pages;
+    let settings = rare_join::Settings { kernel, sort_pages, fetch_pages, row_pages };
+    RareJoin::new(execution, join, settings).map(|join| Box::new(join) as _)
+}
+
 /// The pairs of a join; each row is compared with what was stored.
 fn of_join(stream: &mut dyn JoinStream, rows: &[Rows; 2]) -> Result<Vec<Pair>, QueryError> {
     let id = |tuple: Option<Tuple<'_>>, rows: &Rows| {
@@ -477,6 +544,56 @@ fn check(
     assert_eq!(execution.free_pages(), execution.limits().memory_pages, "{told}");
 }
 
+/// Runs joins over tables in PAX pages: those that put rows together late in memory as it was drawn, and every
+/// plan.
+fn check_pax(
+    case: &Case,
+    tables: &Tables,
+    (relations, key): (&[PaxRelation<'_>; 2], &Key),
+    rows: &[Rows; 2],
+    (join_type, wanted): (JoinType, &[Pair]),
+    with_plans: bool,
+) {
+    let [left, right] = [&relations[0], &relations[1]];
+    let join = Join {
+        left: JoinInput { relation: left, key },
+        right: JoinInput { relation: right, key },
+        join_type,
+    };
+    let memory = late_memory(case, relations);
+    for kind in [JoinKind::FlashJoin, JoinKind::RareJoin] {
+        let execution = execution_on(tables, case.limits(memory[0]));
+        let stream = open_late(case, kind, &execution, join, memory);
+        let told = format!("{kind} {} in {memory:?} pages", join_type.name());
+        check(stream, &execution, rows, (wanted, &told));
+    }
+    if !with_plans {
+        return;
+    }
+    let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
+    let convention = Convention::AsBuilt { reads_ahead: case.reads_ahead };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let page_bytes = u64::from(case.page_bytes);
+    let side = |it: &PaxRelation<'_>| {
+        JoinSide::new(it.stats(page_bytes)).with_late(it.late().map(|late| late.stats(page_bytes)))
+    };
+    let question = JoinQuestion::new(side(left), side(right), 2).with_join_type(join_type);
+    for memory_pages in [memory[0], 4 * memory[0]] {
+        let budget =
+            Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 64 };
+        for plan in &plans(&model, &question, &budget).feasible {
+            let execution = execution_on(tables, case.limits(memory_pages));
+            let stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes);
+            let told = format!("{} {case:?} of PAX pages by {plan:?}", join_type.name());
+            check(stream, &execution, rows, (wanted, &told));
+        }
+    }
+    let budget = Budget { memory_pages: 4000, write_bytes: None, pool_pages: 64 };
+    let found = plans(&model, &question, &budget).feasible;
+    let has = |kind: JoinKind| found.iter().any(|plan| plan.kind == kind);
+    assert!(has(JoinKind::FlashJoin) && has(JoinKind::RareJoin), "they are among the plans");
+}
+
 /// Runs every plan for a type of join.
 fn check_plans(
     case: &Case,
@@ -509,6 +626,7 @@ fn check_plans(
                 [Side::Left, Side::Right].iter().all(|side| !kind.does(join_type, *side))
             }
             Rejection::TooLittleMemory { needed_pages } => *needed_pages > budget.memory_pages,
+            Rejection::NoColumns => matches!(kind, JoinKind::FlashJoin | JoinKind::RareJoin),
             Rejection::NoIndex | Rejection::WriteBudget { .. } => false,
         };
         assert!(is_right, "{} {kind} {why}", join_type.name());
@@ -526,6 +644,7 @@ proptest! {
         let rows = [case.rows(0, &mut rng), case.rows(1, &mut rng)];
         for (side, rows) in rows.iter().enumerate() {
             case.store(&database, side, rows);
+            case.store_in_pax(&database, side, rows);
             case.store_in_sqlite(&connection, side, rows);
         }
         let tables = database.read();
@@ -539,7 +658,8 @@ proptest! {
         };
         for (number, join_type) in JoinType::ALL.into_iter().enumerate() {
             let wanted = of_sqlite(&connection, &case.sql(join_type));
-            for kind in JoinKind::ALL {
+            let stored = |kind: &JoinKind| !matches!(kind, JoinKind::FlashJoin | JoinKind::RareJoin);
+            for kind in JoinKind::ALL.into_iter().filter(stored) {
                 let memory_pages = case.memory_of(kind, join_type);
                 let execution = execution_on(&tables, case.limits(memory_pages));
                 let Some(stream) = open(&case, (kind, join_type), &execution, &inputs) else {
@@ -552,6 +672,12 @@ proptest! {
             if number == planned_type {
                 check_plans(&case, &tables, &inputs, &rows, (join_type, &wanted));
             }
+            let pax = PAX_TABLES.map(|name| {
+                PaxRelation::open(&tables, name, inputs.key, None).unwrap()
+            });
+            let wanted = (join_type, wanted.as_slice());
+            let is_planned = number == planned_type;
+            check_pax(&case, &tables, (&pax, inputs.key), &rows, wanted, is_planned);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::database::change::{delete_entry, insert_entry, logged};
+use crate::database::load::{LoadOptions, NewTable};
 use crate::database::schema::{Column, ColumnType};
 use crate::engine::{Settings, StructureKind, Volumes};
 use crate::sqlite::encode_record;
@@ -227,7 +228,7 @@ fn damaged_heap_pages_are_named_and_hide_neither_each_other_nor_the_index() {
             Rows::Heap(heap) => {
                 heap.tree().leaf_runs(&tables.engine, 1).unwrap().into_iter().flatten().collect()
             }
-            Rows::Clustered(_) => panic!("things are a heap"),
+            _ => panic!("things are a heap"),
         };
         assert!(leaves.len() > 8);
         insert_entry(&mut tables.engine, index, &entry(55, 9999)).unwrap();
@@ -343,4 +344,35 @@ fn findings_of_a_structure_are_told_up_to_a_hundred() {
     let found = findings(&database);
     assert_eq!(found.len(), FINDING_COUNT_MAX + 1);
     assert_eq!(found[FINDING_COUNT_MAX], "index by_id of things: there is more");
+}
+
+#[test]
+fn a_value_that_passes_its_minipage_is_found_with_its_page() {
+    let (database, _) = database();
+    let mut write = database.write().unwrap();
+    let table = NewTable {
+        name: "columns".to_owned(),
+        columns: vec![Column::new("id", ColumnType::Integer), Column::new("x", ColumnType::Text)],
+        kind: TableKind::Pax { span_pages: 4 },
+        indexes: Vec::new(),
+    };
+    write
+        .load_table(&table, &LoadOptions::default(), |load| -> Result<(), StorageError> {
+            (0..40).try_for_each(|id| load.push(&[ValueRef::Integer(id), ValueRef::Text(b"text")]))
+        })
+        .unwrap();
+    write.commit().unwrap();
+    assert_eq!(findings(&database), [""; 0]);
+    plant(&database, |tables| {
+        let text = tables.pax_table("columns").unwrap().minipage(0, 1);
+        let file = tables.definition("columns").unwrap().file;
+        spoil(tables, file, text.first_page);
+    });
+    let found = findings(&database);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("table columns: ") && found[0].contains("passes its end"),
+        "{found:?}"
+    );
+    assert!(found[0].contains("page 3 of columns.pax"), "{found:?}");
 }

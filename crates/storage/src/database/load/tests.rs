@@ -150,6 +150,57 @@ fn a_load_larger_than_the_log_and_the_pool_survives_a_crash_and_can_be_changed()
 }
 
 #[test]
+fn a_table_in_pax_pages_survives_a_crash_and_is_never_changed() {
+    for settings in ways() {
+        let device = device();
+        let database = create(&device, &settings);
+        let rows = model_rows(12_000);
+        let mut table = table(TableKind::Pax { span_pages: 24 }, &[]);
+        let report = load(&database, &table, &LoadOptions::default(), &rows).unwrap();
+        assert_eq!(report.row_count, 12_000);
+        assert!(report.record_bytes > settings.log_bytes, "or it shows nothing");
+        drop(database);
+        let database = open(&device, &settings);
+        let tables = database.read();
+        let checked = tables.check().unwrap();
+        assert_eq!((checked.findings.as_slice(), checked.row_count), (&[][..], 12_000));
+        assert_eq!(all_rows(&tables), rows);
+        let stat = tables.stat().unwrap().pop().unwrap();
+        assert_eq!((stat.kind, stat.row_count), ("pax", 12_000));
+        for number in [1, 77, 12_000] {
+            let found = tables.get("things", number, super::super::tables::row_of).unwrap();
+            assert_eq!(found.as_ref(), rows.get(number as usize - 1));
+        }
+        assert_eq!(tables.get("things", 12_001, |_| ()).unwrap(), None);
+        drop(tables);
+        let mut write = database.write().unwrap();
+        let row = [ValueRef::Integer(1), ValueRef::Null, ValueRef::Null];
+        let owned = vec![row.iter().map(|value| value.to_value()).collect::<Row>()];
+        for refused in [
+            write.insert("things", &row).map(drop),
+            write.insert_all("things", &owned),
+            write.update("things", 1, &row),
+            write.delete("things", 1),
+            write.create_index("things", "by_id", &["id"]),
+        ] {
+            let told = refused.unwrap_err().to_string();
+            assert!(told.contains("in PAX pages, which are never changed"), "{told}");
+        }
+        assert!(write.put("things", &row).is_err());
+        let told = write.create_table("empty", table.columns.clone(), table.kind.clone());
+        assert!(told.unwrap_err().to_string().contains("load it with its rows"));
+        table.indexes.push(("by_id".to_owned(), vec!["id".to_owned()]));
+        table.name = "indexed".to_owned();
+        let refused = write.load_table(&table, &LoadOptions::default(), |_| Ok(()));
+        assert!(matches!(refused, Err(StorageError::InvalidSetting { .. })));
+        write.drop_table("things").unwrap();
+        write.commit().unwrap();
+        let left = file_names(&database.read());
+        assert!(left.iter().all(|name| !name.contains("things")), "{left:?}");
+    }
+}
+
+#[test]
 fn clustered_rows_come_in_any_order_and_lie_by_key() {
     let settings = Settings { durability: Durability::None, ..ways()[0].clone() };
     let shuffled = model_rows(4000);

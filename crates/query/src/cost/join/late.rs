@@ -1,0 +1,72 @@
+//! What joins that fetch late have in common: the kernel over keys, and fetches of what is wanted of PAX pages.
+//!
+//! m pairs meet P (1 - (1 - 1/P)^m) PAX pages, as in [`crate::cost::scan`]; of each all minipages are read that
+//! are wanted.
+
+use super::hybrid_hash;
+use crate::allocation::HybridHash;
+use crate::cost::scan::distinct_pages;
+use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide, LateStats, Tally, scale_up};
+use crate::relation::pax::slot_count;
+use crate::work::Work;
+use nandu_base::to_u32;
+
+/// The join of the keys alone; `None` where a side cannot be read by columns.
+#[must_use]
+pub fn kernel_question(question: &JoinQuestion) -> Option<JoinQuestion> {
+    let side = |side: &JoinSide| {
+        Some(JoinSide { stats: side.late?.keys, index: None, late: None, ..*side })
+    };
+    let (outer, inner) = (side(&question.outer)?, side(&question.inner)?);
+    Some(JoinQuestion { outer, inner, ..*question })
+}
+
+/// The kernel, in so many pages.
+pub(super) fn kernel(
+    model: &CostModel<'_>,
+    question: &JoinQuestion,
+    pages: u64,
+    parts: &HybridHash,
+) -> Option<Estimate> {
+    Some(hybrid_hash(model, &kernel_question(question)?, pages, parts))
+}
+
+/// Fetches the rows of so many pairs, which name any, in so many batches of about equal size; where batches follow
+/// the order of the table, each page once but for those at their ends.
+pub(super) fn fetch(
+    model: &CostModel<'_>,
+    (side, late): (&JoinSide, &LateStats),
+    pair_count: u64,
+    (batch_count, is_in_order): (u64, bool),
+    fetch_pages: u64,
+) -> Estimate {
+    let page_bytes = side.stats.page_bytes.max(1);
+    let mut tally = Tally::new(model, page_bytes);
+    let batches = batch_count.max(1);
+    let each = pair_count.div_ceil(batches);
+    let met = |count: u64, batches: u64| match is_in_order {
+        true => distinct_pages(count, pair_count).saturating_add(batches - 1),
+        false => distinct_pages(count, each).saturating_mul(batches),
+    };
+    let pax_pages = met(late.pax_page_count, batches);
+    if late.page_count > 0 && pair_count > 0 {
+        let requests = pax_pages.saturating_mul(late.run_count);
+        let pages = scale_up(late.page_count, pax_pages, late.pax_page_count);
+        let narrow = |pages: u64| to_u32(pages.min(u64::from(u32::MAX)));
+        let slots = slot_count(narrow(fetch_pages), narrow(late.slot_pages), model.reads_ahead());
+        let depth = u64::from(slots).saturating_mul(late.run_count);
+        tally.read_apart((requests, pages), depth, false);
+    }
+    let rows = match is_in_order {
+        true => pair_count.min(side.stats.tuple_count),
+        false => distinct_pages(side.stats.tuple_count, each).saturating_mul(batches),
+    };
+    tally.work(Work::Fetch, rows);
+    tally.end_phase();
+    tally.estimate
+}
+
+/// Bytes of a row of what is wanted, on average, rounded up.
+pub(super) fn row_bytes(side: &JoinSide, late: &LateStats) -> u64 {
+    late.cell_bytes.div_ceil(side.stats.tuple_count.max(1))
+}
