@@ -331,10 +331,11 @@ fn joins_and_sorts_stay_within_their_allotment() {
                 }
             }
             for formation in [RunFormation::ReplacementSelection, RunFormation::Quicksort] {
-                let workspace_pages = memory_pages - 8;
-                let settings =
-                    Settings { input_pages: 4, output_pages: 4, workspace_pages, formation };
                 let relation = sides[1].relation.as_ref();
+                let input_pages = relation.scan_pages_min().max(4);
+                let workspace_pages = memory_pages - input_pages - 4;
+                let settings =
+                    Settings { input_pages, output_pages: 4, workspace_pages, formation };
                 let peak = peak_of(|| {
                     let execution = execution_on(&tables, limits.clone());
                     let mut sort = Sort::new(&execution, relation, &key, settings).unwrap();
