@@ -26,17 +26,21 @@ pub enum Work {
     Emit,
     /// A row taken from its page by its number, which an index gave.
     Fetch,
+    /// A value taken from a minipage to make a row.
+    Assemble,
 }
 
 /// How many kinds there are.
-const KIND_COUNT: usize = 8;
+const KIND_COUNT: usize = 9;
 
 /// How often each kind of work was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WorkCounts([u64; KIND_COUNT]);
 
-/// Picoseconds for a unit of each kind.
+/// Picoseconds for a unit of each kind. What an older version wrote lacks the kinds that it did not know, which
+/// then take no time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u64>")]
 pub struct WorkCosts([u64; KIND_COUNT]);
 
 impl Work {
@@ -50,6 +54,7 @@ impl Work {
         Self::Descend,
         Self::Emit,
         Self::Fetch,
+        Self::Assemble,
     ];
 }
 
@@ -63,6 +68,19 @@ impl WorkCounts {
     #[must_use]
     pub const fn get(&self, work: Work) -> u64 {
         self.0[work as usize]
+    }
+}
+
+impl TryFrom<Vec<u64>> for WorkCosts {
+    type Error = String;
+
+    fn try_from(costs: Vec<u64>) -> Result<Self, String> {
+        if costs.len() > KIND_COUNT {
+            return Err(format!("{} kinds of work, of which {KIND_COUNT} are known", costs.len()));
+        }
+        let mut found = Self::NONE;
+        found.0[..costs.len()].copy_from_slice(&costs);
+        Ok(found)
     }
 }
 
@@ -95,5 +113,21 @@ impl WorkCosts {
         Work::ALL
             .iter()
             .fold(Nanos(0), |sum, &work| Nanos(sum.0 + self.time(work, counts.get(work)).0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_that_an_older_version_wrote_are_read() {
+        let old: WorkCosts = serde_json::from_str("[1, 2, 3]").unwrap();
+        assert_eq!((old.picoseconds(Work::Compare), old.picoseconds(Work::Build)), (0, 2));
+        let whole = WorkCosts::NONE.with(Work::Assemble, 7);
+        let written = serde_json::to_string(&whole).unwrap();
+        assert_eq!(serde_json::from_str::<WorkCosts>(&written).unwrap(), whole);
+        let told = serde_json::from_str::<WorkCosts>("[1,2,3,4,5,6,7,8,9,10]").unwrap_err();
+        assert!(told.to_string().contains("10 kinds of work"), "{told}");
     }
 }

@@ -12,6 +12,7 @@
 //!   S hashed, R probes            - Scan - Build - Probe - Emit of first rows ─► Emit of those
 //!   Grace hash, all in one bucket - as R hashed, S probes ─► Copy
 //!   sort of S by runs of a tenth  - 2 Scan - Copy    ─► Compare
+//!   scan of S in PAX pages        - Scan             ─► Assemble, for each of its values
 //!   index of S, no key of S       - Scan - Copy      ─► Descend
 //!   index of S, R looks up        - Scan - Copy - Descend - Emit ─► rows × Fetch + pages × visit,
 //!                                   once with many rows of a page at a time, once with few
@@ -35,7 +36,7 @@ use crate::join::{
     BlockNestedLoops, GraceHash, IndexNestedLoops, Join, JoinInput, JoinStream, JoinType, Side,
     block_nested_loops, grace_hash, index_nested_loops,
 };
-use crate::relation::{HeapRelation, Position, Relation};
+use crate::relation::{HeapRelation, PaxRelation, Position, Relation};
 use crate::sort::{self, RunFormation, Sort};
 use crate::work::Work;
 use crate::{Key, QueryError, TupleStream};
@@ -65,11 +66,15 @@ const PAGE_BYTES: u32 = 8192;
 /// How often all steps are measured, after a first time that only warms up.
 const ROUND_COUNT: usize = 9;
 /// Steps of a round.
-const STEP_COUNT: usize = 13;
+const STEP_COUNT: usize = 14;
 /// Memory of the operators: all rows fit.
 const MEMORY_PAGES: u32 = 32_000;
 /// The pool: the rows of S and their index fit.
 const POOL_BYTES: u64 = 160 << 20;
+/// S in PAX pages, the pages that one spans, and its columns.
+const PAX: &str = "pax";
+const SPAN_PAGES: u32 = 64;
+const COLUMN_COUNT: u64 = 3;
 /// The index of S.
 const INDEX: &str = "by_key";
 /// Pages for rows of S: few of each of its pages, or all of them, at a time.
@@ -84,7 +89,7 @@ const SORTED_ROW_BYTES: u64 = CELL_BYTES + PAD_BYTES as u64 + SORT_OVERHEAD_BYTE
 /// Rows of a run of replacement selection, of those that fit at once.
 const RUN_LENGTH: u64 = 2;
 /// Bytes of the devices in memory, of tables and of buckets.
-const TABLE_DEVICE_BYTES: u64 = 384 << 20;
+const TABLE_DEVICE_BYTES: u64 = 512 << 20;
 const SPILL_DEVICE_BYTES: u64 = 192 << 20;
 
 /// Says how much time has passed.
@@ -111,7 +116,7 @@ pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
     let (outer, inner) = (ROW_COUNT, ROW_COUNT * ROWS_EACH);
     let [scan_ns, hashed_ns, matched_ns, rarely_matched_ns, rest @ ..] = bench.medians()?;
     let [first_hashed_ns, first_matched_ns, lists_hashed_ns, lists_matched_ns, rest @ ..] = rest;
-    let [grace_ns, sorted_ns, strange_ns, few_ns, many_ns] = rest;
+    let [grace_ns, sorted_ns, strange_ns, few_ns, many_ns, pax_ns] = rest;
     let of_scan = |rows: u64| scan_ns * rows / inner;
     let build_ns = hashed_ns.saturating_sub(of_scan(outer));
     let looked_up = |whole_ns: u64| whole_ns.saturating_sub(of_scan(outer + inner) + build_ns);
@@ -148,6 +153,7 @@ pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
         .with(Work::Copy, each(copy_ns, outer + inner))
         .with(Work::Descend, each(descend_ns, outer))
         .with(Work::Fetch, each(fetch_ns, inner))
+        .with(Work::Assemble, each(pax_ns.saturating_sub(scan_ns), inner * COLUMN_COUNT))
         .with(Work::Compare, each(sort_ns, inner * comparisons_of_a_row(inner)));
     let table_bytes = |rows: u64| HashTable::bytes_of(rows, rows * (PAD_BYTES as u64 + CELL_BYTES));
     // Lists have as many first rows as R has keys.
@@ -232,6 +238,7 @@ impl<'a> Bench<'a> {
             self.look_up("strange", MANY_PAGES)?,
             self.look_up("outer", FEW_PAGES)?,
             self.look_up("outer", MANY_PAGES)?,
+            self.scan_pax()?,
         ])
     }
 
@@ -252,6 +259,17 @@ impl<'a> Bench<'a> {
             let relation = HeapRelation::open(bench.tables, table)?;
             let execution = bench.execution();
             let memory = execution.take("measuring", INPUT_PAGES)?;
+            let mut stream = relation.scan(&execution, memory, Position::default())?;
+            while stream.advance()? {}
+            Ok(())
+        })
+    }
+
+    fn scan_pax(&mut self) -> Result<u64, QueryError> {
+        self.time(|bench| {
+            let relation = PaxRelation::open(bench.tables, PAX, &bench.key, None)?;
+            let execution = bench.execution();
+            let memory = execution.take("measuring", INPUT_PAGES.max(relation.scan_pages_min()))?;
             let mut stream = relation.scan(&execution, memory, Position::default())?;
             while stream.advance()? {}
             Ok(())
@@ -403,7 +421,7 @@ fn drain(stream: &mut dyn JoinStream) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// The tables `outer`, `inner`, `distinct`, `one` and `strange`, in random order, on a device in memory. Two columns
+/// The tables `outer`, `inner`, `distinct`, `one`, `strange` and [`PAX`], in random order, on a device in memory. Two columns
 /// have the same keys in two orders.
 fn make_tables() -> Result<Database, QueryError> {
     let device = memory_device(TABLE_DEVICE_BYTES);
@@ -424,6 +442,7 @@ fn make_tables() -> Result<Database, QueryError> {
         ("distinct", many, 0..many),
         ("one", 1, 0..1),
         ("strange", ROW_COUNT, ROW_COUNT..2 * ROW_COUNT),
+        (PAX, many, 0..ROW_COUNT),
     ];
     for (name, count, keys) in tables {
         let table = NewTable {
@@ -433,7 +452,10 @@ fn make_tables() -> Result<Database, QueryError> {
                 Column::new("other", ColumnType::Integer),
                 Column::new("pad", ColumnType::Blob),
             ],
-            kind: TableKind::Heap,
+            kind: match name {
+                PAX => TableKind::Pax { span_pages: SPAN_PAGES },
+                _ => TableKind::Heap,
+            },
             indexes: match name {
                 "inner" => vec![(INDEX.to_owned(), vec!["key".to_owned()])],
                 _ => Vec::new(),

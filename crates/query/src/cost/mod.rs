@@ -37,9 +37,8 @@ pub use relation::{Convention, Footprint, IndexStats, LateStats, PageOrder, Rela
 pub use streams::{MeasuredStream, StreamCosts, StreamKind, StreamTimes};
 
 use crate::relation::LEAVES_AHEAD;
-use crate::relation::pax::slot_count;
 use crate::work::Work;
-use nandu_base::{Nanos, to_u32};
+use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Mul};
 
@@ -415,10 +414,11 @@ impl<'a> Tally<'a> {
                 self.read_leaves(relation);
                 0
             }
-            PageOrder::Apart { request_count, run_count, slot_pages, is_whole } => {
-                let pages = to_u32(request_pages.saturating_sub(1).min(u64::from(u32::MAX)));
-                let slots = slot_count(pages, slot_pages, self.model.reads_ahead());
-                let depth = u64::from(slots).saturating_mul(run_count);
+            PageOrder::Apart { request_count, run_count, column_count, is_whole, .. } => {
+                let values = relation.stored_tuples.saturating_mul(u64::from(column_count));
+                self.work(Work::Assemble, values);
+                let slots = relation.slots(request_pages, self.model.reads_ahead());
+                let depth = slots.saturating_mul(run_count);
                 self.read_apart((request_count, relation.stored_pages), depth, is_whole);
                 if is_whole { request_count } else { 0 }
             }

@@ -86,7 +86,8 @@ impl CpuCosts {
             .with(Work::Copy, 20_000)
             .with(Work::Descend, 700_000)
             .with(Work::Emit, 10_000)
-            .with(Work::Fetch, 25_000),
+            .with(Work::Fetch, 25_000)
+            .with(Work::Assemble, 8_000),
         request_ps: 6_000_000,
         visit_ps: 0,
         large: None,

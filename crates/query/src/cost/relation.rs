@@ -13,7 +13,9 @@ use crate::QueryError;
 use crate::allocation::Fudge;
 use crate::index::IndexLookup;
 use crate::relation::RelationSize;
+use crate::relation::pax::slot_count;
 use crate::spill::CHECKSUM_BYTES;
+use nandu_base::to_u32;
 use serde::{Deserialize, Serialize};
 
 /// Beside a cell in a hash area: its link, 8 bytes, and one and a half slots of the directory.
@@ -42,6 +44,8 @@ pub enum PageOrder {
         run_count: u64,
         /// Pages of memory for those.
         slot_pages: u32,
+        /// Columns that are read.
+        column_count: u32,
         /// Whether they are all that the file has, one piece behind the other.
         is_whole: bool,
     },
@@ -127,6 +131,8 @@ pub struct LateStats {
     pub page_count: u64,
     /// Pages of memory for what is wanted of one.
     pub slot_pages: u64,
+    /// Columns that are wanted.
+    pub column_count: u64,
     /// Bytes of the cells of all rows, with the columns that are wanted.
     pub cell_bytes: u64,
 }
@@ -247,6 +253,14 @@ impl Footprint {
             spill_file_bytes: part(spilled_bytes),
             tuples_per_key: 1,
         }
+    }
+
+    /// PAX pages that a scan through so many pages has in memory, beside a page of rows; 1 of what is none.
+    #[must_use]
+    pub fn slots(&self, buffer_pages: u64, reads_ahead: bool) -> u64 {
+        let PageOrder::Apart { slot_pages, .. } = self.order else { return 1 };
+        let pages = to_u32(buffer_pages.saturating_sub(1).min(u64::from(u32::MAX)));
+        u64::from(slot_count(pages, slot_pages, reads_ahead))
     }
 
     /// With so many tuples of each key.

@@ -50,7 +50,7 @@ pub struct Settings {
 
 /// How far it is.
 enum Stage<'x> {
-    Begin(JoinIndex<'x>),
+    Begin(Box<JoinIndex<'x>>),
     Pairs(Box<Pairs<'x>>),
     End,
 }
@@ -100,7 +100,7 @@ impl<'x> RareJoin<'x> {
         for pages in [kernel.pages + sort_pages, 2 * sort_pages + fetch_pages + row_pages] {
             drop(execution.take(OPERATOR, pages)?);
         }
-        let index = JoinIndex::new(late.kernel(execution, join, kernel)?);
+        let index = Box::new(JoinIndex::new(late.kernel(execution, join, kernel)?));
         Ok(Self { execution, late, settings, stage: Stage::Begin(index), pairs: Vec::new() })
     }
 
@@ -273,7 +273,7 @@ impl JoinStream for RareJoin<'_> {
             let Stage::Begin(index) = std::mem::replace(&mut self.stage, Stage::End) else {
                 return Ok(false);
             };
-            self.stage = Stage::Pairs(Box::new(self.begin(index)?));
+            self.stage = Stage::Pairs(Box::new(self.begin(*index)?));
         }
         let Stage::Pairs(pairs) = &mut self.stage else { return Ok(false) };
         if !pairs.advance(&mut self.pairs)? {

@@ -85,13 +85,7 @@ impl Plan {
         let missing = || QueryError::Invalid { what: format!("{} needs its index", self.kind) };
         Ok(match self.division {
             Division::NestedLoops => {
-                let outer_pages = join.input(outer).relation.scan_pages_min();
-                let settings = nested_loops::Settings {
-                    outer,
-                    outer_pages,
-                    inner_pages: pages.saturating_sub(outer_pages),
-                    inner_is_unique: false,
-                };
+                let settings = nested_loops_settings(join, outer, pages);
                 Box::new(NestedLoops::new(execution, join, settings)?)
             }
             Division::BlockNestedLoops(parts) => {
@@ -122,12 +116,7 @@ impl Plan {
                 sort_merge_settings(&parts, outer, pages),
             )?),
             Division::GraceHash(parts) => {
-                let GraceParts { bucket_count, output_pages, input_pages, .. } = parts;
-                let settings = grace_hash::Settings {
-                    bucket_count: narrow(bucket_count),
-                    input_pages: narrow(input_pages),
-                    output_pages: narrow(output_pages),
-                };
+                let settings = grace_hash_settings(&parts);
                 Box::new(GraceHash::new(execution, join, settings)?)
             }
             Division::HybridHash(parts) => {
@@ -185,6 +174,20 @@ fn block_nested_loops_settings(
             ChunkRule::ByBytes => None,
             ChunkRule::ByPages => Some(narrow(parts.chunk_pages)),
         },
+    }
+}
+
+fn nested_loops_settings(join: Join<'_>, outer: Side, pages: u32) -> nested_loops::Settings {
+    let outer_pages = join.input(outer).relation.scan_pages_min();
+    let inner_pages = pages.saturating_sub(outer_pages);
+    nested_loops::Settings { outer, outer_pages, inner_pages, inner_is_unique: false }
+}
+
+fn grace_hash_settings(parts: &GraceParts) -> grace_hash::Settings {
+    grace_hash::Settings {
+        bucket_count: narrow(parts.bucket_count),
+        input_pages: narrow(parts.input_pages),
+        output_pages: narrow(parts.output_pages),
     }
 }
 

@@ -1,5 +1,11 @@
 //! Tables in PAX pages against the rows that they were made of, and bytes that nobody wrote.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of a few rows fit anywhere"
+)]
+
 use super::*;
 use crate::access::MemoryPages;
 use crate::sqlite::{RecordView, Value};
@@ -77,9 +83,13 @@ proptest! {
             let (pax_page, place) = table.place_of(number).unwrap();
             let PaxPage { first_row, .. } = table.pax_pages()[pax_page];
             prop_assert_eq!(first_row as i64 + place as i64 + 1, number);
+            for near in 0..table.pax_pages().len() {
+                prop_assert_eq!(table.place_near(number, near), Some((pax_page, place)));
+            }
         }
         let outside = [0, -1, rows.len() as i64 + 1, i64::MAX, i64::MIN];
         prop_assert!(outside.iter().all(|&number| table.place_of(number).is_none()));
+        prop_assert!(outside.iter().all(|&number| table.place_near(number, 0).is_none()));
     }
 
     #[test]

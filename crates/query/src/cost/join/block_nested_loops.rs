@@ -84,7 +84,17 @@ fn read_outer(tally: &mut Tally<'_>, outer: &Footprint, parts: &BlockNestedLoops
     if outer.stored_pages == 0 {
         return 0;
     }
-    let block_pages = tally.model.block_pages(parts.inner_pages).min(outer.stored_pages);
+    let (block_pages, blocks_ahead) = match outer.order {
+        // Those of a PAX page are a block, and slots are read ahead.
+        PageOrder::Apart { slot_pages, .. } => {
+            let slots = outer.slots(parts.inner_pages, reads_ahead);
+            (u64::from(slot_pages).max(1), slots - 1)
+        }
+        PageOrder::Contiguous | PageOrder::Scattered => {
+            (tally.model.block_pages(parts.inner_pages), u64::from(reads_ahead))
+        }
+    };
+    let block_pages = block_pages.min(outer.stored_pages);
     let blocks = Blocks::of(outer, block_pages, parts);
     let block_count = outer.stored_pages.div_ceil(block_pages);
     let chunk_count = match blocks.per_chunk() {
@@ -96,7 +106,7 @@ fn read_outer(tally: &mut Tally<'_>, outer: &Footprint, parts: &BlockNestedLoops
     }
     // Blocks that more than one chunk needs, and those that were begun when a chunk was full.
     let again = chunk_count.saturating_sub(block_count);
-    let ahead = if reads_ahead { chunk_count.saturating_sub(1) } else { 0 };
+    let ahead = chunk_count.saturating_sub(1).saturating_mul(blocks_ahead);
     let repeated = again.saturating_add(ahead);
     tally.read_requests(Pattern::Sequential, repeated, repeated.saturating_mul(block_pages));
     let run_length = (block_count + repeated) / chunk_count.max(1);

@@ -31,24 +31,37 @@ pub(super) fn kernel(
     Some(hybrid_hash(model, &kernel_question(question)?, pages, parts))
 }
 
-/// Fetches the rows of so many pairs, which name any, in so many batches of about equal size; where batches follow
-/// the order of the table, each page once but for those at their ends.
+/// In which order the pairs of all batches name the rows of a side.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PairOrder {
+    /// In any.
+    Any,
+    /// So many times in that of the table: each page once, but for those at the ends of batches.
+    Rising(u64),
+}
+
+/// Fetches the rows of so many pairs in so many batches of about equal size.
 pub(super) fn fetch(
     model: &CostModel<'_>,
     (side, late): (&JoinSide, &LateStats),
     pair_count: u64,
-    (batch_count, is_in_order): (u64, bool),
+    (batch_count, order): (u64, PairOrder),
     fetch_pages: u64,
 ) -> Estimate {
     let page_bytes = side.stats.page_bytes.max(1);
     let mut tally = Tally::new(model, page_bytes);
     let batches = batch_count.max(1);
     let each = pair_count.div_ceil(batches);
-    let met = |count: u64, batches: u64| match is_in_order {
-        true => distinct_pages(count, pair_count).saturating_add(batches - 1),
-        false => distinct_pages(count, each).saturating_mul(batches),
+    let by_chance = |count: u64| distinct_pages(count, each).saturating_mul(batches);
+    let (pax_pages, rows) = match order {
+        PairOrder::Any => (by_chance(late.pax_page_count), by_chance(side.stats.tuple_count)),
+        PairOrder::Rising(passes) => {
+            let of_pass = distinct_pages(late.pax_page_count, pair_count.div_ceil(passes.max(1)));
+            let pages =
+                of_pass.saturating_mul(passes).saturating_add(batches.saturating_sub(passes));
+            (pages.min(by_chance(late.pax_page_count)), pair_count.min(side.stats.tuple_count))
+        }
     };
-    let pax_pages = met(late.pax_page_count, batches);
     if late.page_count > 0 && pair_count > 0 {
         let requests = pax_pages.saturating_mul(late.run_count);
         let pages = scale_up(late.page_count, pax_pages, late.pax_page_count);
@@ -57,11 +70,8 @@ pub(super) fn fetch(
         let depth = u64::from(slots).saturating_mul(late.run_count);
         tally.read_apart((requests, pages), depth, false);
     }
-    let rows = match is_in_order {
-        true => pair_count.min(side.stats.tuple_count),
-        false => distinct_pages(side.stats.tuple_count, each).saturating_mul(batches),
-    };
     tally.work(Work::Fetch, rows);
+    tally.work(Work::Assemble, rows.saturating_mul(late.column_count));
     tally.end_phase();
     tally.estimate
 }

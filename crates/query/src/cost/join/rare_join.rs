@@ -1,17 +1,21 @@
 //! RARE-join: the kernel, a sort of the join index, one pass over the pages of R that have a pair, a sort of R's
 //! rows with the join index, one pass over those of S (Shah and others, DaMoN 2008).
 
-use super::late::{fetch, kernel, row_bytes};
+use super::late::{PairOrder, fetch, kernel, row_bytes};
 use crate::allocation::HybridHash;
 use crate::cost::built::late::sort_pushed;
-use crate::cost::{Convention, CostModel, Estimate, Footprint, JoinQuestion, RelationStats, Tally};
+use crate::cost::{
+    Convention, CostModel, Estimate, Footprint, JoinQuestion, JoinSide, PageOrder, RelationStats,
+    Tally, scale_up,
+};
 use crate::work::Work;
 use serde::Serialize;
 
-/// Bytes of a pair of row numbers in the join index, about.
-const INDEX_CELL_BYTES: u64 = 13;
-/// Bytes that a row has more with the number of its partner.
-const PARTNER_BYTES: u64 = 9;
+/// Bytes of a pair in the join index beside its row numbers: the cell's head of two, the record's of three.
+const INDEX_HEAD_BYTES: u64 = 5;
+/// Bytes of a row with the number of its partner beside both: the heads of a cell and of a record, whose last
+/// value is the cell that the row had.
+const PARTNER_HEAD_BYTES: u64 = 7;
 
 /// How memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,15 +45,39 @@ pub fn rare_join(
     let pair_count = question.result_count();
     let page_bytes = outer.stats.page_bytes.max(1);
     let sorted = |cell_bytes: u64| {
-        let stats = RelationStats::heap(0, pair_count, cell_bytes, page_bytes);
+        let order = PageOrder::Contiguous;
+        let stats =
+            RelationStats { page_count: 0, tuple_count: pair_count, cell_bytes, page_bytes, order };
         Footprint::new(&stats, 1_000_000, Convention::AsBuilt { reads_ahead: model.reads_ahead() })
     };
-    estimate += sort_pushed(model, &sorted(INDEX_CELL_BYTES), memory.sort_pages);
-    estimate += fetch(model, (outer, &late_outer), pair_count, (1, false), memory.fetch_pages);
-    let rows = row_bytes(outer, &late_outer).saturating_add(PARTNER_BYTES);
-    estimate += sort_pushed(model, &sorted(rows), memory.sort_pages);
-    estimate += fetch(model, (inner, &late_inner), pair_count, (1, false), memory.fetch_pages);
+    let numbers = |side: &JoinSide| {
+        let count = side.stats.tuple_count;
+        scale_up(integer_bytes(count), pair_count, count)
+    };
+    let heads = pair_count.saturating_mul(INDEX_HEAD_BYTES);
+    let index_bytes = heads.saturating_add(numbers(outer)).saturating_add(numbers(inner));
+    estimate += sort_pushed(model, &sorted(index_bytes), memory.sort_pages);
+    estimate +=
+        fetch(model, (outer, &late_outer), pair_count, (1, PairOrder::Any), memory.fetch_pages);
+    let each = row_bytes(outer, &late_outer).saturating_add(PARTNER_HEAD_BYTES);
+    let row_bytes = pair_count.saturating_mul(each).saturating_add(numbers(inner));
+    estimate += sort_pushed(model, &sorted(row_bytes), memory.sort_pages);
+    estimate +=
+        fetch(model, (inner, &late_inner), pair_count, (1, PairOrder::Any), memory.fetch_pages);
     let mut tally = Tally::new(model, page_bytes);
     tally.work(Work::Emit, pair_count);
     Some(estimate + tally.estimate)
+}
+
+/// Bytes of all numbers up to `count` in records.
+fn integer_bytes(count: u64) -> u64 {
+    const LAST_OF_EACH: [(u64, u64); 5] =
+        [(1 << 7, 1), (1 << 15, 2), (1 << 23, 3), (1 << 31, 4), (1 << 47, 6)];
+    let (mut below, mut bytes) = (0, 0_u64);
+    for (end, each) in LAST_OF_EACH {
+        let here = count.min(end) - below;
+        bytes = bytes.saturating_add(here.saturating_mul(each));
+        below += here;
+    }
+    bytes.saturating_add((count - below).saturating_mul(8))
 }

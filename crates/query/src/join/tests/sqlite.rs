@@ -251,12 +251,13 @@ impl Case {
             indexes: Vec::new(),
         };
         let mut writing = database.write().unwrap();
-        let loaded = writing.load_table(&table, &LoadOptions::default(), |load| {
-            rows.iter().try_for_each(|row| {
-                let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-                load.push(&row).map_err(StorageError::from)
-            })
-        });
+        let loaded: Result<_, StorageError> =
+            writing.load_table(&table, &LoadOptions::default(), |load| {
+                rows.iter().try_for_each(|row| {
+                    let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+                    load.push(&row)
+                })
+            });
         loaded.unwrap();
         writing.commit().unwrap();
     }

@@ -11,6 +11,7 @@ use crate::tuple::Tuple;
 use crate::work::Work;
 use crate::{Execution, QueryError};
 use nandu_storage::StorageError;
+use std::cell::Cell;
 
 /// Fetches rows of a view.
 pub(crate) struct PaxFetch<'x> {
@@ -52,8 +53,13 @@ impl<'x> PaxFetch<'x> {
         mut look: impl FnMut(usize, Tuple<'_>) -> Result<bool, QueryError>,
     ) -> Result<usize, QueryError> {
         let Self { execution, view, reader, maker } = self;
+        let table = view.table;
+        // Rows come PAX page after PAX page: most lie on the one of the row before.
+        let near = Cell::new(0);
         let place_of = |row: i64| {
-            view.table.place_of(row).ok_or_else(|| {
+            let found = table.place_near(row, near.get());
+            near.set(found.map_or(0, |(pax_page, _)| pax_page));
+            found.ok_or_else(|| {
                 let what = format!("there is no row {row}");
                 QueryError::from(StorageError::Corrupt { place: view.name.clone(), what })
             })
@@ -77,15 +83,21 @@ impl<'x> PaxFetch<'x> {
                 }
                 let tuple = view.make_row(&views, (here, place), maker)?;
                 if !look(taken, tuple)? {
-                    execution.work(Work::Fetch, taken as u64);
+                    book(execution, view, taken);
                     return Ok(taken);
                 }
                 taken += 1;
             }
         }
-        execution.work(Work::Fetch, taken as u64);
+        book(execution, view, taken);
         Ok(taken)
     }
+}
+
+/// Books so many rows.
+fn book(execution: &Execution, view: &PaxView<'_>, row_count: usize) {
+    execution.work(Work::Fetch, row_count as u64);
+    execution.work(Work::Assemble, (row_count * view.columns.len()) as u64);
 }
 
 /// How far the PAX pages of a list of rows were begun.

@@ -190,6 +190,7 @@ impl<'t> PaxView<'t> {
             request_count: pax_pages * runs,
             run_count: runs,
             slot_pages: self.slot_pages(),
+            column_count: to_u32(self.columns.len() as u64),
             is_whole,
         };
         let order = if pages == 0 { PageOrder::Contiguous } else { order };
@@ -205,6 +206,7 @@ impl<'t> PaxView<'t> {
             run_count,
             page_count,
             slot_pages: u64::from(self.slot_pages()),
+            column_count: self.columns.len() as u64,
             cell_bytes: self.size.cell_bytes,
         }
     }
@@ -308,7 +310,9 @@ impl TupleStream for PaxStream<'_> {
         loop {
             self.copy_rows()?;
             if !self.cells.is_empty() {
-                self.execution.work(Work::Scan, self.cells.len() as u64);
+                let rows = self.cells.len() as u64;
+                self.execution.work(Work::Scan, rows);
+                self.execution.work(Work::Assemble, rows * self.view.columns.len() as u64);
                 return Ok(true);
             }
             let end = self.view.table.pax_pages().len();

@@ -1,5 +1,11 @@
 //! Scans and fetches of tables in PAX pages against the rows that were loaded: rows, requests, errors.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of a few rows fit anywhere"
+)]
+
 use super::*;
 use crate::testing::limits;
 use crate::testing::tables::{database, execution_on};
