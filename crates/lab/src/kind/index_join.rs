@@ -18,17 +18,16 @@
 //! 3. On a simulated drive the processor takes what `cpu` says ([`Cpu`]).
 
 use super::Measurement;
-use super::bench::{Bench, LOCAL};
-use super::join::backed::Backed;
+use super::bench::Bench;
+use super::join::backed::metered_site;
 use super::join::processor::{Cpu, Processor};
 use super::site::{
     EngineVariant, LoadWatch, Site, SiteDrive, SiteDrives, cancelled, check_cancelled,
-    check_drives, fill, targets,
+    check_drives, targets,
 };
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
-use nandu_drives::profile::{DriveKind, SimOptions};
 use nandu_load::{
     Dataset, IndexOn, Layout, LayoutKind, LoadError, LoadOptions, RowWidth, TpchTable, load_tables,
 };
@@ -272,23 +271,7 @@ impl IndexJoin {
         (name, drive): (&str, &SiteDrive),
     ) -> Result<Option<(Site, Processor)>, LabError> {
         let log = Self::variant().log_apart();
-        if drive.base == LOCAL {
-            let site = Site::prepare(bench, step, (name, drive), log)?;
-            return Ok(site.map(|site| (site, Processor::Real)));
-        }
-        let profile = drive.profile(name).map_err(|error| LabError::step(step, &error))?;
-        let seed = Rng::for_part(bench.seed, step).next_u64();
-        let options = SimOptions { capacity: drive.capacity, seed, keep_data: false };
-        let opened = profile.open(options);
-        let mut device = opened.map_err(|error| LabError::step(step, &error))?;
-        if profile.kind() == DriveKind::Ssd {
-            fill(device.as_mut(), step, bench.observer)?;
-        }
-        let device = Backed::new(device, Some(to_u32(self.page_bytes.0)));
-        let device = device.map_err(|error| LabError::step(step, &error))?;
-        let processor = self.cpu.processor(profile.kind(), 1);
-        let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
-        Ok(Some((site, processor)))
+        metered_site(bench, step, (name, drive), log, (Some(to_u32(self.page_bytes.0)), &self.cpu))
     }
 
     fn load(&self, bench: &Bench<'_>, site: &Site, layout: TableLayout) -> Result<(), LoadError> {

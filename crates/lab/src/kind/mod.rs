@@ -14,6 +14,7 @@ pub mod drive;
 pub mod index_join;
 pub mod intervals;
 pub mod join;
+pub mod late_join;
 pub mod misalignment;
 pub mod probe;
 pub mod propagation;
@@ -52,6 +53,8 @@ pub enum ExperimentKind {
     Intervals(intervals::Intervals),
     /// Joins of two heap tables.
     Join(join::JoinComparison),
+    /// Joins that fetch late, by how few rows qualify.
+    LateJoin(late_join::LateJoin),
     /// Random writes off their natural places.
     Misalignment(misalignment::Misalignment),
     /// Access patterns over request sizes on several devices.
@@ -115,6 +118,7 @@ impl ExperimentKind {
             Self::IndexJoin(kind) => kind,
             Self::Intervals(kind) => kind,
             Self::Join(kind) => kind,
+            Self::LateJoin(kind) => kind,
             Self::Misalignment(kind) => kind,
             Self::Probe(kind) => kind,
             Self::Propagation(kind) => kind,
@@ -141,6 +145,7 @@ impl ExperimentKind {
             Self::IndexJoin(_) => "index_join",
             Self::Intervals(_) => "intervals",
             Self::Join(_) => "join",
+            Self::LateJoin(_) => "late_join",
             Self::Misalignment(_) => "misalignment",
             Self::Probe(_) => "probe",
             Self::Propagation(_) => "propagation",

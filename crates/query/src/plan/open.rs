@@ -12,7 +12,7 @@ use crate::join::{
     JoinStream, NestedLoops, RareJoin, Side, SortMerge, block_nested_loops, flash_join, grace_hash,
     hybrid_hash, index_nested_loops, index_sort_merge, nested_loops, rare_join, sort_merge,
 };
-use crate::{Execution, QueryError, Relation, sort};
+use crate::{Execution, QueryError, sort};
 use serde::{Deserialize, Serialize};
 
 /// Where a chunk of block nested loops ends.

@@ -1,6 +1,9 @@
 //! The rows of a relation that satisfy a condition.
+//!
+//! 1. Where rows may be put together late, the condition sees the columns that are compared, and no others.
 
-use super::{Position, Relation, RelationSize, TupleStream};
+use super::{Late, Position, Relation, RelationSize, TupleStream};
+use crate::cost::RelationStats;
 use crate::execution::Memory;
 use crate::tuple::{Tuple, TupleBatch};
 use crate::{Execution, QueryError};
@@ -14,6 +17,8 @@ pub struct Filtered<'r> {
     condition: &'r Condition<'r>,
     /// The part of the rows that is expected to pass, in millionths.
     kept_ppm: u64,
+    /// The same of the keys, where rows may be put together late.
+    keys: Option<Box<Self>>,
 }
 
 struct FilteredStream<'x> {
@@ -26,7 +31,8 @@ impl<'r> Filtered<'r> {
     /// The rows of `relation` for which `condition` holds, about `kept_ppm` millionths of them.
     #[must_use]
     pub fn new(relation: &'r dyn Relation, kept_ppm: u64, condition: &'r Condition<'r>) -> Self {
-        Self { relation, condition, kept_ppm }
+        let keys = relation.late().map(|late| Box::new(Self::new(late.keys, kept_ppm, condition)));
+        Self { relation, condition, kept_ppm, keys }
     }
 }
 
@@ -42,6 +48,20 @@ impl Relation for Filtered<'_> {
             u64::try_from(product / 1_000_000).unwrap_or(u64::MAX)
         };
         RelationSize { page_count, tuple_count: part(tuple_count), cell_bytes: part(cell_bytes) }
+    }
+
+    fn stats(&self, page_bytes: u64) -> RelationStats {
+        let order = self.relation.stats(page_bytes).order;
+        RelationStats { order, ..RelationStats::of(self.size(), page_bytes) }
+    }
+
+    fn scan_pages_min(&self) -> u32 {
+        self.relation.scan_pages_min()
+    }
+
+    fn late(&self) -> Option<Late<'_>> {
+        let keys = self.keys.as_deref()?;
+        Some(Late { keys, ..self.relation.late()? })
     }
 
     fn scan<'x>(

@@ -78,7 +78,7 @@ pub trait Relation {
 #[derive(Clone, Copy)]
 pub struct Late<'r> {
     /// The columns that are compared, to be scanned.
-    pub keys: &'r PaxView<'r>,
+    pub keys: &'r dyn Relation,
     /// Those that are handed on, to be fetched by row number.
     pub rows: &'r PaxView<'r>,
 }

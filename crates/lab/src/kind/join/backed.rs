@@ -11,15 +11,47 @@
 //! 3. What it takes of the processor is noted, where somebody asks for that.
 //! 4. It asks for no trims, which drives of the time did not know; one that comes anyway leaves zeros.
 
-use super::processor::Meter;
-use nandu_base::Nanos;
+use super::super::bench::{Bench, LOCAL};
+use super::super::site::{Site, SiteDrive, fill};
+use super::processor::{Cpu, Meter, Processor};
+use crate::error::LabError;
+use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{
     Completion, Counters, Device, DeviceError, DeviceInfo, IoBuffer, Operation, Rejected, Request,
 };
+use nandu_drives::profile::{DriveKind, SimOptions};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+
+/// A site on a drive that is backed so, its requests cut into pages if that is wanted, and the processor there;
+/// none if there is no local target.
+pub(crate) fn metered_site(
+    bench: &mut Bench<'_>,
+    step: &str,
+    (name, drive): (&str, &SiteDrive),
+    log: Option<ByteCount>,
+    (page_bytes, cpu): (Option<u32>, &Cpu),
+) -> Result<Option<(Site, Processor)>, LabError> {
+    if drive.base == LOCAL {
+        let site = Site::prepare(bench, step, (name, drive), log)?;
+        return Ok(site.map(|site| (site, Processor::Real)));
+    }
+    let profile = drive.profile(name).map_err(|error| LabError::step(step, &error))?;
+    let seed = Rng::for_part(bench.seed, step).next_u64();
+    let options = SimOptions { capacity: drive.capacity, seed, keep_data: false };
+    let opened = profile.open(options);
+    let mut device = opened.map_err(|error| LabError::step(step, &error))?;
+    if profile.kind() == DriveKind::Ssd {
+        fill(device.as_mut(), step, bench.observer)?;
+    }
+    let device = Backed::new(device, page_bytes);
+    let device = device.map_err(|error| LabError::step(step, &error))?;
+    let processor = cpu.processor(profile.kind(), 1);
+    let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
+    Ok(Some((site, processor)))
+}
 
 /// A request under way, of which a part is with the drive.
 struct Pending {
