@@ -39,6 +39,45 @@ fn estimates_stand_beside_what_the_joins_did() {
 }
 
 #[test]
+fn tables_in_pax_pages_are_read_by_the_columns_that_are_wanted() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load =
+        "load tpch --scale-factor 0.01 --tables customer,orders --layout pax --span-pages 32 shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    let explain = |columns: &str| {
+        let line = format!(
+            "explain shop customer.c_custkey orders.o_custkey --memory 1MiB --analyze \
+             --join hybrid_hash,flash_join,rare_join --json {columns}"
+        );
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let json: serde_json::Value = serde_json::from_str(&stdout_of(directory, &words)).unwrap();
+        assert_eq!(json["pair_count"], 15_000, "each order has one customer");
+        let rows = json["explanation"]["rows"].as_array().unwrap();
+        let pages = |kind: &str| {
+            let of_kind = rows.iter().filter(|row| row["kind"] == kind);
+            of_kind.filter_map(|row| row["actual"]["pages"].as_u64()).min().unwrap()
+        };
+        ["hybrid_hash", "flash_join", "rare_join"].map(pages)
+    };
+    let all = explain("");
+    let few = explain("--columns customer.c_name --columns orders.o_orderdate,o_totalprice");
+    for (all, few) in all.into_iter().zip(few) {
+        assert!(few * 2 < all, "{few} and {all} pages");
+    }
+    let words =
+        ["explain", "shop", "customer.c_custkey", "orders.o_custkey", "--columns", "part.p_name"];
+    let said = failure_of(directory, &words, 2);
+    assert!(said.contains("name columns of these"), "{said}");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("16500 rows"));
+    let row = stdout_of(directory, &["db", "get", "shop", "customer", "7"]);
+    assert!(row.split('\t').count() == 8, "{row}");
+    std::fs::write(directory.join("row.tsv"), row).unwrap();
+    let said = failure_of(directory, &["db", "load", "shop", "customer", "row.tsv"], 1);
+    assert!(said.contains("never changed"), "{said}");
+}
+
+#[test]
 fn joins_by_index_stand_among_the_others_where_there_is_one() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -137,6 +137,23 @@ fn index_joins_take_longer_the_more_qualifies_and_agree_with_the_hash_join() {
     }
 }
 
+#[test]
+fn joins_that_fetch_late_read_less_the_less_qualifies_and_agree_with_the_hash_joins() {
+    let folder = tempfile::tempdir().unwrap();
+    let measure = "kind = 'late_join'\nscale_factor = 0.01\nmemory = '1MiB'\npage_bytes = '4KiB'\n\
+                   span_pages = 18\nshares = [0.1, 100]\n";
+    let drives = "[measure.drives.flash]\nbase = 'sim:device-a'\ncapacity = '64MiB'\n";
+    let found = outcome(folder.path(), measure, &format!("{drives}{HERE}"));
+    let at = |name: &str, share: f64| value(&found, name, share);
+    for join in ["flash", "rare"] {
+        let pages = format!("flash.pages.{join}");
+        assert!(at(&pages, 0.1) * 1.2 < at(&pages, 100.0), "{join}");
+        assert!(at(&format!("here.time_s.{join}"), 100.0) > 0.0);
+    }
+    assert!(at("flash.pages.columns", 0.1) < at("flash.pages.rows", 0.1), "some columns of all");
+    assert!(at("flash.time_s.flash", 0.1) < at("flash.time_s.rows", 0.1), "few rows are fetched");
+}
+
 const SMALL_FLASH: &str = "[measure.drives.flash]\nbase = 'sim:device-a'\ncapacity = '64MiB'\n";
 
 #[test]

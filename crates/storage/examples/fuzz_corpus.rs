@@ -14,11 +14,14 @@ fn main() -> std::io::Result<()> {
         println!("usage: fuzz_corpus DIRECTORY");
         return Ok(());
     };
-    // The first byte of this target's input is the page size: 512 bytes are the first choice.
-    let trees = samples::trees().into_iter().map(|(name, pages)| (name, [vec![0], pages].concat()));
+    // The first byte of these targets' input is the page size: 512 bytes are the first choice.
+    let sized = |(name, pages): samples::Sample| (name, [vec![0], pages].concat());
+    let trees = samples::trees().into_iter().map(sized);
+    let pax_tables = samples::pax_tables().into_iter().map(sized);
     for (target, samples) in [
         ("sqlite_file", samples::sqlite_files()),
         ("tree_pages", trees.collect()),
+        ("pax_pages", pax_tables.collect()),
         ("log_record", samples::log_records()),
         ("log_file", samples::log_files()),
     ] {

@@ -137,6 +137,13 @@ fn mutated_tree_pages_give_entries_or_an_error() {
 }
 
 #[test]
+fn mutated_tables_in_pax_pages_give_rows_or_an_error() {
+    throw_all("pax", &samples::pax_tables(), 1500, |bytes| {
+        hostile::read_pax(samples::TREE_PAGE_BYTES as usize - TRAILER_BYTES, bytes)
+    });
+}
+
+#[test]
 fn mutated_log_records_give_changes_or_an_error() {
     throw_all("log record", &samples::log_records(), 5000, hostile::read_log_record);
 }

@@ -5,8 +5,8 @@
 //!   WHERE c.c_custkey = o.o_custkey AND c.c_custkey < x        keys are in random order
 //! ```
 //!
-//! One step for each drive, with series by the share of the customers in percent, `DRIVE.JOIN_s` and
-//! `DRIVE.JOIN_pages`, what was read and written:
+//! One step for each drive, with series by the share of the customers in percent, `DRIVE.time_s.WAY` and
+//! `DRIVE.pages.WAY`, what was read and written:
 //!
 //! - `rows`: hybrid hash over heaps, which read all columns;
 //! - `columns`: hybrid hash over PAX pages, which read the five columns that are named;
@@ -57,6 +57,8 @@ const ORDER_COLUMNS: [usize; 2] = [3, 4];
 const KEYS: [usize; 2] = [0, 1];
 /// Orders of a customer.
 const ORDERS_EACH: u64 = 10;
+/// What a queue gains on flash, in millionths, by its depth.
+const QUEUE_GAIN: [(u64, u64); 2] = [(1, 1_000_000), (32, 8_000_000)];
 /// What is compared, as its series are called, and by which join.
 const WAYS: [(&str, JoinKind); 4] = [
     ("rows", JoinKind::HybridHash),
@@ -164,8 +166,8 @@ impl LateJoin {
 
     fn series_of(drive: &str) -> Vec<Series> {
         let of = |(way, _): (&str, JoinKind)| {
-            [("s", "s"), ("pages", "pages")]
-                .map(|(what, unit)| Series::new(format!("{drive}.{way}_{what}"), "%", unit))
+            [("time_s", "s"), ("pages", "pages")]
+                .map(|(what, unit)| Series::new(format!("{drive}.{what}.{way}"), "%", unit))
         };
         WAYS.into_iter().flat_map(of).collect()
     }
@@ -176,7 +178,9 @@ impl LateJoin {
             && drive.profile(name).is_ok_and(|profile| profile.kind() == DriveKind::Hdd);
         match is_disk {
             true => DeviceCosts::from_rates(8_000_000, 0, 60_000_000, 60_000_000),
-            false => DeviceCosts::from_rates(0, 150_000, 200_000_000, 100_000_000),
+            false => DeviceCosts::from_rates(0, 150_000, 200_000_000, 100_000_000)
+                .with_queue_gain(&QUEUE_GAIN)
+                .expect("the points ascend"),
         }
     }
 

@@ -128,6 +128,7 @@ impl JoinQuestion {
         let side = |side: &JoinSide| {
             let late = side.late.map(|late| LateStats {
                 keys: relation(late.keys),
+                row_count: grown(late.row_count),
                 cell_bytes: grown(late.cell_bytes),
                 ..late
             });

@@ -133,7 +133,9 @@ pub struct LateStats {
     pub slot_pages: u64,
     /// Columns that are wanted.
     pub column_count: u64,
-    /// Bytes of the cells of all rows, with the columns that are wanted.
+    /// Rows that may be fetched, whether they qualify or not.
+    pub row_count: u64,
+    /// Bytes of the cells of all of them, with the columns that are wanted.
     pub cell_bytes: u64,
 }
 

@@ -499,6 +499,26 @@ fn any_convention() -> impl Strategy<Value = Convention> {
     prop_oneof![Just(AS_BUILT), Just(PAPER)]
 }
 
+#[test]
+fn with_more_memory_sort_merge_does_not_write_the_larger_side_for_the_smaller_one() {
+    let device = flash();
+    let model = model(&device, Convention::AsBuilt { reads_ahead: false });
+    let side = |page_count, tuple_count, cell_bytes| {
+        let stats = RelationStats::heap(page_count, tuple_count, 0, PAGE_BYTES);
+        JoinSide::new(RelationStats { cell_bytes, ..stats })
+    };
+    let outer = side(1535, 23_713, 6_283_945);
+    let question = JoinQuestion::new(outer, side(481, 98_305, 1_966_100), 4);
+    let sizes = question.sizes(model.convention);
+    let times = device.request_times(PAGE_BYTES);
+    let written = |memory: u64| {
+        let parts = SortMerge::allocate(&sizes, memory, &times, RunSeeks::Charged).unwrap();
+        sort_merge(&model, &question, memory, &parts).pages_written
+    };
+    let [little, much] = [7438, 2 * 7438].map(written);
+    assert!(much <= little, "{much} pages and {little}");
+}
+
 proptest! {
     #[test]
     fn each_join_reads_both_sides_and_writes_only_what_it_reads_again(

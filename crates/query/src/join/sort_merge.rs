@@ -241,8 +241,10 @@ impl<'x> SortMerge<'x> {
             let other_bytes = size.cell_bytes + size.tuple_count * ROW_OVERHEAD_BYTES as u64;
             let page_bytes = self.execution.page_bytes() as u64;
             let rest_pages = workspace_pages.saturating_sub(pages);
-            let both_fit = other_bytes < u64::from(rest_pages) * page_bytes;
-            small = if pages <= workspace_pages / 2 || both_fit {
+            let fits = |pages: u32| other_bytes < u64::from(pages) * page_bytes;
+            // Rather than the other side, which would fit alone, the smaller one is written.
+            let is_kept = pages <= workspace_pages / 2 && !fits(workspace_pages);
+            small = if is_kept || fits(rest_pages) {
                 kept_pages = pages;
                 Sorted::Rows(rows)
             } else {

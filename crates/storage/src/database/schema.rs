@@ -8,6 +8,9 @@ use crate::sqlite::{Value, ValueRef};
 use crate::{FileId, StorageError};
 use serde::{Deserialize, Serialize};
 
+/// Pages of a PAX page for each column: with one, half of each would be empty.
+const PAGES_OF_COLUMN_MIN: usize = 2;
+
 /// The type of a column. Every column may hold nulls unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -188,6 +191,14 @@ impl TableDefinition {
             TableKind::Heap => None,
             TableKind::Pax { span_pages } => {
                 check_span_pages(*span_pages)?;
+                let least = PAGES_OF_COLUMN_MIN * self.columns.len();
+                if (*span_pages as usize) < least {
+                    let (name, count) = (&self.name, self.columns.len());
+                    return invalid(format!(
+                        "table {name} has {count} columns, each on a page of its own: let PAX pages \
+                         span {least} pages or more"
+                    ));
+                }
                 None
             }
         };

@@ -10,7 +10,10 @@ use nandu_base::to_index;
 use nandu_device::{Geometry, IoBuffer, MemoryConfig, MemoryDevice, Operation};
 use nandu_storage::access::MemoryPages;
 use nandu_storage::btree::{self, Tree};
+use nandu_storage::hostile;
 use nandu_storage::log::{LogConfig, LogFile, RecordBuilder, Room, TransactionStatus};
+use nandu_storage::pax::PaxWriter;
+use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::{DeviceVolume, IoOwner, SharedIo};
 use nandu_storage::{FileId, Lsn, PageAddress, PageOperation, Volume as _};
 
@@ -113,6 +116,36 @@ fn tree(insert_count: u32, long_bytes: usize, delete_count: u32) -> Vec<u8> {
     for number in 0..delete_count {
         tree.delete(&mut pages, &key(number), &mut undo).unwrap();
     }
+    pages.pages().flat_map(|(_, page)| page.to_vec()).collect()
+}
+
+/// The usable bytes of the pages of tables in PAX pages, in their order.
+pub(crate) fn pax_tables() -> Vec<Sample> {
+    [("row", pax_table(1, 4)), ("page", pax_table(9, 16)), ("pages", pax_table(200, 12))].into()
+}
+
+/// A table of small pages, with NULLs in all columns and now and then a long value.
+fn pax_table(row_count: i64, span_pages: u32) -> Vec<u8> {
+    let mut pages = MemoryPages::new(TREE_PAGE_BYTES, btree::apply);
+    let columns = &hostile::PAX_COLUMNS;
+    let mut writer = PaxWriter::create(&mut pages, FileId(1), columns, span_pages).unwrap();
+    for number in 0..row_count {
+        let text = format!("row {number}");
+        let blob = vec![7; if number % 50 == 9 { 900 } else { 5 }];
+        let mut row = [
+            ValueRef::Integer(number * 999_983),
+            ValueRef::Real(0.5),
+            ValueRef::Text(text.as_bytes()),
+            ValueRef::Blob(&blob),
+        ];
+        for (column, value) in row.iter_mut().enumerate() {
+            if usize::try_from(number % 7) == Ok(column) {
+                *value = ValueRef::Null;
+            }
+        }
+        writer.push(&mut pages, &row).unwrap();
+    }
+    writer.finish(&mut pages).unwrap();
     pages.pages().flat_map(|(_, page)| page.to_vec()).collect()
 }
 

@@ -48,9 +48,10 @@ pub(in crate::cost) fn sort_merge(
     estimate += first;
     let mut kept_pages = 0;
     if let Sorted::Rows(pages) = small_sorted {
-        let rest_bytes = parts.workspace_pages.saturating_sub(pages) * large.page_bytes;
         let large_bytes = large.spilled_bytes + large.tuple_count * ROW_OVERHEAD_BYTES as u64;
-        if pages <= parts.workspace_pages / 2 || large_bytes < rest_bytes {
+        let fits = |pages: u64| large_bytes < pages.saturating_mul(large.page_bytes);
+        let is_kept = pages <= parts.workspace_pages / 2 && !fits(parts.workspace_pages);
+        if is_kept || fits(parts.workspace_pages.saturating_sub(pages)) {
             kept_pages = pages;
         } else {
             estimate += spill(model, small, parts, &mut small_sorted);

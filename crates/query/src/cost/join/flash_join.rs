@@ -39,7 +39,7 @@ pub fn flash_join(
     let mut estimate = kernel(model, question, memory.kernel_pages, &memory.kernel)?;
     let pair_count = question.result_count();
     let batch_bytes = memory.batch_pages.saturating_mul(outer.stats.page_bytes);
-    let rows = [row_bytes(outer, &late_outer), row_bytes(inner, &late_inner)];
+    let rows = [row_bytes(&late_outer), row_bytes(&late_inner)];
     let (batch_pairs, _) = batch_parts(batch_bytes, rows);
     // What stays in memory is looked up in the order of S. In each bucket the smaller side is built, whichever
     // that is, and the other one comes in its order.

@@ -52,14 +52,15 @@ pub(super) fn fetch(
     let mut tally = Tally::new(model, page_bytes);
     let batches = batch_count.max(1);
     let each = pair_count.div_ceil(batches);
-    let by_chance = |count: u64| distinct_pages(count, each).saturating_mul(batches);
+    let rows_of_batch = distinct_pages(side.stats.tuple_count, each);
+    let by_chance = distinct_pages(late.pax_page_count, rows_of_batch).saturating_mul(batches);
     let (pax_pages, rows) = match order {
-        PairOrder::Any => (by_chance(late.pax_page_count), by_chance(side.stats.tuple_count)),
+        PairOrder::Any => (by_chance, rows_of_batch.saturating_mul(batches)),
         PairOrder::Rising(passes) => {
-            let of_pass = distinct_pages(late.pax_page_count, pair_count.div_ceil(passes.max(1)));
-            let pages =
-                of_pass.saturating_mul(passes).saturating_add(batches.saturating_sub(passes));
-            (pages.min(by_chance(late.pax_page_count)), pair_count.min(side.stats.tuple_count))
+            let rows = pair_count.min(side.stats.tuple_count);
+            let of_pass = distinct_pages(late.pax_page_count, rows.div_ceil(passes.max(1)));
+            let all = of_pass.saturating_mul(passes).saturating_add(batches.saturating_sub(passes));
+            (all.min(by_chance), rows)
         }
     };
     if late.page_count > 0 && pair_count > 0 {
@@ -77,6 +78,6 @@ pub(super) fn fetch(
 }
 
 /// Bytes of a row of what is wanted, on average, rounded up.
-pub(super) fn row_bytes(side: &JoinSide, late: &LateStats) -> u64 {
-    late.cell_bytes.div_ceil(side.stats.tuple_count.max(1))
+pub(super) const fn row_bytes(late: &LateStats) -> u64 {
+    late.cell_bytes.div_ceil(if late.row_count == 0 { 1 } else { late.row_count })
 }

@@ -59,7 +59,7 @@ pub fn rare_join(
     estimate += sort_pushed(model, &sorted(index_bytes), memory.sort_pages);
     estimate +=
         fetch(model, (outer, &late_outer), pair_count, (1, PairOrder::Any), memory.fetch_pages);
-    let each = row_bytes(outer, &late_outer).saturating_add(PARTNER_HEAD_BYTES);
+    let each = row_bytes(&late_outer).saturating_add(PARTNER_HEAD_BYTES);
     let row_bytes = pair_count.saturating_mul(each).saturating_add(numbers(inner));
     estimate += sort_pushed(model, &sorted(row_bytes), memory.sort_pages);
     estimate +=

@@ -247,7 +247,7 @@ impl Case {
         let table = NewTable {
             name: PAX_TABLES[side].to_owned(),
             columns: columns.map(|(name, kind)| Column::new(name, kind)).collect(),
-            kind: TableKind::Pax { span_pages: 1 + self.division % 12 },
+            kind: TableKind::Pax { span_pages: 8 + self.division % 12 },
             indexes: Vec::new(),
         };
         let mut writing = database.write().unwrap();

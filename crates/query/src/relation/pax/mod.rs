@@ -207,6 +207,7 @@ impl<'t> PaxView<'t> {
             page_count,
             slot_pages: u64::from(self.slot_pages()),
             column_count: self.columns.len() as u64,
+            row_count: self.size.tuple_count,
             cell_bytes: self.size.cell_bytes,
         }
     }
