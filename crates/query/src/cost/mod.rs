@@ -444,7 +444,8 @@ impl<'a> Tally<'a> {
                 _ => scale_up(apart.estimate.io_ns, 1_000_000, device.queue_gain_ppm(depth)),
             };
             // However many at once: what has to be moved has to be moved.
-            let moved_ns = device.read.time_ns(Pattern::Sequential, bytes).saturating_mul(requests);
+            let page_ps = device.request_times(self.page_bytes).page_transfer_ps;
+            let moved_ns = page_ps.saturating_mul(pages) / 1000;
             apart.estimate.io_ns = gained_ns.max(moved_ns.min(apart.estimate.io_ns));
         }
         self.estimate += apart.estimate;
