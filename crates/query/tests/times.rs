@@ -2,12 +2,15 @@
 //! model knows of a drive was measured on one like it, from outside: single requests by size, and streams side
 //! by side and batches as `nandu probe` measures them.
 //!
+//! The same tables lie in PAX pages on a drive of their own, for joins that put rows together late: of all
+//! customers, and of one in a hundred.
+//!
 //! 1. The cheapest plan by estimate takes at most 1.3 times the best of all that were run.
 //! 2. Times are within 15 %, but where [`LIMITS`] says more.
 
 mod common;
 
-use common::{Inputs, Scale, count_pairs, database, execution_on};
+use common::{Inputs, SOME_PART, Scale, count_pairs, database, execution_on, pax_database};
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
 use nandu_device::{Device, IoBuffer, Request};
 use nandu_drives::profile::{Profile, SimOptions};
@@ -16,9 +19,10 @@ use nandu_probe::{Silent, StreamOptions, StreamProfile, measure_streams};
 use nandu_query::cost::{
     Convention, CostModel, CpuCosts, DeviceCosts, MeasuredStream, MeasuredTime, Pattern, StreamKind,
 };
-use nandu_query::join::JoinType;
-use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
-use nandu_query::{JoinKind, Limits};
+use nandu_query::join::{Join, JoinInput, JoinType};
+use nandu_query::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
+use nandu_query::relation::PaxRelation;
+use nandu_query::{Execution, JoinKind, Key, Limits};
 use nandu_storage::Database;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -234,6 +238,96 @@ fn run((database, scale): (&Database, Scale), plan: &Plan, limits: Limits, index
     (tables.engine().now() - begin).0
 }
 
+/// Pages that a PAX page spans: large ones hold few of the rows that a small table has.
+const SPAN_PAGES: u32 = 16;
+
+/// What joins over PAX pages take of all customers, or of some.
+fn late_points(
+    (subject, device): (&Subject, &DeviceCosts),
+    database: &Database,
+    customers: &'static str,
+) -> Vec<Point> {
+    let scale = subject.scale();
+    let part = if customers == "some" { SOME_PART } else { 1 };
+    let pair_count = scale.customer_count / part * scale.orders_each;
+    let convention = Convention::AsBuilt { reads_ahead: true };
+    let model = CostModel { device, processor: &CpuCosts::NONE, convention };
+    let key = Key::of(&[0]);
+    let mut points = Vec::new();
+    for memory_pages in MEMORY_PAGES.map(|pages| (pages * subject.size).max(5 * SPAN_PAGES)) {
+        let limits = Limits {
+            page_bytes: PAGE_BYTES,
+            memory_pages,
+            write_budget_bytes: None,
+            reads_ahead: true,
+            work_costs: None,
+        };
+        let (memory_pages, pool_pages) = (u64::from(memory_pages), common::POOL_PAGES);
+        let budget = Budget { memory_pages, write_bytes: None, pool_pages };
+        let with_inputs = |answer: &mut dyn FnMut(Join<'_>, &Execution) -> u64| {
+            database.drop_cached_pages().expect("the device is sound");
+            let tables = database.read();
+            let open = |table: &str| {
+                PaxRelation::open(&tables, table, &key, Some(&[1])).expect("it is there")
+            };
+            let (left, right) = (open(customers), open("orders"));
+            let execution = execution_on(&tables, limits.clone());
+            let left = JoinInput { relation: &left, key: &key };
+            let right = JoinInput { relation: &right, key: &key };
+            answer(Join { left, right, join_type: JoinType::Inner }, &execution)
+        };
+        let mut found = Vec::new();
+        with_inputs(&mut |join, _| {
+            let page_bytes = u64::from(PAGE_BYTES);
+            let side = |input: JoinInput<'_>| {
+                let late = input.relation.late().map(|late| late.stats(page_bytes));
+                JoinSide::new(input.relation.stats(page_bytes)).with_late(late)
+            };
+            let sides = (side(join.left), side(join.right));
+            let question = JoinQuestion::new(sides.0, sides.1, scale.orders_each);
+            found = plans(&model, &question, &budget).feasible;
+            0
+        });
+        let mut rows = Vec::new();
+        for plan in &found {
+            // The other joins were looked at over heaps.
+            if plan.is_swapped || plan.kind == JoinKind::NestedLoops {
+                continue;
+            }
+            let mut times: Vec<u64> = (0..subject.run_count)
+                .map(|_| {
+                    with_inputs(&mut |join, execution| {
+                        let begin = execution.now();
+                        let stream = plan.open(execution, join, Indexes::NONE, ChunkRule::ByBytes);
+                        let mut stream = stream.expect("the plan was made for so much memory");
+                        assert_eq!(count_pairs(stream.as_mut()), Ok(pair_count));
+                        (execution.now() - begin).0
+                    })
+                })
+                .collect();
+            times.sort_unstable();
+            rows.push(Row {
+                join: plan.kind,
+                is_swapped: plan.is_swapped,
+                estimated_ns: plan.time.0,
+                actual_ns: times[times.len() / 2],
+                written_pages: plan.estimate.pages_written,
+            });
+        }
+        let chosen_by_best = rows[0].actual_ns as f64 / best_of(&rows) as f64;
+        points.push(Point {
+            drive: subject.name,
+            tables: if part == 1 { "PAX pages" } else { "PAX pages, some customers" },
+            processor: "none",
+            has_indexes: false,
+            memory_pages: limits.memory_pages,
+            rows,
+            chosen_by_best,
+        });
+    }
+    points
+}
+
 /// A plan and how long it took.
 #[derive(Serialize)]
 struct Row {
@@ -248,6 +342,7 @@ struct Row {
 #[derive(Serialize)]
 struct Point {
     drive: &'static str,
+    tables: &'static str,
     processor: &'static str,
     has_indexes: bool,
     memory_pages: u32,
@@ -256,6 +351,8 @@ struct Point {
     chosen_by_best: f64,
 }
 
+/// Where tables lie, in most points.
+const HEAPS: &str = "heaps";
 /// Plans that are thought to take so many times the cheapest are not run.
 const HOPELESS: u64 = 200;
 
@@ -304,7 +401,8 @@ fn point(
     let best_ns = best_of(&rows).min(without_index_ns.unwrap_or(u64::MAX));
     let chosen_by_best = rows[0].actual_ns as f64 / best_ns as f64;
     let processor = processor.0;
-    Point { drive: subject.name, processor, has_indexes, memory_pages, rows, chosen_by_best }
+    let (drive, tables) = (subject.name, HEAPS);
+    Point { drive, tables, processor, has_indexes, memory_pages, rows, chosen_by_best }
 }
 
 fn best_of(rows: &[Row]) -> u64 {
@@ -328,6 +426,13 @@ fn sweep(subject: &Subject) -> Vec<Point> {
         points.extend([plain, with_index]);
     }
     points.push(point(with, ("modelled", CpuCosts::MODELLED), None, some));
+    let mut device_of_tables = subject.drive();
+    fill(device_of_tables.as_mut(), subject.capacity_bytes());
+    trim(device_of_tables.as_mut());
+    let database = pax_database(device_of_tables, subject.scale(), SPAN_PAGES);
+    for customers in ["customer", "some"] {
+        points.extend(late_points((subject, &device), &database, customers));
+    }
     points
 }
 
@@ -351,7 +456,7 @@ const RESULT: &str = "NANDU_TIMES_RESULT";
 const SIZE: &str = "NANDU_TIMES_SIZE";
 
 /// The joins, hybrid hash with and without writing apart.
-const JOINS: [&str; 7] = [
+const JOINS: [&str; 10] = [
     "block_nested_loops",
     "hybrid_hash, nothing written",
     "index_nested_loops",
@@ -359,6 +464,9 @@ const JOINS: [&str; 7] = [
     "sort_merge",
     "grace_hash",
     "hybrid_hash",
+    "flash_join",
+    "rare_join",
+    "others over PAX pages",
 ];
 
 /// By how many thousandths estimates may be off at most.
@@ -366,12 +474,20 @@ const LIMIT: i64 = 150;
 /// What may be more, on a drive and for one of [`JOINS`], with its reason. Requests of 600 KB of three buckets
 /// meet chunks of 512 KiB in another way than those of 512 KiB and 1 MiB that were measured. The other drive keeps
 /// all that these joins write in its buffer, and finds 6 MB in a dozen stripes: where in one they begin is not known.
-const LIMITS: [(&str, &str, i64); 5] = [
+/// Minipages that are fetched lie a page apart: a disk reads on over such a gap, where the model has a seek; a drive
+/// with many dies has nothing under way between the end of a batch and the first pages of the next one.
+const LIMITS: [(&str, &str, i64); 11] = [
     ("device-a", "grace_hash", 170),
     ("nvme-tlc-2024", "block_nested_loops", 160),
     ("nvme-tlc-2024", "index_nested_loops", 160),
     ("nvme-tlc-2024", "index_sort_merge", 180),
     ("nvme-tlc-2024", "hybrid_hash", 240),
+    ("nvme-tlc-2024", "flash_join", 420),
+    ("nvme-tlc-2024", "rare_join", 430),
+    ("nvme-tlc-2024", "others over PAX pages", 220),
+    ("barracuda-7200-11", "flash_join", 190),
+    ("barracuda-7200-11", "rare_join", 440),
+    ("barracuda-7200-11", "others over PAX pages", 160),
 ];
 /// What the choice takes by the best of all.
 const CHOICE: f64 = 1.3;
@@ -381,8 +497,11 @@ fn limit_of(drive: &str, join: &str) -> i64 {
     LIMITS.iter().find(is_it).map_or(LIMIT, |limit| limit.2)
 }
 
-fn join_of(row: &Row) -> &'static str {
+fn join_of(point: &Point, row: &Row) -> &'static str {
     match row.join {
+        JoinKind::FlashJoin => JOINS[7],
+        JoinKind::RareJoin => JOINS[8],
+        _ if point.tables != HEAPS => JOINS[9],
         JoinKind::HybridHash if row.written_pages == 0 => JOINS[1],
         kind => kind.name(),
     }
@@ -399,8 +518,10 @@ fn error_permille(row: &Row) -> i64 {
 /// Errors of one drive, from the least to the greatest, for each of [`JOINS`].
 fn errors(points: &[Point]) -> BTreeMap<&'static str, Vec<i64>> {
     let mut errors: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
-    for row in points.iter().flat_map(|point| &point.rows) {
-        errors.entry(join_of(row)).or_default().push(error_permille(row));
+    for point in points {
+        for row in &point.rows {
+            errors.entry(join_of(point, row)).or_default().push(error_permille(row));
+        }
     }
     errors.values_mut().for_each(|errors| errors.sort_unstable());
     errors

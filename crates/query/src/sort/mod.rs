@@ -79,7 +79,7 @@ enum Stage<'x> {
 }
 
 /// Rows of a batch at most.
-const BATCH_COUNT_MAX: usize = 1024;
+pub(crate) const BATCH_COUNT_MAX: usize = 1024;
 
 impl Settings {
     /// The division that an allocation gives.

@@ -36,6 +36,9 @@ pub(crate) struct Scale {
 /// Bytes of a customer's and an order's filling, as S001 has them.
 pub(crate) const PAD_BYTES: [usize; 2] = [130, 90];
 
+/// One in so many customers is in the table `some`.
+pub(crate) const SOME_PART: u64 = 100;
+
 /// Pages of the pool.
 pub(crate) const POOL_PAGES: u64 = 256;
 
@@ -56,6 +59,24 @@ pub(crate) fn database_with_pool(
     scale: Scale,
     pool_pages: u64,
 ) -> Database {
+    database_of(device, scale, pool_pages, None)
+}
+
+/// The same tables in PAX pages that span so many pages, and `some`, a part of the customers.
+pub(crate) fn pax_database(
+    device: Box<dyn Device + Send>,
+    scale: Scale,
+    span_pages: u32,
+) -> Database {
+    database_of(device, scale, POOL_PAGES, Some(span_pages))
+}
+
+fn database_of(
+    device: Box<dyn Device + Send>,
+    scale: Scale,
+    pool_pages: u64,
+    pax: Option<u32>,
+) -> Database {
     let data = Box::new(DeviceVolume::format(device).expect("the device is empty"));
     let settings = Settings {
         page_bytes: scale.page_bytes,
@@ -69,23 +90,43 @@ pub(crate) fn database_with_pool(
     let mut writing = database.write().expect("nobody else writes");
     let counts = [scale.customer_count, scale.customer_count * scale.orders_each];
     for (table, (name, count)) in ["customer", "orders"].into_iter().zip(counts).enumerate() {
-        load(&mut writing, name, count, scale.customer_count, table);
+        load(&mut writing, name, (count, scale.customer_count), table, pax);
+    }
+    if pax.is_some() {
+        // Some of the customers, any of them.
+        load(
+            &mut writing,
+            "some",
+            (scale.customer_count / SOME_PART, scale.customer_count),
+            0,
+            pax,
+        );
     }
     writing.commit().expect("the device is sound");
     database.flush().expect("the device is sound");
     database
 }
 
-fn load(tables: &mut Tables, name: &str, count: u64, key_count: u64, table: usize) {
+fn load(
+    tables: &mut Tables,
+    name: &str,
+    (count, key_count): (u64, u64),
+    table: usize,
+    pax: Option<u32>,
+) {
     let columns =
         vec![Column::new("key", ColumnType::Integer), Column::new("pad", ColumnType::Blob)];
     let table_of = NewTable {
         name: name.to_owned(),
         columns,
-        kind: TableKind::Heap,
-        indexes: vec![("by_key".to_owned(), vec!["key".to_owned()])],
+        kind: pax.map_or(TableKind::Heap, |span_pages| TableKind::Pax { span_pages }),
+        indexes: match pax {
+            Some(_) => Vec::new(),
+            None => vec![("by_key".to_owned(), vec!["key".to_owned()])],
+        },
     };
-    let order = Permutation::new(count, 7 + count);
+    let all = count.max(key_count);
+    let order = Permutation::new(all, 7 + all);
     let pad = vec![7; PAD_BYTES[table]];
     tables
         .load_table(&table_of, &LoadOptions::default(), |load| {

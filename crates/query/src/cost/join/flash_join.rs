@@ -1,7 +1,7 @@
 //! FlashJoin: the kernel, then for each batch of pairs a fetch from either side (Tsirogiannis and others, SIGMOD
 //! 2009). Pairs come in the order of the side that looks up, as long as the kernel spills nothing.
 
-use super::late::{PairOrder, fetch, kernel, row_bytes};
+use super::late::{Batches, PairOrder, fetch, kernel, row_bytes};
 use crate::allocation::HybridHash;
 use crate::cost::{CostModel, Estimate, JoinQuestion, RelationStats, Tally, scale_up};
 use crate::join::flash_join::batch_parts;
@@ -55,7 +55,8 @@ pub fn flash_join(
             [((outer, &late_outer), !inner_looks_up), ((inner, &late_inner), inner_looks_up)]
         {
             let order = if looks_up { PairOrder::Rising(passes) } else { PairOrder::Any };
-            estimate += fetch(model, side, pairs, (batches, order), memory.fetch_pages);
+            let came = Batches { count: batches, order, known_pairs: batch_pairs };
+            estimate += fetch(model, side, pairs, came, memory.fetch_pages);
         }
     }
     let mut tally = Tally::new(model, outer.stats.page_bytes.max(1));

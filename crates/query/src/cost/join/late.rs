@@ -40,17 +40,29 @@ pub(super) enum PairOrder {
     Rising(u64),
 }
 
-/// Fetches the rows of so many pairs in so many batches of about equal size.
+/// How pairs come to a fetch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batches {
+    /// How many there are, of about equal size; of each a PAX page is fetched once.
+    pub(super) count: u64,
+    /// The order of all of them.
+    pub(super) order: PairOrder,
+    /// Pairs that are known at once: so far PAX pages are asked for ahead.
+    pub(super) known_pairs: u64,
+}
+
+/// Fetches the rows of so many pairs.
 pub(super) fn fetch(
     model: &CostModel<'_>,
     (side, late): (&JoinSide, &LateStats),
     pair_count: u64,
-    (batch_count, order): (u64, PairOrder),
+    pairs: Batches,
     fetch_pages: u64,
 ) -> Estimate {
     let page_bytes = side.stats.page_bytes.max(1);
     let mut tally = Tally::new(model, page_bytes);
-    let batches = batch_count.max(1);
+    let Batches { count, order, known_pairs } = pairs;
+    let batches = count.max(1);
     let each = pair_count.div_ceil(batches);
     let rows_of_batch = distinct_pages(side.stats.tuple_count, each);
     let by_chance = distinct_pages(late.pax_page_count, rows_of_batch).saturating_mul(batches);
@@ -68,7 +80,9 @@ pub(super) fn fetch(
         let pages = scale_up(late.page_count, pax_pages, late.pax_page_count);
         let narrow = |pages: u64| to_u32(pages.min(u64::from(u32::MAX)));
         let slots = slot_count(narrow(fetch_pages), narrow(late.slot_pages), model.reads_ahead());
-        let depth = u64::from(slots).saturating_mul(late.run_count);
+        let known = pair_count.min(known_pairs.max(1));
+        let known_pages = scale_up(pax_pages, known, pair_count).max(1);
+        let depth = u64::from(slots).min(known_pages).saturating_mul(late.run_count);
         tally.read_apart((requests, pages), depth, false);
     }
     tally.work(Work::Fetch, rows);

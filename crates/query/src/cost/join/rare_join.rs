@@ -1,13 +1,14 @@
 //! RARE-join: the kernel, a sort of the join index, one pass over the pages of R that have a pair, a sort of R's
 //! rows with the join index, one pass over those of S (Shah and others, DaMoN 2008).
 
-use super::late::{PairOrder, fetch, kernel, row_bytes};
+use super::late::{Batches, PairOrder, fetch, kernel, row_bytes};
 use crate::allocation::HybridHash;
 use crate::cost::built::late::sort_pushed;
 use crate::cost::{
     Convention, CostModel, Estimate, Footprint, JoinQuestion, JoinSide, PageOrder, RelationStats,
     Tally, scale_up,
 };
+use crate::sort::BATCH_COUNT_MAX;
 use crate::work::Work;
 use serde::Serialize;
 
@@ -16,6 +17,9 @@ const INDEX_HEAD_BYTES: u64 = 5;
 /// Bytes of a row with the number of its partner beside both: the heads of a cell and of a record, whose last
 /// value is the cell that the row had.
 const PARTNER_HEAD_BYTES: u64 = 7;
+
+/// Rows that a sort hands on at once, at most.
+const SORT_BATCH_ROWS: u64 = BATCH_COUNT_MAX as u64;
 
 /// How memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -56,14 +60,21 @@ pub fn rare_join(
     };
     let heads = pair_count.saturating_mul(INDEX_HEAD_BYTES);
     let index_bytes = heads.saturating_add(numbers(outer)).saturating_add(numbers(inner));
-    estimate += sort_pushed(model, &sorted(index_bytes), memory.sort_pages);
-    estimate +=
-        fetch(model, (outer, &late_outer), pair_count, (1, PairOrder::Any), memory.fetch_pages);
+    let came = |side: &Footprint| {
+        // A batch of the sort: some rows of those in memory, or a page of those in runs.
+        let of_page = page_bytes / side.mean_cell_bytes().max(1);
+        let is_in_memory = side.sort_pages() <= memory.sort_pages;
+        let rows = if is_in_memory { SORT_BATCH_ROWS } else { of_page.min(SORT_BATCH_ROWS) };
+        Batches { count: 1, order: PairOrder::Any, known_pairs: rows }
+    };
+    let index = sorted(index_bytes);
+    estimate += sort_pushed(model, &index, memory.sort_pages);
+    estimate += fetch(model, (outer, &late_outer), pair_count, came(&index), memory.fetch_pages);
     let each = row_bytes(&late_outer).saturating_add(PARTNER_HEAD_BYTES);
     let row_bytes = pair_count.saturating_mul(each).saturating_add(numbers(inner));
-    estimate += sort_pushed(model, &sorted(row_bytes), memory.sort_pages);
-    estimate +=
-        fetch(model, (inner, &late_inner), pair_count, (1, PairOrder::Any), memory.fetch_pages);
+    let rows = sorted(row_bytes);
+    estimate += sort_pushed(model, &rows, memory.sort_pages);
+    estimate += fetch(model, (inner, &late_inner), pair_count, came(&rows), memory.fetch_pages);
     let mut tally = Tally::new(model, page_bytes);
     tally.work(Work::Emit, pair_count);
     Some(estimate + tally.estimate)
