@@ -241,6 +241,45 @@ fn run((database, scale): (&Database, Scale), plan: &Plan, limits: Limits, index
 /// Pages that a PAX page spans: large ones hold few of the rows that a small table has.
 const SPAN_PAGES: u32 = 16;
 
+/// Answers something of a join over a database without cached pages.
+type WithInputs<'a> = dyn Fn(&mut dyn FnMut(Join<'_>, &Execution) -> u64) -> u64 + 'a;
+
+/// Runs the plans that build the left side.
+fn late_rows(
+    subject: &Subject,
+    found: &[Plan],
+    pair_count: u64,
+    with_inputs: &WithInputs<'_>,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for plan in found {
+        // The other joins were looked at over heaps.
+        if plan.is_swapped || plan.kind == JoinKind::NestedLoops {
+            continue;
+        }
+        let mut times: Vec<u64> = (0..subject.run_count)
+            .map(|_| {
+                with_inputs(&mut |join, execution| {
+                    let begin = execution.now();
+                    let stream = plan.open(execution, join, Indexes::NONE, ChunkRule::ByBytes);
+                    let mut stream = stream.expect("the plan was made for so much memory");
+                    assert_eq!(count_pairs(stream.as_mut()), Ok(pair_count));
+                    (execution.now() - begin).0
+                })
+            })
+            .collect();
+        times.sort_unstable();
+        rows.push(Row {
+            join: plan.kind,
+            is_swapped: plan.is_swapped,
+            estimated_ns: plan.time.0,
+            actual_ns: times[times.len() / 2],
+            written_pages: plan.estimate.pages_written,
+        });
+    }
+    rows
+}
+
 /// What joins over PAX pages take of all customers, or of some.
 fn late_points(
     (subject, device): (&Subject, &DeviceCosts),
@@ -288,32 +327,7 @@ fn late_points(
             found = plans(&model, &question, &budget).feasible;
             0
         });
-        let mut rows = Vec::new();
-        for plan in &found {
-            // The other joins were looked at over heaps.
-            if plan.is_swapped || plan.kind == JoinKind::NestedLoops {
-                continue;
-            }
-            let mut times: Vec<u64> = (0..subject.run_count)
-                .map(|_| {
-                    with_inputs(&mut |join, execution| {
-                        let begin = execution.now();
-                        let stream = plan.open(execution, join, Indexes::NONE, ChunkRule::ByBytes);
-                        let mut stream = stream.expect("the plan was made for so much memory");
-                        assert_eq!(count_pairs(stream.as_mut()), Ok(pair_count));
-                        (execution.now() - begin).0
-                    })
-                })
-                .collect();
-            times.sort_unstable();
-            rows.push(Row {
-                join: plan.kind,
-                is_swapped: plan.is_swapped,
-                estimated_ns: plan.time.0,
-                actual_ns: times[times.len() / 2],
-                written_pages: plan.estimate.pages_written,
-            });
-        }
+        let rows = late_rows(subject, &found, pair_count, &with_inputs);
         let chosen_by_best = rows[0].actual_ns as f64 / best_of(&rows) as f64;
         points.push(Point {
             drive: subject.name,

@@ -120,7 +120,7 @@ impl Question<'_> {
             let value = KeyColumn::Stored(KEYS[0]).value(tuple)?;
             Ok(matches!(value, ValueRef::Integer(key) if key < self.limit))
         };
-        let some = Filtered::new(customers.as_ref(), self.kept_ppm, &condition);
+        let some = Filtered::by_key(customers.as_ref(), self.kept_ppm, &condition);
         let left = JoinInput { relation: &some, key: &keys[0] };
         let right = JoinInput { relation: orders.as_ref(), key: &keys[1] };
         let join = Join { left, right, join_type: JoinType::Inner };

@@ -113,7 +113,8 @@ impl<'x> BlockNestedLoops<'x> {
             // Blocks that divide a chunk, so that it ends with one.
             let chunk = chunk.max(1);
             let block_count = chunk.div_ceil(memory.pages());
-            let block_pages = chunk / block_count;
+            let least = outer.relation.scan_pages_min();
+            let block_pages = (chunk / block_count).max(least).min(memory.pages());
             (block_pages, u64::from(block_pages * block_count))
         });
         let spare = limit.map(|(block_pages, _)| memory.split_off(memory.pages() - block_pages));

@@ -6,13 +6,27 @@ use super::divide::{Candidates, Division, of_hybrid_hash, scans_fit, too_little}
 use crate::allocation::HybridHash;
 use crate::cost::join::{FlashMemory, RareMemory, flash_join, kernel_question, rare_join};
 use crate::cost::{CostModel, JoinQuestion};
+use crate::join::JoinType;
 
 /// Parts of the memory, in sixteenths, that the kernel is given.
 const KERNEL_SHARES: [u64; 4] = [2, 5, 8, 12];
 /// Slots for fetches that are tried.
 const SLOT_COUNTS: [u64; 3] = [1, 4, 16];
+/// Pages of the smallest kernel: to read, to build and to write by.
+const KERNEL_PAGES_MIN: u64 = 3;
 /// Pages of the smallest sort.
 const SORT_PAGES_MIN: u64 = 3;
+
+/// The least that a kernel takes: where rows come out alone, with a bit for each that may meet a partner in one of
+/// several chunks.
+fn kernel_pages_min(question: &JoinQuestion) -> u64 {
+    if question.join_type == JoinType::Inner {
+        return KERNEL_PAGES_MIN;
+    }
+    let rows = question.outer.stats.tuple_count.max(question.inner.stats.tuple_count);
+    let bits_of_page = 8 * question.outer.stats.page_bytes.max(1);
+    KERNEL_PAGES_MIN + rows.div_ceil(bits_of_page)
+}
 
 /// The best kernel in so many pages.
 fn kernel_of(model: &CostModel<'_>, question: &JoinQuestion, pages: u64) -> Option<HybridHash> {
@@ -49,11 +63,14 @@ pub(super) fn of_flash_join(
     for fetch_pages in SLOT_COUNTS.map(|count| count * slot_pages) {
         let Some(rest) = memory.checked_sub(fetch_pages).filter(|rest| *rest > 3) else { continue };
         for share in KERNEL_SHARES {
-            let kernel_pages = (rest * share / 16).max(3);
+            let kernel_pages = (rest * share / 16).max(kernel_pages_min(question));
+            if kernel_pages >= rest {
+                continue;
+            }
             let Some(kernel) = kernel_of(model, question, kernel_pages) else { continue };
             let batch_pages = rest - kernel_pages;
             let parts = FlashMemory { kernel_pages, kernel, batch_pages, fetch_pages };
-            let estimate = flash_join(model, question, &parts).filter(|_| batch_pages > 0);
+            let estimate = flash_join(model, question, &parts);
             candidates.extend(estimate.map(|it| (Division::FlashJoin(parts), it)));
         }
     }
@@ -78,6 +95,9 @@ pub(super) fn of_rare_join(
             continue;
         }
         let kernel_pages = memory - sort_pages;
+        if kernel_pages < kernel_pages_min(question) {
+            continue;
+        }
         let Some(kernel) = kernel_of(model, question, kernel_pages) else { continue };
         let parts = RareMemory { kernel_pages, kernel, sort_pages, fetch_pages, row_pages };
         let estimate = rare_join(model, question, &parts);

@@ -1,6 +1,7 @@
 //! The rows of a relation that satisfy a condition.
 //!
-//! 1. Where rows may be put together late, the condition sees the columns that are compared, and no others.
+//! 1. Rows may be put together late only where the condition looks at the columns that are compared alone
+//!    ([`Filtered::by_key`]): the others are not there yet.
 
 use super::{Late, Position, Relation, RelationSize, TupleStream};
 use crate::cost::RelationStats;
@@ -31,8 +32,15 @@ impl<'r> Filtered<'r> {
     /// The rows of `relation` for which `condition` holds, about `kept_ppm` millionths of them.
     #[must_use]
     pub fn new(relation: &'r dyn Relation, kept_ppm: u64, condition: &'r Condition<'r>) -> Self {
+        Self { relation, condition, kept_ppm, keys: None }
+    }
+
+    /// The same for a condition that looks at nothing but the columns that are compared, so that rows may be put
+    /// together late if those of `relation` may.
+    #[must_use]
+    pub fn by_key(relation: &'r dyn Relation, kept_ppm: u64, condition: &'r Condition<'r>) -> Self {
         let keys = relation.late().map(|late| Box::new(Self::new(late.keys, kept_ppm, condition)));
-        Self { relation, condition, kept_ppm, keys }
+        Self { keys, ..Self::new(relation, kept_ppm, condition) }
     }
 }
 

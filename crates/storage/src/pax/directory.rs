@@ -103,6 +103,7 @@ impl Header {
         let end = u64::from(header.directory_page).saturating_add(directory_pages);
         let is_sound = header.directory_page >= FIRST_PAGE
             && end == u64::from(header.page_count) + 1
+            && header.page_count < u32::MAX
             && (1..=SPAN_PAGES_MAX).contains(&header.span_pages);
         if is_sound { Ok(header) } else { Err("its header contradicts itself") }
     }
@@ -163,5 +164,17 @@ pub(super) fn parse(
     let is_all = first_page == u64::from(header.directory_page)
         && first_row == header.row_count
         && bytes.is_empty();
-    if is_all { Ok((value_bytes?, pax_pages, minipages)) } else { Err("it does not say all") }
+    if !is_all {
+        return Err("it does not say all");
+    }
+    let value_bytes = value_bytes?;
+    for (column, &bytes) in value_bytes.iter().enumerate() {
+        // A number takes nine bytes at most, a text its bytes and what says how many.
+        let of_column = minipages.iter().skip(column).step_by(column_count);
+        let stored: u64 = of_column.map(|minipage| u64::from(minipage.byte_count)).sum();
+        if bytes > stored.saturating_add(header.row_count.saturating_mul(9)) {
+            return Err("its values are longer than its minipages");
+        }
+    }
+    Ok((value_bytes, pax_pages, minipages))
 }

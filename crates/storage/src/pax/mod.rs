@@ -33,6 +33,8 @@ use nandu_base::{to_index, to_u32};
 
 /// Database pages that a PAX page may span.
 pub const SPAN_PAGES_MAX: u32 = 1 << 14;
+/// Pages that are read at once.
+const PIECE_PAGES: usize = 256;
 /// Rows of a PAX page at most: of columns of NULLs there could be any number.
 const ROW_COUNT_MAX: u32 = 1 << 16;
 
@@ -235,15 +237,20 @@ fn read_bytes(
     byte_count: u64,
 ) -> Result<Vec<u8>, StorageError> {
     let usable = pages.usable_bytes();
-    let mut bytes = vec![0; to_index(byte_count)];
-    let page_count = to_u32(byte_count.div_ceil(usable as u64));
-    let addresses: Vec<PageAddress> =
-        (first_page..first_page + page_count).map(|page| PageAddress::new(file, page)).collect();
-    pages.read_batch(&addresses, |index, page| {
-        let target = &mut bytes[index * usable..];
-        let length = target.len().min(usable);
-        target[..length].copy_from_slice(&page[..length]);
-    })?;
+    let end_page = first_page + to_u32(byte_count.div_ceil(usable as u64));
+    let mut bytes = Vec::new();
+    // Piece by piece: a page that is not there ends it before memory does.
+    for start in (first_page..end_page).step_by(PIECE_PAGES) {
+        let addresses: Vec<PageAddress> =
+            (start..end_page).take(PIECE_PAGES).map(|page| PageAddress::new(file, page)).collect();
+        let at = bytes.len();
+        bytes.resize(at + addresses.len() * usable, 0);
+        pages.read_batch(&addresses, |index, page| {
+            let target = &mut bytes[at + index * usable..][..usable];
+            target.copy_from_slice(&page[..usable]);
+        })?;
+    }
+    bytes.truncate(to_index(byte_count));
     Ok(bytes)
 }
 

@@ -153,6 +153,20 @@ fn what_is_no_such_table_is_an_error() {
     let empty = MemoryPages::new(512, no_operations);
     let told = PaxTable::open(&empty, FILE, None, types()).unwrap_err().to_string();
     assert!(told.contains("no table in PAX pages"), "{told}");
+    // A header that says more than any file has, and a directory that says more than its minipages hold.
+    let rows: Vec<Vec<Value>> = (0..9).map(numbered).collect();
+    for (page, at, byte, wanted) in
+        [(1, 20, 0xFF, "contradicts itself"), (6, 0, 0x7F, "longer than its minipages")]
+    {
+        let mut pages = written(512, 4, &rows);
+        let address = PageAddress::new(FILE, page);
+        let first = [byte];
+        let code = crate::PageOperation::BYTES;
+        let operation = crate::PageOperation { code, operand: at, first: &first, second: &[] };
+        crate::ChangePages::change(&mut pages, address, operation).unwrap();
+        let told = PaxTable::open(&pages, FILE, None, types()).unwrap_err().to_string();
+        assert!(told.contains(wanted), "{told}");
+    }
     let mut pages = MemoryPages::new(512, no_operations);
     assert!(PaxWriter::create(&mut pages, FILE, &types(), 0).is_err());
 }

@@ -84,8 +84,8 @@ pub(super) struct RowMaker {
 }
 
 impl<'t> PaxRelation<'t> {
-    /// A table of an open database, to be joined by `key`, of which the other `columns` are wanted, too; all
-    /// of them if `None`.
+    /// A table of an open database, to be joined by `key`, of which `columns` are wanted; all of them if
+    /// `None`. Joins that scan all rows hand on the columns of the key besides, those that fetch late do not.
     ///
     /// # Errors
     /// If there is no such table in PAX pages, it has no such column, or the device fails.

@@ -94,8 +94,23 @@ impl<'x> PaxReader<'x> {
             tickets: vec![None; run_count],
         });
         slot.pax_page = pax_page;
-        self.under_way.push_back(slot);
-        let slot = self.under_way.back_mut().expect("it was just pushed");
+        match self.submit(&mut slot) {
+            Ok(()) => {
+                self.under_way.push_back(slot);
+                Ok(())
+            }
+            Err(error) => {
+                // What was asked for before comes, and goes with the slot.
+                let _ = self.arrive(&mut slot);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes all requests of a slot.
+    fn submit(&self, slot: &mut Slot) -> Result<(), QueryError> {
+        let Self { execution, view, .. } = *self;
+        let pax_page = slot.pax_page;
         let page_bytes = execution.page_bytes();
         let file = view.table.file();
         for (index, run) in view.runs.iter().enumerate() {
@@ -139,10 +154,10 @@ impl<'x> PaxReader<'x> {
         self.execution.check_stop()?;
         self.release();
         let Some(mut slot) = self.under_way.pop_front() else { return Ok(false) };
-        let arrived = self.arrive(&mut slot);
+        // A slot of which something is damaged is never at hand.
+        self.arrive(&mut slot)?;
+        self.tidy(&mut slot)?;
         self.at_hand = Some(slot);
-        arrived?;
-        self.tidy()?;
         Ok(true)
     }
 
@@ -184,10 +199,9 @@ impl<'x> PaxReader<'x> {
         failed
     }
 
-    /// Checks the pages at hand and takes their trailers out.
-    fn tidy(&mut self) -> Result<(), QueryError> {
+    /// Checks the pages of a slot and takes their trailers out.
+    fn tidy(&self, slot: &mut Slot) -> Result<(), QueryError> {
         let Self { view, .. } = *self;
-        let slot = self.at_hand.as_mut().expect("it was just put there");
         let page_bytes = self.execution.page_bytes();
         for (index, run) in view.runs.iter().enumerate() {
             let first_page = view.pages_of(slot.pax_page, run).start;
