@@ -31,6 +31,7 @@ pub(super) struct Inputs<'t> {
     left: Side<'t>,
     right: Side<'t>,
     join_type: JoinType,
+    pair_count: Option<u64>,
 }
 
 struct Side<'t> {
@@ -143,7 +144,13 @@ impl<'t> Inputs<'t> {
         }
         let left = Side::open(tables, left, wanted)?;
         let right = Side::open(tables, right, wanted)?;
-        Ok(Self { tables, left, right, join_type })
+        Ok(Self { tables, left, right, join_type, pair_count: None })
+    }
+
+    /// The same with as many pairs of equal keys as somebody knows of.
+    pub(super) const fn with_pairs(mut self, pair_count: Option<u64>) -> Self {
+        self.pair_count = pair_count;
+        self
     }
 
     /// The tables that they are of.
@@ -164,7 +171,8 @@ impl<'t> Inputs<'t> {
         let duplicates = row_count(&self.right) / row_count(&self.left).max(1);
         let left = self.left.known(self.page_bytes())?;
         let right = self.right.known(self.page_bytes())?;
-        let question = JoinQuestion::new(left, right, duplicates.max(1));
+        let mut question = JoinQuestion::new(left, right, duplicates.max(1));
+        question.pair_count = self.pair_count.unwrap_or(question.pair_count);
         Ok(question.with_join_type(self.join_type))
     }
 

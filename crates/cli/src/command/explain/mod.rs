@@ -68,6 +68,9 @@ pub(crate) struct ExplainArguments {
     /// tables in PAX pages are the others not read
     #[arg(long, value_parser = SideArgument::parse, value_name = "COLUMNS")]
     columns: Vec<SideArgument>,
+    /// Pairs of rows with equal keys; without it every row of the larger table is thought to have a partner
+    #[arg(long, value_name = "NUMBER")]
+    pairs: Option<u64>,
     /// Memory of the join
     #[arg(long, default_value = "64MiB", value_parser = super::parse_size)]
     memory: ByteCount,
@@ -161,7 +164,8 @@ type Costs<'a> = (&'a DeviceCosts, &'a str, &'a CpuCosts);
 impl ExplainArguments {
     fn open<'t>(&self, tables: &'t Tables) -> Result<Inputs<'t>, Failure> {
         let wanted = (!self.columns.is_empty()).then_some(self.columns.as_slice());
-        Inputs::open(tables, (&self.left, &self.right), wanted, self.join_type)
+        let inputs = Inputs::open(tables, (&self.left, &self.right), wanted, self.join_type)?;
+        Ok(inputs.with_pairs(self.pairs))
     }
 }
 
