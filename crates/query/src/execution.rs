@@ -14,7 +14,7 @@
 use crate::QueryError;
 use crate::work::{Work, WorkCosts, WorkCounts};
 use nandu_base::Nanos;
-use nandu_device::IoBuffer;
+use nandu_device::{Completion, IoBuffer};
 use nandu_storage::Engine;
 use nandu_storage::pool::Grant;
 use nandu_storage::volume::SharedIo;
@@ -243,8 +243,20 @@ impl Execution {
         result
     }
 
+    /// Waits for a request of this run, and books the time.
+    pub(crate) fn wait(&self, io: &SharedIo, ticket: u64) -> Completion {
+        let mut io = io.lock();
+        // The engine's clock stood still while the processor worked.
+        let before = io.volume().now().max(io.now());
+        let completion = io.wait(ticket);
+        let waited = io.now().saturating_sub(before);
+        drop(io);
+        self.note_wait(waited);
+        completion
+    }
+
     /// Books time spent waiting.
-    pub(crate) fn note_wait(&self, time: Nanos) {
+    fn note_wait(&self, time: Nanos) {
         let mut counts = self.counts.get();
         counts.wait_ns += time.0;
         self.counts.set(counts);

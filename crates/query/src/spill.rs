@@ -379,13 +379,7 @@ impl<'x> SpillWriter<'x> {
     /// Waits for the buffer that is being written.
     fn wait(&mut self) -> Result<(), QueryError> {
         let Some(ticket) = self.ticket.take() else { return Ok(()) };
-        let mut io = self.execution.spill_io().lock();
-        // The engine's clock stood still while the processor worked.
-        let before = io.volume().now().max(io.now());
-        let completion = io.wait(ticket);
-        let waited = io.now().saturating_sub(before);
-        drop(io);
-        self.execution.note_wait(waited);
+        let completion = self.execution.wait(self.execution.spill_io(), ticket);
         self.execution.note_write_end();
         if let Err(error) = completion.result {
             let what = "cannot write a spill file".to_owned();

@@ -14,6 +14,7 @@
 //!    stored bytes checks that; records are checked when they are decoded.
 
 use crate::QueryError;
+use nandu_base::to_index;
 use nandu_storage::StorageError;
 use nandu_storage::sqlite::varint::{VARINT_BYTES_MAX, read_varint, write_varint};
 use nandu_storage::sqlite::{RecordView, ValueRef};
@@ -211,6 +212,62 @@ impl Side {
             Self::Left => Self::Right,
             Self::Right => Self::Left,
         }
+    }
+}
+
+/// Rows that were fetched: cells in one piece of memory, which a row that is longer has for itself.
+#[derive(Debug)]
+pub(crate) struct RowArea {
+    cells: Vec<u8>,
+    bytes: usize,
+}
+
+impl RowArea {
+    /// No rows, and room for so many bytes of them.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { cells: Vec::with_capacity(bytes), bytes }
+    }
+
+    /// Where a row was put; `None` if there is no room.
+    pub(crate) fn push(&mut self, tuple: Tuple<'_>) -> Option<u64> {
+        let start = self.cells.len();
+        if start > 0 && start + tuple.cell_bytes() > self.bytes {
+            return None;
+        }
+        tuple.push_cell(&mut self.cells);
+        Some(start as u64)
+    }
+
+    /// Forgets all rows. One that was too long does not stay in memory.
+    pub(crate) fn clear(&mut self) {
+        if self.cells.capacity() > self.bytes {
+            self.cells = Vec::with_capacity(self.bytes);
+        }
+        self.cells.clear();
+    }
+
+    /// Keeps the rows at these addresses, which rise, and answers where each is now.
+    pub(crate) fn keep(&mut self, addresses: &[u64]) -> Vec<u64> {
+        let (mut end, mut kept) = (0, Vec::with_capacity(addresses.len()));
+        for &address in addresses {
+            let start = to_index(address);
+            let (_, length) = read_cell(&self.cells[start..]).expect("a row is whole");
+            self.cells.copy_within(start..start + length, end);
+            kept.push(end as u64);
+            end += length;
+        }
+        self.cells.truncate(end);
+        kept
+    }
+
+    /// The rows.
+    pub(crate) fn area(&self) -> Area<'_> {
+        Area::Piece(&self.cells)
+    }
+
+    /// Bytes of the rows, and room for how many there is.
+    pub(crate) const fn sizes(&self) -> (usize, usize) {
+        (self.cells.len(), self.bytes)
     }
 }
 

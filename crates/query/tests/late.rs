@@ -100,10 +100,7 @@ impl<'t> Inputs<'t> {
 
     fn question(&self) -> JoinQuestion {
         let page_bytes = u64::from(PAGE_BYTES);
-        let side = |it: &PaxRelation<'_>| {
-            let late = it.late().map(|late| late.stats(page_bytes));
-            JoinSide::new(it.stats(page_bytes)).with_late(late)
-        };
+        let side = |it: &PaxRelation<'_>| JoinSide::of(it, page_bytes);
         JoinQuestion::new(side(&self.sides[0]), side(&self.sides[1]), ORDERS_EACH)
     }
 }

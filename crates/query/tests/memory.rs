@@ -251,9 +251,7 @@ impl<'t> Side<'t> {
     }
 
     fn known(&self) -> JoinSide {
-        let page_bytes = u64::from(PAGE_BYTES);
-        let late = self.relation.late().map(|late| late.stats(page_bytes));
-        let side = JoinSide::new(self.relation.stats(page_bytes)).with_late(late);
+        let side = JoinSide::of(self.relation.as_ref(), u64::from(PAGE_BYTES));
         match &self.index {
             Some(index) => side.with_index(IndexStats::of(index.as_ref()).unwrap()),
             None => side,

@@ -318,10 +318,7 @@ fn late_points(
         let mut found = Vec::new();
         with_inputs(&mut |join, _| {
             let page_bytes = u64::from(PAGE_BYTES);
-            let side = |input: JoinInput<'_>| {
-                let late = input.relation.late().map(|late| late.stats(page_bytes));
-                JoinSide::new(input.relation.stats(page_bytes)).with_late(late)
-            };
+            let side = |input: JoinInput<'_>| JoinSide::of(input.relation, page_bytes);
             let sides = (side(join.left), side(join.right));
             let question = JoinQuestion::new(sides.0, sides.1, scale.orders_each);
             found = plans(&model, &question, &budget).feasible;

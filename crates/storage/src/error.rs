@@ -95,6 +95,19 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    /// Checks that a file goes on to `last`, its last page, if it is known how many pages are there:
+    /// what is read past the end of a file is zeros, as if nobody had ever written it.
+    ///
+    /// # Errors
+    /// [`Self::Corrupt`] if it does not.
+    pub(crate) fn check_length(last: PageAddress, there: Option<u64>) -> Result<(), Self> {
+        let Some(there) = there.filter(|&there| there < u64::from(last.page)) else {
+            return Ok(());
+        };
+        let what = format!("the file was cut off behind page {there}; restore it from a copy");
+        Err(Self::Corrupt { place: last.to_string(), what })
+    }
+
     /// Whether it speaks of bytes that are wrong or cannot be read, so that others may still be sound;
     /// else it is the device or the engine that does not answer.
     #[must_use]

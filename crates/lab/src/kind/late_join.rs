@@ -125,10 +125,7 @@ impl Question<'_> {
         let right = JoinInput { relation: orders.as_ref(), key: &keys[1] };
         let join = Join { left, right, join_type: JoinType::Inner };
         let page_bytes = u64::from(self.page_bytes);
-        let side = |relation: &dyn Relation| {
-            let late = relation.late().map(|late| late.stats(page_bytes));
-            JoinSide::new(relation.stats(page_bytes)).with_late(late)
-        };
+        let side = |relation: &dyn Relation| JoinSide::of(relation, page_bytes);
         let question = JoinQuestion::new(side(&some), side(orders.as_ref()), ORDERS_EACH);
         let convention = Convention::AsBuilt { reads_ahead: true };
         let model = CostModel { device: self.device, processor: &CpuCosts::NONE, convention };

@@ -2,6 +2,7 @@
 
 use super::relation::{Footprint, IndexStats, LateStats, RelationStats};
 use super::{Convention, scale_up};
+use crate::Relation;
 use crate::allocation::JoinSizes;
 use crate::join::JoinType;
 use serde::{Deserialize, Serialize};
@@ -33,11 +34,11 @@ impl JoinSide {
         Self { stats, index: None, selectivity_ppm: MILLION, is_key_range: false, late: None }
     }
 
-    /// With rows that may be put together late.
+    /// What a relation says of itself, without index and predicate.
     #[must_use]
-    pub const fn with_late(mut self, late: Option<LateStats>) -> Self {
-        self.late = late;
-        self
+    pub fn of(relation: &dyn Relation, page_bytes: u64) -> Self {
+        let late = relation.late().map(|late| late.stats(page_bytes));
+        Self { late, ..Self::new(relation.stats(page_bytes)) }
     }
 
     /// With an index on the join key.

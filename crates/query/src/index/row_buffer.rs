@@ -9,7 +9,7 @@
 //! 1. Items are in the order in which they were noted, and their groups rise.
 //! 2. Items and rows together take at most the bytes given, but for a single row that is longer.
 
-use crate::tuple::{Area, NO_TUPLE, Tuple, TupleBatch, read_cell};
+use crate::tuple::{Area, NO_TUPLE, RowArea, Tuple, TupleBatch};
 
 /// What an item takes, with the lists that a fetch makes of it, and with a pair.
 const ITEM_BYTES: usize = 64;
@@ -19,8 +19,7 @@ const GROUP_ALONE: u32 = 1 << 31;
 /// Rows of an index.
 #[derive(Debug)]
 pub struct RowBuffer {
-    area: Vec<u8>,
-    area_bytes: usize,
+    area: RowArea,
     items: Vec<Item>,
     item_count_max: usize,
     /// The items loaded, for those who take them as a batch.
@@ -81,8 +80,7 @@ impl RowBuffer {
         let item_count_max = Self::item_count(bytes, row_bytes);
         let area_bytes = bytes.saturating_sub(item_count_max * ITEM_BYTES);
         Self {
-            area: Vec::with_capacity(area_bytes),
-            area_bytes,
+            area: RowArea::new(area_bytes),
             items: Vec::with_capacity(item_count_max),
             item_count_max,
             cells: Vec::with_capacity(item_count_max),
@@ -132,7 +130,7 @@ impl RowBuffer {
         if self.items.len() >= self.item_count_max {
             return false;
         }
-        let Some(address) = self.push(tuple) else { return false };
+        let Some(address) = self.area.push(tuple) else { return false };
         let Tuple { row_number, .. } = tuple;
         self.items.push(Item { row_number, address, group, state: ItemState::Loaded });
         self.loaded_count += 1;
@@ -153,7 +151,7 @@ impl RowBuffer {
 
     /// The rows in memory.
     pub(crate) fn area(&self) -> Area<'_> {
-        Area::Piece(&self.area)
+        self.area.area()
     }
 
     /// The rows in memory, in the order in which they were noted.
@@ -190,7 +188,7 @@ impl RowBuffer {
 
     /// Puts the row of a noted item into memory, if there is room.
     pub(crate) fn load(&mut self, index: u32, tuple: Tuple<'_>) {
-        let Some(address) = self.push(tuple) else { return };
+        let Some(address) = self.area.push(tuple) else { return };
         let item = &mut self.items[index as usize];
         item.address = address;
         item.state = ItemState::Loaded;
@@ -240,15 +238,7 @@ impl RowBuffer {
         // Rows move to the front in the order in which they lie.
         self.list_cells();
         self.cells.sort_unstable();
-        let (mut end, mut ends) = (0, Vec::with_capacity(self.cells.len()));
-        for &address in &self.cells {
-            let start = nandu_base::to_index(address);
-            let (_, length) = read_cell(&self.area[start..]).expect("a loaded row is whole");
-            self.area.copy_within(start..start + length, end);
-            ends.push(end as u64);
-            end += length;
-        }
-        self.area.truncate(end);
+        let ends = self.area.keep(&self.cells);
         for item in self.items.iter_mut().filter(|item| item.is_loaded()) {
             let place = self.cells.binary_search(&item.address);
             item.address = ends[place.expect("every loaded row was listed")];
@@ -258,22 +248,9 @@ impl RowBuffer {
     }
 
     fn drop_rows(&mut self) {
-        // A row that was too long for the buffer does not stay in memory.
-        if self.area.capacity() > self.area_bytes {
-            self.area = Vec::with_capacity(self.area_bytes);
-        }
         self.area.clear();
         self.cells.clear();
         self.loaded_count = 0;
-    }
-
-    fn push(&mut self, tuple: Tuple<'_>) -> Option<u64> {
-        let start = self.area.len();
-        if start > 0 && start + tuple.cell_bytes() > self.area_bytes {
-            return None;
-        }
-        tuple.push_cell(&mut self.area);
-        Some(start as u64)
     }
 
     fn list_cells(&mut self) {
@@ -292,13 +269,15 @@ impl RowBuffer {
         let loaded = self.items.iter().filter(|item| item.is_loaded()).count();
         assert_eq!(loaded, self.loaded_count, "items and their count agree");
         assert!(self.items.len() <= self.item_count_max, "invariant 2");
-        assert!(self.area.len() <= self.area_bytes || loaded <= 1, "invariant 2");
+        let (area_len, area_bytes) = self.area.sizes();
+        assert!(area_len <= area_bytes || loaded <= 1, "invariant 2");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tuple::read_cell;
 
     /// Rows 1 to 9 of three groups of three, noted in order and loaded from the last to the first.
     fn loaded(records: &[Vec<u8>]) -> RowBuffer {
@@ -334,12 +313,12 @@ mod tests {
     fn the_rows_of_a_group_stay_and_others_leave_their_room() {
         let records = records();
         let mut buffer = loaded(&records);
-        let whole = buffer.area.len();
+        let whole = buffer.area.sizes().0;
         buffer.keep_group(1);
         buffer.audit();
         let expected: Vec<_> = (4..=6).zip(records[3..6].iter().cloned()).collect();
         assert_eq!(rows_of(&buffer), expected);
-        assert!(buffer.area.len() < whole / 2, "the others are gone");
+        assert!(buffer.area.sizes().0 < whole / 2, "the others are gone");
         // As many rows may be noted as in an empty one, but for those three.
         let empty = RowBuffer::item_count(4096, 16);
         let noted = (0..).take_while(|row| buffer.note(100 + row, 2)).count();

@@ -18,11 +18,11 @@
 //! 1. A page is fetched once for each batch at most, or once more where a batch was cut.
 //! 2. Pairs and rows of a batch take the memory of the batch, but for one long row of each side.
 
-use super::late::{JoinIndex, LateJoin, Places, RowArea, distinct};
+use super::late::{JoinIndex, LateJoin, Places, distinct};
 use super::{Join, JoinStream, Side, hybrid_hash};
 use crate::execution::Memory;
 use crate::relation::pax::PaxFetch;
-use crate::tuple::{Area, NO_TUPLE, PairBatch};
+use crate::tuple::{NO_TUPLE, PairBatch, RowArea};
 use crate::work::Work;
 use crate::{Execution, QueryError};
 
@@ -104,14 +104,7 @@ impl<'x> FlashJoin<'x> {
         let Settings { kernel, batch_pages, fetch_pages } = settings;
         let memory = execution.take(OPERATOR, batch_pages.max(1))?;
         drop(execution.take(OPERATOR, fetch_pages)?);
-        let fetching = u64::from(late.slot_pages());
-        if fetching > u64::from(fetch_pages) {
-            return Err(QueryError::TooLittleMemory {
-                operator: OPERATOR.to_owned(),
-                needed_pages: fetching,
-                granted_pages: u64::from(fetch_pages),
-            });
-        }
+        late.check_fetch(OPERATOR, fetch_pages)?;
         let row_bytes = [Side::Left, Side::Right].map(|side| late.rows(side).row_bytes());
         let (count, area_bytes) = batch_parts(memory.bytes() as u64, row_bytes);
         let count = nandu_base::to_index(count);
@@ -207,7 +200,7 @@ impl<'x> FlashJoin<'x> {
         })
     }
 
-    /// Asserts invariant 2.
+    /// Asserts invariant 2; with debug assertions after every batch.
     ///
     /// # Panics
     /// If it does not hold.
@@ -235,6 +228,9 @@ impl JoinStream for FlashJoin<'_> {
                 Stage::Right if self.done == self.with_left => self.stage = Stage::Left,
                 Stage::Right => {
                     self.fetch_right()?;
+                    if cfg!(debug_assertions) {
+                        self.audit();
+                    }
                     self.execution.work(Work::Emit, self.pairs.len() as u64);
                     return Ok(true);
                 }
@@ -244,8 +240,8 @@ impl JoinStream for FlashJoin<'_> {
 
     fn batch(&self) -> PairBatch<'_> {
         PairBatch {
-            first: Area::Piece(self.areas[0].cells()),
-            second: Area::Piece(self.areas[1].cells()),
+            first: self.areas[0].area(),
+            second: self.areas[1].area(),
             first_side: Side::Left,
             pairs: &self.pairs,
         }

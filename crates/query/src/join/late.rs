@@ -44,9 +44,20 @@ impl<'x> LateJoin<'x> {
         }
     }
 
-    /// Pages that fetch a row of either side.
-    pub(super) fn slot_pages(&self) -> u32 {
-        self.left.rows.slot_pages().max(self.right.rows.slot_pages())
+    /// Checks that so many pages fetch a row of either side.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub(super) fn check_fetch(&self, operator: &str, pages: u32) -> Result<(), QueryError> {
+        let least = self.left.rows.slot_pages().max(self.right.rows.slot_pages());
+        if least <= pages {
+            return Ok(());
+        }
+        Err(QueryError::TooLittleMemory {
+            operator: operator.to_owned(),
+            needed_pages: u64::from(least),
+            granted_pages: u64::from(pages),
+        })
     }
 
     /// The kernel.
@@ -96,40 +107,6 @@ impl<'x> JoinIndex<'x> {
                 return Ok(true);
             }
         }
-    }
-}
-
-/// Rows that were fetched: cells in one piece of memory, which a row that is longer has for itself.
-#[derive(Debug)]
-pub(super) struct RowArea {
-    cells: Vec<u8>,
-    bytes: usize,
-}
-
-impl RowArea {
-    pub(super) fn new(bytes: usize) -> Self {
-        Self { cells: Vec::with_capacity(bytes), bytes }
-    }
-
-    /// Where a row was put; `None` if there is no room.
-    pub(super) fn push(&mut self, tuple: Tuple<'_>) -> Option<u64> {
-        let start = self.cells.len();
-        if start > 0 && start + tuple.cell_bytes() > self.bytes {
-            return None;
-        }
-        tuple.push_cell(&mut self.cells);
-        Some(start as u64)
-    }
-
-    pub(super) fn clear(&mut self) {
-        if self.cells.capacity() > self.bytes {
-            self.cells = Vec::with_capacity(self.bytes);
-        }
-        self.cells.clear();
-    }
-
-    pub(super) fn cells(&self) -> &[u8] {
-        &self.cells
     }
 }
 

@@ -16,7 +16,7 @@
 //! 1. Of each side a page is fetched once at most.
 //! 2. What fits into a sort's memory is not written.
 
-use super::late::{JoinIndex, LateJoin, NO_ROW, Places, RowArea, distinct};
+use super::late::{JoinIndex, LateJoin, NO_ROW, Places, distinct};
 use super::{Join, JoinStream, Side, hybrid_hash};
 use crate::allocation::RunFormation;
 use crate::execution::Memory;
@@ -24,7 +24,7 @@ use crate::relation::pax::PaxFetch;
 use crate::relation::{RelationSize, TupleStream};
 use crate::sort::runs::RunFormer;
 use crate::sort::{self, Sort};
-use crate::tuple::{Area, NO_TUPLE, PairBatch, Tuple, read_cell};
+use crate::tuple::{Area, NO_TUPLE, PairBatch, RowArea, Tuple, read_cell};
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
 use nandu_storage::sqlite::{ValueRef, encode_record};
@@ -32,6 +32,8 @@ use std::sync::LazyLock;
 
 /// The operator's name in errors.
 const OPERATOR: &str = "RARE-join";
+/// Pages of the smallest sort: to write by, and two to merge.
+pub(crate) const SORT_PAGES_MIN: u32 = 3;
 /// What rows on their way are sorted by: the number of the row that is fetched next.
 static BY_ROW: LazyLock<Key> = LazyLock::new(|| Key::of(&[0]));
 
@@ -89,12 +91,12 @@ impl<'x> RareJoin<'x> {
     ) -> Result<Self, QueryError> {
         let late = LateJoin::of(&join, OPERATOR)?;
         let Settings { kernel, sort_pages, fetch_pages, row_pages } = settings;
-        let least = late.slot_pages();
-        if fetch_pages < least || sort_pages < 3 || row_pages == 0 {
+        late.check_fetch(OPERATOR, fetch_pages)?;
+        if sort_pages < SORT_PAGES_MIN || row_pages == 0 {
             return Err(QueryError::TooLittleMemory {
                 operator: OPERATOR.to_owned(),
-                needed_pages: u64::from(least) + 1 + 6,
-                granted_pages: u64::from(fetch_pages + row_pages + 2 * sort_pages),
+                needed_pages: u64::from(2 * SORT_PAGES_MIN + 1),
+                granted_pages: u64::from(row_pages + 2 * sort_pages),
             });
         }
         for pages in [kernel.pages + sort_pages, 2 * sort_pages + fetch_pages + row_pages] {
@@ -288,7 +290,7 @@ impl JoinStream for RareJoin<'_> {
         let Stage::Pairs(pairs) = &self.stage else { return PairBatch::EMPTY };
         PairBatch {
             first: pairs.sorted.batch().area,
-            second: Area::Piece(pairs.area.cells()),
+            second: pairs.area.area(),
             first_side: self.settings.kernel.build,
             pairs: &self.pairs,
         }

@@ -15,7 +15,7 @@ const SLOT_COUNTS: [u64; 3] = [1, 4, 16];
 /// Pages of the smallest kernel: to read, to build and to write by.
 const KERNEL_PAGES_MIN: u64 = 3;
 /// Pages of the smallest sort.
-const SORT_PAGES_MIN: u64 = 3;
+const SORT_PAGES_MIN: u64 = crate::join::rare_join::SORT_PAGES_MIN as u64;
 
 /// The least that a kernel takes: where rows come out alone, with a bit for each that may meet a partner in one of
 /// several chunks.

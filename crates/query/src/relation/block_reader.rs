@@ -14,7 +14,7 @@ use crate::execution::Memory;
 use crate::{Execution, QueryError};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::volume::{IoOwner, SharedIo};
-use nandu_storage::{FileId, StorageError};
+use nandu_storage::{Engine, FileId, PageAddress, ReadPages, StorageError};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -23,6 +23,21 @@ const GAP_PAGES_MAX: u32 = 4;
 
 /// Copies pages out of a buffer pool, where no file holds them in order, and books what that reads.
 pub(crate) type Fetch<'x> = Box<dyn Fn(Range<u32>, &mut [u8]) -> Result<(), StorageError> + 'x>;
+
+/// Copies the usable bytes of pages out of the pool, each to where it is in a run of whole pages.
+pub(crate) fn copy_pages(
+    engine: &Engine,
+    file: FileId,
+    pages: Range<u32>,
+    target: &mut [u8],
+) -> Result<(), StorageError> {
+    let addresses: Vec<PageAddress> = pages.map(|page| PageAddress::new(file, page)).collect();
+    let page_bytes = target.len() / addresses.len();
+    engine.read_batch(&addresses, |index, bytes| {
+        let at = index * page_bytes;
+        target[at..at + bytes.len()].copy_from_slice(bytes);
+    })
+}
 
 /// Where the bytes come from.
 enum Source<'x> {
@@ -260,13 +275,7 @@ impl<'x> BlockReader<'x> {
         let (Source::Volume(io), Some(ticket)) = (&self.source, self.ticket.take()) else {
             return Ok(());
         };
-        let mut io = io.lock();
-        // The engine's clock stood still while the processor worked.
-        let before = io.volume().now().max(io.now());
-        let completion = io.wait(ticket);
-        let waited = io.now().saturating_sub(before);
-        drop(io);
-        self.execution.note_wait(waited);
+        let completion = self.execution.wait(io, ticket);
         if let Err(error) = completion.result {
             let Range { start, end } = self.ahead.span;
             let what = format!("cannot read pages {start} to {} of file {}", end - 1, self.file.0);

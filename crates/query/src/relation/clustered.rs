@@ -9,6 +9,7 @@
 //!    where the next might not fit.
 
 use super::{Position, Relation, RelationSize, TupleStream};
+use crate::cost::{PageOrder, RelationStats};
 use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
@@ -82,6 +83,10 @@ impl Relation for ClusteredRelation<'_> {
 
     fn size(&self) -> RelationSize {
         self.size
+    }
+
+    fn stats(&self, page_bytes: u64) -> RelationStats {
+        RelationStats { order: PageOrder::Scattered, ..RelationStats::of(self.size, page_bytes) }
     }
 
     fn scan<'x>(

@@ -6,6 +6,7 @@
 //! 1. The table does not change while the relation lives: a read transaction protects it.
 //! 2. Every page is checked: its checksum, then every cell before it is handed on.
 
+use super::block_reader::copy_pages;
 use super::{BlockReader, Position, Relation, RelationSize, TupleStream};
 use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
@@ -67,16 +68,6 @@ impl<'t> HeapRelation<'t> {
     #[must_use]
     pub fn file(&self) -> FileId {
         self.tree.file()
-    }
-
-    fn fetch(&self, pages: Range<u32>, target: &mut [u8]) -> Result<(), StorageError> {
-        let addresses: Vec<PageAddress> =
-            pages.map(|page| PageAddress::new(self.tree.file(), page)).collect();
-        let page_bytes = target.len() / addresses.len();
-        self.engine.read_batch(&addresses, |index, bytes| {
-            let at = index * page_bytes;
-            target[at..at + bytes.len()].copy_from_slice(bytes);
-        })
     }
 }
 
@@ -145,7 +136,9 @@ impl Relation for HeapRelation<'_> {
         let fetch: Option<super::Fetch<'x>> = match self.is_in_place {
             true => None,
             false => Some(Box::new(|pages, target| {
-                execution.through_pool(self.engine, || self.fetch(pages, target))
+                execution.through_pool(self.engine, || {
+                    copy_pages(self.engine, self.tree.file(), pages, target)
+                })
             })),
         };
         let place = (&self.io, self.tree.file());

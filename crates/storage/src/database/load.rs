@@ -370,12 +370,8 @@ impl TableLoad<'_> {
                 }
             }
             RowLoad::Pax(writer) => {
-                let columns = definition.columns.iter();
-                let stored =
-                    columns.zip(row).map(|(column, &value)| column.column_type.stored(value));
-                // No NaN and no integer in a column of doubles, as in the record.
-                let values: Vec<ValueRef<'_>> = stored.collect();
-                writer.push(&mut engine.unlogged_pages(file)?, &values)?;
+                let values = stored_values(definition, row);
+                writer.push(&mut engine.unlogged_pages(file)?, values)?;
             }
         }
         self.report.row_count += 1;
@@ -392,11 +388,7 @@ impl TableLoad<'_> {
             definition.conform_value(column, value)?;
         }
         record.clear();
-        let stored = row
-            .iter()
-            .zip(&definition.columns)
-            .map(|(&value, column)| column.column_type.stored(value));
-        encode_record(stored, record);
+        encode_record(stored_values(definition, row), record);
         change::check_row_bytes(&tables.engine, &definition.name, record)
     }
 
@@ -430,6 +422,14 @@ impl TableLoad<'_> {
         }
         Ok(report)
     }
+}
+
+/// A row's values as they are stored: no NaN, and no integer in a column of doubles.
+fn stored_values<'v>(
+    definition: &'v TableDefinition,
+    row: &'v [ValueRef<'v>],
+) -> impl Iterator<Item = ValueRef<'v>> + Clone {
+    row.iter().zip(&definition.columns).map(|(&value, column)| column.column_type.stored(value))
 }
 
 fn encode_key_of(definition: &TableDefinition, row: &[ValueRef<'_>], bytes: &mut Vec<u8>) {

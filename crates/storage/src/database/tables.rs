@@ -112,18 +112,15 @@ impl Tables {
     /// Whether all pages that the files count are there: what is read past the end of a file is zeros,
     /// as if nobody had ever written it.
     fn check_lengths(&self) -> Result<(), StorageError> {
+        // Elsewhere there is nothing to compare, and counting the pages of a tree would read one.
         if !self.engine.settings().propagation.places_by_address() {
             return Ok(());
         }
-        let page_bytes = u64::from(self.engine.settings().page_bytes);
         let check = |file: FileId, count: u32| {
-            let there = self.engine.data_io().lock().volume().byte_count(file) / page_bytes;
-            if there >= u64::from(count) {
-                return Ok(());
-            }
-            let place = PageAddress::new(file, count).to_string();
-            let what = format!("the file was cut off behind page {there}; restore it from a copy");
-            Err(StorageError::Corrupt { place, what })
+            StorageError::check_length(
+                PageAddress::new(file, count),
+                pages_there(&self.engine, file),
+            )
         };
         let check_tree = |file| check(file, Tree::at(file).page_count(&self.engine)?);
         check_tree(self.catalog)?;
@@ -545,13 +542,8 @@ impl OpenTable {
                 Rows::Heap(Box::new(HeapTable::open(engine, file, u64::MAX, fill, &place)?))
             }
             TableKind::Pax { .. } => {
-                let page_count = engine.settings().propagation.places_by_address().then(|| {
-                    let page_bytes = u64::from(engine.settings().page_bytes);
-                    // What was loaded and is not written yet lies in the pool.
-                    engine.data_io().lock().volume().byte_count(file) / page_bytes
-                });
                 let types = definition.column_types();
-                Rows::Pax(PaxTable::open(engine, file, page_count, types)?)
+                Rows::Pax(PaxTable::open(engine, file, pages_there(engine, file), types)?)
             }
         };
         Ok(Self { definition, rows })
@@ -608,6 +600,13 @@ fn pax_row<R>(
         number < row_number
     })?;
     Ok(answer)
+}
+
+/// Pages that a file has on the device; `None` where pages lie elsewhere.
+fn pages_there(engine: &Engine, file: FileId) -> Option<u64> {
+    let page_bytes = u64::from(engine.settings().page_bytes);
+    let places_by_address = engine.settings().propagation.places_by_address();
+    places_by_address.then(|| engine.data_io().lock().volume().byte_count(file) / page_bytes)
 }
 
 pub(super) fn no_table(name: &str) -> StorageError {

@@ -83,11 +83,7 @@ impl PaxTable {
             let (here, known) = (header.column_count, column_types.len());
             return Err(damaged(format!("it has {here} columns, the catalogue {known}")));
         }
-        if let Some(count) = page_count.filter(|&count| count < u64::from(header.page_count)) {
-            let place = PageAddress::new(file, header.page_count).to_string();
-            let what = format!("the file was cut off behind page {count}; restore it from a copy");
-            return Err(StorageError::Corrupt { place, what });
-        }
+        StorageError::check_length(PageAddress::new(file, header.page_count), page_count)?;
         let bytes = read_bytes(pages, file, header.directory_page, header.directory_bytes)?;
         let read = directory::parse(&bytes, &header, usable_bytes);
         let (value_bytes, pax_pages, minipages) = read.map_err(|what| {

@@ -25,8 +25,8 @@ fn written(page_bytes: u32, span_pages: u32, rows: &[Vec<Value>]) -> MemoryPages
     let mut pages = MemoryPages::new(page_bytes, no_operations);
     let mut writer = PaxWriter::create(&mut pages, FILE, &types(), span_pages).unwrap();
     for (index, row) in rows.iter().enumerate() {
-        let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-        assert_eq!(writer.push(&mut pages, &row).unwrap(), index as i64 + 1);
+        let row = row.iter().map(Value::as_ref);
+        assert_eq!(writer.push(&mut pages, row).unwrap(), index as i64 + 1);
     }
     writer.finish(&mut pages).unwrap();
     pages

@@ -5,7 +5,7 @@ use super::directory::{FIRST_PAGE, Header, push_number};
 use super::minipage::MinipageBuffer;
 use super::{ROW_COUNT_MAX, check_span_pages, directory};
 use crate::database::ColumnType;
-use crate::sqlite::ValueRef;
+use crate::sqlite::{ValueRef, value_bytes};
 use crate::{ChangePages, FileId, PageAddress, PageOperation, StorageError};
 use nandu_base::to_u32;
 
@@ -64,22 +64,23 @@ impl PaxWriter {
     ///
     /// # Panics
     /// If the row has another number of columns.
-    pub fn push(
+    pub fn push<'v>(
         &mut self,
         pages: &mut impl ChangePages,
-        row: &[ValueRef<'_>],
+        row: impl Iterator<Item = ValueRef<'v>> + Clone,
     ) -> Result<i64, StorageError> {
-        assert_eq!(row.len(), self.columns.len(), "a row has the table's columns");
-        let sizes = self.columns.iter().zip(row).map(|(column, &value)| column.bytes_with(value));
+        assert_eq!(row.clone().count(), self.columns.len(), "a row has the table's columns");
+        let values = self.columns.iter().zip(row.clone());
+        let sizes = values.map(|(column, value)| column.bytes_with(value));
         let span: usize = sizes.map(|bytes| bytes.div_ceil(self.usable_bytes)).sum();
         if self.gathered > 0 && (span > self.span_pages as usize || self.gathered == ROW_COUNT_MAX)
         {
             self.flush(pages)?;
         }
-        for ((column, bytes), &value) in self.columns.iter_mut().zip(&mut self.value_bytes).zip(row)
+        for ((column, bytes), value) in self.columns.iter_mut().zip(&mut self.value_bytes).zip(row)
         {
             column.push(value);
-            *bytes += record_bytes(value);
+            *bytes += value_bytes(value);
         }
         self.gathered += 1;
         self.row_count += 1;
@@ -149,21 +150,4 @@ fn change(
 ) -> Result<(), StorageError> {
     let code = PageOperation::BYTES;
     pages.change(address, PageOperation { code, operand: 0, first: bytes, second: &[] })
-}
-
-/// Bytes of a value in a record, with what the record's header says of it.
-fn record_bytes(value: ValueRef<'_>) -> u64 {
-    let (head, body) = match value {
-        ValueRef::Null | ValueRef::Integer(0 | 1) => (1, 0),
-        ValueRef::Integer(number) => {
-            let bits = 65 - (number ^ number >> 63).leading_zeros();
-            let body = [1_u64, 2, 3, 4, 6].into_iter().find(|&bytes| u64::from(bits) <= 8 * bytes);
-            (1, body.unwrap_or(8))
-        }
-        ValueRef::Real(_) => (1, 8),
-        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => {
-            (if bytes.len() < 58 { 1 } else { 2 }, bytes.len() as u64)
-        }
-    };
-    head + body
 }

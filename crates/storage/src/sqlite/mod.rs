@@ -39,6 +39,7 @@ pub use edit::apply;
 pub use file::{SchemaEntry, SqliteFile};
 pub use header::{FileHeader, TextEncoding, check_beside, lock_byte_page};
 pub use heap::{FillFactor, HeapTable};
+pub(crate) use record::value_bytes;
 pub use record::{RecordColumns, RecordView, encode_record, serial_type_bytes};
 pub use scan::Scan;
 pub use schema::{Column, TableSchema};

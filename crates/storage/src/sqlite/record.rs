@@ -235,6 +235,13 @@ where
     }
 }
 
+/// Bytes of a value in a record, with those of its serial type.
+pub(crate) fn value_bytes(value: ValueRef<'_>) -> u64 {
+    let serial_type = serial_type_of(value);
+    let body_bytes = serial_type_bytes(serial_type).expect("values have types that files may hold");
+    varint_bytes(serial_type) as u64 + body_bytes
+}
+
 /// The serial type under which a value is stored: the shortest; NaN is NULL, as in SQLite.
 fn serial_type_of(value: ValueRef<'_>) -> u64 {
     match value {
@@ -314,6 +321,22 @@ mod tests {
         assert_eq!(view.get(values.len()), ValueRef::Null);
         assert_eq!(view.columns().map(ValueRef::to_value).collect::<Vec<_>>(), decoded);
         (bytes, decoded)
+    }
+
+    #[test]
+    fn the_bytes_of_a_value_are_those_that_a_record_has_for_it() {
+        let integers = [0, 1, -1, 127, 128, 1 << 23, 1 << 47, i64::MIN];
+        let mut values: Vec<Value> = integers.map(Value::Integer).to_vec();
+        values.extend([Value::Null, Value::Real(0.5), Value::Real(f64::NAN)]);
+        // Both sides of where a serial type takes another byte.
+        values.extend([57, 58, 8185, 8186].map(|length| Value::Text("x".repeat(length))));
+        values.extend([57, 58, 8185, 8186].map(|length| Value::Blob(vec![0; length])));
+        for value in values {
+            let mut record = Vec::new();
+            encode_record(std::iter::once(value.as_ref()), &mut record);
+            // And a byte that says how long the head is.
+            assert_eq!(value_bytes(value.as_ref()), record.len() as u64 - 1, "{value:?}");
+        }
     }
 
     #[test]

@@ -143,7 +143,7 @@ fn pax_table(row_count: i64, span_pages: u32) -> Vec<u8> {
                 *value = ValueRef::Null;
             }
         }
-        writer.push(&mut pages, &row).unwrap();
+        writer.push(&mut pages, row.into_iter()).unwrap();
     }
     writer.finish(&mut pages).unwrap();
     pages.pages().flat_map(|(_, page)| page.to_vec()).collect()

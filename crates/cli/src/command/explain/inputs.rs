@@ -9,9 +9,7 @@ use super::Costs;
 use crate::failure::Failure;
 use nandu::{TableDefinition, TableKind, Tables};
 use nandu_base::ByteCount;
-use nandu_query::cost::{
-    Convention, CostModel, IndexStats, JoinQuestion, JoinSide, PageOrder, RelationStats,
-};
+use nandu_query::cost::{Convention, CostModel, IndexStats, JoinQuestion, JoinSide};
 use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::plan::{Budget, Indexes, Plans, plans};
@@ -38,7 +36,6 @@ struct Side<'t> {
     relation: Box<dyn Relation + 't>,
     index: Option<Box<dyn IndexLookup + 't>>,
     key: Key,
-    order: PageOrder,
 }
 
 impl SideArgument {
@@ -79,8 +76,7 @@ impl<'t> Side<'t> {
             });
             let wanted = wanted.transpose()?;
             let relation = PaxRelation::open(tables, table, &key, wanted.as_deref())?;
-            let (relation, order) = (Box::new(relation), PageOrder::Contiguous);
-            return Ok(Self { relation, index: None, key, order });
+            return Ok(Self { relation: Box::new(relation), index: None, key });
         }
         if let TableKind::Clustered { key: ordered_by } = &definition.kind {
             let relation = Box::new(ClusteredRelation::open(tables, table)?);
@@ -88,7 +84,7 @@ impl<'t> Side<'t> {
                 true => Some(Box::new(ClusteredIndex::open(tables, table)?)),
                 false => None,
             };
-            return Ok(Self { relation, index, key, order: PageOrder::Scattered });
+            return Ok(Self { relation, index, key });
         }
         let found = definition.indexes.iter().find(|index| index.columns == columns);
         let index: Option<Box<dyn IndexLookup + 't>> = match found {
@@ -96,17 +92,12 @@ impl<'t> Side<'t> {
             None => None,
         };
         let relation = Box::new(HeapRelation::open(tables, table)?);
-        Ok(Self { relation, index, key, order: PageOrder::Contiguous })
+        Ok(Self { relation, index, key })
     }
 
     /// What the planner knows of it.
     fn known(&self, page_bytes: u32) -> Result<JoinSide, QueryError> {
-        let page_bytes = u64::from(page_bytes);
-        let late = self.relation.late().map(|late| late.stats(page_bytes));
-        let stats = self.relation.stats(page_bytes);
-        // A clustered table does not know how its leaves lie.
-        let order = if late.is_some() { stats.order } else { self.order };
-        let side = JoinSide::new(RelationStats { order, ..stats }).with_late(late);
+        let side = JoinSide::of(self.relation.as_ref(), u64::from(page_bytes));
         Ok(match &self.index {
             Some(index) => side.with_index(IndexStats::of(index.as_ref())?),
             None => side,

@@ -575,9 +575,7 @@ fn check_pax(
     let convention = Convention::AsBuilt { reads_ahead: case.reads_ahead };
     let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
     let page_bytes = u64::from(case.page_bytes);
-    let side = |it: &PaxRelation<'_>| {
-        JoinSide::new(it.stats(page_bytes)).with_late(it.late().map(|late| late.stats(page_bytes)))
-    };
+    let side = |it: &PaxRelation<'_>| JoinSide::of(it, page_bytes);
     let question = JoinQuestion::new(side(left), side(right), 2).with_join_type(join_type);
     for memory_pages in [memory[0], 4 * memory[0]] {
         let budget =

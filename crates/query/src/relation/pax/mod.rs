@@ -30,7 +30,7 @@ use nandu_base::to_u32;
 use nandu_storage::Engine;
 use nandu_storage::database::Tables;
 use nandu_storage::pax::{MinipageView, PaxTable};
-use nandu_storage::sqlite::varint::{VARINT_BYTES_MAX, write_varint};
+use nandu_storage::sqlite::varint::varint_bytes;
 use nandu_storage::sqlite::{ValueRef, encode_record};
 use nandu_storage::volume::SharedIo;
 use reader::PaxReader;
@@ -175,10 +175,10 @@ impl<'t> PaxView<'t> {
         let page_count = (0..self.table.pax_pages().len()).flat_map(pages_of).sum();
         let values: u64 = self.columns.iter().map(|&column| self.table.value_bytes(column)).sum();
         let skipped = self.columns.last().map_or(0, |last| last + 1 - self.columns.len());
-        let varint = |number: u64| write_varint(number, &mut [0; VARINT_BYTES_MAX]) as u64;
         // A head of one byte, one for each column that is NULL, and what a cell puts in front.
         let record_bytes = values + tuple_count * (1 + skipped as u64);
-        let heads = varint(record_bytes / tuple_count.max(1)) + varint(tuple_count);
+        let heads = varint_bytes(record_bytes / tuple_count.max(1)) + varint_bytes(tuple_count);
+        let heads = heads as u64;
         RelationSize { page_count, tuple_count, cell_bytes: record_bytes + tuple_count * heads }
     }
 

@@ -12,12 +12,13 @@
 
 use super::PaxView;
 use crate::execution::Memory;
+use crate::relation::block_reader::copy_pages;
 use crate::{Execution, QueryError};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{TRAILER_BYTES, page_is_sound};
 use nandu_storage::pax::MinipageView;
 use nandu_storage::volume::IoOwner;
-use nandu_storage::{PageAddress, ReadPages, StorageError};
+use nandu_storage::{PageAddress, StorageError};
 use std::collections::VecDeque;
 
 /// PAX pages under way at most: more requests than that a device hardly gains from.
@@ -122,13 +123,8 @@ impl<'x> PaxReader<'x> {
             let mut buffer = slot.buffers[index].take().expect("each run has one");
             buffer.resize(length);
             if !view.is_in_place {
-                let addresses: Vec<PageAddress> =
-                    pages.map(|page| PageAddress::new(file, page)).collect();
                 let read = execution.through_pool(view.engine, || {
-                    view.engine.read_batch(&addresses, |index, bytes| {
-                        let at = index * page_bytes;
-                        buffer[at..at + bytes.len()].copy_from_slice(bytes);
-                    })
+                    copy_pages(view.engine, file, pages, &mut buffer)
                 });
                 slot.buffers[index] = Some(buffer);
                 read?;
@@ -181,12 +177,7 @@ impl<'x> PaxReader<'x> {
         let mut failed = Ok(());
         for index in 0..slot.tickets.len() {
             let Some(ticket) = slot.tickets[index].take() else { continue };
-            let mut io = self.view.io.lock();
-            let before = io.volume().now().max(io.now());
-            let completion = io.wait(ticket);
-            let waited = io.now().saturating_sub(before);
-            drop(io);
-            self.execution.note_wait(waited);
+            let completion = self.execution.wait(&self.view.io, ticket);
             if let Err(error) = completion.result {
                 let pages = self.view.pages_of(slot.pax_page, &self.view.runs[index]);
                 let (first, last) = (pages.start, pages.end - 1);
