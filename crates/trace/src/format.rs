@@ -278,6 +278,8 @@ pub(crate) fn recognise(sample: &[u8], invert_types: bool) -> Result<Recognised,
     let said = match lines_of(sample).find(|line| is_said(line)).map(<[u8]>::trim_ascii) {
         Some(b"fio version 2 iolog") => Some(TraceFormat::FioV2),
         Some(b"fio version 3 iolog") => Some(TraceFormat::FioV3),
+        // The first events may all be of commands and messages, which are no requests.
+        _ if lines_of(sample).any(kernel::Blkparse::is_event) => Some(TraceFormat::Blkparse),
         _ => None,
     };
     let mut best = said.map(|format| (0, format));
