@@ -8,16 +8,22 @@
 //!   compact │ A │ B │ C │                    extents in order of first touch
 //! ```
 //!
+//! Objects, which have ids and no addresses, are placed one behind the other by strict and compact;
+//! by modulo an id is the number of a sector, which keeps nothing and is right where it was one.
+//!
 //! 1. Pieces of a request add up to its length and end at or before the capacity.
 //! 2. Compact gives every touched extent of every device a place of its own, for ever.
 
 use crate::field::shown;
+use crate::objects::Objects;
 use nandu_base::FixedHashMap;
 use serde::{Deserialize, Serialize};
 
 /// What a request is cut to where it must be cut, and what a capacity is rounded down to for
 /// [`AddressMap::Modulo`], so that aligned requests stay aligned.
 const ALIGN_BYTES: u64 = 4096;
+/// What the ids of objects count for [`AddressMap::Modulo`].
+const SECTOR_BYTES: u64 = 512;
 
 /// How addresses of a trace become addresses of the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +59,7 @@ pub(crate) struct AddressMapper {
     capacity_bytes: u64,
     extents: FixedHashMap<(u32, u64), u64>,
     extent_count: u64,
+    objects: Objects,
 }
 
 impl AddressMapper {
@@ -84,11 +91,19 @@ impl AddressMapper {
                 }
             }
         }
-        Ok(Self { map, capacity_bytes: capacity, extents: FixedHashMap::default(), extent_count })
+        Ok(Self {
+            map,
+            capacity_bytes: capacity,
+            extents: FixedHashMap::default(),
+            extent_count,
+            objects: Objects::default(),
+        })
     }
 
-    /// Asserts invariant 2: the places of the extents are those from zero on, each once.
+    /// Asserts invariant 2: the places of the extents are those from zero on, each once; and those of
+    /// the objects.
     pub(crate) fn audit(&self) {
+        self.objects.audit();
         let mut places: Vec<u64> = self.extents.values().copied().collect();
         places.sort_unstable();
         assert!(places.iter().copied().eq(0..self.extents.len() as u64), "a place is taken twice");
@@ -138,6 +153,37 @@ impl AddressMapper {
                 self.map_extents(extent_bytes, device, offset_bytes..end, place)
             }
         }
+    }
+
+    /// Does as [`Self::map`] for `length_bytes` of an object, from its first byte on.
+    ///
+    /// # Errors
+    /// Likewise.
+    #[inline]
+    pub(crate) fn map_object(
+        &mut self,
+        id: u64,
+        length_bytes: u64,
+        mut place: impl FnMut(u64, u64),
+    ) -> Result<(), String> {
+        if self.map == AddressMap::Modulo {
+            let offset = u128::from(id) * u128::from(SECTOR_BYTES);
+            let offset = offset % u128::from(self.capacity_bytes);
+            let offset = u64::try_from(offset).expect("less than the capacity");
+            return self.map(0, offset, length_bytes, place);
+        }
+        let found = self.objects.find(id, length_bytes)?;
+        let offset = found.offset_bytes();
+        if offset.checked_add(length_bytes).is_none_or(|end| end > self.capacity_bytes) {
+            return Err(format!(
+                "the objects take more than the drive's {} bytes; choose the address map modulo, or \
+                 a larger drive",
+                self.capacity_bytes
+            ));
+        }
+        self.objects.keep(id, found);
+        place(offset, length_bytes);
+        Ok(())
     }
 
     fn map_extents(
@@ -281,6 +327,30 @@ mod tests {
         assert!(pieces(&mut mapper, 0, 0, 1 << 50).unwrap_err().contains("more than the drive"));
         let odd = AddressMap::Compact { extent_bytes: 5000 };
         assert!(AddressMapper::new(odd, None).is_err());
+    }
+
+    #[test]
+    fn objects_are_packed_or_by_modulo_sectors() {
+        let objects = |map, capacity| {
+            let mut mapper = AddressMapper::new(map, Some(capacity)).unwrap();
+            let touches = [(u64::MAX, 512), (9, 8192), (u64::MAX, 512), (8, 1)];
+            touches.map(|(id, length)| {
+                let mut pieces = Vec::new();
+                let outcome = mapper.map_object(id, length, |at, bytes| pieces.push((at, bytes)));
+                mapper.audit();
+                outcome.map(|()| pieces)
+            })
+        };
+        for map in [AddressMap::Strict, AddressMap::compact()] {
+            let expected = [(0, 512), (4096, 8192), (0, 512), (12_288, 1)];
+            assert_eq!(objects(map, 1 << 20), expected.map(|piece| Ok(vec![piece])));
+        }
+        let [first, second, again, _] = objects(AddressMap::Strict, 8192);
+        assert_eq!((first.as_ref(), again.as_ref()), (Ok(&vec![(0, 512)]), Ok(&vec![(0, 512)])));
+        assert!(second.unwrap_err().starts_with("the objects take more than the drive's 8192"));
+        let [first, second, again, last] = objects(AddressMap::Modulo, 8192);
+        assert_eq!((&first, &last), (&Ok(vec![(7680, 512)]), &Ok(vec![(4096, 1)])));
+        assert_eq!((second, again), (Ok(vec![(4608, 3584), (0, 4608)]), first));
     }
 
     proptest! {

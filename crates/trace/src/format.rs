@@ -16,6 +16,7 @@ mod disk_sim;
 mod enterprise;
 mod fio;
 mod kernel;
+mod oracle;
 mod vscsi;
 mod wisc_see;
 
@@ -66,6 +67,10 @@ pub enum TraceFormat {
     /// MQSim's and SSDSim's ASCII.
     #[serde(rename = "mqsim")]
     MqSim,
+    /// libCacheSim's `oracleGeneral`, binary.
+    OracleGeneral,
+    /// The text of it that libCacheSim prints.
+    OracleText,
     /// WiscSee's event file.
     #[serde(rename = "wiscsee")]
     WiscSee,
@@ -75,9 +80,10 @@ pub enum TraceFormat {
 
 impl TraceFormat {
     /// Every format, the stricter of two that may be confused first.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Compact,
         Self::Blktrace,
+        Self::OracleGeneral,
         Self::Vscsi,
         Self::FioV2,
         Self::FioV3,
@@ -92,6 +98,7 @@ impl TraceFormat {
         Self::MqSim,
         Self::DiskSim,
         Self::WiscSee,
+        Self::OracleText,
     ];
 
     /// The name used in options and descriptions.
@@ -113,6 +120,8 @@ impl TraceFormat {
             Self::DiskSim => "disksim",
             Self::MqSim => "mqsim",
             Self::WiscSee => "wiscsee",
+            Self::OracleGeneral => "oracle-general",
+            Self::OracleText => "oracle-text",
             Self::Compact => "compact",
         }
     }
@@ -122,6 +131,8 @@ impl TraceFormat {
         match self {
             Self::FioV2 | Self::FioV3 => "by its first line",
             Self::Compact | Self::Blktrace | Self::Vscsi => "by its first bytes",
+            Self::OracleGeneral => "by its records: times rise, next accesses lie ahead",
+            Self::OracleText => "by its columns: next accesses are those of the same object",
             Self::MqSim => {
                 "five numbers with whole times: nanoseconds, type 0 writes and 1 reads; a DiskSim \
                  trace with whole milliseconds looks the same, then name the format"
@@ -161,7 +172,8 @@ impl TraceFormat {
             Self::DiskSim => Box::new(disk_sim::DiskSim { invert_types }),
             Self::MqSim => Box::new(disk_sim::MqSim { invert_types }),
             Self::WiscSee => Box::new(wisc_see::WiscSee),
-            Self::Compact | Self::Blktrace | Self::Vscsi => return None,
+            Self::OracleText => Box::new(oracle::OracleText),
+            Self::Compact | Self::Blktrace | Self::OracleGeneral | Self::Vscsi => return None,
         })
     }
 }
@@ -181,6 +193,8 @@ pub(crate) enum Origin<'a> {
     Device(&'a [u8]),
     /// A stream by its number.
     Stream(u8),
+    /// An object by its id, from its first byte on; the trace has no addresses.
+    Object(u64),
 }
 
 /// A request as a trace has it: the time counts from anywhere.
@@ -245,6 +259,13 @@ pub(crate) fn recognise_records(
         let description = describe(TraceFormat::Blktrace, &parser);
         return Some((Box::new(parser), description));
     }
+    let is_named = wanted == Some(TraceFormat::OracleGeneral);
+    if allows(TraceFormat::OracleGeneral)
+        && let Some(parser) = oracle::OracleGeneral::recognise(sample, is_named)
+    {
+        let description = describe(TraceFormat::OracleGeneral, &parser);
+        return Some((Box::new(parser), description));
+    }
     if allows(TraceFormat::Vscsi)
         && let Some(parser) = vscsi::Vscsi::recognise(sample)
     {
@@ -285,6 +306,10 @@ pub(crate) fn recognise(sample: &[u8], invert_types: bool) -> Result<Recognised,
     let mut best = said.map(|format| (0, format));
     for format in TraceFormat::ALL {
         let Some(mut parser) = format.parser(false, sample) else { continue };
+        // Any table of numbers has its columns.
+        if format == TraceFormat::OracleText && !oracle::OracleText::is_telling(lines_of(sample)) {
+            continue;
+        }
         let (mut good, mut bad) = (0_usize, 0_usize);
         for (number, line) in (1..).zip(lines_of(sample)) {
             if line.is_empty() || line[0] == b'#' {

@@ -14,6 +14,7 @@ pub mod error;
 mod field;
 pub mod format;
 mod lines;
+mod objects;
 pub mod options;
 mod records;
 pub mod replay;

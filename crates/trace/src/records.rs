@@ -48,7 +48,10 @@ impl RecordReplay {
         self.timeline.statistics.line_count += 1;
         if length < head.len() {
             self.ended = true;
-            return Err(format!("the record ends early, after {length} of {} bytes", head.len()));
+            return Err(format!(
+                "the record ends early, after {length} of {} bytes; the file was cut, fetch it again",
+                head.len()
+            ));
         }
         let extra = self.parser.body_bytes(head).inspect_err(|_| self.ended = true)?;
         let request = self.parser.parse(head);
@@ -63,7 +66,8 @@ impl RecordReplay {
             Ok(count) if count == extra as u64 => outcome,
             Ok(_) => {
                 self.ended = true;
-                Err("the record ends early, in its extra bytes".into())
+                Err("the record ends early, in its extra bytes; the file was cut, fetch it again"
+                    .into())
             }
             Err(error) => {
                 self.ended = true;

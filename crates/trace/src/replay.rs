@@ -6,7 +6,8 @@
 //!             └── skip_bad: counted; else an error with the line, and the end
 //! ```
 //!
-//! 1. Memory is constant, but for [`crate::AddressMap::Compact`].
+//! 1. Memory is constant, but for [`crate::AddressMap::Compact`] and the objects of traces that have
+//!    ids in place of addresses.
 //! 2. Times are scaled once each, from the start of the trace, so rounding does not add up.
 //! 3. A bad line changes nothing but its count.
 
@@ -312,6 +313,7 @@ impl Timeline {
                 (number, u8::try_from(number).unwrap_or(u8::MAX))
             }
             Origin::Stream(stream) => (u32::from(stream), stream),
+            Origin::Object(_) => (self.devices.number(b"")?, 0),
         };
         let operation = raw.operation;
         let before = batch.len();
@@ -321,14 +323,13 @@ impl Timeline {
             if raw.length_bytes == 0 {
                 return Err(format!("a {} of 0 bytes", operation.label()));
             }
-            self.addresses.map(
-                device,
-                raw.offset_bytes,
-                raw.length_bytes,
-                |offset_bytes, length_bytes| {
-                    batch.push(TraceRequest { at, operation, offset_bytes, length_bytes, stream });
-                },
-            )?;
+            let place = |offset_bytes, length_bytes| {
+                batch.push(TraceRequest { at, operation, offset_bytes, length_bytes, stream });
+            };
+            match raw.origin {
+                Origin::Object(id) => self.addresses.map_object(id, raw.length_bytes, place)?,
+                _ => self.addresses.map(device, raw.offset_bytes, raw.length_bytes, place)?,
+            }
         }
         self.first_ns.get_or_insert(raw.at_ns);
         self.last = at;
@@ -342,6 +343,7 @@ impl Timeline {
         match origin {
             Origin::Device(name) => name == wanted.as_bytes(),
             Origin::Stream(stream) => wanted.parse() == Ok(stream),
+            Origin::Object(_) => false,
         }
     }
 

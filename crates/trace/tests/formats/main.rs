@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod kernel;
+mod oracle;
 
 use nandu_base::Nanos;
 use nandu_device::Operation::{self, Flush, Read, Trim, Write};
@@ -348,6 +349,11 @@ fn every_format_refuses_what_it_cannot_mean() {
         (TraceFormat::MqSim, "5 0 8 8 2"),
         (TraceFormat::WiscSee, "1 D read 0 4096 0.0 0"),
         (TraceFormat::WiscSee, "1 D seek 0 4096 0.0 0 False"),
+        (TraceFormat::OracleText, "1 5"),
+        (TraceFormat::OracleText, "1,5,-512,-1"),
+        (TraceFormat::OracleText, "1,5,512,-3"),
+        (TraceFormat::OracleText, "1,5,512,9223372036854775808"),
+        (TraceFormat::OracleText, "1,5,512,-1,7"),
     ] {
         let options = TraceOptions { format: Some(format), ..TraceOptions::default() };
         let error = error_of(bad, &options);
@@ -458,7 +464,7 @@ proptest! {
     #[test]
     fn no_change_of_a_good_trace_makes_a_reader_panic(
         changes in proptest::collection::vec((0_usize..2000, any::<u8>()), 1..6),
-        which in 0_usize..6,
+        which in 0_usize..7,
     ) {
         let samples = [
             "fio version 3 iolog\n2 n add\n878 n write 0 16384\n888 n read 16384 4096\n891 n sync\n",
@@ -467,6 +473,7 @@ proptest! {
             "1456095145.133076000,0.000806000,R,0,899056122368,131072\n",
             "128166372003061629,hm,0,Read,383496192,32768,413\n",
             kernel::PASSED_THROUGH,
+            "33898,42932745,512,-1\n33898,6656,4096,3\n33899,6656,4096,-1\n",
         ];
         let mut bytes = samples[which].repeat(3).into_bytes();
         for (position, byte) in changes {
