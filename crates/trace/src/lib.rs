@@ -20,6 +20,7 @@ mod records;
 pub mod replay;
 pub mod request;
 pub mod trace_recorder;
+pub mod unique_pages;
 pub mod workload;
 
 pub use address_map::AddressMap;
@@ -30,4 +31,5 @@ pub use options::{SpeedUp, TraceOptions};
 pub use replay::{open_reader, open_trace};
 pub use request::{Pacing, RequestSource, SourceStatistics, TraceRequest};
 pub use trace_recorder::TraceRecorder;
+pub use unique_pages::UniquePages;
 pub use workload::WorkloadSpec;
