@@ -32,11 +32,13 @@ fn main() {
         let start = Instant::now();
         for access in 0..count {
             let lpn = Lpn(addresses.next_item());
-            now = if access % 2 == 0 {
-                dftl.write(&mut nand, now, lpn, None).expect("a device with spare space")
+            let after = nand.at(now);
+            let done = if access % 2 == 0 {
+                dftl.write(&mut nand, after, lpn, None).expect("a device with spare space")
             } else {
-                dftl.read(&mut nand, now, lpn, page_bytes).expect("a whole page").done_at
+                dftl.read(&mut nand, after, lpn, page_bytes).expect("a whole page").done
             };
+            now = nand.finish(done);
         }
         count as f64 / start.elapsed().as_secs_f64() / 1e6
     };

@@ -60,7 +60,9 @@ fn main() {
                 for _ in 0..count {
                     let lpn = if random { rng.below(units) } else { next };
                     next = (next + 1) % units;
-                    now = ftl.write(&mut nand, now, Lpn(lpn), None).expect("a device with a log");
+                    let after = nand.at(now);
+                    let done = ftl.write(&mut nand, after, Lpn(lpn), None);
+                    now = nand.finish(done.expect("a device with a log"));
                 }
                 count as f64 / start.elapsed().as_secs_f64() / 1e6
             };

@@ -69,7 +69,9 @@ impl Writer {
             }
             ftl.touch(&batch);
             for lpn in batch {
-                let done = ftl.write(nand, self.now, lpn, None).expect("a device with spare space");
+                let after = nand.at(self.now);
+                let done = ftl.write(nand, after, lpn, None).expect("a device with spare space");
+                let done = nand.finish(done);
                 self.latency += done.0 - self.now.0;
                 self.now = done;
             }

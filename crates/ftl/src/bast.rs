@@ -19,8 +19,8 @@
 use crate::FtlError;
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, NONE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, Survivors};
-use nandu_base::{Cause, Nanos};
-use nandu_nand::{Content, NandArray};
+use nandu_base::Cause;
+use nandu_nand::{Content, NandArray, Ticket};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a log block's own entry, and of a slot's: which page it holds.
@@ -145,30 +145,30 @@ impl Associative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         logical: u32,
-    ) -> Result<(u32, Nanos), FtlError> {
-        let mut now = now;
+    ) -> Result<(u32, Ticket), FtlError> {
+        let mut after = after;
         if self.vacant.is_empty() {
             let oldest = self.logs[self.anchor() as usize].newer;
-            now = self.merge(map, nand, now, oldest)?;
+            after = self.merge(map, nand, after, oldest)?;
         }
         let block = map.take()?;
-        Ok((self.attach(logical, block, true), now))
+        Ok((self.attach(logical, block, true), after))
     }
 
     fn merge(
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         slot: u32,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let Log { block, logical, sequential, .. } = self.logs[slot as usize];
         let done = if sequential {
-            map.merge_owned(nand, now, (logical, block), None)?
+            map.merge_owned(nand, after, (logical, block), None)?
         } else {
-            let merged = map.merge_full(nand, now, logical, None)?;
+            let merged = map.merge_full(nand, after, logical, None)?;
             map.release(nand, merged, block, Cause::MergeFull)?
         };
         self.unlink(slot);
@@ -190,17 +190,17 @@ impl LogScheme for Associative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         page: (u32, Content),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let kind = (PageKind::Owned, Cause::Host);
         if let Some(place) = map.place_in_data(page.0)? {
-            return map.program(nand, now, place, page, kind);
+            return map.program(nand, after, place, page, kind);
         }
         let (logical, offset) = map.split(page.0);
-        let (slot, now) = match self.slot_of[logical as usize] {
-            NONE => self.open(map, nand, now, logical)?,
-            slot => (slot, now),
+        let (slot, after) = match self.slot_of[logical as usize] {
+            NONE => self.open(map, nand, after, logical)?,
+            slot => (slot, after),
         };
         let log = &mut self.logs[slot as usize];
         let (block, index) = (log.block, map.next(log.block));
@@ -212,7 +212,7 @@ impl LogScheme for Associative {
             return Err(FtlError::DeviceFull);
         }
         log.sequential = sequential;
-        let done = map.program(nand, now, (block, index), page, kind)?;
+        let done = map.program(nand, after, (block, index), page, kind)?;
         if self.config.victim == LogEviction::Lru {
             self.unlink(slot);
             self.link(slot);
@@ -224,21 +224,24 @@ impl LogScheme for Associative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         survivors: Survivors,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         *self = Self::new(self.config, map.logical_count());
-        let mut now = now;
+        let mut after = after;
         for &(logical, block) in &survivors.owned {
             let owns = self.slot_of[logical as usize] != NONE;
             if owns || self.vacant.is_empty() || map.is_full(block) {
-                now = map.merge_all_of(nand, now, block)?;
+                after = map.merge_all_of(nand, after, block)?;
             } else {
                 let sequential = map.lies_in_place(nand, block, logical);
                 self.attach(logical, block, sequential);
             }
         }
-        survivors.shared.iter().try_fold(now, |now, &block| map.merge_all_of(nand, now, block))
+        survivors
+            .shared
+            .iter()
+            .try_fold(after, |after, &block| map.merge_all_of(nand, after, block))
     }
 
     fn log_map_bytes(&self, map: &BlockMap) -> u64 {

@@ -13,8 +13,8 @@
 use crate::FtlError;
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, Survivors};
-use nandu_base::{Cause, Nanos};
-use nandu_nand::{Content, NandArray};
+use nandu_base::Cause;
+use nandu_nand::{Content, NandArray, Ticket};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of [`BlockFtl`]: none.
@@ -52,12 +52,12 @@ impl LogScheme for InPlace {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         page: (u32, Content),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         match map.place_in_data(page.0)? {
-            Some(place) => map.program(nand, now, place, page, (PageKind::Owned, Cause::Host)),
-            None => map.merge_full(nand, now, map.split(page.0).0, Some(page)),
+            Some(place) => map.program(nand, after, place, page, (PageKind::Owned, Cause::Host)),
+            None => map.merge_full(nand, after, map.split(page.0).0, Some(page)),
         }
     }
 
@@ -65,10 +65,10 @@ impl LogScheme for InPlace {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         survivors: Survivors,
-    ) -> Result<Nanos, FtlError> {
-        survivors.blocks().try_fold(now, |now, block| map.merge_all_of(nand, now, block))
+    ) -> Result<Ticket, FtlError> {
+        survivors.blocks().try_fold(after, |after, block| map.merge_all_of(nand, after, block))
     }
 
     fn log_map_bytes(&self, _map: &BlockMap) -> u64 {

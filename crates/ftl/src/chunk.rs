@@ -23,7 +23,8 @@
 //! written before goes to a log, and when that is full every chunk in it is rewritten in one go.
 //!
 //! The controller is single-threaded: a finish is waited for, with its erases, before the write goes
-//! on; its copies run in parallel over the dies that the chunk spans.
+//! on, and a write that completes a switch ends with the erases of the old chunk. Copies run in
+//! parallel over the dies that the chunk spans.
 
 mod log;
 mod recovery;
@@ -31,10 +32,11 @@ mod recovery;
 use crate::contract::check_range;
 use crate::fast::LOG_PAGE_BYTES;
 use crate::hybrid::block_map::PageKind;
+use crate::settled::{Settled, end_of};
 use crate::stock::{Condition, Stock};
 use crate::{Ftl, FtlError, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{Content, NandArray, NandError, Payload};
+use nandu_nand::{Content, NandArray, NandError, Payload, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -150,10 +152,10 @@ pub struct ChunkFtl {
     free: VecDeque<u32>,
     retired_count: u32,
     physical_count: u32,
-    /// When the erase of a physical chunk ends; it takes no page before (invariant 4).
-    ready_at: Vec<Nanos>,
-    /// When everything that was programmed so far is durable (invariant 5).
-    settled_at: Nanos,
+    /// Ends with the erase of a physical chunk; it takes no page before (invariant 4).
+    ready: Vec<Ticket>,
+    /// Everything that was programmed so far (invariant 5).
+    settled: Settled,
     map_chunk: u32,
     map_position: u32,
     map_cache: VecDeque<u32>,
@@ -227,8 +229,8 @@ impl ChunkFtl {
             free,
             retired_count,
             physical_count: to_u32(physical),
-            ready_at: vec![Nanos::ZERO; to_index(physical)],
-            settled_at: Nanos::ZERO,
+            ready: vec![Ticket::READY; to_index(physical)],
+            settled: Settled::default(),
             map_chunk,
             map_position: 0,
             map_cache: VecDeque::new(),
@@ -285,15 +287,15 @@ impl ChunkFtl {
         self.page_at(nand, chunk, slot % self.pages)
     }
 
-    /// Copies the present pages `from..to` of an active chunk to its replacement, all issued at `now`.
+    /// Copies the present pages `from..to` of an active chunk to its replacement, all waiting for `after`.
     fn copy(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         active: Active,
         (from, to, cause): (u32, u32, Cause),
-    ) -> Result<Nanos, FtlError> {
-        let mut done = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut done = Ticket::READY;
         let stride = nand.geometry().die_count() * nand.geometry().planes_per_die;
         for offset in from..to {
             let lpn = u64::from(active.logical) * u64::from(self.pages) + u64::from(offset);
@@ -307,34 +309,34 @@ impl ChunkFtl {
             let copied = if self.config.copy_back && same_plane && !logged {
                 self.sequence += 1;
                 let sequence = PageKind::Owned.tag(self.sequence);
-                let copied = nand.copy_back(now, (source, target), sequence, cause)?;
-                self.settled_at = self.settled_at.max(copied);
+                let copied = nand.copy_back(after, (source, target), sequence, cause)?;
+                self.settled.add(nand, copied);
                 copied
             } else {
-                let read = nand.read(now, source, self.page_bytes, cause)?;
+                let read = nand.read(after, source, self.page_bytes, cause)?;
                 let page = (to_u32(lpn), nand.content(source, 0));
                 self.program(nand, read, target, page, (PageKind::Owned, cause))?
             };
             self.log.forget(lpn);
-            done = done.max(copied);
+            nand.gather(&mut done, copied);
         }
-        Ok(done)
+        Ok(end_of(done, after))
     }
 
     fn program(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         target: Ppn,
         (lpn, content): (u32, Content),
         (kind, cause): (PageKind, Cause),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         self.sequence += 1;
         let (lpns, contents) = ([lpn], [content]);
         let sequence = kind.tag(self.sequence);
         let payload = Payload { lpns: &lpns, sequence, contents: &contents };
-        let done = nand.program(now, target, payload, cause)?;
-        self.settled_at = self.settled_at.max(done);
+        let done = nand.program(after, target, payload, cause)?;
+        self.settled.add(nand, done);
         Ok(done)
     }
 
@@ -342,26 +344,26 @@ impl ChunkFtl {
     fn release(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         chunk: u32,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         if chunk == NONE {
-            return Ok(now);
+            return Ok(after);
         }
-        let start = now.max(self.settled_at);
-        let mut done = start;
+        let start = self.settled.and(nand, after);
+        let mut done = Ticket::READY;
         for block in 0..self.blocks {
             match nand.erase(start, chunk * self.blocks + block, cause) {
-                Ok(erased) => done = done.max(erased),
+                Ok(erased) => nand.gather(&mut done, erased),
                 Err(NandError::WornOut { .. } | NandError::BadEraseBlock { .. }) => {
                     self.retired_count += 1;
-                    return Ok(done);
+                    return Ok(end_of(done, start));
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        self.ready_at[chunk as usize] = done;
+        self.ready[chunk as usize] = done;
         self.free.push_back(chunk);
         Ok(done)
     }
@@ -370,11 +372,11 @@ impl ChunkFtl {
     fn finish(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (index, cause): (usize, Cause),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let active = self.active[index];
-        let copied = self.copy(nand, now, active, (active.next, self.pages, cause))?;
+        let copied = self.copy(nand, after, active, (active.next, self.pages, cause))?;
         self.active.remove(index);
         self.map[active.logical as usize] = active.new;
         self.release(nand, copied, active.old, cause)
@@ -399,39 +401,39 @@ impl ChunkFtl {
     fn write_log(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (lpn, content): (u32, Content),
-    ) -> Result<Nanos, FtlError> {
-        let now = if self.log.is_full() { self.empty_log(nand, now)? } else { now };
+    ) -> Result<Ticket, FtlError> {
+        let after = if self.log.is_full() { self.empty_log(nand, after)? } else { after };
         // Wear may have left too few for a whole log when it was emptied.
         self.complete_log()?;
         let page = self.log_page(nand, self.log.used);
         let chunk = self.log.chunks[(self.log.used / self.pages) as usize];
-        let now = now.max(self.ready_at[chunk as usize]);
+        let after = nand.both(after, self.ready[chunk as usize]);
         let kind = (PageKind::Shared, Cause::Host);
-        let done = self.program(nand, now, page, (lpn, content), kind)?;
+        let done = self.program(nand, after, page, (lpn, content), kind)?;
         self.log.put(lpn);
         Ok(done)
     }
 
     /// Rewrites every chunk with a logged page and erases the log.
-    fn empty_log(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    fn empty_log(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        let mut after = after;
         while !self.active.is_empty() {
-            now = self.finish(nand, now, (0, Cause::MergePartial))?;
+            after = self.finish(nand, after, (0, Cause::MergePartial))?;
         }
         for logical in self.log.logged_chunks(self.pages) {
-            let (index, ready) = self.open(nand, now, logical)?;
-            now = self.finish(nand, ready, (index, Cause::MergeFull))?;
+            let (index, ready) = self.open(nand, after, logical)?;
+            after = self.finish(nand, ready, (index, Cause::MergeFull))?;
         }
         let used_chunks = self.log.used.div_ceil(self.pages);
         self.log.clear();
         for _ in 0..used_chunks {
             let chunk = self.log.chunks.remove(0);
-            now = self.release(nand, now, chunk, Cause::MergeFull)?;
+            after = self.release(nand, after, chunk, Cause::MergeFull)?;
         }
         self.complete_log()?;
-        Ok(now)
+        Ok(after)
     }
 
     /// Gives the log the chunks that it lacks.
@@ -446,10 +448,10 @@ impl ChunkFtl {
 
     fn open(
         &mut self,
-        nand: &NandArray,
-        now: Nanos,
+        nand: &mut NandArray,
+        after: Ticket,
         logical: u32,
-    ) -> Result<(usize, Nanos), FtlError> {
+    ) -> Result<(usize, Ticket), FtlError> {
         let old = self.map[logical as usize];
         let stride = nand.geometry().die_count() * nand.geometry().planes_per_die;
         let aligned = |chunk: &u32| {
@@ -460,75 +462,77 @@ impl ChunkFtl {
         let choice = if wants_alignment { self.free.iter().position(aligned) } else { None };
         let new = self.free.remove(choice.unwrap_or(0)).ok_or(FtlError::DeviceFull)?;
         self.active.push(Active { logical, old, new, next: 0 });
-        Ok((self.active.len() - 1, now.max(self.ready_at[new as usize])))
+        Ok((self.active.len() - 1, nand.both(after, self.ready[new as usize])))
     }
 
     /// The active record that takes a write at `offset` of `logical` next, other ones finished.
     fn prepare(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (logical, offset): (u32, u32),
-    ) -> Result<(usize, Nanos), FtlError> {
-        let mut now = now;
+    ) -> Result<(usize, Ticket), FtlError> {
+        let mut after = after;
         if let Some(index) = self.active.iter().position(|active| active.logical == logical) {
             if offset >= self.active[index].next {
                 // The most recently used one stands last.
                 let active = self.active.remove(index);
                 self.active.push(active);
-                return Ok((self.active.len() - 1, now));
+                // The erases that its first page waited for may still be under way.
+                after = nand.both(after, self.ready[active.new as usize]);
+                return Ok((self.active.len() - 1, after));
             }
-            now = self.finish(nand, now, (index, Cause::MergePartial))?;
+            after = self.finish(nand, after, (index, Cause::MergePartial))?;
         } else if self.active.len() == self.config.active_chunk_count as usize {
-            now = self.finish(nand, now, (0, Cause::MergePartial))?;
+            after = self.finish(nand, after, (0, Cause::MergePartial))?;
         }
-        self.open(nand, now, logical)
+        self.open(nand, after, logical)
     }
 
     /// Reads the map page of a chunk where the controller does not hold it.
     fn look_up(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         logical: u32,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         // Wear may have left no chunk for the map.
         if self.config.map_cache_chunks == 0 || self.map_chunk == NONE {
-            return Ok(now);
+            return Ok(after);
         }
         let map_page = logical / (self.page_bytes / MAP_ENTRY_BYTES).max(1);
         if let Some(position) = self.map_cache.iter().position(|&held| held == map_page) {
             self.map_cache.remove(position);
             self.map_cache.push_back(map_page);
-            return Ok(now);
+            return Ok(after);
         }
         if self.map_cache.len() == self.config.map_cache_chunks as usize {
             self.map_cache.pop_front();
         }
         self.map_cache.push_back(map_page);
         let page = self.page_at(nand, self.map_chunk, map_page % self.pages);
-        Ok(nand.read(now, page, self.page_bytes, Cause::MapRead)?)
+        Ok(nand.read(after, page, self.page_bytes, Cause::MapRead)?)
     }
 
     /// The map's page for a page that the host wrote, where the controller writes one.
-    fn after_write(&mut self, nand: &mut NandArray, done: Nanos) -> Result<Nanos, FtlError> {
+    fn after_write(&mut self, nand: &mut NandArray, done: Ticket) -> Result<Ticket, FtlError> {
         if self.config.map_write_per_page_write { self.write_map(nand, done) } else { Ok(done) }
     }
 
     /// Programs the next page of the map's own chunk, which is given back for another when it is full.
-    fn write_map(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    fn write_map(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        let mut after = after;
         if self.map_position == self.pages {
             let full = std::mem::replace(&mut self.map_chunk, NONE);
-            now = self.release(nand, now, full, Cause::MapWrite)?;
+            after = self.release(nand, after, full, Cause::MapWrite)?;
             self.map_chunk = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
             self.map_position = 0;
-            now = now.max(self.ready_at[self.map_chunk as usize]);
         }
+        after = nand.both(after, self.ready[self.map_chunk as usize]);
         let page = self.page_at(nand, self.map_chunk, self.map_position);
         self.map_position += 1;
         let kind = (PageKind::Owned, Cause::MapWrite);
-        self.program(nand, now, page, (nandu_nand::NO_LPN, None), kind)
+        self.program(nand, after, page, (nandu_nand::NO_LPN, None), kind)
     }
 }
 
@@ -544,21 +548,21 @@ impl Ftl for ChunkFtl {
     fn read(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
         check_range(lpn, 1, self.unit_count)?;
         self.host_reads += 1;
-        let now = match self.worn_out {
-            Some(_) => now,
-            None => self.look_up(nand, now, self.split(lpn.0).0)?,
+        let after = match self.worn_out {
+            Some(_) => after,
+            None => self.look_up(nand, after, self.split(lpn.0).0)?,
         };
         let Some(page) = self.locate(nand, lpn.0) else {
-            return Ok(ReadOutcome { done_at: now, content: None });
+            return Ok(ReadOutcome { done: after, content: None });
         };
-        let done_at = nand.read(now, page, bytes.min(self.page_bytes), Cause::Host)?;
-        Ok(ReadOutcome { done_at, content: nand.content(page, 0) })
+        let done = nand.read(after, page, bytes.min(self.page_bytes), Cause::Host)?;
+        Ok(ReadOutcome { done, content: nand.content(page, 0) })
     }
 
     fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content {
@@ -571,28 +575,28 @@ impl Ftl for ChunkFtl {
     fn write(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(lpn, 1, self.unit_count)?;
         if self.worn_out.is_some() {
             return Err(FtlError::DeviceFull);
         }
         let (logical, offset) = self.split(lpn.0);
-        let now = self.look_up(nand, now, logical)?;
+        let after = self.look_up(nand, after, logical)?;
         if self.is_logged(lpn.0, (logical, offset)) {
-            let done = self.write_log(nand, now, (to_u32(lpn.0), content))?;
+            let done = self.write_log(nand, after, (to_u32(lpn.0), content))?;
             self.present[to_index(lpn.0 / 64)] |= 1 << (lpn.0 % 64);
             self.host_writes += 1;
             return self.after_write(nand, done);
         }
-        let (index, now) = self.prepare(nand, now, (logical, offset))?;
+        let (index, after) = self.prepare(nand, after, (logical, offset))?;
         let active = self.active[index];
-        let now = self.copy(nand, now, active, (active.next, offset, Cause::MergePartial))?;
+        let after = self.copy(nand, after, active, (active.next, offset, Cause::MergePartial))?;
         let page = self.page_at(nand, active.new, offset);
         let kind = (PageKind::Owned, Cause::Host);
-        let mut done = self.program(nand, now, page, (to_u32(lpn.0), content), kind)?;
+        let mut done = self.program(nand, after, page, (to_u32(lpn.0), content), kind)?;
         self.present[to_index(lpn.0 / 64)] |= 1 << (lpn.0 % 64);
         self.log.forget(lpn.0);
         self.active[index].next = offset + 1;
@@ -601,7 +605,7 @@ impl Ftl for ChunkFtl {
         if offset + 1 == self.pages {
             self.active.remove(index);
             self.map[logical as usize] = active.new;
-            self.release(nand, done, active.old, Cause::MergeSwitch)?;
+            done = self.release(nand, done, active.old, Cause::MergeSwitch)?;
         }
         Ok(done)
     }
@@ -609,20 +613,20 @@ impl Ftl for ChunkFtl {
     fn trim(
         &mut self,
         _nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         first: Lpn,
         count: u64,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(first, count, self.unit_count)?;
         for lpn in first.0..first.0 + count {
             self.present[to_index(lpn / 64)] &= !(1 << (lpn % 64));
             self.log.forget(lpn);
         }
-        Ok(now)
+        Ok(after)
     }
 
-    fn flush(&mut self, _nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        Ok(now)
+    fn flush(&mut self, _nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        Ok(after)
     }
 
     fn idle(&mut self, _nand: &mut NandArray, _now: Nanos, _until: Nanos) {}
@@ -631,24 +635,20 @@ impl Ftl for ChunkFtl {
         if self.sequence > 0 {
             return Err(FtlError::NotFresh);
         }
-        let accounting = nand.accounting();
-        for lpn in 0..self.unit_count {
-            self.write(nand, Nanos::ZERO, Lpn(lpn), None)?;
-        }
-        while !self.active.is_empty() {
-            self.finish(nand, Nanos::ZERO, (0, Cause::MergePartial))?;
-        }
-        nand.restore_accounting(accounting);
-        self.settled_at = Nanos::ZERO;
-        self.ready_at.fill(Nanos::ZERO);
+        let accounting = nand.begin_preparation();
+        let filled = self.fill(nand);
+        nand.end_preparation(accounting);
+        filled?;
+        self.settled = Settled::default();
+        self.ready.fill(Ticket::READY);
         self.host_writes = 0;
         self.map_cache.clear();
         Ok(())
     }
 
-    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        match self.rebuild(nand, now) {
-            Err(FtlError::DeviceFull) => self.rebuild_for_reading(nand, now),
+    fn recover(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        match self.rebuild(nand, after) {
+            Err(FtlError::DeviceFull) => self.rebuild_for_reading(nand, after),
             rebuilt => rebuilt,
         }
     }
@@ -676,6 +676,17 @@ impl Ftl for ChunkFtl {
 }
 
 impl ChunkFtl {
+    /// Writes every unit in order.
+    fn fill(&mut self, nand: &mut NandArray) -> Result<(), FtlError> {
+        for lpn in 0..self.unit_count {
+            self.write(nand, Ticket::READY, Lpn(lpn), None)?;
+        }
+        while !self.active.is_empty() {
+            self.finish(nand, Ticket::READY, (0, Cause::MergePartial))?;
+        }
+        Ok(())
+    }
+
     /// Invariants 2 and 3.
     fn audit_chunks(&self, nand: &NandArray) {
         let mut used = vec![0_u32; self.physical_count as usize];

@@ -2,16 +2,19 @@
 //!
 //! 1. A unit that was never written, or was trimmed, reads without content and without a flash read.
 //! 2. Errors of the chip are the layer's own mistakes, except wear: a layer knows the laws.
+//! 3. A layer changes its tables when it is called and never learns the time: it issues commands, says
+//!    what each waits for, and answers the ticket of the last. So what it does does not depend on time,
+//!    unless it asks how much work a die has.
 
 use nandu_base::{Lpn, Nanos};
-use nandu_nand::{Content, NandArray, NandError};
+use nandu_nand::{Content, NandArray, NandError, Ticket};
 use std::fmt;
 
 /// A read that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOutcome {
-    /// When the data was out of the chips.
-    pub done_at: Nanos,
+    /// Ends when the data are out of the chips.
+    pub done: Ticket,
     /// What the unit holds, where the array keeps content; none reads as zeros.
     pub content: Content,
 }
@@ -79,14 +82,14 @@ pub trait Ftl: fmt::Debug + Send {
     /// Units that the host sees.
     fn unit_count(&self) -> u64;
 
-    /// Reads `bytes` of a unit, issued at `now`.
+    /// Reads `bytes` of a unit once `after` has ended.
     ///
     /// # Errors
     /// Past the end, or if the flash page is torn.
     fn read(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError>;
@@ -94,18 +97,19 @@ pub trait Ftl: fmt::Debug + Send {
     /// What a unit holds, without a command and without time, for a controller that has it in memory.
     fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content;
 
-    /// Writes a whole unit, issued at `now`. Answers when the chips are done; a unit that waits in an
-    /// open flash page for others answers `now` and is durable after [`Self::flush`].
+    /// Writes a whole unit once `after` has ended. The ticket ends when the unit is on flash: one that
+    /// waits in an open row for others, when that row is programmed, for which [`Self::flush`] or
+    /// [`Self::complete_rows`] may be needed. A single server does not wait for the row.
     ///
     /// # Errors
     /// Past the end, or if there is no space to be gained.
     fn write(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
-    ) -> Result<Nanos, FtlError>;
+    ) -> Result<Ticket, FtlError>;
 
     /// Writes a whole unit of a stream: units of one stream are expected to die together. A layer that
     /// keeps no streams apart ignores it.
@@ -115,31 +119,31 @@ pub trait Ftl: fmt::Debug + Send {
     fn write_to_stream(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
         _stream: u8,
-    ) -> Result<Nanos, FtlError> {
-        self.write(nand, now, lpn, content)
+    ) -> Result<Ticket, FtlError> {
+        self.write(nand, after, lpn, content)
     }
 
     /// Writes whole units of a stream that carry no content one after the other, each issued when the
-    /// one before is done. Appends to `done` when each was; after an error, for those before it.
+    /// one before is done. Appends their tickets to `done`; after an error, for those before it.
     ///
     /// # Errors
     /// As [`Self::write`].
     fn write_in_turn(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpns: &[Lpn],
         stream: u8,
-        done: &mut Vec<Nanos>,
+        done: &mut Vec<Ticket>,
     ) -> Result<(), FtlError> {
-        let mut now = now;
+        let mut after = after;
         for &lpn in lpns {
-            now = self.write_to_stream(nand, now, lpn, None, stream)?;
-            done.push(now);
+            after = self.write_to_stream(nand, after, lpn, None, stream)?;
+            done.push(after);
         }
         Ok(())
     }
@@ -156,18 +160,28 @@ pub trait Ftl: fmt::Debug + Send {
     fn trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         first: Lpn,
         count: u64,
-    ) -> Result<Nanos, FtlError>;
+    ) -> Result<Ticket, FtlError>;
 
-    /// Programs what waits in memory.
+    /// Programs what waits in memory once `after` has ended, which must not wait for a row that waits.
     ///
     /// # Errors
     /// If the chip refuses.
-    fn flush(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError>;
+    fn flush(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError>;
 
-    /// Work in the background between `now` and `until`; a step once begun may end later.
+    /// Programs the rows in which units wait for others, padded: whoever writes without a buffer and has
+    /// nothing more to write would wait for ever. Answers whether there was one.
+    ///
+    /// # Errors
+    /// If the chip refuses.
+    fn complete_rows(&mut self, _nand: &mut NandArray) -> Result<bool, FtlError> {
+        Ok(false)
+    }
+
+    /// Work in the background between `now` and `until`, while nothing else is in flight: lets time pass
+    /// on the array as it goes, but not past `until`: a step once begun is left in flight.
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos);
 
     /// Maps every unit as if the device had been written in order, without time and without counts.
@@ -189,7 +203,7 @@ pub trait Ftl: fmt::Debug + Send {
     ///
     /// # Errors
     /// If the layer cannot, or the chip refuses.
-    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError>;
+    fn recover(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError>;
 
     /// Flash-page-sized amounts that the host read and wrote.
     fn host_pages(&self) -> (u64, u64);

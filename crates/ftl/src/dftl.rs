@@ -35,11 +35,12 @@ mod recovery;
 mod table;
 
 use crate::contract::check_range;
+use crate::settled::Settled;
 use crate::stock::Stock;
 use crate::victim::Buckets;
 use crate::{Ftl, FtlError, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{Content, Divisor, Geometry, NO_LPN, NandArray, Payload};
+use nandu_nand::{Content, Divisor, Geometry, NO_LPN, NandArray, Payload, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use table::{MappingTable, UNMAPPED};
@@ -191,8 +192,8 @@ pub struct Dftl {
     translation_victims: Buckets,
     next_dies: [usize; STREAM_COUNT],
     sequence: u64,
-    /// When everything that was programmed so far is durable (invariant 5).
-    durable_at: Nanos,
+    /// Everything that was programmed so far (invariant 5).
+    durable: Settled,
     host_reads: u64,
     host_writes: u64,
     /// After a recovery for which too little space is left: the map is read where the spare areas gave
@@ -232,7 +233,7 @@ impl Dftl {
             translation_victims: index(),
             next_dies: [0; STREAM_COUNT],
             sequence: 0,
-            durable_at: Nanos::ZERO,
+            durable: Settled::default(),
             host_reads: 0,
             host_writes: 0,
             worn_out: false,
@@ -343,32 +344,32 @@ impl Dftl {
     fn make_room(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         stream: Stream,
-    ) -> Result<(usize, Nanos), FtlError> {
+    ) -> Result<(usize, Ticket), FtlError> {
         let die = self.next_dies[stream as usize];
-        let mut now = now;
+        let mut after = after;
         let mut attempts = 4 * self.blocks.len();
         // Cleaning may open the very frontier that it makes room for.
         while self.free_count
             < self.config.reserve_count + u32::from(self.room_of(die, stream) == 0)
         {
             attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
-            now = self.clean_one(nand, now)?;
+            after = self.clean_one(nand, after)?;
         }
         self.next_dies[stream as usize] = (die + 1) % self.dies.len();
-        Ok((die, now))
+        Ok((die, after))
     }
 
     /// Programs the next page of a frontier, which is valid from now on.
     fn append(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (die, stream): (usize, Stream),
         (tag, content): (u32, Content),
         cause: Cause,
-    ) -> Result<(u32, Nanos), FtlError> {
+    ) -> Result<(u32, Ticket), FtlError> {
         if self.room_of(die, stream) == 0 {
             let erase_block = self.take_free(die)?;
             self.dies[die].frontiers[stream as usize] = Frontier { erase_block, next_page: 0 };
@@ -378,8 +379,8 @@ impl Dftl {
         self.sequence += 1;
         let contents = [content];
         let payload = Payload { lpns: &[tag], sequence: self.sequence, contents: &contents };
-        let done = nand.program(now, page, payload, cause)?;
-        self.durable_at = self.durable_at.max(done);
+        let done = nand.program(after, page, payload, cause)?;
+        self.durable.add(nand, done);
         let page = to_u32(page.0);
         self.set_valid(page);
         let frontier = &mut self.dies[die].frontiers[stream as usize];
@@ -413,13 +414,13 @@ impl Dftl {
     fn read_translation(
         &self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         tvpn: u32,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         match self.directory[tvpn as usize] {
-            UNMAPPED => Ok(now),
-            page => Ok(nand.read(now, Ppn(page.into()), self.page_bytes, cause)?),
+            UNMAPPED => Ok(after),
+            page => Ok(nand.read(after, Ppn(page.into()), self.page_bytes, cause)?),
         }
     }
 
@@ -427,13 +428,13 @@ impl Dftl {
     fn program_translation(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (die, tvpn): (usize, u32),
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let tag = to_u32(self.table.unit_count() as u64) + tvpn;
         let target = (die, Stream::Translation);
-        let (page, done) = self.append(nand, now, target, (tag, None), cause)?;
+        let (page, done) = self.append(nand, after, target, (tag, None), cause)?;
         let old = std::mem::replace(&mut self.directory[tvpn as usize], page);
         self.directory_sequences[tvpn as usize] = self.sequence;
         if old != UNMAPPED {
@@ -446,56 +447,71 @@ impl Dftl {
     fn write_back(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (die, tvpn): (usize, u32),
-    ) -> Result<Nanos, FtlError> {
-        let now = self.read_translation(nand, now, tvpn, Cause::MapRead)?;
-        let now = self.program_translation(nand, now, (die, tvpn), Cause::MapWrite)?;
+    ) -> Result<Ticket, FtlError> {
+        let after = self.read_translation(nand, after, tvpn, Cause::MapRead)?;
+        let after = self.program_translation(nand, after, (die, tvpn), Cause::MapWrite)?;
         self.table.clean(tvpn);
-        Ok(now)
+        Ok(after)
     }
 
     /// Room for one more cached entry.
-    fn make_cache_room(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    fn make_cache_room(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        let mut after = after;
         match self.table.victim() {
-            None => return Ok(now),
+            None => return Ok(after),
             Some((_, false)) => {}
             Some((_, true)) => {
-                let (die, ready) = self.make_room(nand, now, Stream::Translation)?;
-                now = ready;
+                let (die, ready) = self.make_room(nand, after, Stream::Translation)?;
+                after = ready;
                 // Cleaning may have written that translation page already.
                 if let Some((lpn, true)) = self.table.victim() {
-                    now = self.write_back(nand, now, (die, self.table.tvpn_of(lpn)))?;
+                    after = self.write_back(nand, after, (die, self.table.tvpn_of(lpn)))?;
                     self.counts.dirty_eviction_count += 1;
                 }
             }
         }
         let (lpn, _) = self.table.victim().expect("the cache is full");
         self.table.evict(lpn);
-        Ok(now)
+        Ok(after)
     }
 
     /// The slot of a unit, cached now if it was not.
     fn translate(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: u32,
-    ) -> Result<(u32, Nanos), FtlError> {
+    ) -> Result<(u32, Ticket), FtlError> {
         if let Some(slot) = self.table.slot_of(lpn) {
             self.counts.hit_count += 1;
             self.table.touch(slot);
-            return Ok((slot, now));
+            return Ok((slot, after));
         }
         self.counts.miss_count += 1;
-        let now = self.make_cache_room(nand, now)?;
-        let now = self.read_translation(nand, now, self.table.tvpn_of(lpn), Cause::MapRead)?;
-        Ok((self.table.insert(lpn), now))
+        let after = self.make_cache_room(nand, after)?;
+        let after = self.read_translation(nand, after, self.table.tvpn_of(lpn), Cause::MapRead)?;
+        Ok((self.table.insert(lpn), after))
     }
 }
 
 impl Dftl {
+    /// Writes every unit in order, and each translation page after its units.
+    fn fill(&mut self, nand: &mut NandArray) -> Result<(), FtlError> {
+        for tvpn in 0..to_u32(self.directory.len() as u64) {
+            for lpn in self.table.units_of(tvpn) {
+                let (die, after) = self.make_room(nand, Ticket::READY, Stream::Host)?;
+                let target = (die, Stream::Host);
+                let (page, _) = self.append(nand, after, target, (lpn, None), Cause::Host)?;
+                self.table.store(lpn, page);
+            }
+            let (die, after) = self.make_room(nand, Ticket::READY, Stream::Translation)?;
+            self.program_translation(nand, after, (die, tvpn), Cause::MapWrite)?;
+        }
+        Ok(())
+    }
+
     /// Trims a unit in memory alone, where nothing is cached or written any more.
     fn forget(&mut self, lpn: u32) {
         let old = self.table.page_of(lpn);
@@ -581,7 +597,7 @@ impl Ftl for Dftl {
     fn read(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
@@ -589,20 +605,20 @@ impl Ftl for Dftl {
         self.host_reads += 1;
         let translated = match self.worn_out {
             true => Err(FtlError::DeviceFull),
-            false => self.translate(nand, now, to_u32(lpn.0)),
+            false => self.translate(nand, after, to_u32(lpn.0)),
         };
-        let (page, now) = match translated {
-            Ok((slot, now)) => (self.table.page_at(slot), now),
+        let (page, after) = match translated {
+            Ok((slot, after)) => (self.table.page_at(slot), after),
             // No entry can leave the cache for it; what is stored stays readable.
-            Err(FtlError::DeviceFull) => (self.table.page_of(to_u32(lpn.0)), now),
+            Err(FtlError::DeviceFull) => (self.table.page_of(to_u32(lpn.0)), after),
             Err(error) => return Err(error),
         };
         if page == UNMAPPED {
-            return Ok(ReadOutcome { done_at: now, content: None });
+            return Ok(ReadOutcome { done: after, content: None });
         }
         let page = Ppn(page.into());
-        let done_at = nand.read(now, page, bytes.min(self.page_bytes), Cause::Host)?;
-        Ok(ReadOutcome { done_at, content: nand.content(page, 0) })
+        let done = nand.read(after, page, bytes.min(self.page_bytes), Cause::Host)?;
+        Ok(ReadOutcome { done, content: nand.content(page, 0) })
     }
 
     fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content {
@@ -618,20 +634,20 @@ impl Ftl for Dftl {
     fn write(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(lpn, 1, self.unit_count())?;
         if self.worn_out {
             return Err(FtlError::DeviceFull);
         }
         let lpn = to_u32(lpn.0);
-        let (slot, now) = self.translate(nand, now, lpn)?;
+        let (slot, after) = self.translate(nand, after, lpn)?;
         // Cleaning may move the old copy, but takes no entry out of the cache.
-        let (die, now) = self.make_room(nand, now, Stream::Host)?;
+        let (die, after) = self.make_room(nand, after, Stream::Host)?;
         let target = (die, Stream::Host);
-        let (page, done) = self.append(nand, now, target, (lpn, content), Cause::Host)?;
+        let (page, done) = self.append(nand, after, target, (lpn, content), Cause::Host)?;
         let old = self.table.page_at(slot);
         self.table.set(slot, page);
         if old != UNMAPPED {
@@ -646,12 +662,12 @@ impl Ftl for Dftl {
     fn trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         first: Lpn,
         count: u64,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(first, count, self.unit_count())?;
-        let (mut now, mut in_buffer) = (now, None);
+        let (mut after, mut in_buffer) = (after, None);
         for lpn in to_u32(first.0)..to_u32(first.0 + count) {
             if self.worn_out {
                 self.forget(lpn);
@@ -662,12 +678,12 @@ impl Ftl for Dftl {
                 None => {
                     let tvpn = self.table.tvpn_of(lpn);
                     if in_buffer.replace(tvpn) != Some(tvpn) {
-                        now = self.read_translation(nand, now, tvpn, Cause::MapRead)?;
+                        after = self.read_translation(nand, after, tvpn, Cause::MapRead)?;
                     }
                     if self.table.page_of(lpn) == UNMAPPED {
                         continue;
                     }
-                    now = self.make_cache_room(nand, now)?;
+                    after = self.make_cache_room(nand, after)?;
                     self.table.insert(lpn)
                 }
             };
@@ -677,12 +693,12 @@ impl Ftl for Dftl {
                 self.invalidate(old);
             }
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Nothing waits in memory that the spare areas do not tell.
-    fn flush(&mut self, _nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        Ok(now)
+    fn flush(&mut self, _nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        Ok(after)
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
@@ -691,12 +707,14 @@ impl Ftl for Dftl {
         }
         let reserve = self.config.reserve_count;
         let wanted = reserve.saturating_add(self.config.idle_clean_count);
+        nand.at(now);
         let mut time = now.max(nand.idle_at());
         // A step that took more than it gave is followed by others, even past the end.
         while self.free_count < reserve || (self.free_count < wanted && time < until) {
             // A device without space to gain says so at the next write.
-            let Ok(done) = self.clean_one(nand, time) else { return };
-            time = done;
+            let start = nand.at(time);
+            let Ok(done) = self.clean_one(nand, start) else { return };
+            time = nand.finish(done);
         }
     }
 
@@ -704,24 +722,15 @@ impl Ftl for Dftl {
         if self.sequence > 0 {
             return Err(FtlError::NotFresh);
         }
-        let accounting = nand.accounting();
-        for tvpn in 0..to_u32(self.directory.len() as u64) {
-            for lpn in self.table.units_of(tvpn) {
-                let (die, now) = self.make_room(nand, Nanos::ZERO, Stream::Host)?;
-                let target = (die, Stream::Host);
-                let (page, _) = self.append(nand, now, target, (lpn, None), Cause::Host)?;
-                self.table.store(lpn, page);
-            }
-            let (die, now) = self.make_room(nand, Nanos::ZERO, Stream::Translation)?;
-            self.program_translation(nand, now, (die, tvpn), Cause::MapWrite)?;
-        }
-        nand.restore_accounting(accounting);
-        self.durable_at = Nanos::ZERO;
-        Ok(())
+        let accounting = nand.begin_preparation();
+        let filled = self.fill(nand);
+        nand.end_preparation(accounting);
+        self.durable = Settled::default();
+        filled
     }
 
-    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        self.rebuild(nand, now)
+    fn recover(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        self.rebuild(nand, after)
     }
 
     fn host_pages(&self) -> (u64, u64) {

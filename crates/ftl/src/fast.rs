@@ -24,8 +24,8 @@
 use crate::FtlError;
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, NONE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, LogSpace, Survivors};
-use nandu_base::{Cause, Nanos};
-use nandu_nand::{Content, NandArray};
+use nandu_base::Cause;
+use nandu_nand::{Content, NandArray, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -120,15 +120,15 @@ impl FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         page: (u32, Content),
-    ) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut after = after;
         let block = match self.ring.back() {
             Some(&open) if !map.is_full(open) => open,
             _ => {
                 while self.ring.len() >= self.ring_capacity {
-                    now = self.reclaim(map, nand, now)?;
+                    after = self.reclaim(map, nand, after)?;
                 }
                 let block = map.take()?;
                 self.ring.push_back(block);
@@ -136,7 +136,7 @@ impl FullyAssociative {
             }
         };
         let place = (block, map.next(block));
-        map.program(nand, now, place, page, (PageKind::Shared, Cause::Host))
+        map.program(nand, after, place, page, (PageKind::Shared, Cause::Host))
     }
 
     /// Merges every logical block with a valid page in the oldest block of the ring, and erases it.
@@ -144,18 +144,18 @@ impl FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         let oldest = *self.ring.front().expect("a ring that is full has an oldest block");
-        let mut now = now;
+        let mut after = after;
         for index in 0..map.next(oldest) {
             if let Some(lpn) = map.valid_lpn(nand, (oldest, index)) {
-                now = self.merge(map, nand, now, lpn)?;
+                after = self.merge(map, nand, after, lpn)?;
             }
         }
-        now = map.release(nand, now, oldest, Cause::MergeFull)?;
+        after = map.release(nand, after, oldest, Cause::MergeFull)?;
         self.ring.pop_front();
-        Ok(now)
+        Ok(after)
     }
 
     /// Merges the logical block of a page in the ring. Where it owns the sequential block and the page
@@ -164,16 +164,16 @@ impl FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: u32,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let (logical, offset) = map.split(lpn);
         match self.sequential {
             Some((owner, block)) if owner == logical && offset >= map.next(block) => {
-                self.close(map, nand, now, None)
+                self.close(map, nand, after, None)
             }
-            Some((owner, _)) if owner == logical => self.close_in_full(map, nand, now, None),
-            _ => map.merge_full(nand, now, logical, None),
+            Some((owner, _)) if owner == logical => self.close_in_full(map, nand, after, None),
+            _ => map.merge_full(nand, after, logical, None),
         }
     }
 
@@ -182,11 +182,11 @@ impl FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         host: Option<(u32, Content)>,
-    ) -> Result<Nanos, FtlError> {
-        let Some(owned) = self.sequential else { return Ok(now) };
-        let done = map.merge_owned(nand, now, owned, host)?;
+    ) -> Result<Ticket, FtlError> {
+        let Some(owned) = self.sequential else { return Ok(after) };
+        let done = map.merge_owned(nand, after, owned, host)?;
         self.sequential = None;
         Ok(done)
     }
@@ -196,11 +196,11 @@ impl FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         host: Option<(u32, Content)>,
-    ) -> Result<Nanos, FtlError> {
-        let Some((logical, block)) = self.sequential else { return Ok(now) };
-        let merged = map.merge_full(nand, now, logical, host)?;
+    ) -> Result<Ticket, FtlError> {
+        let Some((logical, block)) = self.sequential else { return Ok(after) };
+        let merged = map.merge_full(nand, after, logical, host)?;
         let done = map.release(nand, merged, block, Cause::MergeFull)?;
         self.sequential = None;
         Ok(done)
@@ -211,30 +211,30 @@ impl FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: u32,
-    ) -> Result<Nanos, FtlError> {
-        let mut now = self.close(map, nand, now, None)?;
+    ) -> Result<Ticket, FtlError> {
+        let mut after = self.close(map, nand, after, None)?;
         let (logical, offset) = map.split(lpn);
         let block = map.take()?;
         self.sequential = Some((logical, block));
         if offset > 0 && map.locate(lpn - 1).is_some() {
             let kind = (PageKind::Owned, Cause::MergePartial);
-            now = map.copy(nand, now, lpn - 1, (block, offset - 1), kind)?;
+            after = map.copy(nand, after, lpn - 1, (block, offset - 1), kind)?;
         }
-        Ok(now)
+        Ok(after)
     }
 
     fn append_sequential(
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         page: (u32, Content),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let (_, block) = self.sequential.expect("the caller found or opened it");
         let place = (block, map.split(page.0).1);
-        let done = map.program(nand, now, place, page, (PageKind::Owned, Cause::Host))?;
+        let done = map.program(nand, after, place, page, (PageKind::Owned, Cause::Host))?;
         if map.is_full(block) { self.close(map, nand, done, None) } else { Ok(done) }
     }
 }
@@ -244,12 +244,12 @@ impl LogScheme for FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         page: (u32, Content),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let last_lpn = std::mem::replace(&mut self.last_lpn, page.0);
         if let Some(place) = map.place_in_data(page.0)? {
-            return map.program(nand, now, place, page, (PageKind::Owned, Cause::Host));
+            return map.program(nand, after, place, page, (PageKind::Owned, Cause::Host));
         }
         let (logical, offset) = map.split(page.0);
         let own = self.sequential.filter(|&(owner, _)| owner == logical);
@@ -262,15 +262,15 @@ impl LogScheme for FullyAssociative {
             SequentialTrigger::Off => false,
         };
         if claims {
-            let now = self.open_sequential(map, nand, now, page.0)?;
-            return self.append_sequential(map, nand, now, page);
+            let after = self.open_sequential(map, nand, after, page.0)?;
+            return self.append_sequential(map, nand, after, page);
         }
         match next {
-            Some(next) if offset == next => self.append_sequential(map, nand, now, page),
-            Some(next) if offset > next => self.close(map, nand, now, Some(page)),
+            Some(next) if offset == next => self.append_sequential(map, nand, after, page),
+            Some(next) if offset > next => self.close(map, nand, after, Some(page)),
             // A first page may begin the next run: it waits in the ring for the second.
-            Some(_) if offset > 0 => self.close_in_full(map, nand, now, Some(page)),
-            _ => self.append(map, nand, now, page),
+            Some(_) if offset > 0 => self.close_in_full(map, nand, after, Some(page)),
+            _ => self.append(map, nand, after, page),
         }
     }
 
@@ -278,11 +278,11 @@ impl LogScheme for FullyAssociative {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         mut survivors: Survivors,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         (self.sequential, self.last_lpn) = (None, NONE);
-        let mut now = now;
+        let mut after = after;
         if self.config.sw_trigger != SequentialTrigger::Off {
             self.sequential = survivors.owned.pop_if(|&mut (logical, block)| {
                 !map.is_full(block) && map.lies_in_place(nand, block, logical)
@@ -291,16 +291,16 @@ impl LogScheme for FullyAssociative {
         self.ring.clear();
         for &(logical, block) in &survivors.owned {
             if map.lies_in_place(nand, block, logical) {
-                now = map.merge_owned(nand, now, (logical, block), None)?;
+                after = map.merge_owned(nand, after, (logical, block), None)?;
             } else {
                 self.ring.push_back(block);
             }
         }
         self.ring.extend(&survivors.shared);
         while self.ring.len() > self.ring_capacity {
-            now = self.reclaim(map, nand, now)?;
+            after = self.reclaim(map, nand, after)?;
         }
-        Ok(now)
+        Ok(after)
     }
 
     fn log_map_bytes(&self, map: &BlockMap) -> u64 {

@@ -28,7 +28,7 @@ use crate::fast::LOG_PAGE_BYTES;
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, NONE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, LogSpace, Survivors};
 use nandu_base::{Cause, Nanos, to_u32};
-use nandu_nand::{Content, NandArray};
+use nandu_nand::{Content, NandArray, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -190,18 +190,18 @@ impl SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<((u32, u32), Nanos), FtlError> {
-        let mut now = now;
+        after: Ticket,
+    ) -> Result<((u32, u32), Ticket), FtlError> {
+        let mut after = after;
         if self.host == NONE || map.is_full(self.host) {
             self.host = NONE;
             while self.ring.len() >= self.ring_capacity {
-                now = self.reclaim(map, nand, now)?;
+                after = self.reclaim(map, nand, after)?;
             }
             self.host = map.take()?;
             self.ring.push_back(LogBlock { block: self.host, second: false });
         }
-        Ok(((self.host, map.next(self.host)), now))
+        Ok(((self.host, map.next(self.host)), after))
     }
 
     /// Empties the oldest block of the ring and erases it.
@@ -209,19 +209,19 @@ impl SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         let oldest = *self.ring.front().expect("a ring that is full has an oldest block");
         if self.second == oldest.block {
             self.second = NONE;
         }
-        let mut now = now;
+        let mut after = after;
         for index in 0..map.next(oldest.block) {
             let Some(lpn) = map.valid_lpn(nand, (oldest.block, index)) else { continue };
-            now = match (oldest.second, self.config.isolation) {
-                (false, _) => self.give_chance(map, nand, now, lpn)?,
-                (true, true) => self.isolate(map, nand, now, lpn)?,
-                (true, false) => self.merge(map, nand, now, map.split(lpn).0)?,
+            after = match (oldest.second, self.config.isolation) {
+                (false, _) => self.give_chance(map, nand, after, lpn)?,
+                (true, true) => self.isolate(map, nand, after, lpn)?,
+                (true, false) => self.merge(map, nand, after, map.split(lpn).0)?,
             };
         }
         let cause = match (oldest.second, self.config.isolation) {
@@ -229,10 +229,10 @@ impl SecondChance {
             (true, true) => Cause::Isolation,
             (true, false) => Cause::MergeFull,
         };
-        now = map.release(nand, now, oldest.block, cause)?;
+        after = map.release(nand, after, oldest.block, cause)?;
         self.ring.pop_front();
         self.queue.pace();
-        Ok(now)
+        Ok(after)
     }
 
     /// Copies a page to the open second-chance block.
@@ -240,18 +240,18 @@ impl SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: u32,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         if self.second == NONE || map.is_full(self.second) {
             if map.free_count() <= MERGE_RESERVE as usize {
-                return self.merge(map, nand, now, map.split(lpn).0);
+                return self.merge(map, nand, after, map.split(lpn).0);
             }
             self.second = map.take()?;
             self.ring.push_back(LogBlock { block: self.second, second: true });
         }
         let place = (self.second, map.next(self.second));
-        map.copy(nand, now, lpn, place, (PageKind::Shared, Cause::SecondChance))
+        map.copy(nand, after, lpn, place, (PageKind::Shared, Cause::SecondChance))
     }
 
     /// Copies a page to the open isolation block and queues its logical block.
@@ -259,24 +259,24 @@ impl SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: u32,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let logical = map.split(lpn).0;
-        let mut now = now;
+        let mut after = after;
         let mut open = self.isolation.back().copied().filter(|&block| !map.is_full(block));
         if open.is_none() {
-            now = self.make_isolation_room(map, nand, now)?;
+            after = self.make_isolation_room(map, nand, after)?;
             // The merges that made room may have taken the page along.
             let moved = map.locate(lpn).is_none_or(|page| {
                 let oldest = self.ring.front().map(|oldest| oldest.block);
                 oldest != Some(nand.geometry().locate(page).0)
             });
             if moved {
-                return Ok(now);
+                return Ok(after);
             }
             if map.free_count() <= MERGE_RESERVE as usize {
-                return self.merge(map, nand, now, logical);
+                return self.merge(map, nand, after, logical);
             }
             let block = map.take()?;
             self.isolation.push_back(block);
@@ -284,7 +284,7 @@ impl SecondChance {
         }
         let block = open.expect("opened above where none was");
         let place = (block, map.next(block));
-        let done = map.copy(nand, now, lpn, place, (PageKind::Shared, Cause::Isolation))?;
+        let done = map.copy(nand, after, lpn, place, (PageKind::Shared, Cause::Isolation))?;
         self.queue.push(logical);
         Ok(done)
     }
@@ -294,15 +294,15 @@ impl SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         let capacity = self.config.isolation_blocks() as usize;
-        let mut now = self.release_isolated(map, nand, now)?;
+        let mut after = self.release_isolated(map, nand, after)?;
         while self.isolation.len() >= capacity {
-            now = self.merge_next(map, nand, now)?;
-            now = self.release_isolated(map, nand, now)?;
+            after = self.merge_next(map, nand, after)?;
+            after = self.release_isolated(map, nand, after)?;
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Erases full isolation blocks without valid pages.
@@ -310,19 +310,19 @@ impl SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
-        let mut now = now;
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
+        let mut after = after;
         let mut position = 0;
         while let Some(&block) = self.isolation.get(position) {
             if map.valid(block) == 0 && map.is_full(block) {
-                now = map.release(nand, now, block, Cause::Isolation)?;
+                after = map.release(nand, after, block, Cause::Isolation)?;
                 self.isolation.remove(position);
             } else {
                 position += 1;
             }
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Merges the first queued logical block that still has an isolated page.
@@ -330,29 +330,29 @@ impl SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         while let Some(logical) = self.queue.pop() {
             let isolated = |lpn: u32| self.isolation.contains(&map.holder(lpn));
             if map.lpns(logical).any(isolated) {
-                let merged = self.merge(map, nand, now, logical);
+                let merged = self.merge(map, nand, after, logical);
                 if merged.is_err() {
                     self.queue.push(logical);
                 }
                 return merged;
             }
         }
-        Ok(now)
+        Ok(after)
     }
 
     fn merge(
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         logical: u32,
-    ) -> Result<Nanos, FtlError> {
-        let done = map.merge_full(nand, now, logical, None)?;
+    ) -> Result<Ticket, FtlError> {
+        let done = map.merge_full(nand, after, logical, None)?;
         self.queue.forget(logical);
         Ok(done)
     }
@@ -363,14 +363,14 @@ impl LogScheme for SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         page: (u32, Content),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         if let Some(place) = map.place_in_data(page.0)? {
-            return map.program(nand, now, place, page, (PageKind::Owned, Cause::Host));
+            return map.program(nand, after, place, page, (PageKind::Owned, Cause::Host));
         }
-        let (place, now) = self.host_place(map, nand, now)?;
-        let done = map.program(nand, now, place, page, (PageKind::Shared, Cause::Host))?;
+        let (place, after) = self.host_place(map, nand, after)?;
+        let done = map.program(nand, after, place, page, (PageKind::Shared, Cause::Host))?;
         if self.queue.count > 0 && self.queue.is_due(map.pages()) {
             return self.merge_next(map, nand, done);
         }
@@ -378,11 +378,13 @@ impl LogScheme for SecondChance {
     }
 
     fn idle(&mut self, map: &mut BlockMap, nand: &mut NandArray, now: Nanos, until: Nanos) {
-        let mut now = now.max(nand.idle_at());
-        while self.queue.count > 0 && now < until {
+        nand.at(now);
+        let mut time = now.max(nand.idle_at());
+        while self.queue.count > 0 && time < until {
             // A device without space to gain says so at the next write.
-            let Ok(done) = self.merge_next(map, nand, now) else { break };
-            now = done;
+            let start = nand.at(time);
+            let Ok(done) = self.merge_next(map, nand, start) else { break };
+            time = nand.finish(done);
         }
     }
 
@@ -390,9 +392,9 @@ impl LogScheme for SecondChance {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         survivors: Survivors,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         self.queue.logical.clear();
         self.queue.queued.fill(false);
         (self.queue.count, self.queue.rate, self.queue.due) = (0, 0, 0);
@@ -405,14 +407,14 @@ impl LogScheme for SecondChance {
         if let Some(last) = self.ring.back().filter(|last| !map.is_full(last.block)) {
             self.host = last.block;
         }
-        let mut now = now;
+        let mut after = after;
         while self.ring.len() > self.ring_capacity {
             if self.ring.front().is_some_and(|oldest| oldest.block == self.host) {
                 self.host = NONE;
             }
-            now = self.reclaim(map, nand, now)?;
+            after = self.reclaim(map, nand, after)?;
         }
-        Ok(now)
+        Ok(after)
     }
 
     fn log_map_bytes(&self, map: &BlockMap) -> u64 {

@@ -21,7 +21,7 @@ use crate::contract::check_range;
 use crate::{Ftl, FtlError, ReadOutcome};
 use block_map::BlockMap;
 use nandu_base::{Lpn, Nanos, to_u32};
-use nandu_nand::{Content, NandArray};
+use nandu_nand::{Content, NandArray, Ticket};
 use std::fmt;
 
 pub(crate) use recovery::Survivors;
@@ -34,9 +34,9 @@ pub(crate) trait LogScheme: fmt::Debug + Send {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         page: (u32, Content),
-    ) -> Result<Nanos, FtlError>;
+    ) -> Result<Ticket, FtlError>;
 
     /// Works in the background until `until`.
     fn idle(&mut self, _map: &mut BlockMap, _nand: &mut NandArray, _now: Nanos, _until: Nanos) {}
@@ -46,9 +46,9 @@ pub(crate) trait LogScheme: fmt::Debug + Send {
         &mut self,
         map: &mut BlockMap,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         survivors: Survivors,
-    ) -> Result<Nanos, FtlError>;
+    ) -> Result<Ticket, FtlError>;
 
     /// Bytes of controller memory for the log, besides the block map.
     fn log_map_bytes(&self, map: &BlockMap) -> u64;
@@ -122,12 +122,12 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
     fn read(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
         check_range(lpn, 1, self.map.unit_count())?;
-        self.map.read(nand, now, to_u32(lpn.0), bytes)
+        self.map.read(nand, after, to_u32(lpn.0), bytes)
     }
 
     fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content {
@@ -140,15 +140,15 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
     fn write(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(lpn, 1, self.map.unit_count())?;
         if self.worn_out.is_some() {
             return Err(FtlError::DeviceFull);
         }
-        let done = self.scheme.write(&mut self.map, nand, now, (to_u32(lpn.0), content))?;
+        let done = self.scheme.write(&mut self.map, nand, after, (to_u32(lpn.0), content))?;
         self.map.count_host_write();
         Ok(done)
     }
@@ -156,16 +156,16 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
     fn trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         first: Lpn,
         count: u64,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(first, count, self.map.unit_count())?;
-        self.map.trim(nand, now, (to_u32(first.0), to_u32(first.0 + count)))
+        self.map.trim(nand, after, (to_u32(first.0), to_u32(first.0 + count)))
     }
 
-    fn flush(&mut self, _nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        Ok(now)
+    fn flush(&mut self, _nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        Ok(after)
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
@@ -178,25 +178,26 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
         if !self.map.is_fresh() {
             return Err(FtlError::NotFresh);
         }
-        let accounting = nand.accounting();
-        for lpn in 0..to_u32(self.map.unit_count()) {
-            self.scheme.write(&mut self.map, nand, Nanos::ZERO, (lpn, None))?;
-        }
-        nand.restore_accounting(accounting);
+        let accounting = nand.begin_preparation();
+        let filled = (0..to_u32(self.map.unit_count())).try_for_each(|lpn| {
+            self.scheme.write(&mut self.map, nand, Ticket::READY, (lpn, None))?;
+            Ok(())
+        });
+        nand.end_preparation(accounting);
         self.map.forget_times();
-        Ok(())
+        filled
     }
 
-    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+    fn recover(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
         self.worn_out = None;
-        let survivors = self.map.rebuild(nand, now)?;
-        let now = survivors.done_at;
-        match self.scheme.adopt(&mut self.map, nand, now, survivors) {
+        let survivors = self.map.rebuild(nand, after)?;
+        let after = survivors.done;
+        match self.scheme.adopt(&mut self.map, nand, after, survivors) {
             Err(FtlError::DeviceFull) => {
                 // What was merged so far is complete; the rest lies where it lay.
-                let survivors = self.map.rebuild(nand, now)?;
+                let survivors = self.map.rebuild(nand, after)?;
                 self.worn_out = Some(survivors.blocks().collect());
-                Ok(survivors.done_at)
+                Ok(survivors.done)
             }
             adopted => adopted,
         }

@@ -24,6 +24,7 @@ mod fast;
 mod faster;
 mod hybrid;
 mod page;
+mod settled;
 mod stock;
 mod victim;
 

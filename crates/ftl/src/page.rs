@@ -44,7 +44,7 @@ use crate::{Ftl, FtlError, ReadOutcome};
 use free_list::FreeList;
 use metadata::MetadataLog;
 use nandu_base::{Cause, Lpn, Nanos, Rng, to_index, to_u32};
-use nandu_nand::{Content, Divisor, METADATA_TAG, NandArray, RowRead};
+use nandu_nand::{Content, Divisor, METADATA_TAG, NandArray, RowRead, Ticket};
 use valid_map::ValidMap;
 
 const UNMAPPED: u32 = u32::MAX;
@@ -79,6 +79,10 @@ struct Frontier {
     contents: Vec<Content>,
     /// Groups of the copies that the waiting units supersede.
     superseded: Vec<u32>,
+    /// The same for the last row, on paired pages: the program of its partner may still destroy it.
+    unpaired: Vec<u32>,
+    /// What those who wrote the waiting units wait for.
+    row: Ticket,
 }
 
 #[derive(Clone, Debug)]
@@ -113,8 +117,9 @@ pub struct PageFtl {
     map: Vec<u32>,
     valid: ValidMap,
     groups: Vec<Group>,
-    /// When every unit that superseded one of a group is durable (invariant 4).
-    superseded_at: Vec<Nanos>,
+    /// Ends when every unit that superseded one of a group is durable, as far as it was programmed
+    /// (invariant 4).
+    superseded_by: Vec<Ticket>,
     dies: Vec<Die>,
     /// The die of the next row of each stream.
     next_die: Vec<usize>,
@@ -126,8 +131,8 @@ pub struct PageFtl {
     /// Whether a program may decide over units that were acknowledged before it was issued: they
     /// waited in its row, or its flash pages share cells with theirs.
     gathers: bool,
-    /// When the last such program is done.
-    gathered_until: Nanos,
+    /// Ends with all such programs.
+    gathered_until: Ticket,
     host_read_units: u64,
     host_write_units: u64,
     padded_units: u64,
@@ -214,7 +219,7 @@ impl PageFtl {
             map: vec![UNMAPPED; to_index(unit_count)],
             valid: ValidMap::new(address_count),
             groups: vec![fresh; group_count as usize],
-            superseded_at: vec![Nanos::ZERO; group_count as usize],
+            superseded_by: vec![Ticket::READY; group_count as usize],
             dies: Vec::new(),
             next_die: Vec::new(),
             total_live: 0,
@@ -224,7 +229,7 @@ impl PageFtl {
             group_capacity: slots.saturating_sub(u64::from(width * padded_rows - 1)),
             sequence: 0,
             gathers: width > 1 || nand.config().rules.paired_pages,
-            gathered_until: Nanos::ZERO,
+            gathered_until: Ticket::READY,
             host_read_units: 0,
             host_write_units: 0,
             padded_units: 0,
@@ -287,9 +292,9 @@ impl PageFtl {
     fn reset(&mut self, nand: &NandArray) {
         self.map.fill(UNMAPPED);
         self.valid.clear_all();
-        self.superseded_at.fill(Nanos::ZERO);
+        self.superseded_by.fill(Ticket::READY);
         self.total_live = 0;
-        self.gathered_until = Nanos::ZERO;
+        self.gathered_until = Ticket::READY;
         self.metadata = MetadataLog::new(self.config.checkpoint_interval_rows);
         self.next_die = vec![0; usize::from(self.config.stream_count)];
         let frontier = Frontier {
@@ -298,6 +303,8 @@ impl PageFtl {
             lpns: Vec::with_capacity(self.width as usize),
             contents: Vec::new(),
             superseded: Vec::new(),
+            unpaired: Vec::new(),
+            row: Ticket::READY,
         };
         let die_count = self.die_count.value();
         let shape = VictimShape {
@@ -349,7 +356,7 @@ impl Ftl for PageFtl {
     fn read(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
@@ -357,11 +364,11 @@ impl Ftl for PageFtl {
         self.host_read_units += 1;
         let address = self.map[to_index(lpn.0)];
         if address == UNMAPPED || self.waiting(address).is_some() {
-            return Ok(ReadOutcome { done_at: now, content: self.peek(nand, lpn) });
+            return Ok(ReadOutcome { done: after, content: self.peek(nand, lpn) });
         }
         let (page, unit) = self.place(nand, address);
-        let done_at = nand.read(now, page, bytes.min(self.unit_bytes), Cause::Host)?;
-        Ok(ReadOutcome { done_at, content: nand.content(page, unit) })
+        let done = nand.read(after, page, bytes.min(self.unit_bytes), Cause::Host)?;
+        Ok(ReadOutcome { done, content: nand.content(page, unit) })
     }
 
     fn peek(&self, nand: &NandArray, lpn: Lpn) -> Content {
@@ -379,24 +386,24 @@ impl Ftl for PageFtl {
     fn write(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
-    ) -> Result<Nanos, FtlError> {
-        self.write_to_stream(nand, now, lpn, content, 0)
+    ) -> Result<Ticket, FtlError> {
+        self.write_to_stream(nand, after, lpn, content, 0)
     }
 
     fn write_to_stream(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
         stream: u8,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(lpn, 1, self.unit_count())?;
         let stream = self.stream_of(stream);
-        let done = self.append(nand, now, stream, (to_u32(lpn.0), content))?;
+        let done = self.append(nand, after, stream, (to_u32(lpn.0), content))?;
         self.host_write_units += 1;
         if self.sequence >= self.metadata.checkpoint_at {
             self.checkpoint_if_it_fits(nand, done)?;
@@ -407,21 +414,21 @@ impl Ftl for PageFtl {
     fn write_in_turn(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpns: &[Lpn],
         stream: u8,
-        done: &mut Vec<Nanos>,
+        done: &mut Vec<Ticket>,
     ) -> Result<(), FtlError> {
         let frontier = self.stream_of(stream);
-        let (mut now, mut rest) = (now, lpns);
+        let (mut after, mut rest) = (after, lpns);
         while let Some((&first, others)) = rest.split_first() {
             let count = self.run_length(nand, rest, frontier);
             if count < 2 {
-                now = self.write_to_stream(nand, now, first, None, stream)?;
-                done.push(now);
+                after = self.write_to_stream(nand, after, first, None, stream)?;
+                done.push(after);
                 rest = others;
             } else {
-                now = self.append_run(nand, now, frontier, &rest[..count], done)?;
+                after = self.append_run(nand, after, frontier, &rest[..count], done)?;
                 rest = &rest[count..];
             }
         }
@@ -443,30 +450,46 @@ impl Ftl for PageFtl {
     fn trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         first: Lpn,
         count: u64,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         check_range(first, count, self.unit_count())?;
-        let now = self.prepare_trim(nand, now)?;
+        let after = self.prepare_trim(nand, after)?;
         for lpn in first.0..first.0 + count {
             self.unmap(lpn);
         }
-        self.note_trim(nand, now, (first.0, count))
+        self.note_trim(nand, after, (first.0, count))
     }
 
-    fn flush(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+    fn flush(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
         // Units that were acknowledged while they waited may still be on their way to the cells.
-        let mut done = now.max(self.gathered_until);
+        let mut done = nand.both(after, self.gathered_until);
         for die in 0..self.dies.len() {
             for stream in 0..usize::from(self.config.stream_count) {
                 if !self.dies[die].frontiers[stream].lpns.is_empty() {
-                    done = done.max(self.program(nand, now, (die, stream), Cause::Host)?);
+                    let one = self.program(nand, after, (die, stream), Cause::Host)?;
+            nand.gather(&mut done, one);
                 }
             }
         }
-        done = done.max(self.write_trims(nand, now)?);
+        let one = self.write_trims(nand, after)?;
+        nand.gather(&mut done, one);
         self.complete_pairs(nand, done)
+    }
+
+    fn complete_rows(&mut self, nand: &mut NandArray) -> Result<bool, FtlError> {
+        let mut any = false;
+        for die in 0..self.dies.len() {
+            for index in 0..self.dies[die].frontiers.len() {
+                if !self.dies[die].frontiers[index].lpns.is_empty() {
+                    let cause = self.cause_of(index);
+                    self.program(nand, Ticket::READY, (die, index), cause)?;
+                    any = true;
+                }
+            }
+        }
+        Ok(any)
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
@@ -474,22 +497,36 @@ impl Ftl for PageFtl {
         if self.config.idle_clean_count == 0 {
             return;
         }
-        for die in 0..self.dies.len() {
-            let mut time = now.max(nand.die_free_at(to_u32(die as u64)));
-            while self.dies[die].free.len() < wanted && time < until {
+        let mut time = now;
+        let mut rests = vec![false; self.dies.len()];
+        // Dies work side by side, a step of each at a time.
+        while time < until && rests.contains(&false) {
+            let start = nand.at(time);
+            let mut done = start;
+            for die in 0..self.dies.len() {
+                if rests[die] || self.dies[die].free.len() >= wanted {
+                    rests[die] = true;
+                    continue;
+                }
                 // A device without space to gain says so at the next write.
-                let Ok(done) = self.level_and_clean_one(nand, time, die) else { break };
-                time = done;
+                match self.level_and_clean_one(nand, start, die) {
+                    Ok(step) => nand.gather(&mut done, step),
+                    Err(_) => rests[die] = true,
+                }
             }
-            // A victim whose last copies wait gives its space back only with the next one.
-            let _ = self.clean(nand, time, die, None);
+            time = nand.finish_by(done, until);
+        }
+        // A victim whose last copies wait gives its space back only with the next one.
+        let start = nand.at(time);
+        for die in 0..self.dies.len() {
+            let _ = self.clean(nand, start, die, None);
         }
     }
 
     fn initialise_sequential(&mut self, nand: &mut NandArray) -> Result<(), FtlError> {
         self.initialise(nand, |ftl, nand| {
             (0..ftl.unit_count()).try_for_each(|lpn| {
-                ftl.write(nand, Nanos::ZERO, Lpn(lpn), None)?;
+                ftl.write(nand, Ticket::READY, Lpn(lpn), None)?;
                 Ok(())
             })
         })
@@ -499,8 +536,8 @@ impl Ftl for PageFtl {
         self.initialise(nand, |ftl, nand| ftl.fill_as_after_random_writes(nand, seed))
     }
 
-    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        self.rebuild(nand, now)
+    fn recover(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        self.rebuild(nand, after)
     }
 
     fn host_pages(&self) -> (u64, u64) {
@@ -513,7 +550,7 @@ impl Ftl for PageFtl {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let groups = size_of_val(&self.groups[..]) + size_of_val(&self.superseded_at[..]);
+        let groups = size_of_val(&self.groups[..]) + size_of_val(&self.superseded_by[..]);
         self.map_bytes() + self.valid.memory_bytes() + groups as u64
     }
 

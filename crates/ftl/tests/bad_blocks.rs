@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::quick_timing;
+use common::{Timed, quick_timing};
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig,
@@ -137,16 +137,16 @@ fn arrays_with_bad_erase_blocks_on_top_take_every_write() {
             let mut rng = Rng::new(seed);
             let mut now = Nanos::ZERO;
             for lpn in (0..600).chain((0..3000).map(|_| rng.below(600))) {
-                now = match ftl.write(&mut nand, now, Lpn(lpn), None) {
+                now = match ftl.write_at(&mut nand, now, Lpn(lpn), None) {
                     Ok(done) => done,
                     Err(error) => panic!("{config:?}, {ppm} ppm, seed {seed}: {error}"),
                 };
                 if lpn % 64 == 0 {
-                    now = ftl.trim(&mut nand, now, Lpn(lpn), 3.min(600 - lpn)).unwrap();
+                    now = ftl.trim_at(&mut nand, now, Lpn(lpn), 3.min(600 - lpn)).unwrap();
                 }
             }
             ftl.audit(&nand);
-            ftl.recover(&mut nand, now).unwrap();
+            ftl.recover_at(&mut nand, now).unwrap();
             ftl.audit(&nand);
         }
     }
@@ -177,14 +177,14 @@ fn a_die_with_next_to_nothing_good_leaves_trims_and_checkpoints_to_the_others() 
     let mut now = Nanos::ZERO;
     for turn in 0..2000 {
         let lpn = Lpn(rng.below(24));
-        now = ftl.write(&mut nand, now, lpn, None).unwrap();
+        now = ftl.write_at(&mut nand, now, lpn, None).unwrap();
         if turn % 3 == 0 {
-            now = ftl.trim(&mut nand, now, Lpn(rng.below(24)), 1).unwrap();
-            now = ftl.flush(&mut nand, now).unwrap();
+            now = ftl.trim_at(&mut nand, now, Lpn(rng.below(24)), 1).unwrap();
+            now = ftl.flush_at(&mut nand, now).unwrap();
         }
         ftl.audit(&nand);
     }
-    now = ftl.recover(&mut nand, now).unwrap();
-    ftl.write(&mut nand, now, Lpn(0), None).unwrap();
+    now = ftl.recover_at(&mut nand, now).unwrap();
+    ftl.write_at(&mut nand, now, Lpn(0), None).unwrap();
     ftl.audit(&nand);
 }

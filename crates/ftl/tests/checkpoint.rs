@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{Cause, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::{Ftl, FtlConfig, FtlError, PageConfig, TrimDurability};
 use nandu_nand::{NandArray, NandConfig, NandProfile};
@@ -36,7 +39,7 @@ fn used(config: &FtlConfig, writes: u64) -> (NandArray, Box<dyn Ftl>) {
     let mut now = Nanos::ZERO;
     let random = (0..writes).map(|_| rng.below(UNITS));
     for lpn in (0..UNITS).chain(random) {
-        now = ftl.write(&mut nand, now, Lpn(lpn), None).unwrap();
+        now = ftl.write_at(&mut nand, now, Lpn(lpn), None).unwrap();
     }
     (nand, ftl)
 }
@@ -47,7 +50,7 @@ fn recovery(config: &FtlConfig, writes: u64) -> (u64, u64, u64) {
     let map_writes = nand.counters().get(FlashOperation::Program, Cause::MapWrite);
     let before = nand.idle_at();
     let mut fresh = config.build(&nand, UNITS, 1).unwrap();
-    let done = fresh.recover(&mut nand, before).unwrap();
+    let done = fresh.recover_at(&mut nand, before).unwrap();
     fresh.audit(&nand);
     let spare_reads = nand.counters().get(FlashOperation::SpareRead, Cause::Recovery);
     ((done - before).0, spare_reads, map_writes)
@@ -85,12 +88,13 @@ fn a_flushed_trim_survives_if_it_is_journaled_and_may_not_if_it_is_volatile() {
         let config = config(0, trim_durability);
         let (mut nand, mut ftl) = used(&config, 0);
         let now = nand.idle_at();
-        let now = ftl.trim(&mut nand, now, Lpn(100), 50).unwrap();
-        let now = ftl.flush(&mut nand, now).unwrap();
+        let now = ftl.trim_at(&mut nand, now, Lpn(100), 50).unwrap();
+        let now = ftl.flush_at(&mut nand, now).unwrap();
         let mut fresh = config.build(&nand, UNITS, 1).unwrap();
-        let now = fresh.recover(&mut nand, now).unwrap();
+        fresh.recover_at(&mut nand, now).unwrap();
         for lpn in [99, 100, 149, 150] {
-            let done = fresh.read(&mut nand, now, Lpn(lpn), 512).unwrap().done_at;
+            let now = nand.now();
+            let done = fresh.read_at(&mut nand, now, Lpn(lpn), 512).unwrap();
             let is_mapped = done > now;
             assert_eq!(is_mapped, !survives || !(100..150).contains(&lpn), "unit {lpn}");
         }
@@ -119,7 +123,7 @@ fn a_checkpoint_of_several_groups_fits_on_paired_pages() {
     let mut rng = Rng::new(3);
     let mut now = Nanos::ZERO;
     for _ in 0..4000 {
-        now = ftl.write(&mut nand, now, Lpn(rng.below(1500)), None).unwrap();
+        now = ftl.write_at(&mut nand, now, Lpn(rng.below(1500)), None).unwrap();
         ftl.audit(&nand);
     }
     // 1900 words in rows of 123: 16 parts in two erase blocks, and the pairs of the last one at most.
@@ -127,6 +131,6 @@ fn a_checkpoint_of_several_groups_fits_on_paired_pages() {
     let checkpoint_count = 4000 / 400;
     assert!((16 * 8..=17 * 2 * checkpoint_count).contains(&map_writes), "{map_writes}");
     let mut fresh = config.build(&nand, 1500, 1).unwrap();
-    fresh.recover(&mut nand, now).unwrap();
+    fresh.recover_at(&mut nand, now).unwrap();
     fresh.audit(&nand);
 }

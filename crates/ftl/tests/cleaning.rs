@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{
     AddressGenerator, Cause, Distribution, FlashOperation, HotColdClass, Lpn, Nanos, WearSummary,
 };
@@ -60,8 +63,8 @@ impl Drive {
         for _ in 0..fills * self.units {
             let lpn = addresses.next_item();
             let stream = stream_of(lpn);
-            let written =
-                self.ftl.write_to_stream(&mut self.nand, self.now, Lpn(lpn), None, stream);
+            let place = (Lpn(lpn), stream);
+            let written = self.ftl.write_to_stream_at(&mut self.nand, self.now, place, None);
             self.now = written.unwrap();
         }
         let programs = self.nand.counters().since(&before).total(FlashOperation::Program);
@@ -238,13 +241,8 @@ fn streams_with_the_best_shares_reach_the_optimum_of_separation() {
         let hot_units = (drive.units as f64 * (1.0 - hot)) as u64;
         let stream_of = |lpn| u8::from(lpn >= hot_units);
         for lpn in 0..drive.units {
-            let written = drive.ftl.write_to_stream(
-                &mut drive.nand,
-                drive.now,
-                Lpn(lpn),
-                None,
-                stream_of(lpn),
-            );
+            let place = (Lpn(lpn), stream_of(lpn));
+            let written = drive.ftl.write_to_stream_at(&mut drive.nand, drive.now, place, None);
             drive.now = written.unwrap();
         }
         drive.overwrite(5, &mut source, stream_of);
@@ -273,7 +271,8 @@ fn units_that_die_together_are_never_copied_in_streams_of_their_own() {
             let lpn = if stream == 1 { half + fast % half } else { slow % half };
             *(if stream == 1 { &mut fast } else { &mut slow }) += 1;
             let ftl = &mut drive.ftl;
-            let written = ftl.write_to_stream(&mut drive.nand, drive.now, Lpn(lpn), None, stream);
+            let place = (Lpn(lpn), stream);
+            let written = ftl.write_to_stream_at(&mut drive.nand, drive.now, place, None);
             drive.now = written.unwrap();
         }
         let programs = drive.nand.counters().since(&before).total(FlashOperation::Program);
@@ -293,7 +292,7 @@ fn wear_with_static_data(config: &PageConfig, fills: u64) -> (WearSummary, f64) 
     let before = *drive.nand.counters();
     for _ in 0..fills * hot {
         let lpn = Lpn(source.next_item());
-        drive.now = drive.ftl.write(&mut drive.nand, drive.now, lpn, None).unwrap();
+        drive.now = drive.ftl.write_at(&mut drive.nand, drive.now, lpn, None).unwrap();
     }
     drive.ftl.audit(&drive.nand);
     let programs = drive.nand.counters().since(&before).total(FlashOperation::Program);
@@ -335,7 +334,7 @@ fn worn_out_erase_blocks_are_retired_until_the_data_no_longer_fit() {
     let mut writes = 0;
     let end = loop {
         let lpn = Lpn(source.next_item());
-        match drive.ftl.write(&mut drive.nand, drive.now, lpn, None) {
+        match drive.ftl.write_at(&mut drive.nand, drive.now, lpn, None) {
             Ok(done) => (drive.now, writes) = (done, writes + 1),
             Err(error) => break error,
         }
@@ -347,7 +346,7 @@ fn worn_out_erase_blocks_are_retired_until_the_data_no_longer_fit() {
     let erases = 64 * 20;
     assert!(wear.erase_count_sum > erases * 85 / 100, "{wear:?} after {writes} writes");
     for lpn in 0..drive.units {
-        let read = drive.ftl.read(&mut drive.nand, drive.now, Lpn(lpn), 2048);
+        let read = drive.ftl.read_at(&mut drive.nand, drive.now, Lpn(lpn), 2048);
         assert!(read.is_ok(), "what was written is still there");
     }
 }
@@ -365,7 +364,7 @@ fn idle_time_saves_writes_from_waiting_for_cleaning() {
             let next = drive.now + Nanos::from_micros(gap);
             drive.ftl.idle(&mut drive.nand, drive.now, next);
             let lpn = Lpn(source.next_item());
-            let done = drive.ftl.write(&mut drive.nand, next, lpn, None).unwrap();
+            let done = drive.ftl.write_at(&mut drive.nand, next, lpn, None).unwrap();
             longest = longest.max(done.0 - next.0);
             drive.now = done;
         }
@@ -400,10 +399,9 @@ fn idle_cleaning_that_is_cut_short_keeps_the_reserve() {
     let mut source = addresses(&Distribution::Uniform, units);
     let mut now = Nanos::ZERO;
     for write in 0..20_000 {
-        now = ftl.write(&mut nand, now, Lpn(source.next_item()), None).unwrap();
+        now = ftl.write_at(&mut nand, now, Lpn(source.next_item()), None).unwrap();
         if write % 61 == 0 {
-            now = now.max(nand.idle_at());
-            ftl.idle(&mut nand, now, now + Nanos(1));
+            now = ftl.rest(&mut nand, now, Nanos(1));
             ftl.audit(&nand);
         }
     }

@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{AddressGenerator, Cause, Distribution, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{cleaned_write_time, translation_time};
 use nandu_ftl::{Dftl, DftlConfig, Ftl, FtlError, PageConfig, PageFtl};
-use nandu_nand::{Energy, Geometry, NandArray, NandConfig, NandError, Rules, Timing};
+use nandu_nand::{Energy, Geometry, NandArray, NandConfig, NandError, Rules, Ticket, Timing};
 
 const READ_NS: u64 = 20_000;
 const PROGRAM_NS: u64 = 200_000;
@@ -63,14 +66,14 @@ fn map_commands(nand: &NandArray) -> (u64, u64) {
 
 fn read(dftl: &mut Dftl, nand: &mut NandArray, lpn: u64) -> (u64, u64) {
     let before = map_commands(nand);
-    dftl.read(nand, Nanos::ZERO, Lpn(lpn), 4).unwrap();
+    dftl.read(nand, Ticket::READY, Lpn(lpn), 4).unwrap();
     let after = map_commands(nand);
     (after.0 - before.0, after.1 - before.1)
 }
 
 fn write(dftl: &mut Dftl, nand: &mut NandArray, lpn: u64) -> (u64, u64) {
     let before = map_commands(nand);
-    dftl.write(nand, Nanos::ZERO, Lpn(lpn), None).unwrap();
+    dftl.write(nand, Ticket::READY, Lpn(lpn), None).unwrap();
     let after = map_commands(nand);
     (after.0 - before.0, after.1 - before.1)
 }
@@ -117,13 +120,13 @@ fn one_write_back_cleans_every_dirty_entry_of_its_translation_page() {
 fn a_trim_reads_each_translation_page_once_and_its_entries_become_dirty() {
     let mut nand = array(1, 32, 8, 4);
     let mut dftl = filled(&mut nand, &config(16), 64);
-    dftl.trim(&mut nand, Nanos::ZERO, Lpn(4), 8).unwrap();
+    dftl.trim(&mut nand, Ticket::READY, Lpn(4), 8).unwrap();
     assert_eq!(map_commands(&nand), (2, 0));
     dftl.audit(&nand);
     let data_reads = nand.counters().get(FlashOperation::Read, Cause::Host);
     assert_eq!(read(&mut dftl, &mut nand, 5), (0, 0));
     assert_eq!(nand.counters().get(FlashOperation::Read, Cause::Host), data_reads);
-    dftl.trim(&mut nand, Nanos::ZERO, Lpn(0), 64).unwrap();
+    dftl.trim(&mut nand, Ticket::READY, Lpn(0), 64).unwrap();
     dftl.audit(&nand);
     assert!((0..64).all(|lpn| dftl.peek(&nand, Lpn(lpn)).is_none()));
 }
@@ -183,7 +186,7 @@ fn uniform_accesses_hit_in_proportion_and_reads_take_what_the_closed_form_says()
         if access == 20_000 {
             (from, hits_before) = (now, dftl.map_cache_counts().hit_count);
         }
-        now = dftl.read(&mut nand, now, Lpn(rng.below(units)), 4).unwrap().done_at;
+        now = dftl.read_at(&mut nand, now, Lpn(rng.below(units)), 4).unwrap();
     }
     let hit_ratio = (dftl.map_cache_counts().hit_count - hits_before) as f64 / 40_000.0;
     assert!((hit_ratio - 0.25).abs() < 0.01, "{hit_ratio}");
@@ -201,11 +204,11 @@ fn writes_without_cleaning_take_what_the_closed_form_says() {
     let mut rng = Rng::new(3);
     let mut now = Nanos::ZERO;
     for _ in 0..2000 {
-        now = dftl.write(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
+        now = dftl.write_at(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
     }
     let from = now;
     for _ in 0..9000 {
-        now = dftl.write(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
+        now = dftl.write_at(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
     }
     assert_eq!(nand.counters().get(FlashOperation::Erase, Cause::Cleaning), 0);
     let mean = (now - from).0 as f64 / 9000.0;
@@ -228,15 +231,15 @@ fn elapsed(ftl: &mut dyn Ftl, nand: &mut NandArray, distribution: &Distribution)
     let mut rng = Rng::new(4);
     let mut now = Nanos::ZERO;
     for lpn in 0..ftl.unit_count() {
-        now = ftl.read(nand, now, Lpn(lpn), 4).unwrap().done_at;
+        now = ftl.read_at(nand, now, Lpn(lpn), 4).unwrap();
     }
     let from = now;
     for _ in 0..30_000 {
         let lpn = Lpn(addresses.next_item());
         now = if rng.below(3) == 0 {
-            ftl.read(nand, now, lpn, 4).unwrap().done_at
+            ftl.read_at(nand, now, lpn, 4).unwrap()
         } else {
-            ftl.write(nand, now, lpn, None).unwrap()
+            ftl.write_at(nand, now, lpn, None).unwrap()
         };
     }
     ftl.audit(nand);
@@ -293,7 +296,7 @@ fn the_tightest_layouts_never_come_to_a_stop() {
             let mut dftl = filled(&mut nand, &config, units);
             let mut rng = Rng::new(7);
             for round in 0..3000 {
-                let done = dftl.write(&mut nand, Nanos::ZERO, Lpn(rng.below(units)), None);
+                let done = dftl.write(&mut nand, Ticket::READY, Lpn(rng.below(units)), None);
                 assert!(done.is_ok(), "{dies} {blocks} {pages} {entries} {cached}: {round}");
             }
             dftl.audit(&nand);
@@ -318,7 +321,7 @@ fn impossible_parameters_are_refused_and_wear_ends_in_device_full() {
     let mut nand = NandArray::new(worn).unwrap();
     let mut dftl = filled(&mut nand, &config(4), 60);
     let mut rng = Rng::new(3);
-    let mut next = || dftl.write(&mut nand, Nanos::ZERO, Lpn(rng.below(60)), None).err();
+    let mut next = || dftl.write(&mut nand, Ticket::READY, Lpn(rng.below(60)), None).err();
     let failed = (0..10_000).find_map(|_| next());
     assert_eq!(failed, Some(FtlError::DeviceFull));
     dftl.audit(&nand);
@@ -329,15 +332,15 @@ fn recovery_writes_only_translation_pages_that_are_out_of_date() {
     let mut nand = array(1, 32, 8, 4);
     let mut dftl = filled(&mut nand, &config(8), 64);
     let written = |nand: &NandArray| nand.counters().get(FlashOperation::Program, Cause::Recovery);
-    dftl.recover(&mut nand, Nanos::ZERO).unwrap();
+    dftl.recover(&mut nand, Ticket::READY).unwrap();
     assert_eq!(written(&nand), 0, "nothing was dirty");
     for lpn in [0, 1, 9] {
         write(&mut dftl, &mut nand, lpn);
     }
-    dftl.recover(&mut nand, Nanos::ZERO).unwrap();
+    dftl.recover(&mut nand, Ticket::READY).unwrap();
     assert_eq!(written(&nand), 2, "two translation pages had dirty entries");
     dftl.audit(&nand);
-    dftl.recover(&mut nand, Nanos::ZERO).unwrap();
+    dftl.recover(&mut nand, Ticket::READY).unwrap();
     assert_eq!(written(&nand), 2, "a second recovery finds nothing to do");
     assert_eq!(read(&mut dftl, &mut nand, 0), (1, 0), "the cache is empty");
 }
@@ -351,10 +354,10 @@ fn a_recovery_that_is_cut_short_leaves_its_work_to_the_next() {
             write(&mut dftl, &mut nand, lpn);
         }
         nand.fail_power_after(programs_before, false);
-        let failed = dftl.recover(&mut nand, Nanos::ZERO);
+        let failed = dftl.recover(&mut nand, Ticket::READY);
         assert_eq!(failed, Err(FtlError::Nand(NandError::PowerLost)));
         nand.power_on();
-        dftl.recover(&mut nand, Nanos::ZERO).unwrap();
+        dftl.recover(&mut nand, Ticket::READY).unwrap();
         dftl.audit(&nand);
         let written = nand.counters().get(FlashOperation::Program, Cause::Recovery);
         assert_eq!(written, 2, "two translation pages were out of date");
@@ -372,17 +375,17 @@ fn cuts_in_a_row_leave_recovery_enough_space() {
             write(&mut dftl, &mut nand, rng.below(units));
         }
         nand.fail_power_after(rng.below(40), rng.below(2) == 0);
-        while dftl.write(&mut nand, Nanos::ZERO, Lpn(rng.below(units)), None).is_ok() {}
+        while dftl.write(&mut nand, Ticket::READY, Lpn(rng.below(units)), None).is_ok() {}
         // A new layer knows of no translation page whether it is current, and writes them all.
         dftl = Dftl::new(&config(4), &nand, units).unwrap();
         for _ in 0..6 {
             nand.fail_power_after(rng.below(4), rng.below(2) == 0);
-            if let Err(error) = dftl.recover(&mut nand, Nanos::ZERO) {
+            if let Err(error) = dftl.recover(&mut nand, Ticket::READY) {
                 assert_eq!(error, FtlError::Nand(NandError::PowerLost), "seed {seed}");
             }
         }
         nand.power_on();
-        let recovered = dftl.recover(&mut nand, Nanos::ZERO);
+        let recovered = dftl.recover(&mut nand, Ticket::READY);
         assert!(recovered.is_ok(), "seed {seed}, {units} units: {recovered:?}");
         dftl.audit(&nand);
     }
@@ -397,7 +400,7 @@ fn write_times_spread_as_stalls_for_whole_victims_do() {
     let mut rng = Rng::new(8);
     let mut now = Nanos::ZERO;
     for lpn in 0..units {
-        now = dftl.read(&mut nand, now, Lpn(lpn), 4).unwrap().done_at;
+        now = dftl.read_at(&mut nand, now, Lpn(lpn), 4).unwrap();
     }
     let mut before = *nand.counters();
     let (mut sum, mut squares, measured) = (0.0, 0.0, 4 * units);
@@ -405,7 +408,7 @@ fn write_times_spread_as_stalls_for_whole_victims_do() {
         if access == 4 * units {
             before = *nand.counters();
         }
-        let done = dftl.write(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
+        let done = dftl.write_at(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
         if access >= 4 * units {
             let micros = (done - now).as_micros_f64();
             (sum, squares) = (sum + micros, squares + micros * micros);
@@ -439,8 +442,10 @@ fn dies_take_page_writes_in_parallel() {
         read(&mut dftl, &mut nand, lpn);
     }
     let from = nand.idle_at();
+    let start = nand.at(from);
     let done: Vec<_> =
-        (0..8).map(|lpn| dftl.write(&mut nand, from, Lpn(lpn), None).unwrap()).collect();
+        (0..8).map(|lpn| dftl.write(&mut nand, start, Lpn(lpn), None).unwrap()).collect();
+    let done: Vec<_> = done.into_iter().map(|ticket| nand.finish(ticket)).collect();
     assert_eq!(done[..4], [from + Nanos(PROGRAM_NS); 4]);
     assert_eq!(done[4..], [from + Nanos(2 * PROGRAM_NS); 4]);
 }

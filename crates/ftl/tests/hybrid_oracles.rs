@@ -3,13 +3,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{Cause, FlashCounters, FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{fast_merges_per_log_block, greedy_write_amplification};
 use nandu_ftl::{
     BastConfig, BlockConfig, BlockFtl, ChunkConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
     LogEviction, MergeMode, PageConfig, SequentialTrigger,
 };
-use nandu_nand::{ChipOverrides, NandArray, NandProfile};
+use nandu_nand::{ChipOverrides, NandArray, NandProfile, Scheduling, Service};
 
 const PAGES: u64 = 64;
 const READ_NS: u64 = 20_000;
@@ -45,11 +48,22 @@ impl Filled {
     }
 
     fn with_spare(config: &FtlConfig, data_blocks: u64, spare_ppm: u32, read_ns: u64) -> Self {
-        let units = data_blocks * PAGES;
-        let bytes = units * u64::from(chip(1, read_ns).geometry().flash_page_bytes);
+        let bytes = data_blocks * PAGES * u64::from(chip(1, read_ns).geometry().flash_page_bytes);
         let shape = *chip(1, read_ns).geometry();
-        let mut nand =
-            chip(config.erase_blocks_per_plane(&shape, bytes, spare_ppm).into(), read_ns);
+        let blocks = config.erase_blocks_per_plane(&shape, bytes, spare_ppm);
+        Self::over(config, data_blocks, chip(blocks.into(), read_ns))
+    }
+
+    fn served_by(config: &FtlConfig, data_blocks: u64, service: Service) -> Self {
+        let bytes = data_blocks * PAGES * u64::from(chip(1, READ_NS).geometry().flash_page_bytes);
+        let shape = *chip(1, READ_NS).geometry();
+        let mut nand = chip(config.erase_blocks_per_plane(&shape, bytes, 0).into(), READ_NS);
+        nand.set_scheduling(Scheduling { service, ..Scheduling::default() });
+        Self::over(config, data_blocks, nand)
+    }
+
+    fn over(config: &FtlConfig, data_blocks: u64, mut nand: NandArray) -> Self {
+        let units = data_blocks * PAGES;
         let mut ftl = config.build(&nand, units, 1).unwrap();
         ftl.initialise_sequential(&mut nand).unwrap();
         let before = *nand.counters();
@@ -58,7 +72,7 @@ impl Filled {
 
     /// Writes a page when the last is done; answers how long it took.
     fn write(&mut self, lpn: u64) -> u64 {
-        let done = self.ftl.write(&mut self.nand, self.now, Lpn(lpn), None).unwrap();
+        let done = self.ftl.write_at(&mut self.nand, self.now, Lpn(lpn), None).unwrap();
         let took = done - self.now;
         self.now = done;
         took.0
@@ -170,12 +184,12 @@ fn block_mapping_writes_erased_pages_in_place() {
     let mut ftl = FtlConfig::Block(BlockConfig {}).build(&nand, 4 * PAGES, 1).unwrap();
     let mut now = Nanos::ZERO;
     for lpn in [64, 65, 70, 127, 0] {
-        let done = ftl.write(&mut nand, now, Lpn(lpn), None).unwrap();
+        let done = ftl.write_at(&mut nand, now, Lpn(lpn), None).unwrap();
         assert_eq!(done - now, Nanos(PROGRAM_NS));
         now = done;
     }
     // 66 lies below 127, so it is too late for its place: the other four pages are copied.
-    let done = ftl.write(&mut nand, now, Lpn(66), None).unwrap();
+    let done = ftl.write_at(&mut nand, now, Lpn(66), None).unwrap();
     assert_eq!((done - now).0, 4 * READ_NS + 5 * PROGRAM_NS + ERASE_NS);
 }
 
@@ -492,6 +506,24 @@ fn a_stream_gets_a_replacement_beside_the_log() {
 }
 
 #[test]
+fn the_write_that_completes_a_switch_waits_for_its_erases() {
+    for service in [Service::SingleServer, Service::Parallel] {
+        let config = FtlConfig::Chunk(ChunkConfig::new(4 * PAGES * 2048));
+        let mut filled = Filled::served_by(&config, 8, service);
+        for round in 0..3 {
+            for lpn in 0..4 * PAGES - 1 {
+                assert_eq!(filled.write(lpn), PROGRAM_NS, "round {round}, page {lpn}");
+            }
+            let erases = 4 * ERASE_NS;
+            assert_eq!(filled.write(4 * PAGES - 1), PROGRAM_NS + erases, "round {round}");
+        }
+        assert_eq!(filled.write(4 * PAGES), PROGRAM_NS, "the erases are not charged to it");
+        assert_eq!(filled.count(FlashOperation::Erase, Cause::MergeSwitch), 3 * 4);
+        filled.ftl.audit(&filled.nand);
+    }
+}
+
+#[test]
 fn a_cut_among_the_copies_of_a_worn_out_block_loses_nothing() {
     let mut config = *chip(6, READ_NS).config();
     (config.rules.endurance, config.keep_content) = (1, true);
@@ -501,17 +533,19 @@ fn a_cut_among_the_copies_of_a_worn_out_block_loses_nothing() {
     let content = |value: u64| Some(std::sync::Arc::from(value.to_le_bytes().as_slice()));
     let mut now = Nanos::ZERO;
     for lpn in 0..2 * PAGES {
-        now = ftl.write(&mut nand, now, Lpn(lpn), content(0)).unwrap();
+        now = ftl.write_at(&mut nand, now, Lpn(lpn), content(0)).unwrap();
     }
     nand.settle(now);
     let mut worn_count = 0;
     for value in 1.. {
-        let Ok(done) = ftl.write(&mut nand, now, Lpn(7), content(value)) else { break };
+        let after = nand.at(now);
+        let Ok(written) = ftl.write(&mut nand, after, Lpn(7), content(value)) else { break };
         let (mut cut_nand, mut cut_ftl) = (nand.clone(), ftl.clone());
+        let done = nand.finish(written);
         // Halfway through the copies the erase is not due, but the block is known to be worn out.
         let at = now + Nanos((done - now).0 / 2);
         cut_nand.power_cut(at).unwrap();
-        cut_ftl.recover(&mut cut_nand, at).unwrap();
+        cut_ftl.recover_at(&mut cut_nand, at).unwrap();
         cut_ftl.audit(&cut_nand);
         for lpn in 0..2 * PAGES {
             let expected = if lpn == 7 { content(value - 1) } else { content(0) };

@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     CleaningFrontier, Ftl, FtlError, PageConfig, PageFtl, TrimDurability, VictimPolicy,
 };
-use nandu_nand::{ChipOverrides, NandArray, NandProfile, Rules};
+use nandu_nand::{ChipOverrides, NandArray, NandProfile, Rules, Ticket};
 use proptest::prelude::*;
 
 /// Dies, planes, erase blocks of a plane, flash pages of an erase block, units of a flash page.
@@ -120,13 +123,13 @@ proptest! {
             };
             let lpn = if lpn == u64::MAX { rng.below(range) } else { lpn };
             let stream = u8::try_from(rng.below(u64::from(config.stream_count))).unwrap();
-            let written = ftl.write_to_stream(&mut nand, now, Lpn(lpn), None, stream);
+            let written = ftl.write_to_stream_at(&mut nand, now, (Lpn(lpn), stream), None);
             prop_assert!(written.is_ok(), "{units} units: {written:?}");
             now = written.unwrap();
             match rng.below(40) {
-                0 => now = ftl.flush(&mut nand, now).unwrap(),
-                1 => ftl.idle(&mut nand, now, now + Nanos::from_micros(3000)),
-                2 => now = ftl.trim(&mut nand, now, Lpn(lpn), 1).unwrap(),
+                0 => now = ftl.flush_at(&mut nand, now).unwrap(),
+                1 => now = ftl.rest(&mut nand, now, Nanos::from_micros(3000)),
+                2 => now = ftl.trim_at(&mut nand, now, Lpn(lpn), 1).unwrap(),
                 _ => {}
             }
         }
@@ -145,7 +148,7 @@ proptest! {
         while refused < 5 {
             let stream = u8::try_from(rng.below(u64::from(config.stream_count))).unwrap();
             let lpn = Lpn(rng.below(units));
-            match ftl.write_to_stream(&mut nand, Nanos::ZERO, lpn, None, stream) {
+            match ftl.write_to_stream(&mut nand, Ticket::READY, lpn, None, stream) {
                 Ok(_) => {}
                 Err(FtlError::DeviceFull) => {
                     refused += 1;
@@ -171,12 +174,12 @@ fn longest_stall(nand: &mut NandArray, ftl: &mut PageFtl, streams: u8, seed: u64
         };
         let stream = u8::try_from(rng.below(streams.into())).unwrap();
         let before = nand.wear().erase_count_sum;
-        ftl.write_to_stream(nand, Nanos::ZERO, Lpn(lpn), None, stream).unwrap();
+        ftl.write_to_stream(nand, Ticket::READY, Lpn(lpn), None, stream).unwrap();
         longest = longest.max(nand.wear().erase_count_sum - before);
         match rng.below(40) {
-            0 => _ = ftl.flush(nand, Nanos::ZERO).unwrap(),
-            1 => ftl.idle(nand, Nanos::ZERO, Nanos::from_micros(3000)),
-            2 => _ = ftl.trim(nand, Nanos::ZERO, Lpn(lpn), 1).unwrap(),
+            0 => _ = ftl.flush(nand, Ticket::READY).unwrap(),
+            1 => _ = ftl.rest(nand, Nanos::ZERO, Nanos::from_micros(3000)),
+            2 => _ = ftl.trim(nand, Ticket::READY, Lpn(lpn), 1).unwrap(),
             _ => {}
         }
     }
@@ -222,10 +225,10 @@ fn erase_blocks_of_an_odd_number_of_paired_pages_have_room_for_the_journal() {
     assert!(units > 2028, "{units}");
     for _ in 0..2 * units {
         let lpn = Lpn(rng.below(units));
-        ftl.write(&mut nand, Nanos::ZERO, lpn, None).unwrap();
+        ftl.write(&mut nand, Ticket::READY, lpn, None).unwrap();
         if rng.below(4) == 0 {
-            ftl.trim(&mut nand, Nanos::ZERO, lpn, 1).unwrap();
-            ftl.flush(&mut nand, Nanos::ZERO).unwrap();
+            ftl.trim(&mut nand, Ticket::READY, lpn, 1).unwrap();
+            ftl.flush(&mut nand, Ticket::READY).unwrap();
         }
     }
     ftl.audit(&nand);
@@ -245,7 +248,7 @@ fn a_pool_without_space_to_gain_does_not_hide_the_others() {
         let config = PageConfig { victim, ..config.clone() };
         let mut ftl = PageFtl::new(&config, &nand, 64, 5).unwrap();
         let mut write = |lpn, stream| {
-            ftl.write_to_stream(&mut nand, Nanos::ZERO, Lpn(lpn), None, stream).unwrap();
+            ftl.write_to_stream(&mut nand, Ticket::READY, Lpn(lpn), None, stream).unwrap();
         };
         (0..48).for_each(|lpn| write(lpn, 0));
         (0..400).for_each(|turn| write(48 + turn % 16, 1));

@@ -152,41 +152,45 @@ fn run(config: &FtlConfig, dies: u32, mode: Mode) -> (Work, Nanos) {
         let first = rng.below(range);
         let count = if rng.below(8) == 0 { 12.min(UNITS - first) } else { 1 };
         let choice = rng.below(20);
-        let mut done = now;
+        let after = nand.at(now);
+        let mut done = after;
         for lpn in first..first + count {
             let slot = &mut last_written[usize::try_from(lpn).unwrap()];
-            done = done.max(match choice {
+            let end = match choice {
                 0..=12 => {
                     *slot = Some(step);
                     {
                         let stream = u8::from(lpn < UNITS / 8);
-                        ftl.write_to_stream(&mut nand, now, Lpn(lpn), content(step), stream)
+                        ftl.write_to_stream(&mut nand, after, Lpn(lpn), content(step), stream)
                             .unwrap()
                     }
                 }
                 13..=18 => {
-                    let outcome = ftl.read(&mut nand, now, Lpn(lpn), 64).unwrap();
+                    let outcome = ftl.read(&mut nand, after, Lpn(lpn), 64).unwrap();
                     assert_eq!(value(&outcome.content), *slot, "{config:?} {mode:?}: unit {lpn}");
-                    outcome.done_at
+                    outcome.done
                 }
                 _ => {
                     *slot = None;
-                    ftl.trim(&mut nand, now, Lpn(lpn), 1).unwrap()
+                    ftl.trim(&mut nand, after, Lpn(lpn), 1).unwrap()
                 }
-            });
+            };
+            done = nand.both(done, end);
         }
         now = match mode.arrival {
-            Arrival::Closed => done,
+            Arrival::Closed => now.max(nand.finish(done)),
             Arrival::Open(interval) => now + interval,
         };
         if step % 500 == 0 {
             ftl.audit(&nand);
         }
     }
-    ftl.flush(&mut nand, now).unwrap();
+    let after = nand.at(now);
+    ftl.flush(&mut nand, after).unwrap();
+    let end = nand.idle_at();
     conserve(ftl.as_ref(), &nand, &last_written);
     let work = Work { counters: *nand.counters(), wear: nand.wear(), host_pages: ftl.host_pages() };
-    (work, nand.idle_at())
+    (work, end)
 }
 
 fn content(step: u64) -> Content {

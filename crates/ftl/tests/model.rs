@@ -5,13 +5,13 @@
 
 mod common;
 
-use common::quick_timing;
+use common::{Timed, quick_timing};
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
     FtlError, LogEviction, MergeMode, PageConfig, SequentialTrigger, VictimPolicy,
 };
-use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules};
+use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Ticket};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ fn steps(units: u64) -> impl Strategy<Value = Vec<Step>> {
 struct Unit {
     now: Option<u32>,
     durable: Option<u32>,
-    /// Values not yet durable, with the time at which they will be.
-    issued: Vec<(u32, Nanos)>,
+    /// Values not yet durable, with what makes them; none is the next flush.
+    issued: Vec<(u32, Option<Ticket>)>,
     /// The last value before a trim after which no write is durable yet: old copies may return.
     trimmed: Option<u32>,
 }
@@ -92,42 +92,48 @@ fn run(
         match *step {
             Step::Write(lpn) => {
                 next_value += 1;
-                let done = ftl.write(&mut nand, now, Lpn(lpn), content(next_value)).unwrap();
+                let after = nand.at(now);
+                let done = ftl.write(&mut nand, after, Lpn(lpn), content(next_value)).unwrap();
                 let unit = &mut model[usize::try_from(lpn).unwrap()];
                 unit.now = Some(next_value);
-                unit.issued.push((next_value, if buffered { Nanos::MAX } else { done }));
+                unit.issued.push((next_value, if buffered { None } else { Some(done) }));
                 // Half of the writes are issued while others are under way.
                 if next_value % 2 == 0 {
-                    now = now.max(done);
+                    now = nand.finish(done);
                 }
             }
             Step::Trim(first, count) => {
                 let count = count.min(units - first);
-                now = ftl.trim(&mut nand, now, Lpn(first), count).unwrap();
+                now = ftl.trim_at(&mut nand, now, Lpn(first), count).unwrap();
                 for lpn in first..first + count {
                     let unit = &mut model[usize::try_from(lpn).unwrap()];
                     (unit.now, unit.trimmed) = (None, Some(next_value));
                 }
             }
             Step::Read(lpn) => {
-                let outcome = ftl.read(&mut nand, now, Lpn(lpn), 100).unwrap();
+                let after = nand.at(now);
+                let outcome = ftl.read(&mut nand, after, Lpn(lpn), 100).unwrap();
                 let expected = model[usize::try_from(lpn).unwrap()].now;
                 prop_assert_eq!(value(&outcome.content), expected);
-                prop_assert!(outcome.done_at >= now);
             }
             Step::Flush => {
-                now = ftl.flush(&mut nand, now).unwrap().max(nand.idle_at());
-                settle(&mut model, Nanos::MAX);
+                ftl.flush_at(&mut nand, now).unwrap();
+                now = nand.idle_at();
+                settle(&mut model, |_| true);
             }
-            Step::Idle => ftl.idle(&mut nand, now, now + Nanos(5000)),
+            Step::Idle => {
+                ftl.rest(&mut nand, now, Nanos(5000));
+                now = nand.now();
+            }
             Step::Cut(delay) => {
                 let at = now + Nanos(delay);
-                settle(&mut model, at);
+                nand.at(at);
+                settle(&mut model, |done| done.is_some_and(|done| nand.is_done(done)));
                 nand.power_cut(at).unwrap();
-                now = ftl.recover(&mut nand, at).unwrap();
+                now = ftl.recover_at(&mut nand, at).unwrap();
                 check_survivors(&nand, ftl.as_ref(), &mut model)?;
                 ftl.audit(&nand);
-                let again = ftl.recover(&mut nand, now).unwrap();
+                let again = ftl.recover_at(&mut nand, now).unwrap();
                 for (lpn, unit) in (0_u64..).zip(&model) {
                     prop_assert_eq!(value(&ftl.peek(&nand, Lpn(lpn))), unit.now);
                 }
@@ -159,9 +165,9 @@ fn check_survivors(
     Ok(())
 }
 
-fn settle(model: &mut [Unit], at: Nanos) {
+fn settle(model: &mut [Unit], is_done: impl Fn(Option<Ticket>) -> bool) {
     for unit in model {
-        while unit.issued.first().is_some_and(|&(_, done)| done <= at) {
+        while unit.issued.first().is_some_and(|&(_, done)| is_done(done)) {
             unit.durable = Some(unit.issued.remove(0).0);
             unit.trimmed = unit.trimmed.filter(|&last| unit.durable <= Some(last));
         }
@@ -304,7 +310,7 @@ fn one_die_cannot_fill_up_while_others_have_room() {
     // Only what lies on one die is overwritten, again and again.
     for round in 0..40 {
         for lpn in (0..units).step_by(4) {
-            let written = ftl.write(&mut nand, Nanos::ZERO, Lpn(lpn), None);
+            let written = ftl.write(&mut nand, Ticket::READY, Lpn(lpn), None);
             assert!(written.is_ok(), "round {round}: {written:?}");
         }
     }
@@ -321,8 +327,8 @@ fn too_little_room_is_refused_and_wear_ends_in_device_full() {
     let mut nand = NandArray::new(worn).unwrap();
     let mut ftl = config.build(&nand, 20, 1).unwrap();
     let mut rng = Rng::new(3);
-    let failed =
-        (0..10_000).find_map(|_| ftl.write(&mut nand, Nanos::ZERO, Lpn(rng.below(20)), None).err());
+    let mut next = || ftl.write(&mut nand, Ticket::READY, Lpn(rng.below(20)), None).err();
+    let failed = (0..10_000).find_map(|_| next());
     assert_eq!(failed, Some(FtlError::DeviceFull));
 }
 
@@ -338,8 +344,8 @@ fn initialising_takes_no_time_and_counts_nothing() {
         ftl.initialise_sequential(&mut nand).unwrap();
         assert_eq!((nand.idle_at(), ftl.host_pages().1), (Nanos::ZERO, 0));
         assert_eq!(nand.counters().cells().count(), 0);
-        let outcome = ftl.read(&mut nand, Nanos::ZERO, Lpn(63), 512).unwrap();
-        assert!(outcome.done_at > Nanos::ZERO, "every unit is mapped");
+        let done = ftl.read_at(&mut nand, Nanos::ZERO, Lpn(63), 512).unwrap();
+        assert!(done > Nanos::ZERO, "every unit is mapped");
         assert_eq!(ftl.initialise_sequential(&mut nand), Err(FtlError::NotFresh));
         ftl.audit(&nand);
     }

@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::closed_form::{
     dynamic_write_time, fifo_write_amplification, greedy_write_amplification, live_fraction,
     random_write_amplification,
 };
 use nandu_ftl::{ChunkConfig, ChunkFtl, Ftl, PageConfig, PageFtl, VictimPolicy};
-use nandu_nand::{NandArray, NandProfile};
+use nandu_nand::{NandArray, NandProfile, Ticket};
 
 const PAGES: u32 = 64;
 
@@ -39,7 +42,7 @@ fn steady(victim: VictimPolicy, utilisation: f64, erase_blocks: u32) -> (f64, f6
         if write == 4 * units {
             (start, before) = (now, *nand.counters());
         }
-        now = ftl.write(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
+        now = ftl.write_at(&mut nand, now, Lpn(rng.below(units)), None).unwrap();
     }
     ftl.audit(&nand);
     let programs = nand.counters().since(&before).total(FlashOperation::Program);
@@ -126,10 +129,13 @@ fn mean_write(chunk_kib: u64, dies: u32, pages: u64, random: bool, shift: u64) -
             round * pages
         };
         last = first;
-        let issued = now;
+        let issued = nand.at(now);
+        let mut done = issued;
         for lpn in first..first + pages {
-            now = now.max(ftl.write(&mut nand, issued, Lpn(lpn), None).unwrap());
+            let written = ftl.write(&mut nand, issued, Lpn(lpn), None).unwrap();
+            done = nand.both(done, written);
         }
+        now = nand.finish(done);
     }
     ftl.audit(&nand);
     (now.max(nand.idle_at()) - measured_from).as_micros_f64() / rounds as f64
@@ -174,7 +180,8 @@ fn dies_take_page_writes_in_parallel() {
     let mut nand = myers(4, 16);
     let mut ftl = PageFtl::new(&PageConfig::default(), &nand, 1000, 1).unwrap();
     let done: Vec<_> =
-        (0..8).map(|lpn| ftl.write(&mut nand, Nanos::ZERO, Lpn(lpn), None).unwrap()).collect();
+        (0..8).map(|lpn| ftl.write(&mut nand, Ticket::READY, Lpn(lpn), None).unwrap()).collect();
+    let done: Vec<_> = done.into_iter().map(|ticket| nand.finish(ticket)).collect();
     assert_eq!(done[..4], [Nanos::from_micros(200); 4]);
     assert_eq!(done[4..], [Nanos::from_micros(400); 4]);
 }

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{AddressGenerator, Distribution, Lpn, Nanos, Rng};
 use nandu_ftl::{DftlConfig, FastConfig, FtlConfig, PageConfig};
 use nandu_nand::{NandArray, NandProfile};
@@ -31,7 +34,7 @@ fn response_ms(config: &FtlConfig, used_units: u64, clustered: bool) -> f64 {
     let mut nand = array();
     let mut ftl = config.build(&nand, DATA_BLOCKS * PAGES, 1).unwrap();
     for lpn in 0..used_units {
-        ftl.write(&mut nand, Nanos::ZERO, Lpn(lpn), None).unwrap();
+        ftl.write_at(&mut nand, Nanos::ZERO, Lpn(lpn), None).unwrap();
     }
     let zipf = Distribution::Zipf { theta: 0.8, clustered };
     let mut addresses = AddressGenerator::new(&zipf, used_units, 3).unwrap();
@@ -44,9 +47,9 @@ fn response_ms(config: &FtlConfig, used_units: u64, clustered: bool) -> f64 {
         }
         let lpn = Lpn(addresses.next_item());
         now = if rng.below(100) < 77 {
-            ftl.write(&mut nand, now, lpn, None).unwrap()
+            ftl.write_at(&mut nand, now, lpn, None).unwrap()
         } else {
-            ftl.read(&mut nand, now, lpn, 2048).unwrap().done_at
+            ftl.read_at(&mut nand, now, lpn, 2048).unwrap()
         };
     }
     ftl.audit(&nand);

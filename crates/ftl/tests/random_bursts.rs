@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::Timed;
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{CleaningFrontier, DftlConfig, Ftl, FtlConfig, FtlError, PageConfig, VictimPolicy};
 use nandu_nand::{NandArray, NandProfile};
@@ -45,7 +48,7 @@ impl Device {
     }
 
     fn write(&mut self, lpn: u64) -> Result<(), FtlError> {
-        self.now = self.ftl.write(&mut self.nand, self.now, Lpn(lpn), None)?;
+        self.now = self.ftl.write_at(&mut self.nand, self.now, Lpn(lpn), None)?;
         Ok(())
     }
 

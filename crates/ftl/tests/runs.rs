@@ -6,7 +6,7 @@ use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
     CleaningFrontier, Ftl, FtlError, PageConfig, PageFtl, TrimDurability, VictimPolicy,
 };
-use nandu_nand::{ChipOverrides, NandArray, NandProfile, Rules, Scheduling, Service};
+use nandu_nand::{ChipOverrides, NandArray, NandProfile, Rules, Scheduling, Service, Ticket};
 use proptest::prelude::*;
 
 const ERASE_BLOCKS: u32 = 48;
@@ -43,7 +43,7 @@ fn drive(
 }
 
 /// Everything that can be seen of the chips.
-fn cells(nand: &NandArray) -> (Vec<Vec<u32>>, Vec<u64>, Nanos, Nanos, String) {
+fn cells(nand: &mut NandArray) -> (Vec<Vec<u32>>, Vec<u64>, Nanos, Nanos, String) {
     let blocks = 0..nand.geometry().erase_block_count();
     let tags = blocks.clone().map(|block| nand.tags(block).to_vec()).collect();
     let erases = blocks.map(|block| u64::from(nand.erase_count(block))).collect();
@@ -96,36 +96,36 @@ proptest! {
         let (mut nand, mut ftl, unit_count) = made.unwrap();
         let (mut other_nand, mut other_ftl, _) = drive(&config, paired_pages, die_count).unwrap();
         let mut rng = Rng::new(seed);
-        let (mut now, mut done) = (Nanos::ZERO, Vec::new());
+        let (mut after, mut done) = (Ticket::READY, Vec::new());
         for _ in 0..60 {
             let lpns: Vec<Lpn> =
                 (0..rng.below(40)).map(|_| Lpn(rng.below(unit_count))).collect();
             let stream = u8::try_from(rng.below(2)).unwrap();
             done.clear();
-            ftl.write_in_turn(&mut nand, now, &lpns, stream, &mut done).unwrap();
+            ftl.write_in_turn(&mut nand, after, &lpns, stream, &mut done).unwrap();
             prop_assert_eq!(done.len(), lpns.len());
             for (&lpn, &expected) in lpns.iter().zip(&done) {
                 let written =
-                    other_ftl.write_to_stream(&mut other_nand, now, lpn, None, stream);
-                now = written.unwrap();
-                prop_assert_eq!(now, expected);
+                    other_ftl.write_to_stream(&mut other_nand, after, lpn, None, stream);
+                after = written.unwrap();
+                prop_assert_eq!(after, expected);
             }
             if rng.below(4) == 0 {
                 let first = Lpn(rng.below(unit_count - 4));
-                let trimmed = ftl.trim(&mut nand, now, first, 4).unwrap();
-                let other = other_ftl.trim(&mut other_nand, now, first, 4).unwrap();
+                let trimmed = ftl.trim(&mut nand, after, first, 4).unwrap();
+                let other = other_ftl.trim(&mut other_nand, after, first, 4).unwrap();
                 prop_assert_eq!(trimmed, other);
-                now = trimmed;
+                after = trimmed;
             }
         }
-        prop_assert_eq!(cells(&nand), cells(&other_nand));
+        prop_assert_eq!(cells(&mut nand), cells(&mut other_nand));
         prop_assert_eq!(ftl.host_pages(), other_ftl.host_pages());
         ftl.audit(&nand);
         nand.audit();
         // The same follows from here on.
         prop_assert_eq!(
-            ftl.flush(&mut nand, now).unwrap(),
-            other_ftl.flush(&mut other_nand, now).unwrap()
+            ftl.flush(&mut nand, after).unwrap(),
+            other_ftl.flush(&mut other_nand, after).unwrap()
         );
     }
 }
@@ -135,7 +135,7 @@ fn a_write_past_the_end_ends_the_run_before_it() {
     let (mut nand, mut ftl, unit_count) = drive(&PageConfig::default(), false, 1).unwrap();
     let mut done = Vec::new();
     let lpns = [Lpn(1), Lpn(2), Lpn(unit_count), Lpn(3)];
-    let refused = ftl.write_in_turn(&mut nand, Nanos::ZERO, &lpns, 0, &mut done).unwrap_err();
+    let refused = ftl.write_in_turn(&mut nand, Ticket::READY, &lpns, 0, &mut done).unwrap_err();
     assert!(matches!(refused, FtlError::OutOfRange { .. }), "{refused}");
     assert_eq!(done.len(), 2);
     ftl.audit(&nand);
@@ -147,7 +147,7 @@ fn a_power_cut_that_is_to_come_hits_one_write_of_many() {
     nand.fail_power_after(5, false);
     let mut done = Vec::new();
     let lpns: Vec<Lpn> = (0..20).map(Lpn).collect();
-    let lost = ftl.write_in_turn(&mut nand, Nanos::ZERO, &lpns, 0, &mut done).unwrap_err();
+    let lost = ftl.write_in_turn(&mut nand, Ticket::READY, &lpns, 0, &mut done).unwrap_err();
     assert!(lost.to_string().contains("power"), "{lost}");
     assert_eq!(done.len(), 5, "those before it were acknowledged");
 }

@@ -8,9 +8,9 @@
 //! 4. An erased flash page has erased tags and no content.
 
 use crate::power::PowerFault;
-use crate::timeline::{Span, Timeline};
+use crate::schedule::Schedule;
 use crate::{
-    Divisor, Energy, Geometry, NandError, ProgramOrder, Promise, Rules, Scheduling, Timing,
+    Divisor, Energy, Geometry, NandError, ProgramOrder, Rules, Scheduling, Ticket, Timing, Usage,
 };
 use nandu_base::{
     FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, WearSummary, to_index,
@@ -90,11 +90,10 @@ pub struct SpareView<'a> {
     pub sequence: u64,
 }
 
-/// Clocks and counters of an array, apart from its cells: see [`NandArray::accounting`].
+/// Counters of an array before it was prepared: see [`NandArray::begin_preparation`].
 #[derive(Clone, Debug)]
 pub struct Accounting {
     counters: FlashCounters,
-    timeline: Timeline,
     transferred_bytes: u64,
 }
 
@@ -110,7 +109,9 @@ pub(crate) struct EraseBlock {
 /// What a power cut needs to know of a command.
 #[derive(Clone, Debug)]
 pub(crate) struct JournalEntry {
-    pub(crate) span: Span,
+    pub(crate) ticket: Ticket,
+    /// When a single server began it.
+    pub(crate) begun_at: Nanos,
     pub(crate) erase_block: u32,
     pub(crate) before: EraseBlock,
     /// The programmed index, or none for an erase.
@@ -136,7 +137,6 @@ pub struct NandArray {
     pub(crate) is_plain: bool,
     pub(crate) pages: Divisor,
     pub(crate) dies: Divisor,
-    pub(crate) channels: Divisor,
     /// Transfer times of 0 to all units of a row of planes.
     pub(crate) unit_transfer_ns: Vec<u64>,
     pub(crate) blocks: Vec<EraseBlock>,
@@ -149,8 +149,8 @@ pub struct NandArray {
     pub(crate) torn_pages: std::collections::BTreeSet<u64>,
     pub(crate) journal: Vec<JournalEntry>,
     pub(crate) power_fault: Option<PowerFault>,
-    pub(crate) timeline: Timeline,
-    pub(crate) counters: FlashCounters,
+    pub(crate) schedule: Schedule,
+    pub(crate) group_count: usize,
     pub(crate) transferred_bytes: u64,
 }
 
@@ -163,6 +163,7 @@ impl NandArray {
         let geometry = config.geometry;
         geometry.validate()?;
         config.rules.validate()?;
+        config.timing.validate()?;
         let units = config.units_per_flash_page;
         if !units.is_power_of_two() || units > geometry.flash_page_bytes {
             let text = format!(
@@ -180,6 +181,14 @@ impl NandArray {
             };
             Nanos::of_transfer(bus_bytes, config.timing.bus_bytes_per_second).0
         };
+        let unit_transfer_ns: Vec<u64> =
+            (0..=units * geometry.planes_per_die).map(transfer_ns).collect();
+        if unit_transfer_ns.last().is_some_and(|&longest| longest > u64::from(u32::MAX)) {
+            let text = "timing: bus_bytes_per_second is too low: a transfer would take over 4 s";
+            return Err(NandError::Configuration(text.into()));
+        }
+        let group_count =
+            geometry.erase_block_count() as usize / geometry.planes_per_die as usize;
         let blocks = config.rules.factory_bad().take(geometry.erase_block_count() as usize);
         Ok(Self {
             config,
@@ -189,8 +198,7 @@ impl NandArray {
                 && !config.power_cut_journal,
             pages: Divisor::new(u64::from(geometry.flash_pages_per_erase_block)),
             dies: Divisor::new(u64::from(geometry.die_count())),
-            channels: Divisor::new(u64::from(geometry.channel_count)),
-            unit_transfer_ns: (0..=units * geometry.planes_per_die).map(transfer_ns).collect(),
+            unit_transfer_ns,
             blocks: blocks.map(|bad| EraseBlock { bad, ..EraseBlock::default() }).collect(),
             tags: vec![ERASED_TAG; geometry.page_slots(units)],
             sequences: vec![0; page_count],
@@ -199,12 +207,15 @@ impl NandArray {
             torn_pages: std::collections::BTreeSet::new(),
             journal: Vec::new(),
             power_fault: None,
-            timeline: Timeline::new(
-                geometry.die_count() as usize,
-                geometry.channel_count as usize,
+            schedule: Schedule::new(
+                (
+                    geometry.die_count() as usize,
+                    geometry.channel_count as usize,
+                    group_count,
+                ),
                 config.timing.cache_register,
             ),
-            counters: FlashCounters::default(),
+            group_count,
             transferred_bytes: 0,
         })
     }
@@ -224,23 +235,24 @@ impl NandArray {
     /// Commands so far, by operation and cause.
     #[must_use]
     pub const fn counters(&self) -> &FlashCounters {
-        &self.counters
+        &self.schedule.core.counters
     }
 
     /// For the translation layer, which counts the host's pages.
     pub const fn counters_mut(&mut self) -> &mut FlashCounters {
-        &mut self.counters
+        &mut self.schedule.core.counters
     }
 
     /// Energy of all commands so far.
     #[must_use]
     pub fn energy(&self) -> Picojoules {
         let energy = &self.config.energy;
-        let count = |operation| self.counters.total(operation);
+        let counters = self.counters();
+        let count = |operation| counters.total(operation);
         let reads = count(FlashOperation::Read)
             + count(FlashOperation::SpareRead)
             + count(FlashOperation::CopyBack);
-        let programs = self.counters.programmed_pages();
+        let programs = counters.programmed_pages();
         energy.read_picojoules * reads
             + energy.program_picojoules * programs
             + energy.erase_picojoules * count(FlashOperation::Erase)
@@ -257,7 +269,7 @@ impl NandArray {
             Nanos::ZERO,
             "the order of service is set before the first command"
         );
-        self.timeline.schedule(scheduling);
+        self.schedule.schedule(scheduling, self.group_count);
     }
 
     /// Forgets the sequence numbers of all spare areas, for simulations after which nobody recovers:
@@ -286,55 +298,145 @@ impl NandArray {
     #[inline]
     #[must_use]
     pub const fn is_single_server(&self) -> bool {
-        self.timeline.is_single_server()
+        self.schedule.is_single_server()
     }
 
-    /// A hold on the end of the last command, for [`Self::revise`].
-    #[must_use]
-    pub fn promise(&self) -> Promise {
-        self.timeline.promise()
-    }
-
-    /// When the command behind `promise`, expected at `end`, will be done after all urgent reads that
-    /// overtook it since; the same `end` where reads have no priority. Ask before time passes `end`.
-    #[must_use]
-    pub fn revise(&self, promise: Promise, end: Nanos) -> (Promise, Nanos) {
-        self.timeline.revise(promise, end)
-    }
-
-    /// Time that dies were busy, summed over the dies.
+    /// Time that dies and channels worked, summed over the commands that have begun.
     #[must_use]
     pub fn busy(&self) -> Nanos {
-        self.timeline.busy()
+        self.schedule.busy()
     }
 
-    /// When everything that was issued so far is done.
+    /// How dies and channels were used; empty counts with a single server.
     #[must_use]
-    pub fn idle_at(&self) -> Nanos {
-        self.timeline.all_free_at()
+    pub fn usage(&self) -> Usage {
+        self.schedule.core.usage()
     }
 
-    /// When `die` can start its next command.
-    #[must_use]
-    pub fn die_free_at(&self, die: u32) -> Nanos {
-        self.timeline.die_free_at(die as usize)
+    /// A ticket of the moment `now`: what waits for it is issued then. Everything that ends up to `now`
+    /// has ended afterwards. Time never runs backwards: past `now` it is the present.
+    #[inline]
+    pub fn at(&mut self, now: Nanos) -> Ticket {
+        self.schedule.at(now)
     }
 
-    /// Clocks and counters as they are, to be put back after a preparation that takes no time.
-    #[must_use]
-    pub fn accounting(&self) -> Accounting {
-        Accounting {
-            counters: self.counters,
-            timeline: self.timeline.clone(),
-            transferred_bytes: self.transferred_bytes,
+    /// Lets time pass until `ticket` has ended; answers when that was, or the present where it had
+    /// ended before. A promise that nobody has kept does not end.
+    pub fn finish(&mut self, ticket: Ticket) -> Nanos {
+        self.schedule.finish(ticket)
+    }
+
+    /// Lets time pass until `ticket` has ended, but not past `until`; answers the time then, which is at
+    /// least `until` where it has not ended. A single server answers its end.
+    pub fn finish_by(&mut self, ticket: Ticket, until: Nanos) -> Nanos {
+        self.schedule.finish_by(ticket, until)
+    }
+
+    /// Lets time pass until everything that was issued has ended; answers when that was.
+    pub fn idle_at(&mut self) -> Nanos {
+        let everything = self.schedule.everything();
+        self.schedule.finish(everything)
+    }
+
+    /// A ticket of everything that was issued and has not ended.
+    pub fn everything(&mut self) -> Ticket {
+        self.schedule.everything()
+    }
+
+    /// The later of two ends.
+    #[inline]
+    pub fn both(&mut self, one: Ticket, other: Ticket) -> Ticket {
+        self.schedule.both(one, other)
+    }
+
+    /// Adds an end to those that `all` stands for: `all = both(all, one)` for many, at the cost of one.
+    /// Copies of `all` for which nobody waits yet may stand for the new end, too.
+    #[inline]
+    pub fn gather(&mut self, all: &mut Ticket, one: Ticket) {
+        self.schedule.gather(all, one);
+    }
+
+    /// A ticket that ends when the one does that [`Self::keep`] names. With a single server, which has
+    /// nobody to wait meanwhile, it has ended already.
+    pub fn promise(&mut self) -> Ticket {
+        match self.schedule.is_single_server() || self.schedule.is_preparing() {
+            true => Ticket::READY,
+            false => self.schedule.core.promise(),
         }
     }
 
-    /// Puts clocks and counters back; cells and wear stay, and nothing counts as unfinished.
-    pub fn restore_accounting(&mut self, accounting: Accounting) {
-        self.counters = accounting.counters;
-        self.timeline = accounting.timeline;
+    /// A promise ends when `ticket` does. Each is kept once.
+    pub fn keep(&mut self, promise: Ticket, ticket: Ticket) {
+        if !self.schedule.is_single_server() {
+            self.schedule.core.keep(promise, ticket);
+        }
+    }
+
+    /// The present of the event core; a single server has none beside its tickets.
+    #[inline]
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.schedule.core.now()
+    }
+
+    /// When something ends or begins next, if anything is in flight.
+    #[inline]
+    #[must_use]
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.schedule.core.next_event()
+    }
+
+    /// Lets time pass to the next event and handles it; false if there is none.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        self.schedule.core.step()
+    }
+
+    /// Has [`Self::take_finished`] tell `watcher`, below `u32::MAX`, when `ticket` ends; false where it
+    /// has ended.
+    #[inline]
+    pub fn watch(&mut self, ticket: Ticket, watcher: u32) -> bool {
+        self.schedule.core.watch(ticket, watcher)
+    }
+
+    /// The next watcher whose ticket has ended, in the order of the ends.
+    #[inline]
+    pub fn take_finished(&mut self) -> Option<u32> {
+        self.schedule.core.take_finished()
+    }
+
+    /// Whether a ticket has ended. Not for a single server.
+    #[inline]
+    #[must_use]
+    pub fn is_done(&self, ticket: Ticket) -> bool {
+        self.schedule.core.is_done(ticket)
+    }
+
+    /// Work that `die` has accepted and not ended; a single server keeps none.
+    #[inline]
+    #[must_use]
+    pub fn backlog(&self, die: u32) -> Nanos {
+        self.schedule.core.backlog(die as usize)
+    }
+
+    /// Commands and waits in flight.
+    #[must_use]
+    pub const fn open_count(&self) -> u32 {
+        self.schedule.core.open_count()
+    }
+
+    /// From here on commands take no time, until [`Self::end_preparation`].
+    #[must_use]
+    pub fn begin_preparation(&mut self) -> Accounting {
+        self.schedule.prepare(true);
+        Accounting { counters: *self.counters(), transferred_bytes: self.transferred_bytes }
+    }
+
+    /// Puts counters back; cells and wear stay, and nothing counts as unfinished.
+    pub fn end_preparation(&mut self, accounting: Accounting) {
+        *self.counters_mut() = accounting.counters;
         self.transferred_bytes = accounting.transferred_bytes;
+        self.schedule.prepare(false);
         self.journal.clear();
     }
 
@@ -418,6 +520,7 @@ impl NandArray {
     /// # Panics
     /// If one is broken.
     pub fn audit(&self) {
+        self.schedule.core.audit();
         let pages = self.config.geometry.flash_pages_per_erase_block;
         for (number, block) in (0..).zip(&self.blocks) {
             assert!(block.next_page <= pages, "program pointer inside the erase block");

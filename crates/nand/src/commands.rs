@@ -6,13 +6,31 @@
 //! 3. Without power every command is refused, and the one at which it goes is torn (see `power.rs`); that
 //!    one is not counted.
 //! 4. A batch (`read_rows`, `program_rows`) is the same commands one after the other, issued together.
+//! 5. Cells change when a command is issued. Its time comes when `after` has ended and its die gets to it.
 
 use crate::array::{JournalEntry, SavedBlock};
 use crate::power::Power;
-use crate::timeline::{Kind, Place, Span};
-use crate::{Content, ERASED_TAG, METADATA_TAG, NandArray, NandError, Payload, ProgramOrder};
+use crate::events::{Command, Kind};
+use crate::{
+    Content, ERASED_TAG, METADATA_TAG, NandArray, NandError, Payload, ProgramOrder, Ticket,
+};
 use nandu_base::{Cause, FlashOperation, Nanos, Ppn, to_index, to_u32};
 use std::sync::Arc;
+
+/// Where a command goes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    die: usize,
+    /// Plane group: erase blocks of a die that work together.
+    group: u32,
+}
+
+/// When a command ends, and when a single server began it.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    ticket: Ticket,
+    begun_at: Nanos,
+}
 
 /// One row of a batch of reads: the same index in planes of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +51,12 @@ impl NandArray {
     #[inline]
     pub fn read(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         page: Ppn,
         bytes: u32,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        self.read_planes(now, page, 1, bytes, cause)
+    ) -> Result<Ticket, NandError> {
+        self.read_planes(after, page, 1, bytes, cause)
     }
 
     /// Reads the same index in several planes of a die in one array time. Bit `p` of `plane_mask`
@@ -48,12 +66,12 @@ impl NandArray {
     /// If an address is out of range, or a page or its erase block torn.
     pub fn read_planes(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         first: Ppn,
         plane_mask: u32,
         bytes: u32,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
+    ) -> Result<Ticket, NandError> {
         let planes = u64::from(plane_mask.count_ones());
         let place = self.check_planes(first, u32::BITS - plane_mask.leading_zeros())?;
         let page_bytes = self.config.geometry.flash_page_bytes;
@@ -64,21 +82,21 @@ impl NandArray {
         self.check_torn_planes(first.0, plane_mask)?;
         let transfer = self.transfer_ns(bytes);
         self.transferred_bytes += u64::from(bytes);
-        Ok(self.sense(now, place, (first.0, planes), transfer, cause).end)
+        Ok(self.sense(after, place, (first.0, planes), transfer, cause))
     }
 
     /// Reads several rows of the plane group that begins at erase block `first_block`, one after the
-    /// other, all issued at `now`.
+    /// other, all waiting for `after`.
     ///
     /// # Errors
     /// As [`Self::read_planes`]; none is read then.
     pub fn read_rows(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         first_block: u32,
         rows: impl Iterator<Item = RowRead> + Clone,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
+    ) -> Result<Ticket, NandError> {
         let base = self.config.geometry.flash_page(first_block, 0);
         let masks = rows.clone().fold(0, |all, row| all | row.plane_mask);
         let place = self.check_planes(base, (u32::BITS - masks.leading_zeros()).max(1))?;
@@ -93,23 +111,53 @@ impl NandArray {
                 self.check_torn_planes(base.0 + u64::from(row.index), row.plane_mask)?;
             }
         }
-        let array = self.config.timing.command_ns.0 + self.config.timing.read_ns.0;
+        let read_ns = self.config.timing.read_ns.0;
+        let array = self.config.timing.command_ns.0 + read_ns;
         let (mut total_ns, mut planes, mut unit_count) = (0, 0, 0);
         for row in rows.clone() {
             unit_count += u64::from(row.unit_count);
             planes += u64::from(row.plane_mask.count_ones());
             total_ns += array + self.unit_transfer_ns[row.unit_count as usize];
         }
-        self.counters.add(FlashOperation::Read, cause, planes);
-        let end = if self.timeline.is_single_server() {
-            self.timeline.follow(Some(place.0), now, total_ns).end
+        self.schedule.count(FlashOperation::Read, cause, planes);
+        let end = if self.schedule.is_single_server() {
+            self.schedule.empty_register(place.die);
+            self.schedule.follow(after, total_ns)
         } else {
-            let transfers = rows.map(|row| self.unit_transfer_ns[row.unit_count as usize]);
-            self.timeline.reads(place, now, array, transfers)
+            let mut last = after;
+            for row in rows {
+                let transfer_ns = self.unit_transfer_ns[row.unit_count as usize];
+                let command = self.command(Kind::Read, cause, place, (read_ns, transfer_ns));
+                // Each may begin when `after` has ended; their die has them in order.
+                last = self.schedule.issue(after, &command);
+            }
+            last
         };
         let page_bytes = u64::from(self.config.geometry.flash_page_bytes);
         self.transferred_bytes += unit_count * page_bytes / self.units as u64;
         Ok(end)
+    }
+
+    /// A command with the array's command time.
+    #[inline]
+    fn command(
+        &self,
+        kind: Kind,
+        cause: Cause,
+        place: Place,
+        (array_ns, transfer_ns): (u64, u64),
+    ) -> Command {
+        let Place { die, group } = place;
+        let command_ns = self.config.timing.command_ns.0;
+        Command { kind, cause, die, group, command_ns, array_ns, transfer_ns, sensed: None }
+    }
+
+    /// Issues a command; tells when a single server began it.
+    #[inline]
+    fn issue(&mut self, after: Ticket, command: &Command) -> Span {
+        let ticket = self.schedule.issue(after, command);
+        let length = command.command_ns + command.array_ns + command.transfer_ns;
+        Span { ticket, begun_at: Nanos(ticket.time().0.saturating_sub(length)) }
     }
 
     #[inline]
@@ -126,47 +174,42 @@ impl NandArray {
     #[inline]
     fn sense(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         place: Place,
         (first, planes): (u64, u64),
         transfer: u64,
         cause: Cause,
-    ) -> Span {
-        let timing = &self.config.timing;
-        let mut array = timing.command_ns.0 + timing.read_ns.0;
-        // Neighbouring units of one flash page are sensed once: the page register still holds them.
-        let shares_pages = self.units > 1;
-        if shares_pages && self.timeline.register_holds(place.0, first) {
-            array = timing.command_ns.0;
-        } else {
-            self.counters.add(FlashOperation::Read, cause, planes);
-        }
+    ) -> Ticket {
         let kind = if cause == Cause::Host { Kind::UrgentRead } else { Kind::Read };
-        let span = self.timeline.array_then_bus(place, now, (array, transfer), kind);
-        if shares_pages {
-            self.timeline.load_register(place.0, first);
+        let mut command =
+            self.command(kind, cause, place, (self.config.timing.read_ns.0, transfer));
+        // Neighbouring units of one flash page are sensed once: the page register still holds them.
+        if self.units > 1 {
+            command.sensed = Some((first, planes));
+        } else {
+            self.schedule.count(FlashOperation::Read, cause, planes);
         }
-        span
+        self.schedule.issue(after, &command)
     }
 
     /// Reads the spare area alone; the array time is that of a read.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn spare_read(&mut self, now: Nanos, page: Ppn, cause: Cause) -> Result<Nanos, NandError> {
+    pub fn spare_read(&mut self, after: Ticket, page: Ppn, cause: Cause) -> Result<Ticket, NandError> {
         if self.sequences.is_empty() {
             return Err(NandError::NoSequences);
         }
         let place = self.check_planes(page, 1)?;
         self.check_torn(page.0)?;
         let timing = &self.config.timing;
-        let array = timing.command_ns.0 + timing.read_ns.0;
         let spare_bytes = u64::from(self.config.geometry.spare_bytes);
         let transfer = Nanos::of_transfer(spare_bytes, timing.bus_bytes_per_second).0;
-        let span = self.timeline.array_then_bus(place, now, (array, transfer), Kind::Read);
-        self.counters.count(FlashOperation::SpareRead, cause);
+        let command = self.command(Kind::Read, cause, place, (timing.read_ns.0, transfer));
+        let ticket = self.schedule.issue(after, &command);
+        self.schedule.count(FlashOperation::SpareRead, cause, 1);
         self.transferred_bytes += spare_bytes;
-        Ok(span.end)
+        Ok(ticket)
     }
 
     /// Programs one flash page, or with a longer payload the same index of the planes that follow, in
@@ -177,18 +220,18 @@ impl NandArray {
     #[inline]
     pub fn program(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         first: Ppn,
         payload: Payload<'_>,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
+    ) -> Result<Ticket, NandError> {
         if payload.lpns.len() == self.units
-            && let Some(end) = self.program_next(now, first.0, &payload, cause)
+            && let Some(end) = self.program_next(after, first.0, &payload, cause)
         {
             return Ok(end);
         }
         let planes = to_u32((payload.lpns.len() / self.units) as u64);
-        self.program_rows(now, first, planes, payload, cause)
+        self.program_rows(after, first, planes, payload, cause)
     }
 
     /// The common program, its laws checked at once: a page at or above the pointer of a sound erase
@@ -197,11 +240,11 @@ impl NandArray {
     #[inline]
     fn program_next(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         page: u64,
         payload: &Payload<'_>,
         cause: Cause,
-    ) -> Option<Nanos> {
+    ) -> Option<Ticket> {
         if !self.is_plain || self.awaits_power_failure() || !self.torn_pages.is_empty() {
             return None;
         }
@@ -224,32 +267,33 @@ impl NandArray {
             let first = to_index(page) * self.units;
             self.tags[first..first + self.units].copy_from_slice(payload.lpns);
         }
-        self.counters.count(FlashOperation::Program, cause);
+        self.schedule.count(FlashOperation::Program, cause, 1);
         self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes);
-        let timing = &self.config.timing;
-        let times = (timing.command_ns.0, self.unit_transfer_ns[self.units], timing.program_ns.0);
-        if self.timeline.is_single_server() && self.units == 1 {
-            return Some(self.timeline.follow(None, now, times.0 + times.1 + times.2).end);
+        let program_ns = self.config.timing.program_ns.0;
+        let transfer_ns = self.unit_transfer_ns[self.units];
+        if self.schedule.is_single_server() && self.units == 1 {
+            let length = self.config.timing.command_ns.0 + transfer_ns + program_ns;
+            return Some(self.schedule.follow(after, length));
         }
-        let die = self.dies.div_rem(erase_block).1;
-        let place = (to_index(die), to_index(self.channels.div_rem(die).1));
-        Some(self.timeline.bus_then_array(place, now, times).end)
+        let place = self.place_of(erase_block);
+        let command = self.command(Kind::Program, cause, place, (program_ns, transfer_ns));
+        Some(self.schedule.issue(after, &command))
     }
 
     /// Programs consecutive rows of `planes` planes from flash page `first` on, one after the other,
-    /// all issued at `now`. The payload holds the rows in order, in each the planes in order; the
+    /// all waiting for `after`. The payload holds the rows in order, in each the planes in order; the
     /// sequence number is that of the first row and rises by one a row.
     ///
     /// # Errors
     /// If a law forbids one of them or the payload does not fit; none is programmed then.
     pub fn program_rows(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         first: Ppn,
         planes: u32,
         payload: Payload<'_>,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
+    ) -> Result<Ticket, NandError> {
         let width = planes as usize * self.units;
         let rows = payload.lpns.len().checked_div(width).unwrap_or(0);
         if rows == 0 || rows * width != payload.lpns.len() {
@@ -263,16 +307,22 @@ impl NandArray {
         for plane in 0..u64::from(planes) {
             self.check_programs(first.0 + plane * stride, rows, (payload.sequence, last_sequence))?;
         }
-        let timing = &self.config.timing;
         let transfer = self.unit_transfer_ns[self.units] * u64::from(planes);
-        let times = (timing.command_ns.0, transfer, timing.program_ns.0);
-        let mut end = now;
+        let program_ns = self.config.timing.program_ns.0;
+        let command = self.command(Kind::Program, cause, place, (program_ns, transfer));
+        let mut end = after;
         // Where the power may fail each row has its own time and fate; else all are stored at once.
         let may_fail = self.config.power_cut_journal || self.awaits_power_failure();
         let step = if may_fail { 1 } else { rows };
         for row in (0..rows).step_by(step) {
             let power = self.draw_power()?;
-            let span = self.timeline.programs(place, now, times, step);
+            let span = match step {
+                1 => self.issue(after, &command),
+                _ => {
+                    let ticket = self.schedule.issue_many(after, &command, step);
+                    Span { ticket, begun_at: Nanos::ZERO }
+                }
+            };
             for plane in 0..planes as usize {
                 let page = first.0 + plane as u64 * stride + row as u64;
                 let part = payload.part(row * width + plane * self.units, row as u64);
@@ -285,9 +335,9 @@ impl NandArray {
                 return Err(NandError::PowerLost);
             }
             let count = u64::from(planes) * step as u64;
-            self.counters.add(FlashOperation::Program, cause, count);
+            self.schedule.count(FlashOperation::Program, cause, count);
             self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes) * count;
-            end = span.end;
+            end = span.ticket;
         }
         Ok(end)
     }
@@ -298,12 +348,12 @@ impl NandArray {
     /// As [`Self::program`].
     pub fn program_metadata(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         first: Ppn,
         planes: u32,
         (sequence, content): (u64, Arc<[u8]>),
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
+    ) -> Result<Ticket, NandError> {
         let row_bytes = u64::from(self.config.geometry.flash_page_bytes) * u64::from(planes);
         if content.len() as u64 > row_bytes {
             let index = content.len() as u64;
@@ -311,7 +361,7 @@ impl NandArray {
         }
         let lpns = vec![METADATA_TAG; planes as usize * self.units];
         let payload = Payload { lpns: &lpns, sequence, contents: &[] };
-        let done = self.program_rows(now, first, planes, payload, cause)?;
+        let done = self.program_rows(after, first, planes, payload, cause)?;
         self.contents.insert(first.0 * self.units as u64, content);
         Ok(done)
     }
@@ -323,13 +373,13 @@ impl NandArray {
     /// If it was never programmed, or programmed too often.
     pub fn partial_program(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         page: Ppn,
         bytes: u32,
         content: Content,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let die = self.check_planes(page, 1)?;
+    ) -> Result<Ticket, NandError> {
+        let place = self.check_planes(page, 1)?;
         self.check_torn(page.0)?;
         let index = to_index(page.0);
         if self.tags[index * self.units] == ERASED_TAG {
@@ -347,12 +397,12 @@ impl NandArray {
         if let (true, Some(content)) = (self.config.keep_content, content) {
             self.contents.insert(page.0 * self.units as u64, content);
         }
-        let timing = &self.config.timing;
-        let times = (timing.command_ns.0, self.transfer_ns(bytes), timing.program_ns.0);
-        let span = self.timeline.bus_then_array(die, now, times);
-        self.counters.count(FlashOperation::PartialProgram, cause);
+        let times = (self.config.timing.program_ns.0, self.transfer_ns(bytes));
+        let command = self.command(Kind::Program, cause, place, times);
+        let ticket = self.schedule.issue(after, &command);
+        self.schedule.count(FlashOperation::PartialProgram, cause, 1);
         self.transferred_bytes += u64::from(bytes);
-        Ok(span.end)
+        Ok(ticket)
     }
 
     /// Moves a flash page inside its plane: array read and array program, nothing over the bus. The
@@ -362,13 +412,13 @@ impl NandArray {
     /// If the planes differ or a law forbids the read or the program.
     pub fn copy_back(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         (from, to): (Ppn, Ppn),
         sequence: u64,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let die = self.check_planes(from, 1)?;
-        self.check_planes(to, 1)?;
+    ) -> Result<Ticket, NandError> {
+        self.check_planes(from, 1)?;
+        let place = self.check_planes(to, 1)?;
         let stride = self.config.geometry.die_count() * self.config.geometry.planes_per_die;
         let blocks = [from, to].map(|page| to_u32(self.pages.div_rem(page.0).0));
         if blocks[0] % stride != blocks[1] % stride {
@@ -385,25 +435,25 @@ impl NandArray {
             false => Vec::new(),
         };
         let power = self.draw_power()?;
-        let timing = &self.config.timing;
-        let array = timing.command_ns.0 + timing.read_ns.0 + timing.program_ns.0;
-        let span = self.timeline.array_then_bus(die, now, (array, 0), Kind::Program);
+        let array = self.config.timing.read_ns.0 + self.config.timing.program_ns.0;
+        let command = self.command(Kind::Program, cause, place, (array, 0));
+        let span = self.issue(after, &command);
         let payload = Payload { lpns: &tags, sequence, contents: &contents };
         self.store(span, to.0, (1, self.units), payload);
         if power == Power::FailsInside {
             self.tear_page(to.0);
             return Err(NandError::PowerLost);
         }
-        self.counters.count(FlashOperation::CopyBack, cause);
-        Ok(span.end)
+        self.schedule.count(FlashOperation::CopyBack, cause, 1);
+        Ok(span.ticket)
     }
 
     /// Erases one erase block.
     ///
     /// # Errors
-    /// If it is bad, worn out (then it is bad from now on) or out of range.
-    pub fn erase(&mut self, now: Nanos, block: u32, cause: Cause) -> Result<Nanos, NandError> {
-        self.erase_planes(now, block, 1, cause)
+    /// If it is bad, worn out (then it is bad from after on) or out of range.
+    pub fn erase(&mut self, after: Ticket, block: u32, cause: Cause) -> Result<Ticket, NandError> {
+        self.erase_planes(after, block, 1, cause)
     }
 
     /// Erases the erase blocks of `plane_count` planes of a row, from `first` on, in one array time.
@@ -412,12 +462,12 @@ impl NandArray {
     /// As [`Self::erase`]; none is erased then.
     pub fn erase_planes(
         &mut self,
-        now: Nanos,
+        after: Ticket,
         first: u32,
         plane_count: u32,
         cause: Cause,
-    ) -> Result<Nanos, NandError> {
-        let die = self.check_planes(self.config.geometry.flash_page(first, 0), plane_count)?;
+    ) -> Result<Ticket, NandError> {
+        let place = self.check_planes(self.config.geometry.flash_page(first, 0), plane_count)?;
         let stride = self.config.geometry.die_count();
         let endurance = self.config.rules.endurance;
         self.check_power()?;
@@ -434,9 +484,8 @@ impl NandArray {
             }
         }
         let power = self.draw_power()?;
-        let timing = &self.config.timing;
-        let array = timing.command_ns.0 + timing.erase_ns.0;
-        let span = self.timeline.array_then_bus(die, now, (array, 0), Kind::Erase);
+        let command = self.command(Kind::Erase, cause, place, (self.config.timing.erase_ns.0, 0));
+        let span = self.issue(after, &command);
         for plane in 0..plane_count {
             self.clear(span, first + plane * stride);
             if power == Power::FailsInside {
@@ -446,8 +495,8 @@ impl NandArray {
         if power == Power::FailsInside {
             return Err(NandError::PowerLost);
         }
-        self.counters.add(FlashOperation::Erase, cause, u64::from(plane_count));
-        Ok(span.end)
+        self.schedule.count(FlashOperation::Erase, cause, u64::from(plane_count));
+        Ok(span.ticket)
     }
 
     /// Distance between the same index of neighbouring planes, in flash pages.
@@ -456,23 +505,31 @@ impl NandArray {
         self.dies.value() * self.pages.value()
     }
 
-    /// Checks `plane_count` planes from the flash page on; answers its die and channel.
     #[inline]
-    fn check_planes(&self, page: Ppn, planes: u32) -> Result<(usize, usize), NandError> {
+    fn place_of(&self, erase_block: u64) -> Place {
+        let (in_die, die) = self.dies.div_rem(erase_block);
+        let planes = u64::from(self.config.geometry.planes_per_die);
+        let row = if planes == 1 { in_die } else { in_die / planes };
+        Place { die: to_index(die), group: to_u32(row * self.dies.value() + die) }
+    }
+
+    /// Checks `plane_count` planes from the flash page on; answers where they lie.
+    #[inline]
+    fn check_planes(&self, page: Ppn, planes: u32) -> Result<Place, NandError> {
         let count = self.config.geometry.flash_page_count();
         if page.0 >= count {
             return Err(NandError::OutOfRange { what: "flash page", index: page.0, count });
         }
         let (block, _) = self.pages.div_rem(page.0);
-        let (in_die, die) = self.dies.div_rem(block);
         if planes != 1 {
+            let (in_die, _) = self.dies.div_rem(block);
             let plane = in_die % u64::from(self.config.geometry.planes_per_die);
             let (index, count) = (plane + u64::from(planes), self.config.geometry.planes_per_die);
             if planes == 0 || index > u64::from(count) {
                 return Err(NandError::OutOfRange { what: "plane", index, count: count.into() });
             }
         }
-        Ok((to_index(die), to_index(self.channels.div_rem(die).1)))
+        Ok(self.place_of(block))
     }
 
     #[inline]
@@ -547,7 +604,9 @@ impl NandArray {
         if self.config.power_cut_journal {
             let before = *block;
             let page = Some(index);
-            self.journal.push(JournalEntry { span, erase_block, before, page, saved: None });
+            let Span { ticket, begun_at } = span;
+            let saved = None;
+            self.journal.push(JournalEntry { ticket, begun_at, erase_block, before, page, saved });
         }
         if block.next_page == 0 {
             block.first_sequence = payload.sequence;
@@ -596,7 +655,9 @@ impl NandArray {
             };
             let before = self.blocks[erase_block as usize];
             let saved = Some(Box::new(saved));
-            self.journal.push(JournalEntry { span, erase_block, before, page: None, saved });
+            let Span { ticket, begun_at } = span;
+            let page = None;
+            self.journal.push(JournalEntry { ticket, begun_at, erase_block, before, page, saved });
         }
         let block = &mut self.blocks[erase_block as usize];
         block.erase_count += 1;

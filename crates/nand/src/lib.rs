@@ -2,8 +2,7 @@
 //!
 //! Whose ideas: S000 section 2.1 and S002 section 3.1 for the laws, manufacturers' data sheets for
 //! program order, partial programs, multi-plane commands and copy-back. The array has no translation
-//! layer and no event queue: a command is issued at a time, reserves its die and its channel from the
-//! earliest moment on, and answers when it is done.
+//! layer. A command changes cells when it is issued and answers a ticket; the schedule says when it ends.
 //!
 //! ```text
 //! NandProfile ── resolve ──▶ NandConfig ── new ──▶ NandArray
@@ -15,12 +14,14 @@
 mod array;
 mod commands;
 mod error;
+mod events;
 mod geometry;
 mod power;
 mod presets;
 mod rules;
+mod schedule;
 mod scheduling;
-mod timeline;
+mod ticket;
 mod timing;
 
 pub use array::{
@@ -29,8 +30,10 @@ pub use array::{
 };
 pub use commands::RowRead;
 pub use error::NandError;
+pub use events::{BusPolicy, Usage, Waits};
 pub use geometry::{Divisor, Geometry};
 pub use presets::{ChipOverrides, ChipPreset, NandProfile, preset, presets};
 pub use rules::{ProgramOrder, Rules};
-pub use scheduling::{Promise, Scheduling, Service, Suspend};
+pub use scheduling::{Scheduling, Service, Suspend};
+pub use ticket::Ticket;
 pub use timing::{Energy, Supply, Timing};

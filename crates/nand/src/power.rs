@@ -1,7 +1,7 @@
 //! What a power cut leaves behind (flash reference 1.1, "power loss").
 //!
 //! Commands change cells when they are issued, though they end later. The journal remembers what they
-//! changed, until [`NandArray::settle`] says that no cut can come before their end.
+//! changed, until they have ended and [`NandArray::settle`] says that no cut can come before.
 //!
 //! 1. A command that would have started at the cut or later has not happened.
 //! 2. A program that was under way leaves a torn flash page, an erase a torn erase block; with
@@ -15,6 +15,7 @@
 //!    except that the failing one tears what it was about to change, if that was asked for.
 
 use crate::array::JournalEntry;
+use crate::events::Progress;
 use crate::{ERASED_TAG, NO_LPN, NandArray, NandError};
 use nandu_base::{Nanos, to_index};
 
@@ -87,8 +88,12 @@ impl NandArray {
 
     /// No power cut comes before `now`: commands that ended by then are final.
     pub fn settle(&mut self, now: Nanos) {
+        self.schedule.at(now);
         if !self.journal.is_empty() {
-            self.journal.retain(|entry| entry.span.end > now);
+            let schedule = &self.schedule;
+            self.journal.retain(|entry| {
+                schedule.progress(entry.ticket, entry.begun_at, now).is_some()
+            });
         }
     }
 
@@ -100,15 +105,16 @@ impl NandArray {
         if !self.config.power_cut_journal {
             return Err(NandError::NoJournal);
         }
+        self.schedule.at(at);
         let mut journal = std::mem::take(&mut self.journal);
         while let Some(entry) = journal.pop() {
-            if entry.span.start >= at {
-                self.undo(entry);
-            } else if entry.span.end > at {
-                self.tear(&entry);
+            match self.schedule.progress(entry.ticket, entry.begun_at, at) {
+                Some(Progress::Parked | Progress::Queued) => self.undo(entry),
+                Some(Progress::Begun) => self.tear(&entry),
+                None => {}
             }
         }
-        self.timeline.cut(at);
+        self.schedule.cut(at);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //! The papers' response times come from a single server: one command after the other, whatever the
 //! die. A drive works with all dies and channels at once, and may let the host's reads go first.
 
+use crate::BusPolicy;
 use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,12 @@ pub struct Suspend {
     pub erase_ns: Nanos,
 }
 
+impl Suspend {
+    /// MQSim's: 100 us for a program, 700 us for an erase [V].
+    pub const MQSIM: Self =
+        Self { program_ns: Nanos::from_micros(100), erase_ns: Nanos::from_micros(700) };
+}
+
 /// How commands are ordered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -37,12 +44,6 @@ pub struct Scheduling {
     pub read_priority: bool,
     /// Whether they also interrupt the program or erase that has begun; absent = no.
     pub suspend: Option<Suspend>,
-}
-
-/// A hold on the end of a command that urgent reads may push back: see
-/// [`crate::NandArray::revise`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Promise {
-    pub(crate) die: usize,
-    pub(crate) pushes: u64,
+    /// Whose transfer a channel takes first.
+    pub bus: BusPolicy,
 }

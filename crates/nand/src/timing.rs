@@ -7,6 +7,7 @@
 //! 3. The energy of an array operation is supply voltage x current x its time: data sheets print the
 //!    currents, not the energies. A transfer's is a figure for each byte.
 
+use crate::NandError;
 use nandu_base::{Nanos, Picojoules};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,30 @@ pub struct Timing {
     #[serde(default)]
     pub cache_register: bool,
 }
+
+impl Timing {
+    /// Checks that no time is longer than 4.29 s, which the event core counts in 32 bits.
+    ///
+    /// # Errors
+    /// [`NandError::Configuration`] names the field.
+    pub fn validate(&self) -> Result<(), NandError> {
+        for (name, time) in [
+            ("read_ns", self.read_ns),
+            ("program_ns", self.program_ns),
+            ("erase_ns", self.erase_ns),
+            ("command_ns", self.command_ns),
+        ] {
+            if time.0 > LONGEST_NS {
+                let text = format!("timing: {name} is {}, must be at most {LONGEST_NS}", time.0);
+                return Err(NandError::Configuration(text));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The longest part of a command. A copy-back is a read and a program.
+const LONGEST_NS: u64 = 2_000_000_000;
 
 /// Energy of the chip; all zero means that energy is not modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use nandu_base::{Cause, Nanos, Picojoules, Ppn};
-use nandu_nand::{ChipOverrides, Energy, NandArray, NandProfile, Payload, presets};
+use nandu_nand::{ChipOverrides, Energy, NandArray, NandProfile, Payload, Ticket, presets};
 
 const CAUSE: Cause = Cause::Host;
 
@@ -27,17 +27,18 @@ fn energy_of(
     erases: u32,
 ) -> u64 {
     let mut nand = NandArray::new(profile.resolve().unwrap()).unwrap();
-    let mut now = Nanos::ZERO;
+    let mut last = Ticket::READY;
     for page in 0..programs {
         let payload = Payload { lpns: &[7], sequence: page + 1, contents: &[] };
-        now = nand.program(now, Ppn(page), payload, CAUSE).unwrap();
+        last = nand.program(last, Ppn(page), payload, CAUSE).unwrap();
     }
     for _ in 0..reads {
-        now = nand.read(now, Ppn(0), read_bytes, CAUSE).unwrap();
+        last = nand.read(last, Ppn(0), read_bytes, CAUSE).unwrap();
     }
     for block in 1..=erases {
-        now = nand.erase(now, block, CAUSE).unwrap();
+        last = nand.erase(last, block, CAUSE).unwrap();
     }
+    nand.finish(last);
     nand.energy().0
 }
 

@@ -1,6 +1,6 @@
 //! How a simulation runs, apart from the drive.
 
-use nandu_nand::Suspend;
+use nandu_nand::{BusPolicy, Suspend};
 use serde::{Deserialize, Serialize};
 
 /// The two ways to tell time; both issue the same chip commands for the same requests.
@@ -67,6 +67,8 @@ pub struct RunConfig {
     pub read_priority: bool,
     /// Whether they also interrupt what has begun, and what that costs; needs `read_priority`.
     pub suspend: Option<Suspend>,
+    /// Whose transfer a channel takes first; event mode.
+    pub bus: BusPolicy,
     /// Whether the layer works in the background where nothing has arrived. Then operation counts
     /// depend on time, and the modes differ.
     pub background: bool,
@@ -100,6 +102,7 @@ impl Default for RunConfig {
             write_buffer_units: 0,
             read_priority: false,
             suspend: None,
+            bus: BusPolicy::InOrder,
             background: false,
             initial: None,
             warm_up: None,

@@ -12,13 +12,17 @@
 //! 1. A unit that a write covers in part costs one read of the unit, counted as `modify_read_units`.
 //! 2. A request is done when its last unit is; none is done before it started.
 
-use crate::buffer::WriteBuffer;
+use crate::SimError;
+use crate::buffer::{Waiting, WriteBuffer};
 use crate::shadow::Shadow;
 use nandu_base::{Lpn, Nanos, to_u32};
 use nandu_device::Operation;
 use nandu_ftl::{Ftl, FtlError};
-use nandu_nand::{Content, NandArray, Promise};
+use nandu_nand::{Content, NandArray, Ticket};
 use nandu_trace::TraceRequest;
+
+/// Watches a unit in the write buffer; requests have lower numbers.
+pub(crate) const SLOT: u32 = u32::MAX - 1;
 
 /// How many kinds of request there are.
 pub(crate) const OPERATION_COUNT: usize = 4;
@@ -60,9 +64,6 @@ pub(crate) struct Engine {
     pub(crate) host: HostCounts,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) buffer: Option<WriteBuffer>,
-    /// The command that the last request waits for, where ends may move.
-    pub(crate) promise: Option<Promise>,
-    ends_may_move: bool,
     next_units: Vec<Lpn>,
     unit_bytes: u32,
     unit_shift: u32,
@@ -89,7 +90,7 @@ impl From<FtlError> for Refusal {
 
 impl Engine {
     /// A layer over the array it was built on.
-    pub(crate) fn new(nand: NandArray, ftl: Box<dyn Ftl>, ends_may_move: bool) -> Self {
+    pub(crate) fn new(nand: NandArray, ftl: Box<dyn Ftl>) -> Self {
         let unit_bytes = ftl.unit_bytes();
         assert!(
             unit_bytes.is_power_of_two(),
@@ -102,8 +103,6 @@ impl Engine {
             host: HostCounts::default(),
             shadow: None,
             buffer: None,
-            promise: None,
-            ends_may_move,
             next_units: Vec::new(),
             unit_bytes,
             unit_shift: unit_bytes.trailing_zeros(),
@@ -131,21 +130,20 @@ impl Engine {
         self.next_units.len() == requests.len()
     }
 
-    /// Serves a request that starts at `start`; answers when it is done. With `SERIAL` its units
-    /// follow one another.
+    /// Serves a request that starts with `start`; its ticket ends when it is done. With `SERIAL`, for a
+    /// single server, its units follow one another.
     #[inline]
     pub(crate) fn serve<const SERIAL: bool>(
         &mut self,
         request: &TraceRequest,
-        start: Nanos,
-    ) -> Result<Nanos, Refusal> {
+        start: Ticket,
+    ) -> Result<Ticket, Refusal> {
         let (offset, length) = (request.offset_bytes, request.length_bytes);
         let end = offset.checked_add(length).filter(|&end| end <= self.capacity_bytes);
         let end = end.ok_or(Refusal::OutOfRange)?;
         let kind = request.operation as usize;
         self.host.requests[kind] += 1;
         self.host.bytes[kind] += length;
-        self.promise = None;
         let first = offset >> self.unit_shift;
         let stream = request.stream;
         let is_one_unit = length == u64::from(self.unit_bytes) && offset & self.unit_mask == 0;
@@ -160,7 +158,8 @@ impl Engine {
             Operation::Trim => self.trim_range(offset, end, start)?,
             Operation::Flush => self.flush(start)?,
         };
-        if self.shadow.is_some() && done < start {
+        if SERIAL && self.shadow.is_some() && done.time() < start.time() {
+            let (done, start) = (done.time(), start.time());
             return Err(Refusal::Check(format!("done at {done}, before its start at {start}")));
         }
         Ok(done)
@@ -168,7 +167,7 @@ impl Engine {
 
     /// Whether writes may be served together by [`Self::serve_in_turn`].
     pub(crate) const fn takes_runs(&self) -> bool {
-        self.shadow.is_none() && self.buffer.is_none() && !self.ends_may_move
+        self.shadow.is_none() && self.buffer.is_none()
     }
 
     /// The stream of requests that all write one unit of it; none where they do not.
@@ -185,57 +184,101 @@ impl Engine {
     }
 
     /// Serves the writes that [`Self::touch`] was told of, which [`Self::run_stream`] has found to be
-    /// of one stream, each starting when the one before is done. Appends to `done` when each was;
-    /// after a refusal, for those before it.
+    /// of one stream, each starting when the one before is done. Appends the ticket of each to `done`;
+    /// after a refusal, of those before it.
     pub(crate) fn serve_in_turn(
         &mut self,
-        start: Nanos,
+        start: Ticket,
         stream: u8,
-        done: &mut Vec<Nanos>,
+        done: &mut Vec<Ticket>,
     ) -> Result<(), Refusal> {
         let count = self.next_units.len() as u64;
         self.host.requests[Operation::Write as usize] += count;
         self.host.bytes[Operation::Write as usize] += count * u64::from(self.unit_bytes);
         self.host.write_units += count;
-        self.promise = None;
         Ok(self.ftl.write_in_turn(&mut self.nand, start, &self.next_units, stream, done)?)
     }
 
     #[inline]
-    fn write_unit(&mut self, lpn: Lpn, start: Nanos, stream: u8) -> Result<Nanos, Refusal> {
+    fn write_unit(&mut self, lpn: Lpn, start: Ticket, stream: u8) -> Result<Ticket, Refusal> {
         self.host.write_units += 1;
         let content = self.shadow.as_mut().and_then(|shadow| shadow.write(lpn));
-        match &mut self.buffer {
-            None => {
-                let done = self.ftl.write_to_stream(&mut self.nand, start, lpn, content, stream)?;
-                self.hold(start, done);
-                Ok(done)
+        let Some(buffer) = &mut self.buffer else {
+            return Ok(self.ftl.write_to_stream(&mut self.nand, start, lpn, content, stream)?);
+        };
+        if buffer.take_slot() {
+            self.program_held(lpn, start, content, stream)?;
+            return Ok(start);
+        }
+        let admitted = self.nand.promise();
+        buffer.wait(Waiting::Unit { lpn, content, stream, start, admitted });
+        Ok(admitted)
+    }
+
+    /// Hands the unit of a slot to the layer.
+    fn program_held(
+        &mut self,
+        lpn: Lpn,
+        start: Ticket,
+        content: Content,
+        stream: u8,
+    ) -> Result<(), Refusal> {
+        let done = self.ftl.write_to_stream(&mut self.nand, start, lpn, content, stream)?;
+        let is_waiting = self.nand.watch(done, SLOT);
+        let buffer = self.buffer.as_mut().expect("a slot was taken");
+        buffer.hold(&mut self.nand, done);
+        if !is_waiting {
+            self.release_slot()?;
+        }
+        Ok(())
+    }
+
+    /// A slot of the write buffer is free: whoever waits first gets it.
+    pub(crate) fn release_slot(&mut self) -> Result<(), Refusal> {
+        self.buffer.as_mut().expect("only a buffer has slots").give_slot_back();
+        while let Some(buffer) = &mut self.buffer
+            && let Some(next) = buffer.next_waiting()
+        {
+            match next {
+                Waiting::Unit { lpn, content, stream, start, admitted } => {
+                    self.nand.keep(admitted, start);
+                    self.program_held(lpn, start, content, stream)?;
+                }
+                Waiting::Flush { done } => {
+                    let held = buffer.held();
+                    let flushed = self.ftl.flush(&mut self.nand, Ticket::READY)?;
+                    let flushed = self.nand.both(flushed, held);
+                    self.nand.keep(done, flushed);
+                }
             }
-            Some(buffer) => {
-                let admitted = buffer.admit(start);
-                let done =
-                    self.ftl.write_to_stream(&mut self.nand, admitted, lpn, content, stream)?;
-                buffer.hold(done);
-                Ok(admitted)
-            }
+        }
+        Ok(())
+    }
+
+    /// Whether units are in the write buffer, or wait for it.
+    pub(crate) fn buffers_something(&self) -> bool {
+        self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty())
+    }
+
+    /// Programs rows that nobody fills, where nothing is in flight any more.
+    ///
+    /// # Errors
+    /// If there are none: then nothing can go on.
+    pub(crate) fn complete_rows(&mut self) -> Result<(), SimError> {
+        match self.ftl.complete_rows(&mut self.nand) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SimError::Check(
+                "requests wait, though nothing is in flight that could end them".into(),
+            )),
+            Err(error) => Err(self.layer_error(error.into())),
         }
     }
 
     #[inline]
-    fn read_unit(&mut self, lpn: Lpn, start: Nanos, bytes: u32) -> Result<Nanos, Refusal> {
+    fn read_unit(&mut self, lpn: Lpn, start: Ticket, bytes: u32) -> Result<Ticket, Refusal> {
         let outcome = self.ftl.read(&mut self.nand, start, lpn, bytes)?;
-        self.hold(start, outcome.done_at);
         self.compare(lpn, &outcome.content)?;
-        Ok(outcome.done_at)
-    }
-
-    /// Remembers the chip command that ends at `done`, if the last unit needed one. Units of one
-    /// request end in the order of their issue, near enough for the last to stand for all.
-    #[inline]
-    fn hold(&mut self, start: Nanos, done: Nanos) {
-        if self.ends_may_move && done > start {
-            self.promise = Some(self.nand.promise());
-        }
+        Ok(outcome.done)
     }
 
     #[inline]
@@ -263,9 +306,9 @@ impl Engine {
     fn write_range<const SERIAL: bool>(
         &mut self,
         (offset, end): (u64, u64),
-        start: Nanos,
+        start: Ticket,
         stream: u8,
-    ) -> Result<Nanos, Refusal> {
+    ) -> Result<Ticket, Refusal> {
         let mut done = start;
         for lpn in self.units(offset, end) {
             let (from, to) = self.covered(lpn, offset, end);
@@ -274,7 +317,8 @@ impl Engine {
                 self.host.modify_read_units += 1;
                 issued = self.read_unit(Lpn(lpn), issued, self.unit_bytes)?;
             }
-            done = done.max(self.write_unit(Lpn(lpn), issued, stream)?);
+            let written = self.write_unit(Lpn(lpn), issued, stream)?;
+            self.nand.gather(&mut done, written);
         }
         Ok(done)
     }
@@ -283,19 +327,20 @@ impl Engine {
         &mut self,
         offset: u64,
         end: u64,
-        start: Nanos,
-    ) -> Result<Nanos, Refusal> {
+        start: Ticket,
+    ) -> Result<Ticket, Refusal> {
         let mut done = start;
         for lpn in self.units(offset, end) {
             let (from, to) = self.covered(lpn, offset, end);
             let issued = if SERIAL { done } else { start };
             self.host.read_units += 1;
-            done = done.max(self.read_unit(Lpn(lpn), issued, to_u32(to - from))?);
+            let read = self.read_unit(Lpn(lpn), issued, to_u32(to - from))?;
+            self.nand.gather(&mut done, read);
         }
         Ok(done)
     }
 
-    fn trim_range(&mut self, offset: u64, end: u64, start: Nanos) -> Result<Nanos, Refusal> {
+    fn trim_range(&mut self, offset: u64, end: u64, start: Ticket) -> Result<Ticket, Refusal> {
         let first = offset.div_ceil(u64::from(self.unit_bytes));
         let count = (end >> self.unit_shift).saturating_sub(first);
         if count == 0 {
@@ -308,8 +353,53 @@ impl Engine {
         Ok(self.ftl.trim(&mut self.nand, start, Lpn(first), count)?)
     }
 
-    fn flush(&mut self, start: Nanos) -> Result<Nanos, Refusal> {
-        let drained = self.buffer.as_mut().map_or(start, |buffer| buffer.drain(start));
-        Ok(self.ftl.flush(&mut self.nand, drained)?)
+    fn flush(&mut self, start: Ticket) -> Result<Ticket, Refusal> {
+        match &mut self.buffer {
+            Some(buffer) if buffer.has_waiting() => {
+                let done = self.nand.promise();
+                buffer.wait(Waiting::Flush { done });
+                Ok(done)
+            }
+            Some(buffer) => {
+                let held = buffer.held();
+                let flushed = self.ftl.flush(&mut self.nand, start)?;
+                Ok(self.nand.both(flushed, held))
+            }
+            None => Ok(self.ftl.flush(&mut self.nand, start)?),
+        }
+    }
+
+    /// Why the request of this number was refused.
+    #[cold]
+    pub(crate) fn explain(
+        &self,
+        refusal: Refusal,
+        request: &TraceRequest,
+        at: Nanos,
+        number: u64,
+    ) -> SimError {
+        match refusal {
+            Refusal::OutOfRange => SimError::OutOfRange {
+                request: number,
+                offset_bytes: request.offset_bytes,
+                length_bytes: request.length_bytes,
+                capacity_bytes: self.capacity_bytes,
+            },
+            Refusal::Layer(error) => SimError::Layer { request: number, at, error },
+            Refusal::Check(text) => SimError::Check(format!("request {number}: {text}")),
+        }
+    }
+
+    /// Why a unit that was acknowledged before could not be written.
+    #[cold]
+    pub(crate) fn layer_error(&self, refusal: Refusal) -> SimError {
+        let number = self.host.requests.iter().sum();
+        match refusal {
+            Refusal::Layer(error) => {
+                SimError::Layer { request: number, at: self.nand.now(), error }
+            }
+            Refusal::Check(text) => SimError::Check(text),
+            Refusal::OutOfRange => SimError::Check("a unit lies past the drive".into()),
+        }
     }
 }

@@ -19,6 +19,7 @@ use nandu_ftl::closed_form::{
     random_write_amplification,
 };
 use nandu_ftl::{FtlConfig, VictimPolicy};
+use nandu_nand::Suspend;
 use nandu_trace::workload::WorkloadKind;
 use nandu_trace::{RequestSource, SpeedUp, TraceOptions, TraceRequest, WorkloadSpec, open_trace};
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ pub struct Job {
 }
 
 /// Names of what [`Job::set`] changes beside the keys of a profile.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 20] = [
     "ftl",
     "victim",
     "erase_block_pages",
@@ -68,6 +69,8 @@ const KEYS: [&str; 18] = [
     "trace",
     "speed_up",
     "read_priority",
+    "suspend",
+    "bus",
     "requests",
     "mode",
     "queue_depth",
@@ -109,6 +112,8 @@ impl Job {
                 }
             },
             "read_priority" => self.run.read_priority = parse(key, value)?,
+            "suspend" => self.run.suspend = parse::<bool>(key, value)?.then_some(Suspend::MQSIM),
+            "bus" => self.run.bus = parse(key, value)?,
             "requests" => self.request_limit = Some(parse(key, value)?),
             "mode" => self.run.mode = parse(key, value)?,
             "queue_depth" => self.run.queue_depth = parse(key, value)?,

@@ -10,11 +10,13 @@
 //! Absent on purpose: the controller, the link and the host of a drive (those are
 //! `nandu_drives::ssd`), and the wall clock.
 
-mod admission;
 mod buffer;
+mod closed;
 mod config;
+mod driver;
 mod engine;
 mod error;
+mod event;
 mod job;
 mod observer;
 mod recorder;
@@ -38,5 +40,5 @@ pub use tee::Record;
 
 // What this crate's own values hold.
 pub use nandu_ftl::FtlError;
-pub use nandu_nand::Suspend;
+pub use nandu_nand::{BusPolicy, Suspend, Usage, Waits};
 pub use nandu_trace::TraceError;

@@ -2,32 +2,31 @@
 //! link, no host. What a request costs is what flash makes it cost.
 //!
 //! ```text
-//!   RequestSource ─ batches ─▶ Admission (closed | event) ─▶ Engine ─▶ Ftl ─▶ NandArray
-//!                                   ▲                           │
-//!                                   └──── completion time ◀─────┴─▶ Recorder, Shadow
+//!   RequestSource ─ batches ─▶ Driver (closed | event) ─▶ Engine ─▶ Ftl ─▶ NandArray
+//!                                   ▲                                         │
+//!               Recorder, Shadow ◀──┴──────── tickets that have ended ◀───────┘
 //! ```
 //!
 //! 1. Every request that the source gives is served exactly once, or the run ends with an error.
 //! 2. Requests reach the layer in the order of their arrival.
 //! 3. What is measured starts when everything before it is done.
 
-use crate::admission::{Admission, PriorityWindow, Served, SingleServer, Window};
 use crate::buffer::WriteBuffer;
-use crate::engine::{Engine, HostCounts, Refusal};
+use crate::closed::SingleServer;
+use crate::driver::{Driver, Timing};
+use crate::engine::{Engine, HostCounts};
+use crate::event::Window;
 use crate::recorder::Recorder;
 use crate::shadow::{Baseline, Shadow, audit};
 use crate::{Arrivals, CheckSummary, InitialState, Mode, Phase, RunConfig, SimError, SimObserver};
 use nandu_base::{FlashCounters, LatencySummary, Nanos, Picojoules, to_u32};
-use nandu_device::Operation;
 use nandu_ftl::Ftl;
-use nandu_nand::{NandArray, Scheduling, Service};
+use nandu_nand::{NandArray, Scheduling, Service, Usage};
 use nandu_trace::{Pacing, RequestSource, TraceRequest};
 use std::collections::BTreeMap;
 
 /// Requests that are fetched together.
 const BATCH: usize = 1024;
-/// Requests that the layer is told of ahead.
-const TOUCH: usize = 64;
 /// Batches between two looks at the observer.
 const BATCHES_PER_LOOK: u64 = 64;
 /// Requests between two audits, where checks are on.
@@ -41,8 +40,10 @@ pub struct Simulation {
     /// Before it everything is done.
     now: Nanos,
     warm_up_units: u64,
-    /// When each of the writes was done that are served together.
-    done: Vec<Nanos>,
+    /// How dies and channels had been used when the last pass was done.
+    usage: Usage,
+    /// When the last request of the last pass was done.
+    last_done: Nanos,
 }
 
 /// What was measured; [`crate::SimReport`] makes figures of it.
@@ -63,6 +64,8 @@ pub struct Measurement {
     pub simulated: Nanos,
     /// Time that dies were busy, summed over the dies.
     pub busy: Nanos,
+    /// How dies and channels were used in the event mode, until the last completion.
+    pub usage: Usage,
     /// What the checks compared.
     pub checks: Option<CheckSummary>,
 }
@@ -108,11 +111,12 @@ impl Simulation {
             },
             read_priority: config.read_priority,
             suspend: config.suspend,
+            bus: config.bus,
         });
         if !config.checks {
             nand.forget_sequences();
         }
-        let mut engine = Engine::new(nand, ftl, config.read_priority);
+        let mut engine = Engine::new(nand, ftl);
         if config.checks {
             engine.shadow = Some(Shadow::new(engine.ftl.unit_count()));
         }
@@ -126,7 +130,8 @@ impl Simulation {
             Some(InitialState::Steady) => ftl.initialise_steady(nand, config.seed),
         };
         filled.map_err(SimError::Preparation)?;
-        Ok(Self { engine, config: *config, now: Nanos::ZERO, warm_up_units: 0, done: Vec::new() })
+        let usage = engine.nand.usage();
+        Ok(Self { engine, config: *config, now: Nanos::ZERO, warm_up_units: 0, usage, last_done: Nanos::ZERO })
     }
 
     /// The layer's addressable space.
@@ -196,6 +201,7 @@ impl Simulation {
         let baseline = Baseline::of(&self.engine);
         let erases_before = self.erase_counts();
         let (energy, busy) = (self.engine.nand.energy(), self.engine.nand.busy());
+        let usage = self.engine.nand.usage();
         let started_at = self.now;
         let mut recorder = Recorder::default();
         let arrivals = self.config.arrivals;
@@ -213,8 +219,9 @@ impl Simulation {
             latency_ns: recorder.summaries(),
             erase_counts: erase_counts.iter().zip(&erases_before).map(|(a, b)| a - b).collect(),
             energy: self.engine.nand.energy() - energy,
-            simulated: self.now - started_at,
+            simulated: self.last_done - started_at,
             busy: self.engine.nand.busy() - busy,
+            usage: self.usage.since(&usage),
             checks: self.engine.shadow.as_ref().map(Shadow::summary),
         })
     }
@@ -235,30 +242,22 @@ impl Simulation {
         recorder: &mut Recorder,
         observer: &mut dyn SimObserver,
     ) -> Result<u64, SimError> {
-        let depth = self.config.queue_depth;
-        let count = match (self.config.mode, self.config.read_priority) {
-            (Mode::Closed, _) => {
+        match self.config.mode {
+            Mode::Closed => {
                 let server = SingleServer::new(self.now);
                 self.pass_through(server, source, pass, recorder, observer)
             }
-            (Mode::Event, false) => {
-                let window = Window::new(depth, self.now);
+            Mode::Event => {
+                self.engine.nand.at(self.now);
+                let window = Window::new(self.config.queue_depth, self.now);
                 self.pass_through(window, source, pass, recorder, observer)
             }
-            (Mode::Event, true) => {
-                let window = PriorityWindow::new(depth, self.now);
-                self.pass_through(window, source, pass, recorder, observer)
-            }
-        }?;
-        if let Some(buffer) = &mut self.engine.buffer {
-            self.now = buffer.drain(self.now);
         }
-        Ok(count)
     }
 
-    fn pass_through<A: Admission>(
+    fn pass_through<D: Driver>(
         &mut self,
-        mut admission: A,
+        mut driver: D,
         source: &mut dyn RequestSource,
         pass: Pass,
         recorder: &mut Recorder,
@@ -283,7 +282,7 @@ impl Simulation {
                 break;
             }
             let timing = *timing.get_or_insert_with(|| self.timing_of(source, &batch, pass));
-            self.run_batch(&mut admission, &batch, (timing, count), recorder)?;
+            driver.run_batch(&mut self.engine, &batch, (timing, count), recorder)?;
             count += batch.len() as u64;
             if let Some(baseline) = baseline.as_ref().filter(|_| count >= next_audit) {
                 audit(&mut self.engine, baseline).map_err(SimError::Check)?;
@@ -307,7 +306,13 @@ impl Simulation {
                 break;
             }
         }
-        self.now = admission.drain(&self.engine.nand, recorder).max(self.now);
+        self.last_done = driver.drain(&mut self.engine, recorder)?.max(self.now);
+        self.usage = self.engine.nand.usage();
+        // Invariant 3: what goes on behind the last completion is none of the next pass.
+        self.now = match self.config.mode {
+            Mode::Closed => self.last_done,
+            Mode::Event => self.engine.nand.idle_at().max(self.last_done),
+        };
         Ok(count)
     }
 
@@ -319,123 +324,7 @@ impl Simulation {
             _ => (true, Nanos::ZERO),
         };
         let first_at = first.first().map_or(Nanos::ZERO, |request| request.at);
-        Timing { origin: self.now, first_at, arrivals_count, think }
+        let works_in_background = self.config.background && arrivals_count;
+        Timing { origin: self.now, first_at, arrivals_count, think, works_in_background }
     }
-
-    #[inline]
-    fn run_batch<A: Admission>(
-        &mut self,
-        admission: &mut A,
-        batch: &[TraceRequest],
-        (timing, count): (Timing, u64),
-        recorder: &mut Recorder,
-    ) -> Result<(), SimError> {
-        let works_in_background = self.config.background && timing.arrivals_count;
-        let takes_runs = A::SERIAL
-            && self.engine.takes_runs()
-            && !timing.arrivals_count
-            && timing.think == Nanos::ZERO;
-        let mut last_done = self.now;
-        let numbered = (count + 1..).step_by(TOUCH).zip(batch.chunks(TOUCH));
-        for (number, requests) in numbered {
-            let all_exist = self.engine.touch(requests);
-            let stream = match takes_runs && all_exist {
-                true => self.engine.run_stream(requests),
-                false => None,
-            };
-            if let Some(stream) = stream {
-                let start = timing.origin;
-                last_done =
-                    self.run_writes(admission, (requests, number), (start, stream), recorder)?;
-                continue;
-            }
-            for (number, request) in (number..).zip(requests) {
-                let arrival = match timing.arrivals_count {
-                    true => {
-                        timing.origin.saturating_add(request.at.saturating_sub(timing.first_at))
-                    }
-                    false => timing.origin,
-                };
-                if works_in_background && arrival > last_done {
-                    let Engine { ftl, nand, .. } = &mut self.engine;
-                    ftl.idle(nand, last_done, arrival);
-                    admission.delay(nand.idle_at());
-                }
-                let start = admission.admit(arrival, &self.engine.nand, recorder);
-                let served = if A::SERIAL {
-                    self.engine.serve::<true>(request, start)
-                } else {
-                    self.engine.serve::<false>(request, start)
-                };
-                let done =
-                    served.map_err(|refusal| self.explain(refusal, request, start, number))?;
-                let since = if timing.arrivals_count { arrival } else { start };
-                let (operation, think) = (request.operation, timing.think);
-                let promise = self.engine.promise;
-                admission.finish(Served { operation, since, done, think, promise }, recorder);
-                last_done = last_done.max(done);
-            }
-        }
-        self.now = last_done;
-        Ok(())
-    }
-
-    /// Serves requests that all write one unit of a stream, the first of which has this number.
-    /// Answers when the last is done.
-    fn run_writes<A: Admission>(
-        &mut self,
-        admission: &mut A,
-        (requests, number): (&[TraceRequest], u64),
-        (arrival, stream): (Nanos, u8),
-        recorder: &mut Recorder,
-    ) -> Result<Nanos, SimError> {
-        let first = admission.admit(arrival, &self.engine.nand, recorder);
-        self.done.clear();
-        let outcome = self.engine.serve_in_turn(first, stream, &mut self.done);
-        if let Err(refusal) = outcome {
-            let index = self.done.len();
-            let start = self.done.last().copied().unwrap_or(first);
-            return Err(self.explain(refusal, &requests[index], start, number + index as u64));
-        }
-        let mut start = first;
-        for &done in &self.done {
-            let operation = Operation::Write;
-            let served =
-                Served { operation, since: start, done, think: Nanos::ZERO, promise: None };
-            admission.finish(served, recorder);
-            start = done;
-        }
-        Ok(start)
-    }
-
-    #[cold]
-    fn explain(
-        &self,
-        refusal: Refusal,
-        request: &TraceRequest,
-        at: Nanos,
-        number: u64,
-    ) -> SimError {
-        match refusal {
-            Refusal::OutOfRange => SimError::OutOfRange {
-                request: number,
-                offset_bytes: request.offset_bytes,
-                length_bytes: request.length_bytes,
-                capacity_bytes: self.engine.capacity_bytes(),
-            },
-            Refusal::Layer(error) => SimError::Layer { request: number, at, error },
-            Refusal::Check(text) => SimError::Check(format!("request {number}: {text}")),
-        }
-    }
-}
-
-/// How a source's times are to be taken.
-#[derive(Clone, Copy)]
-struct Timing {
-    /// When the first request arrives, as the simulation counts, and as the source does.
-    origin: Nanos,
-    first_at: Nanos,
-    arrivals_count: bool,
-    /// From a completion to the next request, where arrivals do not count.
-    think: Nanos,
 }

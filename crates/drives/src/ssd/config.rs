@@ -3,7 +3,9 @@
 use nandu_base::Nanos;
 use nandu_device::{DeviceError, Geometry};
 use nandu_ftl::{Ftl, FtlConfig};
-use nandu_nand::{ChipOverrides, NandArray, NandConfig, NandProfile};
+use nandu_nand::{
+    BusPolicy, ChipOverrides, NandArray, NandConfig, NandProfile, Scheduling, Service, Suspend,
+};
 use serde::{Deserialize, Serialize};
 
 /// The parts of a simulated SSD. Every time is in nanoseconds, every size in bytes.
@@ -33,6 +35,15 @@ pub struct SsdConfig {
     pub ftl: FtlConfig,
     /// Commands that the controller works on at once; 1 for drives without queueing.
     pub native_queue_depth: u32,
+    /// Whether the host's reads go before everything of their die that has not begun.
+    #[serde(default)]
+    pub read_priority: bool,
+    /// Whether they also interrupt programs and erases, and what that costs; needs `read_priority`.
+    #[serde(default)]
+    pub suspend: Option<Suspend>,
+    /// Whose transfer a channel takes first.
+    #[serde(default)]
+    pub bus: BusPolicy,
     /// Controller time per read command; the controller does one thing at a time.
     pub read_command_ns: Nanos,
     /// Controller time per write command.
@@ -93,10 +104,20 @@ impl SsdConfig {
         if self.open_unit_count == 0 {
             return invalid("open_unit_count must be at least 1");
         }
+        if self.suspend.is_some() && !self.read_priority {
+            return invalid("suspend is for reads that have priority: set read_priority = true");
+        }
         if self.over_provisioning_ppm == 0 {
             return invalid("over_provisioning_ppm must be above 0: cleaning needs room");
         }
         Ok(())
+    }
+
+    /// How the chips order their commands.
+    #[must_use]
+    pub const fn scheduling(&self) -> Scheduling {
+        let Self { read_priority, suspend, bus, .. } = *self;
+        Scheduling { service: Service::Parallel, read_priority, suspend, bus }
     }
 
     /// The chips of a drive of `geometry`.

@@ -6,21 +6,25 @@
 //!                                                     └─► ftl ─► nand ─► done (write-through)
 //! ```
 //!
-//! Every part is a timeline: a command takes it from the earliest moment at which it is free, so the
-//! time of completion is known at submission. Only the link to the host serves reads in the order in
-//! which their data is ready (`staged`), because that order is not the order of submission.
+//! Controller and links serve in the order in which work reaches them; since events come in order of
+//! time, one number for each, until when it is busy, is exact. The chips are the event core of `nand`;
+//! its events and those of the drive are handled in order of time, the chips' first.
 //!
 //! 1. The drive touches cells only through its translation layer.
-//! 2. A sector is found, newest first, in an open unit, else where the translation layer has it.
+//! 2. A sector is found, newest first, in an open unit, in line for a slot, else where the layer has it.
 //! 3. At most `native_queue_depth` commands are worked on at once.
 //! 4. A completed flush leaves no open unit and no write that waits for its program.
+//! 5. Where requests wait and nothing is in flight, rows that nobody fills are programmed, padded.
 
 mod config;
+mod flow;
 mod power;
 mod read_ahead;
+mod reads;
 #[cfg(test)]
 mod tests;
 mod write_buffer;
+mod writes;
 
 pub use config::SsdConfig;
 
@@ -28,14 +32,13 @@ use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
     Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, FlashUse, Geometry,
-    IoBuffer, Operation, Rejected, Request, TimeSource,
+    Rejected, Request, TimeSource,
 };
 use nandu_ftl::{Ftl, FtlError};
 use nandu_nand::NandArray;
 use read_ahead::ReadAhead;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::sync::Arc;
+use std::collections::{BinaryHeap, VecDeque};
 use write_buffer::{OpenUnit, WriteBuffer};
 
 /// Most requests that the host may have in flight; the drive itself works on fewer.
@@ -54,10 +57,14 @@ pub struct Ssd {
     controller_free_at: Nanos,
     link_in_free_at: Nanos,
     link_out_free_at: Nanos,
-    slots: BinaryHeap<Reverse<Nanos>>,
-    staged: BinaryHeap<Reverse<StagedKey>>,
-    staged_requests: Vec<Option<StagedRead>>,
-    staged_sequence: u64,
+    /// Commands that may begin, and those that wait for one to end.
+    free_slot_count: u32,
+    waiting: VecDeque<(Nanos, Request)>,
+    active: Vec<Option<Active>>,
+    free_places: Vec<u32>,
+    /// What the drive itself does next: time, the sequence that settles ties, what.
+    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
+    event_sequence: u64,
     completions: CompletionQueue,
     buffer: WriteBuffer,
     read_ahead: ReadAhead,
@@ -66,20 +73,29 @@ pub struct Ssd {
     power_is_on: bool,
 }
 
-/// When the data of a read is ready, the sequence that settles ties, and its place.
-type StagedKey = (Nanos, u64, usize);
-
-struct StagedRead {
-    in_flight: InFlight,
-    bytes: u64,
-    first_ready_at: Nanos,
+/// What the drive does at some time, with the place of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The controller has taken the command.
+    Decoded(u32),
+    /// The unit of this number of a write is over the link.
+    UnitArrived(u32, u32),
+    /// A part of the request is done.
+    PartDone(u32),
+    /// The host is told.
+    Told(u32),
 }
 
-/// When the first and the last unit of a read are in the controller.
-#[derive(Clone, Copy)]
-struct ReadySpan {
-    first: Nanos,
-    last: Nanos,
+/// A request that the controller works on.
+struct Active {
+    in_flight: InFlight,
+    first_sector: u64,
+    sector_count: u32,
+    /// Parts that the request waits for.
+    open_parts: u32,
+    /// When the first unit of a read was in the controller.
+    first_ready_at: Option<Nanos>,
+    result: Result<(), DeviceError>,
 }
 
 /// A part of a request that lies in one mapping unit.
@@ -107,7 +123,8 @@ impl Ssd {
         seed: u64,
     ) -> Result<Self, DeviceError> {
         config.validate()?;
-        let (nand, ftl) = config.build(geometry, keep_data, seed)?;
+        let (mut nand, ftl) = config.build(geometry, keep_data, seed)?;
+        nand.set_scheduling(config.scheduling());
         let unit_bytes = ftl.unit_bytes();
         if !unit_bytes.is_multiple_of(geometry.sector_bytes) {
             let what = format!(
@@ -116,7 +133,6 @@ impl Ssd {
             );
             return Err(DeviceError::InvalidGeometry { what });
         }
-        let slot_count = to_index(config.write_buffer_bytes / u64::from(unit_bytes));
         let info = DeviceInfo {
             name: name.into(),
             geometry,
@@ -127,7 +143,6 @@ impl Ssd {
             volatile_cache: !config.power_loss_protected,
             supports_trim: true,
         };
-        let slots = (0..config.native_queue_depth).map(|_| Reverse(Nanos::ZERO)).collect();
         Ok(Self {
             info,
             clock: VirtualClock::new(),
@@ -139,18 +154,25 @@ impl Ssd {
             controller_free_at: Nanos::ZERO,
             link_in_free_at: Nanos::ZERO,
             link_out_free_at: Nanos::ZERO,
-            slots,
-            staged: BinaryHeap::new(),
-            staged_requests: Vec::new(),
-            staged_sequence: 0,
+            free_slot_count: config.native_queue_depth,
+            waiting: VecDeque::new(),
+            active: Vec::new(),
+            free_places: Vec::new(),
+            events: BinaryHeap::new(),
+            event_sequence: 0,
             completions: CompletionQueue::default(),
-            buffer: WriteBuffer::new(slot_count, config.open_unit_count as usize),
+            buffer: Self::empty_buffer(config, unit_bytes),
             read_ahead: ReadAhead::default(),
             counters: Counters::default(),
             controller_busy: Nanos::ZERO,
             power_is_on: true,
             config: config.clone(),
         })
+    }
+
+    fn empty_buffer(config: &SsdConfig, unit_bytes: u32) -> WriteBuffer {
+        let slot_count = to_index(config.write_buffer_bytes / u64::from(unit_bytes));
+        WriteBuffer::new(slot_count, config.open_unit_count as usize)
     }
 
     /// Maps every unit as if the whole drive had been written in order, without taking time: what a
@@ -171,25 +193,11 @@ impl Ssd {
         if self.power_is_on {
             self.ftl.audit(&self.nand);
         }
-        assert_eq!(
-            self.slots.len(),
-            self.config.native_queue_depth as usize,
-            "invariant 3: a command gives back the slot it takes"
-        );
+        let active = to_u32(self.active.iter().flatten().count() as u64);
+        let slots = active + self.free_slot_count;
+        assert_eq!(slots, self.config.native_queue_depth, "invariant 3: slots are given back");
+        assert!(self.waiting.is_empty() || self.free_slot_count == 0, "invariant 3: none is idle");
         self.audit_power();
-        let staged = self.staged_requests.iter().flatten().count();
-        assert_eq!(staged, self.staged.len(), "every staged read has its place");
-    }
-
-    fn take_slot(&mut self, now: Nanos) -> Nanos {
-        let Reverse(free_at) = self.slots.pop().expect("a command gives back the slot it takes");
-        free_at.max(now)
-    }
-
-    fn controller(&mut self, start: Nanos, command: Nanos) -> Nanos {
-        self.controller_free_at = self.controller_free_at.max(start) + command;
-        self.controller_busy += command;
-        self.controller_free_at
     }
 
     fn link_time(&self, bytes: u64) -> Nanos {
@@ -225,290 +233,6 @@ impl Ssd {
         let sector_bytes = self.info.geometry.sector_bytes as usize;
         part.sectors.0 as usize * sector_bytes..part.sectors.1 as usize * sector_bytes
     }
-
-    // ---- reads ----
-
-    fn read(&mut self, at: Nanos, request: &mut Request) -> Result<ReadySpan, DeviceError> {
-        let (first, count) = (request.first_sector.0, request.sector_count);
-        let continues = self.read_ahead.continues(first, request.end_sector());
-        let at = if continues { at } else { self.controller(at, self.config.map_lookup_ns) };
-        if continues {
-            self.fetch_ahead(at, first, request.end_sector())?;
-        }
-        let mut ready: Option<ReadySpan> = None;
-        for part in self.parts(first, count) {
-            let done = self.read_part(at, part, request.buffer.as_mut())?;
-            let span = ready.get_or_insert(ReadySpan { first: done, last: done });
-            span.last = span.last.max(done);
-        }
-        Ok(ready.expect("a read covers at least one sector"))
-    }
-
-    fn read_part(
-        &mut self,
-        at: Nanos,
-        part: UnitPart,
-        buffer: Option<&mut IoBuffer>,
-    ) -> Result<Nanos, DeviceError> {
-        let wanted = sector_mask(part.sectors);
-        let present = self.buffer.peek(part.lpn).map_or(0, |unit| unit.present);
-        let range = self.byte_range(part);
-        let (ready_at, content) = if present & wanted == wanted {
-            (at, None)
-        } else if self.buffer.holds(part.lpn, at) {
-            (at, self.ftl.peek(&self.nand, part.lpn))
-        } else if let Some(ready_at) = self.read_ahead.ready_at(part.lpn) {
-            (ready_at.max(at), self.ftl.peek(&self.nand, part.lpn))
-        } else {
-            let bytes = to_u32(range.len() as u64);
-            let outcome =
-                self.ftl.read(&mut self.nand, at, part.lpn, bytes).map_err(device_error)?;
-            (outcome.done_at, outcome.content)
-        };
-        if let Some(buffer) = buffer {
-            let target = &mut buffer[part.buffer_offset..part.buffer_offset + range.len()];
-            match content {
-                Some(content) => target.copy_from_slice(&content[range.clone()]),
-                None => target.fill(0),
-            }
-            if let Some(unit) = self.buffer.peek(part.lpn) {
-                overlay(unit, part.sectors.0, self.info.geometry.sector_bytes as usize, target);
-            }
-        }
-        Ok(ready_at)
-    }
-
-    fn fetch_ahead(&mut self, at: Nanos, first: u64, end: u64) -> Result<(), DeviceError> {
-        if self.config.read_ahead_bytes == 0 {
-            return Ok(());
-        }
-        let per_unit = u64::from(self.sectors_per_unit);
-        let window = self.config.read_ahead_bytes.div_ceil(u64::from(self.unit_bytes));
-        let from = self.read_ahead.advance_to(Lpn(first / per_unit));
-        let to = (end.div_ceil(per_unit) + window).min(self.unit_count);
-        for lpn in from.0..to {
-            let outcome = self
-                .ftl
-                .read(&mut self.nand, at, Lpn(lpn), self.unit_bytes)
-                .map_err(device_error)?;
-            self.read_ahead.push(outcome.done_at);
-        }
-        Ok(())
-    }
-
-    // ---- writes ----
-
-    /// Units go to the buffer or to flash as they arrive over the link.
-    fn write(&mut self, at: Nanos, request: &Request) -> Result<Nanos, DeviceError> {
-        let start = self.link_in_free_at.max(at);
-        let bytes = self.info.geometry.bytes_of(request.sector_count);
-        self.link_in_free_at = start + self.link_time(bytes);
-        let mut acknowledged_at = self.link_in_free_at;
-        for part in self.parts(request.first_sector.0, request.sector_count) {
-            let length = self.byte_range(part).len();
-            let bytes = request
-                .buffer
-                .as_ref()
-                .map(|b| &b[part.buffer_offset..part.buffer_offset + length]);
-            let arrived_at = start + self.link_time((part.buffer_offset + length) as u64);
-            let done = self.write_part(arrived_at, part, bytes)?;
-            acknowledged_at = acknowledged_at.max(done);
-        }
-        Ok(acknowledged_at)
-    }
-
-    fn write_part(
-        &mut self,
-        at: Nanos,
-        part: UnitPart,
-        bytes: Option<&[u8]>,
-    ) -> Result<Nanos, DeviceError> {
-        self.read_ahead.invalidate(part.lpn, Lpn(part.lpn.0 + 1));
-        if part.sectors == (0, self.sectors_per_unit) {
-            self.buffer.take(part.lpn);
-            return self.program(at, part.lpn, bytes.map(Arc::from));
-        }
-        let range = self.byte_range(part);
-        let unit_bytes = self.unit_bytes as usize;
-        let mask = sector_mask(part.sectors);
-        let mut done = at;
-        if self.buffer.touch(part.lpn).is_none() {
-            let unit = OpenUnit { lpn: part.lpn, present: 0, content: None };
-            if let Some(evicted) = self.buffer.open(unit) {
-                done = self.close(at, evicted)?;
-            }
-        }
-        let unit = self.buffer.touch(part.lpn).expect("the unit was just opened");
-        unit.present |= mask;
-        match (bytes, &mut unit.content) {
-            (Some(bytes), content) => {
-                let content = content.get_or_insert_with(|| vec![0; unit_bytes].into_boxed_slice());
-                content[range].copy_from_slice(bytes);
-            }
-            (None, Some(content)) => content[range].fill(0),
-            (None, None) => {}
-        }
-        if unit.present == sector_mask((0, self.sectors_per_unit)) {
-            let unit = self.buffer.take(part.lpn).expect("the unit is open");
-            done = done.max(self.program(at, unit.lpn, unit.content.map(Arc::from))?);
-        }
-        Ok(done)
-    }
-
-    /// Writes a partly filled unit to flash, its missing sectors taken from there.
-    fn close(&mut self, at: Nanos, unit: OpenUnit) -> Result<Nanos, DeviceError> {
-        let old =
-            self.ftl.read(&mut self.nand, at, unit.lpn, self.unit_bytes).map_err(device_error)?;
-        let content = match (old.content, &unit.content) {
-            (None, None) => None,
-            (old, _) => {
-                let mut merged = old.map_or_else(
-                    || vec![0; self.unit_bytes as usize].into_boxed_slice(),
-                    |old| Box::from(&old[..]),
-                );
-                let sector_bytes = self.info.geometry.sector_bytes as usize;
-                overlay(&unit, 0, sector_bytes, &mut merged);
-                Some(Arc::from(merged))
-            }
-        };
-        self.program(old.done_at, unit.lpn, content)
-    }
-
-    fn program(
-        &mut self,
-        at: Nanos,
-        lpn: Lpn,
-        content: Option<Arc<[u8]>>,
-    ) -> Result<Nanos, DeviceError> {
-        let admitted_at = self.buffer.admit(at);
-        let written = self.ftl.write(&mut self.nand, admitted_at, lpn, content);
-        let durable_at = written.map_err(device_error).inspect_err(|_| {
-            // The slot must come back, or the buffer would shrink with every failure.
-            self.buffer.release_at(lpn, admitted_at);
-        })?;
-        self.buffer.release_at(lpn, durable_at);
-        Ok(if self.buffer.is_write_back() { admitted_at } else { durable_at })
-    }
-
-    fn close_all(&mut self, at: Nanos) -> Result<Nanos, DeviceError> {
-        let mut done = at;
-        while let Some(unit) = self.buffer.pop_open() {
-            done = done.max(self.close(at, unit)?);
-        }
-        Ok(done)
-    }
-
-    fn flush(&mut self, at: Nanos) -> Result<Nanos, DeviceError> {
-        if self.config.power_loss_protected {
-            return Ok(at + self.config.flush_ns);
-        }
-        let closed_at = self.close_all(at)?;
-        let drained_at = self.buffer.drained_at(closed_at);
-        let mapped_at = self.ftl.flush(&mut self.nand, drained_at).map_err(device_error)?;
-        Ok(mapped_at + self.config.flush_ns)
-    }
-
-    /// Whole units are unmapped; sectors of partly covered ones are overwritten with zeros, so that
-    /// rule 5 of the contract holds.
-    fn trim(&mut self, at: Nanos, request: &Request) -> Result<Nanos, DeviceError> {
-        let mut done = at + self.config.trim_ns;
-        for part in self.parts(request.first_sector.0, request.sector_count) {
-            if part.sectors == (0, self.sectors_per_unit) {
-                self.buffer.take(part.lpn);
-                self.read_ahead.invalidate(part.lpn, Lpn(part.lpn.0 + 1));
-                let trimmed = self.ftl.trim(&mut self.nand, at, part.lpn, 1);
-                done = done.max(trimmed.map_err(device_error)?);
-            } else {
-                done = done.max(self.write_part(at, part, None)?);
-            }
-        }
-        Ok(done)
-    }
-
-    // ---- completions ----
-
-    fn stage(&mut self, in_flight: InFlight, bytes: u64, ready: ReadySpan) {
-        self.staged_sequence += 1;
-        let read = Some(StagedRead { in_flight, bytes, first_ready_at: ready.first });
-        let free = self.staged_requests.iter().position(Option::is_none);
-        let place = free.unwrap_or(self.staged_requests.len());
-        if place == self.staged_requests.len() {
-            self.staged_requests.push(read);
-        } else {
-            self.staged_requests[place] = read;
-        }
-        self.staged.push(Reverse((ready.last, self.staged_sequence, place)));
-    }
-
-    /// When a read's data is over the link: it streams from its first unit on, and the last unit
-    /// follows when it is ready.
-    fn streamed_at(&self, link_free_at: Nanos, ready: ReadySpan, bytes: u64) -> Nanos {
-        let streamed = link_free_at.max(ready.first) + self.link_to_host_time(bytes);
-        streamed.max(ready.last + self.link_to_host_time(bytes.min(u64::from(self.unit_bytes))))
-    }
-
-    /// Gives the link to the reads that are ready before the next completion is told.
-    fn serve_link(&mut self, until: Nanos) {
-        while let Some(&Reverse((last, _, place))) = self.staged.peek() {
-            if last > self.completions.next_at().unwrap_or(Nanos::MAX).min(until) {
-                return;
-            }
-            self.staged.pop();
-            let read = self.staged_requests[place].take().expect("a staged read has its place");
-            let ready = ReadySpan { first: read.first_ready_at, last };
-            self.link_out_free_at = self.streamed_at(self.link_out_free_at, ready, read.bytes);
-            let done = self.link_out_free_at + self.config.pipeline_ns;
-            self.completions.push(read.in_flight.complete(done, Ok(())));
-        }
-    }
-
-    fn execute(&mut self, now: Nanos, mut request: Request) {
-        let bytes = self.info.geometry.bytes_of(request.sector_count);
-        let start = self.take_slot(now);
-        let command = match request.operation {
-            Operation::Read => self.config.read_command_ns,
-            Operation::Write | Operation::Trim | Operation::Flush => self.config.write_command_ns,
-        };
-        let at = self.controller(start, command);
-        if request.operation == Operation::Read {
-            let result = self.read(at, &mut request);
-            self.finish_read(at, InFlight::of(request, now), bytes, result);
-            return;
-        }
-        let result = match request.operation {
-            Operation::Write => self.write(at, &request),
-            Operation::Trim => self.trim(at, &request),
-            Operation::Read | Operation::Flush => self.flush(at),
-        };
-        self.counters.count(request.operation, bytes, result.is_ok());
-        let (done, result) = match result {
-            Ok(done) => (done + self.config.pipeline_ns, Ok(())),
-            Err(error) => (at, Err(error)),
-        };
-        self.slots.push(Reverse(done));
-        self.completions.push(InFlight::of(request, now).complete(done, result));
-    }
-
-    fn finish_read(
-        &mut self,
-        at: Nanos,
-        in_flight: InFlight,
-        bytes: u64,
-        result: Result<ReadySpan, DeviceError>,
-    ) {
-        self.counters.count(Operation::Read, bytes, result.is_ok());
-        match result {
-            Ok(ready) => {
-                let estimate = self.streamed_at(Nanos::ZERO, ready, bytes);
-                self.slots.push(Reverse(estimate + self.config.pipeline_ns));
-                self.stage(in_flight, bytes, ready);
-            }
-            Err(error) => {
-                self.slots.push(Reverse(at));
-                self.completions.push(in_flight.complete(at, Err(error)));
-            }
-        }
-    }
 }
 
 impl Device for Ssd {
@@ -529,28 +253,33 @@ impl Device for Ssd {
             self.refuse_without_power(now, request);
             return Ok(());
         }
+        self.pass_to(now);
         // No power cut comes before the present.
         self.nand.settle(now);
-        self.execute(now, request);
+        self.accept(request);
         Ok(())
     }
 
     fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-        self.serve_link(until);
+        while self.completions.is_empty() && self.has_requests() {
+            if !self.step_by(until) {
+                return None;
+            }
+        }
         let completion = self.completions.pop(until)?;
         self.clock.advance_to(completion.completed_at);
         Some(completion)
     }
 
     fn in_flight(&self) -> u32 {
-        self.completions.len() + to_u32(self.staged.len() as u64)
+        let active = self.active.len() - self.free_places.len();
+        self.completions.len() + to_u32((active + self.waiting.len()) as u64)
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
         assert_eq!(self.in_flight(), 0, "nothing may be in flight while idle");
-        let now = self.clock.now();
-        if time > now && self.power_is_on {
-            self.ftl.idle(&mut self.nand, now, time);
+        if time > self.clock.now() && self.power_is_on {
+            self.pass_to(time);
         }
         self.clock.advance_to(time)
     }

@@ -14,12 +14,10 @@
 
 use super::{Ssd, device_error};
 use crate::ssd::read_ahead::ReadAhead;
-use crate::ssd::write_buffer::WriteBuffer;
-use nandu_base::{Nanos, to_index};
+use nandu_base::Nanos;
 use nandu_device::queue::InFlight;
 use nandu_device::{DeviceError, Request};
 use nandu_ftl::FtlError;
-use std::cmp::Reverse;
 
 impl Ssd {
     /// Cuts the power at `at`, which is not before [`nandu_device::Device::now`]. Requests that are not
@@ -36,16 +34,15 @@ impl Ssd {
         if !self.power_is_on {
             return Ok(());
         }
+        self.pass_to(at);
         self.end_requests(at);
         if self.config.power_loss_protected {
             // The capacitor lasts until memory is empty; an error leaves what it left on the way.
-            let closed_at = self.close_all(at)?;
-            self.ftl.flush(&mut self.nand, closed_at).map_err(device_error)?;
+            self.empty_memory()?;
         } else {
             self.nand.power_cut(at).map_err(|error| device_error(error.into()))?;
         }
-        let slot_count = to_index(self.config.write_buffer_bytes / u64::from(self.unit_bytes));
-        self.buffer = WriteBuffer::new(slot_count, self.config.open_unit_count as usize);
+        self.buffer = Self::empty_buffer(&self.config, self.unit_bytes);
         self.read_ahead = ReadAhead::default();
         self.power_is_on = false;
         Ok(())
@@ -63,38 +60,36 @@ impl Ssd {
             return Ok(now);
         }
         let ready_at = if self.config.power_loss_protected {
-            now.max(self.nand.idle_at())
+            let written_at = self.nand.idle_at();
+            // Nobody waits for it any more.
+            while self.nand.take_finished().is_some() {}
+            now.max(written_at)
         } else {
-            self.ftl.recover(&mut self.nand, now).map_err(|error| match error {
+            let start = self.nand.at(now);
+            let recovered = self.ftl.recover(&mut self.nand, start).map_err(|error| match error {
                 FtlError::NoRecovery => DeviceError::Unsupported { what: error.to_string() },
                 other => device_error(other),
-            })?
+            })?;
+            self.nand.finish(recovered)
         };
         self.controller_free_at = ready_at;
         (self.link_in_free_at, self.link_out_free_at) = (ready_at, ready_at);
-        self.slots = (0..self.config.native_queue_depth).map(|_| Reverse(ready_at)).collect();
         self.power_is_on = true;
         Ok(ready_at)
     }
 
     /// What was done by `at` stays done; the rest ends now.
     fn end_requests(&mut self, at: Nanos) {
-        self.serve_link(at);
-        let mut ended = Vec::new();
-        while let Some(completion) = self.completions.pop(at) {
-            ended.push(completion);
-        }
-        while let Some(mut completion) = self.completions.pop(Nanos::MAX) {
-            completion.completed_at = at;
-            completion.result = Err(DeviceError::PowerLost);
-            ended.push(completion);
-        }
-        for read in self.staged_requests.drain(..).flatten() {
-            ended.push(read.in_flight.complete(at, Err(DeviceError::PowerLost)));
-        }
-        self.staged.clear();
-        for completion in ended {
-            self.completions.push(completion);
+        self.events.clear();
+        let active: Vec<_> = self.active.drain(..).flatten().collect();
+        let waiting = self.waiting.drain(..).map(|(issued_at, request)| {
+            InFlight::of(request, issued_at)
+        });
+        let ended: Vec<_> = active.into_iter().map(|active| active.in_flight).chain(waiting).collect();
+        self.free_places.clear();
+        self.free_slot_count = self.config.native_queue_depth;
+        for in_flight in ended {
+            self.completions.push(in_flight.complete(at, Err(DeviceError::PowerLost)));
         }
     }
 
@@ -105,7 +100,7 @@ impl Ssd {
     }
 
     pub(super) fn audit_power(&self) {
-        let in_memory = self.buffer.peek_any().is_some() || !self.staged.is_empty();
+        let in_memory = self.buffer.peek_any().is_some() || self.has_requests();
         assert!(self.power_is_on || !in_memory, "power, rule 3: memory is empty without power");
     }
 }

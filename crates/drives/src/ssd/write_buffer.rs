@@ -11,9 +11,10 @@
 //! 2. A sector is in at most one open unit.
 //! 3. At most `slot_count` units wait for their program; with none, a write waits for its program.
 
-use nandu_base::{FixedHashMap, Lpn, Nanos};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use nandu_base::{FixedHashMap, Lpn};
+use nandu_nand::{NandArray, Ticket};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// A mapping unit that some sectors have reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +27,29 @@ pub(crate) struct OpenUnit {
     pub(crate) content: Option<Box<[u8]>>,
 }
 
-/// Gathers writes. Holds times, not commands: the drive issues those.
+/// What waits for a slot, in the order of arrival.
+#[derive(Clone, Debug)]
+pub(crate) enum Job {
+    /// A whole unit, to be written once `after` has ended; the request in `place` waits for it.
+    Unit { lpn: Lpn, content: Option<Arc<[u8]>>, after: Ticket, place: Option<u32> },
+    /// A trim, for the request in `place`.
+    Trim { lpn: Lpn, place: u32 },
+    /// A flush of everything before it, for the request in `place`.
+    Flush { place: u32 },
+}
+
+/// Gathers writes. It only keeps them: the drive issues the commands.
 #[derive(Debug)]
 pub(crate) struct WriteBuffer {
     open: VecDeque<OpenUnit>,
     open_unit_count_max: usize,
-    freed_at: BinaryHeap<Reverse<Nanos>>,
-    slot_count: usize,
-    in_flash_at: FixedHashMap<u64, Nanos>,
+    /// The unit in each slot; none where it is free.
+    slots: Vec<Option<Lpn>>,
+    free_slots: Vec<u32>,
+    /// Units in slots or in line for one, with how many times.
+    held: FixedHashMap<u64, u32>,
+    waiting: VecDeque<Job>,
+    programs: Ticket,
 }
 
 impl WriteBuffer {
@@ -42,47 +58,83 @@ impl WriteBuffer {
         Self {
             open: VecDeque::with_capacity(open_unit_count_max + 1),
             open_unit_count_max,
-            freed_at: BinaryHeap::with_capacity(slot_count + 1),
-            slot_count,
-            in_flash_at: FixedHashMap::default(),
+            slots: vec![None; slot_count],
+            free_slots: (0..slot_count).rev().map(|slot| nandu_base::to_u32(slot as u64)).collect(),
+            held: FixedHashMap::default(),
+            waiting: VecDeque::new(),
+            programs: Ticket::READY,
         }
     }
 
     /// Whether a write is acknowledged before it is in flash.
-    pub(crate) const fn is_write_back(&self) -> bool {
-        self.slot_count > 0
+    pub(crate) fn is_write_back(&self) -> bool {
+        !self.slots.is_empty()
     }
 
-    /// The earliest time from `now` on at which a slot is free; takes that slot.
-    pub(crate) fn admit(&mut self, now: Nanos) -> Nanos {
-        if self.freed_at.len() < self.slot_count {
-            return now;
+    /// Puts a job in line.
+    pub(crate) fn wait(&mut self, job: Job) {
+        if let Job::Unit { lpn, .. } = &job {
+            *self.held.entry(lpn.0).or_insert(0) += 1;
         }
-        self.freed_at.pop().map_or(now, |Reverse(freed_at)| freed_at.max(now))
+        self.waiting.push_back(job);
     }
 
-    /// The unit taken by the last `admit` will be in flash, and its slot free, at `time`.
-    pub(crate) fn release_at(&mut self, lpn: Lpn, time: Nanos) {
-        if self.slot_count == 0 {
-            return;
+    /// The job whose turn it is, with the slot that its unit takes.
+    pub(crate) fn next_job(&mut self) -> Option<(Job, Option<u32>)> {
+        let needs_slot = matches!(self.waiting.front()?, Job::Unit { .. });
+        let mut slot = None;
+        if needs_slot && self.is_write_back() {
+            slot = Some(self.free_slots.pop()?);
         }
-        self.freed_at.push(Reverse(time));
-        self.in_flash_at.insert(lpn.0, time);
-        // Old entries answer nothing; forget them before the map outgrows the slots.
-        if self.in_flash_at.len() > 4 * self.slot_count + 64 {
-            let oldest = self.freed_at.peek().map_or(time, |Reverse(freed_at)| *freed_at);
-            self.in_flash_at.retain(|_, in_flash_at| *in_flash_at >= oldest);
+        let job = self.waiting.pop_front()?;
+        if let (Job::Unit { lpn, .. }, Some(slot)) = (&job, slot) {
+            self.slots[slot as usize] = Some(*lpn);
+        }
+        Some((job, slot))
+    }
+
+    /// Jobs that no slot was free for, taken out.
+    pub(crate) fn take_waiting(&mut self) -> VecDeque<Job> {
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// A unit that was handed to the layer is on flash when `done` ends.
+    pub(crate) fn note_program(&mut self, nand: &mut NandArray, done: Ticket) {
+        nand.gather(&mut self.programs, done);
+    }
+
+    /// Ends when everything that was handed to the layer is on flash.
+    pub(crate) const fn programs(&self) -> Ticket {
+        self.programs
+    }
+
+    /// The unit of a slot is on flash.
+    pub(crate) fn release(&mut self, slot: u32) {
+        let lpn = self.slots[slot as usize].take().expect("a slot is released once");
+        self.free_slots.push(slot);
+        self.forget(lpn);
+    }
+
+    /// A unit has left memory.
+    pub(crate) fn forget(&mut self, lpn: Lpn) {
+        let count = self.held.get_mut(&lpn.0).expect("a unit in memory is counted");
+        *count -= 1;
+        if *count == 0 {
+            self.held.remove(&lpn.0);
         }
     }
 
-    /// Whether `lpn` can be read from memory at `now` because its program is not done.
-    pub(crate) fn holds(&self, lpn: Lpn, now: Nanos) -> bool {
-        self.in_flash_at.get(&lpn.0).is_some_and(|in_flash_at| *in_flash_at > now)
+    /// Whether `lpn` can be read from memory because its program is not done.
+    pub(crate) fn holds(&self, lpn: Lpn) -> bool {
+        self.held.contains_key(&lpn.0)
     }
 
-    /// When everything admitted so far is in flash.
-    pub(crate) fn drained_at(&self, now: Nanos) -> Nanos {
-        self.freed_at.iter().map(|Reverse(time)| *time).max().unwrap_or(now).max(now)
+    /// What a unit that waits in line holds: the layer does not have it yet. None where it is not there.
+    pub(crate) fn waiting_content(&self, lpn: Lpn) -> Option<Option<Arc<[u8]>>> {
+        self.waiting.iter().rev().find_map(|job| match job {
+            Job::Unit { lpn: own, content, .. } if *own == lpn => Some(content.clone()),
+            _ => None,
+        })
     }
 
     /// The open unit of `lpn`, moved to the most recently used end.
@@ -127,7 +179,11 @@ impl WriteBuffer {
         lpns.sort_unstable();
         lpns.dedup();
         assert_eq!(lpns.len(), self.open.len(), "invariant 2");
-        assert!(self.freed_at.len() <= self.slot_count.max(1), "invariant 3");
+        let taken = self.slots.iter().flatten().count();
+        assert_eq!(taken + self.free_slots.len(), self.slots.len(), "invariant 3");
+        let waiting = self.waiting.iter().filter(|job| matches!(job, Job::Unit { .. })).count();
+        let held: u32 = self.held.values().sum();
+        assert!(held as usize >= taken + waiting, "every unit in memory is known");
     }
 }
 
@@ -136,16 +192,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_buffer_admits_when_the_first_program_is_done() {
+    fn who_waits_gets_a_slot_in_the_order_of_arrival() {
         let mut buffer = WriteBuffer::new(2, 1);
-        for (lpn, done) in [(0, 300), (1, 200)] {
-            assert_eq!(buffer.admit(Nanos(10)), Nanos(10));
-            buffer.release_at(Lpn(lpn), Nanos(done));
+        for lpn in 0..3 {
+            let (content, after, place) = (None, Ticket::READY, None);
+            buffer.wait(Job::Unit { lpn: Lpn(lpn), content, after, place });
         }
-        assert!(buffer.holds(Lpn(1), Nanos(199)) && !buffer.holds(Lpn(1), Nanos(200)));
-        assert_eq!(buffer.admit(Nanos(20)), Nanos(200));
-        buffer.release_at(Lpn(2), Nanos(400));
-        assert_eq!(buffer.drained_at(Nanos(20)), Nanos(400));
+        let slots: Vec<_> = std::iter::from_fn(|| buffer.next_job()).map(|(_, slot)| slot).collect();
+        assert_eq!(slots, [Some(0), Some(1)]);
+        assert!(buffer.holds(Lpn(2)) && buffer.waiting_content(Lpn(2)).is_some());
+        assert!(buffer.waiting_content(Lpn(1)).is_none());
+        buffer.release(1);
+        assert!(!buffer.holds(Lpn(1)) && buffer.holds(Lpn(0)));
+        assert!(matches!(buffer.next_job(), Some((Job::Unit { lpn: Lpn(2), .. }, Some(1)))));
         buffer.audit();
     }
 

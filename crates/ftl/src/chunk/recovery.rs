@@ -17,8 +17,9 @@
 use super::{ChunkFtl, NONE};
 use crate::FtlError;
 use crate::hybrid::block_map::PageKind;
-use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{NandArray, NandError};
+use crate::settled::{Settled, end_of, gather_scan};
+use nandu_base::{Cause, Ppn, to_index, to_u32};
+use nandu_nand::{NandArray, NandError, Ticket};
 
 const NO_PAGE: Ppn = Ppn(u64::MAX);
 
@@ -39,15 +40,16 @@ struct Found {
 }
 
 impl ChunkFtl {
-    pub(super) fn rebuild(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+    pub(super) fn rebuild(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         self.forget();
         let mut found = vec![Found::default(); self.physical_count as usize];
-        let mut done = now;
-        for (chunk, found) in (0..).zip(&mut found) {
-            done = done.max(self.scan(nand, now, (chunk, found))?);
-        }
+        let done = self.scan_all(nand, after, &mut found)?;
         let newest = self.find_newest(nand, &mut found);
-        let mut now = done;
+        let mut after = done;
         for chunk in 0..self.physical_count {
             let is_worn = self.is_worn(nand, chunk);
             if is_worn && found[chunk as usize].newest == 0 {
@@ -55,17 +57,17 @@ impl ChunkFtl {
             } else if !found[chunk as usize].used {
                 self.free.push_back(chunk);
             } else if found[chunk as usize].newest == 0 {
-                now = self.release(nand, now, chunk, Cause::Recovery)?;
+                after = self.release(nand, after, chunk, Cause::Recovery)?;
             }
         }
         for logical in 0..to_u32(self.map.len() as u64) {
-            now = self.adopt(nand, now, logical, (&newest, &mut found))?;
+            after = self.adopt(nand, after, logical, (&newest, &mut found))?;
         }
         self.complete_log()?;
         if self.config.uses_map() {
             self.map_chunk = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Rule 5: sources are erased only after their copies are complete, so every unit is still there,
@@ -73,14 +75,11 @@ impl ChunkFtl {
     pub(super) fn rebuild_for_reading(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         self.forget();
         let mut found = vec![Found::default(); self.physical_count as usize];
-        let mut done = now;
-        for (chunk, found) in (0..).zip(&mut found) {
-            done = done.max(self.scan(nand, now, (chunk, found))?);
-        }
+        let done = self.scan_all(nand, after, &mut found)?;
         self.worn_out = Some(self.find_newest(nand, &mut found));
         Ok(done)
     }
@@ -94,8 +93,8 @@ impl ChunkFtl {
         self.log.reset();
         self.map_cache.clear();
         (self.map_chunk, self.map_position, self.retired_count) = (NONE, 0, 0);
-        self.ready_at.fill(Nanos::ZERO);
-        self.settled_at = Nanos::ZERO;
+        self.ready.fill(Ticket::READY);
+        self.settled = Settled::default();
         self.worn_out = None;
     }
 
@@ -103,17 +102,30 @@ impl ChunkFtl {
         (0..self.blocks).any(|block| nand.is_bad(chunk * self.blocks + block))
     }
 
+    fn scan_all(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+        found: &mut [Found],
+    ) -> Result<Ticket, FtlError> {
+        let mut done = Ticket::READY;
+        for (chunk, found) in (0..).zip(found) {
+            self.scan(nand, after, (chunk, found), &mut done)?;
+        }
+        Ok(end_of(done, after))
+    }
+
     fn scan(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (chunk, found): (u32, &mut Found),
-    ) -> Result<Nanos, FtlError> {
-        let mut done = now;
+        scanned: &mut Ticket,
+    ) -> Result<(), FtlError> {
         for offset in 0..self.pages {
             let page = self.page_at(nand, chunk, offset);
-            match nand.spare_read(now, page, Cause::Recovery) {
-                Ok(read) => done = done.max(read),
+            match nand.spare_read(after, page, Cause::Recovery) {
+                Ok(read) => gather_scan(nand, scanned, read),
                 Err(NandError::Torn { .. }) => {
                     found.used = true;
                     continue;
@@ -132,7 +144,7 @@ impl ChunkFtl {
             found.merged |= matches!(kind, PageKind::Merged | PageKind::MergeEnd);
             found.ended |= kind == PageKind::MergeEnd;
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Where the newest copy of every unit lies, not counting chunks that rule 1 erases.
@@ -169,25 +181,25 @@ impl ChunkFtl {
     fn adopt(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         logical: u32,
         (newest, found): (&[Ppn], &mut [Found]),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let first = u64::from(logical) * u64::from(self.pages);
         let end = (first + u64::from(self.pages)).min(self.unit_count);
         let pages = &newest[to_index(first)..to_index(end)];
-        let Some(last) = pages.iter().rposition(|&page| page != NO_PAGE) else { return Ok(now) };
+        let Some(last) = pages.iter().rposition(|&page| page != NO_PAGE) else { return Ok(after) };
         let home = self.chunk_of(nand, pages[last]);
         let in_place = (0_u32..)
             .zip(pages)
             .all(|(offset, &page)| page == NO_PAGE || page == self.page_at(nand, home, offset));
         if in_place && !found[home as usize].shared {
             self.map[logical as usize] = home;
-            return Ok(now);
+            return Ok(after);
         }
         let target = self.free.pop_front().ok_or(FtlError::DeviceFull)?;
-        let ready = now.max(self.ready_at[target as usize]);
-        let mut now = ready;
+        let ready = nand.both(after, self.ready[target as usize]);
+        let mut copied = Ticket::READY;
         for (offset, &source) in (0_u32..).zip(pages) {
             if source == NO_PAGE {
                 continue;
@@ -198,17 +210,19 @@ impl ChunkFtl {
             let content = nand.content(source, 0);
             let page = self.page_at(nand, target, offset);
             let tagged = (to_u32(first) + offset, content);
-            now = now.max(self.program(nand, read, page, tagged, (kind, Cause::Recovery))?);
+            let programmed = self.program(nand, read, page, tagged, (kind, Cause::Recovery))?;
+            nand.gather(&mut copied, programmed);
         }
+        let mut after = end_of(copied, ready);
         self.map[logical as usize] = target;
         for &source in pages.iter().filter(|&&source| source != NO_PAGE) {
             let chunk = self.chunk_of(nand, source);
             let left = &mut found[chunk as usize].newest;
             *left -= 1;
             if *left == 0 {
-                now = self.release(nand, now, chunk, Cause::Recovery)?;
+                after = self.release(nand, after, chunk, Cause::Recovery)?;
             }
         }
-        Ok(now)
+        Ok(after)
     }
 }

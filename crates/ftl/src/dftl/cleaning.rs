@@ -7,8 +7,8 @@
 
 use super::{Dftl, LEAST_RESERVE, PageKind, State, Stream};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{NandArray, NandError};
+use nandu_base::{Cause, Ppn, to_index, to_u32};
+use nandu_nand::{NandArray, NandError, Ticket};
 
 impl Dftl {
     /// The victim with the fewest valid pages. With little left the next translation page goes first,
@@ -70,17 +70,17 @@ impl Dftl {
     pub(super) fn clean_one(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         let (victim, kind) = self.choose_victim()?;
         self.blocks[victim as usize].state = State::Open;
-        let now = match kind {
-            PageKind::Data => self.move_data(nand, now, victim)?,
-            PageKind::Translation => self.move_translation(nand, now, victim)?,
+        let after = match kind {
+            PageKind::Data => self.move_data(nand, after, victim)?,
+            PageKind::Translation => self.move_translation(nand, after, victim)?,
         };
         assert_eq!(self.blocks[victim as usize].valid, 0, "invariant 3: all of a victim moved");
-        let now = now.max(self.durable_at);
-        match nand.erase(now, victim, Cause::Cleaning) {
+        let after = self.durable.and(nand, after);
+        match nand.erase(after, victim, Cause::Cleaning) {
             Ok(done) => {
                 self.blocks[victim as usize].state = State::Free;
                 self.give_back(victim);
@@ -88,21 +88,21 @@ impl Dftl {
             }
             Err(NandError::WornOut { .. }) => {
                 self.blocks[victim as usize].state = State::Bad;
-                Ok(now)
+                Ok(after)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Copies one valid page of a victim and answers its tag, its new place and the time.
+    /// Copies one valid page of a victim and answers its tag, its new place and the end of the copy.
     fn copy(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (page, stream): (u32, Stream),
-    ) -> Result<(u32, u32, Nanos), FtlError> {
+    ) -> Result<(u32, u32, Ticket), FtlError> {
         let source = Ppn(page.into());
-        let read = nand.read(now, source, self.page_bytes, Cause::Cleaning)?;
+        let read = nand.read(after, source, self.page_bytes, Cause::Cleaning)?;
         let tag = nand.spare(source).expect("a valid page was programmed").lpns[0];
         let die = self.cleaning_die(self.die_of(self.block_of(page)), stream);
         let unit = (tag, nand.content(source, 0));
@@ -114,39 +114,39 @@ impl Dftl {
     fn move_translation(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         victim: u32,
-    ) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut after = after;
         for page in self.pages_of(victim) {
             if self.is_valid(page) {
-                let (tag, copy, done) = self.copy(nand, now, (page, Stream::Translation))?;
+                let (tag, copy, done) = self.copy(nand, after, (page, Stream::Translation))?;
                 let tvpn = to_index(u64::from(tag)) - self.table.unit_count();
                 assert_eq!(self.directory[tvpn], page, "invariant 2: the directory names it");
                 (self.directory[tvpn], self.directory_sequences[tvpn]) = (copy, self.sequence);
-                now = done;
+                after = done;
             }
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Moves a data victim: lazily where a unit is cached, else with its translation page.
     fn move_data(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         victim: u32,
-    ) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut after = after;
         let mut moved = std::mem::take(&mut self.moved);
         moved.clear();
         for page in self.pages_of(victim) {
             if !self.is_valid(page) {
                 continue;
             }
-            let (lpn, copy, done) = self.copy(nand, now, (page, self.stream_of_copies()))?;
+            let (lpn, copy, done) = self.copy(nand, after, (page, self.stream_of_copies()))?;
             assert_eq!(self.table.page_of(lpn), page, "invariant 1: the map names unit {lpn}");
-            now = done;
+            after = done;
             match self.table.slot_of(lpn) {
                 Some(slot) => self.table.set(slot, copy),
                 None => moved.push((lpn, copy)),
@@ -160,7 +160,7 @@ impl Dftl {
         for group in moved.chunk_by(same_page) {
             let tvpn = tvpn_of(&group[0]);
             let die = self.cleaning_die(home, Stream::Translation);
-            now = self.write_back(nand, now, (die, tvpn))?;
+            after = self.write_back(nand, after, (die, tvpn))?;
             self.counts.cleaning_update_count += 1;
             // Only now: where the power fails before, flash still holds the old entries.
             for &(lpn, copy) in group {
@@ -168,6 +168,6 @@ impl Dftl {
             }
         }
         self.moved = moved;
-        Ok(now)
+        Ok(after)
     }
 }

@@ -15,8 +15,9 @@
 
 use super::{Dftl, Frontier, PageKind, State, Stream, UNMAPPED};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, to_index, to_u32};
-use nandu_nand::{NO_LPN, NandArray, NandError};
+use crate::settled::{end_of, gather_scan};
+use nandu_base::{Cause, to_index, to_u32};
+use nandu_nand::{NO_LPN, NandArray, NandError, Ticket};
 
 /// What the spare areas say of one erase block.
 struct Scan {
@@ -24,11 +25,16 @@ struct Scan {
     /// None where nothing can be read.
     kind: Option<PageKind>,
     torn: bool,
-    done_at: Nanos,
+    /// Ends with the reads.
+    done: Ticket,
 }
 
 impl Dftl {
-    pub(super) fn rebuild(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+    pub(super) fn rebuild(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         let unit_count = self.table.unit_count();
         let known: Vec<u32> =
             (0..to_u32(unit_count as u64)).map(|lpn| self.table.stored_page_of(lpn)).collect();
@@ -38,22 +44,26 @@ impl Dftl {
         let tag_count = unit_count + self.directory.len();
         // By tag: the sequence number and the place of the newest copy.
         let mut newest = vec![(0_u64, UNMAPPED); tag_count];
-        let mut done = now;
+        let mut done = after;
         let mut touched = Vec::new();
         for erase_block in 0..to_u32(self.blocks.len() as u64) {
             let is_bad = self.blocks[erase_block as usize].state == State::Bad;
             if is_bad && nand.erase_count(erase_block) == 0 {
                 continue;
             }
-            let scan = self.scan(nand, now, erase_block, &mut newest)?;
-            done = done.max(scan.done_at);
+            let scan = self.scan(nand, after, erase_block, &mut newest)?;
+            let scanned = end_of(scan.done, after);
+            done = nand.both(done, scanned);
             if is_bad {
                 continue;
             }
             match scan.kind {
                 Some(kind) if !scan.torn => touched.push((erase_block, kind, scan)),
                 None if !scan.torn && scan.programmed_pages == 0 => {}
-                _ => done = done.max(self.erase_again(nand, scan.done_at, erase_block)?),
+                _ => {
+                    let erased = self.erase_again(nand, scanned, erase_block)?;
+                    done = nand.both(done, erased);
+                }
             }
         }
         let (units, translations) = newest.split_at(unit_count);
@@ -102,13 +112,17 @@ impl Dftl {
     fn refresh_translations(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         stale: &[bool],
-    ) -> Result<Nanos, FtlError> {
-        let mut done = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut done = Ticket::READY;
         for tvpn in 0..to_u32(stale.len() as u64) {
-            done = done.max(self.read_translation(nand, now, tvpn, Cause::Recovery)?);
+            if self.directory[tvpn as usize] != UNMAPPED {
+                let read = self.read_translation(nand, after, tvpn, Cause::Recovery)?;
+                gather_scan(nand, &mut done, read);
+            }
         }
+        done = end_of(done, after);
         for (tvpn, _) in (0_u32..).zip(stale).filter(|&(_, &stale)| stale) {
             let (die, ready) = self.make_room(nand, done, Stream::Translation)?;
             done = self.program_translation(nand, ready, (die, tvpn), Cause::Recovery)?;
@@ -124,14 +138,14 @@ impl Dftl {
     fn erase_again(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         erase_block: u32,
-    ) -> Result<Nanos, FtlError> {
-        match nand.erase(now, erase_block, Cause::Recovery) {
+    ) -> Result<Ticket, FtlError> {
+        match nand.erase(after, erase_block, Cause::Recovery) {
             Err(NandError::WornOut { .. }) => {
                 self.take_out(erase_block);
                 self.blocks[erase_block as usize].state = State::Bad;
-                Ok(now)
+                Ok(after)
             }
             other => Ok(other?),
         }
@@ -171,16 +185,16 @@ impl Dftl {
     fn scan(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         erase_block: u32,
         newest: &mut [(u64, u32)],
     ) -> Result<Scan, FtlError> {
         let unit_count = self.table.unit_count();
-        let mut scan = Scan { programmed_pages: 0, kind: None, torn: false, done_at: now };
+        let mut scan = Scan { programmed_pages: 0, kind: None, torn: false, done: Ticket::READY };
         for index in 0..to_u32(self.pages.value()) {
             let page = nand.geometry().flash_page(erase_block, index);
-            match nand.spare_read(now, page, Cause::Recovery) {
-                Ok(done_at) => scan.done_at = scan.done_at.max(done_at),
+            match nand.spare_read(after, page, Cause::Recovery) {
+                Ok(read) => gather_scan(nand, &mut scan.done, read),
                 Err(NandError::Torn { .. }) => {
                     scan.programmed_pages = index + 1;
                     continue;

@@ -25,10 +25,11 @@
 //! With `paired_pages` a cut may also destroy an acknowledged neighbour, here as in every layer
 //! without a copy of it.
 
+use crate::settled::{Settled, end_of};
 use crate::stock::Stock;
 use crate::{FtlError, ReadOutcome};
-use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{Content, Divisor, NO_LPN, NandArray, NandError, Payload};
+use nandu_base::{Cause, Ppn, to_index, to_u32};
+use nandu_nand::{Content, Divisor, NO_LPN, NandArray, NandError, Payload, Ticket};
 use std::collections::VecDeque;
 
 /// No erase block, no page.
@@ -90,7 +91,8 @@ pub(crate) struct BlockMap {
     pub(super) free: VecDeque<u32>,
     pub(super) retired_count: u32,
     pub(super) sequence: u64,
-    pub(super) settled_at: Nanos,
+    /// Everything that was programmed or erased so far (invariant 4).
+    pub(super) settled: Settled,
     host_reads: u64,
     host_writes: u64,
 }
@@ -137,7 +139,7 @@ impl BlockMap {
             retired_count: total - to_u32(free.len() as u64),
             free,
             sequence: 0,
-            settled_at: Nanos::ZERO,
+            settled: Settled::default(),
             host_reads: 0,
             host_writes: 0,
         })
@@ -189,7 +191,7 @@ impl BlockMap {
 
     /// After an initialisation without time.
     pub(crate) const fn forget_times(&mut self) {
-        self.settled_at = Nanos::ZERO;
+        self.settled = Settled::with(Ticket::READY);
     }
 
     pub(crate) const fn block_map_bytes(&self) -> u64 {
@@ -261,16 +263,16 @@ impl BlockMap {
     pub(crate) fn read(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: u32,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
         self.host_reads += 1;
         let Some(page) = self.locate(lpn) else {
-            return Ok(ReadOutcome { done_at: now, content: None });
+            return Ok(ReadOutcome { done: after, content: None });
         };
-        let done_at = nand.read(now, page, bytes.min(self.page_bytes), Cause::Host)?;
-        Ok(ReadOutcome { done_at, content: nand.content(page, 0) })
+        let done = nand.read(after, page, bytes.min(self.page_bytes), Cause::Host)?;
+        Ok(ReadOutcome { done, content: nand.content(page, 0) })
     }
 
     /// An erased block of the pool.
@@ -295,18 +297,18 @@ impl BlockMap {
     pub(crate) fn program(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (block, index): (u32, u32),
         (lpn, content): (u32, Content),
         (kind, cause): (PageKind, Cause),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         self.sequence += 1;
         let page = nand.geometry().flash_page(block, index);
         let (lpns, contents) = ([lpn], [content]);
         let sequence = kind.tag(self.sequence);
         let payload = Payload { lpns: &lpns, sequence, contents: &contents };
-        let done = nand.program(now, page, payload, cause)?;
-        self.settled_at = self.settled_at.max(done);
+        let done = nand.program(after, page, payload, cause)?;
+        self.settled.add(nand, done);
         self.unmap(lpn);
         self.newest[lpn as usize] = to_u32(page.0);
         let state = &mut self.blocks[block as usize];
@@ -323,17 +325,17 @@ impl BlockMap {
         }
     }
 
-    /// Copies the newest copy of a mapped page; read and program are issued at `now`.
+    /// Copies the newest copy of a mapped page; the read waits for `after`.
     pub(crate) fn copy(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: u32,
         place: (u32, u32),
         (kind, cause): (PageKind, Cause),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let source = self.locate(lpn).expect("only mapped pages are copied");
-        let read = nand.read(now, source, self.page_bytes, cause)?;
+        let read = nand.read(after, source, self.page_bytes, cause)?;
         let content = nand.content(source, 0);
         self.program(nand, read, place, (lpn, content), (kind, cause))
     }
@@ -342,16 +344,16 @@ impl BlockMap {
     pub(crate) fn release(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         block: u32,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         assert_eq!(self.valid(block), 0, "erase block {block} has no valid page when it is erased");
-        let start = now.max(self.settled_at);
+        let start = self.settled.and(nand, after);
         self.blocks[block as usize].next = 0;
         match nand.erase(start, block, cause) {
             Ok(done) => {
-                self.settled_at = done;
+                self.settled = Settled::with(done);
                 self.free.push_back(block);
                 Ok(done)
             }
@@ -368,27 +370,28 @@ impl BlockMap {
     pub(crate) fn merge_full(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         logical: u32,
         mut host: Option<(u32, Content)>,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let lpns = self.lpns(logical);
         let first = lpns.start;
         let host_lpn = host.as_ref().map_or(NONE, |&(lpn, _)| lpn);
         let exists = |lpn: u32| lpn == host_lpn || self.newest[lpn as usize] != NONE;
         let last = lpns.clone().rev().find(|&lpn| exists(lpn));
         let target = if last.is_some() { self.take()? } else { NONE };
-        let mut done = now;
+        let mut done = Ticket::READY;
         for lpn in lpns.start..last.map_or(lpns.start, |last| last + 1) {
             let kind = if Some(lpn) == last { PageKind::MergeEnd } else { PageKind::Merged };
             let place = (target, lpn - first);
             let programmed = match host.take_if(|&mut (host_lpn, _)| host_lpn == lpn) {
-                Some(page) => self.program(nand, now, place, page, (kind, Cause::Host))?,
+                Some(page) => self.program(nand, after, place, page, (kind, Cause::Host))?,
                 None if self.newest[lpn as usize] == NONE => continue,
-                None => self.copy(nand, now, lpn, place, (kind, Cause::MergeFull))?,
+                None => self.copy(nand, after, lpn, place, (kind, Cause::MergeFull))?,
             };
-            done = done.max(programmed);
+            nand.gather(&mut done, programmed);
         }
+        let done = end_of(done, after);
         let old = std::mem::replace(&mut self.data[logical as usize], target);
         if old == NONE { Ok(done) } else { self.release(nand, done, old, Cause::MergeFull) }
     }
@@ -407,33 +410,34 @@ impl BlockMap {
     pub(crate) fn merge_owned(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (logical, log): (u32, u32),
         mut host: Option<(u32, Content)>,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let lpns = self.lpns(logical);
         let old = self.data[logical as usize];
         let behind = (lpns.start + self.next(log)).min(lpns.end);
         let host_lpn = host.as_ref().map_or(NONE, |&(lpn, _)| lpn);
         if host_lpn < behind || !self.supersedes_data(logical, log) {
-            let merged = self.merge_full(nand, now, logical, host)?;
+            let merged = self.merge_full(nand, after, logical, host)?;
             return self.release(nand, merged, log, Cause::MergeFull);
         }
-        let (mut done, mut cause) = (now, Cause::MergeSwitch);
+        let (mut done, mut cause) = (Ticket::READY, Cause::MergeSwitch);
         for lpn in behind..lpns.end {
             let place = (log, lpn - lpns.start);
             let programmed = match host.take_if(|&mut (host_lpn, _)| host_lpn == lpn) {
                 Some(page) => {
-                    self.program(nand, now, place, page, (PageKind::Owned, Cause::Host))?
+                    self.program(nand, after, place, page, (PageKind::Owned, Cause::Host))?
                 }
                 None if self.newest[lpn as usize] == NONE => continue,
                 None => {
                     cause = Cause::MergePartial;
-                    self.copy(nand, now, lpn, place, (PageKind::Owned, cause))?
+                    self.copy(nand, after, lpn, place, (PageKind::Owned, cause))?
                 }
             };
-            done = done.max(programmed);
+            nand.gather(&mut done, programmed);
         }
+        let done = end_of(done, after);
         self.data[logical as usize] = log;
         if old == NONE { Ok(done) } else { self.release(nand, done, old, cause) }
     }
@@ -443,26 +447,26 @@ impl BlockMap {
     pub(crate) fn merge_all_of(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         log: u32,
-    ) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut after = after;
         for index in 0..self.next(log) {
             if let Some(lpn) = self.valid_lpn(nand, (log, index)) {
-                now = self.merge_full(nand, now, self.split(lpn).0, None)?;
+                after = self.merge_full(nand, after, self.split(lpn).0, None)?;
             }
         }
-        self.release(nand, now, log, Cause::MergeFull)
+        self.release(nand, after, log, Cause::MergeFull)
     }
 
     /// Forgets the pages `first..end`; a data block without valid pages is erased at once.
     pub(crate) fn trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (first, end): (u32, u32),
-    ) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut after = after;
         for lpn in first..end {
             self.unmap(lpn);
             let (logical, offset) = self.split(lpn);
@@ -472,10 +476,10 @@ impl BlockMap {
             let block = self.data[logical as usize];
             if block != NONE && self.valid(block) == 0 && self.next(block) > 0 {
                 self.data[logical as usize] = NONE;
-                now = self.release(nand, now, block, Cause::Cleaning)?;
+                after = self.release(nand, after, block, Cause::Cleaning)?;
             }
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Asserts the invariants of this file; `log` are the erase blocks that the layer holds.

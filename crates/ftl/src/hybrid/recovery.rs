@@ -14,14 +14,15 @@
 
 use super::block_map::{BlockMap, BlockState, NONE, PageKind};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, to_u32};
-use nandu_nand::{NO_LPN, NandArray, NandError};
+use crate::settled::{Settled, end_of, gather_scan};
+use nandu_base::{Cause, to_u32};
+use nandu_nand::{NO_LPN, NandArray, NandError, Ticket};
 
 /// What a recovery found besides data blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survivors {
-    /// When it was done.
-    pub(crate) done_at: Nanos,
+    /// Ends with it.
+    pub(crate) done: Ticket,
     /// (logical block, erase block) of owned log blocks, oldest first.
     pub(crate) owned: Vec<(u32, u32)>,
     /// Log blocks of shared pages, oldest first.
@@ -51,19 +52,18 @@ impl BlockMap {
     pub(super) fn rebuild(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
     ) -> Result<Survivors, FtlError> {
         self.newest.fill(NONE);
         self.data.fill(NONE);
         self.free.clear();
         self.blocks.fill(BlockState::default());
-        (self.retired_count, self.settled_at) = (0, now);
+        (self.retired_count, self.settled) = (0, Settled::with(after));
         let mut found = Vec::new();
         let mut erasable = Vec::new();
-        let mut survivors = Survivors { done_at: now, ..Survivors::default() };
+        let mut survivors = Survivors::default();
         for block in 0..to_u32(self.blocks.len() as u64) {
-            let (scan, readable, done_at) = self.scan(nand, now, block)?;
-            survivors.done_at = survivors.done_at.max(done_at);
+            let (scan, readable) = self.scan(nand, after, block, &mut survivors.done)?;
             match scan {
                 Some(scan) => found.push(scan),
                 None if nand.is_bad(block) => self.retired_count += 1,
@@ -75,11 +75,12 @@ impl BlockMap {
         let kept = self.keep(&found, &mut erasable);
         self.map_newest(nand, &kept);
         self.classify(nand, kept, &mut survivors);
-        let mut done = survivors.done_at;
+        let scanned = end_of(survivors.done, after);
+        survivors.done = scanned;
         for block in erasable {
-            done = done.max(self.release(nand, survivors.done_at, block, Cause::Recovery)?);
+            // Waits for the one before.
+            survivors.done = self.release(nand, scanned, block, Cause::Recovery)?;
         }
-        survivors.done_at = done;
         Ok(survivors)
     }
 
@@ -88,14 +89,15 @@ impl BlockMap {
     fn scan(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         block: u32,
-    ) -> Result<(Option<Found>, bool, Nanos), FtlError> {
-        let (mut found, mut erased, mut done) = (None::<Found>, true, now);
+        scanned: &mut Ticket,
+    ) -> Result<(Option<Found>, bool), FtlError> {
+        let (mut found, mut erased) = (None::<Found>, true);
         for index in 0..self.pages() {
             let page = nand.geometry().flash_page(block, index);
-            match nand.spare_read(now, page, Cause::Recovery) {
-                Ok(done_at) => done = done.max(done_at),
+            match nand.spare_read(after, page, Cause::Recovery) {
+                Ok(read) => gather_scan(nand, scanned, read),
                 Err(NandError::Torn { .. }) => {
                     erased = false;
                     if let Some(found) = &mut found {
@@ -103,7 +105,7 @@ impl BlockMap {
                     }
                     continue;
                 }
-                Err(NandError::TornEraseBlock { .. }) => return Ok((None, false, done)),
+                Err(NandError::TornEraseBlock { .. }) => return Ok((None, false)),
                 Err(error) => return Err(error.into()),
             }
             let Some(spare) = nand.spare(page) else { continue };
@@ -127,7 +129,7 @@ impl BlockMap {
             found.in_place &= offset == index && logical == found.logical;
             found.ended |= kind == PageKind::MergeEnd;
         }
-        Ok((found, erased, done))
+        Ok((found, erased))
     }
 
     /// Rules 1 and 2; `found` and the answer are sorted by age.

@@ -10,8 +10,8 @@
 use super::metadata::{LEAST_ROWS, Record};
 use super::{NO_GROUP, PageFtl, State};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, to_u32};
-use nandu_nand::NandArray;
+use nandu_base::{Cause, to_u32};
+use nandu_nand::{NandArray, Ticket};
 
 /// A checkpoint read back.
 #[derive(Debug)]
@@ -28,17 +28,17 @@ impl PageFtl {
     pub(super) fn checkpoint(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         let words_per_row = self.words_of_row();
         let part_count = (self.map.len() + self.groups.len()).div_ceil(words_per_row);
-        let mut now = now;
+        let mut after = after;
         let mut fresh = Vec::new();
         for _ in 0..part_count.div_ceil(self.rows as usize) + 1 {
-            match self.take_metadata_group(nand, now) {
+            match self.take_metadata_group(nand, after) {
                 Ok((group, done)) => {
                     fresh.push(group);
-                    now = done;
+                    after = done;
                 }
                 Err(error) => {
                     fresh.iter().for_each(|&group| self.give_back(nand, group));
@@ -46,7 +46,10 @@ impl PageFtl {
                 }
             }
         }
-        let settled = self.program_waiting(nand, now)?.max(nand.idle_at());
+        self.program_waiting(nand, after)?;
+        // All that the checkpoint names was issued before.
+        let everything = nand.everything();
+        let settled = nand.both(after, everything);
         let sequence = self.sequence;
         let words = self.snapshot();
         let before = std::mem::take(&mut self.metadata.groups);
@@ -64,11 +67,11 @@ impl PageFtl {
             } else {
                 self.append_metadata(nand, settled, &record)?
             };
-            done = done.max(programmed);
+            nand.gather(&mut done, programmed);
         }
         if !self.metadata.pending.is_empty() {
             self.metadata.pending.clear();
-            self.metadata.recorded_until = self.metadata.recorded_until.max(done);
+            nand.gather(&mut self.metadata.recorded_until, done);
         }
         self.open_next(&mut unused, LEAST_ROWS + 1);
         unused.for_each(|group| self.give_back(nand, group));
@@ -83,10 +86,10 @@ impl PageFtl {
     pub(super) fn checkpoint_if_it_fits(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
     ) -> Result<(), FtlError> {
         self.schedule_checkpoint();
-        match self.checkpoint(nand, now) {
+        match self.checkpoint(nand, after) {
             Ok(_) | Err(FtlError::DeviceFull) => Ok(()),
             Err(error) => Err(error),
         }
@@ -117,17 +120,20 @@ impl PageFtl {
     }
 
     /// Programs every row that waits, those of cleaning included.
-    fn program_waiting(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        let mut done = now;
+    fn program_waiting(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        let mut done = after;
         for die in 0..self.dies.len() {
             for index in 0..self.dies[die].frontiers.len() {
                 if !self.dies[die].frontiers[index].lpns.is_empty() {
                     let cause = self.cause_of(index);
-                    done = done.max(self.program(nand, now, (die, index), cause)?);
+                    let one = self.program(nand, after, (die, index), cause)?;
+            nand.gather(&mut done, one);
                 }
             }
         }
-        Ok(done.max(self.complete_pairs(nand, done)?))
+        let pairs = self.complete_pairs(nand, done)?;
+        nand.gather(&mut done, pairs);
+        Ok(done)
     }
 
     /// The map, then the rows of every group.

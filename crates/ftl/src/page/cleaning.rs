@@ -8,8 +8,8 @@
 use super::placement::{Place, valid_counts};
 use super::{CleaningFrontier, NO_GROUP, PageFtl, State};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, to_u32};
-use nandu_nand::{NandArray, NandError, RowRead};
+use nandu_base::{Cause, to_u32};
+use nandu_nand::{NandArray, NandError, RowRead, Ticket};
 
 /// Emptied groups of a die that may wait for a row to fill, if the reserve has room for them.
 const EMPTIED_MAX: usize = 2;
@@ -23,10 +23,10 @@ impl PageFtl {
     pub(super) fn clean(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         die: usize,
         stream: Option<usize>,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let reserve = self.config.reserve_count as usize;
         let lacks_group = |ftl: &Self| {
             let frontiers = &ftl.dies[die].frontiers;
@@ -38,28 +38,28 @@ impl PageFtl {
         let by_unit = self.config.victim.finds_the_emptiest();
         let vain_max = if by_unit { to_u32(self.slots.value()) } else { u32::MAX };
         let mut steps_in_vain = 0;
-        let mut now = now;
+        let mut after = after;
         if self.dies[die].free.len() < reserve + usize::from(lacks_group(self)) {
             // Once for a call: it takes space before cleaning gains any.
-            now = self.level_wear(nand, now, die)?;
+            after = self.level_wear(nand, after, die)?;
         }
         loop {
             let wanted = reserve + usize::from(lacks_group(self));
             let free = self.dies[die].free.len();
             if free >= wanted {
-                return Ok(now);
+                return Ok(after);
             }
             if attempts == 0 || steps_in_vain > vain_max {
-                return self.clean_emptiest(nand, now, die, wanted, Cause::Cleaning);
+                return self.clean_emptiest(nand, after, die, wanted, Cause::Cleaning);
             }
             attempts -= 1;
-            now = match self.dies[die].emptied.first() {
+            after = match self.dies[die].emptied.first() {
                 // Waiting for rows to fill is worth less than an end: on frontiers of several streams
                 // each may take a row of its own, and gain nothing.
                 Some(&(_, frontier)) if steps_in_vain >= STEPS_IN_VAIN_MAX => {
-                    self.program(nand, now, (die, frontier), Cause::Cleaning)?
+                    self.program(nand, after, (die, frontier), Cause::Cleaning)?
                 }
-                _ => self.clean_one(nand, now, die)?,
+                _ => self.clean_one(nand, after, die)?,
             };
             let gained = self.dies[die].free.len() > free;
             steps_in_vain = if gained { 0 } else { steps_in_vain + 1 };
@@ -70,31 +70,31 @@ impl PageFtl {
     pub(super) fn level_and_clean_one(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         die: usize,
-    ) -> Result<Nanos, FtlError> {
-        let now = self.level_wear(nand, now, die)?;
-        self.clean_one(nand, now, die)
+    ) -> Result<Ticket, FtlError> {
+        let after = self.level_wear(nand, after, die)?;
+        self.clean_one(nand, after, die)
     }
 
     fn clean_one(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         die: usize,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let Some(victim) = self.take_victim(die) else {
             return match self.dies[die].emptied.first() {
-                Some(&(_, frontier)) => self.program(nand, now, (die, frontier), Cause::Cleaning),
+                Some(&(_, frontier)) => self.program(nand, after, (die, frontier), Cause::Cleaning),
                 None => Err(FtlError::DeviceFull),
             };
         };
         let frontier = self.cleaning_frontier(victim);
         if !self.fits(nand, victim, (die, frontier)) {
             self.close(victim);
-            return self.clean_one_emptiest(nand, now, die, Cause::Cleaning);
+            return self.clean_one_emptiest(nand, after, die, Cause::Cleaning);
         }
-        self.empty(nand, now, victim, (die, frontier), Cause::Cleaning)
+        self.empty(nand, after, victim, (die, frontier), Cause::Cleaning)
     }
 
     /// Whether the copies of a victim find room without cleaning. They do as long as no erase block
@@ -178,13 +178,13 @@ impl PageFtl {
     fn empty(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         victim: u32,
         place: Place,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let (die, frontier) = place;
-        let mut time = now;
+        let mut time = after;
         self.groups[victim as usize].state = State::Emptied;
         if self.groups[victim as usize].valid > 0 {
             let mut scratch = std::mem::take(&mut self.scratch);
@@ -275,10 +275,10 @@ impl PageFtl {
     pub(super) fn erase_emptied(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (die, frontier): Place,
-    ) -> Result<Nanos, FtlError> {
-        let mut done = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut done = after;
         let mut index = 0;
         while let Some(&(group, waits_in)) = self.dies[die].emptied.get(index) {
             if waits_in != frontier {
@@ -291,16 +291,18 @@ impl PageFtl {
         Ok(done)
     }
 
-    fn erase(&mut self, nand: &mut NandArray, now: Nanos, group: u32) -> Result<Nanos, FtlError> {
+    fn erase(&mut self, nand: &mut NandArray, after: Ticket, group: u32) -> Result<Ticket, FtlError> {
         if self.width > 1 {
-            self.program_successors(nand, now, group)?;
+            self.program_successors(nand, after, group)?;
         }
         let die = self.die_of(group);
         let stream = usize::from(self.groups[group as usize].stream);
         self.dies[die].held[stream] -= 1;
-        let safe_at = self.write_trims(nand, now)?.max(self.complete_pairs(nand, now)?);
-        let time = safe_at.max(self.superseded_at[group as usize]);
-        let done = self.erase_group(nand, time, group, Cause::Cleaning)?;
+        let trims = self.write_trims(nand, after)?;
+        self.complete_pairs_over(nand, after, group)?;
+        let superseded = std::mem::take(&mut self.superseded_by[group as usize]);
+        let safe = nand.both(trims, superseded);
+        let done = self.erase_group(nand, safe, group, Cause::Cleaning)?;
         if self.groups[group as usize].state == State::Free {
             self.dies[die].erases_since_levelling += 1;
         }
@@ -311,12 +313,12 @@ impl PageFtl {
     pub(super) fn erase_group(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         group: u32,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let block = self.first_block(nand, group);
-        match nand.erase_planes(now, block, self.planes, cause) {
+        match nand.erase_planes(after, block, self.planes, cause) {
             Ok(done) => {
                 self.give_back(nand, group);
                 Ok(done)
@@ -330,21 +332,42 @@ impl PageFtl {
                     *usable = usable.saturating_sub(self.group_capacity);
                     self.total_usable = self.dies.iter().map(|die| die.usable).sum();
                 }
-                Ok(now)
+                Ok(after)
             }
             Err(error) => Err(error.into()),
         }
     }
 
     /// On chips whose neighbouring pages share cells (`paired_pages`), programs the partner of every
-    /// last row: a cut of that program could still destroy what the row holds. Answers when no program
-    /// that could is under way.
+    /// last row that superseded units of `group`: a cut of that program could still destroy the row.
+    fn complete_pairs_over(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+        group: u32,
+    ) -> Result<(), FtlError> {
+        if !nand.config().rules.paired_pages {
+            return Ok(());
+        }
+        for die in 0..self.dies.len() {
+            for index in 0..self.dies[die].frontiers.len() {
+                if self.dies[die].frontiers[index].unpaired.contains(&group) {
+                    let cause = self.cause_of(index);
+                    self.program(nand, after, (die, index), cause)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Programs the partner of every last row on such chips. Ends when no program is under way that
+    /// could destroy another row.
     pub(super) fn complete_pairs(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
-        let mut done = now;
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
+        let mut done = after;
         if !nand.config().rules.paired_pages {
             return Ok(done);
         }
@@ -353,24 +376,26 @@ impl PageFtl {
                 let frontier = &self.dies[die].frontiers[index];
                 if frontier.group != NO_GROUP && frontier.next_row % 2 == 1 {
                     let cause = self.cause_of(index);
-                    done = done.max(self.program(nand, now, (die, index), cause)?);
+                    let one = self.program(nand, after, (die, index), cause)?;
+            nand.gather(&mut done, one);
                 }
             }
         }
-        Ok(done.max(self.gathered_until))
+        nand.gather(&mut done, self.gathered_until);
+        Ok(done)
     }
 
     /// Programs the rows in which units of the host wait whose last durable copy is in `group`.
     fn program_successors(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         group: u32,
     ) -> Result<(), FtlError> {
         for die in 0..self.dies.len() {
             for stream in 0..usize::from(self.config.stream_count) {
                 if self.dies[die].frontiers[stream].superseded.contains(&group) {
-                    self.program(nand, now, (die, stream), Cause::Host)?;
+                    self.program(nand, after, (die, stream), Cause::Host)?;
                 }
             }
         }
@@ -382,15 +407,15 @@ impl PageFtl {
     fn level_wear(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         die: usize,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let threshold = self.config.static_wear_threshold;
         let due = self.dies[die].erases_since_levelling >= self.config.static_wear_interval;
         // The move takes a free group before it gives one back.
         let has_room = self.dies[die].free.len() >= self.config.reserve_count as usize;
         if threshold == 0 || !due || !has_room {
-            return Ok(now);
+            return Ok(after);
         }
         self.dies[die].erases_since_levelling = 0;
         let wear = |group: u32| nand.erase_count(self.first_block(nand, group));
@@ -399,21 +424,21 @@ impl PageFtl {
         let good = own.filter(|&group| self.groups[group as usize].state != State::Bad);
         let most = good.clone().map(wear).max().unwrap_or(0);
         let closed = good.filter(|&group| self.groups[group as usize].state == State::Closed);
-        let Some(coldest) = closed.min_by_key(|&group| wear(group)) else { return Ok(now) };
+        let Some(coldest) = closed.min_by_key(|&group| wear(group)) else { return Ok(after) };
         if most - wear(coldest) <= threshold {
-            return Ok(now);
+            return Ok(after);
         }
-        self.empty_closed(nand, now, coldest, Cause::WearLevel)
+        self.empty_closed(nand, after, coldest, Cause::WearLevel)
     }
 
     /// Empties a closed group that no policy chose.
     fn empty_closed(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         group: u32,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let (pool, die) = (self.pool_of(group), self.die_of(group));
         let valid_of = valid_counts(&self.groups, die, self.dies.len());
         let local = to_u32(self.die_count.div_rem(u64::from(group)).0);
@@ -422,7 +447,7 @@ impl PageFtl {
             true => self.dies[die].frontiers.len() - 1,
             false => self.cleaning_frontier(group),
         };
-        self.empty(nand, now, group, (die, frontier), cause)
+        self.empty(nand, after, group, (die, frontier), cause)
     }
 
     /// Cleans until `die` has `wanted` free groups, the emptiest first whatever the policy. Power cuts
@@ -431,19 +456,19 @@ impl PageFtl {
     pub(super) fn clean_emptiest(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         die: usize,
         wanted: usize,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
-        let mut now = now;
+    ) -> Result<Ticket, FtlError> {
+        let mut after = after;
         // Padding may eat up what a step gains.
         let mut attempts = 2 * self.groups.len();
         while self.dies[die].free.len() < wanted {
             attempts = attempts.checked_sub(1).ok_or(FtlError::DeviceFull)?;
-            now = self.clean_one_emptiest(nand, now, die, cause)?;
+            after = self.clean_one_emptiest(nand, after, die, cause)?;
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Erases what was emptied before, or else cleans the emptiest closed group whose copies have room:
@@ -451,12 +476,12 @@ impl PageFtl {
     fn clean_one_emptiest(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         die: usize,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         if let Some(&(_, frontier)) = self.dies[die].emptied.first() {
-            return self.program(nand, now, (die, frontier), cause);
+            return self.program(nand, after, (die, frontier), cause);
         }
         let own = (die..self.groups.len()).step_by(self.dies.len());
         let own = own.map(|group| to_u32(group as u64));
@@ -467,6 +492,6 @@ impl PageFtl {
                 && self.fits(nand, group, (die, self.cleaning_frontier(group)))
         });
         let emptiest = movable.min_by_key(|&group| valid(group)).ok_or(FtlError::DeviceFull)?;
-        self.empty_closed(nand, now, emptiest, cause)
+        self.empty_closed(nand, after, emptiest, cause)
     }
 }

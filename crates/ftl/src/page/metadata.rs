@@ -15,8 +15,8 @@
 
 use super::{NO_GROUP, PageFtl, State};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, to_u32};
-use nandu_nand::NandArray;
+use nandu_base::{Cause, to_u32};
+use nandu_nand::{NandArray, Ticket};
 use std::sync::Arc;
 
 /// Erased rows of the open group before a trim: it takes one or, with paired pages, two for a full
@@ -96,8 +96,8 @@ pub(super) struct MetadataLog {
     pub(super) next_die: usize,
     /// Trims that are not on flash.
     pub(super) pending: Vec<super::trim_journal::Trim>,
-    /// When the trims that are on flash are durable there.
-    pub(super) recorded_until: Nanos,
+    /// Ends when the trims that were programmed are durable.
+    pub(super) recorded_until: Ticket,
 }
 
 impl MetadataLog {
@@ -109,7 +109,7 @@ impl MetadataLog {
             checkpoint_at,
             next_die: 0,
             pending: Vec::new(),
-            recorded_until: Nanos::ZERO,
+            recorded_until: Ticket::READY,
         }
     }
 }
@@ -130,12 +130,12 @@ impl PageFtl {
     pub(super) fn take_metadata_group(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<(u32, Nanos), FtlError> {
+        after: Ticket,
+    ) -> Result<(u32, Ticket), FtlError> {
         let (next, count) = (self.metadata.next_die, self.dies.len());
         let wanted = self.config.reserve_count as usize + 1;
         for die in (next..next + count).map(|die| die % count) {
-            let done = match self.clean_emptiest(nand, now, die, wanted, Cause::Cleaning) {
+            let done = match self.clean_emptiest(nand, after, die, wanted, Cause::Cleaning) {
                 Err(FtlError::DeviceFull) => continue,
                 cleaned => cleaned?,
             };
@@ -152,10 +152,10 @@ impl PageFtl {
     pub(super) fn append_metadata(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         record: &Record,
-    ) -> Result<Nanos, FtlError> {
-        let done = self.program_metadata(nand, now, record.encode())?;
+    ) -> Result<Ticket, FtlError> {
+        let done = self.program_metadata(nand, after, record.encode())?;
         // The last row of an odd number has no partner.
         let has_partner = self.metadata.next_row % 2 == 1 && self.metadata_room() > 0;
         if nand.config().rules.paired_pages && has_partner {
@@ -168,16 +168,16 @@ impl PageFtl {
     pub(super) fn program_metadata(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         content: Arc<[u8]>,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let group = self.metadata.groups.last().copied().unwrap_or(NO_GROUP);
         assert!(self.metadata_room() > 0, "invariant 3: the open group of the log has room");
         self.sequence += 1;
         let block = self.first_block(nand, group);
         let page = nand.geometry().flash_page(block, self.metadata.next_row);
         let content = (self.sequence, content);
-        let done = nand.program_metadata(now, page, self.planes, content, Cause::MapWrite)?;
+        let done = nand.program_metadata(after, page, self.planes, content, Cause::MapWrite)?;
         self.metadata.next_row += 1;
         Ok(done)
     }

@@ -2,8 +2,8 @@
 
 use super::{CleaningFrontier, Copies, Frontier, Group, NO_GROUP, PageFtl, State, UNMAPPED};
 use crate::FtlError;
-use nandu_base::{Cause, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{Content, NO_LPN, NandArray, Payload};
+use nandu_base::{Cause, Ppn, to_index, to_u32};
+use nandu_nand::{Content, NO_LPN, NandArray, Payload, Ticket};
 
 /// A die and one of its frontiers.
 pub(super) type Place = (usize, usize);
@@ -154,7 +154,7 @@ impl PageFtl {
         let group = self.dies[die].free.pop(is_cold).ok_or(FtlError::DeviceFull)?;
         let entry = &mut self.groups[group as usize];
         entry.state = State::Open;
-        self.superseded_at[group as usize] = Nanos::ZERO;
+        self.superseded_by[group as usize] = Ticket::READY;
         // Isolated frontiers of cleaning follow the host's in the order of their streams.
         let isolated = self.config.cleaning_frontier == CleaningFrontier::PerStream;
         let stream = match (is_cold, isolated) {
@@ -175,23 +175,27 @@ impl PageFtl {
     pub(super) fn append(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         stream: usize,
         (lpn, content): (u32, Content),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let die = self.choose_die(stream);
-        let mut now = now;
+        let mut cleaned = after;
         if self.dies[die].frontiers[stream].group == NO_GROUP {
-            now = self.clean(nand, now, die, Some(stream))?;
+            // The queue of the die keeps the row behind what was cleaned for it.
+            cleaned = self.clean(nand, after, die, Some(stream))?;
             if self.dies[die].frontiers[stream].group == NO_GROUP {
                 self.open((die, stream))?;
             }
         }
         if self.width == 1 {
-            return self.append_page(nand, now, (die, stream), (lpn, content));
+            return self.append_page(nand, after, (die, stream), (lpn, content));
         }
         let frontier = &mut self.dies[die].frontiers[stream];
-        let group = frontier.group;
+        if frontier.lpns.is_empty() {
+            frontier.row = nand.promise();
+        }
+        let (group, row) = (frontier.group, frontier.row);
         let address = group * to_u32(self.slots.value())
             + frontier.next_row * self.width
             + to_u32(frontier.lpns.len() as u64);
@@ -209,9 +213,9 @@ impl PageFtl {
             self.dies[die].frontiers[stream].supersede(group);
         }
         if !full {
-            return Ok(now);
+            return Ok(if nand.is_single_server() { cleaned } else { row });
         }
-        let done = self.program(nand, now, (die, stream), Cause::Host)?;
+        let done = self.program(nand, after, (die, stream), Cause::Host)?;
         self.pass_turn((die, stream));
         Ok(done)
     }
@@ -221,10 +225,10 @@ impl PageFtl {
     fn append_page(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (die, stream): Place,
         (lpn, content): (u32, Content),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let record = &mut self.dies[die];
         let frontier = &mut record.frontiers[stream];
         let group = frontier.group;
@@ -233,7 +237,9 @@ impl PageFtl {
         let (lpns, contents) = ([lpn], [content]);
         let contents = if nand.config().keep_content { contents.as_slice() } else { &[] };
         let payload = Payload { lpns: &lpns, sequence: self.sequence, contents };
-        let done = nand.program(now, Ppn(u64::from(address)), payload, Cause::Host)?;
+        let done = nand.program(after, Ppn(u64::from(address)), payload, Cause::Host)?;
+        let is_paired = nand.config().rules.paired_pages;
+        let row = frontier.next_row;
         frontier.next_row += 1;
         let is_full = frontier.next_row == self.rows;
         if is_full {
@@ -244,16 +250,20 @@ impl PageFtl {
         self.groups[group as usize].valid += 1;
         self.valid.set(address);
         if self.gathers {
-            self.gathered_until = self.gathered_until.max(done);
+            nand.gather(&mut self.gathered_until, done);
         }
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
             let group = self.invalidate(old);
             // A single server erases after everything that was issued before.
-            if !nand.is_single_server() {
-                let superseded_at = &mut self.superseded_at[group as usize];
-                *superseded_at = (*superseded_at).max(done);
+            if is_paired {
+                self.dies[die].frontiers[stream].supersede(group);
+            } else if !nand.is_single_server() {
+                nand.gather(&mut self.superseded_by[group as usize], done);
             }
+        }
+        if is_paired {
+            self.settle_row(nand, (die, stream), row, done);
         }
         if is_full {
             self.close(group);
@@ -266,10 +276,10 @@ impl PageFtl {
     pub(super) fn program(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (die, index): Place,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         self.sequence += 1;
         let block = self.first_block(nand, self.dies[die].frontiers[index].group);
         let width = self.width as usize;
@@ -284,16 +294,14 @@ impl PageFtl {
         let page = nand.geometry().flash_page(block, frontier.next_row);
         let payload =
             Payload { lpns: &frontier.lpns, sequence: self.sequence, contents: &frontier.contents };
-        let done = nand.program_rows(now, page, self.planes, payload, cause)?;
+        let done = nand.program_rows(after, page, self.planes, payload, cause)?;
         frontier.lpns.clear();
         frontier.contents.clear();
-        for &group in &frontier.superseded {
-            let at = &mut self.superseded_at[group as usize];
-            *at = (*at).max(done);
-        }
-        frontier.superseded.clear();
+        let row = frontier.next_row;
+        nand.keep(std::mem::take(&mut frontier.row), done);
+        self.settle_row(nand, (die, index), row, done);
         if self.gathers {
-            self.gathered_until = self.gathered_until.max(done);
+            nand.gather(&mut self.gathered_until, done);
         }
         self.advance((die, index), 1);
         if self.dies[die].emptied.is_empty() {
@@ -302,18 +310,42 @@ impl PageFtl {
         self.erase_emptied(nand, done, (die, index))
     }
 
+    /// What the units up to `row` superseded may be erased once `done` has ended; on paired pages that
+    /// is the program of the odd row of a pair, which may still destroy the even one.
+    fn settle_row(
+        &mut self,
+        nand: &mut NandArray,
+        (die, index): Place,
+        row: u32,
+        done: Ticket,
+    ) {
+        let frontier = &mut self.dies[die].frontiers[index];
+        // The last row of an odd number has no partner.
+        let has_partner = row % 2 == 0 && row + 1 < self.rows;
+        if nand.config().rules.paired_pages && has_partner {
+            frontier.unpaired.append(&mut frontier.superseded);
+            return;
+        }
+        for &group in frontier.superseded.iter().chain(&frontier.unpaired) {
+            nand.gather(&mut self.superseded_by[group as usize], done);
+        }
+        frontier.superseded.clear();
+        frontier.unpaired.clear();
+    }
+
     /// Appends copies of a victim to a frontier: whole rows go out at once, a rest waits.
     pub(super) fn append_copies(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         place: Place,
         copies: Copies<'_>,
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let (die, index) = place;
         let (width, slots) = (self.width as usize, to_u32(self.slots.value()));
-        let (mut now, mut next, mut agrees) = (now, 0, true);
+        let (mut after, mut next, mut agrees) = (after, 0, true);
+        let victim = copies.from.first().map_or(NO_GROUP, |&address| self.group_of(address));
         while next < copies.lpns.len() {
             if self.dies[die].frontiers[index].group == NO_GROUP {
                 self.open(place)?;
@@ -333,7 +365,13 @@ impl PageFtl {
             let kept = copies.contents.get(next..next + take).unwrap_or(&[]);
             let whole_rows = waiting == 0 && take >= width;
             if !whole_rows {
+                if waiting == 0 {
+                    frontier.row = nand.promise();
+                }
                 frontier.lpns.extend_from_slice(units);
+                if nand.config().rules.paired_pages {
+                    frontier.supersede(victim);
+                }
                 frontier.contents.extend_from_slice(kept);
             }
             let fills = frontier.lpns.len() == width;
@@ -345,33 +383,37 @@ impl PageFtl {
             self.valid.set_range(base, base + to_u32(take as u64));
             self.add_valid(group, to_u32(take as u64));
             if whole_rows {
-                now = self.program_copies(nand, now, place, (units, kept), cause)?;
+                after = self.program_copies(nand, after, place, (units, kept, victim), cause)?;
             } else if fills {
-                now = self.program(nand, now, place, cause)?;
+                after = self.program(nand, after, place, cause)?;
             }
             next += take;
         }
         assert!(agrees, "invariant 1: the map pointed where the copies come from");
-        Ok(now)
+        Ok(after)
     }
 
     fn program_copies(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (die, index): Place,
-        (lpns, contents): (&[u32], &[Content]),
+        (lpns, contents, victim): (&[u32], &[Content], u32),
         cause: Cause,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let rows = to_u32((lpns.len() / self.width as usize) as u64);
         let frontier = &self.dies[die].frontiers[index];
         let block = self.first_block(nand, frontier.group);
         let page = nand.geometry().flash_page(block, frontier.next_row);
         let payload = Payload { lpns, sequence: self.sequence + 1, contents };
-        let done = nand.program_rows(now, page, self.planes, payload, cause)?;
+        let done = nand.program_rows(after, page, self.planes, payload, cause)?;
         self.sequence += u64::from(rows);
         if nand.config().rules.paired_pages {
-            self.gathered_until = self.gathered_until.max(done);
+            nand.gather(&mut self.gathered_until, done);
+            let frontier = &mut self.dies[die].frontiers[index];
+            frontier.supersede(victim);
+            let last_row = frontier.next_row + rows - 1;
+            self.settle_row(nand, (die, index), last_row, done);
         }
         self.advance((die, index), rows);
         Ok(done)

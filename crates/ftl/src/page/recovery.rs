@@ -17,7 +17,7 @@
 
 use super::checkpoint::Checkpoint;
 use super::metadata::Record;
-use super::{Cause, FtlError, NandArray, Nanos, PageFtl, State, UNMAPPED};
+use super::{Cause, FtlError, NandArray, PageFtl, State, Ticket, UNMAPPED};
 use nandu_base::{Ppn, to_u32};
 use nandu_nand::{METADATA_TAG, NandError};
 
@@ -25,7 +25,7 @@ use nandu_nand::{METADATA_TAG, NandError};
 struct Scan {
     programmed_rows: u32,
     torn: bool,
-    done_at: Nanos,
+    done: Ticket,
 }
 
 /// What is known of the units while groups are scanned.
@@ -37,20 +37,23 @@ struct Survey {
     newest: Vec<u64>,
 }
 
+/// Reads in flight after which a recovery waits before it goes on, so that memory stays bounded.
+const OPEN_COUNT_MAX: u32 = 1 << 16;
+
 /// The metadata that a recovery found.
 struct Found {
     /// With the sequence number and the group of the row, in order.
     records: Vec<(u64, u32, Record)>,
     /// Metadata groups with their programmed rows.
     groups: Vec<(u32, u32)>,
-    done_at: Nanos,
+    done: Ticket,
 }
 
 impl PageFtl {
-    pub(super) fn rebuild(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
+    pub(super) fn rebuild(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
         self.reset(nand);
-        let found = self.find_metadata(nand, now)?;
-        let mut done = found.done_at;
+        let found = self.find_metadata(nand, after)?;
+        let mut done = found.done;
         let records: Vec<Record> = found.records.iter().map(|(.., row)| row.clone()).collect();
         let mut survey = self.begin_survey(self.newest_checkpoint(&records));
         let mut touched = Vec::new();
@@ -59,13 +62,17 @@ impl PageFtl {
             if is_metadata || !self.may_hold_data(nand, group) {
                 continue;
             }
-            let scan = self.scan(nand, found.done_at, group, &mut survey)?;
-            done = done.max(scan.done_at);
+            let scan = self.scan(nand, found.done, group, &mut survey)?;
+            nand.gather(&mut done, scan.done);
+            if nand.open_count() > OPEN_COUNT_MAX {
+                nand.finish(done);
+            }
             if self.groups[group as usize].state == State::Bad {
                 continue;
             }
             if scan.torn {
-                done = done.max(self.erase_again(nand, scan.done_at, group)?);
+                let one = self.erase_again(nand, scan.done, group)?;
+            nand.gather(&mut done, one);
             } else if scan.programmed_rows > 0 {
                 touched.push((group, scan.programmed_rows));
             }
@@ -74,16 +81,18 @@ impl PageFtl {
         for (group, programmed_rows) in touched {
             self.adopt(group, programmed_rows);
         }
-        done = done.max(self.adopt_log(nand, done, &survey, found)?);
+        let one = self.adopt_log(nand, done, &survey, found)?;
+            nand.gather(&mut done, one);
         for die in 0..self.dies.len() {
             let reserve = self.config.reserve_count as usize;
             match self.clean_emptiest(nand, done, die, reserve, Cause::Recovery) {
-                Ok(cleaned) => done = done.max(cleaned),
+                Ok(cleaned) => nand.gather(&mut done, cleaned),
                 Err(FtlError::DeviceFull) => {}
                 Err(error) => return Err(error),
             }
         }
-        done = done.max(self.complete_pairs(nand, done)?);
+        let one = self.complete_pairs(nand, done)?;
+            nand.gather(&mut done, one);
         self.schedule_checkpoint();
         Ok(done)
     }
@@ -130,8 +139,8 @@ impl PageFtl {
     }
 
     /// Reads the first spare area of every group, and all rows of those that hold metadata.
-    fn find_metadata(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Found, FtlError> {
-        let mut found = Found { records: Vec::new(), groups: Vec::new(), done_at: now };
+    fn find_metadata(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Found, FtlError> {
+        let mut found = Found { records: Vec::new(), groups: Vec::new(), done: after };
         if !self.config.writes_metadata() {
             return Ok(found);
         }
@@ -142,14 +151,14 @@ impl PageFtl {
             let first = nand.geometry().flash_page(self.first_block(nand, group), 0);
             for row in 0..self.rows {
                 let page = Ppn(first.0 + u64::from(row));
-                match nand.spare_read(now, page, Cause::Recovery) {
-                    Ok(done_at) => found.done_at = found.done_at.max(done_at),
+                match nand.spare_read(after, page, Cause::Recovery) {
+                    Ok(done) => nand.gather(&mut found.done, done),
                     Err(NandError::Torn { .. }) => continue,
                     Err(NandError::TornEraseBlock { .. }) => break,
                     Err(error) => return Err(error.into()),
                 }
                 if nand.spare(page).is_some_and(|spare| spare.lpns[0] == METADATA_TAG) {
-                    self.read_metadata(nand, now, group, &mut found)?;
+                    self.read_metadata(nand, after, group, &mut found)?;
                 }
                 break;
             }
@@ -161,7 +170,7 @@ impl PageFtl {
     fn read_metadata(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         group: u32,
         found: &mut Found,
     ) -> Result<(), FtlError> {
@@ -171,8 +180,8 @@ impl PageFtl {
         let mut programmed_rows = 0;
         for row in 0..self.rows {
             let page = Ppn(first.0 + u64::from(row));
-            match nand.read_planes(now, page, planes, bytes, Cause::Recovery) {
-                Ok(done_at) => found.done_at = found.done_at.max(done_at),
+            match nand.read_planes(after, page, planes, bytes, Cause::Recovery) {
+                Ok(done) => nand.gather(&mut found.done, done),
                 Err(NandError::Torn { .. }) => {
                     programmed_rows = row + 1;
                     continue;
@@ -194,10 +203,10 @@ impl PageFtl {
     fn adopt_log(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         survey: &Survey,
         found: Found,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let since = survey.checkpoint.as_ref().map(|checkpoint| checkpoint.sequence);
         let lives = |(sequence, group, record): &(u64, u32, Record)| {
             let current = match record {
@@ -208,7 +217,7 @@ impl PageFtl {
         };
         let mut live: Vec<u32> = found.records.iter().filter_map(lives).collect();
         live.dedup();
-        let mut done = now;
+        let mut done = after;
         for &(group, programmed_rows) in &found.groups {
             if live.contains(&group) {
                 let die = self.die_of(group);
@@ -221,7 +230,8 @@ impl PageFtl {
                     self.metadata.next_die = (die + 1) % self.dies.len();
                 }
             } else if self.groups[group as usize].state != State::Bad {
-                done = done.max(self.erase_again(nand, now, group)?);
+                let one = self.erase_again(nand, after, group)?;
+            nand.gather(&mut done, one);
             }
         }
         self.metadata.groups = live;
@@ -233,12 +243,12 @@ impl PageFtl {
     fn erase_again(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         group: u32,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         let die = self.die_of(group);
         self.dies[die].free.remove(group);
-        self.erase_group(nand, now, group, Cause::Recovery)
+        self.erase_group(nand, after, group, Cause::Recovery)
     }
 
     /// A group that was open goes on as a frontier, cleaning first because it cannot wait for space;
@@ -262,12 +272,12 @@ impl PageFtl {
     fn scan(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         group: u32,
         survey: &mut Survey,
     ) -> Result<Scan, FtlError> {
         let base = group * to_u32(self.slots.value());
-        let mut scan = Scan { programmed_rows: 0, torn: false, done_at: now };
+        let mut scan = Scan { programmed_rows: 0, torn: false, done: after };
         let mut known_rows = None;
         let mut page = 0;
         while page < self.rows {
@@ -275,8 +285,8 @@ impl PageFtl {
             for plane in 0..self.planes {
                 let first = base + page * self.width + plane * self.units_per_page;
                 let (ppn, _) = self.place(nand, first);
-                match nand.spare_read(now, ppn, Cause::Recovery) {
-                    Ok(done_at) => scan.done_at = scan.done_at.max(done_at),
+                match nand.spare_read(after, ppn, Cause::Recovery) {
+                    Ok(done) => nand.gather(&mut scan.done, done),
                     Err(NandError::Torn { .. }) => continue,
                     Err(NandError::TornEraseBlock { .. }) => {
                         return Ok(Scan { torn: true, ..scan });

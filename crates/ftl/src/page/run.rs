@@ -12,7 +12,7 @@
 use super::{NO_GROUP, PageFtl, UNMAPPED};
 use crate::FtlError;
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{NandArray, Payload};
+use nandu_nand::{NandArray, Payload, Ticket};
 
 impl PageFtl {
     /// How many of the writes may be programmed together.
@@ -35,11 +35,11 @@ impl PageFtl {
     pub(super) fn append_run(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         stream: usize,
         lpns: &[Lpn],
-        done: &mut Vec<Nanos>,
-    ) -> Result<Nanos, FtlError> {
+        done: &mut Vec<Ticket>,
+    ) -> Result<Ticket, FtlError> {
         let count = to_u32(lpns.len() as u64);
         let frontier = &mut self.dies[0].frontiers[stream];
         let group = frontier.group;
@@ -48,19 +48,20 @@ impl PageFtl {
         tags.clear();
         tags.extend(lpns.iter().map(|lpn| to_u32(lpn.0)));
         let payload = Payload { lpns: tags, sequence: self.sequence + 1, contents: &[] };
-        let end = nand.program_rows(now, Ppn(first.into()), 1, payload, Cause::Host)?;
+        let end = nand.program_rows(after, Ppn(first.into()), 1, payload, Cause::Host)?;
         frontier.next_row += count;
         let is_full = frontier.next_row == self.rows;
         if is_full {
             frontier.group = NO_GROUP;
         }
         let each = nand.program_ns();
-        let start = end.0 - each.0 * u64::from(count);
-        done.extend((1..=u64::from(count)).map(|number| Nanos(start + each.0 * number)));
+        let start = end.time().0 - each.0 * u64::from(count);
+        let ends = (1..=u64::from(count)).map(|number| Nanos(start + each.0 * number));
+        done.extend(ends.map(Ticket::of_time));
         self.valid.set_range(first, first + count);
         self.add_valid(group, count);
         if self.gathers {
-            self.gathered_until = self.gathered_until.max(end);
+            nand.gather(&mut self.gathered_until, end);
         }
         self.host_write_units += u64::from(count);
         for (lpn, address) in lpns.iter().zip(first..) {

@@ -11,8 +11,8 @@
 
 use super::PageFtl;
 use crate::{Ftl, FtlError, closed_form};
-use nandu_base::{Lpn, Nanos, Permutation, Rng};
-use nandu_nand::NandArray;
+use nandu_base::{Lpn, Permutation, Rng};
+use nandu_nand::{NandArray, Ticket};
 
 impl PageFtl {
     /// Runs `fill` without time and without counts.
@@ -24,13 +24,13 @@ impl PageFtl {
         if self.sequence > 0 || self.total_live > 0 {
             return Err(FtlError::NotFresh);
         }
-        let accounting = nand.accounting();
-        fill(self, nand)?;
-        self.flush(nand, Nanos::ZERO)?;
-        nand.restore_accounting(accounting);
-        self.superseded_at.fill(Nanos::ZERO);
-        self.gathered_until = Nanos::ZERO;
-        self.metadata.recorded_until = Nanos::ZERO;
+        let accounting = nand.begin_preparation();
+        let filled = fill(self, nand).and_then(|()| self.flush(nand, Ticket::READY));
+        nand.end_preparation(accounting);
+        filled?;
+        self.superseded_by.fill(Ticket::READY);
+        self.gathered_until = Ticket::READY;
+        self.metadata.recorded_until = Ticket::READY;
         (self.host_write_units, self.padded_units) = (0, 0);
         Ok(())
     }
@@ -75,7 +75,7 @@ impl PageFtl {
     }
 
     fn write_free(&mut self, nand: &mut NandArray, lpn: u64) -> Result<(), FtlError> {
-        self.write(nand, Nanos::ZERO, Lpn(lpn), None)?;
+        self.write(nand, Ticket::READY, Lpn(lpn), None)?;
         Ok(())
     }
 }

@@ -11,8 +11,8 @@ use super::PageFtl;
 use super::config::TrimDurability;
 use super::metadata::{LEAST_ROWS, Record};
 use crate::FtlError;
-use nandu_base::{Nanos, to_index, to_u32};
-use nandu_nand::NandArray;
+use nandu_base::{to_index, to_u32};
+use nandu_nand::{NandArray, Ticket};
 
 /// Words of a trim in a record.
 const WORDS: usize = 4;
@@ -49,23 +49,23 @@ impl PageFtl {
     pub(super) fn prepare_trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         if self.journals() && self.metadata_room() < LEAST_ROWS {
-            return self.checkpoint(nand, now);
+            return self.checkpoint(nand, after);
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Notes a trim that was just carried out in memory.
     pub(super) fn note_trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         (first, count): (u64, u64),
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         if !self.journals() || count == 0 {
-            return Ok(now);
+            return Ok(after);
         }
         let trim = Trim { sequence: self.sequence, first: to_u32(first), count: to_u32(count) };
         let pending = &mut self.metadata.pending;
@@ -77,9 +77,9 @@ impl PageFtl {
             None => pending.push(trim),
         }
         if self.metadata.pending.len() >= self.words_of_row() / WORDS {
-            self.write_trims(nand, now)?;
+            self.write_trims(nand, after)?;
         }
-        Ok(now)
+        Ok(after)
     }
 
     /// Writes the trims that are not yet on flash, for which the log has room; answers when all are
@@ -87,15 +87,15 @@ impl PageFtl {
     pub(super) fn write_trims(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
-    ) -> Result<Nanos, FtlError> {
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         if self.metadata.pending.is_empty() {
-            return Ok(now.max(self.metadata.recorded_until));
+            return Ok(nand.both(after, self.metadata.recorded_until));
         }
         let trims = std::mem::take(&mut self.metadata.pending);
         let words = trims.iter().flat_map(|trim| trim.words()).collect();
-        let done = self.append_metadata(nand, now, &Record::Trims { words })?;
-        self.metadata.recorded_until = self.metadata.recorded_until.max(done);
+        let done = self.append_metadata(nand, after, &Record::Trims { words })?;
+        self.metadata.recorded_until = nand.both(self.metadata.recorded_until, done);
         Ok(self.metadata.recorded_until)
     }
 

@@ -21,13 +21,23 @@ struct Event {
     /// None is a trim, or that nothing was ever there.
     value: Option<u32>,
     is_trim: bool,
+    /// Whether it was refused; what it said may have come true nevertheless.
+    failed: bool,
+    /// `Nanos::MAX` is not yet.
     acknowledged_at: Nanos,
     durable_at: Nanos,
 }
 
 impl Event {
     const fn durable(value: Option<u32>) -> Self {
-        Self { value, is_trim: false, acknowledged_at: Nanos::ZERO, durable_at: Nanos::ZERO }
+        let (acknowledged_at, durable_at) = (Nanos::ZERO, Nanos::ZERO);
+        Self { value, is_trim: false, failed: false, acknowledged_at, durable_at }
+    }
+
+    /// Just issued, or refused.
+    const fn issued(value: Option<u32>, failed: bool) -> Self {
+        let (acknowledged_at, durable_at) = (Nanos::MAX, Nanos::MAX);
+        Self { value, is_trim: value.is_none(), failed, acknowledged_at, durable_at }
     }
 }
 
@@ -54,22 +64,31 @@ impl Model {
         (self.next_value, Some(Arc::from(bytes.as_slice())))
     }
 
-    /// `lpn` was told to hold `value`: acknowledged at the first time, durable without a flush at the
-    /// second; `Nanos::MAX` is never.
-    pub(crate) fn wrote(
-        &mut self,
-        lpn: Lpn,
-        value: u32,
-        (acknowledged_at, durable_at): (Nanos, Nanos),
-    ) {
-        let event = Event { value: Some(value), is_trim: false, acknowledged_at, durable_at };
-        self.units[to_index(lpn.0)].push(event);
+    /// `lpn` was told to hold `value`; answers what names the event to [`Self::acknowledge`].
+    pub(crate) fn wrote(&mut self, lpn: Lpn, value: u32, failed: bool) -> (Lpn, usize) {
+        let history = &mut self.units[to_index(lpn.0)];
+        history.push(Event::issued(Some(value), failed));
+        (lpn, history.len() - 1)
     }
 
-    pub(crate) fn trimmed(&mut self, first: Lpn, count: u64, acknowledged_at: Nanos) {
+    /// An event was acknowledged, and where `is_durable` needs no flush.
+    pub(crate) fn acknowledge(&mut self, (lpn, number): (Lpn, usize), at: Nanos, is_durable: bool) {
+        let event = &mut self.units[to_index(lpn.0)][number];
+        event.acknowledged_at = at;
+        if is_durable {
+            event.durable_at = event.durable_at.min(at);
+        }
+    }
+
+    /// A trim, acknowledged at that time; `Nanos::MAX` is never, `failed` if it was refused.
+    pub(crate) fn trimmed(
+        &mut self,
+        (first, count): (Lpn, u64),
+        acknowledged_at: Nanos,
+        failed: bool,
+    ) {
         for lpn in first.0..first.0 + count {
-            let durable_at = Nanos::MAX;
-            let event = Event { value: None, is_trim: true, acknowledged_at, durable_at };
+            let event = Event { acknowledged_at, ..Event::issued(None, failed) };
             self.units[to_index(lpn)].push(event);
         }
     }
@@ -83,11 +102,11 @@ impl Model {
         }
     }
 
-    /// Whether a read may return `value` while the power is on: the last that was acknowledged, or of
-    /// a write after it that failed.
+    /// Whether a read may return `value` while the power is on: the last that was taken, or of a write
+    /// after it that failed.
     pub(crate) fn may_hold(&self, lpn: Lpn, value: Option<u32>) -> bool {
         let history = &self.units[to_index(lpn.0)];
-        let failed = |event: &&Event| event.acknowledged_at == Nanos::MAX;
+        let failed = |event: &&Event| event.failed;
         let failed_count = history.iter().rev().take_while(failed).count();
         history.iter().rev().take(failed_count + 1).any(|event| event.value == value)
     }

@@ -5,7 +5,7 @@ use crate::common::quick_timing;
 use crate::model::{Model, Trims, decode};
 use nandu_base::{Lpn, Nanos, Ppn, Rng};
 use nandu_ftl::{Ftl, FtlConfig, FtlError};
-use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules};
+use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Seeds for each subject; `NANDU_POWER_CUT_SEEDS` changes it.
@@ -111,7 +111,7 @@ fn times(subject: &Subject, seed: u64) -> Vec<Nanos> {
     run.fill().unwrap();
     let mut moments = Vec::new();
     while run.step_number < run.step_count && run.step(true).is_ok() {
-        moments.extend([run.now, run.nand.idle_at()]);
+        moments.extend([run.now, run.nand.clone().idle_at()]);
     }
     moments.sort_unstable();
     moments.dedup();
@@ -130,6 +130,10 @@ struct Run<'a> {
     rng: Rng,
     seed: u64,
     now: Nanos,
+    /// Time does not pass beyond this while requests are waited for.
+    cut_at: Nanos,
+    /// Writes whose end is awaited, by watcher.
+    pending: Vec<(Lpn, usize)>,
     step_number: u64,
     step_count: u64,
     /// Whether a whole-unit write is durable when the chips are done.
@@ -145,8 +149,20 @@ impl<'a> Run<'a> {
         let shape = subject.shape;
         let unbuffered = shape.units_per_flash_page * shape.planes == 1 && !shape.paired;
         let step_count = if unbuffered { STEP_COUNT } else { 2 * STEP_COUNT };
-        let (now, step_number) = (Nanos::ZERO, 0);
-        Self { subject, nand, ftl, model, rng, seed, now, step_number, step_count, unbuffered }
+        Self {
+            subject,
+            nand,
+            ftl,
+            model,
+            rng,
+            seed,
+            now: Nanos::ZERO,
+            cut_at: Nanos::MAX,
+            pending: Vec::new(),
+            step_number: 0,
+            step_count,
+            unbuffered,
+        }
     }
 
     /// Runs up to the cut, recovers and checks. Answers whether the cut came in time.
@@ -163,14 +179,19 @@ impl<'a> Run<'a> {
                 if self.nand.power_is_on() {
                     return Ok(false);
                 }
-                self.now.max(self.nand.idle_at())
+                self.wait_for_all();
+                self.now
             }
             Cut::Time(at) => {
+                self.cut_at = at;
                 while self.step_number < self.step_count && self.now < at && self.step(true).is_ok()
                 {
                 }
-                // A step that waits for the chips may be cut in its middle: it has passed the time.
+                // Work in idle time lets time pass as it goes, beyond the cut.
+                let at = at.max(self.nand.now());
+                self.pass(at);
                 self.nand.power_cut(at).unwrap();
+                self.cut_at = Nanos::MAX;
                 at
             }
         };
@@ -187,7 +208,8 @@ impl<'a> Run<'a> {
         self.fill().map_err(|error| format!("the fill failed: {error}"))?;
         self.nand.fail_power_after(number, tear);
         while self.step(false).is_ok() && self.nand.power_is_on() {}
-        let at = self.now.max(self.nand.idle_at());
+        self.wait_for_all();
+        let at = self.now;
         if self.nand.power_is_on() {
             self.ftl.audit(&self.nand);
         }
@@ -207,9 +229,13 @@ impl<'a> Run<'a> {
             self.ftl.audit(&self.nand);
         }
         let last = Lpn(self.subject.units - 1);
-        let trimmed = self.ftl.trim(&mut self.nand, self.now, last, 1);
+        let after = self.start();
+        let trimmed = self.ftl.trim(&mut self.nand, after, last, 1);
         match trimmed {
-            Ok(done) => self.model.trimmed(last, 1, done),
+            Ok(done) => {
+                self.wait(done);
+                self.model.trimmed((last, 1), self.now, false);
+            }
             // A journal needs room for it, and so does an entry that has to leave DFTL's cache.
             Err(FtlError::DeviceFull)
                 if self.subject.trims == Trims::Journaled
@@ -250,15 +276,19 @@ impl<'a> Run<'a> {
             0..72 => self.write(lpn, side_by_side),
             72..80 => {
                 let count = (1 + self.rng.below(4)).min(units - lpn.0);
-                let trimmed = self.ftl.trim(&mut self.nand, self.now, lpn, count);
-                let done = trimmed.as_ref().map_or(Nanos::MAX, |done| *done);
-                self.model.trimmed(lpn, count, done);
-                self.now = self.now.max(trimmed?);
-                Ok(())
+                let after = self.start();
+                let trimmed = self.ftl.trim(&mut self.nand, after, lpn, count);
+                let is_done = trimmed.as_ref().is_ok_and(|&done| self.wait(done));
+                let done_at = if is_done { self.now } else { Nanos::MAX };
+                self.model.trimmed((lpn, count), done_at, trimmed.is_err());
+                trimmed.map(|_| ())
             }
             80..88 => self.flush(),
             88..94 => {
-                self.ftl.idle(&mut self.nand, self.now, self.now + Nanos(4000));
+                if self.wait_for_all() {
+                    self.ftl.idle(&mut self.nand, self.now, self.now + Nanos(4000));
+                    self.now = self.nand.now();
+                }
                 Ok(())
             }
             _ => self.read(lpn),
@@ -267,29 +297,90 @@ impl<'a> Run<'a> {
 
     fn write(&mut self, lpn: Lpn, side_by_side: bool) -> Result<(), FtlError> {
         let (value, content) = self.model.draw(lpn);
-        let written = self.ftl.write(&mut self.nand, self.now, lpn, content);
-        let acknowledged_at = written.as_ref().map_or(Nanos::MAX, |done| *done);
-        let durable_at = if self.unbuffered { acknowledged_at } else { Nanos::MAX };
-        self.model.wrote(lpn, value, (acknowledged_at, durable_at));
+        let after = self.start();
+        let written = self.ftl.write(&mut self.nand, after, lpn, content);
+        let event = self.model.wrote(lpn, value, written.is_err());
         let done = written?;
+        let watcher = u32::try_from(self.pending.len()).unwrap();
+        if !self.unbuffered || !self.nand.watch(done, watcher) {
+            // The host does not wait for a row to fill: what is in memory is acknowledged.
+            self.model.acknowledge(event, self.now, self.unbuffered);
+        } else {
+            self.pending.push(event);
+        }
         // Side by side, two of three writes are issued while others are under way.
         if !side_by_side || self.rng.below(3) == 0 {
-            self.now = self.now.max(done);
+            // What waits in memory has no end until its row is full.
+            if self.unbuffered {
+                self.wait(done)
+            } else {
+                self.wait_for_all()
+            };
         } else {
-            self.now += Nanos(40);
+            self.pass(self.now + Nanos(40));
         }
         Ok(())
     }
 
+    /// What a request of this moment waits for.
+    fn start(&mut self) -> Ticket {
+        self.pass(self.now);
+        self.nand.at(self.now)
+    }
+
+    /// Lets time pass until then, or until the power goes.
+    fn pass(&mut self, until: Nanos) {
+        let until = until.min(self.cut_at);
+        while self.nand.next_event().is_some_and(|next| next <= until) {
+            self.nand.step();
+            self.note_ends();
+        }
+        self.nand.at(until);
+        self.now = self.now.max(until);
+    }
+
+    /// Lets time pass until `ticket` has ended; false if the power goes before.
+    fn wait(&mut self, ticket: Ticket) -> bool {
+        while !self.nand.is_done(ticket) {
+            match self.nand.next_event() {
+                None => panic!("commands wait for each other"),
+                Some(next) if next > self.cut_at => {
+                    self.pass(self.cut_at);
+                    return false;
+                }
+                Some(next) => self.pass(next),
+            }
+        }
+        true
+    }
+
+    /// The same for everything that was issued.
+    fn wait_for_all(&mut self) -> bool {
+        let everything = self.nand.everything();
+        self.wait(everything)
+    }
+
+    /// Tells the model which writes have ended at this moment.
+    fn note_ends(&mut self) {
+        while let Some(watcher) = self.nand.take_finished() {
+            let event = self.pending[watcher as usize];
+            self.model.acknowledge(event, self.nand.now(), true);
+        }
+    }
+
     fn flush(&mut self) -> Result<(), FtlError> {
-        let done = self.ftl.flush(&mut self.nand, self.now)?;
-        self.model.flushed(self.now, done);
-        self.now = self.now.max(done);
+        let after = self.start();
+        let issued_at = self.now;
+        let done = self.ftl.flush(&mut self.nand, after)?;
+        if self.wait(done) {
+            self.model.flushed(issued_at, self.now);
+        }
         Ok(())
     }
 
     fn read(&mut self, lpn: Lpn) -> Result<(), FtlError> {
-        let outcome = self.ftl.read(&mut self.nand, self.now, lpn, 16)?;
+        let after = self.start();
+        let outcome = self.ftl.read(&mut self.nand, after, lpn, 16)?;
         let value = decode(lpn, &outcome.content).unwrap();
         assert!(self.model.may_hold(lpn, value), "unit {} reads {value:?}", lpn.0);
         Ok(())
@@ -299,6 +390,7 @@ impl<'a> Run<'a> {
     /// worn out by then can still be read.
     fn recover(&mut self, at: Nanos) -> Result<(), String> {
         self.now = at;
+        self.pending.clear();
         // Every other run forgets the layer itself, as a power cut does.
         if self.rng.below(2) == 0 {
             let unit_count = self.model.unit_count();
@@ -308,21 +400,24 @@ impl<'a> Run<'a> {
         for _ in 0..self.rng.below(RECOVERY_CUT_COUNT) {
             let (number, tear) = (self.rng.below(4), self.rng.below(2) == 0);
             self.nand.fail_power_after(number, tear);
-            match self.ftl.recover(&mut self.nand, self.now) {
+            let after = self.start();
+            match self.ftl.recover(&mut self.nand, after) {
                 Ok(_) | Err(FtlError::Nand(NandError::PowerLost)) => {}
                 Err(error) => return Err(format!("recovery with a cut: {error}")),
             }
         }
         self.nand.power_on();
         for round in ["first", "second"] {
-            let recovered = self.ftl.recover(&mut self.nand, self.now);
-            self.now = recovered.map_err(|error| format!("{round} recovery: {error}"))?;
+            let after = self.start();
+            let recovered = self.ftl.recover(&mut self.nand, after);
+            self.wait(recovered.map_err(|error| format!("{round} recovery: {error}"))?);
             self.ftl.audit(&self.nand);
             self.nand.audit();
             // What was durable at the first recovery is all there is at the second.
             let at = if round == "first" { at } else { Nanos::MAX };
             for lpn in (0..self.model.unit_count()).map(Lpn) {
-                let outcome = self.ftl.read(&mut self.nand, self.now, lpn, 16);
+                let after = self.start();
+                let outcome = self.ftl.read(&mut self.nand, after, lpn, 16);
                 let content = outcome.map_err(|error| format!("unit {}: {error}", lpn.0))?.content;
                 self.model.survived(lpn, &content, at).map_err(|e| format!("{round}: {e}"))?;
             }

@@ -3,16 +3,11 @@
 use super::SimArguments;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use nandu_base::Nanos;
-use nandu_sim::{
+use nandu_sim::{BusPolicy, 
     Arrivals, DriveChoice, InitialState, Input, Job, Mode, RunConfig, SimError, Suspend,
 };
 use nandu_trace::{AddressMap, SpeedUp, TraceFormat, TraceOptions};
 use std::path::{Path, PathBuf};
-
-/// MQSim's figures (its `ssdconfig.xml`): 100 us for a program, 700 us for an erase.
-const SUSPEND: Suspend =
-    Suspend { program_ns: Nanos::from_micros(100), erase_ns: Nanos::from_micros(700) };
 
 /// What is simulated.
 #[derive(Debug, Args)]
@@ -107,6 +102,9 @@ pub(super) struct RunArguments {
     /// They also suspend programs (100 us) and erases (700 us)
     #[arg(long, requires = "read_priority")]
     suspend: bool,
+    /// Whose transfer a channel takes first, in the event mode
+    #[arg(long, value_enum, default_value_t = BusName::InOrder)]
+    bus: BusName,
     /// The layer works in the background where nothing has arrived; counts then depend on time
     #[arg(long)]
     background: bool,
@@ -130,6 +128,16 @@ enum ModeName {
     Closed,
     /// Dies and channels side by side, several requests in flight
     Event,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BusName {
+    /// Who was ready first
+    InOrder,
+    /// Data that are read before data that are written
+    ReadsFirst,
+    /// The dies of the channel in turn
+    Fair,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -207,7 +215,12 @@ pub(super) fn of(arguments: &SimArguments) -> Result<Job, Failure> {
             },
             write_buffer_units: run.write_buffer_units,
             read_priority: run.read_priority,
-            suspend: run.suspend.then_some(SUSPEND),
+            suspend: run.suspend.then_some(Suspend::MQSIM),
+            bus: match run.bus {
+                BusName::InOrder => BusPolicy::InOrder,
+                BusName::ReadsFirst => BusPolicy::ReadsFirst,
+                BusName::Fair => BusPolicy::Fair,
+            },
             background: run.background,
             initial: run.initial.map(|initial| match initial {
                 InitialName::Fresh => InitialState::Fresh,

@@ -138,7 +138,9 @@ impl Simulated {
         let write_count = u64::from(self.rounds) * u64::from(self.erase_block_count * pages);
         let mut write = |ftl: &mut dyn Ftl, nand: &mut NandArray| -> Result<Nanos, FtlError> {
             for _ in 0..write_count {
-                now = ftl.write(nand, now, Lpn(rng.below(unit_count)), None)?;
+                let start = nand.at(now);
+                let done = ftl.write(nand, start, Lpn(rng.below(unit_count)), None)?;
+                now = nand.finish(done);
             }
             Ok(now)
         };

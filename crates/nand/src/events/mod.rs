@@ -1,0 +1,836 @@
+//! The discrete-event core of a chip array: when commands begin and end, with every die and channel at
+//! work side by side.
+//!
+//! ```text
+//!  issue ─┬─ waits for others ─▶ parked ─┐                     ┌─▶ slots ─▶ array, channel ─▶ end
+//!         └──────────────────────────────┴─▶ queue of its die ─┘                               │
+//!                         tickets: watchers of the driver, parked commands  ◀──────────────────┘
+//! ```
+//!
+//! 1. No time is promised that must be revised: a command has ended when its event was handled, not before.
+//! 2. A die serves its queue in order. A command enters it when nothing that it waits for is left but
+//!    commands ahead of it in that very queue.
+//! 3. Commands of one plane group enter in the order in which they were issued; one that must wait holds
+//!    back only those of its own group. So an erase block is never programmed out of order, and the
+//!    oldest unfinished command can always go on: nothing deadlocks.
+//! 4. Of events at the same moment those of lower dies come first, then channels. What follows from an
+//!    event (others become ready and start on idle dies, then its die goes on) is done with it.
+//! 5. With read priority a read of the host goes before all of its die that has not begun, unless the
+//!    program of its own page is still to come; with suspension it stops the array, at its price.
+//! 6. Handing out commands, ending them and choosing the next allocates nothing once the arenas have grown.
+
+mod cached;
+mod channel;
+mod die;
+mod node;
+mod suspend;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod usage;
+
+pub use channel::BusPolicy;
+pub use usage::{Usage, Waits};
+
+pub(crate) use node::{Kind, NONE, Progress};
+
+use crate::{Scheduling, Ticket};
+use channel::{Channel, Waiting};
+use die::{Die, Phase, SLOTS, Slot};
+use nandu_base::{Cause, FlashCounters, FlashOperation, Nanos, to_u32};
+use node::{Node, Nodes};
+use std::collections::VecDeque;
+use tree::{NEVER, WinnerTree};
+
+const NO_DIE: usize = usize::MAX;
+
+/// A chip command as the core sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Command {
+    pub(crate) kind: Kind,
+    pub(crate) cause: Cause,
+    pub(crate) die: usize,
+    /// Erase blocks that work together: numbered over the whole array.
+    pub(crate) group: u32,
+    pub(crate) command_ns: u64,
+    pub(crate) array_ns: u64,
+    pub(crate) transfer_ns: u64,
+    /// Where flash pages are shared by units: the page that is sensed and how many planes of it, unless
+    /// the page register holds it then.
+    pub(crate) sensed: Option<(u64, u64)>,
+}
+
+/// Dies, channels, and what is in flight on them.
+#[derive(Clone, Debug)]
+pub(crate) struct EventCore {
+    now: u64,
+    dies: Vec<Die>,
+    channels: Vec<Channel>,
+    nodes: Nodes,
+    /// Servers: every die, or with cache registers every slot of every die; then the channels.
+    tree: WinnerTree,
+    is_cached: bool,
+    scheduling: Scheduling,
+    /// By plane group: the last command that is parked, and programs that have not ended.
+    last_parked: Vec<u32>,
+    open_programs: Vec<u32>,
+    parked_count: u32,
+    /// Watchers of what has ended, in order.
+    finished: VecDeque<u32>,
+    /// Commands that have ended and whose consequences are still to come.
+    ended: VecDeque<u32>,
+    joins: Vec<u32>,
+    ready: Vec<u32>,
+    /// The die whose command has just ended.
+    ending: usize,
+    busy_ns: u64,
+    waits: [Waits; 2],
+    pub(crate) counters: FlashCounters,
+}
+
+impl EventCore {
+    pub(crate) fn new(die_count: usize, channel_count: usize, is_cached: bool) -> Self {
+        let slots = if is_cached { SLOTS } else { 1 };
+        Self {
+            now: 0,
+            dies: (0..die_count).map(|die| Die::new(die % channel_count)).collect(),
+            channels: vec![Channel::default(); channel_count],
+            nodes: Nodes::new(),
+            tree: WinnerTree::new(die_count * slots + channel_count),
+            is_cached,
+            scheduling: Scheduling::default(),
+            last_parked: Vec::new(),
+            open_programs: Vec::new(),
+            parked_count: 0,
+            finished: VecDeque::new(),
+            ended: VecDeque::new(),
+            joins: Vec::new(),
+            ready: Vec::new(),
+            ending: NO_DIE,
+            busy_ns: 0,
+            waits: [Waits::default(); 2],
+            counters: FlashCounters::default(),
+        }
+    }
+
+    /// How commands are ordered, over `group_count` plane groups.
+    pub(crate) fn schedule(&mut self, scheduling: Scheduling, group_count: usize) {
+        self.scheduling = scheduling;
+        self.last_parked = vec![NONE; group_count];
+        self.open_programs = vec![0; if scheduling.read_priority { group_count } else { 0 }];
+    }
+
+    // ---- tickets ----
+
+    #[inline]
+    pub(crate) fn is_done(&self, ticket: Ticket) -> bool {
+        self.nodes.unfinished(ticket).is_none()
+    }
+
+    /// How far the command behind a ticket is; none once it has ended.
+    pub(crate) fn progress(&self, ticket: Ticket) -> Option<Progress> {
+        self.nodes.unfinished(ticket).map(|index| self.nodes.get(index).progress)
+    }
+
+    /// The later of two ends.
+    #[inline]
+    pub(crate) fn both(&mut self, one: Ticket, other: Ticket) -> Ticket {
+        let Some(first) = self.nodes.unfinished(one) else { return other };
+        let Some(second) = self.nodes.unfinished(other) else { return one };
+        if first == second {
+            return one;
+        }
+        let join = self.join(Kind::Join);
+        self.nodes.connect(first, join);
+        self.nodes.connect(second, join);
+        self.nodes.ticket(join)
+    }
+
+    /// Adds an end to those that `all` stands for. A gathering for which nobody waits yet takes it up
+    /// itself, so that many ends cost one node. Once somebody waits for it a new one is made, or what
+    /// waits and is gathered next would wait for itself.
+    #[inline]
+    pub(crate) fn gather(&mut self, all: &mut Ticket, one: Ticket) {
+        let Some(source) = self.nodes.unfinished(one) else { return };
+        match self.nodes.unfinished(*all) {
+            None => *all = one,
+            Some(join) if join == source => {}
+            Some(join) => {
+                let node = self.nodes.get(join);
+                let is_open = node.kind == Kind::Gathering && !node.is_awaited();
+                let target = if is_open { join } else { self.join(Kind::Gathering) };
+                self.nodes.connect(source, target);
+                if !is_open {
+                    self.nodes.connect(join, target);
+                    *all = self.nodes.ticket(target);
+                }
+            }
+        }
+    }
+
+    /// A ticket that ends when what is named by [`Self::keep`] does.
+    pub(crate) fn promise(&mut self) -> Ticket {
+        let join = self.join(Kind::Join);
+        self.nodes.get_mut(join).pending = 1;
+        self.nodes.ticket(join)
+    }
+
+    /// A promise is kept when `ticket` ends.
+    pub(crate) fn keep(&mut self, promise: Ticket, ticket: Ticket) {
+        let Some(join) = self.nodes.unfinished(promise) else { return };
+        if let Some(source) = self.nodes.unfinished(ticket) {
+            self.nodes.connect(source, join);
+        }
+        self.nodes.get_mut(join).pending -= 1;
+        if self.nodes.get(join).pending == 0 {
+            self.release(join);
+            self.settle();
+        }
+    }
+
+    /// Everything that has not ended.
+    pub(crate) fn everything(&mut self) -> Ticket {
+        let open = self.nodes.in_use();
+        let mut all = Ticket::READY;
+        for index in open {
+            if !self.nodes.get(index).kind.is_join() {
+                let ticket = self.nodes.ticket(index);
+                self.gather(&mut all, ticket);
+            }
+        }
+        all
+    }
+
+    fn join(&mut self, kind: Kind) -> u32 {
+        self.nodes.add(Node {
+            next: NONE,
+            last_edge: NONE,
+            generation: 0,
+            pending: 0,
+            watcher: NONE,
+            follower: NONE,
+            group: 0,
+            command_ns: 0,
+            array_ns: 0,
+            transfer_ns: 0,
+            die: 0,
+            kind,
+            progress: Progress::Parked,
+            cause: 0,
+            planes: 0,
+            register_page: 0,
+            since: self.now,
+            foreign_ns: 0,
+        })
+    }
+
+    /// Tells `watcher` when `ticket` ends; false if it has.
+    #[inline]
+    pub(crate) fn watch(&mut self, ticket: Ticket, watcher: u32) -> bool {
+        let Some(mut index) = self.nodes.unfinished(ticket) else { return false };
+        if self.nodes.get(index).watcher != NONE {
+            let join = self.join(Kind::Join);
+            self.nodes.connect(index, join);
+            index = join;
+        }
+        self.nodes.get_mut(index).watcher = watcher;
+        true
+    }
+
+    /// The next watcher whose ticket has ended.
+    #[inline]
+    pub(crate) fn take_finished(&mut self) -> Option<u32> {
+        self.finished.pop_front()
+    }
+
+    // ---- time ----
+
+    #[inline]
+    pub(crate) const fn now(&self) -> Nanos {
+        Nanos(self.now)
+    }
+
+    #[inline]
+    pub(crate) fn next_event(&self) -> Option<Nanos> {
+        let (time, _) = self.tree.earliest();
+        (time != NEVER).then_some(Nanos(time))
+    }
+
+    /// Handles every event up to `time`, which becomes the present.
+    pub(crate) fn advance_to(&mut self, time: Nanos) {
+        while self.tree.earliest().0 <= time.0 && self.step() {}
+        self.now = self.now.max(time.0);
+    }
+
+    /// Handles events until `ticket` has ended, or nothing is left that could end it.
+    pub(crate) fn finish(&mut self, ticket: Ticket) {
+        while !self.is_done(ticket) && self.step() {}
+    }
+
+    /// Handles the earliest event; false if there is none.
+    #[inline]
+    pub(crate) fn step(&mut self) -> bool {
+        let (time, server) = self.tree.earliest();
+        if time == NEVER {
+            return false;
+        }
+        self.now = time;
+        let server = server as usize;
+        if self.is_cached {
+            match server / SLOTS {
+                die if die < self.dies.len() => self.slot_event(die, server % SLOTS),
+                _ => self.channel_event(server - self.dies.len() * SLOTS),
+            }
+        } else if server < self.dies.len() {
+            self.slot_event(server, 0);
+        } else {
+            self.channel_event(server - self.dies.len());
+        }
+        self.settle();
+        true
+    }
+
+    /// Work of a die that was accepted and has not ended.
+    #[inline]
+    pub(crate) fn backlog(&self, die: usize) -> Nanos {
+        Nanos(self.dies[die].backlog_ns)
+    }
+
+    /// Commands and joins that have not ended.
+    pub(crate) const fn open_count(&self) -> u32 {
+        self.nodes.used
+    }
+
+    pub(crate) const fn busy(&self) -> Nanos {
+        Nanos(self.busy_ns)
+    }
+
+    /// The power went: nothing is in flight any more.
+    pub(crate) fn clear(&mut self) {
+        for die in &mut self.dies {
+            die.clear(self.now);
+        }
+        for channel in &mut self.channels {
+            channel.clear(self.now);
+        }
+        self.nodes.clear();
+        self.tree.clear();
+        self.last_parked.fill(NONE);
+        self.open_programs.fill(0);
+        self.parked_count = 0;
+        self.finished.clear();
+        self.ended.clear();
+    }
+
+    /// Asserts that nothing stands still that could go on, and that the books agree.
+    ///
+    /// # Panics
+    /// If not.
+    pub(crate) fn audit(&self) {
+        assert!(self.ended.is_empty(), "consequences are drawn at once");
+        let commands = self.nodes.in_use().into_iter().map(|index| self.nodes.get(index));
+        let commands: Vec<&Node> = commands.filter(|node| !node.kind.is_join()).collect();
+        let parked = commands.iter().filter(|node| node.progress == Progress::Parked).count();
+        assert_eq!(parked, self.parked_count as usize, "parked commands are counted");
+        for (number, die) in self.dies.iter().enumerate() {
+            let own = commands.iter().filter(|node| node.die as usize == number);
+            let backlog: u64 = own
+                .map(|node| {
+                    u64::from(node.command_ns)
+                        + u64::from(node.array_ns)
+                        + u64::from(node.transfer_ns)
+                })
+                .sum();
+            assert_eq!(backlog, die.backlog_ns, "backlog of die {number}");
+            let is_queued = !die.queue.is_empty() || !die.urgent.is_empty();
+            let is_stopped = die.stopped.is_some();
+            assert!(!die.is_idle() || !is_queued && !is_stopped, "die {number} stands still");
+        }
+        for channel in &self.channels {
+            assert!(channel.waiting.is_empty() || channel.is_taken, "a channel stands still");
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let held = |die: &Die| {
+            let open = if die.is_idle() { 0 } else { self.now - die.held_since };
+            Nanos(die.held_ns + open)
+        };
+        Usage {
+            die_held: self.dies.iter().map(held).collect(),
+            channel_busy: self.channels.iter().map(|channel| Nanos(channel.busy_ns)).collect(),
+            reads: self.waits[0],
+            programs: self.waits[1],
+        }
+    }
+
+    // ---- commands ----
+
+    /// Takes a command that waits for `after`.
+    #[inline]
+    pub(crate) fn issue(&mut self, after: Ticket, command: &Command) -> Ticket {
+        let index = self.admit(command);
+        if let Some(source) = self.nodes.unfinished(after)
+            && !self.is_ahead(source, index)
+        {
+            self.nodes.connect(source, index);
+        }
+        if self.parked_count > 0 {
+            let last = self.last_parked[command.group as usize];
+            if last != NONE {
+                self.nodes.get_mut(last).follower = index;
+                self.nodes.get_mut(index).pending += 1;
+            }
+        }
+        let ticket = self.nodes.ticket(index);
+        if self.nodes.get(index).pending > 0 {
+            self.parked_count += 1;
+            self.last_parked[command.group as usize] = index;
+        } else {
+            self.enter(index);
+            self.settle();
+        }
+        ticket
+    }
+
+    fn admit(&mut self, command: &Command) -> u32 {
+        let (register_page, planes) = command.sensed.map_or((0, 0), |(page, n)| (page + 1, n));
+        self.dies[command.die].backlog_ns +=
+            command.command_ns + command.array_ns + command.transfer_ns;
+        let mut kind = command.kind;
+        if self.scheduling.read_priority {
+            let open = &mut self.open_programs[command.group as usize];
+            match kind {
+                Kind::Program => *open += 1,
+                // Behind the program of what may be its own page.
+                Kind::UrgentRead if *open > 0 => kind = Kind::Read,
+                _ => {}
+            }
+        } else if kind == Kind::UrgentRead {
+            kind = Kind::Read;
+        }
+        self.nodes.add(Node {
+            next: NONE,
+            last_edge: NONE,
+            generation: 0,
+            pending: 0,
+            watcher: NONE,
+            follower: NONE,
+            group: command.group,
+            command_ns: to_u32(command.command_ns),
+            array_ns: to_u32(command.array_ns),
+            transfer_ns: to_u32(command.transfer_ns),
+            die: u16::try_from(command.die).expect("geometry allows fewer dies"),
+            kind,
+            progress: Progress::Parked,
+            cause: command.cause as u8,
+            planes: u8::try_from(planes).expect("at most 32 planes"),
+            register_page,
+            since: self.now,
+            foreign_ns: 0,
+        })
+    }
+
+    /// Whether the queue of their common die keeps `index` behind `source` by itself.
+    #[inline]
+    fn is_ahead(&self, source: u32, index: u32) -> bool {
+        let (source, node) = (self.nodes.get(source), self.nodes.get(index));
+        !source.kind.is_join()
+            && source.die == node.die
+            && source.progress != Progress::Parked
+            && source.kind != Kind::UrgentRead
+            && node.kind != Kind::UrgentRead
+    }
+
+    /// Puts a command into the queue of its die, and those of its group that only waited for it.
+    fn enter(&mut self, index: u32) {
+        let mut next = index;
+        while next != NONE {
+            let follower = self.enter_one(next);
+            next = NONE;
+            if follower != NONE {
+                let node = self.nodes.get_mut(follower);
+                node.pending -= 1;
+                if node.pending == 0 {
+                    self.unpark(follower);
+                    next = follower;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn enter_one(&mut self, index: u32) -> u32 {
+        let now = self.now;
+        let node = self.nodes.get_mut(index);
+        let (die, kind, follower) = (node.die as usize, node.kind, node.follower);
+        node.progress = Progress::Queued;
+        let held_back = now - std::mem::replace(&mut node.since, now);
+        let is_host = node.cause == Cause::Host as u8;
+        if is_host {
+            node.foreign_ns = self.dies[die].foreign_until(now);
+            self.waits[usize::from(kind == Kind::Program)].held_back.0 += held_back;
+        }
+        let record = &mut self.dies[die];
+        let queue =
+            if kind == Kind::UrgentRead { &mut record.urgent } else { &mut record.queue };
+        let tail = std::mem::replace(&mut queue.tail, index);
+        match tail {
+            NONE => queue.head = index,
+            tail => self.nodes.get_mut(tail).next = index,
+        }
+        // The die of a command that ends goes on when all who waited for that have entered.
+        if self.ending != die {
+            self.go_on(die);
+            if kind == Kind::UrgentRead && self.scheduling.suspend.is_some() {
+                self.try_to_stop(die);
+            }
+        }
+        follower
+    }
+
+    /// Carries out what follows from ends, until nothing does.
+    #[inline]
+    fn settle(&mut self) {
+        while let Some(index) = self.ended.pop_front() {
+            let die = self.nodes.get(index).die as usize;
+            self.ending = die;
+            self.release(index);
+            self.ending = NO_DIE;
+            self.go_on(die);
+        }
+    }
+
+    /// Tells everybody who waits for the end of a node, and frees it.
+    fn release(&mut self, index: u32) {
+        let mut joins = std::mem::take(&mut self.joins);
+        let mut current = index;
+        loop {
+            match self.nodes.take_edge(current) {
+                Some(target) => {
+                    let node = self.nodes.get_mut(target);
+                    node.pending -= 1;
+                    if node.pending > 0 {
+                        continue;
+                    }
+                    if node.kind.is_join() {
+                        joins.push(current);
+                        current = target;
+                    } else {
+                        self.ready.push(target);
+                    }
+                }
+                None => {
+                    let watcher = self.nodes.get(current).watcher;
+                    if watcher != NONE {
+                        self.finished.push_back(watcher);
+                    }
+                    self.nodes.free(current);
+                    match joins.pop() {
+                        Some(parent) => current = parent,
+                        None => break,
+                    }
+                }
+            }
+        }
+        self.joins = joins;
+        // Only now: what enters may bring along others of its group that waited for this very end, too.
+        let mut ready = std::mem::take(&mut self.ready);
+        for index in ready.drain(..) {
+            self.unpark(index);
+            self.enter(index);
+        }
+        self.ready = ready;
+    }
+
+    #[inline]
+    fn unpark(&mut self, index: u32) {
+        let last = &mut self.last_parked[self.nodes.get(index).group as usize];
+        if *last == index {
+            *last = NONE;
+        }
+        self.parked_count -= 1;
+    }
+
+    // ---- dies ----
+
+    #[inline]
+    fn server(&self, die: usize, slot: usize) -> usize {
+        if self.is_cached { die * SLOTS + slot } else { die }
+    }
+
+    /// The die does what it can at this moment.
+    #[inline]
+    fn go_on(&mut self, die: usize) {
+        if self.is_cached {
+            return self.go_on_cached(die);
+        }
+        if self.dies[die].slots[0].is_idle() {
+            self.start_next(die);
+        }
+    }
+
+    /// An idle die without a cache register begins its next command.
+    #[inline]
+    fn start_next(&mut self, die: usize) {
+        let record = &mut self.dies[die];
+        if record.urgent.is_empty() {
+            if let Some(stopped) = record.stopped.take() {
+                return self.resume(die, stopped);
+            }
+            if record.queue.is_empty() {
+                return;
+            }
+        }
+        let queue =
+            if record.urgent.is_empty() { &mut record.queue } else { &mut record.urgent };
+        let index = queue.head;
+        queue.head = self.nodes.get(index).next;
+        if queue.head == NONE {
+            queue.tail = NONE;
+        }
+        self.begin(die, 0, index);
+    }
+
+    /// A command takes a slot of its die.
+    #[inline]
+    fn begin(&mut self, die: usize, slot: usize, index: u32) {
+        let now = self.now;
+        let record = &mut self.dies[die];
+        if record.is_idle() {
+            record.held_since = now;
+        }
+        let node = self.nodes.get_mut(index);
+        node.progress = Progress::Begun;
+        let is_host = node.cause == Cause::Host as u8;
+        let is_program = node.kind == Kind::Program;
+        if is_host {
+            let waits = &mut self.waits[usize::from(is_program)];
+            let waited = now - node.since;
+            let foreign = (record.foreign_until(now) - node.foreign_ns).min(waited);
+            waits.command_count += 1;
+            waits.cleaning.0 += foreign;
+            waits.die.0 += waited - foreign;
+        } else if record.foreign_since.is_none() {
+            record.foreign_since = Some(now);
+        }
+        let mut array_ns = u64::from(node.array_ns);
+        if node.register_page != 0 {
+            if record.register_page == node.register_page {
+                record.backlog_ns -= array_ns;
+                array_ns = 0;
+                node.array_ns = 0;
+            } else {
+                let cause = Cause::ALL[usize::from(node.cause)];
+                self.counters.add(FlashOperation::Read, cause, u64::from(node.planes));
+            }
+        }
+        record.register_page = node.register_page;
+        let command_ns = u64::from(node.command_ns);
+        let transfer_ns = u64::from(node.transfer_ns);
+        self.busy_ns += command_ns + array_ns + transfer_ns;
+        if is_host {
+            let waits = &mut self.waits[usize::from(is_program)];
+            waits.array.0 += command_ns + array_ns;
+            waits.transfer.0 += transfer_ns;
+        }
+        let taken = &mut record.slots[slot];
+        taken.node = index;
+        if !is_program {
+            taken.array_from = now;
+            return self.work(die, slot, Phase::Array, command_ns + array_ns);
+        }
+        if command_ns > 0 {
+            return self.work(die, slot, Phase::Command, command_ns);
+        }
+        self.ask_for_channel(die, slot);
+    }
+
+    /// A phase of known length begins; one without length is over at once.
+    #[inline]
+    fn work(&mut self, die: usize, slot: usize, phase: Phase, length: u64) {
+        let until = self.now + length;
+        let taken = &mut self.dies[die].slots[slot];
+        (taken.phase, taken.until) = (phase, until);
+        if length == 0 {
+            return self.slot_event(die, slot);
+        }
+        let server = self.server(die, slot);
+        self.tree.set(server, until);
+    }
+
+    /// The phase of a slot is over.
+    fn slot_event(&mut self, die: usize, slot: usize) {
+        let taken = self.dies[die].slots[slot];
+        match taken.phase {
+            Phase::Command => self.ask_for_channel(die, slot),
+            Phase::Transfer => self.end(die, slot),
+            Phase::TransferThenArray if self.is_cached => self.loaded(die, slot),
+            Phase::TransferThenArray if taken.until > self.now => {
+                // Somebody waits for the array to begin, so that it can be stopped.
+                self.work(die, slot, Phase::Array, taken.until - self.now);
+                self.try_to_stop(die);
+            }
+            Phase::TransferThenArray => self.end(die, slot),
+            Phase::Array => match self.nodes.get(taken.node).kind {
+                Kind::Read | Kind::UrgentRead => self.sensed(die, slot),
+                _ => self.end(die, slot),
+            },
+            Phase::Pause => self.stopped(die, slot),
+            Phase::Idle | Phase::AwaitsArray | Phase::AwaitsRegister => {
+                unreachable!("a phase without a length has no event")
+            }
+        }
+    }
+
+    /// The data of a read are out of the array.
+    #[inline]
+    fn sensed(&mut self, die: usize, slot: usize) {
+        if self.nodes.get(self.dies[die].slots[slot].node).transfer_ns == 0 {
+            return self.end(die, slot);
+        }
+        let passes = self.dies[die].stopped.is_some();
+        if self.is_cached && self.holds_register(die) && !passes {
+            self.rest(die, slot, Phase::AwaitsRegister);
+        } else {
+            self.ask_for_channel(die, slot);
+            if self.is_cached {
+                self.go_on(die);
+            }
+        }
+    }
+
+    /// The slot has no event of its own until something else happens.
+    fn rest(&mut self, die: usize, slot: usize, phase: Phase) {
+        self.dies[die].slots[slot].phase = phase;
+        let server = self.server(die, slot);
+        self.tree.set(server, NEVER);
+    }
+
+    /// A transfer is ready: at once, or when the channel chooses it.
+    #[inline]
+    fn ask_for_channel(&mut self, die: usize, slot: usize) {
+        let now = self.now;
+        let node = self.nodes.get_mut(self.dies[die].slots[slot].node);
+        let length = u64::from(node.transfer_ns);
+        let is_read = node.kind != Kind::Program;
+        node.since = now;
+        let phase = if is_read { Phase::Transfer } else { Phase::TransferThenArray };
+        self.dies[die].slots[slot].phase = phase;
+        if length == 0 {
+            return self.transfer(die, slot, now);
+        }
+        let channel = &mut self.channels[self.dies[die].channel];
+        if self.scheduling.bus == BusPolicy::InOrder {
+            let start = channel.reserve(now, length);
+            return self.transfer(die, slot, start);
+        }
+        if channel.is_taken {
+            channel.waiting.push(Waiting { die, is_read, length });
+            let taken = &mut self.dies[die].slots[slot];
+            (taken.array_from, taken.until) = (NEVER, NEVER);
+            return self.rest(die, slot, phase);
+        }
+        self.grant(die, slot, length);
+    }
+
+    /// The channel, which is free, is given to a transfer.
+    fn grant(&mut self, die: usize, slot: usize, length: u64) {
+        let number = self.dies[die].channel;
+        let channel_count = self.channels.len();
+        let channel = &mut self.channels[number];
+        channel.is_taken = true;
+        channel.note_served(die, channel_count);
+        let start = channel.reserve(self.now, length);
+        let slots = if self.is_cached { SLOTS } else { 1 };
+        self.tree.set(self.dies.len() * slots + number, start + length);
+        self.transfer(die, slot, start);
+    }
+
+    /// A channel has moved what it had, and chooses.
+    fn channel_event(&mut self, number: usize) {
+        let slots = if self.is_cached { SLOTS } else { 1 };
+        self.tree.set(self.dies.len() * slots + number, NEVER);
+        let channel_count = self.channels.len();
+        let channel = &mut self.channels[number];
+        channel.is_taken = false;
+        if let Some(next) = channel.choose(self.scheduling.bus, channel_count) {
+            let phase =
+                if next.is_read { Phase::Transfer } else { Phase::TransferThenArray };
+            let waits = |slot: &Slot| slot.phase == phase;
+            let slot = self.dies[next.die].slots.iter().position(waits);
+            self.grant(next.die, slot.expect("who waits for the channel has a slot"), next.length);
+        }
+    }
+
+    /// A transfer begins at `start`, which may lie ahead where the channel serves in order.
+    #[inline]
+    fn transfer(&mut self, die: usize, slot: usize, start: u64) {
+        let node = self.nodes.get(self.dies[die].slots[slot].node);
+        if node.cause == Cause::Host as u8 {
+            let waits = &mut self.waits[usize::from(node.kind == Kind::Program)];
+            waits.channel.0 += start - node.since;
+        }
+        let loaded = start + u64::from(node.transfer_ns);
+        let array_ns = u64::from(node.array_ns);
+        let is_program = node.kind == Kind::Program;
+        let taken = &mut self.dies[die].slots[slot];
+        let mut event_at = loaded;
+        taken.until = loaded;
+        if is_program && !self.is_cached {
+            (taken.array_from, taken.until) = (loaded, loaded + array_ns);
+            event_at = taken.until;
+            if self.may_stop(die) {
+                event_at = loaded;
+            }
+        }
+        if event_at == self.now {
+            return self.slot_event(die, slot);
+        }
+        let server = self.server(die, slot);
+        self.tree.set(server, event_at);
+    }
+
+    /// A command is over: its slot is free, and what follows is carried out by [`Self::settle`].
+    #[inline]
+    fn end(&mut self, die: usize, slot: usize) {
+        let now = self.now;
+        let server = self.server(die, slot);
+        self.tree.set(server, NEVER);
+        let record = &mut self.dies[die];
+        let index = std::mem::replace(&mut record.slots[slot], Slot::IDLE).node;
+        let node = self.nodes.get(index);
+        record.backlog_ns -=
+            u64::from(node.command_ns) + u64::from(node.array_ns) + u64::from(node.transfer_ns);
+        if node.kind == Kind::Program && !self.open_programs.is_empty() {
+            self.open_programs[node.group as usize] -= 1;
+        }
+        if self.is_cached && slot == 0 && !record.slots[1].is_idle() {
+            // The older command has the first slot.
+            record.slots.swap(0, 1);
+            let time = self.tree.time_of(server + 1);
+            self.tree.set(server, time);
+            self.tree.set(server + 1, NEVER);
+        }
+        self.leave(die, now);
+        self.ended.push_back(index);
+    }
+
+    /// Books that a slot became free.
+    #[inline]
+    fn leave(&mut self, die: usize, now: u64) {
+        let record = &mut self.dies[die];
+        if record.is_idle() {
+            record.held_ns += now - record.held_since;
+        }
+        if let Some(since) = record.foreign_since {
+            let is_foreign = |slot: &Slot| {
+                !slot.is_idle() && self.nodes.get(slot.node).cause != Cause::Host as u8
+            };
+            if !record.slots.iter().any(is_foreign) {
+                record.foreign_ns += now - since;
+                record.foreign_since = None;
+            }
+        }
+    }
+}
