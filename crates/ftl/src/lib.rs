@@ -38,5 +38,7 @@ pub use contract::{Ftl, FtlError, ReadOutcome};
 pub use dftl::{Dftl, DftlConfig, MapCacheCounts};
 pub use fast::{FastConfig, FastFtl, SequentialTrigger};
 pub use faster::{FasterConfig, FasterFtl};
-pub use page::{CleaningFrontier, PageConfig, PageFtl, TrimDurability};
+pub use page::{
+    CleaningFrontier, CleaningMode, DieChoice, DieOrder, PageConfig, PageFtl, TrimDurability,
+};
 pub use victim::VictimPolicy;

@@ -28,6 +28,7 @@ mod cleaning;
 mod config;
 mod free_list;
 mod metadata;
+mod pace;
 mod placement;
 mod recovery;
 mod run;
@@ -35,7 +36,9 @@ mod steady;
 mod trim_journal;
 mod valid_map;
 
-pub use config::{CleaningFrontier, PageConfig, TrimDurability};
+pub use config::{
+    CleaningFrontier, CleaningMode, DieChoice, DieOrder, PageConfig, TrimDurability,
+};
 
 use crate::contract::check_range;
 use crate::stock::{Condition, Stock};
@@ -43,8 +46,9 @@ use crate::victim::{VictimIndex, VictimShape};
 use crate::{Ftl, FtlError, ReadOutcome};
 use free_list::FreeList;
 use metadata::MetadataLog;
+use pace::Pace;
 use nandu_base::{Cause, Lpn, Nanos, Rng, to_index, to_u32};
-use nandu_nand::{Content, Divisor, METADATA_TAG, NandArray, RowRead, Ticket};
+use nandu_nand::{Content, Divisor, Geometry, METADATA_TAG, NandArray, RowRead, Ticket};
 use valid_map::ValidMap;
 
 const UNMAPPED: u32 = u32::MAX;
@@ -55,6 +59,8 @@ enum State {
     Free,
     Open,
     Closed,
+    /// Is being emptied a few units at a time.
+    Victim,
     /// Without a valid unit, but copies of what it held are not yet programmed.
     Emptied,
     /// Holds rows of the metadata log.
@@ -96,6 +102,9 @@ struct Die {
     emptied: Vec<(u32, usize)>,
     /// Groups in use, by stream.
     held: Vec<u64>,
+    pace: Pace,
+    /// Work that was given to the die, in ns; kept where it decides who takes a row.
+    work_ns: u64,
     /// Valid count of a closed group from which on downwards a pool wants to know of changes.
     told_at: u32,
     live: u64,
@@ -121,8 +130,13 @@ pub struct PageFtl {
     /// (invariant 4).
     superseded_by: Vec<Ticket>,
     dies: Vec<Die>,
-    /// The die of the next row of each stream.
+    /// The die of the next row of each stream, as its place in `die_order`.
     next_die: Vec<usize>,
+    /// The dies in the order in which they follow each other, and the place of each.
+    die_order: Vec<usize>,
+    is_paced: bool,
+    /// Whether a stream goes on with the die that it chose, whose row is not full.
+    has_chosen: Vec<bool>,
     total_live: u64,
     total_usable: u64,
     /// Units that a group holds at most where cleaning must gain something from the emptiest.
@@ -222,6 +236,9 @@ impl PageFtl {
             superseded_by: vec![Ticket::READY; group_count as usize],
             dies: Vec::new(),
             next_die: Vec::new(),
+            die_order: die_order(config.die_order, geometry),
+            is_paced: config.cleaning == CleaningMode::Paced,
+            has_chosen: Vec::new(),
             total_live: 0,
             total_usable: 0,
             // Padding may waste a row's width when copies have to go out before it is full, and on
@@ -297,6 +314,7 @@ impl PageFtl {
         self.gathered_until = Ticket::READY;
         self.metadata = MetadataLog::new(self.config.checkpoint_interval_rows);
         self.next_die = vec![0; usize::from(self.config.stream_count)];
+        self.has_chosen = vec![false; usize::from(self.config.stream_count)];
         let frontier = Frontier {
             group: NO_GROUP,
             next_row: 0,
@@ -322,6 +340,8 @@ impl PageFtl {
             pools: vec![pool; self.config.stream_share_ppm.len().max(1)],
             emptied: Vec::new(),
             held: vec![0; usize::from(self.config.stream_count)],
+            pace: Pace::NONE,
+            work_ns: 0,
             live: 0,
             usable: 0,
             erases_since_levelling: 0,
@@ -341,6 +361,18 @@ impl PageFtl {
             die.usable = (die.free.len() as u64).saturating_sub(aside) * self.group_capacity;
         }
         self.total_usable = self.dies.iter().map(|die| die.usable).sum();
+    }
+}
+
+/// The dies in the order in which they follow each other.
+fn die_order(order: DieOrder, geometry: &Geometry) -> Vec<usize> {
+    let channels = geometry.channel_count as usize;
+    let dies = geometry.die_count() as usize;
+    match order {
+        DieOrder::ChannelFirst => (0..dies).collect(),
+        DieOrder::WayFirst => {
+            (0..channels).flat_map(|channel| (channel..dies).step_by(channels)).collect()
+        }
     }
 }
 
@@ -575,7 +607,8 @@ impl Ftl for PageFtl {
         for (number, group) in (0_u32..).zip(&self.groups) {
             let valid = self.valid.count_range(number * slots, (number + 1) * slots);
             assert_eq!(group.valid, valid, "invariant 2: group {number}");
-            let live_is_held = matches!(group.state, State::Open | State::Closed | State::Bad);
+            let live_is_held =
+                matches!(group.state, State::Open | State::Closed | State::Victim | State::Bad);
             assert!(live_is_held || valid == 0, "invariant 2: group {number} holds nothing");
         }
         self.audit_metadata();
@@ -588,8 +621,10 @@ impl Ftl for PageFtl {
             let closed: usize = die.pools.iter().map(|pool| pool.groups().len()).sum();
             assert_eq!(own(State::Closed), closed, "all closed are victims");
             assert_eq!(own(State::Emptied), die.emptied.len(), "invariant 4: none is forgotten");
+            let victims = usize::from(die.pace.victim != NO_GROUP);
+            assert_eq!(own(State::Victim), victims, "one victim at a time");
             if own(State::Bad) == 0 {
-                let reserve = self.config.reserve_count as usize;
+                let reserve = self.floor();
                 assert!(die.free.len() >= reserve, "invariant 3: die {number} keeps its reserve");
             }
         }

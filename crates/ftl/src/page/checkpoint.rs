@@ -141,7 +141,7 @@ impl PageFtl {
         let mut words = self.map.clone();
         let from = words.len();
         words.extend(self.groups.iter().map(|group| match group.state {
-            State::Closed | State::Bad => self.rows,
+            State::Closed | State::Victim | State::Bad => self.rows,
             State::Free | State::Open | State::Emptied | State::Metadata => 0,
         }));
         for frontier in self.dies.iter().flat_map(|die| &die.frontiers) {

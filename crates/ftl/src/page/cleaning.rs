@@ -5,7 +5,7 @@
 //!    at once if nothing of it waits in an open row, else when that row is programmed.
 //! 2. At most [`EMPTIED_MAX`] groups of a die wait; beyond it the row is padded.
 
-use super::placement::{Place, valid_counts};
+use super::placement::{Place, Work, valid_counts};
 use super::{CleaningFrontier, NO_GROUP, PageFtl, State};
 use crate::FtlError;
 use nandu_base::{Cause, to_u32};
@@ -27,7 +27,7 @@ impl PageFtl {
         die: usize,
         stream: Option<usize>,
     ) -> Result<Ticket, FtlError> {
-        let reserve = self.config.reserve_count as usize;
+        let reserve = self.floor();
         let lacks_group = |ftl: &Self| {
             let frontiers = &ftl.dies[die].frontiers;
             stream.is_some_and(|stream| frontiers[stream].group == NO_GROUP)
@@ -83,6 +83,9 @@ impl PageFtl {
         after: Ticket,
         die: usize,
     ) -> Result<Ticket, FtlError> {
+        if self.dies[die].pace.victim != NO_GROUP {
+            return self.finish_victim(nand, after, die);
+        }
         let Some(victim) = self.take_victim(die) else {
             return match self.dies[die].emptied.first() {
                 Some(&(_, frontier)) => self.program(nand, after, (die, frontier), Cause::Cleaning),
@@ -99,7 +102,7 @@ impl PageFtl {
 
     /// Whether the copies of a victim find room without cleaning. They do as long as no erase block
     /// wears out, which may take the last free group.
-    fn fits(&self, nand: &NandArray, victim: u32, (die, frontier): Place) -> bool {
+    pub(super) fn fits(&self, nand: &NandArray, victim: u32, (die, frontier): Place) -> bool {
         let die = &self.dies[die];
         if !die.free.is_empty() && !nand.config().rules.paired_pages {
             return true;
@@ -119,7 +122,7 @@ impl PageFtl {
 
     /// The next victim: of the pool that exceeds its share most, or where nothing is to gain there, of
     /// the next one.
-    fn take_victim(&mut self, die: usize) -> Option<u32> {
+    pub(super) fn take_victim(&mut self, die: usize) -> Option<u32> {
         let mut asked = 0;
         loop {
             let pool = self.fullest_pool(die, asked)?;
@@ -164,7 +167,7 @@ impl PageFtl {
         (0..pools.len()).filter(is_open).max_by_key(ratio)
     }
 
-    fn cleaning_frontier(&self, victim: u32) -> usize {
+    pub(super) fn cleaning_frontier(&self, victim: u32) -> usize {
         let stream = usize::from(self.groups[victim as usize].stream);
         let streams = usize::from(self.config.stream_count);
         match self.config.cleaning_frontier {
@@ -183,37 +186,67 @@ impl PageFtl {
         place: Place,
         cause: Cause,
     ) -> Result<Ticket, FtlError> {
-        let (die, frontier) = place;
         let mut time = after;
         self.groups[victim as usize].state = State::Emptied;
         if self.groups[victim as usize].valid > 0 {
             let mut scratch = std::mem::take(&mut self.scratch);
-            self.gather(nand, victim, &mut scratch);
-            let first = self.first_block(nand, victim);
-            time = if self.width == 1 {
-                let base = victim * to_u32(self.slots.value());
-                let row = |&from| RowRead { index: from - base, plane_mask: 1, unit_count: 1 };
-                nand.read_rows(time, first, scratch.from.iter().map(row), cause)?
-            } else {
-                nand.read_rows(time, first, scratch.rows.iter().copied(), cause)?
-            };
-            time = self.append_copies(nand, time, place, scratch.copies(), cause)?;
+            let everything = (0, to_u32(self.slots.value()));
+            self.gather(nand, victim, everything, &mut scratch);
+            let read = self.read_gathered(nand, time, victim, &scratch, cause)?;
+            time = self.append_copies(nand, read, place, scratch.copies(), cause)?;
             self.scratch = scratch;
         }
+        self.let_go(nand, time, victim, place, cause)
+    }
+
+    /// A victim holds nothing any more: it is erased when its copies are programmed.
+    pub(super) fn let_go(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+        victim: u32,
+        (die, frontier): Place,
+        cause: Cause,
+    ) -> Result<Ticket, FtlError> {
         self.dies[die].emptied.push((victim, frontier));
         let may_wait = EMPTIED_MAX.min(self.config.reserve_count as usize - 1);
         if self.dies[die].frontiers[frontier].lpns.is_empty() {
-            self.erase_emptied(nand, time, place)
+            self.erase_emptied(nand, after, (die, frontier))
         } else if self.dies[die].emptied.len() > may_wait {
-            self.program(nand, time, place, cause)
+            self.program(nand, after, (die, frontier), cause)
         } else {
-            Ok(time)
+            Ok(after)
         }
     }
 
-    /// Collects the valid units of a victim and the reads that fetch them, and takes them off its
-    /// books. The spare areas name the units; that the map agrees is asserted when they have moved.
-    fn gather(&mut self, nand: &NandArray, victim: u32, scratch: &mut super::Scratch) {
+    /// Reads what was gathered of a victim.
+    pub(super) fn read_gathered(
+        &self,
+        nand: &mut NandArray,
+        after: Ticket,
+        victim: u32,
+        scratch: &super::Scratch,
+        cause: Cause,
+    ) -> Result<Ticket, FtlError> {
+        let first = self.first_block(nand, victim);
+        if self.width > 1 {
+            return Ok(nand.read_rows(after, first, scratch.rows.iter().copied(), cause)?);
+        }
+        let base = victim * to_u32(self.slots.value());
+        let row = |&from| RowRead { index: from - base, plane_mask: 1, unit_count: 1 };
+        Ok(nand.read_rows(after, first, scratch.from.iter().map(row), cause)?)
+    }
+
+    /// Collects valid units of a victim from slot `next` on and the reads that fetch them, and takes them
+    /// off its books: rows until they hold `count` units. Answers the slot behind them. The spare
+    /// areas name the units; that the map agrees is asserted when they have moved.
+    pub(super) fn gather(
+        &mut self,
+        nand: &NandArray,
+        victim: u32,
+        (next, count): (u32, u32),
+        scratch: &mut super::Scratch,
+    ) -> u32 {
         let super::Scratch { lpns, from, contents, rows } = scratch;
         lpns.clear();
         from.clear();
@@ -226,18 +259,23 @@ impl PageFtl {
         let (width, units_per_page) = (self.width, self.units_per_page);
         let stride = to_u32(self.die_count.value());
         let tags = nand.tags(first);
+        let end = match count < self.groups[victim as usize].valid {
+            true => self.valid.end_of(base + next, count).next_multiple_of(width),
+            false => base + slots,
+        };
         if width == 1 && !keep {
             from.resize(slots as usize, 0);
             let mut count = 0;
-            self.valid.take_range(base, base + slots, |address| {
+            self.valid.take_range(base + next, end, |address| {
                 from[count] = address;
                 count += 1;
             });
             from.truncate(count);
             lpns.extend(from.iter().map(|&address| tags[(address - base) as usize]));
-            return self.take_off_books(victim, count as u64);
+            self.take_off_books(victim, count as u64);
+            return end - base;
         }
-        self.valid.take_range(base, base + slots, |address| {
+        self.valid.take_range(base + next, end, |address| {
             let offset = address - base;
             from.push(address);
             let slot = offset % width;
@@ -261,11 +299,12 @@ impl PageFtl {
             }
         });
         self.take_off_books(victim, lpns.len() as u64);
+        end - base
     }
 
-    /// A victim has none of its `live` valid units any more.
+    /// A victim has lost `live` of its valid units.
     fn take_off_books(&mut self, victim: u32, live: u64) {
-        self.groups[victim as usize].valid = 0;
+        self.groups[victim as usize].valid -= to_u32(live);
         let die = self.die_of(victim);
         self.dies[die].live -= live;
         self.total_live -= live;
@@ -303,6 +342,7 @@ impl PageFtl {
         let superseded = std::mem::take(&mut self.superseded_by[group as usize]);
         let safe = nand.both(trims, superseded);
         let done = self.erase_group(nand, safe, group, Cause::Cleaning)?;
+        self.give_work(nand, die, Work { erases: 1, ..Work::default() });
         if self.groups[group as usize].state == State::Free {
             self.dies[die].erases_since_levelling += 1;
         }
@@ -482,6 +522,9 @@ impl PageFtl {
     ) -> Result<Ticket, FtlError> {
         if let Some(&(_, frontier)) = self.dies[die].emptied.first() {
             return self.program(nand, after, (die, frontier), cause);
+        }
+        if self.dies[die].pace.victim != NO_GROUP {
+            return self.finish_victim(nand, after, die);
         }
         let own = (die..self.groups.len()).step_by(self.dies.len());
         let own = own.map(|group| to_u32(group as u64));

@@ -19,6 +19,44 @@ pub enum CleaningFrontier {
     PerStream,
 }
 
+/// When a victim's units are moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CleaningMode {
+    /// All at once, by the write that finds no free group.
+    #[default]
+    WholeVictim,
+    /// A few behind each program of the host.
+    Paced,
+}
+
+/// Which die takes the next row of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DieChoice {
+    /// The dies in turn.
+    #[default]
+    RoundRobin,
+    /// The one that the logical address names: unit modulo dies, in the order of the dies.
+    Static,
+    /// The one to which least work was given so far; free of time.
+    LeastWork,
+    /// The one with the least work that is not done. What goes where then depends on time; a single
+    /// server, which never has any, goes round.
+    LeastBacklog,
+}
+
+/// The order of the dies, in which neighbours follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DieOrder {
+    /// One die of every channel, then the next of every channel.
+    #[default]
+    ChannelFirst,
+    /// All dies of a channel, then those of the next.
+    WayFirst,
+}
+
 /// What a flushed trim is worth after a power cut (flash reference 2.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +84,14 @@ pub struct PageConfig {
     pub reserve_count: u32,
     /// Free groups above the reserve that cleaning in idle time aims at; 0 = none.
     pub idle_clean_count: u32,
+    /// When a victim's units are moved.
+    pub cleaning: CleaningMode,
+    /// Groups of free rows at which a die opens a victim under paced cleaning, 2 or more.
+    pub pace_start_groups: u32,
+    /// Which die takes the next row.
+    pub die_choice: DieChoice,
+    /// In which order the dies follow each other.
+    pub die_order: DieOrder,
     /// Whether the planes of a die are programmed and erased together.
     pub multi_plane: bool,
     /// Where copies of cleaning go.
@@ -78,6 +124,10 @@ impl Default for PageConfig {
             victim_window_ppm: 50_000,
             reserve_count: 2,
             idle_clean_count: 0,
+            cleaning: CleaningMode::WholeVictim,
+            pace_start_groups: 3,
+            die_choice: DieChoice::RoundRobin,
+            die_order: DieOrder::ChannelFirst,
             multi_plane: true,
             cleaning_frontier: CleaningFrontier::One,
             stream_count: 1,
@@ -151,6 +201,10 @@ impl PageConfig {
     pub(super) fn check(&self) -> Result<(), String> {
         if self.reserve_count == 0 {
             return Err("ftl: reserve_count is 0, must be at least 1: cleaning needs room".into());
+        }
+        if self.pace_start_groups < 2 {
+            let count = self.pace_start_groups;
+            return Err(format!("ftl: pace_start_groups is {count}, must be at least 2"));
         }
         if self.stream_count == 0 || self.stream_count > 64 {
             return Err(format!("ftl: stream_count is {}, must be 1 to 64", self.stream_count));

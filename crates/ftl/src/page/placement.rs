@@ -1,9 +1,19 @@
 //! Where units go: addresses, frontiers, rows that fill and are programmed.
 
-use super::{CleaningFrontier, Copies, Frontier, Group, NO_GROUP, PageFtl, State, UNMAPPED};
+use super::{
+    CleaningFrontier, Copies, DieChoice, Frontier, Group, NO_GROUP, PageFtl, State, UNMAPPED,
+};
 use crate::FtlError;
 use nandu_base::{Cause, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NO_LPN, NandArray, Payload, Ticket};
+
+/// Commands for a die, in rows and groups.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    pub(super) reads: u64,
+    pub(super) programs: u64,
+    pub(super) erases: u64,
+}
 
 /// A die and one of its frontiers.
 pub(super) type Place = (usize, usize);
@@ -83,6 +93,11 @@ impl PageFtl {
         let emptied = row.emptied.iter().filter(|&&(_, waits_in)| waits_in == index);
         let mut groups = row.frontiers[index].superseded.clone();
         groups.extend(emptied.map(|&(group, _)| group));
+        // Copies of a victim that is being emptied may wait there, too.
+        let victim = row.pace.victim;
+        if victim != NO_GROUP && self.cleaning_frontier(victim) == index {
+            groups.push(victim);
+        }
         let successor = &mut self.dies[successor.0].frontiers[successor.1];
         groups.into_iter().for_each(|group| successor.supersede(group));
     }
@@ -107,6 +122,9 @@ impl PageFtl {
         let die = &mut self.dies[to_index(die)];
         die.live -= 1;
         self.total_live -= 1;
+        if state == State::Victim {
+            die.pace.grant += 1;
+        }
         if state == State::Closed && valid <= die.told_at {
             let pool = if die.pools.len() == 1 { 0 } else { usize::from(stream) };
             die.pools[pool].lowered(to_u32(local), valid, self.sequence);
@@ -114,20 +132,54 @@ impl PageFtl {
         group
     }
 
-    /// The next die, unless it has too little room; the next one that has enough then.
+    /// The die of the next unit of a stream: that of its row, as long as the row is not full, else the
+    /// one that is chosen, unless it has too little room; the next one that has enough then.
     #[inline]
-    fn choose_die(&mut self, stream: usize) -> usize {
-        let next = self.next_die[stream];
-        if self.dies.len() == 1 || self.has_room(next) {
-            return next;
+    fn choose_die(&mut self, nand: &NandArray, stream: usize, lpn: u32) -> usize {
+        if self.dies.len() == 1 {
+            return 0;
         }
-        let count = self.dies.len();
-        let takes = |&index: &usize| {
-            self.has_room(index) || !self.dies[index].frontiers[stream].lpns.is_empty()
+        if self.has_chosen[stream] {
+            return self.die_order[self.next_die[stream]];
+        }
+        let next = match self.config.die_choice {
+            DieChoice::RoundRobin => self.next_die[stream],
+            DieChoice::Static => lpn as usize % self.dies.len(),
+            DieChoice::LeastWork => self.least(stream, |die| self.dies[die].work_ns),
+            DieChoice::LeastBacklog => {
+                self.least(stream, |die| nand.backlog(to_u32(die as u64)).0)
+            }
         };
-        let chosen = (next..next + count).map(|index| index % count).find(takes).unwrap_or(next);
+        let count = self.dies.len();
+        let takes = |&place: &usize| {
+            let die = self.die_order[place];
+            self.has_room(die) || !self.dies[die].frontiers[stream].lpns.is_empty()
+        };
+        let chosen = match takes(&next) {
+            true => next,
+            false => (next..next + count)
+                .map(|place| if place < count { place } else { place - count })
+                .find(takes)
+                .unwrap_or(next),
+        };
         self.next_die[stream] = chosen;
-        chosen
+        self.has_chosen[stream] = true;
+        self.die_order[chosen]
+    }
+
+    /// The place of the die with least of something, of equal ones the first from the turn of the stream
+    /// on.
+    fn least(&self, stream: usize, of: impl Fn(usize) -> u64) -> usize {
+        let (first, count) = (self.next_die[stream], self.dies.len());
+        let mut least = (u64::MAX, first);
+        for turn in 0..count {
+            let place = if first + turn < count { first + turn } else { first + turn - count };
+            let amount = of(self.die_order[place]);
+            if amount < least.0 {
+                least = (amount, place);
+            }
+        }
+        least.1
     }
 
     /// A quarter of an even share of the room may be missing before a die is passed over.
@@ -179,7 +231,7 @@ impl PageFtl {
         stream: usize,
         (lpn, content): (u32, Content),
     ) -> Result<Ticket, FtlError> {
-        let die = self.choose_die(stream);
+        let die = self.choose_die(nand, stream, lpn);
         let mut cleaned = after;
         if self.dies[die].frontiers[stream].group == NO_GROUP {
             // The queue of the die keeps the row behind what was cleaned for it.
@@ -216,7 +268,7 @@ impl PageFtl {
             return Ok(if nand.is_single_server() { cleaned } else { row });
         }
         let done = self.program(nand, after, (die, stream), Cause::Host)?;
-        self.pass_turn((die, stream));
+        self.pass_turn(nand, (die, stream))?;
         Ok(done)
     }
 
@@ -268,7 +320,7 @@ impl PageFtl {
         if is_full {
             self.close(group);
         }
-        self.pass_turn((die, stream));
+        self.pass_turn(nand, (die, stream))?;
         Ok(done)
     }
 
@@ -390,6 +442,8 @@ impl PageFtl {
             next += take;
         }
         assert!(agrees, "invariant 1: the map pointed where the copies come from");
+        let rows = copies.lpns.len().div_ceil(width) as u64;
+        self.give_work(nand, die, Work { reads: rows, programs: rows, erases: 0 });
         Ok(after)
     }
 
@@ -439,10 +493,32 @@ impl PageFtl {
         self.dies[die].pools[pool].insert(to_u32(local), self.sequence, valid_of);
     }
 
-    /// The next row of the stream goes to the next die.
+    /// Books work that a die was given, where that decides who takes a row.
     #[inline]
-    fn pass_turn(&mut self, (die, stream): Place) {
-        self.next_die[stream] = if die + 1 == self.dies.len() { 0 } else { die + 1 };
+    pub(super) fn give_work(&mut self, nand: &NandArray, die: usize, work: Work) {
+        if self.config.die_choice == DieChoice::LeastWork {
+            let timing = &nand.config().timing;
+            self.dies[die].work_ns += work.reads * timing.read_ns.0
+                + work.programs * timing.program_ns.0
+                + work.erases * timing.erase_ns.0;
+        }
+    }
+
+    /// A row of the stream was programmed: the next goes to another die, and cleaning follows.
+    #[inline]
+    fn pass_turn(
+        &mut self,
+        nand: &mut NandArray,
+        (die, stream): Place,
+    ) -> Result<(), FtlError> {
+        let next = self.next_die[stream] + 1;
+        self.next_die[stream] = if next == self.dies.len() { 0 } else { next };
+        self.has_chosen[stream] = false;
+        self.give_work(nand, die, Work { programs: 1, ..Work::default() });
+        if self.is_paced {
+            self.pace(nand, die, self.width)?;
+        }
+        Ok(())
     }
 
     /// Books `count` units that became valid in a group; their bits are set by the caller.

@@ -61,6 +61,23 @@ impl ValidMap {
         });
     }
 
+    /// The address behind the bit that is the `count`th set from `start` on, which must exist.
+    #[inline]
+    pub(super) fn end_of(&self, start: u32, count: u32) -> u32 {
+        let mut left = count;
+        let mut index = start as usize / 64;
+        let mut word = self.words[index] & (u64::MAX << (start % 64));
+        while word.count_ones() < left {
+            left -= word.count_ones();
+            index += 1;
+            word = self.words[index];
+        }
+        for _ in 1..left {
+            word &= word - 1;
+        }
+        nandu_base::to_u32(index as u64 * 64) + word.trailing_zeros() + 1
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
@@ -107,6 +124,10 @@ mod tests {
             map.take_range(6, 188, |bit| seen.push(bit));
             assert_eq!(seen, (start.max(6)..end.min(188)).collect::<Vec<_>>());
             assert!((6..188).all(|bit| !map.get(bit)));
+            map.set_range(start, end);
+            for count in 1..=end - start {
+                assert_eq!(map.end_of(start.saturating_sub(2), count), start + count);
+            }
         }
     }
 }

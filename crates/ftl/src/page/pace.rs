@@ -1,0 +1,125 @@
+//! Paced cleaning: a victim is emptied a few units at a time, behind the host's own programs, so that
+//! no write waits for a whole erase block to be moved.
+//!
+//! ```text
+//! host   P . . P . . P . . P            the law, for each die: a victim of v valid units in a group of
+//! copies   c c   c c   c c   c ─▶ E     B pays for g = B - v units of the host; behind each of them v / g
+//! ```                                   copies follow, then g - 1 units are left
+//!
+//! 1. A victim is opened when the rows that a die has free fall to `pace_start_groups` groups. What is
+//!    free then never falls by more than the group that the victim gives back.
+//! 2. What the host overwrites in the victim need not be copied, and pays for one unit more.
+//! 3. A victim without a valid unit is erased at once.
+//! 4. Where free groups run out all the same, the rest of the victim is moved in one go.
+
+use super::{NO_GROUP, PageFtl, State};
+use crate::FtlError;
+use nandu_base::{Cause, to_u32};
+use nandu_nand::{NandArray, Ticket};
+
+/// The victim that a die is emptying.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    pub(super) victim: u32,
+    /// Units of it before this one were copied, or are not valid.
+    pub(super) next: u32,
+    /// Units of the host that it still pays for.
+    pub(super) grant: u32,
+}
+
+impl Pace {
+    pub(super) const NONE: Self = Self { victim: NO_GROUP, next: 0, grant: 0 };
+}
+
+impl PageFtl {
+    /// Cleans behind `unit_count` units of the host that were programmed on `die`.
+    #[inline]
+    pub(super) fn pace(
+        &mut self,
+        nand: &mut NandArray,
+        die: usize,
+        unit_count: u32,
+    ) -> Result<(), FtlError> {
+        if self.dies[die].pace.victim == NO_GROUP && !self.open_victim(nand, die) {
+            return Ok(());
+        }
+        for _ in 0..unit_count {
+            let Pace { victim, grant, .. } = self.dies[die].pace;
+            if victim == NO_GROUP {
+                return Ok(());
+            }
+            let valid = self.groups[victim as usize].valid;
+            let copies = if grant == 0 { valid } else { valid / grant };
+            self.dies[die].pace.grant = grant.saturating_sub(1);
+            if copies > 0 || valid == 0 {
+                self.copy_some(nand, Ticket::READY, die, copies)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a victim where rows run short; false where none is open then.
+    fn open_victim(&mut self, nand: &NandArray, die: usize) -> bool {
+        let record = &self.dies[die];
+        let open = record.frontiers.iter().filter(|frontier| frontier.group != NO_GROUP);
+        let open_rows: u32 = open.map(|frontier| self.rows - frontier.next_row).sum();
+        let free_rows = record.free.len() as u64 * u64::from(self.rows) + u64::from(open_rows);
+        if free_rows > u64::from(self.config.pace_start_groups) * u64::from(self.rows) {
+            return false;
+        }
+        let Some(victim) = self.take_victim(die) else { return false };
+        if !self.fits(nand, victim, (die, self.cleaning_frontier(victim))) {
+            self.close(victim);
+            return false;
+        }
+        let valid = self.groups[victim as usize].valid;
+        self.groups[victim as usize].state = State::Victim;
+        let grant = to_u32(self.slots.value()) - valid;
+        self.dies[die].pace = Pace { victim, next: 0, grant };
+        true
+    }
+
+    /// Copies the next units of the victim, at least `count` where it has them, and whole rows of it;
+    /// erases it once it holds nothing.
+    fn copy_some(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+        die: usize,
+        count: u32,
+    ) -> Result<Ticket, FtlError> {
+        let Pace { victim, next, .. } = self.dies[die].pace;
+        let place = (die, self.cleaning_frontier(victim));
+        let mut done = after;
+        if count > 0 {
+            let mut scratch = std::mem::take(&mut self.scratch);
+            self.dies[die].pace.next = self.gather(nand, victim, (next, count), &mut scratch);
+            let read = self.read_gathered(nand, after, victim, &scratch, Cause::Cleaning)?;
+            done = self.append_copies(nand, read, place, scratch.copies(), Cause::Cleaning)?;
+            self.scratch = scratch;
+        }
+        if self.groups[victim as usize].valid > 0 {
+            return Ok(done);
+        }
+        self.dies[die].pace = Pace::NONE;
+        self.groups[victim as usize].state = State::Emptied;
+        self.let_go(nand, done, victim, place, Cause::Cleaning)
+    }
+
+    /// Moves what is left of the victim that a die is emptying.
+    pub(super) fn finish_victim(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+        die: usize,
+    ) -> Result<Ticket, FtlError> {
+        let victim = self.dies[die].pace.victim;
+        let valid = self.groups[victim as usize].valid;
+        self.copy_some(nand, after, die, valid)
+    }
+
+    /// Free groups that a die keeps: under pacing one, for the copies.
+    pub(super) fn floor(&self) -> usize {
+        if self.is_paced { 1 } else { self.config.reserve_count as usize }
+    }
+}
