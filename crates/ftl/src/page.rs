@@ -41,6 +41,7 @@ pub use config::{
 };
 
 use crate::contract::check_range;
+use crate::settled::Settled;
 use crate::stock::{Condition, Stock};
 use crate::victim::{VictimIndex, VictimShape};
 use crate::{Ftl, FtlError, ReadOutcome};
@@ -89,6 +90,8 @@ struct Frontier {
     unpaired: Vec<u32>,
     /// What those who wrote the waiting units wait for.
     row: Ticket,
+    /// What its first row waits for.
+    opened_after: Ticket,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +106,9 @@ struct Die {
     /// Groups in use, by stream.
     held: Vec<u64>,
     pace: Pace,
+    /// Ends when the die has erased what it was asked to: no group is opened before one that it counts on
+    /// is free.
+    last_erase: Ticket,
     /// Work that was given to the die, in ns; kept where it decides who takes a row.
     work_ns: u64,
     /// Valid count of a closed group from which on downwards a pool wants to know of changes.
@@ -145,8 +151,8 @@ pub struct PageFtl {
     /// Whether a program may decide over units that were acknowledged before it was issued: they
     /// waited in its row, or its flash pages share cells with theirs.
     gathers: bool,
-    /// Ends with all such programs.
-    gathered_until: Ticket,
+    /// All such programs.
+    gathered: Settled,
     host_read_units: u64,
     host_write_units: u64,
     padded_units: u64,
@@ -246,7 +252,7 @@ impl PageFtl {
             group_capacity: slots.saturating_sub(u64::from(width * padded_rows - 1)),
             sequence: 0,
             gathers: width > 1 || nand.config().rules.paired_pages,
-            gathered_until: Ticket::READY,
+            gathered: Settled::default(),
             host_read_units: 0,
             host_write_units: 0,
             padded_units: 0,
@@ -311,7 +317,7 @@ impl PageFtl {
         self.valid.clear_all();
         self.superseded_by.fill(Ticket::READY);
         self.total_live = 0;
-        self.gathered_until = Ticket::READY;
+        self.gathered = Settled::default();
         self.metadata = MetadataLog::new(self.config.checkpoint_interval_rows);
         self.next_die = vec![0; usize::from(self.config.stream_count)];
         self.has_chosen = vec![false; usize::from(self.config.stream_count)];
@@ -323,6 +329,7 @@ impl PageFtl {
             superseded: Vec::new(),
             unpaired: Vec::new(),
             row: Ticket::READY,
+            opened_after: Ticket::READY,
         };
         let die_count = self.die_count.value();
         let shape = VictimShape {
@@ -341,6 +348,7 @@ impl PageFtl {
             emptied: Vec::new(),
             held: vec![0; usize::from(self.config.stream_count)],
             pace: Pace::NONE,
+            last_erase: Ticket::READY,
             work_ns: 0,
             live: 0,
             usable: 0,
@@ -438,7 +446,8 @@ impl Ftl for PageFtl {
         let done = self.append(nand, after, stream, (to_u32(lpn.0), content))?;
         self.host_write_units += 1;
         if self.sequence >= self.metadata.checkpoint_at {
-            self.checkpoint_if_it_fits(nand, done)?;
+            // Not behind this write, which may wait for the row that the checkpoint programs.
+            self.checkpoint_if_it_fits(nand, after)?;
         }
         Ok(done)
     }
@@ -496,7 +505,7 @@ impl Ftl for PageFtl {
 
     fn flush(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
         // Units that were acknowledged while they waited may still be on their way to the cells.
-        let mut done = nand.both(after, self.gathered_until);
+        let mut done = self.gathered.and(nand, after);
         for die in 0..self.dies.len() {
             for stream in 0..usize::from(self.config.stream_count) {
                 if !self.dies[die].frontiers[stream].lpns.is_empty() {

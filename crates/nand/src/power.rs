@@ -3,7 +3,7 @@
 //! Commands change cells when they are issued, though they end later. The journal remembers what they
 //! changed, until they have ended and [`NandArray::settle`] says that no cut can come before.
 //!
-//! 1. A command that would have started at the cut or later has not happened.
+//! 1. A command that has not begun by the cut has not happened.
 //! 2. A program that was under way leaves a torn flash page, an erase a torn erase block; with
 //!    `paired_pages` a torn odd flash page also destroys the even one before it.
 //! 3. A command that was done stays. Counters and energy keep what was issued.

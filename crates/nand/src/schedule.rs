@@ -183,7 +183,7 @@ impl Schedule {
         if !self.is_single_server {
             return self.core.progress(ticket);
         }
-        match (ticket.time() <= now, begun_at < now) {
+        match (ticket.time() <= now, begun_at <= now) {
             (true, _) => None,
             (false, true) => Some(Progress::Begun),
             (false, false) => Some(Progress::Queued),

@@ -71,7 +71,7 @@ impl PageFtl {
         }
         if !self.metadata.pending.is_empty() {
             self.metadata.pending.clear();
-            nand.gather(&mut self.metadata.recorded_until, done);
+            self.metadata.recorded.add(nand, done);
         }
         self.open_next(&mut unused, LEAST_ROWS + 1);
         unused.for_each(|group| self.give_back(nand, group));

@@ -342,6 +342,7 @@ impl PageFtl {
         let superseded = std::mem::take(&mut self.superseded_by[group as usize]);
         let safe = nand.both(trims, superseded);
         let done = self.erase_group(nand, safe, group, Cause::Cleaning)?;
+        self.dies[die].last_erase = done;
         self.give_work(nand, die, Work { erases: 1, ..Work::default() });
         if self.groups[group as usize].state == State::Free {
             self.dies[die].erases_since_levelling += 1;
@@ -421,8 +422,7 @@ impl PageFtl {
                 }
             }
         }
-        nand.gather(&mut done, self.gathered_until);
-        Ok(done)
+        Ok(self.gathered.and(nand, done))
     }
 
     /// Programs the rows in which units of the host wait whose last durable copy is in `group`.

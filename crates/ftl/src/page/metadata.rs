@@ -15,6 +15,7 @@
 
 use super::{NO_GROUP, PageFtl, State};
 use crate::FtlError;
+use crate::settled::Settled;
 use nandu_base::{Cause, to_u32};
 use nandu_nand::{NandArray, Ticket};
 use std::sync::Arc;
@@ -96,8 +97,8 @@ pub(super) struct MetadataLog {
     pub(super) next_die: usize,
     /// Trims that are not on flash.
     pub(super) pending: Vec<super::trim_journal::Trim>,
-    /// Ends when the trims that were programmed are durable.
-    pub(super) recorded_until: Ticket,
+    /// Programs of trims.
+    pub(super) recorded: Settled,
 }
 
 impl MetadataLog {
@@ -109,7 +110,7 @@ impl MetadataLog {
             checkpoint_at,
             next_die: 0,
             pending: Vec::new(),
-            recorded_until: Ticket::READY,
+            recorded: Settled::default(),
         }
     }
 }

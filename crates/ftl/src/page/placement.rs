@@ -216,8 +216,10 @@ impl PageFtl {
         };
         entry.stream = u8::try_from(stream).expect("at most 64 streams");
         self.dies[die].held[stream] += 1;
+        let last_erase = self.dies[die].last_erase;
         let frontier = &mut self.dies[die].frontiers[frontier];
         (frontier.group, frontier.next_row) = (group, 0);
+        frontier.opened_after = last_erase;
         Ok(())
     }
 
@@ -289,6 +291,7 @@ impl PageFtl {
         let (lpns, contents) = ([lpn], [content]);
         let contents = if nand.config().keep_content { contents.as_slice() } else { &[] };
         let payload = Payload { lpns: &lpns, sequence: self.sequence, contents };
+        let after = frontier.start(nand, after);
         let done = nand.program(after, Ppn(u64::from(address)), payload, Cause::Host)?;
         let is_paired = nand.config().rules.paired_pages;
         let row = frontier.next_row;
@@ -302,7 +305,7 @@ impl PageFtl {
         self.groups[group as usize].valid += 1;
         self.valid.set(address);
         if self.gathers {
-            nand.gather(&mut self.gathered_until, done);
+            self.gathered.add(nand, done);
         }
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
@@ -344,6 +347,7 @@ impl PageFtl {
             }
         }
         let page = nand.geometry().flash_page(block, frontier.next_row);
+        let after = frontier.start(nand, after);
         let payload =
             Payload { lpns: &frontier.lpns, sequence: self.sequence, contents: &frontier.contents };
         let done = nand.program_rows(after, page, self.planes, payload, cause)?;
@@ -353,7 +357,7 @@ impl PageFtl {
         nand.keep(std::mem::take(&mut frontier.row), done);
         self.settle_row(nand, (die, index), row, done);
         if self.gathers {
-            nand.gather(&mut self.gathered_until, done);
+            self.gathered.add(nand, done);
         }
         self.advance((die, index), 1);
         if self.dies[die].emptied.is_empty() {
@@ -456,14 +460,15 @@ impl PageFtl {
         cause: Cause,
     ) -> Result<Ticket, FtlError> {
         let rows = to_u32((lpns.len() / self.width as usize) as u64);
-        let frontier = &self.dies[die].frontiers[index];
-        let block = self.first_block(nand, frontier.group);
+        let block = self.first_block(nand, self.dies[die].frontiers[index].group);
+        let frontier = &mut self.dies[die].frontiers[index];
         let page = nand.geometry().flash_page(block, frontier.next_row);
+        let after = frontier.start(nand, after);
         let payload = Payload { lpns, sequence: self.sequence + 1, contents };
         let done = nand.program_rows(after, page, self.planes, payload, cause)?;
         self.sequence += u64::from(rows);
         if nand.config().rules.paired_pages {
-            nand.gather(&mut self.gathered_until, done);
+            self.gathered.add(nand, done);
             let frontier = &mut self.dies[die].frontiers[index];
             frontier.supersede(victim);
             let last_row = frontier.next_row + rows - 1;
@@ -539,6 +544,16 @@ impl PageFtl {
 }
 
 impl Frontier {
+    /// What a row of it waits for, besides `after`.
+    #[inline]
+    fn start(&mut self, nand: &mut NandArray, after: Ticket) -> Ticket {
+        if self.opened_after == Ticket::READY {
+            return after;
+        }
+        let opened_after = std::mem::take(&mut self.opened_after);
+        nand.both(after, opened_after)
+    }
+
     /// A unit that waits in the row has its last durable copy in `group`. Kept once for each group: two
     /// streams that write the same unit in turn would fill memory otherwise.
     fn supersede(&mut self, group: u32) {

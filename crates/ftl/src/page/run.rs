@@ -1,6 +1,6 @@
 //! Runs: writes of one stream that fill consecutive rows of one frontier are programmed together, as
 //! copies of a victim are. Only where that makes no difference to writing them one by one: a unit is a
-//! row, there is one die, one chip command follows the other, and nothing can fail in between.
+//! row, nothing is copied behind it or waits for a partner, there is one die, one chip command follows the other, and nothing can fail in between.
 //!
 //! ```text
 //!   frontier   │ programmed │ run: what the writes at hand fill │ erased │
@@ -17,7 +17,9 @@ use nandu_nand::{NandArray, Payload, Ticket};
 impl PageFtl {
     /// How many of the writes may be programmed together.
     pub(super) fn run_length(&self, nand: &NandArray, lpns: &[Lpn], stream: usize) -> usize {
-        if self.width > 1 || self.dies.len() > 1 || !nand.takes_runs() {
+        let is_paired = nand.config().rules.paired_pages;
+        let is_simple = self.width == 1 && !is_paired && !self.is_paced;
+        if !is_simple || self.dies.len() > 1 || !nand.takes_runs() {
             return 0;
         }
         let frontier = &self.dies[0].frontiers[stream];
@@ -61,7 +63,7 @@ impl PageFtl {
         self.valid.set_range(first, first + count);
         self.add_valid(group, count);
         if self.gathers {
-            nand.gather(&mut self.gathered_until, end);
+            self.gathered.add(nand, end);
         }
         self.host_write_units += u64::from(count);
         for (lpn, address) in lpns.iter().zip(first..) {

@@ -10,6 +10,7 @@
 //!    checkpoints or bad erase blocks make the fill erase something.
 
 use super::PageFtl;
+use crate::settled::Settled;
 use crate::{Ftl, FtlError, closed_form};
 use nandu_base::{Lpn, Permutation, Rng};
 use nandu_nand::{NandArray, Ticket};
@@ -29,8 +30,12 @@ impl PageFtl {
         nand.end_preparation(accounting);
         filled?;
         self.superseded_by.fill(Ticket::READY);
-        self.gathered_until = Ticket::READY;
-        self.metadata.recorded_until = Ticket::READY;
+        self.gathered = Settled::default();
+        self.metadata.recorded = Settled::default();
+        for die in &mut self.dies {
+            die.last_erase = Ticket::READY;
+            die.frontiers.iter_mut().for_each(|frontier| frontier.opened_after = Ticket::READY);
+        }
         (self.host_write_units, self.padded_units) = (0, 0);
         Ok(())
     }

@@ -90,13 +90,13 @@ impl PageFtl {
         after: Ticket,
     ) -> Result<Ticket, FtlError> {
         if self.metadata.pending.is_empty() {
-            return Ok(nand.both(after, self.metadata.recorded_until));
+            return Ok(self.metadata.recorded.and(nand, after));
         }
         let trims = std::mem::take(&mut self.metadata.pending);
         let words = trims.iter().flat_map(|trim| trim.words()).collect();
         let done = self.append_metadata(nand, after, &Record::Trims { words })?;
-        self.metadata.recorded_until = nand.both(self.metadata.recorded_until, done);
-        Ok(self.metadata.recorded_until)
+        self.metadata.recorded.add(nand, done);
+        Ok(self.metadata.recorded.and(nand, Ticket::READY))
     }
 
     /// Forgets what was trimmed after its newest copy was programmed, in `newest` by unit.
