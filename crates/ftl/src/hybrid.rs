@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The unit is the flash page. The controller is single-threaded: a write that causes a merge answers
-//! when the merge is done, its erases included.
+//! when the merge is done, its erases included, and the next write begins then.
 
 pub(crate) mod block_map;
 mod recovery;
@@ -148,6 +148,7 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
         if self.worn_out.is_some() {
             return Err(FtlError::DeviceFull);
         }
+        let after = nand.both(after, self.map.busy);
         let done = self.scheme.write(&mut self.map, nand, after, (to_u32(lpn.0), content))?;
         self.map.count_host_write();
         Ok(done)

@@ -44,11 +44,11 @@ impl Ftl for Nothing {
     fn read(
         &mut self,
         _nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         _lpn: Lpn,
         _bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
-        Ok(ReadOutcome { done_at: now, content: None })
+        Ok(ReadOutcome { done: after, content: None })
     }
 
     fn peek(&self, _nand: &NandArray, _lpn: Lpn) -> Content {
@@ -58,26 +58,26 @@ impl Ftl for Nothing {
     fn write(
         &mut self,
         _nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         _content: Content,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         // Now and then another time, so that recording is not flattered.
-        Ok(Nanos(now.0 + if lpn.0.is_multiple_of(16) { 1_500_000 + lpn.0 } else { 200_000 }))
+        Ok(Nanos(after.0 + if lpn.0.is_multiple_of(16) { 1_500_000 + lpn.0 } else { 200_000 }))
     }
 
     fn trim(
         &mut self,
         _nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         _first: Lpn,
         _count: u64,
-    ) -> Result<Nanos, FtlError> {
-        Ok(now)
+    ) -> Result<Ticket, FtlError> {
+        Ok(after)
     }
 
-    fn flush(&mut self, _nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        Ok(now)
+    fn flush(&mut self, _nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        Ok(after)
     }
 
     fn idle(&mut self, _nand: &mut NandArray, _now: Nanos, _until: Nanos) {}
@@ -86,8 +86,8 @@ impl Ftl for Nothing {
         Ok(())
     }
 
-    fn recover(&mut self, _nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        Ok(now)
+    fn recover(&mut self, _nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        Ok(after)
     }
 
     fn host_pages(&self) -> (u64, u64) {

@@ -169,6 +169,7 @@ impl Ssd {
         let Reverse((_, _, event)) = self.events.pop().expect("it was just looked at");
         match event {
             Event::Decoded(place) => self.decoded(place),
+            Event::Turn(place) => self.turn(place),
             Event::UnitArrived(place, number) => self.unit_arrived(place, number),
             Event::PartDone(place) => self.part_done(place, Ok(())),
             Event::Told(place) => self.tell(place),
@@ -228,8 +229,19 @@ impl Ssd {
         match self.request(place).in_flight.operation {
             Operation::Read => self.read(place),
             Operation::Write => self.write(place),
-            Operation::Trim => self.trim(place),
-            Operation::Flush => self.flush(place),
+            // Behind the data of writes that came before.
+            Operation::Trim | Operation::Flush => {
+                let turn_at = self.link_in_free_at.max(self.present());
+                self.at(turn_at, Event::Turn(place));
+            }
+        }
+    }
+
+    fn turn(&mut self, place: u32) {
+        if self.request(place).in_flight.operation == Operation::Trim {
+            self.trim(place);
+        } else {
+            self.flush(place);
         }
     }
 

@@ -78,6 +78,8 @@ pub struct Ssd {
 enum Event {
     /// The controller has taken the command.
     Decoded(u32),
+    /// Everything that came before a trim or flush is over the link.
+    Turn(u32),
     /// The unit of this number of a write is over the link.
     UnitArrived(u32, u32),
     /// A part of the request is done.

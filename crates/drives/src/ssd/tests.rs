@@ -1,6 +1,7 @@
 //! The drive against the contract, hand-computed times and a plain array.
 
 use super::*;
+use nandu_device::IoBuffer;
 use nandu_device::testing::{check_contract, run};
 use proptest::prelude::*;
 

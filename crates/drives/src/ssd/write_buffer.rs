@@ -129,10 +129,12 @@ impl WriteBuffer {
         self.held.contains_key(&lpn.0)
     }
 
-    /// What a unit that waits in line holds: the layer does not have it yet. None where it is not there.
+    /// What a unit that waits in line will hold, a trim included: the layer does not know yet. None where
+    /// it is not there.
     pub(crate) fn waiting_content(&self, lpn: Lpn) -> Option<Option<Arc<[u8]>>> {
         self.waiting.iter().rev().find_map(|job| match job {
             Job::Unit { lpn: own, content, .. } if *own == lpn => Some(content.clone()),
+            Job::Trim { lpn: own, .. } if *own == lpn => Some(None),
             _ => None,
         })
     }

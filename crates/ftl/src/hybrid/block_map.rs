@@ -93,6 +93,8 @@ pub(crate) struct BlockMap {
     pub(super) sequence: u64,
     /// Everything that was programmed or erased so far (invariant 4).
     pub(super) settled: Settled,
+    /// Ends with the last merge or erase: the controller does nothing else meanwhile.
+    pub(super) busy: Ticket,
     host_reads: u64,
     host_writes: u64,
 }
@@ -140,6 +142,7 @@ impl BlockMap {
             free,
             sequence: 0,
             settled: Settled::default(),
+            busy: Ticket::READY,
             host_reads: 0,
             host_writes: 0,
         })
@@ -192,6 +195,7 @@ impl BlockMap {
     /// After an initialisation without time.
     pub(crate) const fn forget_times(&mut self) {
         self.settled = Settled::with(Ticket::READY);
+        self.busy = Ticket::READY;
     }
 
     pub(crate) const fn block_map_bytes(&self) -> u64 {
@@ -354,6 +358,7 @@ impl BlockMap {
         match nand.erase(start, block, cause) {
             Ok(done) => {
                 self.settled = Settled::with(done);
+                self.busy = done;
                 self.free.push_back(block);
                 Ok(done)
             }
@@ -392,6 +397,7 @@ impl BlockMap {
             nand.gather(&mut done, programmed);
         }
         let done = end_of(done, after);
+        self.busy = done;
         let old = std::mem::replace(&mut self.data[logical as usize], target);
         if old == NONE { Ok(done) } else { self.release(nand, done, old, Cause::MergeFull) }
     }
@@ -438,6 +444,7 @@ impl BlockMap {
             nand.gather(&mut done, programmed);
         }
         let done = end_of(done, after);
+        self.busy = done;
         self.data[logical as usize] = log;
         if old == NONE { Ok(done) } else { self.release(nand, done, old, cause) }
     }

@@ -59,6 +59,7 @@ impl BlockMap {
         self.free.clear();
         self.blocks.fill(BlockState::default());
         (self.retired_count, self.settled) = (0, Settled::with(after));
+        self.busy = after;
         let mut found = Vec::new();
         let mut erasable = Vec::new();
         let mut survivors = Survivors::default();
