@@ -16,8 +16,8 @@
 
 use nandu_base::{Lpn, Nanos};
 use nandu_ftl::{Ftl, FtlError, ReadOutcome};
-use nandu_nand::{Content, NandArray};
-use nandu_sim::{DriveChoice, Mode, RunConfig, Simulation, Unwatched};
+use nandu_nand::{Content, NandArray, Ticket};
+use nandu_sim::{DriveChoice, Mode, RunConfig, Simulation, Suspend, Unwatched};
 use nandu_trace::WorkloadSpec;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -63,7 +63,8 @@ impl Ftl for Nothing {
         _content: Content,
     ) -> Result<Ticket, FtlError> {
         // Now and then another time, so that recording is not flattered.
-        Ok(Nanos(after.0 + if lpn.0.is_multiple_of(16) { 1_500_000 + lpn.0 } else { 200_000 }))
+        let length = if lpn.0.is_multiple_of(16) { 1_500_000 + lpn.0 } else { 200_000 };
+        Ok(Ticket::of_time(Nanos(after.time().0 + length)))
     }
 
     fn trim(
@@ -110,14 +111,55 @@ struct Case {
     shape: [u32; 5],
     flash_page_bytes: u32,
     utilisation_percent: u64,
+    workload: &'static str,
+    /// In flight at most, in the event mode.
+    depth: u32,
+    /// Further settings of the drive, and whether reads go first and suspend.
+    settings: &'static [(&'static str, &'static str)],
+    reads_first: bool,
 }
 
 const SMALL: [u32; 5] = [1, 1, 1, 8192, 64];
 const LARGE_BLOCKS: [u32; 5] = [1, 1, 1, 2048, 256];
 const MANY_DIES: [u32; 5] = [8, 4, 1, 8192, 64];
 const GEO_A: [u32; 5] = [8, 4, 2, 8192, 256];
+/// 1 Mi logical pages on one die, and over 32.
+const MEBI: [u32; 5] = [1, 1, 1, 19_275, 64];
+const MEBI_OVER_32: [u32; 5] = [4, 8, 1, 4832, 256];
+/// Four channels, eight dies on each, and a bus.
+const BUS: [u32; 5] = [4, 8, 1, 20_480, 64];
 
-const CASES: [Case; 7] = [
+/// 75 / 750 / 3800 us, 25.946 us a transfer.
+const MLC: &[(&str, &str)] = &[
+    ("chip_overrides.read_ns", "75000"),
+    ("chip_overrides.program_ns", "750000"),
+    ("chip_overrides.erase_ns", "3800000"),
+    ("chip_overrides.bus_bytes_per_second", "162800000"),
+    ("ftl.cleaning", "paced"),
+    ("ftl.die_choice", "least_backlog"),
+];
+
+const CASES: [Case; 12] = [
+    case("closed, 1 die, 64 pages, 1 Mi", Mode::Closed, MEBI, 4096, 85),
+    case("closed, 32 dies, 256 pages, 1 Mi", Mode::Closed, MEBI_OVER_32, 4096, 85),
+    Case {
+        workload: "uniform:read=70",
+        depth: 64,
+        settings: MLC,
+        ..case("event, 32 dies and bus, 70/30, no cleaning", Mode::Event, [4, 8, 1, 98_304, 256], 4096, 4)
+    },
+    Case {
+        depth: 64,
+        settings: MLC,
+        ..case("event, 32 dies and bus, writes, paced", Mode::Event, BUS, 4096, 80)
+    },
+    Case {
+        workload: "uniform:read=70",
+        depth: 64,
+        settings: MLC,
+        reads_first: true,
+        ..case("event, 32 dies and bus, 70/30, paced, suspended", Mode::Event, BUS, 4096, 80)
+    },
     case("closed, 1 die", Mode::Closed, SMALL, 2048, 85),
     case("closed, 1 die, 256 pages", Mode::Closed, LARGE_BLOCKS, 2048, 85),
     case("event, 32 dies", Mode::Event, MANY_DIES, 2048, 85),
@@ -142,7 +184,17 @@ const fn case(
     flash_page_bytes: u32,
     utilisation_percent: u64,
 ) -> Case {
-    Case { name, mode, shape, flash_page_bytes, utilisation_percent }
+    Case {
+        name,
+        mode,
+        shape,
+        flash_page_bytes,
+        utilisation_percent,
+        workload: "uniform",
+        depth: 32,
+        settings: &[],
+        reads_first: false,
+    }
 }
 
 impl Case {
@@ -155,14 +207,31 @@ impl Case {
             physical_erase_blocks: Some(erase_blocks),
             erase_block_pages: Some(pages),
             logical_pages: Some(page_count * self.utilisation_percent / 100),
-            settings: vec![
-                ("channel_count".into(), channels.to_string()),
-                ("dies_per_channel".into(), dies.to_string()),
-                ("planes_per_die".into(), planes.to_string()),
-                ("chip_overrides.flash_page_bytes".into(), self.flash_page_bytes.to_string()),
-                ("ftl.multi_plane".into(), "false".into()),
-            ],
+            settings: self.settings_of(channels, dies, planes),
             ..DriveChoice::default()
+        }
+    }
+
+    fn settings_of(&self, channels: u32, dies: u32, planes: u32) -> Vec<(String, String)> {
+        let mut settings = vec![
+            ("channel_count".into(), channels.to_string()),
+            ("dies_per_channel".into(), dies.to_string()),
+            ("planes_per_die".into(), planes.to_string()),
+            ("chip_overrides.flash_page_bytes".into(), self.flash_page_bytes.to_string()),
+            ("ftl.multi_plane".into(), "false".into()),
+        ];
+        let own = self.settings.iter().map(|&(key, value)| (key.to_string(), value.to_string()));
+        settings.extend(own);
+        settings
+    }
+
+    fn run_config(&self) -> RunConfig {
+        RunConfig {
+            mode: self.mode,
+            queue_depth: self.depth,
+            read_priority: self.reads_first,
+            suspend: self.reads_first.then_some(Suspend::MQSIM),
+            ..RunConfig::default()
         }
     }
 
@@ -170,31 +239,31 @@ impl Case {
     fn run(&self, measure: bool) -> (f64, f64, f64) {
         let request_count = if measure { 4_000_000 } else { 10_000 };
         let setup = self.choice(measure).resolve(false).expect("a drive");
-        let config = RunConfig { mode: self.mode, ..RunConfig::default() };
+        let config = self.run_config();
         let (nand, ftl) = setup.build(1).expect("a drive");
         let simulation = Simulation::new(nand, ftl, &config).expect("a drive");
         let pages = simulation.capacity_bytes() / u64::from(simulation.unit_bytes());
         let bytes = simulation.nand().memory_bytes() + simulation.ftl().memory_bytes();
-        let (rate, amplification) = rate(simulation, request_count);
+        let (rate, amplification) = rate(simulation, self.workload, request_count);
         (rate, amplification, bytes as f64 / pages as f64)
     }
 
     fn loop_alone(&self, measure: bool) -> f64 {
         let request_count = if measure { 4_000_000 } else { 10_000 };
         let setup = self.choice(measure).resolve(false).expect("a drive");
-        let config = RunConfig { mode: self.mode, ..RunConfig::default() };
+        let config = self.run_config();
         let (nand, ftl) = setup.build(1).expect("a drive");
         let nothing = Nothing { unit_bytes: ftl.unit_bytes(), unit_count: ftl.unit_count() };
         let simulation = Simulation::new(nand, Box::new(nothing), &config).expect("a drive");
-        rate(simulation, request_count).0
+        rate(simulation, self.workload, request_count).0
     }
 }
 
 /// Requests a second, the median of five after a warm-up of one drive write, and the write
 /// amplification of the last.
-fn rate(mut simulation: Simulation, request_count: u64) -> (f64, f64) {
+fn rate(mut simulation: Simulation, workload: &str, request_count: u64) -> (f64, f64) {
     let (capacity, unit) = (simulation.capacity_bytes(), u64::from(simulation.unit_bytes()));
-    let spec = WorkloadSpec::parse("uniform").expect("a workload");
+    let spec = WorkloadSpec::parse(workload).expect("a workload");
     let mut source = spec.source(capacity, unit, 1).expect("it fits the drive");
     simulation.warm_up(&mut source, capacity / unit, &mut Unwatched).expect("a sound drive");
     let mut amplification = 0.0;
@@ -266,7 +335,7 @@ fn keep(directory: &str, table: &str, measurements: Vec<Value>, alone: f64) {
         "peers_of_another_day": peers,
     });
     let mut text = format!(
-        "# Speed of the simulator\n\nUniform page writes in steady state, one core: medians of five \
+        "# Speed of the simulator\n\nUniform page requests in steady state, one core: medians of five \
          runs of 4 M requests; machine and command\nstand in speed.json.\n\n{table}\n\
          Other simulators, measured on another day on a machine of this kind:\n\n\
          | simulator | what | requests/s |\n|---|---|---:|\n"

@@ -249,7 +249,7 @@ impl Simulation {
             }
             Mode::Event => {
                 self.engine.nand.at(self.now);
-                let window = Window::new(self.config.queue_depth, self.now);
+                let window = Window::new(self.config.queue_depth, self.now, self.config.checks);
                 self.pass_through(window, source, pass, recorder, observer)
             }
         }

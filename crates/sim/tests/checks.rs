@@ -4,7 +4,7 @@
 
 use nandu_base::{Lpn, Nanos};
 use nandu_ftl::{Ftl, FtlError, ReadOutcome};
-use nandu_nand::{Content, NandArray};
+use nandu_nand::{Content, NandArray, Ticket};
 use nandu_sim::{DriveChoice, RunConfig, SimError, Simulation, Unwatched};
 use nandu_trace::WorkloadSpec;
 
@@ -43,13 +43,13 @@ impl Ftl for Broken {
     fn read(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
-        let mut outcome = self.layer.read(nand, now, lpn, bytes)?;
+        let mut outcome = self.layer.read(nand, after, lpn, bytes)?;
         if self.fault == Fault::AnswersEarly {
-            outcome.done_at = Nanos::ZERO;
+            outcome.done = Ticket::of_time(Nanos::ZERO);
         }
         Ok(outcome)
     }
@@ -61,21 +61,21 @@ impl Ftl for Broken {
     fn write(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         lpn: Lpn,
         content: Content,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         self.writes += 1;
         let strikes = self.writes.is_multiple_of(1000);
         let before = *nand.counters();
         match self.fault {
-            Fault::LosesWrites if strikes => return Ok(now),
+            Fault::LosesWrites if strikes => return Ok(after),
             Fault::MixesUpUnits if strikes => {
-                return self.layer.write(nand, now, Lpn(lpn.0 ^ 1), content);
+                return self.layer.write(nand, after, Lpn(lpn.0 ^ 1), content);
             }
             _ => {}
         }
-        let done = self.layer.write(nand, now, lpn, content)?;
+        let done = self.layer.write(nand, after, lpn, content)?;
         let is_hidden = self.fault == Fault::HidesErases;
         if is_hidden && nand.counters().since(&before).total(nandu_base::FlashOperation::Erase) > 0
         {
@@ -87,18 +87,22 @@ impl Ftl for Broken {
     fn trim(
         &mut self,
         nand: &mut NandArray,
-        now: Nanos,
+        after: Ticket,
         first: Lpn,
         count: u64,
-    ) -> Result<Nanos, FtlError> {
+    ) -> Result<Ticket, FtlError> {
         match self.fault {
-            Fault::IgnoresTrims => Ok(now),
-            _ => self.layer.trim(nand, now, first, count),
+            Fault::IgnoresTrims => Ok(after),
+            _ => self.layer.trim(nand, after, first, count),
         }
     }
 
-    fn flush(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        self.layer.flush(nand, now)
+    fn flush(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        self.layer.flush(nand, after)
+    }
+
+    fn complete_rows(&mut self, nand: &mut NandArray) -> Result<bool, FtlError> {
+        self.layer.complete_rows(nand)
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
@@ -109,8 +113,8 @@ impl Ftl for Broken {
         self.layer.initialise_sequential(nand)
     }
 
-    fn recover(&mut self, nand: &mut NandArray, now: Nanos) -> Result<Nanos, FtlError> {
-        self.layer.recover(nand, now)
+    fn recover(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+        self.layer.recover(nand, after)
     }
 
     fn host_pages(&self) -> (u64, u64) {

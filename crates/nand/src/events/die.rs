@@ -86,8 +86,6 @@ pub(super) struct Die {
     pub(super) stopped: Option<Stopped>,
     /// One more than the flash page in the page register; 0 for none.
     pub(super) register_page: u64,
-    /// Work that was accepted and has not ended.
-    pub(super) backlog_ns: u64,
     /// Since when something is in flight, while it is.
     pub(super) held_since: u64,
     /// Time that something was in flight, up to `held_since`.
@@ -106,7 +104,6 @@ impl Die {
             slots: [Slot::IDLE; SLOTS],
             stopped: None,
             register_page: 0,
-            backlog_ns: 0,
             held_since: 0,
             held_ns: 0,
             foreign_ns: 0,

@@ -65,6 +65,8 @@ pub(crate) struct Command {
 pub(crate) struct EventCore {
     now: u64,
     dies: Vec<Die>,
+    /// By die: work that was accepted and has not ended.
+    backlog_ns: Vec<u64>,
     channels: Vec<Channel>,
     nodes: Nodes,
     /// Servers: every die, or with cache registers every slot of every die; then the channels.
@@ -78,7 +80,8 @@ pub(crate) struct EventCore {
     /// Watchers of what has ended, in order.
     finished: VecDeque<u32>,
     /// Commands that have ended and whose consequences are still to come.
-    ended: VecDeque<u32>,
+    ended: Vec<u32>,
+    next_ended: usize,
     joins: Vec<u32>,
     ready: Vec<u32>,
     /// The die whose command has just ended.
@@ -94,16 +97,18 @@ impl EventCore {
         Self {
             now: 0,
             dies: (0..die_count).map(|die| Die::new(die % channel_count)).collect(),
+            backlog_ns: vec![0; die_count],
             channels: vec![Channel::default(); channel_count],
             nodes: Nodes::new(),
-            tree: WinnerTree::new(die_count * slots + channel_count),
+            tree: WinnerTree::new(die_count * slots),
             is_cached,
             scheduling: Scheduling::default(),
             last_parked: Vec::new(),
             open_programs: Vec::new(),
             parked_count: 0,
             finished: VecDeque::new(),
-            ended: VecDeque::new(),
+            ended: Vec::new(),
+            next_ended: 0,
             joins: Vec::new(),
             ready: Vec::new(),
             ending: NO_DIE,
@@ -116,6 +121,10 @@ impl EventCore {
     /// How commands are ordered, over `group_count` plane groups.
     pub(crate) fn schedule(&mut self, scheduling: Scheduling, group_count: usize) {
         self.scheduling = scheduling;
+        // Channels that serve in order have no events.
+        let slots = if self.is_cached { SLOTS } else { 1 };
+        let channels = if scheduling.bus == BusPolicy::InOrder { 0 } else { self.channels.len() };
+        self.tree = WinnerTree::new(self.dies.len() * slots + channels);
         self.last_parked = vec![NONE; group_count];
         self.open_programs = vec![0; if scheduling.read_priority { group_count } else { 0 }];
     }
@@ -252,13 +261,13 @@ impl EventCore {
 
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        let (time, _) = self.tree.earliest();
+        let time = self.tree.earliest_at();
         (time != NEVER).then_some(Nanos(time))
     }
 
     /// Handles every event up to `time`, which becomes the present.
     pub(crate) fn advance_to(&mut self, time: Nanos) {
-        while self.tree.earliest().0 <= time.0 && self.step() {}
+        while self.tree.earliest_at() <= time.0 && self.step() {}
         self.now = self.now.max(time.0);
     }
 
@@ -275,7 +284,6 @@ impl EventCore {
             return false;
         }
         self.now = time;
-        let server = server as usize;
         if self.is_cached {
             match server / SLOTS {
                 die if die < self.dies.len() => self.slot_event(die, server % SLOTS),
@@ -293,7 +301,7 @@ impl EventCore {
     /// Work of a die that was accepted and has not ended.
     #[inline]
     pub(crate) fn backlog(&self, die: usize) -> Nanos {
-        Nanos(self.dies[die].backlog_ns)
+        Nanos(self.backlog_ns[die])
     }
 
     /// Commands and joins that have not ended.
@@ -318,6 +326,7 @@ impl EventCore {
         self.last_parked.fill(NONE);
         self.open_programs.fill(0);
         self.parked_count = 0;
+        self.backlog_ns.fill(0);
         self.finished.clear();
         self.ended.clear();
     }
@@ -341,7 +350,7 @@ impl EventCore {
                         + u64::from(node.transfer_ns)
                 })
                 .sum();
-            assert_eq!(backlog, die.backlog_ns, "backlog of die {number}");
+            assert_eq!(backlog, self.backlog_ns[number], "backlog of die {number}");
             let is_queued = !die.queue.is_empty() || !die.urgent.is_empty();
             let is_stopped = die.stopped.is_some();
             assert!(!die.is_idle() || !is_queued && !is_stopped, "die {number} stands still");
@@ -393,9 +402,10 @@ impl EventCore {
         ticket
     }
 
+    #[inline(always)]
     fn admit(&mut self, command: &Command) -> u32 {
         let (register_page, planes) = command.sensed.map_or((0, 0), |(page, n)| (page + 1, n));
-        self.dies[command.die].backlog_ns +=
+        self.backlog_ns[command.die] +=
             command.command_ns + command.array_ns + command.transfer_ns;
         let mut kind = command.kind;
         if self.scheduling.read_priority {
@@ -432,7 +442,7 @@ impl EventCore {
     }
 
     /// Whether the queue of their common die keeps `index` behind `source` by itself.
-    #[inline]
+    #[inline(always)]
     fn is_ahead(&self, source: u32, index: u32) -> bool {
         let (source, node) = (self.nodes.get(source), self.nodes.get(index));
         !source.kind.is_join()
@@ -459,7 +469,7 @@ impl EventCore {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn enter_one(&mut self, index: u32) -> u32 {
         let now = self.now;
         let node = self.nodes.get_mut(index);
@@ -490,15 +500,36 @@ impl EventCore {
     }
 
     /// Carries out what follows from ends, until nothing does.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self) {
-        while let Some(index) = self.ended.pop_front() {
+        while self.next_ended < self.ended.len() {
+            let index = self.ended[self.next_ended];
+            self.next_ended += 1;
             let die = self.nodes.get(index).die as usize;
-            self.ending = die;
-            self.release(index);
-            self.ending = NO_DIE;
+            if self.nodes.get(index).last_edge == NONE {
+                self.finish_node(index);
+            } else {
+                self.ending = die;
+                self.release(index);
+                self.ending = NO_DIE;
+            }
             self.go_on(die);
+            if !self.is_cached && self.dies[die].slots[0].is_idle() {
+                self.tree.set(die, NEVER);
+            }
         }
+        self.ended.clear();
+        self.next_ended = 0;
+    }
+
+    /// Tells the driver of the end of a node for which nobody else waits, and frees it.
+    #[inline(always)]
+    fn finish_node(&mut self, index: u32) {
+        let watcher = self.nodes.get(index).watcher;
+        if watcher != NONE {
+            self.finished.push_back(watcher);
+        }
+        self.nodes.free(index);
     }
 
     /// Tells everybody who waits for the end of a node, and frees it.
@@ -521,11 +552,7 @@ impl EventCore {
                     }
                 }
                 None => {
-                    let watcher = self.nodes.get(current).watcher;
-                    if watcher != NONE {
-                        self.finished.push_back(watcher);
-                    }
-                    self.nodes.free(current);
+                    self.finish_node(current);
                     match joins.pop() {
                         Some(parent) => current = parent,
                         None => break,
@@ -554,13 +581,13 @@ impl EventCore {
 
     // ---- dies ----
 
-    #[inline]
+    #[inline(always)]
     fn server(&self, die: usize, slot: usize) -> usize {
         if self.is_cached { die * SLOTS + slot } else { die }
     }
 
     /// The die does what it can at this moment.
-    #[inline]
+    #[inline(always)]
     fn go_on(&mut self, die: usize) {
         if self.is_cached {
             return self.go_on_cached(die);
@@ -571,7 +598,7 @@ impl EventCore {
     }
 
     /// An idle die without a cache register begins its next command.
-    #[inline]
+    #[inline(always)]
     fn start_next(&mut self, die: usize) {
         let record = &mut self.dies[die];
         if record.urgent.is_empty() {
@@ -593,7 +620,7 @@ impl EventCore {
     }
 
     /// A command takes a slot of its die.
-    #[inline]
+    #[inline(always)]
     fn begin(&mut self, die: usize, slot: usize, index: u32) {
         let now = self.now;
         let record = &mut self.dies[die];
@@ -617,7 +644,7 @@ impl EventCore {
         let mut array_ns = u64::from(node.array_ns);
         if node.register_page != 0 {
             if record.register_page == node.register_page {
-                record.backlog_ns -= array_ns;
+                self.backlog_ns[die] -= array_ns;
                 array_ns = 0;
                 node.array_ns = 0;
             } else {
@@ -647,7 +674,7 @@ impl EventCore {
     }
 
     /// A phase of known length begins; one without length is over at once.
-    #[inline]
+    #[inline(always)]
     fn work(&mut self, die: usize, slot: usize, phase: Phase, length: u64) {
         let until = self.now + length;
         let taken = &mut self.dies[die].slots[slot];
@@ -684,7 +711,7 @@ impl EventCore {
     }
 
     /// The data of a read are out of the array.
-    #[inline]
+    #[inline(always)]
     fn sensed(&mut self, die: usize, slot: usize) {
         if self.nodes.get(self.dies[die].slots[slot].node).transfer_ns == 0 {
             return self.end(die, slot);
@@ -708,7 +735,7 @@ impl EventCore {
     }
 
     /// A transfer is ready: at once, or when the channel chooses it.
-    #[inline]
+    #[inline(always)]
     fn ask_for_channel(&mut self, die: usize, slot: usize) {
         let now = self.now;
         let node = self.nodes.get_mut(self.dies[die].slots[slot].node);
@@ -764,7 +791,7 @@ impl EventCore {
     }
 
     /// A transfer begins at `start`, which may lie ahead where the channel serves in order.
-    #[inline]
+    #[inline(always)]
     fn transfer(&mut self, die: usize, slot: usize, start: u64) {
         let node = self.nodes.get(self.dies[die].slots[slot].node);
         if node.cause == Cause::Host as u8 {
@@ -792,15 +819,17 @@ impl EventCore {
     }
 
     /// A command is over: its slot is free, and what follows is carried out by [`Self::settle`].
-    #[inline]
+    #[inline(always)]
     fn end(&mut self, die: usize, slot: usize) {
         let now = self.now;
-        let server = self.server(die, slot);
-        self.tree.set(server, NEVER);
+        if self.is_cached {
+            let server = self.server(die, slot);
+            self.tree.set(server, NEVER);
+        }
         let record = &mut self.dies[die];
         let index = std::mem::replace(&mut record.slots[slot], Slot::IDLE).node;
         let node = self.nodes.get(index);
-        record.backlog_ns -=
+        self.backlog_ns[die] -=
             u64::from(node.command_ns) + u64::from(node.array_ns) + u64::from(node.transfer_ns);
         if node.kind == Kind::Program && !self.open_programs.is_empty() {
             self.open_programs[node.group as usize] -= 1;
@@ -808,16 +837,17 @@ impl EventCore {
         if self.is_cached && slot == 0 && !record.slots[1].is_idle() {
             // The older command has the first slot.
             record.slots.swap(0, 1);
+            let server = self.server(die, 0);
             let time = self.tree.time_of(server + 1);
             self.tree.set(server, time);
             self.tree.set(server + 1, NEVER);
         }
         self.leave(die, now);
-        self.ended.push_back(index);
+        self.ended.push(index);
     }
 
     /// Books that a slot became free.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, die: usize, now: u64) {
         let record = &mut self.dies[die];
         if record.is_idle() {

@@ -131,7 +131,7 @@ impl Nodes {
         (node.generation == generation).then_some(index)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, node: Node) -> u32 {
         self.used += 1;
         let index = self.first_free;
@@ -188,7 +188,7 @@ impl Nodes {
     }
 
     /// What the node stood for has ended; it has no edges left.
-    #[inline]
+    #[inline(always)]
     pub(super) fn free(&mut self, index: u32) {
         self.used -= 1;
         let node = &mut self.nodes[index as usize];
