@@ -34,7 +34,7 @@ use crate::fast::LOG_PAGE_BYTES;
 use crate::hybrid::block_map::PageKind;
 use crate::settled::{Settled, end_of};
 use crate::stock::{Condition, Stock};
-use crate::{Ftl, FtlError, ReadOutcome};
+use crate::{Ftl, FtlError, MergeCounts, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NandArray, NandError, Payload, Ticket};
 use serde::{Deserialize, Serialize};
@@ -166,6 +166,7 @@ pub struct ChunkFtl {
     worn_out: Option<Vec<Ppn>>,
     host_reads: u64,
     host_writes: u64,
+    merges: MergeCounts,
 }
 
 impl ChunkFtl {
@@ -239,6 +240,7 @@ impl ChunkFtl {
             worn_out: None,
             host_reads: 0,
             host_writes: 0,
+            merges: MergeCounts::default(),
         })
     }
 
@@ -379,7 +381,20 @@ impl ChunkFtl {
         let copied = self.copy(nand, after, active, (active.next, self.pages, cause))?;
         self.active.remove(index);
         self.map[active.logical as usize] = active.new;
+        self.count_merge(active, cause);
         self.release(nand, copied, active.old, cause)
+    }
+
+    /// A chunk that replaces none is no merge.
+    const fn count_merge(&mut self, active: Active, cause: Cause) {
+        if active.old == NONE {
+            return;
+        }
+        match cause {
+            Cause::MergeFull => self.merges.full_count += 1,
+            Cause::MergePartial => self.merges.partial_count += 1,
+            _ => self.merges.switch_count += 1,
+        }
     }
 
     /// Whether a write goes to the log: its chunk was written before, and it neither goes on where the
@@ -605,6 +620,7 @@ impl Ftl for ChunkFtl {
         if offset + 1 == self.pages {
             self.active.remove(index);
             self.map[logical as usize] = active.new;
+            self.count_merge(active, Cause::MergeSwitch);
             done = self.release(nand, done, active.old, Cause::MergeSwitch)?;
         }
         Ok(done)
@@ -655,6 +671,10 @@ impl Ftl for ChunkFtl {
 
     fn host_pages(&self) -> (u64, u64) {
         (self.host_reads, self.host_writes)
+    }
+
+    fn merges(&self) -> Option<MergeCounts> {
+        Some(self.merges)
     }
 
     fn map_bytes(&self) -> u64 {

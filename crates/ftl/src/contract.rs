@@ -6,6 +6,7 @@
 //!    what each waits for, and answers the ticket of the last. So what it does does not depend on time,
 //!    unless it asks how much work a die has.
 
+use crate::MapCacheCounts;
 use nandu_base::{Lpn, Nanos};
 use nandu_nand::{Content, NandArray, NandError, Ticket};
 use std::fmt;
@@ -17,6 +18,17 @@ pub struct ReadOutcome {
     pub done: Ticket,
     /// What the unit holds, where the array keeps content; none reads as zeros.
     pub content: Content,
+}
+
+/// Merges by kind, since the layer was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergeCounts {
+    /// All pages went to a fresh erase block, or chunk.
+    pub full_count: u64,
+    /// The pages behind those that the host wrote were copied there.
+    pub partial_count: u64,
+    /// Nothing was copied: what the host wrote took the place of the old data.
+    pub switch_count: u64,
 }
 
 /// Why a layer refused or failed.
@@ -207,6 +219,21 @@ pub trait Ftl: fmt::Debug + Send {
 
     /// Flash-page-sized amounts that the host read and wrote.
     fn host_pages(&self) -> (u64, u64);
+
+    /// Merges so far; none from a layer that does not merge.
+    fn merges(&self) -> Option<MergeCounts> {
+        None
+    }
+
+    /// What a cached map did so far; none from a layer whose map is in memory.
+    fn map_cache(&self) -> Option<MapCacheCounts> {
+        None
+    }
+
+    /// Slots of rows that were programmed without a unit so far.
+    fn padded_units(&self) -> u64 {
+        0
+    }
 
     /// Bytes of controller memory that the map takes.
     fn map_bytes(&self) -> u64;

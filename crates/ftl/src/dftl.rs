@@ -738,6 +738,10 @@ impl Ftl for Dftl {
     }
 
     /// The cached mapping table and the directory.
+    fn map_cache(&self) -> Option<MapCacheCounts> {
+        Some(self.counts)
+    }
+
     fn map_bytes(&self) -> u64 {
         let directory = self.directory.len() as u64 * u64::from(STORED_ENTRY_BYTES);
         u64::from(self.table.capacity()) * CACHED_ENTRY_BYTES + directory

@@ -18,7 +18,7 @@ pub(crate) mod block_map;
 mod recovery;
 
 use crate::contract::check_range;
-use crate::{Ftl, FtlError, ReadOutcome};
+use crate::{Ftl, FtlError, MergeCounts, ReadOutcome};
 use block_map::BlockMap;
 use nandu_base::{Lpn, Nanos, to_u32};
 use nandu_nand::{Content, NandArray, Ticket};
@@ -206,6 +206,10 @@ impl<S: LogScheme> Ftl for HybridFtl<S> {
 
     fn host_pages(&self) -> (u64, u64) {
         self.map.host_pages()
+    }
+
+    fn merges(&self) -> Option<MergeCounts> {
+        Some(self.map.merges)
     }
 
     fn map_bytes(&self) -> u64 {

@@ -586,6 +586,10 @@ impl Ftl for PageFtl {
         (self.host_read_units.div_ceil(units), self.host_write_units.div_ceil(units))
     }
 
+    fn padded_units(&self) -> u64 {
+        self.padded_units
+    }
+
     fn map_bytes(&self) -> u64 {
         self.map.len() as u64 * 4
     }

@@ -39,6 +39,8 @@ pub(crate) struct HostCounts {
     pub(crate) trim_units: u64,
     /// Reads of units that a write covered in part.
     pub(crate) modify_read_units: u64,
+    /// Slots that were programmed without a unit because requests waited for rows that nobody filled.
+    pub(crate) padded_units: u64,
 }
 
 impl HostCounts {
@@ -52,6 +54,7 @@ impl HostCounts {
         difference.write_units -= earlier.write_units;
         difference.trim_units -= earlier.trim_units;
         difference.modify_read_units -= earlier.modify_read_units;
+        difference.padded_units -= earlier.padded_units;
         difference
     }
 }
@@ -265,7 +268,10 @@ impl Engine {
     /// # Errors
     /// If there are none: then nothing can go on.
     pub(crate) fn complete_rows(&mut self) -> Result<(), SimError> {
-        match self.ftl.complete_rows(&mut self.nand) {
+        let padded_before = self.ftl.padded_units();
+        let completed = self.ftl.complete_rows(&mut self.nand);
+        self.host.padded_units += self.ftl.padded_units() - padded_before;
+        match completed {
             Ok(true) => Ok(()),
             Ok(false) => Err(SimError::Check(
                 "requests wait, though nothing is in flight that could end them".into(),

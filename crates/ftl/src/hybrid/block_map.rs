@@ -27,7 +27,7 @@
 
 use crate::settled::{Settled, end_of};
 use crate::stock::Stock;
-use crate::{FtlError, ReadOutcome};
+use crate::{FtlError, MergeCounts, ReadOutcome};
 use nandu_base::{Cause, Ppn, to_index, to_u32};
 use nandu_nand::{Content, Divisor, NO_LPN, NandArray, NandError, Payload, Ticket};
 use std::collections::VecDeque;
@@ -97,6 +97,7 @@ pub(crate) struct BlockMap {
     pub(super) busy: Ticket,
     host_reads: u64,
     host_writes: u64,
+    pub(super) merges: MergeCounts,
 }
 
 impl BlockMap {
@@ -145,6 +146,7 @@ impl BlockMap {
             busy: Ticket::READY,
             host_reads: 0,
             host_writes: 0,
+            merges: MergeCounts::default(),
         })
     }
 
@@ -398,6 +400,7 @@ impl BlockMap {
         }
         let done = end_of(done, after);
         self.busy = done;
+        self.merges.full_count += 1;
         let old = std::mem::replace(&mut self.data[logical as usize], target);
         if old == NONE { Ok(done) } else { self.release(nand, done, old, Cause::MergeFull) }
     }
@@ -445,6 +448,10 @@ impl BlockMap {
         }
         let done = end_of(done, after);
         self.busy = done;
+        match cause {
+            Cause::MergePartial => self.merges.partial_count += 1,
+            _ => self.merges.switch_count += 1,
+        }
         self.data[logical as usize] = log;
         if old == NONE { Ok(done) } else { self.release(nand, done, old, cause) }
     }

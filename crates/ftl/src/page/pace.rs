@@ -4,7 +4,7 @@
 //! ```text
 //! host   P . . P . . P . . P            the law, for each die: a victim of v valid units in a group of
 //! copies   c c   c c   c c   c ─▶ E     B pays for g = B - v units of the host; behind each of them v / g
-//! ```                                   copies follow, then g - 1 units are left
+//! ```                                   copies are due, then g - 1 units are left
 //!
 //! 1. A victim is opened when the rows that a die has free fall to `pace_start_groups` groups. What is
 //!    free then never falls by more than the group that the victim gives back.
@@ -17,6 +17,9 @@ use crate::FtlError;
 use nandu_base::{Cause, to_u32};
 use nandu_nand::{NandArray, Ticket};
 
+/// Units that are copied together, where that many are due: fewer and larger steps cost less to plan.
+const BATCH_UNITS: u32 = 4;
+
 /// The victim that a die is emptying.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -25,10 +28,12 @@ pub(super) struct Pace {
     pub(super) next: u32,
     /// Units of the host that it still pays for.
     pub(super) grant: u32,
+    /// Units that are due to be copied.
+    owed: u32,
 }
 
 impl Pace {
-    pub(super) const NONE: Self = Self { victim: NO_GROUP, next: 0, grant: 0 };
+    pub(super) const NONE: Self = Self { victim: NO_GROUP, next: 0, grant: 0, owed: 0 };
 }
 
 impl PageFtl {
@@ -44,15 +49,17 @@ impl PageFtl {
             return Ok(());
         }
         for _ in 0..unit_count {
-            let Pace { victim, grant, .. } = self.dies[die].pace;
+            let Pace { victim, grant, owed, .. } = self.dies[die].pace;
             if victim == NO_GROUP {
                 return Ok(());
             }
             let valid = self.groups[victim as usize].valid;
-            let copies = if grant == 0 { valid } else { valid / grant };
-            self.dies[die].pace.grant = grant.saturating_sub(1);
-            if copies > 0 || valid == 0 {
-                self.copy_some(nand, Ticket::READY, die, copies)?;
+            let left = valid.saturating_sub(owed);
+            let owed = owed + if grant == 0 { left } else { left / grant };
+            let pace = &mut self.dies[die].pace;
+            (pace.grant, pace.owed) = (grant.saturating_sub(1), owed);
+            if owed >= BATCH_UNITS || owed >= valid {
+                self.copy_some(nand, Ticket::READY, die, owed.min(valid))?;
             }
         }
         Ok(())
@@ -75,8 +82,26 @@ impl PageFtl {
         let valid = self.groups[victim as usize].valid;
         self.groups[victim as usize].state = State::Victim;
         let grant = to_u32(self.slots.value()) - valid;
-        self.dies[die].pace = Pace { victim, next: 0, grant };
+        self.dies[die].pace = Pace { victim, next: 0, grant, owed: 0 };
+        self.touch_victim(nand, victim);
         true
+    }
+
+    /// Fetches what the copies of a victim will look up, for all of them at once: one by one each would
+    /// wait for memory.
+    fn touch_victim(&self, nand: &NandArray, victim: u32) {
+        if self.width > 1 {
+            return;
+        }
+        let mut seen = 0_u32;
+        let slots = to_u32(self.slots.value());
+        let tags = nand.tags(victim);
+        for (tag, address) in tags.iter().zip(victim * slots..) {
+            if self.valid.get(address) {
+                seen ^= self.map[*tag as usize];
+            }
+        }
+        std::hint::black_box(seen);
     }
 
     /// Copies the next units of the victim, at least `count` where it has them, and whole rows of it;
@@ -89,6 +114,7 @@ impl PageFtl {
         count: u32,
     ) -> Result<Ticket, FtlError> {
         let Pace { victim, next, .. } = self.dies[die].pace;
+        self.dies[die].pace.owed = 0;
         let place = (die, self.cleaning_frontier(victim));
         let mut done = after;
         if count > 0 {

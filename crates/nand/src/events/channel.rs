@@ -5,6 +5,7 @@
 //!    order of time, so nobody who is ready earlier can come later, and nothing has to be queued.
 //! 3. By any other policy those who are ready wait, and the channel chooses when it becomes free.
 
+use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Whose transfer goes first.
@@ -48,6 +49,11 @@ impl Channel {
         self.free_at = start + length;
         self.busy_ns += length;
         start
+    }
+
+    /// Time in which it moved data, up to `now`. What was reserved ahead follows without a gap.
+    pub(super) const fn busy(&self, now: u64) -> Nanos {
+        Nanos(self.busy_ns - self.free_at.saturating_sub(now))
     }
 
     /// Takes out who goes next.

@@ -39,6 +39,9 @@ pub(super) enum Phase {
 pub(super) struct Slot {
     pub(super) node: u32,
     pub(super) phase: Phase,
+    /// When the command began or went on, and whether it is not the host's.
+    pub(super) begun_at: u64,
+    pub(super) is_foreign: bool,
     /// When the array began, where it is known.
     pub(super) array_from: u64,
     /// When the phase ends, where that is known.
@@ -46,7 +49,14 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) const IDLE: Self = Self { node: NONE, phase: Phase::Idle, array_from: 0, until: 0 };
+    pub(super) const IDLE: Self = Self {
+        node: NONE,
+        phase: Phase::Idle,
+        begun_at: 0,
+        is_foreign: false,
+        array_from: 0,
+        until: 0,
+    };
 
     #[inline]
     pub(super) const fn is_idle(&self) -> bool {
@@ -90,9 +100,8 @@ pub(super) struct Die {
     pub(super) held_since: u64,
     /// Time that something was in flight, up to `held_since`.
     pub(super) held_ns: u64,
-    /// Time of commands that were not the host's, and since when one is in flight.
+    /// Time of commands that were not the host's and are over.
     pub(super) foreign_ns: u64,
-    pub(super) foreign_since: Option<u64>,
 }
 
 impl Die {
@@ -107,14 +116,14 @@ impl Die {
             held_since: 0,
             held_ns: 0,
             foreign_ns: 0,
-            foreign_since: None,
         }
     }
 
     /// Time until `now` that commands of others than the host held the die.
     #[inline]
     pub(super) fn foreign_until(&self, now: u64) -> u64 {
-        self.foreign_ns + self.foreign_since.map_or(0, |since| now - since)
+        let open = |slot: &Slot| if slot.is_foreign { now - slot.begun_at } else { 0 };
+        self.foreign_ns + open(&self.slots[0]) + open(&self.slots[1])
     }
 
     #[inline]

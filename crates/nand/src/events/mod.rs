@@ -367,7 +367,7 @@ impl EventCore {
         };
         Usage {
             die_held: self.dies.iter().map(held).collect(),
-            channel_busy: self.channels.iter().map(|channel| Nanos(channel.busy_ns)).collect(),
+            channel_busy: self.channels.iter().map(|channel| channel.busy(self.now)).collect(),
             reads: self.waits[0],
             programs: self.waits[1],
         }
@@ -638,8 +638,6 @@ impl EventCore {
             waits.command_count += 1;
             waits.cleaning.0 += foreign;
             waits.die.0 += waited - foreign;
-        } else if record.foreign_since.is_none() {
-            record.foreign_since = Some(now);
         }
         let mut array_ns = u64::from(node.array_ns);
         if node.register_page != 0 {
@@ -663,6 +661,7 @@ impl EventCore {
         }
         let taken = &mut record.slots[slot];
         taken.node = index;
+        (taken.begun_at, taken.is_foreign) = (now, !is_host);
         if !is_program {
             taken.array_from = now;
             return self.work(die, slot, Phase::Array, command_ns + array_ns);
@@ -827,7 +826,8 @@ impl EventCore {
             self.tree.set(server, NEVER);
         }
         let record = &mut self.dies[die];
-        let index = std::mem::replace(&mut record.slots[slot], Slot::IDLE).node;
+        let taken = std::mem::replace(&mut record.slots[slot], Slot::IDLE);
+        let index = taken.node;
         let node = self.nodes.get(index);
         self.backlog_ns[die] -=
             u64::from(node.command_ns) + u64::from(node.array_ns) + u64::from(node.transfer_ns);
@@ -842,25 +842,20 @@ impl EventCore {
             self.tree.set(server, time);
             self.tree.set(server + 1, NEVER);
         }
-        self.leave(die, now);
+        self.leave(die, taken);
         self.ended.push(index);
     }
 
     /// Books that a slot became free.
     #[inline(always)]
-    fn leave(&mut self, die: usize, now: u64) {
+    fn leave(&mut self, die: usize, taken: Slot) {
+        let now = self.now;
         let record = &mut self.dies[die];
+        if taken.is_foreign {
+            record.foreign_ns += now - taken.begun_at;
+        }
         if record.is_idle() {
             record.held_ns += now - record.held_since;
-        }
-        if let Some(since) = record.foreign_since {
-            let is_foreign = |slot: &Slot| {
-                !slot.is_idle() && self.nodes.get(slot.node).cause != Cause::Host as u8
-            };
-            if !record.slots.iter().any(is_foreign) {
-                record.foreign_ns += now - since;
-                record.foreign_since = None;
-            }
         }
     }
 }

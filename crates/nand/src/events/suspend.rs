@@ -60,8 +60,8 @@ impl EventCore {
     pub(super) fn stopped(&mut self, die: usize, slot: usize) {
         let server = self.server(die, slot);
         self.tree.set(server, super::NEVER);
-        self.dies[die].slots[slot] = Slot::IDLE;
-        self.leave(die, self.now);
+        let taken = std::mem::replace(&mut self.dies[die].slots[slot], Slot::IDLE);
+        self.leave(die, taken);
         self.go_on(die);
     }
 
@@ -73,12 +73,10 @@ impl EventCore {
             record.held_since = now;
         }
         let is_host = self.nodes.get(stopped.node).cause == nandu_base::Cause::Host as u8;
-        if !is_host && record.foreign_since.is_none() {
-            record.foreign_since = Some(now);
-        }
         let slot = usize::from(!record.slots[0].is_idle());
         record.slots[slot].node = stopped.node;
         record.slots[slot].array_from = now;
+        (record.slots[slot].begun_at, record.slots[slot].is_foreign) = (now, !is_host);
         self.work(die, slot, Phase::Array, stopped.left_ns);
     }
 }
