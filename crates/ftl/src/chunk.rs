@@ -156,6 +156,8 @@ pub struct ChunkFtl {
     ready: Vec<Ticket>,
     /// Everything that was programmed so far (invariant 5).
     settled: Settled,
+    /// Ends with the last merge or erase: the controller does nothing else meanwhile.
+    busy: Ticket,
     map_chunk: u32,
     map_position: u32,
     map_cache: VecDeque<u32>,
@@ -232,6 +234,7 @@ impl ChunkFtl {
             physical_count: to_u32(physical),
             ready: vec![Ticket::READY; to_index(physical)],
             settled: Settled::default(),
+            busy: Ticket::READY,
             map_chunk,
             map_position: 0,
             map_cache: VecDeque::new(),
@@ -366,6 +369,7 @@ impl ChunkFtl {
             }
         }
         self.ready[chunk as usize] = done;
+        self.busy = done;
         self.free.push_back(chunk);
         Ok(done)
     }
@@ -379,6 +383,7 @@ impl ChunkFtl {
     ) -> Result<Ticket, FtlError> {
         let active = self.active[index];
         let copied = self.copy(nand, after, active, (active.next, self.pages, cause))?;
+        self.busy = copied;
         self.active.remove(index);
         self.map[active.logical as usize] = active.new;
         self.count_merge(active, cause);
@@ -599,6 +604,8 @@ impl Ftl for ChunkFtl {
             return Err(FtlError::DeviceFull);
         }
         let (logical, offset) = self.split(lpn.0);
+        // One thing at a time: a merge ends before the next write begins.
+        let after = nand.both(after, self.busy);
         let after = self.look_up(nand, after, logical)?;
         if self.is_logged(lpn.0, (logical, offset)) {
             let done = self.write_log(nand, after, (to_u32(lpn.0), content))?;
@@ -656,6 +663,7 @@ impl Ftl for ChunkFtl {
         nand.end_preparation(accounting);
         filled?;
         self.settled = Settled::default();
+        self.busy = Ticket::READY;
         self.ready.fill(Ticket::READY);
         self.host_writes = 0;
         self.map_cache.clear();

@@ -31,6 +31,18 @@ pub struct MergeCounts {
     pub switch_count: u64,
 }
 
+impl MergeCounts {
+    /// What came since `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            full_count: self.full_count - earlier.full_count,
+            partial_count: self.partial_count - earlier.partial_count,
+            switch_count: self.switch_count - earlier.switch_count,
+        }
+    }
+}
+
 /// Why a layer refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

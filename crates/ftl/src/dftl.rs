@@ -120,6 +120,19 @@ pub struct MapCacheCounts {
     pub cleaning_update_count: u64,
 }
 
+impl MapCacheCounts {
+    /// What came since `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hit_count: self.hit_count - earlier.hit_count,
+            miss_count: self.miss_count - earlier.miss_count,
+            dirty_eviction_count: self.dirty_eviction_count - earlier.dirty_eviction_count,
+            cleaning_update_count: self.cleaning_update_count - earlier.cleaning_update_count,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PageKind {
     Data,

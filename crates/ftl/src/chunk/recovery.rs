@@ -95,6 +95,7 @@ impl ChunkFtl {
         (self.map_chunk, self.map_position, self.retired_count) = (NONE, 0, 0);
         self.ready.fill(Ticket::READY);
         self.settled = Settled::default();
+        self.busy = Ticket::READY;
         self.worn_out = None;
     }
 
