@@ -29,12 +29,10 @@ pub(super) enum Watcher {
     Flush(u32),
     /// The unit in a slot of the write buffer is on flash.
     Slot(u32),
-    /// The missing sectors of a unit in line for a slot were read.
-    Line,
 }
 
 impl Watcher {
-    const KINDS: u32 = 6;
+    const KINDS: u32 = 5;
 
     const fn code(self) -> u32 {
         let (kind, number) = match self {
@@ -43,7 +41,6 @@ impl Watcher {
             Self::Read(place) => (2, place),
             Self::Flush(place) => (3, place),
             Self::Slot(slot) => (4, slot),
-            Self::Line => (5, 0),
         };
         number * Self::KINDS + kind
     }
@@ -55,8 +52,7 @@ impl Watcher {
             1 => Self::First(number),
             2 => Self::Read(number),
             3 => Self::Flush(number),
-            4 => Self::Slot(number),
-            _ => Self::Line,
+            _ => Self::Slot(number),
         }
     }
 }
@@ -226,7 +222,6 @@ impl Ssd {
                 self.buffer.release(slot);
                 self.go_on();
             }
-            Watcher::Line => self.go_on(),
         }
     }
 

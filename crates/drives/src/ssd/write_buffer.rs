@@ -30,8 +30,7 @@ pub(crate) struct OpenUnit {
 /// What waits for a slot, in the order of arrival.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
-    /// A whole unit, whose missing sectors are there when `after` has ended; the request in `place` waits
-    /// for it.
+    /// A whole unit, to be written once `after` has ended; the request in `place` waits for it.
     Unit { lpn: Lpn, content: Option<Arc<[u8]>>, after: Ticket, place: Option<u32> },
     /// A trim, for the request in `place`.
     Trim { lpn: Lpn, place: u32 },
@@ -80,16 +79,9 @@ impl WriteBuffer {
         self.waiting.push_back(job);
     }
 
-    /// The job whose turn it is, with the slot that its unit takes. One whose missing sectors are still
-    /// being read, which `is_read` tells, keeps the others waiting: they may be newer.
-    pub(crate) fn next_job(
-        &mut self,
-        is_read: impl FnOnce(Ticket) -> bool,
-    ) -> Option<(Job, Option<u32>)> {
-        let needs_slot = match self.waiting.front()? {
-            Job::Unit { after, .. } if !is_read(*after) => return None,
-            job => matches!(job, Job::Unit { .. }),
-        };
+    /// The job whose turn it is, with the slot that its unit takes.
+    pub(crate) fn next_job(&mut self) -> Option<(Job, Option<u32>)> {
+        let needs_slot = matches!(self.waiting.front()?, Job::Unit { .. });
         let mut slot = None;
         if needs_slot && self.is_write_back() {
             slot = Some(self.free_slots.pop()?);
@@ -208,15 +200,13 @@ mod tests {
             let (content, after, place) = (None, Ticket::READY, None);
             buffer.wait(Job::Unit { lpn: Lpn(lpn), content, after, place });
         }
-        let slots: Vec<_> = std::iter::from_fn(|| buffer.next_job(|_| true)).map(|(_, slot)| slot).collect();
+        let slots: Vec<_> = std::iter::from_fn(|| buffer.next_job()).map(|(_, slot)| slot).collect();
         assert_eq!(slots, [Some(0), Some(1)]);
         assert!(buffer.holds(Lpn(2)) && buffer.waiting_content(Lpn(2)).is_some());
         assert!(buffer.waiting_content(Lpn(1)).is_none());
         buffer.release(1);
         assert!(!buffer.holds(Lpn(1)) && buffer.holds(Lpn(0)));
-        assert!(buffer.next_job(|_| false).is_none(), "its sectors are being read");
-        let next = buffer.next_job(|_| true);
-        assert!(matches!(next, Some((Job::Unit { lpn: Lpn(2), .. }, Some(1)))));
+        assert!(matches!(buffer.next_job(), Some((Job::Unit { lpn: Lpn(2), .. }, Some(1)))));
         buffer.audit();
     }
 

@@ -107,7 +107,7 @@ impl Ssd {
         place: Option<u32>,
     ) {
         self.buffer.wait(Job::Unit { lpn, content, after, place });
-        self.watch(after, Watcher::Line);
+        self.go_on();
     }
 
     fn acknowledge(&mut self, place: Option<u32>, result: Result<(), DeviceError>) {
@@ -118,7 +118,7 @@ impl Ssd {
 
     /// Hands to the layer what has its turn.
     pub(super) fn go_on(&mut self) {
-        while let Some((job, slot)) = self.buffer.next_job(|after| self.nand.is_done(after)) {
+        while let Some((job, slot)) = self.buffer.next_job() {
             match job {
                 Job::Unit { lpn, content, after, place } => {
                     self.hand_over((lpn, content, after), slot, place);
