@@ -442,8 +442,98 @@ fn options_of_the_drive_and_the_run_reach_the_simulation() {
     }
 }
 
+#[test]
+fn the_event_mode_shows_where_time_goes_and_draws_every_die() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let shape = |channels: &'static str, dies: &'static str| {
+        let drive = ["sim", "myers_slc", "--physical-erase-blocks", "256", "--set", channels];
+        let more = ["--set", dies, "--mode", "event", "--workload", "uniform:read=50"];
+        let arguments = [&drive[..], &more, &["--requests", "5000"]].concat();
+        let json = stdout_of(path, &[&arguments[..], &["--json"]].concat());
+        let report: Value = serde_json::from_str(&json).unwrap();
+        (stdout_of(path, &arguments), report)
+    };
+    for (channels, dies, channel_count, die_count) in [
+        ("channel_count=4", "dies_per_channel=4", 4, 16),
+        ("channel_count=8", "dies_per_channel=1", 8, 8),
+    ] {
+        let (text, report) = shape(channels, dies);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let is_bar = |c: char| ('▁'..='█').contains(&c) || c == '·';
+        let rows =
+            text.lines().filter(|line| line.chars().next().is_some_and(|c| c.is_ascii_digit()));
+        let bars: Vec<usize> =
+            rows.map(|row| row.chars().filter(|&c| is_bar(c)).count()).filter(|&n| n > 0).collect();
+        assert_eq!(bars, vec![die_count / channel_count; channel_count], "{text}");
+        assert!(text.contains("held back, by cleaning") && text.contains("in all"), "{text}");
+        for (list, count) in [("die_held_share", die_count), ("channel_busy_share", channel_count)]
+        {
+            let shares = report[list].as_array().unwrap();
+            assert_eq!(shares.len(), count);
+            let share = |value: &Value| (0.0..=1.0).contains(&value.as_f64().unwrap());
+            assert!(shares.iter().all(share), "{list}: {shares:?}");
+        }
+        for operation in ["read", "program"] {
+            let share = report["time_shares"][operation].as_object().unwrap();
+            let names: Vec<&str> = share.keys().map(String::as_str).collect();
+            let parts = ["held_back_ns", "die_ns", "cleaning_ns", "channel_ns", "array_ns"];
+            let all = [&["command_count"], &parts[..], &["transfer_ns"]].concat();
+            assert_eq!(names.len(), all.len(), "{names:?}");
+            let documented = include_str!("../../../docs/simulation.md");
+            for name in all {
+                assert!(names.contains(&name) && documented.contains(name), "{name}: {names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn warnings_stand_on_stderr_and_in_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let shape = ["--set", "channel_count=4", "--mode", "event", "--requests", "2000"];
+    let hot = with(&[&shape[..], &["--workload", "uniform:read=100,area=2KiB", "--json"]].concat());
+    let output = run(path, &hot);
+    assert_eq!(output.status.code(), Some(0));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("stdout is JSON alone");
+    let said = stderr(&output);
+    assert_eq!(report["warnings"][0]["kind"], "waits_though_idle");
+    let text = report["warnings"][0]["text"].as_str().unwrap();
+    let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+    assert_eq!(words(&said), words(&format!("warning: {text}")));
+    assert!(said.lines().all(|line| line.chars().count() <= 100), "{said}");
+
+    let calm = [&shape[..], &["--workload", "uniform:read=100"]].concat();
+    assert_eq!(stderr(&run(path, &with(&calm))), "");
+    let workloads = "workload=uniform:read=100,area=2KiB;uniform:read=100";
+    let sweep = [&shape[..], &["--workload", "uniform", "--sweep", workloads]].concat();
+    let output = run(path, &with(&sweep));
+    let said = words(&stderr(&output)).join(" ");
+    let first =
+        "warning: 1 of 2 simulations, first uniform:read=100,area=2KiB: requests wait though";
+    assert!(said.contains(first), "{said}");
+}
+
+#[test]
+fn a_trace_says_how_many_different_pages_it_touches() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("x.log"), FIO).unwrap();
+    let report = json_of(path, &["--trace", "x.log"]);
+    // Bytes 0 to 6143 in pages of 2048: two pages written, one of them again, one read.
+    let pages = serde_json::json!({ "read": 1, "write": 2, "touched": 3, "shared": 0 });
+    assert_eq!(report["unique_pages"], pages);
+    let one = json_of(path, &["--trace", "x.log", "--requests", "1"]);
+    assert_eq!(one["unique_pages"]["touched"], 2, "what was not measured does not count");
+    let text = stdout_of(path, &with(&["--trace", "x.log"]));
+    assert!(text.contains("3 different ones touched (0.0 %): 1 read, 2 written"), "{text}");
+    let generated = json_of(path, &["--workload", "uniform", "--requests", "100"]);
+    assert!(generated.get("unique_pages").is_none());
+}
+
 /// Fields of a report with the kind of value that each has; what is in brackets may be null.
-const FIELDS: [(&str, &str); 28] = [
+const FIELDS: [(&str, &str); 35] = [
     ("config", "object"),
     ("seed", "count"),
     ("requests", "object"),
@@ -465,6 +555,13 @@ const FIELDS: [(&str, &str); 28] = [
     ("simulated_ns", "count"),
     ("requests_per_second", "number"),
     ("die_utilisation", "number"),
+    ("time_shares", "[object]"),
+    ("die_held_share", "[list]"),
+    ("channel_busy_share", "[list]"),
+    ("unique_pages", "[object]"),
+    ("merges", "[object]"),
+    ("map_cache", "[object]"),
+    ("warnings", "[list]"),
     ("source", "text"),
     ("skipped_lines", "count"),
     ("first_skipped", "[text]"),
@@ -480,6 +577,7 @@ fn kind_of(value: &Value) -> &'static str {
         Value::String(_) => "text",
         Value::Number(number) if number.is_u64() => "count",
         Value::Number(_) => "number",
+        Value::Array(_) => "list",
         _ => "something else",
     }
 }

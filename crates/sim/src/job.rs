@@ -4,9 +4,10 @@
 //! 2. The warm-up of a workload is the workload itself, whose later requests are measured; that of a
 //!    trace is uniform random writes.
 
-use crate::report::{amplification_by_cause, cells_of};
+use crate::report::{amplification_by_cause, cells_of, shares_of, time_shares_of};
 use crate::setup::blocks_aside;
 use crate::tee::{Record, Tee};
+use crate::warning::warnings_of;
 use crate::{
     ClosedForm, ConfigEcho, DriveChoice, EnergyUse, InitialState, Lifetime, Measurement,
     RequestCount, RunConfig, Setup, SimError, SimObserver, SimReport, Simulation, Spread,
@@ -21,7 +22,9 @@ use nandu_ftl::closed_form::{
 use nandu_ftl::{FtlConfig, VictimPolicy};
 use nandu_nand::Suspend;
 use nandu_trace::workload::WorkloadKind;
-use nandu_trace::{RequestSource, SpeedUp, TraceOptions, TraceRequest, WorkloadSpec, open_trace};
+use nandu_trace::{
+    RequestSource, SpeedUp, TraceOptions, TraceRequest, UniquePages, WorkloadSpec, open_trace,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -170,10 +173,18 @@ impl Job {
             }
         }
         let limit = self.limit()?.unwrap_or(u64::MAX);
-        let mut recorded = Tee { source: source.as_mut(), record };
+        let mut unique_pages = self.unique_pages(&simulation);
+        let mut note = |requests: &[TraceRequest]| {
+            if let Some(pages) = &mut unique_pages {
+                requests.iter().for_each(|request| pages.note_request(request));
+            }
+            record(requests)
+        };
+        let mut recorded = Tee { source: source.as_mut(), record: &mut note };
         let measurement = simulation.measure(&mut recorded, limit, observer)?;
         let statistics = source.statistics();
         let mut report = self.report(&setup, &simulation, &measurement);
+        report.unique_pages = unique_pages.as_ref().map(Into::into);
         report.source = source.description();
         report.skipped_lines = statistics.skipped_count;
         report.first_skipped = statistics.first_skipped;
@@ -288,6 +299,14 @@ impl Job {
         })
     }
 
+    /// Counts the pages that a trace touches. Those of a workload follow from its words, and counting
+    /// takes 30 ns or more of the 140 ns of a request.
+    fn unique_pages(&self, simulation: &Simulation) -> Option<UniquePages> {
+        let page_bytes = u64::from(simulation.nand().geometry().flash_page_bytes);
+        let is_trace = matches!(self.input, Input::Trace { .. });
+        is_trace.then(|| UniquePages::new(page_bytes, simulation.capacity_bytes()))
+    }
+
     /// Nothing was left of a trace: most likely the device is misspelt.
     fn no_such_device(&self, others: u64) -> SimError {
         let device = match &self.input {
@@ -298,6 +317,25 @@ impl Job {
             "no request of the trace is of device `{device}`, {others} are of others; name it as \
              the trace does"
         ))
+    }
+
+    fn echo(&self, setup: &Setup, simulation: &Simulation) -> ConfigEcho {
+        let nand = simulation.nand();
+        let geometry = nand.geometry();
+        let units_per_page = u64::from(nand.config().units_per_flash_page);
+        let logical_units = simulation.ftl().unit_count();
+        ConfigEcho {
+            job: self.clone(),
+            ssd: setup.ssd.clone(),
+            nand: *nand.config(),
+            unit_bytes: simulation.unit_bytes(),
+            logical_pages: logical_units.div_ceil(units_per_page),
+            physical_pages: geometry.flash_page_count(),
+            physical_erase_blocks: geometry.erase_block_count(),
+            utilisation: logical_units as f64
+                / (geometry.flash_page_count() * units_per_page) as f64,
+            warm_up_units: simulation.warm_up_units(),
+        }
     }
 
     fn report(&self, setup: &Setup, simulation: &Simulation, measured: &Measurement) -> SimReport {
@@ -322,18 +360,7 @@ impl Job {
         let host_bytes =
             host.bytes[Operation::Read as usize] + host.bytes[Operation::Write as usize];
         SimReport {
-            config: ConfigEcho {
-                job: self.clone(),
-                ssd: setup.ssd.clone(),
-                nand: *nand.config(),
-                unit_bytes: simulation.unit_bytes(),
-                logical_pages: logical_units.div_ceil(units_per_page),
-                physical_pages: geometry.flash_page_count(),
-                physical_erase_blocks: geometry.erase_block_count(),
-                utilisation: logical_units as f64
-                    / (geometry.flash_page_count() * units_per_page) as f64,
-                warm_up_units: simulation.warm_up_units(),
-            },
+            config: self.echo(setup, simulation),
             seed: self.run.seed,
             requests: kinds.into_iter().map(count_of).filter(|(_, of)| of.count > 0).collect(),
             request_count: measured.request_count,
@@ -362,12 +389,19 @@ impl Job {
             simulated_ns: measured.simulated.0,
             requests_per_second: per(measured.request_count as f64, seconds),
             die_utilisation: per(measured.busy.as_seconds_f64(), die_seconds),
+            time_shares: time_shares_of(&measured.usage),
+            die_held_share: shares_of(&measured.usage.die_held, measured.simulated),
+            channel_busy_share: shares_of(&measured.usage.channel_busy, measured.simulated),
+            unique_pages: None,
+            merges: measured.merges.map(Into::into),
+            map_cache: measured.map_cache.map(Into::into),
             source: String::new(),
             skipped_lines: 0,
             first_skipped: None,
             filtered_requests: 0,
             reordered_requests: 0,
             checks: measured.checks,
+            warnings: warnings_of(measured),
             wall_ns: None,
         }
     }

@@ -26,17 +26,23 @@ mod shadow;
 mod simulation;
 mod sweep;
 mod tee;
+mod utilisation;
+mod warning;
 
 pub use config::{Arrivals, InitialState, Mode, RunConfig};
 pub use error::SimError;
 pub use job::{Input, Job};
 pub use observer::{Phase, SimObserver, Unwatched};
-pub use report::{ClosedForm, ConfigEcho, EnergyUse, Lifetime, RequestCount, SimReport, Spread};
+pub use report::{
+    ClosedForm, ConfigEcho, EnergyUse, Lifetime, MapCacheUse, Merges, RequestCount, SimReport,
+    Spread, TimeShare, UniquePageUse,
+};
 pub use setup::{DriveChoice, Setup};
 pub use shadow::CheckSummary;
 pub use simulation::{Measurement, Simulation};
 pub use sweep::{Axis, Sweep, SweepProgress};
 pub use tee::Record;
+pub use warning::{Warning, WarningKind};
 
 // What this crate's own values hold.
 pub use nandu_ftl::FtlError;

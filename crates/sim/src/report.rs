@@ -3,10 +3,12 @@
 //! 1. Every figure covers the measured requests alone, not the preparation.
 //! 2. The same job with the same seed gives the same report, apart from `wall_ns`.
 
-use crate::{CheckSummary, Job};
-use nandu_base::{Cause, FlashCounters, FlashOperation, LatencySummary};
+use crate::{CheckSummary, Job, Warning};
+use nandu_base::{Cause, FlashCounters, FlashOperation, LatencySummary, Nanos};
 use nandu_drives::ssd::SsdConfig;
-use nandu_nand::NandConfig;
+use nandu_ftl::{MapCacheCounts, MergeCounts};
+use nandu_nand::{NandConfig, Usage, Waits};
+use nandu_trace::UniquePages;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -58,6 +60,24 @@ pub struct SimReport {
     pub requests_per_second: f64,
     /// Share of the time that dies were busy, over all dies.
     pub die_utilisation: f64,
+    /// What the host's chip commands waited for and took, by operation, in the event mode.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub time_shares: BTreeMap<String, TimeShare>,
+    /// Of each die, the share of the time in which it was held by a command; event mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub die_held_share: Vec<f64>,
+    /// Of each channel, the share of the time in which it moved data; event mode.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub channel_busy_share: Vec<f64>,
+    /// How many different pages a trace touches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_pages: Option<UniquePageUse>,
+    /// Merges by kind, of a layer that merges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merges: Option<Merges>,
+    /// What a cached map did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_cache: Option<MapCacheUse>,
     /// What the requests were: the format of a trace and how it was recognised, or the workload.
     pub source: String,
     /// Lines of the trace (chunks of a binary one) that were skipped because they made no sense.
@@ -72,6 +92,9 @@ pub struct SimReport {
     /// What the conservation checks compared, where they ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<CheckSummary>,
+    /// What to know before the figures are believed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
     /// How long the simulation itself took, preparation included; set by whoever has a clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_ns: Option<u64>,
@@ -107,6 +130,115 @@ pub struct RequestCount {
     pub count: u64,
     /// Their lengths together.
     pub bytes: u64,
+}
+
+/// What chip commands of the host waited for and took, on average over those that began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimeShare {
+    /// How many; one of several planes is one.
+    pub command_count: u64,
+    /// For commands that must come first: of a map on flash, a merge, an erase, or a read of what a
+    /// write covers in part.
+    pub held_back_ns: f64,
+    /// In the queue of the die, behind others of the host.
+    pub die_ns: f64,
+    /// In the queue of the die, behind copies, erases and other work of the layer.
+    pub cleaning_ns: f64,
+    /// For the channel.
+    pub channel_ns: f64,
+    /// Command cycles and array.
+    pub array_ns: f64,
+    /// On the channel.
+    pub transfer_ns: f64,
+}
+
+impl TimeShare {
+    /// None where no command began.
+    fn of(waits: &Waits) -> Option<Self> {
+        let count = waits.command_count;
+        let mean = |time: Nanos| time.0 as f64 / count as f64;
+        (count > 0).then(|| Self {
+            command_count: count,
+            held_back_ns: mean(waits.held_back),
+            die_ns: mean(waits.die),
+            cleaning_ns: mean(waits.cleaning),
+            channel_ns: mean(waits.channel),
+            array_ns: mean(waits.array),
+            transfer_ns: mean(waits.transfer),
+        })
+    }
+
+    /// From issue to end.
+    #[must_use]
+    pub fn total_ns(&self) -> f64 {
+        self.parts().iter().sum()
+    }
+
+    /// The parts in the order of their names above.
+    #[must_use]
+    pub const fn parts(&self) -> [f64; 6] {
+        let Self { held_back_ns, die_ns, cleaning_ns, channel_ns, array_ns, transfer_ns, .. } =
+            *self;
+        [held_back_ns, die_ns, cleaning_ns, channel_ns, array_ns, transfer_ns]
+    }
+}
+
+/// Different flash pages' worth of the logical space that requests touch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UniquePageUse {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub write: u64,
+    /// Read or written.
+    pub touched: u64,
+    /// Read and written.
+    pub shared: u64,
+}
+
+impl From<&UniquePages> for UniquePageUse {
+    fn from(pages: &UniquePages) -> Self {
+        let counts = pages.counts();
+        Self {
+            read: counts.read_count,
+            write: counts.write_count,
+            touched: counts.touched_count,
+            shared: counts.shared_count(),
+        }
+    }
+}
+
+/// Merges, by what was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merges {
+    /// Everything.
+    pub full: u64,
+    /// The pages behind those that the host wrote.
+    pub partial: u64,
+    /// Nothing.
+    pub switch: u64,
+}
+
+impl From<MergeCounts> for Merges {
+    fn from(counts: MergeCounts) -> Self {
+        let MergeCounts { full_count, partial_count, switch_count } = counts;
+        Self { full: full_count, partial: partial_count, switch: switch_count }
+    }
+}
+
+/// Look-ups of a map that is cached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MapCacheUse {
+    /// That found their entry.
+    pub hits: u64,
+    /// That did not.
+    pub misses: u64,
+}
+
+impl From<MapCacheCounts> for MapCacheUse {
+    fn from(counts: MapCacheCounts) -> Self {
+        Self { hits: counts.hit_count, misses: counts.miss_count }
+    }
 }
 
 /// A distribution over erase blocks.
@@ -195,6 +327,22 @@ pub struct EnergyUse {
     pub joules: f64,
     /// For each byte that the host read or wrote; 0 where there was none.
     pub nanojoules_per_host_byte: f64,
+}
+
+/// By operation of the chip.
+pub(crate) fn time_shares_of(usage: &Usage) -> BTreeMap<String, TimeShare> {
+    let kinds = [(FlashOperation::Read, &usage.reads), (FlashOperation::Program, &usage.programs)];
+    let shares = kinds.into_iter().filter_map(|(operation, waits)| {
+        Some((operation.label().to_string(), TimeShare::of(waits)?))
+    });
+    shares.collect()
+}
+
+/// Each of `times` over `whole`; nothing where that is zero.
+pub(crate) fn shares_of(times: &[Nanos], whole: Nanos) -> Vec<f64> {
+    let whole = whole.as_seconds_f64();
+    let shares = times.iter().filter(|_| whole > 0.0);
+    shares.map(|time| time.as_seconds_f64() / whole).collect()
 }
 
 /// Counters as JSON has them.

@@ -18,9 +18,10 @@ use crate::engine::{Engine, HostCounts};
 use crate::event::Window;
 use crate::recorder::Recorder;
 use crate::shadow::{Baseline, Shadow, audit};
+use crate::utilisation::Books;
 use crate::{Arrivals, CheckSummary, InitialState, Mode, Phase, RunConfig, SimError, SimObserver};
 use nandu_base::{FlashCounters, LatencySummary, Nanos, Picojoules, to_u32};
-use nandu_ftl::Ftl;
+use nandu_ftl::{Ftl, MapCacheCounts, MergeCounts};
 use nandu_nand::{NandArray, Scheduling, Service, Usage};
 use nandu_trace::{Pacing, RequestSource, TraceRequest};
 use std::collections::BTreeMap;
@@ -66,8 +67,24 @@ pub struct Measurement {
     pub busy: Nanos,
     /// How dies and channels were used in the event mode, until the last completion.
     pub usage: Usage,
+    /// Merges, of a layer that merges.
+    pub merges: Option<MergeCounts>,
+    /// What a cached map did.
+    pub map_cache: Option<MapCacheCounts>,
+    /// Requests in flight at most; 1 in the closed mode.
+    pub queue_depth: u32,
+    /// From the first arrival to the last, where arrivals count.
+    pub arrival_span: Option<Nanos>,
     /// What the checks compared.
     pub checks: Option<CheckSummary>,
+}
+
+/// What a pass went through.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    request_count: u64,
+    /// Where arrivals count.
+    arrival_span: Option<Nanos>,
 }
 
 /// When a pass over a source ends, and what it is called.
@@ -131,7 +148,14 @@ impl Simulation {
         };
         filled.map_err(SimError::Preparation)?;
         let usage = engine.nand.usage();
-        Ok(Self { engine, config: *config, now: Nanos::ZERO, warm_up_units: 0, usage, last_done: Nanos::ZERO })
+        Ok(Self {
+            engine,
+            config: *config,
+            now: Nanos::ZERO,
+            warm_up_units: 0,
+            usage,
+            last_done: Nanos::ZERO,
+        })
     }
 
     /// The layer's addressable space.
@@ -202,18 +226,26 @@ impl Simulation {
         let erases_before = self.erase_counts();
         let (energy, busy) = (self.engine.nand.energy(), self.engine.nand.busy());
         let usage = self.engine.nand.usage();
+        let (merges, map_cache) = (self.engine.ftl.merges(), self.engine.ftl.map_cache());
+        let is_event = self.config.mode == Mode::Event;
+        let books = (self.config.checks && is_event).then(|| Books::of(&mut self.engine));
         let started_at = self.now;
         let mut recorder = Recorder::default();
         let arrivals = self.config.arrivals;
         let phase = Phase::Measure;
         let pass = Pass { phase, arrivals, request_limit, write_unit_limit: u64::MAX };
-        let request_count = self.pass(source, pass, &mut recorder, observer)?;
+        let passed = self.pass(source, pass, &mut recorder, observer)?;
         if self.config.checks {
             audit(&mut self.engine, &baseline).map_err(SimError::Check)?;
         }
+        if let Some(earlier) = books {
+            let books = Books::of(&mut self.engine);
+            let checked = books.check_since(&earlier, self.engine.nand.config());
+            checked.map_err(SimError::Check)?;
+        }
         let erase_counts = self.erase_counts();
         Ok(Measurement {
-            request_count,
+            request_count: passed.request_count,
             host: self.engine.host.since(&baseline.host),
             counters: self.engine.nand.counters().since(&baseline.counters),
             latency_ns: recorder.summaries(),
@@ -221,7 +253,16 @@ impl Simulation {
             energy: self.engine.nand.energy() - energy,
             simulated: self.last_done - started_at,
             busy: self.engine.nand.busy() - busy,
-            usage: self.usage.since(&usage),
+            usage: if is_event { self.usage.since(&usage) } else { Usage::default() },
+            merges: self.engine.ftl.merges().zip(merges).map(|(now, then)| now.since(&then)),
+            map_cache: self
+                .engine
+                .ftl
+                .map_cache()
+                .zip(map_cache)
+                .map(|(now, then)| now.since(&then)),
+            queue_depth: if is_event { self.config.queue_depth } else { 1 },
+            arrival_span: passed.arrival_span,
             checks: self.engine.shadow.as_ref().map(Shadow::summary),
         })
     }
@@ -241,7 +282,7 @@ impl Simulation {
         pass: Pass,
         recorder: &mut Recorder,
         observer: &mut dyn SimObserver,
-    ) -> Result<u64, SimError> {
+    ) -> Result<Passed, SimError> {
         match self.config.mode {
             Mode::Closed => {
                 let server = SingleServer::new(self.now);
@@ -262,11 +303,11 @@ impl Simulation {
         pass: Pass,
         recorder: &mut Recorder,
         observer: &mut dyn SimObserver,
-    ) -> Result<u64, SimError> {
+    ) -> Result<Passed, SimError> {
         let baseline = self.config.checks.then(|| Baseline::of(&self.engine));
         let mut batch = Vec::with_capacity(BATCH);
         let (mut count, mut next_audit) = (0, AUDIT_PERIOD);
-        let mut timing = None;
+        let (mut timing, mut arrival_span) = (None, None);
         let writes_at_first = self.engine.host.write_units;
         for round in 0_u64.. {
             let left =
@@ -284,6 +325,9 @@ impl Simulation {
             let timing = *timing.get_or_insert_with(|| self.timing_of(source, &batch, pass));
             driver.run_batch(&mut self.engine, &batch, (timing, count), recorder)?;
             count += batch.len() as u64;
+            if let (true, Some(last)) = (timing.arrivals_count, batch.last()) {
+                arrival_span = Some(timing.arrival_of(last) - timing.origin);
+            }
             if let Some(baseline) = baseline.as_ref().filter(|_| count >= next_audit) {
                 audit(&mut self.engine, baseline).map_err(SimError::Check)?;
                 next_audit = count + AUDIT_PERIOD;
@@ -313,7 +357,7 @@ impl Simulation {
             Mode::Closed => self.last_done,
             Mode::Event => self.engine.nand.idle_at().max(self.last_done),
         };
-        Ok(count)
+        Ok(Passed { request_count: count, arrival_span })
     }
 
     /// How the times of a source are taken, whose first requests are `first`.

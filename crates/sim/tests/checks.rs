@@ -5,7 +5,7 @@
 use nandu_base::{Lpn, Nanos};
 use nandu_ftl::{Ftl, FtlError, ReadOutcome};
 use nandu_nand::{Content, NandArray, Ticket};
-use nandu_sim::{DriveChoice, RunConfig, SimError, Simulation, Unwatched};
+use nandu_sim::{DriveChoice, Mode, RunConfig, SimError, Simulation, Unwatched};
 use nandu_trace::WorkloadSpec;
 
 /// What a double does wrong.
@@ -22,6 +22,8 @@ enum Fault {
     AnswersEarly,
     /// Erases are not counted.
     HidesErases,
+    /// Every tenth read of the chip is not counted.
+    HidesReads,
 }
 
 #[derive(Debug)]
@@ -47,7 +49,11 @@ impl Ftl for Broken {
         lpn: Lpn,
         bytes: u32,
     ) -> Result<ReadOutcome, FtlError> {
+        let before = *nand.counters();
         let mut outcome = self.layer.read(nand, after, lpn, bytes)?;
+        if self.fault == Fault::HidesReads && lpn.0.is_multiple_of(10) {
+            *nand.counters_mut() = before;
+        }
         if self.fault == Fault::AnswersEarly {
             outcome.done = Ticket::of_time(Nanos::ZERO);
         }
@@ -130,14 +136,14 @@ impl Ftl for Broken {
     }
 }
 
-fn run(fault: Fault) -> Result<(), SimError> {
+fn run(fault: Fault, mode: Mode) -> Result<(), SimError> {
     let choice = DriveChoice {
         name: "myers_slc".into(),
         physical_erase_blocks: Some(64),
         ..DriveChoice::default()
     };
     let (nand, layer) = choice.resolve(true)?.build(1)?;
-    let config = RunConfig { checks: true, ..RunConfig::default() };
+    let config = RunConfig { checks: true, mode, ..RunConfig::default() };
     let layer = Box::new(Broken { layer, fault, writes: 0 });
     let mut simulation = Simulation::new(nand, layer, &config)?;
     let capacity = simulation.capacity_bytes();
@@ -149,19 +155,23 @@ fn run(fault: Fault) -> Result<(), SimError> {
 
 #[test]
 fn a_sound_layer_passes() {
-    run(Fault::None).unwrap();
+    run(Fault::None, Mode::Closed).unwrap();
+    run(Fault::None, Mode::Event).unwrap();
 }
 
 #[test]
 fn each_broken_layer_is_found_by_the_check_meant_for_it() {
-    for (fault, words) in [
-        (Fault::LosesWrites, "was written last"),
-        (Fault::MixesUpUnits, "was written last"),
-        (Fault::IgnoresTrims, "but version 0 was written last"),
-        (Fault::AnswersEarly, "before its start"),
-        (Fault::HidesErases, "erases are counted"),
+    let (closed, event) = (Mode::Closed, Mode::Event);
+    for (fault, mode, words) in [
+        (Fault::LosesWrites, closed, "was written last"),
+        (Fault::LosesWrites, event, "was written last"),
+        (Fault::MixesUpUnits, closed, "was written last"),
+        (Fault::IgnoresTrims, closed, "but version 0 was written last"),
+        (Fault::AnswersEarly, closed, "before its start"),
+        (Fault::HidesErases, closed, "erases are counted"),
+        (Fault::HidesReads, event, "but what is counted takes"),
     ] {
-        let error = run(fault).unwrap_err().to_string();
+        let error = run(fault, mode).unwrap_err().to_string();
         assert!(error.starts_with("conservation check failed: "), "{fault:?}: {error}");
         assert!(error.contains(words), "{fault:?}: {error}");
     }

@@ -83,6 +83,7 @@ impl Channel {
     }
 
     pub(super) fn clear(&mut self, now: u64) {
+        self.busy_ns = self.busy(now).0;
         self.free_at = self.free_at.min(now);
         self.waiting.clear();
         self.is_taken = false;

@@ -820,7 +820,6 @@ impl EventCore {
     /// A command is over: its slot is free, and what follows is carried out by [`Self::settle`].
     #[inline(always)]
     fn end(&mut self, die: usize, slot: usize) {
-        let now = self.now;
         if self.is_cached {
             let server = self.server(die, slot);
             self.tree.set(server, NEVER);

@@ -2,7 +2,7 @@
 //!
 //! 1. Rows stand in the order of the grid; what was not finished has no row.
 
-use super::{SimArguments, write_json};
+use super::{SimArguments, warn, write_json};
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::write_file;
@@ -11,8 +11,8 @@ use crate::stopwatch::Stopwatch;
 use nandu_base::LatencySummary;
 use nandu_probe::parquet::{Column, write_columns};
 use nandu_probe::table::{Table, rate, time};
-use nandu_sim::{Axis, Job, SimError, SimReport, Sweep};
-use std::collections::BTreeSet;
+use nandu_sim::{Axis, Job, SimError, SimReport, Sweep, TimeShare, WarningKind};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A finished simulation.
 struct Row<'a> {
@@ -63,7 +63,24 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
         let parquet = arguments.parquet.display();
         context.output.line(&format!("\n{} of {} rows: {parquet}", rows.len(), outcomes.len()))?;
     }
+    warn_of(&rows);
     conclude(&outcomes, &sweep, rows.len())
+}
+
+/// One warning of each kind, with how many rows have it.
+fn warn_of(rows: &[Row<'_>]) {
+    let mut kinds: BTreeMap<WarningKind, Vec<(&[String], &str)>> = BTreeMap::new();
+    for row in rows {
+        for warning in &row.report.warnings {
+            kinds.entry(warning.kind).or_default().push((row.point, &warning.text));
+        }
+    }
+    for warnings in kinds.values() {
+        if let Some((point, text)) = warnings.first() {
+            let (count, of) = (warnings.len(), rows.len());
+            warn(&format!("{count} of {of} simulations, first {}: {text}", point.join(" ")));
+        }
+    }
 }
 
 /// How the sweep ends, once what was finished is kept.
@@ -179,6 +196,16 @@ fn integer_figures() -> Vec<Figure<u64>> {
         ("erase_count_min", |report| report.erase_count.min),
         ("erase_count_max", |report| report.erase_count.max),
         ("map_bytes", |report| report.map_bytes),
+        ("unique_pages_read", |report| report.unique_pages.unwrap_or_default().read),
+        ("unique_pages_write", |report| report.unique_pages.unwrap_or_default().write),
+        ("unique_pages_touched", |report| report.unique_pages.unwrap_or_default().touched),
+        ("unique_pages_shared", |report| report.unique_pages.unwrap_or_default().shared),
+        ("merges_full", |report| report.merges.unwrap_or_default().full),
+        ("merges_partial", |report| report.merges.unwrap_or_default().partial),
+        ("merges_switch", |report| report.merges.unwrap_or_default().switch),
+        ("map_cache_hits", |report| report.map_cache.unwrap_or_default().hits),
+        ("map_cache_misses", |report| report.map_cache.unwrap_or_default().misses),
+        ("warning_count", |report| report.warnings.len() as u64),
         ("skipped_lines", |report| report.skipped_lines),
         ("simulated_ns", |report| report.simulated_ns),
         ("wall_ns", |report| report.wall_ns.unwrap_or(0)),
@@ -205,7 +232,35 @@ fn float_figures() -> Vec<Figure<f64>> {
         ("energy_joules", |report| report.energy.as_ref().map_or(f64::NAN, |energy| energy.joules)),
         ("requests_per_second", |report| report.requests_per_second),
         ("die_utilisation", |report| report.die_utilisation),
+        ("die_held_share_mean", |report| mean(&report.die_held_share)),
+        ("die_held_share_max", |report| most(&report.die_held_share)),
+        ("channel_busy_share_mean", |report| mean(&report.channel_busy_share)),
+        ("channel_busy_share_max", |report| most(&report.channel_busy_share)),
+        ("read_held_back_ns", |report| spent(report, "read", |of| of.held_back_ns)),
+        ("read_die_ns", |report| spent(report, "read", |of| of.die_ns)),
+        ("read_cleaning_ns", |report| spent(report, "read", |of| of.cleaning_ns)),
+        ("read_channel_ns", |report| spent(report, "read", |of| of.channel_ns)),
+        ("read_array_ns", |report| spent(report, "read", |of| of.array_ns)),
+        ("read_transfer_ns", |report| spent(report, "read", |of| of.transfer_ns)),
+        ("program_held_back_ns", |report| spent(report, "program", |of| of.held_back_ns)),
+        ("program_die_ns", |report| spent(report, "program", |of| of.die_ns)),
+        ("program_cleaning_ns", |report| spent(report, "program", |of| of.cleaning_ns)),
+        ("program_channel_ns", |report| spent(report, "program", |of| of.channel_ns)),
+        ("program_array_ns", |report| spent(report, "program", |of| of.array_ns)),
+        ("program_transfer_ns", |report| spent(report, "program", |of| of.transfer_ns)),
     ]
+}
+
+fn spent(report: &SimReport, operation: &str, part: fn(&TimeShare) -> f64) -> f64 {
+    report.time_shares.get(operation).map_or(f64::NAN, part)
+}
+
+fn mean(shares: &[f64]) -> f64 {
+    if shares.is_empty() { f64::NAN } else { shares.iter().sum::<f64>() / shares.len() as f64 }
+}
+
+fn most(shares: &[f64]) -> f64 {
+    shares.iter().copied().fold(f64::NAN, f64::max)
 }
 
 fn latency(report: &SimReport, operation: &str) -> LatencySummary {

@@ -3,8 +3,8 @@
 use super::SimArguments;
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
-use nandu_sim::{BusPolicy, 
-    Arrivals, DriveChoice, InitialState, Input, Job, Mode, RunConfig, SimError, Suspend,
+use nandu_sim::{
+    Arrivals, BusPolicy, DriveChoice, InitialState, Input, Job, Mode, RunConfig, SimError, Suspend,
 };
 use nandu_trace::{AddressMap, SpeedUp, TraceFormat, TraceOptions};
 use std::path::{Path, PathBuf};

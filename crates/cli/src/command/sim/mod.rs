@@ -13,13 +13,15 @@ mod dry_run;
 mod grid;
 mod job;
 mod table;
+mod usage;
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{check_destination, to_json, write_file};
+use crate::output::{check_destination, complain, to_json, wrap, write_file};
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::Args;
+use nandu_probe::table::WIDTH_MAX;
 use nandu_sim::{Phase, SimObserver};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -92,6 +94,9 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
     };
     report.wall_ns = Some(stopwatch.nanos());
     drop(watch);
+    for warning in &report.warnings {
+        warn(&warning.text);
+    }
     write_json(arguments, &report)?;
     if arguments.json_to_stdout() {
         return context.output.json(&report);
@@ -106,6 +111,13 @@ impl SimArguments {
 
     fn json_file(&self) -> Option<&Path> {
         self.json.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
+
+/// Says on stderr what to know before the figures are believed.
+fn warn(text: &str) {
+    for line in wrap(&format!("warning: {text}"), WIDTH_MAX) {
+        complain(&line);
     }
 }
 

@@ -1,5 +1,6 @@
 //! A report of a simulation on the terminal.
 
+use super::usage;
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::wrap;
@@ -13,6 +14,7 @@ pub(super) fn print(report: &SimReport, context: &Context) -> Result<(), Failure
     print_head(report, context)?;
     print_work(report, context)?;
     print_times(report, context)?;
+    usage::print(report, context)?;
     print_wear(report, context)?;
     if let Some(checks) = report.checks {
         context.output.line(&format!(
@@ -89,6 +91,42 @@ fn print_times(report: &SimReport, context: &Context) -> Result<(), Failure> {
     context.output.text(&table.render())
 }
 
+/// What only some layers and sources have.
+fn special_lines(report: &SimReport) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    let mut map = ByteCount(report.map_bytes).to_string();
+    if let Some(cache) = report.map_cache {
+        let share = cache.hits as f64 / (cache.hits + cache.misses).max(1) as f64;
+        map += &format!(
+            ", {} of {} look-ups found in it ({:.1} %)",
+            cache.hits,
+            cache.hits + cache.misses,
+            share * 100.0
+        );
+    }
+    lines.push(("map", map));
+    if let Some(merges) = report.merges {
+        let text =
+            format!("{} full, {} partial, {} switch", merges.full, merges.partial, merges.switch);
+        lines.push(("merges", text));
+    }
+    if let Some(unique) = report.unique_pages {
+        let share = unique.touched as f64 / report.config.logical_pages.max(1) as f64;
+        lines.push((
+            "pages",
+            format!(
+                "{} different ones touched ({:.1} %): {} read, {} written, {} of them both",
+                unique.touched,
+                share * 100.0,
+                unique.read,
+                unique.write,
+                unique.shared
+            ),
+        ));
+    }
+    lines
+}
+
 fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     output.heading("Drive")?;
@@ -132,7 +170,7 @@ fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
             ),
         ));
     }
-    lines.push(("map", ByteCount(report.map_bytes).to_string()));
+    lines.extend(special_lines(report));
     let bytes = three_digits(report.simulator_bytes_per_logical_page);
     lines.push(("simulator", format!("{bytes} bytes of memory for each logical page")));
     if let Some(wall_ns) = report.wall_ns {
