@@ -11,6 +11,7 @@
 //! `nandu_drives::ssd`), and the wall clock.
 
 mod buffer;
+mod cache;
 mod closed;
 mod config;
 mod driver;
@@ -27,6 +28,7 @@ mod simulation;
 mod sweep;
 mod tee;
 
+pub use cache::CacheUse;
 pub use config::{Arrivals, InitialState, Mode, RunConfig};
 pub use error::SimError;
 pub use job::{Input, Job};

@@ -89,6 +89,20 @@ fn print_times(report: &SimReport, context: &Context) -> Result<(), Failure> {
     context.output.text(&table.render())
 }
 
+/// What the controller's cache did, where there is one.
+fn cache_line(report: &SimReport) -> Option<(&'static str, String)> {
+    let cache = report.cache?;
+    let text = format!(
+        "{} units, {:.1} % of reads found, {} writes merged, {} units written back, {} left dirty",
+        cache.unit_count,
+        cache.hit_share() * 100.0,
+        cache.merged_writes,
+        cache.layer_writes(),
+        cache.dirty_units
+    );
+    Some(("cache", text))
+}
+
 fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     output.heading("Drive")?;
@@ -133,6 +147,7 @@ fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
         ));
     }
     lines.push(("map", ByteCount(report.map_bytes).to_string()));
+    lines.extend(cache_line(report));
     let bytes = three_digits(report.simulator_bytes_per_logical_page);
     lines.push(("simulator", format!("{bytes} bytes of memory for each logical page")));
     if let Some(wall_ns) = report.wall_ns {
