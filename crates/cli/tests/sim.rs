@@ -638,3 +638,18 @@ fn every_field_of_every_report_has_its_kind_and_its_line_in_the_documentation() 
         assert!(spread.is_sorted() && erases["stddev"].as_f64() >= Some(0.0), "{erases}");
     }
 }
+
+#[test]
+fn a_cache_merges_and_hits_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let more = ["--workload", "zipf:0.9,read=50", "--requests", "20000", "--cache-units", "512"];
+    let report = json_of(path, &more);
+    let cache = |key: &str| report["cache"][key].as_u64().unwrap();
+    assert!(cache("hits") > 0 && cache("merged_writes") > 0 && cache("evicted_writes") > 0);
+    let text = stdout_of(path, &with(&more));
+    assert!(text.contains("cache      512 units, "), "{text}");
+    let sweep = ["--workload", "zipf:0.9", "--requests", "2000", "--sweep", "cache-units=0,512"];
+    let table = stdout_of(path, &with(&sweep));
+    assert!(table.contains("cache-units"), "{table}");
+}

@@ -75,7 +75,10 @@ pub fn shrunk(
             ("erase_ns", timing.erase_ns.0 / over),
             ("command_ns", timing.command_ns.0 / over),
         ];
-        for (key, value) in figures {
+        // Types of flash pages say their mean themselves.
+        let has_types = config.chip_overrides.program_type_ns.is_some();
+        let says_mean = |key: &str| has_types && key == "program_ns";
+        for (key, value) in figures.into_iter().filter(|(key, _)| !says_mean(key)) {
             overrides.entry(key).or_insert(Value::Integer(value.cast_signed()));
         }
         let bus = config.chip_overrides.bus_bytes_per_second.unwrap_or(timing.bus_bytes_per_second);
@@ -94,6 +97,13 @@ fn divide(table: &mut Table, over: i64, keeps_request_times: bool) {
     for (key, value) in table.iter_mut() {
         match value {
             Value::Table(inner) => divide(inner, over, keeps_request_times),
+            Value::Array(figures) if key.ends_with("_ns") => {
+                for figure in figures {
+                    if let Value::Integer(figure) = figure {
+                        *figure = (*figure + over / 2) / over;
+                    }
+                }
+            }
             Value::Integer(figure) => {
                 let is_size = key.ends_with("_bytes") && !FIXED_SIZES.contains(&key.as_str());
                 let is_kept = keeps_request_times && REQUEST_TIMES.contains(&key.as_str());
@@ -146,6 +156,22 @@ mod tests {
                 assert!((0.85..1.15).contains(&ratio), "{name} / {over}: {small} s, {whole} s");
             }
         }
+    }
+
+    #[test]
+    fn times_by_type_of_flash_page_are_divided_like_the_others() {
+        let profile = Profile::load("nvme-tlc-2024").unwrap();
+        let mut table: Table = profile.text.parse().unwrap();
+        let section = table["ssd"].as_table_mut().unwrap();
+        let overrides = section.entry("chip_overrides").or_insert(Value::Table(Table::new()));
+        let types = vec![Value::Integer(400_000), Value::Integer(800_000)];
+        overrides.as_table_mut().unwrap().insert("program_type_ns".into(), Value::Array(types));
+        let profile = Profile::parse("typed", "typed", &toml::to_string(&table).unwrap()).unwrap();
+        let small = shrunk(&profile, 4, false).unwrap();
+        let DriveConfig::Ssd(config) = &small.drive else { panic!("it is an SSD") };
+        let types = config.chip_overrides.program_type_ns.unwrap();
+        assert_eq!(types.times(), [Nanos(100_000), Nanos(200_000)]);
+        small.open(SimOptions { capacity: None, seed: 1, keep_data: false }).unwrap();
     }
 
     #[test]

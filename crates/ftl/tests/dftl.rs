@@ -30,6 +30,7 @@ fn array(dies: u32, blocks: u32, pages: u32, entries: u32) -> NandArray {
         timing: Timing {
             read_ns: Nanos(READ_NS),
             program_ns: Nanos(PROGRAM_NS),
+            program_type_ns: nandu_nand::PageTypes::ALIKE,
             erase_ns: Nanos(ERASE_NS),
             command_ns: Nanos::ZERO,
             bus_bytes_per_second: 0,

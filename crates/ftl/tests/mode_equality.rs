@@ -82,6 +82,7 @@ struct Mode {
 const SLC: Timing = Timing {
     read_ns: Nanos(20_000),
     program_ns: Nanos(200_000),
+    program_type_ns: nandu_nand::PageTypes::ALIKE,
     erase_ns: Nanos(1_500_000),
     command_ns: Nanos::ZERO,
     bus_bytes_per_second: 0,

@@ -279,14 +279,19 @@ impl NandArray {
     }
 
     /// Whether programs of consecutive flash pages may be issued together without a difference:
-    /// nothing but tags is kept, no power cut is to come, and one command follows the other.
+    /// nothing but tags is kept, no power cut is to come, one command follows the other, and all take
+    /// [`Self::program_ns`].
     #[inline]
     #[must_use]
     pub const fn takes_runs(&self) -> bool {
-        self.is_plain && self.is_single_server() && !self.awaits_power_failure()
+        self.is_plain
+            && self.is_single_server()
+            && !self.awaits_power_failure()
+            && self.config.timing.program_type_ns.is_empty()
     }
 
-    /// What a program takes with its transfer, if nothing is in its way.
+    /// What a program takes with its transfer, if nothing is in its way; the mean over the types of
+    /// flash pages.
     #[must_use]
     pub fn program_ns(&self) -> Nanos {
         let timing = &self.config.timing;

@@ -269,7 +269,7 @@ impl NandArray {
         }
         self.schedule.count(FlashOperation::Program, cause, 1);
         self.transferred_bytes += u64::from(self.config.geometry.flash_page_bytes);
-        let program_ns = self.config.timing.program_ns.0;
+        let program_ns = self.program_ns_at(to_u32(index));
         let transfer_ns = self.unit_transfer_ns[self.units];
         if self.schedule.is_single_server() && self.units == 1 {
             let length = self.config.timing.command_ns.0 + transfer_ns + program_ns;
@@ -308,8 +308,9 @@ impl NandArray {
             self.check_programs(first.0 + plane * stride, rows, (payload.sequence, last_sequence))?;
         }
         let transfer = self.unit_transfer_ns[self.units] * u64::from(planes);
+        let (_, index) = self.pages.div_rem(first.0);
         let program_ns = self.config.timing.program_ns.0;
-        let command = self.command(Kind::Program, cause, place, (program_ns, transfer));
+        let mut command = self.command(Kind::Program, cause, place, (program_ns, transfer));
         let mut end = after;
         // Where the power may fail each row has its own time and fate; else all are stored at once.
         let may_fail = self.config.power_cut_journal || self.awaits_power_failure();
@@ -317,9 +318,12 @@ impl NandArray {
         for row in (0..rows).step_by(step) {
             let power = self.draw_power()?;
             let span = match step {
-                1 => self.issue(after, &command),
+                1 => {
+                    command.array_ns = self.program_ns_at(to_u32(index + row as u64));
+                    self.issue(after, &command)
+                }
                 _ => {
-                    let ticket = self.schedule.issue_many(after, &command, step);
+                    let ticket = self.issue_rows(after, command, (to_u32(index), step));
                     Span { ticket, begun_at: Nanos::ZERO }
                 }
             };
@@ -340,6 +344,32 @@ impl NandArray {
             end = span.ticket;
         }
         Ok(end)
+    }
+
+    /// Programs `count` rows from index `first` on, one after the other; answers the last.
+    #[inline]
+    fn issue_rows(
+        &mut self,
+        after: Ticket,
+        mut command: Command,
+        (first, count): (u32, usize),
+    ) -> Ticket {
+        if self.config.timing.program_type_ns.is_empty() {
+            return self.schedule.issue_many(after, &command, count);
+        }
+        let mut last = after;
+        for index in (first..).take(count) {
+            command.array_ns = self.program_ns_at(index);
+            last = self.schedule.issue(after, &command);
+        }
+        last
+    }
+
+    /// What the program of the flash page of that index takes in the array.
+    #[inline]
+    fn program_ns_at(&self, index: u32) -> u64 {
+        let timing = &self.config.timing;
+        timing.program_type_ns.time_of(index).unwrap_or(timing.program_ns).0
     }
 
     /// Programs one row of `planes` planes with metadata of the translation layer, at most a row's bytes.
@@ -397,7 +427,8 @@ impl NandArray {
         if let (true, Some(content)) = (self.config.keep_content, content) {
             self.contents.insert(page.0 * self.units as u64, content);
         }
-        let times = (self.config.timing.program_ns.0, self.transfer_ns(bytes));
+        let (_, row) = self.pages.div_rem(page.0);
+        let times = (self.program_ns_at(to_u32(row)), self.transfer_ns(bytes));
         let command = self.command(Kind::Program, cause, place, times);
         let ticket = self.schedule.issue(after, &command);
         self.schedule.count(FlashOperation::PartialProgram, cause, 1);
@@ -435,7 +466,8 @@ impl NandArray {
             false => Vec::new(),
         };
         let power = self.draw_power()?;
-        let array = self.config.timing.read_ns.0 + self.config.timing.program_ns.0;
+        let (_, row) = self.pages.div_rem(to.0);
+        let array = self.config.timing.read_ns.0 + self.program_ns_at(to_u32(row));
         let command = self.command(Kind::Program, cause, place, (array, 0));
         let span = self.issue(after, &command);
         let payload = Payload { lpns: &tags, sequence, contents: &contents };

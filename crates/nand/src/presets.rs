@@ -7,7 +7,7 @@
 //! Energies are computed \[C\] from times and supply currents, which are all recalled \[M\]: no
 //! energy of these presets may be called published.
 
-use crate::{Energy, Geometry, NandConfig, NandError, Rules, Supply, Timing};
+use crate::{Energy, Geometry, NandConfig, NandError, PageTypes, Rules, Supply, Timing};
 use nandu_base::{Nanos, Picojoules};
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,7 @@ const fn timing(read_ns: u64, program_ns: u64, erase_ns: u64, bus: u64, cache: b
     Timing {
         read_ns: Nanos(read_ns),
         program_ns: Nanos(program_ns),
+        program_type_ns: PageTypes::ALIKE,
         erase_ns: Nanos(erase_ns),
         command_ns: Nanos::ZERO,
         bus_bytes_per_second: bus,
@@ -202,6 +203,9 @@ pub struct ChipOverrides {
     pub read_ns: Option<Nanos>,
     /// Array program.
     pub program_ns: Option<Nanos>,
+    /// Array program by type of flash page; its mean stands in for `program_ns`, empty has no types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program_type_ns: Option<PageTypes>,
     /// Erase.
     pub erase_ns: Option<Nanos>,
     /// Command and address cycles.
@@ -262,9 +266,12 @@ impl NandProfile {
         };
         geometry.validate()?;
         let bus = overrides.bus_bytes_per_second.unwrap_or(chip.timing.bus_bytes_per_second);
+        let program_type_ns = overrides.program_type_ns.unwrap_or(chip.timing.program_type_ns);
+        let program_ns = program_type_ns.mean().unwrap_or(chip.timing.program_ns);
         let timing = Timing {
             read_ns: overrides.read_ns.unwrap_or(chip.timing.read_ns),
-            program_ns: overrides.program_ns.unwrap_or(chip.timing.program_ns),
+            program_ns: overrides.program_ns.unwrap_or(program_ns),
+            program_type_ns,
             erase_ns: overrides.erase_ns.unwrap_or(chip.timing.erase_ns),
             command_ns: overrides.command_ns.unwrap_or(chip.timing.command_ns),
             bus_bytes_per_second: bus,

@@ -4,7 +4,9 @@
 //!    erase = command + array erase (flash reference 1.2).
 //! 2. A bus speed of 0 means that the transfer is folded into the array times, and its energy into
 //!    that of the array.
-//! 3. The energy of an array operation is supply voltage x current x its time: data sheets print the
+//! 3. Where flash pages of several types share cells, a program takes what its type takes, and
+//!    `program_ns` is their mean.
+//! 4. The energy of an array operation is supply voltage x current x its time: data sheets print the
 //!    currents, not the energies. A transfer's is a figure for each byte.
 
 use crate::NandError;
@@ -17,8 +19,11 @@ use serde::{Deserialize, Serialize};
 pub struct Timing {
     /// Array read of a flash page (tR).
     pub read_ns: Nanos,
-    /// Array program of a flash page (tPROG).
+    /// Array program of a flash page (tPROG); where there are types, their mean.
     pub program_ns: Nanos,
+    /// Array program by type of flash page, where types differ.
+    #[serde(default, skip_serializing_if = "PageTypes::is_empty")]
+    pub program_type_ns: PageTypes,
     /// Erase of an erase block (tBERS).
     pub erase_ns: Nanos,
     /// Command and address cycles and the controller's firmware, on the die, for every command.
@@ -33,23 +38,120 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Checks that no time is longer than 4.29 s, which the event core counts in 32 bits.
+    /// Checks that no time is longer than 4.29 s, which the event core counts in 32 bits, and that
+    /// `program_ns` is the mean of the types.
     ///
     /// # Errors
     /// [`NandError::Configuration`] names the field.
     pub fn validate(&self) -> Result<(), NandError> {
-        for (name, time) in [
+        let types = self.program_type_ns.times().iter().map(|&time| ("program_type_ns", time));
+        let others = [
             ("read_ns", self.read_ns),
             ("program_ns", self.program_ns),
             ("erase_ns", self.erase_ns),
             ("command_ns", self.command_ns),
-        ] {
+        ];
+        for (name, time) in others.into_iter().chain(types) {
             if time.0 > LONGEST_NS {
                 let text = format!("timing: {name} is {}, must be at most {LONGEST_NS}", time.0);
                 return Err(NandError::Configuration(text));
             }
         }
+        if self.program_type_ns.mean().is_some_and(|mean| mean != self.program_ns) {
+            let text = format!(
+                "timing: program_ns is {}, must be the mean of program_type_ns or left out",
+                self.program_ns.0
+            );
+            return Err(NandError::Configuration(text));
+        }
         Ok(())
+    }
+}
+
+/// Program times of the types of flash pages that share cells: lower and upper of two bits a cell,
+/// lower, middle and upper of three, four of four. None means that all flash pages are alike.
+///
+/// The type of a flash page is its index modulo the number of types: the pages of a word line come one
+/// after the other. Real chips program a word line's later pages only when its neighbours have their
+/// first ones, so that lower pages run ahead of upper ones by several indices; how far is each
+/// maker's own. Whole erase blocks take the same time either way.
+///
+/// ```
+/// # use nandu_base::Nanos;
+/// # use nandu_nand::PageTypes;
+/// let types = PageTypes::new(&[Nanos(400), Nanos(1600)]).unwrap();
+/// assert_eq!((types.time_of(0), types.time_of(3)), (Some(Nanos(400)), Some(Nanos(1600))));
+/// assert_eq!(types.mean(), Some(Nanos(1000)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Nanos>", into = "Vec<Nanos>")]
+pub struct PageTypes {
+    count: u8,
+    program_ns: [Nanos; PageTypes::COUNT_MAX],
+}
+
+impl PageTypes {
+    /// Bits of a cell, at most.
+    pub const COUNT_MAX: usize = 4;
+    /// All flash pages are alike.
+    pub const ALIKE: Self = Self { count: 0, program_ns: [Nanos::ZERO; Self::COUNT_MAX] };
+
+    /// Types with these program times, in the order of their indices.
+    ///
+    /// # Errors
+    /// [`NandError::Configuration`] for more than [`Self::COUNT_MAX`].
+    pub fn new(times: &[Nanos]) -> Result<Self, NandError> {
+        let mut types = Self::ALIKE;
+        let Some(places) = types.program_ns.get_mut(..times.len()) else {
+            let (count, most) = (times.len(), Self::COUNT_MAX);
+            let text = format!("program_type_ns has {count} times, must have at most {most}");
+            return Err(NandError::Configuration(text));
+        };
+        places.copy_from_slice(times);
+        types.count = u8::try_from(times.len()).expect("at most four");
+        Ok(types)
+    }
+
+    /// The program times.
+    #[must_use]
+    pub fn times(&self) -> &[Nanos] {
+        &self.program_ns[..usize::from(self.count)]
+    }
+
+    /// Whether there are no types.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// What the program of the flash page of that index takes; none without types.
+    #[inline]
+    #[must_use]
+    pub fn time_of(&self, index: u32) -> Option<Nanos> {
+        let type_index = index.checked_rem(self.count.into())?;
+        Some(self.program_ns[type_index as usize])
+    }
+
+    /// The mean over the types, rounded down; none without types.
+    #[must_use]
+    pub fn mean(&self) -> Option<Nanos> {
+        let sum: Nanos = self.times().iter().copied().sum();
+        sum.0.checked_div(self.count.into()).map(Nanos)
+    }
+}
+
+impl TryFrom<Vec<Nanos>> for PageTypes {
+    type Error = NandError;
+
+    fn try_from(times: Vec<Nanos>) -> Result<Self, NandError> {
+        Self::new(&times)
+    }
+}
+
+impl From<PageTypes> for Vec<Nanos> {
+    fn from(types: PageTypes) -> Self {
+        types.times().to_vec()
     }
 }
 
@@ -83,7 +185,7 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// Energy of the chip that takes `timing` (invariant 3), rounded down to a picojoule.
+    /// Energy of the chip that takes `timing` (invariant 4), rounded down to a picojoule.
     ///
     /// ```
     /// # use nandu_base::{Nanos, Picojoules};

@@ -27,6 +27,7 @@ fn config(channels: u32, dies: u32, planes: u32, blocks: u32, pages: u32) -> Nan
         timing: Timing {
             read_ns: Nanos(20),
             program_ns: Nanos(200),
+            program_type_ns: nandu_nand::PageTypes::ALIKE,
             erase_ns: Nanos(1500),
             command_ns: Nanos::ZERO,
             bus_bytes_per_second: 512 * 20_000_000,

@@ -63,6 +63,9 @@ pub struct RunConfig {
     pub arrivals: Arrivals,
     /// Units of a write buffer before the layer, in the event mode; 0 has none.
     pub write_buffer_units: u32,
+    /// Units of the controller's cache before the layer, which merges writes and answers reads; 0 has
+    /// none. It takes the place of a write buffer.
+    pub cache_units: u32,
     /// Whether the host's reads go before everything of their die that has not begun; event mode.
     pub read_priority: bool,
     /// Whether they also interrupt what has begun, and what that costs; needs `read_priority`.
@@ -100,6 +103,7 @@ impl Default for RunConfig {
             queue_depth: 32,
             arrivals: Arrivals::default(),
             write_buffer_units: 0,
+            cache_units: 0,
             read_priority: false,
             suspend: None,
             bus: BusPolicy::InOrder,

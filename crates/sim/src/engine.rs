@@ -1,5 +1,5 @@
 //! Requests of bytes on a translation layer of units: what a controller does between both, and no
-//! more: no command overhead, no link, no cache beside the optional write buffer.
+//! more: no command overhead, no link, and either a write buffer or a cache where one is asked for.
 //!
 //! ```text
 //!   request [offset, offset + length)
@@ -11,9 +11,11 @@
 //!
 //! 1. A unit that a write covers in part costs one read of the unit, counted as `modify_read_units`.
 //! 2. A request is done when its last unit is; none is done before it started.
+//! 3. A request whose unit takes the place of a dirty one in the cache is done when that is on flash, too.
 
 use crate::SimError;
 use crate::buffer::{Waiting, WriteBuffer};
+use crate::cache::{CacheUse, DirtyUnit, UnitCache};
 use crate::shadow::Shadow;
 use nandu_base::{Lpn, Nanos, to_u32};
 use nandu_device::Operation;
@@ -67,6 +69,7 @@ pub(crate) struct Engine {
     pub(crate) host: HostCounts,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) buffer: Option<WriteBuffer>,
+    pub(crate) cache: Option<UnitCache>,
     next_units: Vec<Lpn>,
     unit_bytes: u32,
     unit_shift: u32,
@@ -106,6 +109,7 @@ impl Engine {
             host: HostCounts::default(),
             shadow: None,
             buffer: None,
+            cache: None,
             next_units: Vec::new(),
             unit_bytes,
             unit_shift: unit_bytes.trailing_zeros(),
@@ -170,7 +174,7 @@ impl Engine {
 
     /// Whether writes may be served together by [`Self::serve_in_turn`].
     pub(crate) const fn takes_runs(&self) -> bool {
-        self.shadow.is_none() && self.buffer.is_none()
+        self.shadow.is_none() && self.buffer.is_none() && self.cache.is_none()
     }
 
     /// The stream of requests that all write one unit of it; none where they do not.
@@ -206,6 +210,12 @@ impl Engine {
     fn write_unit(&mut self, lpn: Lpn, start: Ticket, stream: u8) -> Result<Ticket, Refusal> {
         self.host.write_units += 1;
         let content = self.shadow.as_mut().and_then(|shadow| shadow.write(lpn));
+        if let Some(cache) = &mut self.cache {
+            return match cache.write(DirtyUnit { lpn, content, stream, ready: start }) {
+                Some(evicted) => self.write_back(evicted, start),
+                None => Ok(start),
+            };
+        }
         let Some(buffer) = &mut self.buffer else {
             return Ok(self.ftl.write_to_stream(&mut self.nand, start, lpn, content, stream)?);
         };
@@ -216,6 +226,39 @@ impl Engine {
         let admitted = self.nand.promise();
         buffer.wait(Waiting::Unit { lpn, content, stream, start, admitted });
         Ok(admitted)
+    }
+
+    /// Writes a unit that leaves the cache, or is flushed, to the layer.
+    fn write_back(&mut self, unit: DirtyUnit, start: Ticket) -> Result<Ticket, Refusal> {
+        let DirtyUnit { lpn, content, stream, ready } = unit;
+        let after = self.nand.both(start, ready);
+        Ok(self.ftl.write_to_stream(&mut self.nand, after, lpn, content, stream)?)
+    }
+
+    /// Reads a unit through the cache. Answers when its content is there, and when the unit that made
+    /// way for it is on flash, too: nothing but the request waits for that, since it may wait in an open
+    /// row for what is evicted next.
+    fn read_cached(&mut self, lpn: Lpn, start: Ticket) -> Result<(Ticket, Ticket), Refusal> {
+        let cache = self.cache.as_mut().expect("the caller has seen one");
+        if let Some((content, ready)) = cache.read(lpn) {
+            self.compare(lpn, &content)?;
+            let ready = self.nand.both(start, ready);
+            return Ok((ready, ready));
+        }
+        let evicted = match cache.evict() {
+            Some(evicted) => self.write_back(evicted, start)?,
+            None => start,
+        };
+        let outcome = self.ftl.read(&mut self.nand, start, lpn, self.unit_bytes)?;
+        self.compare(lpn, &outcome.content)?;
+        let cache = self.cache.as_mut().expect("the caller has seen one");
+        cache.keep(lpn, outcome.content, outcome.done);
+        Ok((outcome.done, self.nand.both(evicted, outcome.done)))
+    }
+
+    /// What the cache did so far, where there is one.
+    pub(crate) fn cache_use(&self) -> Option<CacheUse> {
+        self.cache.as_ref().map(UnitCache::counts)
     }
 
     /// Hands the unit of a slot to the layer.
@@ -282,6 +325,9 @@ impl Engine {
 
     #[inline]
     fn read_unit(&mut self, lpn: Lpn, start: Ticket, bytes: u32) -> Result<Ticket, Refusal> {
+        if self.cache.is_some() {
+            return self.read_cached(lpn, start).map(|(_, done)| done);
+        }
         let outcome = self.ftl.read(&mut self.nand, start, lpn, bytes)?;
         self.compare(lpn, &outcome.content)?;
         Ok(outcome.done)
@@ -321,7 +367,13 @@ impl Engine {
             let mut issued = if SERIAL { done } else { start };
             if to - from < u64::from(self.unit_bytes) {
                 self.host.modify_read_units += 1;
-                issued = self.read_unit(Lpn(lpn), issued, self.unit_bytes)?;
+                issued = if self.cache.is_some() {
+                    let (ready, read) = self.read_cached(Lpn(lpn), issued)?;
+                    self.nand.gather(&mut done, read);
+                    ready
+                } else {
+                    self.read_unit(Lpn(lpn), issued, self.unit_bytes)?
+                };
             }
             let written = self.write_unit(Lpn(lpn), issued, stream)?;
             self.nand.gather(&mut done, written);
@@ -356,6 +408,9 @@ impl Engine {
         if let Some(shadow) = &mut self.shadow {
             shadow.trim(first, count);
         }
+        if let Some(cache) = &mut self.cache {
+            cache.trim(first, count);
+        }
         Ok(self.ftl.trim(&mut self.nand, start, Lpn(first), count)?)
     }
 
@@ -371,8 +426,21 @@ impl Engine {
                 let flushed = self.ftl.flush(&mut self.nand, start)?;
                 Ok(self.nand.both(flushed, held))
             }
+            None if self.cache.is_some() => self.flush_cache(start),
             None => Ok(self.ftl.flush(&mut self.nand, start)?),
         }
+    }
+
+    /// Writes all dirty units of the cache, then what waits in the layer.
+    fn flush_cache(&mut self, start: Ticket) -> Result<Ticket, Refusal> {
+        let mut done = start;
+        while let Some(unit) = self.cache.as_mut().and_then(UnitCache::clean_next) {
+            let written = self.write_back(unit, start)?;
+            self.nand.gather(&mut done, written);
+        }
+        // Not behind the writes: those that wait in an open row wait for this flush.
+        let flushed = self.ftl.flush(&mut self.nand, start)?;
+        Ok(self.nand.both(done, flushed))
     }
 
     /// Why the request of this number was refused.

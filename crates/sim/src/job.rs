@@ -62,7 +62,7 @@ pub struct Job {
 }
 
 /// Names of what [`Job::set`] changes beside the keys of a profile.
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "ftl",
     "victim",
     "erase_block_pages",
@@ -79,6 +79,7 @@ const KEYS: [&str; 20] = [
     "queue_depth",
     "arrivals",
     "write_buffer_units",
+    "cache_units",
     "background",
     "initial",
     "warm_up",
@@ -122,6 +123,7 @@ impl Job {
             "queue_depth" => self.run.queue_depth = parse(key, value)?,
             "arrivals" => self.run.arrivals = parse(key, value)?,
             "write_buffer_units" => self.run.write_buffer_units = parse(key, value)?,
+            "cache_units" => self.run.cache_units = parse(key, value)?,
             "background" => self.run.background = parse(key, value)?,
             "initial" => self.run.initial = Some(parse(key, value)?),
             "warm_up" => self.run.warm_up = Some(parse(key, value)?),
@@ -400,6 +402,7 @@ impl Job {
             first_skipped: None,
             filtered_requests: 0,
             reordered_requests: 0,
+            cache: measured.cache,
             checks: measured.checks,
             warnings: warnings_of(measured),
             wall_ns: None,
@@ -415,7 +418,8 @@ impl Job {
         let is_whole = spec.sizes.iter().all(|share| share.size_bytes == unit_bytes);
         let covers = spec.area_bytes.is_none() && spec.start_bytes == 0;
         let is_uniform = spec.kind == WorkloadKind::Uniform && spec.trim_ppb == 0;
-        if !(is_uniform && is_whole && covers && spec.align_bytes.is_none() && simulated > 0.0) {
+        let is_bare = self.run.cache_units == 0;
+        if !(is_bare && is_uniform && is_whole && covers && spec.align_bytes.is_none() && simulated > 0.0) {
             return None;
         }
         let shape = &setup.nand.geometry;

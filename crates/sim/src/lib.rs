@@ -11,6 +11,7 @@
 //! `nandu_drives::ssd`), and the wall clock.
 
 mod buffer;
+mod cache;
 mod closed;
 mod config;
 mod driver;
@@ -29,6 +30,7 @@ mod tee;
 mod utilisation;
 mod warning;
 
+pub use cache::CacheUse;
 pub use config::{Arrivals, InitialState, Mode, RunConfig};
 pub use error::SimError;
 pub use job::{Input, Job};

@@ -3,7 +3,7 @@
 //! 1. Every figure covers the measured requests alone, not the preparation.
 //! 2. The same job with the same seed gives the same report, apart from `wall_ns`.
 
-use crate::{CheckSummary, Job, Warning};
+use crate::{CacheUse, CheckSummary, Job, Warning};
 use nandu_base::{Cause, FlashCounters, FlashOperation, LatencySummary, Nanos};
 use nandu_drives::ssd::SsdConfig;
 use nandu_ftl::{MapCacheCounts, MergeCounts};
@@ -89,6 +89,9 @@ pub struct SimReport {
     pub filtered_requests: u64,
     /// Requests whose time lay before that of the one above; they were given its time.
     pub reordered_requests: u64,
+    /// What the controller's cache did, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheUse>,
     /// What the conservation checks compared, where they ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<CheckSummary>,

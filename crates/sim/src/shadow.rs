@@ -4,9 +4,11 @@
 //! 1. A read delivers what was last written to the unit: nothing where that is nothing, where it was
 //!    trimmed, or where the drive was filled at once.
 //! 2. Erases counted in the cells = wear gained by all erase blocks.
-//! 3. Programs * units of a flash page >= units written, less what may wait in open flash pages.
-//! 4. The layer's own audit and that of the array hold.
+//! 3. Programs * units of a flash page >= units written to the layer, less what may wait in open flash
+//!    pages.
+//! 4. The layer's own audit and those of the array and the cache hold.
 
+use crate::CacheUse;
 use crate::engine::{Engine, HostCounts};
 use nandu_base::{FlashCounters, FlashOperation, Lpn, to_index};
 use nandu_nand::Content;
@@ -92,6 +94,7 @@ fn content_of(lpn: Lpn, version: u64) -> [u8; 16] {
 pub(crate) struct Baseline {
     pub(crate) counters: FlashCounters,
     pub(crate) host: HostCounts,
+    pub(crate) cache: CacheUse,
     pub(crate) erase_sum: u64,
 }
 
@@ -101,6 +104,7 @@ impl Baseline {
         Self {
             counters: *engine.nand.counters(),
             host: engine.host,
+            cache: engine.cache_use().unwrap_or_default(),
             erase_sum: engine.nand.wear().erase_count_sum,
         }
     }
@@ -120,7 +124,10 @@ pub(crate) fn audit(engine: &mut Engine, baseline: &Baseline) -> Result<(), Stri
     let planes = u64::from(geometry.die_count() * geometry.planes_per_die);
     let width = units * u64::from(geometry.planes_per_die);
     let waiting = if width > 1 { units * planes * OPEN_PAGES_PER_PLANE } else { 0 };
-    let written = engine.host.since(&baseline.host).write_units;
+    let written = match engine.cache_use() {
+        Some(cache) => cache.since(&baseline.cache).layer_writes(),
+        None => engine.host.since(&baseline.host).write_units,
+    };
     let programmed = counters.programmed_pages() * units;
     if programmed + waiting < written {
         return Err(format!("{written} units were written, but only {programmed} programmed"));
@@ -128,6 +135,9 @@ pub(crate) fn audit(engine: &mut Engine, baseline: &Baseline) -> Result<(), Stri
     let audits = || {
         engine.ftl.audit(&engine.nand);
         engine.nand.audit();
+        if let Some(cache) = &engine.cache {
+            cache.audit();
+        }
     };
     catch_unwind(AssertUnwindSafe(audits)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

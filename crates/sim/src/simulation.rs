@@ -12,6 +12,7 @@
 //! 3. What is measured starts when everything before it is done.
 
 use crate::buffer::WriteBuffer;
+use crate::cache::{CacheUse, UnitCache};
 use crate::closed::SingleServer;
 use crate::driver::{Driver, Timing};
 use crate::engine::{Engine, HostCounts};
@@ -75,6 +76,8 @@ pub struct Measurement {
     pub queue_depth: u32,
     /// From the first arrival to the last, where arrivals count.
     pub arrival_span: Option<Nanos>,
+    /// What the controller's cache did.
+    pub cache: Option<CacheUse>,
     /// What the checks compared.
     pub checks: Option<CheckSummary>,
 }
@@ -111,6 +114,9 @@ impl Simulation {
         if config.mode == Mode::Closed && config.write_buffer_units > 0 {
             return fail("a write buffer needs the event mode; add --mode event");
         }
+        if config.cache_units > 0 && config.write_buffer_units > 0 {
+            return fail("the cache is a write buffer that merges; give one of both");
+        }
         if config.checks && !nand.config().keep_content {
             return fail("checks compare content, but the array does not keep it");
         }
@@ -139,6 +145,11 @@ impl Simulation {
         }
         if config.write_buffer_units > 0 {
             engine.buffer = Some(WriteBuffer::new(config.write_buffer_units));
+        }
+        if config.cache_units > 0 {
+            let unit_count = u32::try_from(engine.ftl.unit_count()).unwrap_or(u32::MAX);
+            // More than the drive has can never be held.
+            engine.cache = Some(UnitCache::new(config.cache_units.min(unit_count)));
         }
         let Engine { ftl, nand, .. } = &mut engine;
         let filled = match config.initial {
@@ -263,6 +274,7 @@ impl Simulation {
                 .map(|(now, then)| now.since(&then)),
             queue_depth: if is_event { self.config.queue_depth } else { 1 },
             arrival_span: passed.arrival_span,
+            cache: self.engine.cache_use().map(|now| now.since(&baseline.cache)),
             checks: self.engine.shadow.as_ref().map(Shadow::summary),
         })
     }

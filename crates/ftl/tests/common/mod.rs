@@ -11,6 +11,7 @@ pub(crate) fn quick_timing() -> Timing {
     Timing {
         read_ns: Nanos(20),
         program_ns: Nanos(200),
+        program_type_ns: nandu_nand::PageTypes::ALIKE,
         erase_ns: Nanos(1500),
         command_ns: Nanos(1),
         bus_bytes_per_second: 10_000_000_000,

@@ -96,6 +96,9 @@ pub(super) struct RunArguments {
     /// Units of a write buffer before the layer, in the event mode
     #[arg(long, value_name = "N", default_value_t = 0)]
     write_buffer_units: u32,
+    /// Units of a controller cache that merges writes and answers reads, least recently used out first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    cache_units: u32,
     /// The host's reads go before what has not begun, in the event mode
     #[arg(long)]
     read_priority: bool,
@@ -214,6 +217,7 @@ pub(super) fn of(arguments: &SimArguments) -> Result<Job, Failure> {
                 ArrivalsName::Closed => Arrivals::Closed,
             },
             write_buffer_units: run.write_buffer_units,
+            cache_units: run.cache_units,
             read_priority: run.read_priority,
             suspend: run.suspend.then_some(Suspend::MQSIM),
             bus: match run.bus {

@@ -127,6 +127,20 @@ fn special_lines(report: &SimReport) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// What the controller's cache did, where there is one.
+fn cache_line(report: &SimReport) -> Option<(&'static str, String)> {
+    let cache = report.cache?;
+    let text = format!(
+        "{} units, {:.1} % of reads found, {} writes merged, {} units written back, {} left dirty",
+        cache.unit_count,
+        cache.hit_share() * 100.0,
+        cache.merged_writes,
+        cache.layer_writes(),
+        cache.dirty_units
+    );
+    Some(("cache", text))
+}
+
 fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     output.heading("Drive")?;
@@ -171,6 +185,7 @@ fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
         ));
     }
     lines.extend(special_lines(report));
+    lines.extend(cache_line(report));
     let bytes = three_digits(report.simulator_bytes_per_logical_page);
     lines.push(("simulator", format!("{bytes} bytes of memory for each logical page")));
     if let Some(wall_ns) = report.wall_ns {
