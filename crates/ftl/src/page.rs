@@ -36,9 +36,7 @@ mod steady;
 mod trim_journal;
 mod valid_map;
 
-pub use config::{
-    CleaningFrontier, CleaningMode, DieChoice, DieOrder, PageConfig, TrimDurability,
-};
+pub use config::{CleaningFrontier, CleaningMode, DieChoice, DieOrder, PageConfig, TrimDurability};
 
 use crate::contract::check_range;
 use crate::settled::Settled;
@@ -47,9 +45,9 @@ use crate::victim::{VictimIndex, VictimShape};
 use crate::{Ftl, FtlError, ReadOutcome};
 use free_list::FreeList;
 use metadata::MetadataLog;
-use pace::Pace;
 use nandu_base::{Cause, Lpn, Nanos, Rng, to_index, to_u32};
 use nandu_nand::{Content, Divisor, Geometry, METADATA_TAG, NandArray, RowRead, Ticket};
+use pace::Pace;
 use valid_map::ValidMap;
 
 const UNMAPPED: u32 = u32::MAX;
@@ -510,7 +508,7 @@ impl Ftl for PageFtl {
             for stream in 0..usize::from(self.config.stream_count) {
                 if !self.dies[die].frontiers[stream].lpns.is_empty() {
                     let one = self.program(nand, after, (die, stream), Cause::Host)?;
-            nand.gather(&mut done, one);
+                    nand.gather(&mut done, one);
                 }
             }
         }
@@ -544,15 +542,15 @@ impl Ftl for PageFtl {
         while time < until && rests.contains(&false) {
             let start = nand.at(time);
             let mut done = start;
-            for die in 0..self.dies.len() {
-                if rests[die] || self.dies[die].free.len() >= wanted {
-                    rests[die] = true;
+            for (die, rests) in rests.iter_mut().enumerate() {
+                if *rests || self.dies[die].free.len() >= wanted {
+                    *rests = true;
                     continue;
                 }
                 // A device without space to gain says so at the next write.
                 match self.level_and_clean_one(nand, start, die) {
                     Ok(step) => nand.gather(&mut done, step),
-                    Err(_) => rests[die] = true,
+                    Err(_) => *rests = true,
                 }
             }
             time = nand.finish_by(done, until);

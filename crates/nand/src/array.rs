@@ -187,8 +187,7 @@ impl NandArray {
             let text = "timing: bus_bytes_per_second is too low: a transfer would take over 4 s";
             return Err(NandError::Configuration(text.into()));
         }
-        let group_count =
-            geometry.erase_block_count() as usize / geometry.planes_per_die as usize;
+        let group_count = geometry.erase_block_count() as usize / geometry.planes_per_die as usize;
         let blocks = config.rules.factory_bad().take(geometry.erase_block_count() as usize);
         Ok(Self {
             config,
@@ -208,11 +207,7 @@ impl NandArray {
             journal: Vec::new(),
             power_fault: None,
             schedule: Schedule::new(
-                (
-                    geometry.die_count() as usize,
-                    geometry.channel_count as usize,
-                    group_count,
-                ),
+                (geometry.die_count() as usize, geometry.channel_count as usize, group_count),
                 config.timing.cache_register,
             ),
             group_count,

@@ -9,8 +9,8 @@
 //! 5. Cells change when a command is issued. Its time comes when `after` has ended and its die gets to it.
 
 use crate::array::{JournalEntry, SavedBlock};
-use crate::power::Power;
 use crate::events::{Command, Kind};
+use crate::power::Power;
 use crate::{
     Content, ERASED_TAG, METADATA_TAG, NandArray, NandError, Payload, ProgramOrder, Ticket,
 };
@@ -196,7 +196,12 @@ impl NandArray {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn spare_read(&mut self, after: Ticket, page: Ppn, cause: Cause) -> Result<Ticket, NandError> {
+    pub fn spare_read(
+        &mut self,
+        after: Ticket,
+        page: Ppn,
+        cause: Cause,
+    ) -> Result<Ticket, NandError> {
         if self.sequences.is_empty() {
             return Err(NandError::NoSequences);
         }

@@ -91,9 +91,8 @@ impl NandArray {
         self.schedule.at(now);
         if !self.journal.is_empty() {
             let schedule = &self.schedule;
-            self.journal.retain(|entry| {
-                schedule.progress(entry.ticket, entry.begun_at, now).is_some()
-            });
+            self.journal
+                .retain(|entry| schedule.progress(entry.ticket, entry.begun_at, now).is_some());
         }
     }
 

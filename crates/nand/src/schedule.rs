@@ -174,12 +174,7 @@ impl Schedule {
     }
 
     /// How far a command is at `now`; none once it has ended. `begun_at` is that of a single server.
-    pub(crate) fn progress(
-        &self,
-        ticket: Ticket,
-        begun_at: Nanos,
-        now: Nanos,
-    ) -> Option<Progress> {
+    pub(crate) fn progress(&self, ticket: Ticket, begun_at: Nanos, now: Nanos) -> Option<Progress> {
         if !self.is_single_server {
             return self.core.progress(ticket);
         }

@@ -40,6 +40,7 @@ impl Ticket {
 
     /// The node and its generation; none where there is nothing to wait for.
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the low half is the node's number")]
     pub(crate) const fn node(self) -> Option<(u32, u32)> {
         match self.0 as u32 {
             0 => None,

@@ -146,7 +146,13 @@ const CASES: [Case; 12] = [
         workload: "uniform:read=70",
         depth: 64,
         settings: MLC,
-        ..case("event, 32 dies and bus, 70/30, no cleaning", Mode::Event, [4, 8, 1, 98_304, 256], 4096, 4)
+        ..case(
+            "event, 32 dies and bus, 70/30, no cleaning",
+            Mode::Event,
+            [4, 8, 1, 98_304, 256],
+            4096,
+            4,
+        )
     },
     Case {
         depth: 64,

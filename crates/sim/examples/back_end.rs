@@ -132,7 +132,8 @@ fn keep(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
     let commit = Command::new("git").args(["rev-parse", "HEAD"]).output()?;
-    let command = format!("cargo run --release -p nandu-sim --example back_end -- --out {directory}");
+    let command =
+        format!("cargo run --release -p nandu-sim --example back_end -- --out {directory}");
     let document = json!({
         "command": command,
         "commit": String::from_utf8_lossy(&commit.stdout).trim(),

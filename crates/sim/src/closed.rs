@@ -3,10 +3,10 @@
 //!
 //! 1. `free_at` never runs backwards.
 
+use crate::SimError;
 use crate::driver::{Driver, TOUCH, Timing};
 use crate::engine::Engine;
 use crate::recorder::Recorder;
-use crate::SimError;
 use nandu_base::Nanos;
 use nandu_device::Operation;
 use nandu_nand::Ticket;

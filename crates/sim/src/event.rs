@@ -218,8 +218,8 @@ impl Driver for Window {
                 }
                 let start = self.admit(engine, arrival, recorder)?;
                 let served = engine.serve::<false>(request, Ticket::READY);
-                let done = served
-                    .map_err(|refusal| engine.explain(refusal, request, start, number))?;
+                let done =
+                    served.map_err(|refusal| engine.explain(refusal, request, start, number))?;
                 let since = if timing.arrivals_count { arrival } else { start };
                 self.count_area(start);
                 let (operation, think) = (request.operation, timing.think);

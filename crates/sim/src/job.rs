@@ -419,7 +419,13 @@ impl Job {
         let covers = spec.area_bytes.is_none() && spec.start_bytes == 0;
         let is_uniform = spec.kind == WorkloadKind::Uniform && spec.trim_ppb == 0;
         let is_bare = self.run.cache_units == 0;
-        if !(is_bare && is_uniform && is_whole && covers && spec.align_bytes.is_none() && simulated > 0.0) {
+        if !(is_bare
+            && is_uniform
+            && is_whole
+            && covers
+            && spec.align_bytes.is_none()
+            && simulated > 0.0)
+        {
             return None;
         }
         let shape = &setup.nand.geometry;

@@ -9,7 +9,12 @@ const READ_S: f64 = 20e-6;
 const PROGRAM_S: f64 = 200e-6;
 
 /// Requests to a filled `myers_slc` (20/200 us) of so many channels and dies that is never cleaned.
-fn run(workload: &str, (channels, dies): (u32, u32), depth: u32, more: &[(&str, &str)]) -> SimReport {
+fn run(
+    workload: &str,
+    (channels, dies): (u32, u32),
+    depth: u32,
+    more: &[(&str, &str)],
+) -> SimReport {
     let mut job = Job {
         drive: DriveChoice {
             name: "myers_slc".into(),
@@ -57,10 +62,8 @@ fn one_die_with_poisson_arrivals_of_reads_is_m_d_1() {
 #[test]
 fn one_die_with_reads_and_programs_is_m_g_1() {
     for (load, seed) in [(0.3, 4), (0.6, 5), (0.75, 6)] {
-        let (mean, square) = (
-            0.7 * READ_S + 0.3 * PROGRAM_S,
-            0.7 * READ_S * READ_S + 0.3 * PROGRAM_S * PROGRAM_S,
-        );
+        let (mean, square) =
+            (0.7 * READ_S + 0.3 * PROGRAM_S, 0.7 * READ_S * READ_S + 0.3 * PROGRAM_S * PROGRAM_S);
         let rate = load / mean;
         let workload = format!("uniform:read=70,arrival=exponential,rate={rate:.0}");
         let report = run(&workload, (1, 1), 1_000_000, &[("seed", &seed.to_string())]);

@@ -66,10 +66,11 @@ impl Ssd {
             now.max(written_at)
         } else {
             let start = self.nand.at(now);
-            let recovered = self.ftl.recover(&mut self.nand, start).map_err(|error| match error {
-                FtlError::NoRecovery => DeviceError::Unsupported { what: error.to_string() },
-                other => device_error(other),
-            })?;
+            let recovered =
+                self.ftl.recover(&mut self.nand, start).map_err(|error| match error {
+                    FtlError::NoRecovery => DeviceError::Unsupported { what: error.to_string() },
+                    other => device_error(other),
+                })?;
             self.nand.finish(recovered)
         };
         self.controller_free_at = ready_at;
@@ -82,10 +83,10 @@ impl Ssd {
     fn end_requests(&mut self, at: Nanos) {
         self.events.clear();
         let active: Vec<_> = self.active.drain(..).flatten().collect();
-        let waiting = self.waiting.drain(..).map(|(issued_at, request)| {
-            InFlight::of(request, issued_at)
-        });
-        let ended: Vec<_> = active.into_iter().map(|active| active.in_flight).chain(waiting).collect();
+        let waiting =
+            self.waiting.drain(..).map(|(issued_at, request)| InFlight::of(request, issued_at));
+        let ended: Vec<_> =
+            active.into_iter().map(|active| active.in_flight).chain(waiting).collect();
         self.free_places.clear();
         self.free_slot_count = self.config.native_queue_depth;
         for in_flight in ended {

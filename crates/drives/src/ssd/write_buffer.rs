@@ -200,7 +200,8 @@ mod tests {
             let (content, after, place) = (None, Ticket::READY, None);
             buffer.wait(Job::Unit { lpn: Lpn(lpn), content, after, place });
         }
-        let slots: Vec<_> = std::iter::from_fn(|| buffer.next_job()).map(|(_, slot)| slot).collect();
+        let slots: Vec<_> =
+            std::iter::from_fn(|| buffer.next_job()).map(|(_, slot)| slot).collect();
         assert_eq!(slots, [Some(0), Some(1)]);
         assert!(buffer.holds(Lpn(2)) && buffer.waiting_content(Lpn(2)).is_some());
         assert!(buffer.waiting_content(Lpn(1)).is_none());

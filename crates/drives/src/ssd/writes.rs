@@ -99,13 +99,7 @@ impl Ssd {
         self.program(unit.lpn, content, after, place);
     }
 
-    fn program(
-        &mut self,
-        lpn: Lpn,
-        content: Option<Arc<[u8]>>,
-        after: Ticket,
-        place: Option<u32>,
-    ) {
+    fn program(&mut self, lpn: Lpn, content: Option<Arc<[u8]>>, after: Ticket, place: Option<u32>) {
         self.buffer.wait(Job::Unit { lpn, content, after, place });
         self.go_on();
     }

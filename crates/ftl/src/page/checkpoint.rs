@@ -127,7 +127,7 @@ impl PageFtl {
                 if !self.dies[die].frontiers[index].lpns.is_empty() {
                     let cause = self.cause_of(index);
                     let one = self.program(nand, after, (die, index), cause)?;
-            nand.gather(&mut done, one);
+                    nand.gather(&mut done, one);
                 }
             }
         }

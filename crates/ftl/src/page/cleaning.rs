@@ -330,7 +330,12 @@ impl PageFtl {
         Ok(done)
     }
 
-    fn erase(&mut self, nand: &mut NandArray, after: Ticket, group: u32) -> Result<Ticket, FtlError> {
+    fn erase(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+        group: u32,
+    ) -> Result<Ticket, FtlError> {
         if self.width > 1 {
             self.program_successors(nand, after, group)?;
         }
@@ -418,7 +423,7 @@ impl PageFtl {
                 if frontier.group != NO_GROUP && frontier.next_row % 2 == 1 {
                     let cause = self.cause_of(index);
                     let one = self.program(nand, after, (die, index), cause)?;
-            nand.gather(&mut done, one);
+                    nand.gather(&mut done, one);
                 }
             }
         }

@@ -55,7 +55,7 @@ impl PageFtl {
             }
             let valid = self.groups[victim as usize].valid;
             let left = valid.saturating_sub(owed);
-            let owed = owed + if grant == 0 { left } else { left / grant };
+            let owed = owed + left.checked_div(grant).unwrap_or(left);
             let pace = &mut self.dies[die].pace;
             (pace.grant, pace.owed) = (grant.saturating_sub(1), owed);
             if owed >= BATCH_UNITS || owed >= valid {

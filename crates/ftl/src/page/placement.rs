@@ -146,9 +146,7 @@ impl PageFtl {
             DieChoice::RoundRobin => self.next_die[stream],
             DieChoice::Static => lpn as usize % self.dies.len(),
             DieChoice::LeastWork => self.least(stream, |die| self.dies[die].work_ns),
-            DieChoice::LeastBacklog => {
-                self.least(stream, |die| nand.backlog(to_u32(die as u64)).0)
-            }
+            DieChoice::LeastBacklog => self.least(stream, |die| nand.backlog(to_u32(die as u64)).0),
         };
         let count = self.dies.len();
         let takes = |&place: &usize| {
@@ -368,16 +366,10 @@ impl PageFtl {
 
     /// What the units up to `row` superseded may be erased once `done` has ended; on paired pages that
     /// is the program of the odd row of a pair, which may still destroy the even one.
-    fn settle_row(
-        &mut self,
-        nand: &mut NandArray,
-        (die, index): Place,
-        row: u32,
-        done: Ticket,
-    ) {
+    fn settle_row(&mut self, nand: &mut NandArray, (die, index): Place, row: u32, done: Ticket) {
         let frontier = &mut self.dies[die].frontiers[index];
         // The last row of an odd number has no partner.
-        let has_partner = row % 2 == 0 && row + 1 < self.rows;
+        let has_partner = row.is_multiple_of(2) && row + 1 < self.rows;
         if nand.config().rules.paired_pages && has_partner {
             frontier.unpaired.append(&mut frontier.superseded);
             return;
@@ -511,11 +503,7 @@ impl PageFtl {
 
     /// A row of the stream was programmed: the next goes to another die, and cleaning follows.
     #[inline]
-    fn pass_turn(
-        &mut self,
-        nand: &mut NandArray,
-        (die, stream): Place,
-    ) -> Result<(), FtlError> {
+    fn pass_turn(&mut self, nand: &mut NandArray, (die, stream): Place) -> Result<(), FtlError> {
         let next = self.next_die[stream] + 1;
         self.next_die[stream] = if next == self.dies.len() { 0 } else { next };
         self.has_chosen[stream] = false;

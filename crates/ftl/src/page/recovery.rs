@@ -50,7 +50,11 @@ struct Found {
 }
 
 impl PageFtl {
-    pub(super) fn rebuild(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
+    pub(super) fn rebuild(
+        &mut self,
+        nand: &mut NandArray,
+        after: Ticket,
+    ) -> Result<Ticket, FtlError> {
         self.reset(nand);
         let found = self.find_metadata(nand, after)?;
         let mut done = found.done;
@@ -72,7 +76,7 @@ impl PageFtl {
             }
             if scan.torn {
                 let one = self.erase_again(nand, scan.done, group)?;
-            nand.gather(&mut done, one);
+                nand.gather(&mut done, one);
             } else if scan.programmed_rows > 0 {
                 touched.push((group, scan.programmed_rows));
             }
@@ -82,7 +86,7 @@ impl PageFtl {
             self.adopt(group, programmed_rows);
         }
         let one = self.adopt_log(nand, done, &survey, found)?;
-            nand.gather(&mut done, one);
+        nand.gather(&mut done, one);
         for die in 0..self.dies.len() {
             let reserve = self.config.reserve_count as usize;
             match self.clean_emptiest(nand, done, die, reserve, Cause::Recovery) {
@@ -92,7 +96,7 @@ impl PageFtl {
             }
         }
         let one = self.complete_pairs(nand, done)?;
-            nand.gather(&mut done, one);
+        nand.gather(&mut done, one);
         self.schedule_checkpoint();
         Ok(done)
     }
@@ -231,7 +235,7 @@ impl PageFtl {
                 }
             } else if self.groups[group as usize].state != State::Bad {
                 let one = self.erase_again(nand, after, group)?;
-            nand.gather(&mut done, one);
+                nand.gather(&mut done, one);
             }
         }
         self.metadata.groups = live;

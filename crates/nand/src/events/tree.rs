@@ -35,6 +35,7 @@ impl WinnerTree {
 
     /// Time and server of the earliest event; the time is [`NEVER`] without any.
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the low bits are the server's number")]
     pub(super) fn earliest(&self) -> (u64, usize) {
         let key = self.nodes[1];
         (self.time(key), key as usize & (self.leaf_count - 1))
@@ -82,6 +83,7 @@ impl WinnerTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu_base::to_index;
 
     #[test]
     fn the_earliest_wins_and_of_equals_the_lowest() {
@@ -92,7 +94,7 @@ mod tests {
             let mut state = 7_u64;
             for _ in 0..2000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let server = (state >> 33) as usize % servers;
+                let server = to_index(state >> 33) % servers;
                 times[server] = if state >> 62 == 0 { NEVER } else { (state >> 40) % 16 };
                 tree.set(server, times[server]);
                 assert_eq!(tree.time_of(server), times[server]);

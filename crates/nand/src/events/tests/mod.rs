@@ -178,7 +178,7 @@ fn draw_requests(read_percent: u64) -> impl FnMut(usize) -> reference::Command {
     let mut turn = 0;
     move |number: usize| {
         let is_read = rng.below(100) < read_percent;
-        let die = if is_read { rng.below(32) as usize } else { turn % 32 };
+        let die = if is_read { nandu_base::to_index(rng.below(32)) } else { turn % 32 };
         turn += usize::from(!is_read);
         let kind = if is_read { reference::Kind::Read } else { reference::Kind::Program };
         reference::Command {

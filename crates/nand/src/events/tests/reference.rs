@@ -37,8 +37,7 @@
 //!     ended. Where all that a command still waits for is one command ahead of it in the ordinary
 //!     queue of its own die, or started from there, it enters at once: the order of the queue is
 //!     enough. Not if either of the two is urgent.
-//! 11. Closed loop: `depth` commands are issued at 0; after all events of an instant the
-//!     replacements of those that ended in it are issued, in the order of ending.
+//! 11. Closed loop: `depth` at 0; after an instant those that ended in it are replaced, in order.
 
 #![allow(
     dead_code,
@@ -377,12 +376,12 @@ impl Reference {
     }
 
     fn first_timer_at(&self, instant: u64) -> Option<usize> {
-        (0..self.timers.len())
-            .filter(|&index| self.timers[index].at == instant)
-            .min_by_key(|&index| {
+        (0..self.timers.len()).filter(|&index| self.timers[index].at == instant).min_by_key(
+            |&index| {
                 let Timer { die, job, .. } = self.timers[index];
                 (die, self.dies[die].in_flight.iter().position(|&flying| flying == job))
-            })
+            },
+        )
     }
 
     fn kind(&self, job: usize) -> Kind {
