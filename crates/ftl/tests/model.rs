@@ -8,8 +8,9 @@ mod common;
 use common::{Timed, quick_timing};
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, Ftl, FtlConfig,
-    FtlError, LogEviction, MergeMode, PageConfig, SequentialTrigger, VictimPolicy,
+    BastConfig, BlockConfig, ChunkConfig, CleaningMode, DftlConfig, DieChoice, FastConfig,
+    FasterConfig, Ftl, FtlConfig, FtlError, LogEviction, MergeMode, PageConfig, SequentialTrigger,
+    VictimPolicy,
 };
 use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Ticket};
 use proptest::prelude::*;
@@ -213,6 +214,21 @@ proptest! {
     #[test]
     fn page_mapping_over_dies_behaves_like_an_array(steps in steps(40)) {
         run(&page(VictimPolicy::Greedy, 512), array(3, 1, 9, 1), 40, &steps)?;
+    }
+
+    #[test]
+    fn page_mapping_at_the_hosts_pace_behaves_like_an_array(steps in steps(40)) {
+        for die_choice in [DieChoice::Static, DieChoice::LeastWork, DieChoice::LeastBacklog] {
+            for (unit_bytes, planes) in [(512, 1), (256, 2)] {
+                let config = FtlConfig::Page(PageConfig {
+                    unit_bytes: Some(unit_bytes),
+                    cleaning: CleaningMode::Paced,
+                    die_choice,
+                    ..PageConfig::default()
+                });
+                run(&config, array(3, planes, 9, 512 / unit_bytes), 40, &steps)?;
+            }
+        }
     }
 
     #[test]

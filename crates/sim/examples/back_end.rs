@@ -3,6 +3,8 @@
 //! `cargo run --release -p nandu-sim --example back_end -- --out results/MACHINE/sim` keeps
 //! `back-end.json` and `back-end.md`.
 
+#![allow(clippy::print_stdout, reason = "an example talks to the terminal")]
+
 use nandu_sim::{
     DriveChoice, InitialState, Input, Job, Mode, RunConfig, SimError, SimReport, Unwatched,
 };

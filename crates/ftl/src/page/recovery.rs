@@ -87,6 +87,10 @@ impl PageFtl {
         }
         let one = self.adopt_log(nand, done, &survey, found)?;
         nand.gather(&mut done, one);
+        // Which groups the last rows superseded is not known any more: their partners come before any
+        // group is erased.
+        let one = self.complete_pairs(nand, done)?;
+        nand.gather(&mut done, one);
         for die in 0..self.dies.len() {
             let reserve = self.config.reserve_count as usize;
             match self.clean_emptiest(nand, done, die, reserve, Cause::Recovery) {

@@ -25,8 +25,9 @@ mod run;
 
 use model::Trims;
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, CleaningFrontier, DftlConfig, FastConfig, FasterConfig,
-    FtlConfig, LogEviction, MergeMode, PageConfig, SequentialTrigger, TrimDurability, VictimPolicy,
+    BastConfig, BlockConfig, ChunkConfig, CleaningFrontier, CleaningMode, DftlConfig, DieChoice,
+    DieOrder, FastConfig, FasterConfig, FtlConfig, LogEviction, MergeMode, PageConfig,
+    SequentialTrigger, TrimDurability, VictimPolicy,
 };
 
 /// A layer over a shape of array.
@@ -88,6 +89,18 @@ fn page(victim: VictimPolicy, unit_bytes: u32) -> FtlConfig {
 fn page_shared() -> FtlConfig {
     FtlConfig::Page(PageConfig {
         cleaning_frontier: CleaningFrontier::Shared,
+        ..PageConfig::default()
+    })
+}
+
+/// Cleaned at the host's pace, the dies chosen in a way of their own.
+fn page_paced(unit_bytes: u32, die_choice: DieChoice) -> FtlConfig {
+    FtlConfig::Page(PageConfig {
+        unit_bytes: Some(unit_bytes),
+        cleaning: CleaningMode::Paced,
+        die_choice,
+        die_order: DieOrder::WayFirst,
+        idle_clean_count: 1,
         ..PageConfig::default()
     })
 }
@@ -178,6 +191,11 @@ matrix! {
     page_shared_frontier: page_shared(), ONE_DIE, 24, Trims::Volatile;
     page_over_dies: page(VictimPolicy::Greedy, 512), THREE_DIES, 24, Trims::Volatile;
     page_over_planes: page(VictimPolicy::Greedy, 256), WIDE, 64, Trims::Volatile;
+    page_paced_one_die: page_paced(512, DieChoice::RoundRobin), ONE_DIE, 24, Trims::Volatile;
+    page_paced_over_dies: page_paced(512, DieChoice::LeastBacklog), THREE_DIES, 24, Trims::Volatile;
+    page_paced_over_planes: page_paced(256, DieChoice::LeastWork), WIDE, 64, Trims::Volatile;
+    page_paced_paired: page_paced(512, DieChoice::Static), PAIRED, 16, Trims::Volatile;
+    page_paced_worn: page_paced(512, DieChoice::Static), WORN, 20, Trims::Volatile;
     page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;
     page_worn_over_planes: page(VictimPolicy::Fifo, 256), Shape { blocks: 11, endurance: 2, ..WIDE }, 64, Trims::Volatile;
     page_worn_both: page_metadata(512, 9, JOURNALED), Shape { blocks: 18, endurance: 2, ..LONG }, 24, Trims::Journaled;
