@@ -5,14 +5,14 @@
 //! 2. Nothing is merged or dropped: the layer gets the same writes in the same order as without it.
 
 use nandu_base::Lpn;
-use nandu_nand::{Content, NandArray, Ticket};
+use nandu_nand::{NandArray, Ticket};
 use std::collections::VecDeque;
 
 /// What waits for a slot.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiting {
     /// A unit; `admitted` is promised to end when it has its slot.
-    Unit { lpn: Lpn, content: Content, stream: u8, start: Ticket, admitted: Ticket },
+    Unit { lpn: Lpn, stream: u8, start: Ticket, admitted: Ticket },
     /// A flush behind units that wait.
     Flush { done: Ticket },
 }

@@ -371,7 +371,7 @@ mod tests {
                 let shown = |unit: Option<DirtyUnit>| unit.map(|unit| (unit.lpn.0, unit.stream));
                 match rng.below(1000) {
                     0..450 => {
-                        let stream = step as u8;
+                        let stream = u8::try_from(step % 256).unwrap();
                         let evicted = shown(cache.write(unit(lpn, stream)));
                         assert_eq!(evicted, naive.write(lpn, stream, room));
                     }

@@ -209,22 +209,23 @@ impl Engine {
     #[inline]
     fn write_unit(&mut self, lpn: Lpn, start: Ticket, stream: u8) -> Result<Ticket, Refusal> {
         self.host.write_units += 1;
-        let content = self.shadow.as_mut().and_then(|shadow| shadow.write(lpn));
         if let Some(cache) = &mut self.cache {
+            let content = self.shadow.as_mut().and_then(|shadow| shadow.write(lpn));
             return match cache.write(DirtyUnit { lpn, content, stream, ready: start }) {
                 Some(evicted) => self.write_back(evicted, start),
                 None => Ok(start),
             };
         }
         let Some(buffer) = &mut self.buffer else {
+            let content = self.shadow.as_mut().and_then(|shadow| shadow.write(lpn));
             return Ok(self.ftl.write_to_stream(&mut self.nand, start, lpn, content, stream)?);
         };
         if buffer.take_slot() {
-            self.program_held(lpn, start, content, stream)?;
+            self.program_held(lpn, start, stream)?;
             return Ok(start);
         }
         let admitted = self.nand.promise();
-        buffer.wait(Waiting::Unit { lpn, content, stream, start, admitted });
+        buffer.wait(Waiting::Unit { lpn, stream, start, admitted });
         Ok(admitted)
     }
 
@@ -262,13 +263,9 @@ impl Engine {
     }
 
     /// Hands the unit of a slot to the layer.
-    fn program_held(
-        &mut self,
-        lpn: Lpn,
-        start: Ticket,
-        content: Content,
-        stream: u8,
-    ) -> Result<(), Refusal> {
+    fn program_held(&mut self, lpn: Lpn, start: Ticket, stream: u8) -> Result<(), Refusal> {
+        // Reads that come while a unit waits for its slot see what was there before.
+        let content = self.shadow.as_mut().and_then(|shadow| shadow.write(lpn));
         let done = self.ftl.write_to_stream(&mut self.nand, start, lpn, content, stream)?;
         let is_waiting = self.nand.watch(done, SLOT);
         let buffer = self.buffer.as_mut().expect("a slot was taken");
@@ -286,9 +283,9 @@ impl Engine {
             && let Some(next) = buffer.next_waiting()
         {
             match next {
-                Waiting::Unit { lpn, content, stream, start, admitted } => {
+                Waiting::Unit { lpn, stream, start, admitted } => {
                     self.nand.keep(admitted, start);
-                    self.program_held(lpn, start, content, stream)?;
+                    self.program_held(lpn, start, stream)?;
                 }
                 Waiting::Flush { done } => {
                     let held = buffer.held();

@@ -7,9 +7,10 @@
 //! ```
 //!
 //! 1. No die is held, and no channel busy, for longer than time passed.
-//! 2. Without transfers, dies were busy as long as the counted commands take. A command of several
-//!    planes counts once for each, so then the counters give bounds; else they give the very sum. What
-//!    was issued and waits for a row that nobody has filled is counted, too, though it has not begun.
+//! 2. Without transfers, dies were busy as long as the counted commands take. The counters give the very
+//!    sum, or bounds where a command of several planes counts once for each, and where flash pages of
+//!    several types take different times. What was issued and waits for a row that nobody has filled
+//!    is counted, too, though it has not begun.
 //! 3. Dies were held at least as long as they were busy: half as long, with a cache register.
 
 use crate::engine::Engine;
@@ -70,7 +71,10 @@ impl Work {
         let lists = [("die", "held", &usage.die_held), ("channel", "busy", &usage.channel_busy)];
         for (what, state, times) in lists {
             if let Some((number, time)) = (0_u32..).zip(times).find(|(_, time)| *time > elapsed) {
-                return Err(format!("{what} {number} was {state} {time}, but {elapsed} passed"));
+                let (time_ns, elapsed_ns) = (time.0, elapsed.0);
+                return Err(format!(
+                    "{what} {number} was {state} for {time_ns} ns, but {elapsed_ns} ns passed"
+                ));
             }
         }
         Ok(())
@@ -86,11 +90,10 @@ impl Work {
         if least <= *issued.end() && *issued.start() <= most {
             return Ok(());
         }
-        let counted = match least == most {
-            true => most.to_string(),
-            false => format!("{least} to {most}"),
-        };
-        Err(format!("dies worked {worked} without transfers, but what is counted takes {counted}"))
+        Err(format!(
+            "dies worked {} ns without transfers, but what is counted takes {} to {} ns",
+            worked.0, least.0, most.0
+        ))
     }
 
     /// Command and array times of what is counted, for as few commands as it may be and as many.
@@ -100,17 +103,20 @@ impl Work {
         // The page register serves reads of the host that no read of the array is counted for.
         let host_reads = timing.command_ns * self.usage.reads.command_count;
         let (mut least, mut most) = (host_reads, host_reads);
+        let types = timing.program_type_ns.times().iter().copied();
+        let fastest = types.clone().min().unwrap_or(timing.program_ns);
+        let slowest = types.max().unwrap_or(timing.program_ns);
         for (operation, cause, count) in self.counters.cells() {
-            let array = match operation {
+            let array = |program: Nanos| match operation {
                 FlashOperation::Read | FlashOperation::SpareRead => timing.read_ns,
-                FlashOperation::Program | FlashOperation::PartialProgram => timing.program_ns,
-                FlashOperation::CopyBack => timing.read_ns + timing.program_ns,
+                FlashOperation::Program | FlashOperation::PartialProgram => program,
+                FlashOperation::CopyBack => timing.read_ns + program,
                 FlashOperation::Erase => timing.erase_ns,
             };
             let is_host_read = (operation, cause) == (FlashOperation::Read, Cause::Host);
-            let each = if is_host_read { array } else { array + timing.command_ns };
-            least += each * count.div_ceil(planes);
-            most += each * count;
+            let command = if is_host_read { Nanos::ZERO } else { timing.command_ns };
+            least += (array(fastest) + command) * count.div_ceil(planes);
+            most += (array(slowest) + command) * count;
         }
         (least, most)
     }
@@ -121,7 +127,10 @@ impl Work {
         let at_once = if config.timing.cache_register { 2 } else { 1 };
         match held * at_once >= self.busy {
             true => Ok(()),
-            false => Err(format!("dies were held {held}, but their commands took {}", self.busy)),
+            false => Err(format!(
+                "dies were held {} ns, but their commands took {} ns",
+                held.0, self.busy.0
+            )),
         }
     }
 }

@@ -8,7 +8,7 @@ use nandu_sim::{
 };
 
 /// Four channels of two dies of 2 KiB pages, with a bus of 40 MB/s, or what `settings` say.
-fn run(workload: &str, settings: &[(&str, &str)]) -> SimReport {
+fn job(workload: &str, settings: &[(&str, &str)]) -> Job {
     let mut job = Job {
         drive: DriveChoice {
             name: "myers_slc".into(),
@@ -19,18 +19,20 @@ fn run(workload: &str, settings: &[(&str, &str)]) -> SimReport {
         request_limit: Some(8000),
         run: RunConfig { mode: Mode::Event, ..RunConfig::default() },
     };
-    for (key, value) in [
+    let usual = [
         ("ssd.channel_count", "4"),
         ("ssd.dies_per_channel", "2"),
         ("ssd.chip_overrides.bus_bytes_per_second", "40000000"),
         ("warm_up", "1"),
-    ]
-    .iter()
-    .chain(settings)
-    {
+    ];
+    for (key, value) in usual.iter().chain(settings) {
         job.set(key, value).unwrap();
     }
-    job.run(&mut Unwatched).unwrap()
+    job
+}
+
+fn run(workload: &str, settings: &[(&str, &str)]) -> SimReport {
+    job(workload, settings).run(&mut Unwatched).unwrap()
 }
 
 fn kinds(report: &SimReport) -> Vec<WarningKind> {
@@ -234,5 +236,15 @@ fn rows_that_are_programmed_padded_are_told() {
         rows("uniform:read=100", 4, 0),
     ] {
         assert_eq!(kinds(&enough), [], "{:?}", enough.warnings);
+    }
+}
+
+#[test]
+fn the_utilisation_law_holds_where_flash_pages_have_types() {
+    for requests in ["2000", "2001", "2003"] {
+        let types = ("ssd.chip_overrides.program_type_ns", "[100000, 700000]");
+        let mut job = job("uniform:read=50", &[types, ("requests", requests), ("warm_up", "0")]);
+        job.run.checks = true;
+        assert!(job.run(&mut Unwatched).unwrap().checks.unwrap().audit_count > 0);
     }
 }

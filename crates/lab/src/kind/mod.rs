@@ -13,6 +13,7 @@ pub mod dispersal;
 pub mod drive;
 pub mod index_join;
 pub mod intervals;
+pub mod jobs;
 pub mod join;
 pub mod late_join;
 pub mod misalignment;
@@ -51,6 +52,8 @@ pub enum ExperimentKind {
     IndexJoin(index_join::IndexJoin),
     /// How soon workloads write a page again.
     Intervals(intervals::Intervals),
+    /// Runs of `nandu sim` by one of its settings.
+    Jobs(jobs::Jobs),
     /// Joins of two heap tables.
     Join(join::JoinComparison),
     /// Joins that fetch late, by how few rows qualify.
@@ -117,6 +120,7 @@ impl ExperimentKind {
             Self::Dispersal(kind) => kind,
             Self::IndexJoin(kind) => kind,
             Self::Intervals(kind) => kind,
+            Self::Jobs(kind) => kind,
             Self::Join(kind) => kind,
             Self::LateJoin(kind) => kind,
             Self::Misalignment(kind) => kind,
@@ -144,6 +148,7 @@ impl ExperimentKind {
             Self::Dispersal(_) => "dispersal",
             Self::IndexJoin(_) => "index_join",
             Self::Intervals(_) => "intervals",
+            Self::Jobs(_) => "jobs",
             Self::Join(_) => "join",
             Self::LateJoin(_) => "late_join",
             Self::Misalignment(_) => "misalignment",

@@ -354,12 +354,12 @@ fn decimal(x: f64) -> String {
 }
 
 /// Passes progress on to whoever watches the run.
-struct Watch<'a> {
-    name: &'a str,
-    observer: &'a mut dyn RunObserver,
+pub(super) struct Watch<'a> {
+    pub(super) name: &'a str,
+    pub(super) observer: &'a mut dyn RunObserver,
     /// Points that are done, and all of the step.
-    done: usize,
-    point_count: usize,
+    pub(super) done: usize,
+    pub(super) point_count: usize,
 }
 
 impl SimObserver for Watch<'_> {
