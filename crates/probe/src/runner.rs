@@ -189,10 +189,6 @@ pub fn run_pattern(
     let mut runs = Vec::with_capacity(pattern.repetitions as usize);
     let progress_share = 1.0 / f64::from(pattern.repetitions);
     for repetition in 0..pattern.repetitions {
-        if device.info().volatile_cache {
-            // What the run before left in a cache would be charged to this one.
-            settle(device)?;
-        }
         let progress_base = f64::from(repetition) * progress_share;
         let order = RunOrder { repetition, from_start: false, progress_base, progress_share };
         let counts = io.run(device, order, observer)?;
@@ -235,11 +231,11 @@ pub fn prepare(
     Ok(device.now().saturating_sub(start))
 }
 
-/// Waits until what was written before is on the medium, so that the first measured request does not.
+/// Waits until the preparation is on the medium, so that the first measured request does not.
 fn settle(device: &mut dyn Device) -> Result<(), ProbeError> {
     let at = device.now();
     let failed = |error| ProbeError::Device {
-        label: "a flush before the first request".into(),
+        label: "preparation".into(),
         operation: Operation::Flush,
         address: 0,
         byte_count: 0,
