@@ -489,13 +489,13 @@ const LIMIT: i64 = 150;
 /// with many dies has nothing under way between the end of a batch and the first pages of the next one.
 const LIMITS: [(&str, &str, i64); 11] = [
     ("device-a", "grace_hash", 170),
-    ("nvme-tlc-2024", "block_nested_loops", 160),
-    ("nvme-tlc-2024", "index_nested_loops", 160),
-    ("nvme-tlc-2024", "index_sort_merge", 180),
+    ("nvme-tlc-2024", "block_nested_loops", 320),
+    ("nvme-tlc-2024", "index_nested_loops", 400),
+    ("nvme-tlc-2024", "index_sort_merge", 340),
     ("nvme-tlc-2024", "hybrid_hash", 240),
     ("nvme-tlc-2024", "flash_join", 420),
-    ("nvme-tlc-2024", "rare_join", 430),
-    ("nvme-tlc-2024", "others over PAX pages", 220),
+    ("nvme-tlc-2024", "rare_join", 470),
+    ("nvme-tlc-2024", "others over PAX pages", 270),
     ("barracuda-7200-11", "flash_join", 190),
     ("barracuda-7200-11", "rare_join", 440),
     ("barracuda-7200-11", "others over PAX pages", 160),
