@@ -29,7 +29,7 @@ pub struct Suspend {
 }
 
 impl Suspend {
-    /// MQSim's: 100 us for a program, 700 us for an erase [V].
+    /// MQSim's: 100 us for a program, 700 us for an erase \[V\].
     pub const MQSIM: Self =
         Self { program_ns: Nanos::from_micros(100), erase_ns: Nanos::from_micros(700) };
 }
