@@ -183,6 +183,11 @@ impl NandArray {
         };
         let unit_transfer_ns: Vec<u64> =
             (0..=units * geometry.planes_per_die).map(transfer_ns).collect();
+        if geometry.die_count() > u32::from(u16::MAX) {
+            let count = geometry.die_count();
+            let text = format!("geometry: {count} dies, must be at most {}", u16::MAX);
+            return Err(NandError::Configuration(text));
+        }
         if unit_transfer_ns.last().is_some_and(|&longest| longest > u64::from(u32::MAX)) {
             let text = "timing: bus_bytes_per_second is too low: a transfer would take over 4 s";
             return Err(NandError::Configuration(text.into()));

@@ -212,26 +212,7 @@ impl EventCore {
     }
 
     fn join(&mut self, kind: Kind) -> u32 {
-        self.nodes.add(Node {
-            next: NONE,
-            last_edge: NONE,
-            generation: 0,
-            pending: 0,
-            watcher: NONE,
-            follower: NONE,
-            group: 0,
-            command_ns: 0,
-            array_ns: 0,
-            transfer_ns: 0,
-            die: 0,
-            kind,
-            progress: Progress::Parked,
-            cause: 0,
-            planes: 0,
-            register_page: 0,
-            since: self.now,
-            foreign_ns: 0,
-        })
+        self.nodes.add(Node::of(kind, self.now))
     }
 
     /// Tells `watcher` when `ticket` ends; false if it has.
@@ -420,24 +401,15 @@ impl EventCore {
             kind = Kind::Read;
         }
         self.nodes.add(Node {
-            next: NONE,
-            last_edge: NONE,
-            generation: 0,
-            pending: 0,
-            watcher: NONE,
-            follower: NONE,
             group: command.group,
             command_ns: to_u32(command.command_ns),
             array_ns: to_u32(command.array_ns),
             transfer_ns: to_u32(command.transfer_ns),
-            die: u16::try_from(command.die).expect("geometry allows fewer dies"),
-            kind,
-            progress: Progress::Parked,
+            die: u16::try_from(command.die).expect("the array refuses more dies"),
             cause: command.cause as u8,
             planes: u8::try_from(planes).expect("at most 32 planes"),
             register_page,
-            since: self.now,
-            foreign_ns: 0,
+            ..Node::of(kind, self.now)
         })
     }
 

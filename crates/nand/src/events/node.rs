@@ -73,6 +73,31 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// What nobody waits for and what waits for nobody, from `now` on.
+    #[inline(always)]
+    pub(super) const fn of(kind: Kind, now: u64) -> Self {
+        Self {
+            next: NONE,
+            last_edge: NONE,
+            generation: 0,
+            pending: 0,
+            watcher: NONE,
+            follower: NONE,
+            group: 0,
+            command_ns: 0,
+            array_ns: 0,
+            transfer_ns: 0,
+            die: 0,
+            kind,
+            progress: Progress::Parked,
+            cause: 0,
+            planes: 0,
+            register_page: 0,
+            since: now,
+            foreign_ns: 0,
+        }
+    }
+
     /// Whether somebody waits for its end.
     #[inline]
     pub(super) const fn is_awaited(&self) -> bool {
