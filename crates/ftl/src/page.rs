@@ -107,8 +107,6 @@ struct Die {
     /// Ends when the die has erased what it was asked to: no group is opened before one that it counts on
     /// is free.
     last_erase: Ticket,
-    /// Work that was given to the die, in ns; kept where it decides who takes a row.
-    work_ns: u64,
     /// Valid count of a closed group from which on downwards a pool wants to know of changes.
     told_at: u32,
     live: u64,
@@ -134,6 +132,8 @@ pub struct PageFtl {
     /// (invariant 4).
     superseded_by: Vec<Ticket>,
     dies: Vec<Die>,
+    /// By die: work that it was given, in ns; kept where it decides who takes a row.
+    work_ns: Vec<u64>,
     /// The die of the next row of each stream, as its place in `die_order`.
     next_die: Vec<usize>,
     /// The dies in the order in which they follow each other, and the place of each.
@@ -239,6 +239,7 @@ impl PageFtl {
             groups: vec![fresh; group_count as usize],
             superseded_by: vec![Ticket::READY; group_count as usize],
             dies: Vec::new(),
+            work_ns: Vec::new(),
             next_die: Vec::new(),
             die_order: die_order(config.die_order, geometry),
             is_paced: config.cleaning == CleaningMode::Paced,
@@ -347,12 +348,12 @@ impl PageFtl {
             held: vec![0; usize::from(self.config.stream_count)],
             pace: Pace::NONE,
             last_erase: Ticket::READY,
-            work_ns: 0,
             live: 0,
             usable: 0,
             erases_since_levelling: 0,
         };
         self.dies = vec![die; to_index(die_count)];
+        self.work_ns = vec![0; to_index(die_count)];
         for group in 0..to_u32(self.groups.len() as u64) {
             let is_good = self.condition(nand, group) == Condition::Good;
             let state = if is_good { State::Free } else { State::Bad };

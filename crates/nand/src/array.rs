@@ -397,6 +397,12 @@ impl NandArray {
         self.schedule.core.step()
     }
 
+    /// Handles events until something that is watched has ended; false if nothing is left that could end.
+    #[inline]
+    pub fn step_to_watched(&mut self) -> bool {
+        self.schedule.core.step_to_watched()
+    }
+
     /// Has [`Self::take_finished`] tell `watcher`, below `u32::MAX`, when `ticket` ends; false where it
     /// has ended.
     #[inline]
@@ -417,11 +423,11 @@ impl NandArray {
         self.schedule.core.is_done(ticket)
     }
 
-    /// Work that `die` has accepted and not ended; a single server keeps none.
+    /// By die: work that it has accepted and not ended, in ns; a single server keeps none.
     #[inline]
     #[must_use]
-    pub fn backlog(&self, die: u32) -> Nanos {
-        self.schedule.core.backlog(die as usize)
+    pub fn backlog_ns(&self) -> &[u64] {
+        self.schedule.core.backlog_ns()
     }
 
     /// Commands and waits in flight.

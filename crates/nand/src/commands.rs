@@ -56,7 +56,17 @@ impl NandArray {
         bytes: u32,
         cause: Cause,
     ) -> Result<Ticket, NandError> {
-        self.read_planes(after, page, 1, bytes, cause)
+        let (erase_block, _) = self.pages.div_rem(page.0);
+        let is_common = bytes == self.config.geometry.flash_page_bytes
+            && self.torn_pages.is_empty()
+            && !self.awaits_power_failure()
+            && self.blocks.get(to_index(erase_block)).is_some_and(|block| !block.torn);
+        if !is_common {
+            return self.read_planes(after, page, 1, bytes, cause);
+        }
+        self.transferred_bytes += u64::from(bytes);
+        let transfer_ns = self.unit_transfer_ns[self.units];
+        Ok(self.sense(after, self.place_of(erase_block), (page.0, 1), transfer_ns, cause))
     }
 
     /// Reads the same index in several planes of a die in one array time. Bit `p` of `plane_mask`
@@ -124,18 +134,38 @@ impl NandArray {
             self.schedule.empty_register(place.die);
             self.schedule.follow(after, total_ns)
         } else {
-            let mut last = after;
+            // Each may begin when `after` has ended; their die has them in order.
+            let (mut last, mut unit_count, mut count) = (after, 0, 0);
             for row in rows {
-                let transfer_ns = self.unit_transfer_ns[row.unit_count as usize];
-                let command = self.command(Kind::Read, cause, place, (read_ns, transfer_ns));
-                // Each may begin when `after` has ended; their die has them in order.
-                last = self.schedule.issue(after, &command);
+                if row.unit_count != unit_count && count > 0 {
+                    last = self.issue_reads(after, (unit_count, count), cause, place);
+                    count = 0;
+                }
+                (unit_count, count) = (row.unit_count, count + 1);
             }
-            last
+            match count {
+                0 => last,
+                _ => self.issue_reads(after, (unit_count, count), cause, place),
+            }
         };
         let page_bytes = u64::from(self.config.geometry.flash_page_bytes);
         self.transferred_bytes += unit_count * page_bytes / self.units as u64;
         Ok(end)
+    }
+
+    /// `count` reads of rows of which `unit_count` units cross the bus, one after the other.
+    #[inline]
+    fn issue_reads(
+        &mut self,
+        after: Ticket,
+        (unit_count, count): (u32, usize),
+        cause: Cause,
+        place: Place,
+    ) -> Ticket {
+        let transfer_ns = self.unit_transfer_ns[unit_count as usize];
+        let read_ns = self.config.timing.read_ns.0;
+        let command = self.command(Kind::Read, cause, place, (read_ns, transfer_ns));
+        self.schedule.issue_many(after, &command, count)
     }
 
     /// A command with the array's command time.

@@ -7,7 +7,7 @@
 
 use crate::events::{Command, EventCore, Progress};
 use crate::{Scheduling, Service, Ticket};
-use nandu_base::{Cause, FlashOperation, Nanos};
+use nandu_base::{Cause, FlashOperation, Nanos, to_u32};
 
 /// The clock of a single server.
 #[derive(Clone, Debug)]
@@ -91,11 +91,10 @@ impl Schedule {
             let each = command.command_ns + command.array_ns + command.transfer_ns;
             return self.follow(after, each * count as u64);
         }
-        let mut last = after;
-        for _ in 0..count {
-            last = self.issue(after, command);
+        if self.is_preparing {
+            return Ticket::READY;
         }
-        last
+        self.core.issue_many(after, command, to_u32(count as u64))
     }
 
     /// The single server works for `length` once `after` is over.

@@ -110,10 +110,10 @@ impl Window {
         Ok(())
     }
 
-    /// Handles the next event; where there is none, see invariant 3.
+    /// Lets time pass until something that is watched has ended; where nothing can end, see invariant 3.
     #[inline]
     fn step(&mut self, engine: &mut Engine, recorder: &mut Recorder) -> Result<(), SimError> {
-        if !engine.nand.step() {
+        if !engine.nand.step_to_watched() {
             engine.complete_rows()?;
         }
         self.collect(engine, recorder)
@@ -171,7 +171,11 @@ impl Window {
                 Some(Reverse(end)) if engine.nand.next_event().is_none_or(|next| end < next) => {
                     self.pass_to(engine, end, recorder)?;
                 }
-                _ => self.step(engine, recorder)?,
+                Some(_) => {
+                    engine.nand.step();
+                    self.collect(engine, recorder)?;
+                }
+                None => self.step(engine, recorder)?,
             }
             if !self.thinking.is_empty() {
                 self.pass_to(engine, engine.nand.now(), recorder)?;

@@ -33,7 +33,7 @@ impl Books {
     pub(crate) fn of(engine: &mut Engine) -> Self {
         let nand = &mut engine.nand;
         let at = nand.idle_at();
-        let waiting = (0..nand.geometry().die_count()).map(|die| nand.backlog(die)).sum();
+        let waiting = Nanos(nand.backlog_ns().iter().sum());
         let (busy, usage, counters) = (nand.busy(), nand.usage(), *nand.counters());
         Self { at, busy, waiting, usage, counters }
     }

@@ -1,11 +1,13 @@
 //! Where units go: addresses, frontiers, rows that fill and are programmed.
 
 use super::{
-    CleaningFrontier, Copies, DieChoice, Frontier, Group, NO_GROUP, PageFtl, State, UNMAPPED,
+    CleaningFrontier, Copies, DieChoice, DieOrder, Frontier, Group, NO_GROUP, PageFtl, State,
+    UNMAPPED,
 };
 use crate::FtlError;
 use nandu_base::{Cause, Ppn, to_index, to_u32};
 use nandu_nand::{Content, NO_LPN, NandArray, Payload, Ticket};
+use std::hint::select_unpredictable;
 
 /// Commands for a die, in rows and groups.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,8 +147,8 @@ impl PageFtl {
         let next = match self.config.die_choice {
             DieChoice::RoundRobin => self.next_die[stream],
             DieChoice::Static => lpn as usize % self.dies.len(),
-            DieChoice::LeastWork => self.least(stream, |die| self.dies[die].work_ns),
-            DieChoice::LeastBacklog => self.least(stream, |die| nand.backlog(to_u32(die as u64)).0),
+            DieChoice::LeastWork => self.least(stream, &self.work_ns),
+            DieChoice::LeastBacklog => self.least(stream, nand.backlog_ns()),
         };
         let count = self.dies.len();
         let takes = |&place: &usize| {
@@ -167,17 +169,18 @@ impl PageFtl {
 
     /// The place of the die with least of something, of equal ones the first from the turn of the stream
     /// on.
-    fn least(&self, stream: usize, of: impl Fn(usize) -> u64) -> usize {
-        let (first, count) = (self.next_die[stream], self.dies.len());
-        let mut least = (u64::MAX, first);
-        for turn in 0..count {
-            let place = if first + turn < count { first + turn } else { first + turn - count };
-            let amount = of(self.die_order[place]);
-            if amount < least.0 {
-                least = (amount, place);
-            }
+    #[inline]
+    fn least(&self, stream: usize, amounts: &[u64]) -> usize {
+        let first = self.next_die[stream];
+        if self.config.die_order == DieOrder::ChannelFirst {
+            let (before, from) = amounts.split_at(first);
+            let least = earlier_least((u64::MAX, first), from.iter().copied(), first);
+            return earlier_least(least, before.iter().copied(), 0).1;
         }
-        least.1
+        let (before, from) = self.die_order.split_at(first);
+        let amount_of = |&die: &usize| amounts[die];
+        let least = earlier_least((u64::MAX, first), from.iter().map(amount_of), first);
+        earlier_least(least, before.iter().map(amount_of), 0).1
     }
 
     /// A quarter of an even share of the room may be missing before a die is passed over.
@@ -495,7 +498,7 @@ impl PageFtl {
     pub(super) fn give_work(&mut self, nand: &NandArray, die: usize, work: Work) {
         if self.config.die_choice == DieChoice::LeastWork {
             let timing = &nand.config().timing;
-            self.dies[die].work_ns += work.reads * timing.read_ns.0
+            self.work_ns[die] += work.reads * timing.read_ns.0
                 + work.programs * timing.program_ns.0
                 + work.erases * timing.erase_ns.0;
         }
@@ -529,6 +532,22 @@ impl PageFtl {
         }
         usize::from(self.groups[group as usize].stream)
     }
+}
+
+/// The least amount and its place: `least`, or the first of `amounts`, which begin at place `first`, that
+/// is less. Who has least cannot be foretold, so there is no branch to foretell.
+#[inline]
+fn earlier_least(
+    mut least: (u64, usize),
+    amounts: impl Iterator<Item = u64>,
+    first: usize,
+) -> (u64, usize) {
+    for (amount, place) in amounts.zip(first..) {
+        let is_less = amount < least.0;
+        least.0 = select_unpredictable(is_less, amount, least.0);
+        least.1 = select_unpredictable(is_less, place, least.1);
+    }
+    least
 }
 
 impl Frontier {

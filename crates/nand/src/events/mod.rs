@@ -23,6 +23,7 @@ mod cached;
 mod channel;
 mod die;
 mod node;
+mod plain;
 mod service;
 mod suspend;
 #[cfg(test)]
@@ -73,6 +74,8 @@ pub(crate) struct EventCore {
     /// Servers: every die, or with cache registers every slot of every die; then the channels.
     tree: WinnerTree,
     is_cached: bool,
+    /// Whether dies are as `plain.rs` has them.
+    is_plain: bool,
     scheduling: Scheduling,
     /// By plane group: the last command that is parked, and programs that have not ended.
     last_parked: Vec<u32>,
@@ -103,6 +106,7 @@ impl EventCore {
             nodes: Nodes::new(),
             tree: WinnerTree::new(die_count * slots),
             is_cached,
+            is_plain: false,
             scheduling: Scheduling::default(),
             last_parked: Vec::new(),
             open_programs: Vec::new(),
@@ -122,6 +126,8 @@ impl EventCore {
     /// How commands are ordered, over `group_count` plane groups.
     pub(crate) fn schedule(&mut self, scheduling: Scheduling, group_count: usize) {
         self.scheduling = scheduling;
+        let is_in_order = scheduling.bus == BusPolicy::InOrder && !scheduling.read_priority;
+        self.is_plain = is_in_order && !self.is_cached;
         // Channels that serve in order have no events.
         let slots = if self.is_cached { SLOTS } else { 1 };
         let channels = if scheduling.bus == BusPolicy::InOrder { 0 } else { self.channels.len() };
@@ -259,14 +265,20 @@ impl EventCore {
     }
 
     /// Handles the earliest event; false if there is none.
-    #[inline]
     pub(crate) fn step(&mut self) -> bool {
+        self.handle_earliest()
+    }
+
+    #[inline(always)]
+    fn handle_earliest(&mut self) -> bool {
         let (time, server) = self.tree.earliest();
         if time == NEVER {
             return false;
         }
         self.now = time;
-        if self.is_cached {
+        if self.is_plain {
+            self.plain_event(server);
+        } else if self.is_cached {
             match server / SLOTS {
                 die if die < self.dies.len() => self.slot_event(die, server % SLOTS),
                 _ => self.channel_event(server - self.dies.len() * SLOTS),
@@ -280,10 +292,20 @@ impl EventCore {
         true
     }
 
-    /// Work of a die that was accepted and has not ended.
+    /// Handles events until a watcher can be told of an end; false if there are no events left.
+    pub(crate) fn step_to_watched(&mut self) -> bool {
+        while self.finished.is_empty() {
+            if !self.handle_earliest() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// By die: work that was accepted and has not ended.
     #[inline]
-    pub(crate) fn backlog(&self, die: usize) -> Nanos {
-        Nanos(self.backlog_ns[die])
+    pub(crate) fn backlog_ns(&self) -> &[u64] {
+        &self.backlog_ns
     }
 
     /// Commands and joins that have not ended.
@@ -325,13 +347,7 @@ impl EventCore {
         assert_eq!(parked, self.parked_count as usize, "parked commands are counted");
         for (number, die) in self.dies.iter().enumerate() {
             let own = commands.iter().filter(|node| node.die as usize == number);
-            let backlog: u64 = own
-                .map(|node| {
-                    u64::from(node.command_ns)
-                        + u64::from(node.array_ns)
-                        + u64::from(node.transfer_ns)
-                })
-                .sum();
+            let backlog: u64 = own.map(|node| node.work_ns() * u64::from(node.left)).sum();
             assert_eq!(backlog, self.backlog_ns[number], "backlog of die {number}");
             let is_queued = !die.queue.is_empty() || !die.urgent.is_empty();
             let is_stopped = die.stopped.is_some();
@@ -360,7 +376,26 @@ impl EventCore {
     /// Takes a command that waits for `after`.
     #[inline]
     pub(crate) fn issue(&mut self, after: Ticket, command: &Command) -> Ticket {
-        let index = self.admit(command);
+        self.issue_run(after, command, 1)
+    }
+
+    /// Takes `count` equal commands that wait for `after` and follow each other; answers the last.
+    #[inline]
+    pub(crate) fn issue_many(&mut self, after: Ticket, command: &Command, count: u32) -> Ticket {
+        if self.is_plain && command.cause != Cause::Host {
+            return self.issue_run(after, command, count);
+        }
+        let mut last = after;
+        for _ in 0..count {
+            last = self.issue_run(after, command, 1);
+        }
+        last
+    }
+
+    /// Takes a run of one or several commands as one node.
+    #[inline]
+    fn issue_run(&mut self, after: Ticket, command: &Command, count: u32) -> Ticket {
+        let index = self.admit(command, count);
         if let Some(source) = self.nodes.unfinished(after)
             && !self.is_ahead(source, index)
         {
@@ -385,9 +420,10 @@ impl EventCore {
     }
 
     #[inline(always)]
-    fn admit(&mut self, command: &Command) -> u32 {
+    fn admit(&mut self, command: &Command, count: u32) -> u32 {
         let (register_page, planes) = command.sensed.map_or((0, 0), |(page, n)| (page + 1, n));
-        self.backlog_ns[command.die] += command.command_ns + command.array_ns + command.transfer_ns;
+        let work_ns = command.command_ns + command.array_ns + command.transfer_ns;
+        self.backlog_ns[command.die] += work_ns * u64::from(count);
         let mut kind = command.kind;
         if self.scheduling.read_priority {
             let open = &mut self.open_programs[command.group as usize];
@@ -409,6 +445,7 @@ impl EventCore {
             cause: command.cause as u8,
             planes: u8::try_from(planes).expect("at most 32 planes"),
             register_page,
+            left: count,
             ..Node::of(kind, self.now)
         })
     }

@@ -56,6 +56,9 @@ pub(super) struct Node {
     /// The command of the same plane group that enters the queue right behind it.
     pub(super) follower: u32,
     pub(super) group: u32,
+    /// Equal commands that it stands for and that have not ended: they follow each other.
+    pub(super) left: u32,
+    /// Of each of them.
     pub(super) command_ns: u32,
     pub(super) array_ns: u32,
     pub(super) transfer_ns: u32,
@@ -84,6 +87,7 @@ impl Node {
             watcher: NONE,
             follower: NONE,
             group: 0,
+            left: 0,
             command_ns: 0,
             array_ns: 0,
             transfer_ns: 0,
@@ -96,6 +100,12 @@ impl Node {
             since: now,
             foreign_ns: 0,
         }
+    }
+
+    /// What one of its commands takes, if nothing is in its way.
+    #[inline(always)]
+    pub(super) fn work_ns(&self) -> u64 {
+        u64::from(self.command_ns) + u64::from(self.array_ns) + u64::from(self.transfer_ns)
     }
 
     /// Whether somebody waits for its end.

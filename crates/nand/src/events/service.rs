@@ -23,6 +23,9 @@ impl EventCore {
     /// The die does what it can at this moment.
     #[inline(always)]
     pub(super) fn go_on(&mut self, die: usize) {
+        if self.is_plain {
+            return self.start_next_plain(die);
+        }
         if self.is_cached {
             return self.go_on_cached(die);
         }
@@ -260,8 +263,7 @@ impl EventCore {
         let taken = std::mem::replace(&mut record.slots[slot], Slot::IDLE);
         let index = taken.node;
         let node = self.nodes.get(index);
-        self.backlog_ns[die] -=
-            u64::from(node.command_ns) + u64::from(node.array_ns) + u64::from(node.transfer_ns);
+        self.backlog_ns[die] -= node.work_ns();
         if node.kind == Kind::Program && !self.open_programs.is_empty() {
             self.open_programs[node.group as usize] -= 1;
         }

@@ -6,43 +6,59 @@
 //!     (7, 0) (9, 1)  (5, 2) (never, 3)      the lowest server wins, without a branch
 //! ```
 //!
+//! Up to 32 servers are one tree of fixed size, in which no index can be wrong; more are a tree of such
+//! trees, whose roots are the leaves of the next level.
+//!
 //! 1. The root is the earliest event; of equal ones that of the server with the lowest number.
 
 /// The time of a server without an event.
 pub(super) const NEVER: u64 = u64::MAX;
 
+const LEAVES: usize = 32;
+
+/// The root at 1, the leaves from [`LEAVES`] on.
+type SmallTree = [u64; 2 * LEAVES];
+
 /// Events of a fixed set of servers, at most one each.
 #[derive(Clone, Debug)]
 pub(super) struct WinnerTree {
-    /// Time shifted by `server_bits`, and server; the root at 1, the leaves from `leaf_count` on.
-    nodes: Vec<u64>,
-    leaf_count: usize,
+    /// The earliest event of all: time shifted by `server_bits`, and server.
+    root: u64,
+    /// The servers' own trees, then those of their roots, up to a level of one tree.
+    levels: Vec<Vec<SmallTree>>,
     server_bits: u32,
 }
 
 impl WinnerTree {
     pub(super) fn new(server_count: usize) -> Self {
-        let leaf_count = server_count.next_power_of_two().max(2);
-        let server_bits = leaf_count.trailing_zeros();
-        Self { nodes: vec![NEVER; 2 * leaf_count], leaf_count, server_bits }
+        let mut levels = Vec::new();
+        let mut count = server_count.max(1);
+        loop {
+            count = count.div_ceil(LEAVES);
+            levels.push(vec![[NEVER; 2 * LEAVES]; count]);
+            if count == 1 {
+                break;
+            }
+        }
+        let server_bits = server_count.next_power_of_two().max(2).trailing_zeros();
+        Self { root: NEVER, levels, server_bits }
     }
 
     /// The time of the earliest event; [`NEVER`] without any.
     #[inline]
-    pub(super) fn earliest_at(&self) -> u64 {
-        self.time(self.nodes[1])
+    pub(super) const fn earliest_at(&self) -> u64 {
+        self.time(self.root)
     }
 
     /// Time and server of the earliest event; the time is [`NEVER`] without any.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the low bits are the server's number")]
-    pub(super) fn earliest(&self) -> (u64, usize) {
-        let key = self.nodes[1];
-        (self.time(key), key as usize & (self.leaf_count - 1))
+    pub(super) const fn earliest(&self) -> (u64, usize) {
+        (self.time(self.root), self.root as usize & ((1 << self.server_bits) - 1))
     }
 
     #[inline]
-    fn time(&self, key: u64) -> u64 {
+    const fn time(&self, key: u64) -> u64 {
         if key == NEVER { NEVER } else { key >> self.server_bits }
     }
 
@@ -52,31 +68,37 @@ impl WinnerTree {
     /// After 2^64 ns over the number of servers: with 32 dies 18 years of virtual time.
     #[inline]
     pub(super) fn set(&mut self, server: usize, time: u64) {
-        let key = if time == NEVER {
+        let mut winner = if time == NEVER {
             NEVER
         } else {
             assert!(time.leading_zeros() > self.server_bits, "virtual time runs out");
             time << self.server_bits | server as u64
         };
-        let mut place = self.leaf_count + server;
-        self.nodes[place] = key;
-        let mut winner = key;
-        while place > 1 {
-            winner = winner.min(self.nodes[place ^ 1]);
-            place >>= 1;
-            self.nodes[place] = winner;
+        let mut number = server;
+        for level in &mut self.levels {
+            let tree = &mut level[number / LEAVES];
+            let mut place = LEAVES + number % LEAVES;
+            tree[place] = winner;
+            for _ in 0..LEAVES.trailing_zeros() {
+                winner = winner.min(tree[place ^ 1]);
+                place >>= 1;
+                tree[place] = winner;
+            }
+            number /= LEAVES;
         }
+        self.root = winner;
     }
 
     /// When the server's event comes.
     #[inline]
     pub(super) fn time_of(&self, server: usize) -> u64 {
-        self.time(self.nodes[self.leaf_count + server])
+        self.time(self.levels[0][server / LEAVES][LEAVES + server % LEAVES])
     }
 
     /// Nobody has an event.
     pub(super) fn clear(&mut self) {
-        self.nodes.fill(NEVER);
+        self.root = NEVER;
+        self.levels.iter_mut().flatten().for_each(|tree| tree.fill(NEVER));
     }
 }
 
@@ -87,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_earliest_wins_and_of_equals_the_lowest() {
-        for servers in [1, 2, 3, 5, 8, 33] {
+        for servers in [1, 2, 3, 5, 8, 32, 33, 1024, 1025, 5000] {
             let mut tree = WinnerTree::new(servers);
             let mut times = vec![NEVER; servers];
             assert_eq!(tree.earliest_at(), NEVER);

@@ -10,19 +10,35 @@ use crate::{Service, Suspend};
 use proptest::prelude::*;
 use reference::{Bus, Policy, Shape};
 
-/// A load as both models can be asked for it.
-fn run_both(shape: Shape, policy: Policy, commands: &[reference::Command]) {
-    let expected: Vec<u64> =
-        reference::simulate(shape, policy, commands).iter().map(|span| span.end).collect();
-    let mut core = core_of(shape, policy, commands);
-    let mut ends = vec![None; commands.len()];
+/// Equal commands that follow each other, and how many they are. They wait for earlier runs, by number.
+type Run = (reference::Command, u32);
+
+/// The commands of all runs, each for itself, and the number of the last of each run.
+fn one_by_one(runs: &[Run]) -> (Vec<reference::Command>, Vec<usize>) {
+    let (mut commands, mut lasts) = (Vec::new(), Vec::new());
+    for (command, count) in runs {
+        let after = command.after.iter().map(|&run| lasts[run]).collect();
+        let command = reference::Command { after, ..command.clone() };
+        commands.extend(std::iter::repeat_n(command, *count as usize));
+        lasts.push(commands.len() - 1);
+    }
+    (commands, lasts)
+}
+
+/// A load as both models can be asked for it: the end of every run.
+fn run_both(shape: Shape, policy: Policy, runs: &[Run]) {
+    let (commands, lasts) = one_by_one(runs);
+    let spans = reference::simulate(shape, policy, &commands);
+    let expected: Vec<u64> = lasts.iter().map(|&last| spans[last].end).collect();
+    let mut core = core_of(shape, policy, &commands);
+    let mut ends = vec![None; runs.len()];
     let mut tickets = Vec::new();
     let collect = |core: &mut EventCore, ends: &mut Vec<Option<u64>>| {
         while let Some(number) = core.take_finished() {
             ends[number as usize] = Some(core.now().0);
         }
     };
-    for (number, command) in (0..).zip(commands) {
+    for (number, (command, count)) in (0..).zip(runs) {
         while core.next_event().is_some_and(|at| at.0 <= command.issued_at) {
             core.step();
             collect(&mut core, &mut ends);
@@ -32,7 +48,7 @@ fn run_both(shape: Shape, policy: Policy, commands: &[reference::Command]) {
         for &earlier in &command.after {
             after = core.both(after, tickets[earlier]);
         }
-        let ticket = core.issue(after, &of_reference(command));
+        let ticket = core.issue_many(after, &of_reference(command), *count);
         tickets.push(ticket);
         if !core.watch(ticket, number) {
             ends[number as usize] = Some(core.now().0);
@@ -87,6 +103,10 @@ fn of_reference(command: &reference::Command) -> Command {
     }
 }
 
+/// As most drives are simulated.
+const PLAIN: Policy =
+    Policy { bus: Bus::InOrder, reads_first: false, suspend: None, cache_register: false };
+
 fn policies() -> impl Strategy<Value = Policy> {
     let bus = prop_oneof![Just(Bus::InOrder), Just(Bus::ReadsFirst), Just(Bus::Fair)];
     let suspend = prop_oneof![
@@ -95,10 +115,12 @@ fn policies() -> impl Strategy<Value = Policy> {
         (1_u64..40, 1_u64..200).prop_map(Some),
         Just(Some((100_000, 700_000))),
     ];
-    (bus, any::<bool>(), suspend, any::<bool>()).prop_map(|(bus, reads_first, suspend, cached)| {
+    let any = (bus, any::<bool>(), suspend, any::<bool>());
+    let any = any.prop_map(|(bus, reads_first, suspend, cached)| {
         let suspend = suspend.filter(|_| reads_first && !cached);
         Policy { bus, reads_first, suspend, cache_register: cached }
-    })
+    });
+    prop_oneof![1 => Just(PLAIN), 3 => any]
 }
 
 /// Times that meet often, and times as chips have them.
@@ -116,20 +138,21 @@ fn times() -> impl Strategy<Value = [(u64, u64, u64); 3]> {
     ]
 }
 
-type Load = (Shape, Policy, Vec<reference::Command>);
+type Load = (Shape, Policy, Vec<Run>);
 
 fn loads() -> impl Strategy<Value = Load> {
     let shape = (1_usize..4, 1_usize..5)
         .prop_map(|(channel_count, dies_per_channel)| Shape { channel_count, dies_per_channel });
-    let command = (0_u64..40, any::<u32>(), 0_u32..20, any::<bool>(), any::<u32>(), any::<u32>());
+    let place = (any::<u32>(), prop_oneof![2 => Just(1_u32), 1 => 2_u32..6]);
+    let command = (0_u64..40, place, 0_u32..20, any::<bool>(), any::<u32>(), any::<u32>());
     let commands = proptest::collection::vec(command, 1..90);
     (shape, policies(), times(), 0_u64..4, 0_u32..4, commands).prop_map(
         |(shape, policy, times, haste, depends, drawn)| {
             let die_count = shape.channel_count * shape.dies_per_channel;
             let mut issued_at = 0;
-            let mut commands: Vec<reference::Command> = Vec::new();
+            let mut commands: Vec<Run> = Vec::new();
             let scale = times[0].1 / 30 + 1;
-            for (gap, place, kind, urgent, first, second) in drawn {
+            for (gap, (place, count), kind, urgent, first, second) in drawn {
                 // Bursts, and gaps of the size of the times.
                 issued_at += if gap > 8 * haste { 0 } else { gap * scale };
                 let die = place as usize % die_count;
@@ -146,17 +169,19 @@ fn loads() -> impl Strategy<Value = Load> {
                     }
                 }
                 let group = die + die_count * (place as usize / die_count % 3);
-                commands.push(reference::Command {
+                let urgent = urgent && kind == reference::Kind::Read;
+                let command = reference::Command {
                     issued_at,
                     die,
                     group,
                     kind,
-                    urgent: urgent && kind == reference::Kind::Read,
+                    urgent,
                     command_ns,
                     array_ns,
                     transfer_ns,
                     after,
-                });
+                };
+                commands.push((command, count));
             }
             (shape, policy, commands)
         },
@@ -166,8 +191,8 @@ fn loads() -> impl Strategy<Value = Load> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
     #[test]
-    fn every_end_is_that_of_the_reference((shape, policy, commands) in loads()) {
-        run_both(shape, policy, &commands);
+    fn every_end_is_that_of_the_reference((shape, policy, runs) in loads()) {
+        run_both(shape, policy, &runs);
     }
 }
 
@@ -226,15 +251,13 @@ fn closed_loop(depth: usize, total: usize, reads: u64, policy: Policy) -> Vec<u6
 
 #[test]
 fn closed_loops_over_32_dies_and_4_channels_end_as_the_reference_has_it() {
-    let plain =
-        Policy { bus: Bus::InOrder, reads_first: false, suspend: None, cache_register: false };
-    let first = Policy { reads_first: true, ..plain };
+    let first = Policy { reads_first: true, ..PLAIN };
     let policies = [
-        plain,
-        Policy { bus: Bus::Fair, ..plain },
+        PLAIN,
+        Policy { bus: Bus::Fair, ..PLAIN },
         first,
         Policy { bus: Bus::ReadsFirst, suspend: Some((100_000, 700_000)), ..first },
-        Policy { cache_register: true, ..plain },
+        Policy { cache_register: true, ..PLAIN },
     ];
     for policy in policies {
         for (depth, reads) in [(1, 70), (32, 100), (32, 70), (128, 70), (64, 0)] {
@@ -250,12 +273,10 @@ fn closed_loops_over_32_dies_and_4_channels_end_as_the_reference_has_it() {
 #[test]
 fn rates_are_those_that_another_event_driven_model_gave() {
     // Requests per ms of a model apart from both (75/750 us, 25.946 us a transfer).
-    let policy =
-        Policy { bus: Bus::InOrder, reads_first: false, suspend: None, cache_register: false };
     for (depth, reads, rate) in
         [(32, 100, 138.7), (128, 100, 152.0), (32, 70, 67.0), (128, 70, 98.6)]
     {
-        let ends = closed_loop(depth, 200_000, reads, policy);
+        let ends = closed_loop(depth, 200_000, reads, PLAIN);
         let last = *ends.iter().max().unwrap();
         let found = ends.len() as f64 / (last as f64 / 1e6);
         assert!((found / rate - 1.0).abs() < 0.01, "depth {depth}: {found} for {rate}");
