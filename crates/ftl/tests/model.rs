@@ -218,12 +218,19 @@ proptest! {
 
     #[test]
     fn page_mapping_at_the_hosts_pace_behaves_like_an_array(steps in steps(40)) {
-        for die_choice in [DieChoice::Static, DieChoice::LeastWork, DieChoice::LeastBacklog] {
+        let choices = [
+            (DieChoice::Static, 0),
+            (DieChoice::LeastWork, 3_000_000),
+            (DieChoice::LeastBacklog, 0),
+            (DieChoice::LeastBacklog, 1_000_000_000),
+        ];
+        for (die_choice, pace_put_off_ns) in choices {
             for (unit_bytes, planes) in [(512, 1), (256, 2)] {
                 let config = FtlConfig::Page(PageConfig {
                     unit_bytes: Some(unit_bytes),
                     cleaning: CleaningMode::Paced,
                     die_choice,
+                    pace_put_off_ns,
                     ..PageConfig::default()
                 });
                 run(&config, array(3, planes, 9, 512 / unit_bytes), 40, &steps)?;

@@ -152,6 +152,8 @@ pub struct NandArray {
     pub(crate) schedule: Schedule,
     pub(crate) group_count: usize,
     pub(crate) transferred_bytes: u64,
+    /// Whether commands of cleaning begin only when nothing else of their die waits.
+    pub(crate) cleaning_yields: bool,
 }
 
 impl NandArray {
@@ -217,6 +219,7 @@ impl NandArray {
             ),
             group_count,
             transferred_bytes: 0,
+            cleaning_yields: false,
         })
     }
 
@@ -428,6 +431,21 @@ impl NandArray {
     #[must_use]
     pub fn backlog_ns(&self) -> &[u64] {
         self.schedule.core.backlog_ns()
+    }
+
+    /// From here on commands of cleaning yield, or do so no more: they begin when nothing else of their
+    /// die waits. A command that does not yield and is not the host's brings those of its die forward.
+    /// A single server takes everything in turn.
+    #[inline]
+    pub const fn let_cleaning_yield(&mut self, yields: bool) {
+        self.cleaning_yields = yields;
+    }
+
+    /// Work of `die` that waits because it yields, in ns.
+    #[inline]
+    #[must_use]
+    pub fn put_off_ns(&self, die: u32) -> u64 {
+        self.schedule.core.put_off_ns(die as usize)
     }
 
     /// Commands and waits in flight.

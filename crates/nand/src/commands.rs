@@ -179,7 +179,8 @@ impl NandArray {
     ) -> Command {
         let Place { die, group } = place;
         let command_ns = self.config.timing.command_ns.0;
-        Command { kind, cause, die, group, command_ns, array_ns, transfer_ns, sensed: None }
+        let yields = self.cleaning_yields && cause == Cause::Cleaning;
+        Command { kind, cause, die, group, command_ns, array_ns, transfer_ns, sensed: None, yields }
     }
 
     /// Issues a command; tells when a single server began it.

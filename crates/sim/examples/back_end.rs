@@ -35,6 +35,10 @@ const CLEANING: [(&str, &str); 5] = [
     ("paced", "least_backlog"),
 ];
 
+/// Uniform writes that arrive at random, so many a second, and how much cleaning gives way to them.
+const ARRIVALS: [u64; 3] = [9_000, 11_000, 12_500];
+const PUT_OFF_NS: [&str; 3] = ["0", "2000000", "20000000"];
+
 /// 4 channels x 8 dies of `mqsim_mlc`, without pairs.
 fn job(workload: &str, depth: u32, settings: &[(&str, &str)]) -> Job {
     let fixed = [
@@ -66,9 +70,12 @@ fn without_cleaning(workload: &str, depth: u32) -> Result<SimReport, SimError> {
     job.run(&mut Unwatched)
 }
 
-fn with_cleaning(pages: u32, (cleaning, choice): (&str, &str)) -> Result<SimReport, SimError> {
-    let settings = [("ftl.cleaning", cleaning), ("ftl.die_choice", choice)];
-    let mut job = job("uniform", 64, &settings);
+fn with_cleaning(
+    (workload, depth): (&str, u32),
+    pages: u32,
+    settings: &[(&str, &str)],
+) -> Result<SimReport, SimError> {
+    let mut job = job(workload, depth, settings);
     job.drive.erase_block_pages = Some(pages);
     job.drive.physical_erase_blocks = Some(819_200 / pages);
     job.drive.logical_pages = Some(819_200 * 8 / 10);
@@ -102,7 +109,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut cleaning = Vec::new();
     for pages in [64, 256] {
         for (mode, choice) in CLEANING {
-            let report = with_cleaning(pages, (mode, choice))?;
+            let settings = [("ftl.cleaning", mode), ("ftl.die_choice", choice)];
+            let report = with_cleaning(("uniform", 64), pages, &settings)?;
             let held = report.die_utilisation;
             let longest_ms = report.latency_ns["write"].max as f64 / 1e6;
             writeln!(
@@ -120,17 +128,61 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }));
         }
     }
-    println!("{table}\n{cleaning_table}");
+    let (put_off_table, put_off) = put_off()?;
+    println!("{table}\n{cleaning_table}\n{put_off_table}");
     if let Some(directory) = out.and_then(|place| arguments.get(place + 1)) {
-        keep(directory, (&table, &cleaning_table), (loads, cleaning))?;
+        let tables = [table.as_str(), &cleaning_table, &put_off_table];
+        keep(directory, tables, [loads, cleaning, put_off])?;
     }
     Ok(())
 }
 
+/// Paced cleaning that gives way to writes that arrive, and to a queue that is always full.
+fn put_off() -> Result<(String, Vec<Value>), Box<dyn std::error::Error>> {
+    let mut table = String::from(
+        "| writes a second | put off up to | mean write | p99 | longest | dies held |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    let mut rows = Vec::new();
+    let arrival = |rate: &u64| {
+        (rate.to_string(), format!("uniform:arrival=exponential,rate={rate}"), 1_000_000)
+    };
+    let mut loads: Vec<(String, String, u32)> = ARRIVALS.iter().map(arrival).collect();
+    loads.push(("depth 64".into(), "uniform".into(), 64));
+    for (load, workload, depth) in &loads {
+        for put_off_ns in PUT_OFF_NS {
+            let settings = [
+                ("ftl.cleaning", "paced"),
+                ("ftl.die_choice", "least_backlog"),
+                ("ftl.pace_put_off_ns", put_off_ns),
+            ];
+            let report = with_cleaning((workload, *depth), 64, &settings)?;
+            let write = &report.latency_ns["write"];
+            let put_off_ms = put_off_ns.parse::<f64>()? / 1e6;
+            writeln!(
+                table,
+                "| {load} | {put_off_ms} ms | {:.2} ms | {:.2} ms | {:.1} ms | {:.1} % |",
+                write.mean / 1e6,
+                write.p99 as f64 / 1e6,
+                write.max as f64 / 1e6,
+                100.0 * report.die_utilisation,
+            )?;
+            rows.push(json!({
+                "workload": workload, "queue_depth": depth, "pace_put_off_ns": put_off_ns,
+                "requests_per_second": report.requests_per_second,
+                "die_utilisation": report.die_utilisation,
+                "write_amplification": report.write_amplification,
+                "latency_ns": report.latency_ns,
+            }));
+        }
+    }
+    Ok((table, rows))
+}
+
 fn keep(
     directory: &str,
-    (loads_table, cleaning_table): (&str, &str),
-    (loads, cleaning): (Vec<Value>, Vec<Value>),
+    [loads_table, cleaning_table, put_off_table]: [&str; 3],
+    [loads, cleaning, put_off]: [Vec<Value>; 3],
 ) -> Result<(), Box<dyn std::error::Error>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
     let commit = Command::new("git").args(["rev-parse", "HEAD"]).output()?;
@@ -144,11 +196,13 @@ fn keep(
         "source_of_the_model": "a plain event-driven model of the same rules, measured as a prototype",
         "without_cleaning": loads,
         "cleaning": cleaning,
+        "cleaning_that_gives_way": put_off,
     });
     let text = format!(
         "# The flash back end in the event mode\n\n4 channels x 8 dies, 75 / 750 / 3800 us, 25.946 us a \
          transfer. Requests a second without cleaning,\nbeside a plain event-driven model of the same \
          rules:\n\n{loads_table}\nUniform writes at 80 % utilisation, depth 64:\n\n{cleaning_table}\n\
+         Paced cleaning that gives way, 64 pages an erase block:\n\n{put_off_table}\n\
          `{command}`\n"
     );
     std::fs::create_dir_all(&path)?;

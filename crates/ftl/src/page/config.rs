@@ -88,6 +88,9 @@ pub struct PageConfig {
     pub cleaning: CleaningMode,
     /// Groups of free rows at which a die opens a victim under paced cleaning, 2 or more.
     pub pace_start_groups: u32,
+    /// Work of paced cleaning on a die, in ns, up to which copies let what the host wants of the die go
+    /// first; from there on they insist. 0 = always.
+    pub pace_put_off_ns: u64,
     /// Which die takes the next row.
     pub die_choice: DieChoice,
     /// In which order the dies follow each other.
@@ -126,6 +129,7 @@ impl Default for PageConfig {
             idle_clean_count: 0,
             cleaning: CleaningMode::WholeVictim,
             pace_start_groups: 3,
+            pace_put_off_ns: 0,
             die_choice: DieChoice::RoundRobin,
             die_order: DieOrder::ChannelFirst,
             multi_plane: true,
@@ -205,6 +209,9 @@ impl PageConfig {
         if self.pace_start_groups < 2 {
             let count = self.pace_start_groups;
             return Err(format!("ftl: pace_start_groups is {count}, must be at least 2"));
+        }
+        if self.pace_put_off_ns > 0 && self.cleaning != CleaningMode::Paced {
+            return Err("ftl: pace_put_off_ns needs cleaning = \"paced\"".into());
         }
         if self.stream_count == 0 || self.stream_count > 64 {
             return Err(format!("ftl: stream_count is {}, must be 1 to 64", self.stream_count));

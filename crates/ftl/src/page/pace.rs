@@ -10,7 +10,8 @@
 //!    free then never falls by more than the group that the victim gives back.
 //! 2. What the host overwrites in the victim need not be copied, and pays for one unit more.
 //! 3. A victim without a valid unit is erased at once.
-//! 4. Where free groups run out all the same, the rest of the victim is moved in one go.
+//! 4. The host goes before copies that have not begun, up to `pace_put_off_ns` of work for each die.
+//! 5. Where free groups run out all the same, the rest of the victim is moved in one go.
 
 use super::{NO_GROUP, PageFtl, State};
 use crate::FtlError;
@@ -59,7 +60,11 @@ impl PageFtl {
             let pace = &mut self.dies[die].pace;
             (pace.grant, pace.owed) = (grant.saturating_sub(1), owed);
             if owed >= BATCH_UNITS || owed >= valid {
-                self.copy_some(nand, Ticket::READY, die, owed.min(valid))?;
+                let is_put_off = nand.put_off_ns(to_u32(die as u64)) < self.config.pace_put_off_ns;
+                nand.let_cleaning_yield(is_put_off);
+                let copied = self.copy_some(nand, Ticket::READY, die, owed.min(valid));
+                nand.let_cleaning_yield(false);
+                copied?;
             }
         }
         Ok(())

@@ -105,6 +105,14 @@ fn page_paced(unit_bytes: u32, die_choice: DieChoice) -> FtlConfig {
     })
 }
 
+/// The same, and the host goes before its copies, however long.
+fn page_put_off(unit_bytes: u32, die_choice: DieChoice) -> FtlConfig {
+    match page_paced(unit_bytes, die_choice) {
+        FtlConfig::Page(page) => FtlConfig::Page(PageConfig { pace_put_off_ns: u64::MAX, ..page }),
+        other => other,
+    }
+}
+
 const VOLATILE: TrimDurability = TrimDurability::Volatile;
 const JOURNALED: TrimDurability = TrimDurability::Journaled;
 
@@ -196,6 +204,10 @@ matrix! {
     page_paced_over_planes: page_paced(256, DieChoice::LeastWork), WIDE, 64, Trims::Volatile;
     page_paced_paired: page_paced(512, DieChoice::Static), PAIRED, 16, Trims::Volatile;
     page_paced_worn: page_paced(512, DieChoice::Static), WORN, 20, Trims::Volatile;
+    page_put_off_one_die: page_put_off(512, DieChoice::RoundRobin), ONE_DIE, 24, Trims::Volatile;
+    page_put_off_over_dies: page_put_off(512, DieChoice::LeastBacklog), THREE_DIES, 24, Trims::Volatile;
+    page_put_off_over_planes: page_put_off(256, DieChoice::LeastWork), WIDE, 64, Trims::Volatile;
+    page_put_off_paired: page_put_off(512, DieChoice::Static), PAIRED, 16, Trims::Volatile;
     page_worn: page(VictimPolicy::Greedy, 512), WORN, 20, Trims::Volatile;
     page_worn_over_planes: page(VictimPolicy::Fifo, 256), Shape { blocks: 11, endurance: 2, ..WIDE }, 64, Trims::Volatile;
     page_worn_both: page_metadata(512, 9, JOURNALED), Shape { blocks: 18, endurance: 2, ..LONG }, 24, Trims::Journaled;

@@ -85,7 +85,7 @@ impl EventCore {
                 return false;
             }
         } else {
-            let head = if is_urgent { record.urgent.head } else { record.queue.head };
+            let head = self.dies[die].next_queue().head;
             if head == NONE {
                 return false;
             }
@@ -97,8 +97,7 @@ impl EventCore {
                 return false;
             }
         }
-        let record = &mut self.dies[die];
-        let queue = if is_urgent { &mut record.urgent } else { &mut record.queue };
+        let queue = self.dies[die].next_queue();
         let index = queue.head;
         queue.head = self.nodes.get(index).next;
         if queue.head == NONE {

@@ -92,6 +92,9 @@ pub(super) struct Die {
     pub(super) channel: usize,
     pub(super) urgent: Queue,
     pub(super) queue: Queue,
+    /// What begins when nothing else waits, and the work in it.
+    pub(super) yielding: Queue,
+    pub(super) put_off_ns: u64,
     pub(super) slots: [Slot; SLOTS],
     pub(super) stopped: Option<Stopped>,
     /// One more than the flash page in the page register; 0 for none.
@@ -110,6 +113,8 @@ impl Die {
             channel,
             urgent: Queue::EMPTY,
             queue: Queue::EMPTY,
+            yielding: Queue::EMPTY,
+            put_off_ns: 0,
             slots: [Slot::IDLE; SLOTS],
             stopped: None,
             register_page: 0,
@@ -124,6 +129,18 @@ impl Die {
     pub(super) fn foreign_until(&self, now: u64) -> u64 {
         let open = |slot: &Slot| if slot.is_foreign { now - slot.begun_at } else { 0 };
         self.foreign_ns + open(&self.slots[0]) + open(&self.slots[1])
+    }
+
+    /// From which queue the next command comes, where something waits.
+    #[inline]
+    pub(super) const fn next_queue(&mut self) -> &mut Queue {
+        if !self.urgent.is_empty() {
+            &mut self.urgent
+        } else if !self.queue.is_empty() {
+            &mut self.queue
+        } else {
+            &mut self.yielding
+        }
     }
 
     #[inline]

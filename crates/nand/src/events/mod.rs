@@ -17,7 +17,9 @@
 //!    event (others become ready and start on idle dies, then its die goes on) is done with it.
 //! 5. With read priority a read of the host goes before all of its die that has not begun, unless the
 //!    program of its own page is still to come; with suspension it stops the array, at its price.
-//! 6. Handing out commands, ending them and choosing the next allocates nothing once the arenas have grown.
+//! 6. Commands that yield begin when nothing else of their die waits. A command of the host goes before
+//!    them, unless one of its group is among them; any other brings all of its die forward, before itself.
+//! 7. Handing out commands, ending them and choosing the next allocates nothing once the arenas have grown.
 
 mod cached;
 mod channel;
@@ -38,7 +40,7 @@ pub(crate) use node::{Kind, NONE, Progress};
 
 use crate::{Scheduling, Ticket};
 use channel::Channel;
-use die::{Die, SLOTS};
+use die::{Die, Queue, SLOTS};
 use nandu_base::{Cause, FlashCounters, Nanos, to_u32};
 use node::{Node, Nodes};
 use std::collections::VecDeque;
@@ -60,6 +62,8 @@ pub(crate) struct Command {
     /// Where flash pages are shared by units: the page that is sensed and how many planes of it, unless
     /// the page register holds it then.
     pub(crate) sensed: Option<(u64, u64)>,
+    /// Whether what others want of its die goes first, as long as it has not begun.
+    pub(crate) yields: bool,
 }
 
 /// Dies, channels, and what is in flight on them.
@@ -80,6 +84,8 @@ pub(crate) struct EventCore {
     /// By plane group: the last command that is parked, and programs that have not ended.
     last_parked: Vec<u32>,
     open_programs: Vec<u32>,
+    /// By plane group: commands that wait because they yield.
+    yielding: Vec<u32>,
     parked_count: u32,
     /// Watchers of what has ended, in order.
     finished: VecDeque<u32>,
@@ -110,6 +116,7 @@ impl EventCore {
             scheduling: Scheduling::default(),
             last_parked: Vec::new(),
             open_programs: Vec::new(),
+            yielding: Vec::new(),
             parked_count: 0,
             finished: VecDeque::new(),
             ended: Vec::new(),
@@ -134,6 +141,7 @@ impl EventCore {
         self.tree = WinnerTree::new(self.dies.len() * slots + channels);
         self.last_parked = vec![NONE; group_count];
         self.open_programs = vec![0; if scheduling.read_priority { group_count } else { 0 }];
+        self.yielding = vec![0; group_count];
     }
 
     // ---- tickets ----
@@ -308,6 +316,12 @@ impl EventCore {
         &self.backlog_ns
     }
 
+    /// Work of a die that waits because it yields.
+    #[inline]
+    pub(crate) fn put_off_ns(&self, die: usize) -> u64 {
+        self.dies[die].put_off_ns
+    }
+
     /// Commands and joins that have not ended.
     pub(crate) const fn open_count(&self) -> u32 {
         self.nodes.used
@@ -329,6 +343,7 @@ impl EventCore {
         self.tree.clear();
         self.last_parked.fill(NONE);
         self.open_programs.fill(0);
+        self.yielding.fill(0);
         self.parked_count = 0;
         self.backlog_ns.fill(0);
         self.finished.clear();
@@ -349,7 +364,8 @@ impl EventCore {
             let own = commands.iter().filter(|node| node.die as usize == number);
             let backlog: u64 = own.map(|node| node.work_ns() * u64::from(node.left)).sum();
             assert_eq!(backlog, self.backlog_ns[number], "backlog of die {number}");
-            let is_queued = !die.queue.is_empty() || !die.urgent.is_empty();
+            let queues = [die.queue, die.urgent, die.yielding];
+            let is_queued = queues.iter().any(|queue| !queue.is_empty());
             let is_stopped = die.stopped.is_some();
             assert!(!die.is_idle() || !is_queued && !is_stopped, "die {number} stands still");
         }
@@ -382,7 +398,7 @@ impl EventCore {
     /// Takes `count` equal commands that wait for `after` and follow each other; answers the last.
     #[inline]
     pub(crate) fn issue_many(&mut self, after: Ticket, command: &Command, count: u32) -> Ticket {
-        if self.is_plain && command.cause != Cause::Host {
+        if self.is_plain && command.cause != Cause::Host && !command.yields {
             return self.issue_run(after, command, count);
         }
         let mut last = after;
@@ -446,6 +462,7 @@ impl EventCore {
             planes: u8::try_from(planes).expect("at most 32 planes"),
             register_page,
             left: count,
+            yields: command.yields,
             ..Node::of(kind, self.now)
         })
     }
@@ -459,6 +476,7 @@ impl EventCore {
             && source.progress != Progress::Parked
             && source.kind != Kind::UrgentRead
             && node.kind != Kind::UrgentRead
+            && (!source.yields || node.yields || node.cause != Cause::Host as u8)
     }
 
     /// Puts a command into the queue of its die, and those of its group that only waited for it.
@@ -490,8 +508,22 @@ impl EventCore {
             node.foreign_ns = self.dies[die].foreign_until(now);
             self.waits[usize::from(kind == Kind::Program)].held_back.0 += held_back;
         }
+        let (yields, group) = (node.yields, node.group as usize);
         let record = &mut self.dies[die];
-        let queue = if kind == Kind::UrgentRead { &mut record.urgent } else { &mut record.queue };
+        let queue = match (kind, yields) {
+            (Kind::UrgentRead, _) => &mut record.urgent,
+            (_, false) => {
+                if !record.yielding.is_empty() && (!is_host || self.yielding[group] > 0) {
+                    self.bring_forward(die);
+                }
+                &mut self.dies[die].queue
+            }
+            (_, true) => {
+                self.yielding[group] += 1;
+                record.put_off_ns += node.work_ns();
+                &mut record.yielding
+            }
+        };
         let tail = std::mem::replace(&mut queue.tail, index);
         match tail {
             NONE => queue.head = index,
@@ -505,6 +537,26 @@ impl EventCore {
             }
         }
         follower
+    }
+
+    /// What yields on a die is put behind what does not, and yields no more.
+    #[cold]
+    fn bring_forward(&mut self, die: usize) {
+        let record = &mut self.dies[die];
+        let yielding = std::mem::replace(&mut record.yielding, Queue::EMPTY);
+        record.put_off_ns = 0;
+        let tail = std::mem::replace(&mut record.queue.tail, yielding.tail);
+        match tail {
+            NONE => record.queue.head = yielding.head,
+            tail => self.nodes.get_mut(tail).next = yielding.head,
+        }
+        let mut next = yielding.head;
+        while next != NONE {
+            let node = self.nodes.get_mut(next);
+            node.yields = false;
+            self.yielding[node.group as usize] -= 1;
+            next = node.next;
+        }
     }
 
     /// Carries out what follows from ends, until nothing does.

@@ -65,6 +65,8 @@ pub(super) struct Node {
     pub(super) die: u16,
     pub(super) kind: Kind,
     pub(super) progress: Progress,
+    /// Whether it is to wait for what others want of its die.
+    pub(super) yields: bool,
     pub(super) cause: u8,
     pub(super) planes: u8,
     /// One more than the flash page that the page register holds afterwards; 0 for none.
@@ -94,6 +96,7 @@ impl Node {
             die: 0,
             kind,
             progress: Progress::Parked,
+            yields: false,
             cause: 0,
             planes: 0,
             register_page: 0,

@@ -54,14 +54,19 @@ impl EventCore {
         let now = self.now;
         let record = &mut self.dies[die];
         let slot = &mut record.slots[0];
-        if !slot.is_idle() || record.queue.is_empty() {
+        let queue = if record.queue.is_empty() { &mut record.yielding } else { &mut record.queue };
+        if !slot.is_idle() || queue.is_empty() {
             return;
         }
-        let index = record.queue.head;
+        let index = queue.head;
         let node = self.nodes.get_mut(index);
-        record.queue.head = node.next;
+        queue.head = node.next;
         if node.next == NONE {
-            record.queue.tail = NONE;
+            queue.tail = NONE;
+        }
+        if node.yields {
+            self.yielding[node.group as usize] -= 1;
+            record.put_off_ns -= node.work_ns();
         }
         record.held_since = now;
         node.progress = Progress::Begun;

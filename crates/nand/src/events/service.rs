@@ -38,15 +38,15 @@ impl EventCore {
     #[inline(always)]
     pub(super) fn start_next(&mut self, die: usize) {
         let record = &mut self.dies[die];
-        if record.urgent.is_empty() {
-            if let Some(stopped) = record.stopped.take() {
-                return self.resume(die, stopped);
-            }
-            if record.queue.is_empty() {
-                return;
-            }
+        if record.urgent.is_empty()
+            && let Some(stopped) = record.stopped.take()
+        {
+            return self.resume(die, stopped);
         }
-        let queue = if record.urgent.is_empty() { &mut record.queue } else { &mut record.urgent };
+        let queue = record.next_queue();
+        if queue.is_empty() {
+            return;
+        }
         let index = queue.head;
         queue.head = self.nodes.get(index).next;
         if queue.head == NONE {
@@ -65,6 +65,10 @@ impl EventCore {
         }
         let node = self.nodes.get_mut(index);
         node.progress = Progress::Begun;
+        if node.yields {
+            self.yielding[node.group as usize] -= 1;
+            record.put_off_ns -= node.work_ns();
+        }
         let is_host = node.cause == Cause::Host as u8;
         let is_program = node.kind == Kind::Program;
         if is_host {

@@ -93,13 +93,14 @@ fn of_reference(command: &reference::Command) -> Command {
     };
     Command {
         kind,
-        cause: if command.urgent { Cause::Host } else { Cause::Cleaning },
+        cause: if command.host { Cause::Host } else { Cause::Cleaning },
         die: command.die,
         group: u32::try_from(command.group).unwrap(),
         command_ns: command.command_ns,
         array_ns: command.array_ns,
         transfer_ns: if kind == Kind::Erase { 0 } else { command.transfer_ns },
         sensed: None,
+        yields: command.yields,
     }
 }
 
@@ -144,7 +145,10 @@ fn loads() -> impl Strategy<Value = Load> {
     let shape = (1_usize..4, 1_usize..5)
         .prop_map(|(channel_count, dies_per_channel)| Shape { channel_count, dies_per_channel });
     let place = (any::<u32>(), prop_oneof![2 => Just(1_u32), 1 => 2_u32..6]);
-    let command = (0_u64..40, place, 0_u32..20, any::<bool>(), any::<u32>(), any::<u32>());
+    // Of the host, and urgent where that is a read; of nobody in particular; or one that yields.
+    let rank =
+        prop_oneof![2 => Just((true, false)), 2 => Just((false, false)), 1 => Just((false, true))];
+    let command = (0_u64..40, place, 0_u32..20, rank, any::<u32>(), any::<u32>());
     let commands = proptest::collection::vec(command, 1..90);
     (shape, policies(), times(), 0_u64..4, 0_u32..4, commands).prop_map(
         |(shape, policy, times, haste, depends, drawn)| {
@@ -152,7 +156,7 @@ fn loads() -> impl Strategy<Value = Load> {
             let mut issued_at = 0;
             let mut commands: Vec<Run> = Vec::new();
             let scale = times[0].1 / 30 + 1;
-            for (gap, (place, count), kind, urgent, first, second) in drawn {
+            for (gap, (place, count), kind, (host, yields), first, second) in drawn {
                 // Bursts, and gaps of the size of the times.
                 issued_at += if gap > 8 * haste { 0 } else { gap * scale };
                 let die = place as usize % die_count;
@@ -169,13 +173,15 @@ fn loads() -> impl Strategy<Value = Load> {
                     }
                 }
                 let group = die + die_count * (place as usize / die_count % 3);
-                let urgent = urgent && kind == reference::Kind::Read;
+                let urgent = host && kind == reference::Kind::Read;
                 let command = reference::Command {
                     issued_at,
                     die,
                     group,
                     kind,
                     urgent,
+                    host,
+                    yields,
                     command_ns,
                     array_ns,
                     transfer_ns,
@@ -213,6 +219,8 @@ fn draw_requests(read_percent: u64) -> impl FnMut(usize) -> reference::Command {
             group: number,
             kind,
             urgent: is_read,
+            host: is_read,
+            yields: false,
             command_ns: 0,
             array_ns: if is_read { 75_000 } else { 750_000 },
             transfer_ns: 25_946,
@@ -296,6 +304,7 @@ fn gathered_ends_are_ends_of_all_and_a_gathering_that_is_awaited_takes_no_more()
         array_ns,
         transfer_ns: 0,
         sensed: None,
+        yields: false,
     };
     let mut all = Ticket::READY;
     for length in [100, 50, 70] {
@@ -325,6 +334,7 @@ fn a_promise_ends_with_what_keeps_it() {
         array_ns: 20,
         transfer_ns: 0,
         sensed: None,
+        yields: false,
     };
     let ticket = core.issue(Ticket::READY, &program);
     core.keep(promise, ticket);

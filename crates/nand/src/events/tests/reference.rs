@@ -104,6 +104,15 @@ pub struct Command {
     pub kind: Kind,
     /// Whether it goes before others, if it is a read and the policy says so.
     pub urgent: bool,
+    /// Whether it is the host's.
+    pub host: bool,
+    /// Whether it lets others go first; never an urgent one. It enters a third queue, from which the die
+    /// starts when the others are empty and nothing is suspended. When a command enters the ordinary
+    /// queue that is not the host's, or is of the group of one that is in the third queue then, all of
+    /// the third queue goes to the end of the ordinary one first, and yields no more. Rule 10 does not
+    /// let a command of the host that does not yield enter at once behind one that is in the third queue
+    /// or was started from there.
+    pub yields: bool,
     /// Time for the command itself, in ns.
     pub command_ns: u64,
     /// Time in the array, in ns.
@@ -205,6 +214,7 @@ struct Job {
 struct Die {
     urgent: VecDeque<usize>,
     ordinary: VecDeque<usize>,
+    yielding: VecDeque<usize>,
     array: Option<usize>,
     register: Option<usize>,
     in_flight: Vec<usize>,
@@ -304,7 +314,9 @@ impl Reference {
         awaited.retain(|&earlier| self.jobs[earlier].end.is_none());
         if let &[earlier] = awaited.as_slice() {
             let job = &self.jobs[earlier];
-            if job.entered && !job.urgent && !urgent && job.command.die == command.die {
+            let overtakes = job.command.yields && command.host && !command.yields;
+            let is_ahead = job.entered && !job.urgent && !urgent && !overtakes;
+            if is_ahead && job.command.die == command.die {
                 awaited.clear();
             }
         }
@@ -406,12 +418,22 @@ impl Reference {
         if !may_enter {
             return;
         }
-        let (die, is_urgent) = (command.die, *urgent);
+        let (die, is_urgent, yields) = (command.die, *urgent, command.yields);
+        let (host, group) = (command.host, command.group);
         self.jobs[job].entered = true;
         if is_urgent {
             self.dies[die].urgent.push_back(job);
             self.suspend_if_worthwhile(die);
+        } else if yields {
+            self.dies[die].yielding.push_back(job);
         } else {
+            let queued = &self.dies[die].yielding;
+            if !host || queued.iter().any(|&other| self.jobs[other].command.group == group) {
+                for other in std::mem::take(&mut self.dies[die].yielding) {
+                    self.jobs[other].command.yields = false;
+                    self.dies[die].ordinary.push_back(other);
+                }
+            }
             self.dies[die].ordinary.push_back(job);
         }
         self.go_on(die);
@@ -436,9 +458,11 @@ impl Reference {
 
     /// The command that the die would start or resume next, if it can now.
     fn startable(&self, die: usize) -> Option<usize> {
-        let Die { urgent, ordinary, array, register, in_flight, suspended, .. } = &self.dies[die];
+        let Die { urgent, ordinary, yielding, array, register, in_flight, suspended, .. } =
+            &self.dies[die];
         let first = urgent.front().copied();
-        let first = first.or(suspended.map(|(job, _)| job)).or(ordinary.front().copied())?;
+        let first = first.or(suspended.map(|(job, _)| job)).or(ordinary.front().copied());
+        let first = first.or(yielding.front().copied())?;
         let no_flying = |kind| in_flight.iter().all(|&job| self.kind(job) != kind);
         let can_start = if !self.policy.cache_register {
             array.is_none() && register.is_none()
@@ -468,6 +492,7 @@ impl Reference {
         }
         die.urgent.retain(|&queued| queued != job);
         die.ordinary.retain(|&queued| queued != job);
+        die.yielding.retain(|&queued| queued != job);
         die.in_flight.push(job);
         self.jobs[job].start = Some(self.now);
         let Command { command_ns, array_ns, .. } = self.jobs[job].command;
