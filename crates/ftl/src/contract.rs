@@ -181,6 +181,12 @@ pub trait Ftl: fmt::Debug + Send {
         Ok(())
     }
 
+    /// Whether a write of this unit now would have the layer move what the host did not write: a
+    /// controller may hold it back, because a neighbour may come and be written with it.
+    fn moves_others(&self, _lpn: Lpn) -> bool {
+        false
+    }
+
     /// Says which units come next, so that what the look-ups need is fetched for all of them at once.
     /// Changes nothing.
     fn touch(&self, _lpns: &[Lpn]) {}
