@@ -633,6 +633,14 @@ impl Ftl for ChunkFtl {
         Ok(done)
     }
 
+    fn moves_others(&self, lpn: Lpn) -> bool {
+        let (logical, offset) = self.split(lpn.0);
+        match self.active.iter().find(|active| active.logical == logical) {
+            Some(active) => offset < active.next,
+            None => self.active.len() == self.config.active_chunk_count as usize,
+        }
+    }
+
     fn trim(
         &mut self,
         _nand: &mut NandArray,

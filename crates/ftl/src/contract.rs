@@ -98,6 +98,15 @@ impl From<NandError> for FtlError {
     }
 }
 
+/// What one of several streams holds beside the share that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamHold {
+    /// Erase blocks that it holds, in parts per million of all.
+    pub held_ppm: u32,
+    /// Its share, likewise.
+    pub share_ppm: u32,
+}
+
 /// A translation layer. A unit ([`Lpn`]) is what it maps: `unit_bytes` bytes.
 pub trait Ftl: fmt::Debug + Send {
     /// Bytes of a unit.
@@ -172,6 +181,12 @@ pub trait Ftl: fmt::Debug + Send {
         Ok(())
     }
 
+    /// Whether a write of this unit now would have the layer move what the host did not write: a
+    /// controller may hold it back, because a neighbour may come and be written with it.
+    fn moves_others(&self, _lpn: Lpn) -> bool {
+        false
+    }
+
     /// Says which units come next, so that what the look-ups need is fetched for all of them at once.
     /// Changes nothing.
     fn touch(&self, _lpns: &[Lpn]) {}
@@ -221,6 +236,30 @@ pub trait Ftl: fmt::Debug + Send {
     /// As [`Self::initialise_sequential`].
     fn initialise_steady(&mut self, nand: &mut NandArray, _seed: u64) -> Result<(), FtlError> {
         self.initialise_sequential(nand)
+    }
+
+    /// Streams that the layer keeps apart, so that what one of them writes lies with what it wrote
+    /// before.
+    fn stream_count(&self) -> u8 {
+        1
+    }
+
+    /// Maps every unit as if the device had been written in order, each unit to its stream in
+    /// `streams`, without time and without counts. A layer that keeps no streams apart ignores them.
+    ///
+    /// # Errors
+    /// As [`Self::initialise_sequential`].
+    fn initialise_by_stream(
+        &mut self,
+        nand: &mut NandArray,
+        _streams: &[u8],
+    ) -> Result<(), FtlError> {
+        self.initialise_sequential(nand)
+    }
+
+    /// What each stream holds, from a layer that gives streams shares; empty from any other.
+    fn stream_holds(&self) -> Vec<StreamHold> {
+        Vec::new()
     }
 
     /// Rebuilds the map from the spare areas after a power cut; everything in memory is lost.

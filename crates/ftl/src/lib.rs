@@ -34,7 +34,7 @@ pub use bast::{BastConfig, BastFtl, LogEviction};
 pub use block::{BlockConfig, BlockFtl};
 pub use chunk::{ChunkConfig, ChunkFtl, MergeMode};
 pub use config::{FtlConfig, FtlKind};
-pub use contract::{Ftl, FtlError, MergeCounts, ReadOutcome};
+pub use contract::{Ftl, FtlError, MergeCounts, ReadOutcome, StreamHold};
 pub use dftl::{Dftl, DftlConfig, MapCacheCounts};
 pub use fast::{FastConfig, FastFtl, SequentialTrigger};
 pub use faster::{FasterConfig, FasterFtl};

@@ -42,7 +42,7 @@ use crate::contract::check_range;
 use crate::settled::Settled;
 use crate::stock::{Condition, Stock};
 use crate::victim::{VictimIndex, VictimShape};
-use crate::{Ftl, FtlError, ReadOutcome};
+use crate::{Ftl, FtlError, ReadOutcome, StreamHold};
 use free_list::FreeList;
 use metadata::MetadataLog;
 use nandu_base::{Cause, Lpn, Nanos, Rng, to_index, to_u32};
@@ -574,6 +574,35 @@ impl Ftl for PageFtl {
 
     fn initialise_steady(&mut self, nand: &mut NandArray, seed: u64) -> Result<(), FtlError> {
         self.initialise(nand, |ftl, nand| ftl.fill_as_after_random_writes(nand, seed))
+    }
+
+    fn stream_count(&self) -> u8 {
+        self.config.stream_count
+    }
+
+    fn initialise_by_stream(
+        &mut self,
+        nand: &mut NandArray,
+        streams: &[u8],
+    ) -> Result<(), FtlError> {
+        assert_eq!(streams.len() as u64, self.unit_count(), "every unit has a stream");
+        self.initialise(nand, |ftl, nand| {
+            (0..).zip(streams).try_for_each(|(lpn, &stream)| {
+                ftl.write_to_stream(nand, Ticket::READY, Lpn(lpn), None, stream)?;
+                Ok(())
+            })
+        })
+    }
+
+    fn stream_holds(&self) -> Vec<StreamHold> {
+        let group_count = self.groups.len() as u64;
+        let held = |stream: usize| self.dies.iter().map(|die| die.held[stream]).sum::<u64>();
+        let shares = self.config.stream_share_ppm.iter().enumerate();
+        let hold = |(stream, &share_ppm)| {
+            let held_ppm = to_u32(held(stream) * 1_000_000 / group_count);
+            StreamHold { held_ppm, share_ppm }
+        };
+        shares.map(hold).collect()
     }
 
     fn recover(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {

@@ -240,10 +240,12 @@ fn streams_with_the_best_shares_reach_the_optimum_of_separation() {
         )]
         let hot_units = (drive.units as f64 * (1.0 - hot)) as u64;
         let stream_of = |lpn| u8::from(lpn >= hot_units);
-        for lpn in 0..drive.units {
-            let place = (Lpn(lpn), stream_of(lpn));
-            let written = drive.ftl.write_to_stream_at(&mut drive.nand, drive.now, place, None);
-            drive.now = written.unwrap();
+        let streams: Vec<u8> = (0..drive.units).map(stream_of).collect();
+        drive.ftl.initialise_by_stream(&mut drive.nand, &streams).unwrap();
+        assert_eq!((drive.nand.idle_at(), drive.nand.counters().cells().count()), (Nanos::ZERO, 0));
+        for (hold, ppm) in drive.ftl.stream_holds().iter().zip([1.0 - hot, hot]) {
+            let expected = ppm * drive.units as f64 / (1500.0 * 64.0);
+            assert!((f64::from(hold.held_ppm) / 1e6 - expected).abs() < 0.002, "{hold:?}");
         }
         drive.overwrite(5, &mut source, stream_of);
         let measured = drive.overwrite(4, &mut source, stream_of);

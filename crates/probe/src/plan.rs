@@ -15,10 +15,11 @@
 //! ```
 //!
 //! 1. A sweep runs every doubling from `from` up to and including `to`, each after the preparation.
+//!    Before each a volatile cache is flushed, so that no point pays for the writes of another.
 //! 2. Self-scaling goes on doubling past the sweep until throughput gains less than 2.5 %.
 
 use crate::pattern::{Area, DataKind, Pattern};
-use crate::runner::{Observer, PatternResult, prepare, run_pattern};
+use crate::runner::{Observer, PatternResult, prepare, run_pattern, settle};
 use crate::{ProbeError, text};
 use nandu_base::{ByteCount, Nanos};
 use nandu_device::{Device, DeviceInfo};
@@ -263,6 +264,11 @@ pub fn run_step(
     sink: &mut dyn FnMut(PatternResult),
 ) -> Result<(), ProbeError> {
     let mut run = |device: &mut dyn Device, request_bytes| {
+        // What the point before left in a cache is none of this one's. Inside a point, runs follow each
+        // other as they come: a cache that stays full is part of what they measure.
+        if device.info().volatile_cache {
+            settle(device)?;
+        }
         for preparation in &step.prepare {
             prepare(device, preparation, observer)?;
         }

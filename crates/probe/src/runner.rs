@@ -231,11 +231,12 @@ pub fn prepare(
     Ok(device.now().saturating_sub(start))
 }
 
-/// Waits until the preparation is on the medium, so that the first measured request does not.
-fn settle(device: &mut dyn Device) -> Result<(), ProbeError> {
+/// Waits until what was written is on the medium, so that the first measured request does not. A cache
+/// that survives a power cut is not emptied by a flush, nor can one see from outside when it is.
+pub(crate) fn settle(device: &mut dyn Device) -> Result<(), ProbeError> {
     let at = device.now();
     let failed = |error| ProbeError::Device {
-        label: "preparation".into(),
+        label: "a flush before the first request".into(),
         operation: Operation::Flush,
         address: 0,
         byte_count: 0,

@@ -293,6 +293,28 @@ fn self_scaling_stops_where_doubling_gains_too_little() {
 }
 
 #[test]
+fn a_point_does_not_pay_for_what_the_one_before_left_in_a_cache() {
+    let profile = nandu_drives::profile::Profile::load("ocz-core").unwrap();
+    let capacity = Some(ByteCount::mib(256));
+    let options = nandu_drives::profile::SimOptions { capacity, seed: 1, keep_data: false };
+    // A buffer full of random writes takes ten seconds and more to empty.
+    let few = Pattern::new(Access::Random, 0, 4096, Limit::requests(300));
+    let next = Pattern::new(Access::Sequential, 0, 65_536, Limit::requests(8));
+    let full = Step::new(few).prepared(vec![Preparation::whole_device_fill()]);
+    let plan = Plan { name: String::new(), steps: vec![full, Step::new(next)] };
+    let mut device = profile.open(options).unwrap();
+    let mut results = Vec::new();
+    run_plan(device.as_mut(), &plan, &mut Silent, &mut |result| results.push(result)).unwrap();
+    let [first, second] = &results[..] else { panic!("two points") };
+    assert!(first.medians.latency_mean_ns > 1e7, "{}", first.medians.latency_mean_ns);
+    assert!(second.medians.latency_mean_ns < 1e7, "{}", second.medians.latency_mean_ns);
+    // Repetitions follow each other: the later ones begin with the cache that the first has filled.
+    let random = Pattern { repetitions: 3, ..results[0].pattern.clone() };
+    let runs = run_pattern(device.as_mut(), &random, &mut Silent).unwrap().runs;
+    assert!(runs[1].bytes_per_second < 0.8 * runs[0].bytes_per_second, "{runs:?}");
+}
+
+#[test]
 fn plans_name_file_line_and_nearest_key() {
     let text = "name = \"x\"\n[[step]]\n[step.pattern]\naccess = \"random\"\nread_percent = 0\n\
                 request_bytes = \"4KiB\"\nlimit = { duration = \"1s\" }\nque_depth = 4\n";

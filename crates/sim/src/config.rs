@@ -49,6 +49,9 @@ pub enum InitialState {
     /// Every unit, as a long run of uniform random writes leaves it, without time or counts; in
     /// order where the layer has no closed form for that.
     Steady,
+    /// Every unit, as written once in order, without time or counts, each in the stream in which the
+    /// workload writes it.
+    ByStream,
 }
 
 /// Settings of a run.
@@ -76,7 +79,8 @@ pub struct RunConfig {
     /// depend on time, and the modes differ.
     pub background: bool,
     /// What the drive holds at first; by default what a long run of uniform random writes leaves, for
-    /// a workload, and for a trace what one sequential pass leaves.
+    /// a workload, and for a trace what one sequential pass leaves. A workload of several streams finds
+    /// each unit in its stream where the layer keeps streams apart.
     pub initial: Option<InitialState>,
     /// Multiples of the logical space that are written before anything counts. By default a workload
     /// writes [`RunConfig::WARM_UP`] and what else the array has space for, uniform random writes over

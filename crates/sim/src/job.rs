@@ -220,9 +220,25 @@ impl Job {
     fn prepare(&self) -> Result<(Setup, Simulation), SimError> {
         let setup = self.drive.resolve(self.run.checks)?;
         let (nand, ftl) = setup.build(self.run.seed)?;
-        let run = RunConfig { initial: Some(self.initial()), ..self.run };
-        let simulation = Simulation::new(nand, ftl, &run)?;
+        let initial = self.initial(ftl.stream_count())?;
+        let run = RunConfig { initial: Some(initial), ..self.run };
+        let mut simulation = Simulation::new(nand, ftl, &run)?;
+        if initial == InitialState::ByStream {
+            simulation.fill_by_stream(&self.unit_streams(&simulation)?)?;
+        }
         Ok((setup, simulation))
+    }
+
+    /// The stream of each unit, which a trace does not say before it is over.
+    fn unit_streams(&self, simulation: &Simulation) -> Result<Vec<u8>, SimError> {
+        let Input::Workload(text) = &self.input else {
+            let text = "initial is by_stream, which needs a workload; a trace has no streams before \
+                        it is over";
+            return Err(SimError::Setting(text.into()));
+        };
+        let capacity = simulation.capacity_bytes();
+        let unit = u64::from(simulation.unit_bytes());
+        Ok(WorkloadSpec::parse(text)?.unit_streams(capacity, unit, self.run.seed)?)
     }
 
     /// The requests of the job for a drive like that of `simulation`; without the limit of a
@@ -261,13 +277,18 @@ impl Job {
         })
     }
 
-    /// What the drive holds at first.
-    const fn initial(&self) -> InitialState {
-        match (&self.input, self.run.initial) {
+    /// What the drive holds at first, whose layer keeps `stream_count` streams apart. Filled without
+    /// regard to streams, all data would lie in the first, whose share they exceed: cleaning would go
+    /// on copying those that the others never overwrite there.
+    fn initial(&self, stream_count: u8) -> Result<InitialState, SimError> {
+        Ok(match (&self.input, self.run.initial) {
             (_, Some(initial)) => initial,
-            (Input::Workload(_), None) => InitialState::Steady,
+            (Input::Workload(text), None) => {
+                let has_streams = stream_count > 1 && WorkloadSpec::parse(text)?.stream_count() > 1;
+                if has_streams { InitialState::ByStream } else { InitialState::Steady }
+            }
             (Input::Trace { .. }, None) => InitialState::Sequential,
-        }
+        })
     }
 
     fn warm_up_units(&self, setup: &Setup, simulation: &Simulation) -> Result<u64, SimError> {
@@ -287,12 +308,12 @@ impl Job {
         let unit_count = simulation.ftl().unit_count();
         let is_paged = matches!(setup.ssd.ftl, FtlConfig::Page(_));
         let is_uniform = WorkloadSpec::parse(text)?.kind == WorkloadKind::Uniform;
-        Ok(match self.initial() {
+        Ok(match self.initial(simulation.ftl().stream_count())? {
             InitialState::Fresh => 0,
             InitialState::Steady if is_paged && is_uniform => {
                 multiple_of(RunConfig::STEADY_WARM_UP, unit_count)
             }
-            InitialState::Sequential | InitialState::Steady => {
+            InitialState::Sequential | InitialState::Steady | InitialState::ByStream => {
                 let geometry = simulation.nand().geometry();
                 let units = u64::from(setup.nand.units_per_flash_page);
                 let spare = (geometry.flash_page_count() * units).saturating_sub(unit_count);

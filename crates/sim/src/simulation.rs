@@ -22,7 +22,7 @@ use crate::shadow::{Baseline, Shadow, audit};
 use crate::utilisation::Books;
 use crate::{Arrivals, CheckSummary, InitialState, Mode, Phase, RunConfig, SimError, SimObserver};
 use nandu_base::{FlashCounters, LatencySummary, Nanos, Picojoules, to_u32};
-use nandu_ftl::{Ftl, MapCacheCounts, MergeCounts};
+use nandu_ftl::{Ftl, MapCacheCounts, MergeCounts, StreamHold};
 use nandu_nand::{NandArray, Scheduling, Service, Usage};
 use nandu_trace::{Pacing, RequestSource, TraceRequest};
 use std::collections::BTreeMap;
@@ -72,6 +72,8 @@ pub struct Measurement {
     pub merges: Option<MergeCounts>,
     /// What a cached map did.
     pub map_cache: Option<MapCacheCounts>,
+    /// What streams with shares hold at the end.
+    pub stream_holds: Vec<StreamHold>,
     /// Requests in flight at most; 1 in the closed mode.
     pub queue_depth: u32,
     /// From the first arrival to the last, where arrivals count.
@@ -101,7 +103,8 @@ struct Pass {
 
 impl Simulation {
     /// A simulation of `ftl` over the array that it was built on, prepared as `config` says (in
-    /// order by default), but not warmed up. Checks need an array that keeps content.
+    /// order by default), but not warmed up. [`InitialState::ByStream`] leaves it empty for
+    /// [`Self::fill_by_stream`]. Checks need an array that keeps content.
     ///
     /// # Errors
     /// [`SimError::Preparation`] if the layer cannot be filled, [`SimError::Setting`] if a setting is
@@ -153,7 +156,7 @@ impl Simulation {
         }
         let Engine { ftl, nand, .. } = &mut engine;
         let filled = match config.initial {
-            Some(InitialState::Fresh) => Ok(()),
+            Some(InitialState::Fresh | InitialState::ByStream) => Ok(()),
             None | Some(InitialState::Sequential) => ftl.initialise_sequential(nand),
             Some(InitialState::Steady) => ftl.initialise_steady(nand, config.seed),
         };
@@ -167,6 +170,17 @@ impl Simulation {
             usage,
             last_done: Nanos::ZERO,
         })
+    }
+
+    /// Fills an empty drive in order, each unit in its stream of `streams`, without time or counts.
+    ///
+    /// # Errors
+    /// [`SimError::Preparation`] if the layer cannot be filled.
+    pub fn fill_by_stream(&mut self, streams: &[u8]) -> Result<(), SimError> {
+        let Engine { ftl, nand, .. } = &mut self.engine;
+        ftl.initialise_by_stream(nand, streams).map_err(SimError::Preparation)?;
+        self.usage = nand.usage();
+        Ok(())
     }
 
     /// The layer's addressable space.
@@ -272,6 +286,7 @@ impl Simulation {
                 .map_cache()
                 .zip(map_cache)
                 .map(|(now, then)| now.since(&then)),
+            stream_holds: self.engine.ftl.stream_holds(),
             queue_depth: if is_event { self.config.queue_depth } else { 1 },
             arrival_span: passed.arrival_span,
             cache: self.engine.cache_use().map(|now| now.since(&baseline.cache)),

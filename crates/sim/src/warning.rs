@@ -1,5 +1,6 @@
 //! What a report says about itself where its figures mislead: requests that wait though nothing is
-//! busy, arrivals that outrun the drive, rows that are programmed half empty.
+//! busy, arrivals that outrun the drive, rows that are programmed half empty, streams that hold more
+//! than their share.
 //!
 //! With `N` requests in flight over `D` dies, each on a die of its own choice, a die is held for
 //! `N / (N + D - 1)` of the time (balanced closed network; Lazowska et al., Quantitative System
@@ -9,7 +10,8 @@
 //! 1. The same measurement gives the same warnings.
 
 use crate::Measurement;
-use nandu_base::Nanos;
+use nandu_base::{Cause, FlashOperation, Nanos};
+use nandu_ftl::StreamHold;
 use nandu_nand::Waits;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +35,10 @@ const LAG_REQUESTS: f64 = 100.0;
 const LAG_RESPONSE_PART: f64 = 0.25;
 /// Padding beside units that were written.
 const PADDED_PART: f64 = 0.05;
+/// Erase blocks, in parts per million of all, by which a stream may exceed its share.
+const EXCESS_PPM: u32 = 50_000;
+/// Write amplification from which on cleaning copies more than it gains.
+const COSTLY_AMPLIFICATION: f64 = 2.0;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -44,6 +50,8 @@ pub enum WarningKind {
     Overload,
     /// Rows are programmed with padding, because no more writes came to fill them.
     PaddedRows,
+    /// A stream holds more erase blocks than its share, so that cleaning takes from it alone.
+    StreamOverShare,
 }
 
 /// A warning.
@@ -65,6 +73,7 @@ pub(crate) fn warnings_of(measured: &Measurement) -> Vec<Warning> {
         (WarningKind::WaitsThoughIdle, idle),
         (WarningKind::Overload, overload),
         (WarningKind::PaddedRows, padded_rows(measured)),
+        (WarningKind::StreamOverShare, stream_over_share(measured)),
     ];
     let said = found.into_iter().filter_map(|(kind, text)| Some(Warning { kind, text: text? }));
     said.collect()
@@ -208,6 +217,24 @@ fn padded_rows(measured: &Measurement) -> Option<String> {
         format!(
             "rows were programmed padded, because no more writes came to fill them: {padded} units \
              of padding beside {written} written; raise --queue-depth or --write-buffer-units"
+        )
+    })
+}
+
+fn stream_over_share(measured: &Measurement) -> Option<String> {
+    let holds = measured.stream_holds.iter().enumerate();
+    let excess = |hold: &StreamHold| hold.held_ppm.saturating_sub(hold.share_ppm);
+    let (stream, hold) = holds.max_by_key(|(_, hold)| excess(hold))?;
+    let written = measured.counters.get(FlashOperation::Program, Cause::Host) as f64;
+    let is_costly = measured.counters.programmed_pages() as f64 > COSTLY_AMPLIFICATION * written;
+    let is_long = measured.host.write_units >= LEAST_REQUESTS;
+    (excess(hold) > EXCESS_PPM && is_costly && is_long).then(|| {
+        format!(
+            "stream {stream} holds {:.1} % of the erase blocks, and its share is {:.1} %, so cleaning \
+             takes from it alone, however little that gains: data of other streams lie in it, or its \
+             own need more; fill the drive with --initial by-stream, or raise its stream_share_ppm",
+            f64::from(hold.held_ppm) / 1e4,
+            f64::from(hold.share_ppm) / 1e4
         )
     })
 }

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use nandu_sim::{DriveChoice, Input, Job, RunConfig, SimReport, Unwatched};
+use nandu_base::HotColdClass;
+use nandu_ftl::closed_form::separated_write_amplification;
+use nandu_sim::{DriveChoice, Input, Job, RunConfig, SimReport, Unwatched, WarningKind};
 
 fn job(workload: &str) -> Job {
     Job {
@@ -100,4 +102,59 @@ fn equal_jobs_give_equal_json_and_another_seed_another() {
     assert!(!first.contains("wall_ns"), "{first}");
     job.run.seed = 2;
     assert_ne!(first, json(&job));
+}
+
+/// The command of docs/cleaning.md: two streams with the shares of the best separation.
+fn separated(workload: &str) -> Job {
+    let mut job = job(workload);
+    job.drive.physical_erase_blocks = Some(1500);
+    job.drive.logical_pages = Some(84_000);
+    for (key, value) in [
+        ("victim", "fifo"),
+        ("requests", "300000"),
+        ("ftl.stream_count", "2"),
+        ("ftl.cleaning_frontier", "per_stream"),
+        ("ftl.stream_share_ppm", "[147515, 851484]"),
+    ] {
+        job.set(key, value).unwrap();
+    }
+    job
+}
+
+#[test]
+fn streams_with_shares_reach_the_optimum_of_separation_from_the_default_filling() {
+    let class = |access_share, item_share| HotColdClass { access_share, item_share };
+    let classes = [class(0.9, 0.1), class(0.1, 0.9)];
+    // Three free erase blocks and two open ones are no spare space.
+    let optimum = separated_write_amplification(84_000.0 / (1495.0 * 64.0), &classes);
+    for workload in ["zones:s0.1f0.9+s0.9f0.1", "zones:s0.1f0.9+s0.9f0.1,clustered=no"] {
+        let report = run(&separated(workload));
+        let deviation = report.write_amplification / optimum - 1.0;
+        assert!(deviation.abs() < 0.015, "{workload}: {deviation}");
+        assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    }
+}
+
+#[test]
+fn data_in_the_wrong_stream_are_warned_of() {
+    let mut job = separated("zones:s0.1f0.9+s0.9f0.1");
+    job.set("initial", "sequential").unwrap();
+    job.set("warm-up", "0").unwrap();
+    job.set("requests", "20000").unwrap();
+    let report = run(&job);
+    let kinds: Vec<_> = report.warnings.iter().map(|warning| warning.kind).collect();
+    assert_eq!(kinds, [WarningKind::StreamOverShare], "{:?}", report.warnings);
+    assert!(report.write_amplification > 3.0, "{}", report.write_amplification);
+    // On an empty drive streams have no other share than what they wrote, and nothing is copied.
+    job.set("initial", "fresh").unwrap();
+    assert_eq!(run(&job).warnings, []);
+}
+
+#[test]
+fn a_trace_is_not_filled_by_streams_that_it_does_not_say() {
+    let mut job = separated("zones");
+    job.set("trace", "no such file, which is not looked for").unwrap();
+    job.set("initial", "by_stream").unwrap();
+    let error = job.run(&mut Unwatched).unwrap_err().to_string();
+    assert!(error.contains("by_stream, which needs a workload"), "{error}");
 }

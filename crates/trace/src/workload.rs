@@ -21,7 +21,7 @@ mod grammar;
 pub use generator::Generator;
 
 use crate::TraceError;
-use nandu_base::Nanos;
+use nandu_base::{Nanos, to_index};
 use serde::{Deserialize, Serialize};
 
 /// One whole, in parts per billion.
@@ -139,6 +139,36 @@ impl WorkloadSpec {
     ) -> Result<Generator, TraceError> {
         Generator::new(self, capacity_bytes, unit_bytes, seed)
             .map_err(|message| TraceError::Workload { text: self.to_string(), message })
+    }
+
+    /// How many streams its requests are of.
+    #[must_use]
+    pub fn stream_count(&self) -> usize {
+        match &self.kind {
+            WorkloadKind::Zones { classes } => classes.len(),
+            _ => 1,
+        }
+    }
+
+    /// The stream in which the same [`Self::source`] writes each unit of the drive, or would if the
+    /// class of the unit were accessed; 0 outside the part that it uses. Where slots of several streams
+    /// lie in one unit, that of the last in rank.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub fn unit_streams(
+        &self,
+        capacity_bytes: u64,
+        unit_bytes: u64,
+        seed: u64,
+    ) -> Result<Vec<u8>, TraceError> {
+        let source = self.source(capacity_bytes, unit_bytes, seed)?;
+        let mut streams = vec![0; to_index(capacity_bytes / unit_bytes)];
+        source.each_slot(&mut |bytes, stream| {
+            let end = bytes.end.div_ceil(unit_bytes).min(streams.len() as u64);
+            streams[to_index(bytes.start / unit_bytes)..to_index(end)].fill(stream);
+        });
+        Ok(streams)
     }
 }
 

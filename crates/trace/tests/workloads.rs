@@ -203,3 +203,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn every_unit_is_said_to_be_of_the_stream_that_writes_it() {
+    const UNIT: u64 = 4096;
+    for text in [
+        "zones:s0.1f0.9+s0.9f0.1",
+        "zones:s0.1f0.9+s0.9f0.1,clustered=no",
+        "zones:s0.2f0.3+s0.3f0+s0.5f0.7,start=1MiB,area=2MiB",
+        "zones:s0.2f0.3+s0.8f0.7,size=16KiB,clustered=no",
+        "zipf",
+    ] {
+        let spec = WorkloadSpec::parse(text).unwrap();
+        let streams = spec.unit_streams(8 << 20, UNIT, 5).unwrap();
+        assert_eq!(streams.len(), 2048);
+        let mut requests = Vec::new();
+        let mut source = spec.source(8 << 20, UNIT, 5).unwrap();
+        source.next_batch(&mut requests, 40_000).unwrap();
+        for request in &requests {
+            let end = (request.offset_bytes + request.length_bytes) / UNIT;
+            for unit in request.offset_bytes / UNIT..end {
+                let unit = usize::try_from(unit).unwrap();
+                assert_eq!(streams[unit], request.stream, "{text}: unit {unit}");
+            }
+        }
+        let used = streams.iter().collect::<std::collections::BTreeSet<_>>().len();
+        assert_eq!(used, spec.stream_count(), "{text}: {used} streams");
+    }
+    let spec = WorkloadSpec::parse("zones:s0.1f1+s0.9f0,start=1MiB,area=2MiB").unwrap();
+    let streams = spec.unit_streams(8 << 20, UNIT, 5).unwrap();
+    let used: Vec<usize> = (0..streams.len()).filter(|&unit| streams[unit] == 1).collect();
+    // What is never written belongs to its class; what lies outside the part used, to none.
+    assert_eq!((used.first(), used.last(), used.len()), (Some(&307), Some(&767), 461));
+}

@@ -35,6 +35,9 @@ pub struct SsdConfig {
     pub ftl: FtlConfig,
     /// Commands that the controller works on at once; 1 for drives without queueing.
     pub native_queue_depth: u32,
+    /// Writes that it works on at once, where they have slots of their own.
+    #[serde(default)]
+    pub native_write_depth: Option<u32>,
     /// Whether the host's reads go before everything of their die that has not begun.
     #[serde(default)]
     pub read_priority: bool,
@@ -67,6 +70,11 @@ pub struct SsdConfig {
     /// Memory for writes that wait for their program; zero writes through.
     #[serde(default)]
     pub write_buffer_bytes: u64,
+    /// How long a write that would have the layer move other data is held in memory first, because a
+    /// neighbour may come and be written with it. Controller and chips do other work meanwhile. Only for
+    /// chunk mapping without a write buffer.
+    #[serde(default)]
+    pub write_hold_ns: Nanos,
     /// Partly written mapping units that the controller keeps open, at least 1.
     #[serde(default = "one")]
     pub open_unit_count: u32,
@@ -98,8 +106,8 @@ impl SsdConfig {
         if self.channel_count == 0 || self.dies_per_channel == 0 {
             return invalid("channel_count and dies_per_channel must be at least 1");
         }
-        if self.native_queue_depth == 0 {
-            return invalid("native_queue_depth must be at least 1");
+        if self.native_queue_depth == 0 || self.native_write_depth == Some(0) {
+            return invalid("native_queue_depth and native_write_depth must be at least 1");
         }
         if self.open_unit_count == 0 {
             return invalid("open_unit_count must be at least 1");
@@ -107,10 +115,24 @@ impl SsdConfig {
         if self.suspend.is_some() && !self.read_priority {
             return invalid("suspend is for reads that have priority: set read_priority = true");
         }
+        if self.write_hold_ns > Nanos::ZERO {
+            // A buffer acknowledges first and writes later: there is nobody who would wait.
+            if self.write_buffer_bytes > 0 {
+                return invalid("write_hold_ns is for drives without a write buffer");
+            }
+            if !matches!(self.ftl, FtlConfig::Chunk(_)) {
+                return invalid("write_hold_ns is for chunk mapping: set ftl kind = \"chunk\"");
+            }
+        }
         if self.over_provisioning_ppm == 0 {
             return invalid("over_provisioning_ppm must be above 0: cleaning needs room");
         }
         Ok(())
+    }
+
+    /// Slots of all commands, and those of writes alone.
+    pub(super) fn slots(&self) -> [u32; 2] {
+        [self.native_queue_depth, self.native_write_depth.unwrap_or(0)]
     }
 
     /// How the chips order their commands.

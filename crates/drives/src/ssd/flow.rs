@@ -10,7 +10,7 @@
 //!    in the order in which they were made.
 
 use super::{Active, Event, Ssd};
-use nandu_base::{Nanos, to_u32};
+use nandu_base::{Lpn, Nanos, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{DeviceError, Operation, Request};
 use nandu_nand::Ticket;
@@ -66,8 +66,9 @@ impl Ssd {
     /// Takes a request at the present.
     pub(super) fn accept(&mut self, request: Request) {
         let now = self.clock.now();
-        if self.free_slot_count == 0 {
-            self.waiting.push_back((now, request));
+        let queue = self.queue_of(request.operation);
+        if self.free_slots[queue] == 0 {
+            self.waiting[queue].push_back((now, request));
         } else {
             self.begin(now, request);
         }
@@ -75,7 +76,8 @@ impl Ssd {
 
     /// A slot is free: the controller takes the command.
     fn begin(&mut self, issued_at: Nanos, request: Request) {
-        self.free_slot_count -= 1;
+        let queue = self.queue_of(request.operation);
+        self.free_slots[queue] -= 1;
         let mut command = match request.operation {
             Operation::Read => self.config.read_command_ns,
             Operation::Write | Operation::Trim | Operation::Flush => self.config.write_command_ns,
@@ -130,7 +132,8 @@ impl Ssd {
     }
 
     pub(super) fn has_requests(&self) -> bool {
-        self.active.len() > self.free_places.len() || !self.waiting.is_empty()
+        self.active.len() > self.free_places.len()
+            || self.waiting.iter().any(|queue| !queue.is_empty())
     }
 
     /// Handles everything up to `time`, which becomes the present; the layer works in the background
@@ -169,6 +172,7 @@ impl Ssd {
         let Reverse((_, _, event)) = self.events.pop().expect("it was just looked at");
         match event {
             Event::Decoded(place) => self.decoded(place),
+            Event::Held(place) => self.write(place),
             Event::Turn(place) => self.turn(place),
             Event::UnitArrived(place, number) => self.unit_arrived(place, number),
             Event::PartDone(place) => self.part_done(place, Ok(())),
@@ -226,8 +230,10 @@ impl Ssd {
     }
 
     fn decoded(&mut self, place: u32) {
-        match self.request(place).in_flight.operation {
+        let operation = self.request(place).in_flight.operation;
+        match operation {
             Operation::Read => self.read(place),
+            Operation::Write if self.hold(place) => {}
             Operation::Write => self.write(place),
             // Behind the data of writes that came before.
             Operation::Trim | Operation::Flush => {
@@ -263,12 +269,32 @@ impl Ssd {
         let active = self.active[place as usize].take().expect("a request is told of once");
         self.free_places.push(place);
         let Active { in_flight, sector_count, result, .. } = active;
+        let queue = self.queue_of(in_flight.operation);
         let bytes = self.info.geometry.bytes_of(sector_count);
         self.counters.count(in_flight.operation, bytes, result.is_ok());
         self.completions.push(in_flight.complete(self.nand.now(), result));
-        self.free_slot_count += 1;
-        if let Some((issued_at, request)) = self.waiting.pop_front() {
+        self.free_slots[queue] += 1;
+        if let Some((issued_at, request)) = self.waiting[queue].pop_front() {
             self.begin(issued_at, request);
         }
+    }
+
+    /// Whose slots a command takes: the second are those of writes, where they have some.
+    pub(super) fn queue_of(&self, operation: Operation) -> usize {
+        usize::from(operation == Operation::Write && self.config.native_write_depth.is_some())
+    }
+
+    /// A write is held back where it would have the layer move other data, unless it goes on with a
+    /// unit in memory. Its data follow when it goes on.
+    fn hold(&mut self, place: u32) -> bool {
+        let first_sector = self.request(place).first_sector;
+        let lpn = Lpn(first_sector / u64::from(self.sectors_per_unit));
+        let is_held = self.config.write_hold_ns > Nanos::ZERO
+            && self.buffer.peek(lpn).is_none()
+            && self.ftl.moves_others(lpn);
+        if is_held {
+            self.at(self.present() + self.config.write_hold_ns, Event::Held(place));
+        }
+        is_held
     }
 }

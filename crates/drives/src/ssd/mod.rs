@@ -12,7 +12,8 @@
 //!
 //! 1. The drive touches cells only through its translation layer.
 //! 2. A sector is found, newest first, in an open unit, in line for a slot, else where the layer has it.
-//! 3. At most `native_queue_depth` commands are worked on at once.
+//! 3. At most `native_queue_depth` commands are worked on at once; of writes `native_write_depth`, where
+//!    they have slots of their own.
 //! 4. A completed flush leaves no open unit and no write that waits for its program.
 //! 5. Where requests wait and nothing is in flight, rows that nobody fills are programmed, padded.
 
@@ -57,9 +58,9 @@ pub struct Ssd {
     controller_free_at: Nanos,
     link_in_free_at: Nanos,
     link_out_free_at: Nanos,
-    /// Commands that may begin, and those that wait for one to end.
-    free_slot_count: u32,
-    waiting: VecDeque<(Nanos, Request)>,
+    /// Commands that may begin, and those that wait for one to end, by [`Ssd::queue_of`].
+    free_slots: [u32; 2],
+    waiting: [VecDeque<(Nanos, Request)>; 2],
     active: Vec<Option<Active>>,
     free_places: Vec<u32>,
     /// What the drive itself does next: time, the sequence that settles ties, what.
@@ -78,6 +79,8 @@ pub struct Ssd {
 enum Event {
     /// The controller has taken the command.
     Decoded(u32),
+    /// A write was held back for long enough.
+    Held(u32),
     /// Everything that came before a trim or flush is over the link.
     Turn(u32),
     /// The unit of this number of a write is over the link.
@@ -156,8 +159,8 @@ impl Ssd {
             controller_free_at: Nanos::ZERO,
             link_in_free_at: Nanos::ZERO,
             link_out_free_at: Nanos::ZERO,
-            free_slot_count: config.native_queue_depth,
-            waiting: VecDeque::new(),
+            free_slots: config.slots(),
+            waiting: Default::default(),
             active: Vec::new(),
             free_places: Vec::new(),
             events: BinaryHeap::new(),
@@ -195,10 +198,14 @@ impl Ssd {
         if self.power_is_on {
             self.ftl.audit(&self.nand);
         }
-        let active = to_u32(self.active.iter().flatten().count() as u64);
-        let slots = active + self.free_slot_count;
-        assert_eq!(slots, self.config.native_queue_depth, "invariant 3: slots are given back");
-        assert!(self.waiting.is_empty() || self.free_slot_count == 0, "invariant 3: none is idle");
+        let mut slots = self.free_slots;
+        for active in self.active.iter().flatten() {
+            slots[self.queue_of(active.in_flight.operation)] += 1;
+        }
+        assert_eq!(slots, self.config.slots(), "invariant 3: slots are given back");
+        for (queue, &free_slots) in self.waiting.iter().zip(&self.free_slots) {
+            assert!(queue.is_empty() || free_slots == 0, "invariant 3: none is idle");
+        }
         self.audit_power();
     }
 
@@ -275,7 +282,8 @@ impl Device for Ssd {
 
     fn in_flight(&self) -> u32 {
         let active = self.active.len() - self.free_places.len();
-        self.completions.len() + to_u32((active + self.waiting.len()) as u64)
+        self.completions.len()
+            + to_u32((active + self.waiting.iter().map(VecDeque::len).sum::<usize>()) as u64)
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {

@@ -83,12 +83,12 @@ impl Ssd {
     fn end_requests(&mut self, at: Nanos) {
         self.events.clear();
         let active: Vec<_> = self.active.drain(..).flatten().collect();
-        let waiting =
-            self.waiting.drain(..).map(|(issued_at, request)| InFlight::of(request, issued_at));
+        let waiting = self.waiting.iter_mut().flat_map(|queue| queue.drain(..));
+        let waiting = waiting.map(|(issued_at, request)| InFlight::of(request, issued_at));
         let ended: Vec<_> =
             active.into_iter().map(|active| active.in_flight).chain(waiting).collect();
         self.free_places.clear();
-        self.free_slot_count = self.config.native_queue_depth;
+        self.free_slots = self.config.slots();
         for in_flight in ended {
             self.completions.push(in_flight.complete(at, Err(DeviceError::PowerLost)));
         }

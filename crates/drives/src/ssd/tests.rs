@@ -18,6 +18,7 @@ fn config(ftl: &str) -> SsdConfig {
 }
 
 const PAGE: &str = "{ kind = \"page\" }";
+const CHUNK_TABLE: &str = "kind = \"chunk\"\nchunk_bytes = 524288";
 const CHUNK: &str = "{ kind = \"chunk\", chunk_bytes = 524288 }";
 
 fn drive(config: &SsdConfig) -> Ssd {
@@ -33,6 +34,42 @@ fn every_translation_layer_keeps_the_contract() {
             check_contract(&mut || Box::new(drive(&config)));
         }
     }
+    let config = SsdConfig { write_hold_ns: Nanos::from_millis(20), ..config(CHUNK) };
+    check_contract(&mut || Box::new(drive(&config)));
+}
+
+#[test]
+fn writes_that_would_move_a_chunk_are_held_side_by_side() {
+    const HOLD: Nanos = Nanos::from_millis(500);
+    // Chunks of 1024 sectors; ends of writes issued together, at the sectors given, after two others.
+    let ends = |hold, sectors: &[u64]| {
+        let mut ssd = drive(&SsdConfig {
+            write_hold_ns: hold,
+            native_queue_depth: 1,
+            native_write_depth: Some(3),
+            ..config(CHUNK)
+        });
+        ssd.fill_at_once().unwrap();
+        let opens = run(&mut ssd, Request::write(1, 40, 4, None)).latency();
+        let goes_on = run(&mut ssd, Request::write(2, 44, 4, None)).latency();
+        assert!(opens.max(goes_on) < HOLD, "nothing is moved that a neighbour could spare");
+        let start = ssd.now();
+        for (id, &sector) in (3..).zip(sectors) {
+            ssd.submit(start, Request::write(id, sector, 4, None)).unwrap();
+        }
+        let ends: Vec<Nanos> = std::iter::from_fn(|| ssd.next_completion(Nanos::MAX))
+            .map(|done| done.completed_at - start)
+            .collect();
+        ssd.audit();
+        ends
+    };
+    let (at_once, held) = (ends(Nanos::ZERO, &[2048]), ends(HOLD, &[2048]));
+    assert_eq!(held[0], at_once[0] + HOLD);
+    let (at_once, held) = (ends(Nanos::ZERO, &[2048, 4096, 6144]), ends(HOLD, &[2048, 4096, 6144]));
+    assert!(held.iter().max() < Some(&(HOLD + at_once[2] + Nanos::from_micros(1))), "{held:?}");
+    // What goes on where the replacement ended passes those that are held.
+    let held = ends(HOLD, &[2048, 48]);
+    assert!(held[0] < Nanos::from_millis(1) && held[1] > HOLD, "{held:?}");
 }
 
 #[test]
@@ -129,6 +166,11 @@ fn parts_that_do_not_fit_are_refused() {
     refuse(&|config| config.native_queue_depth = 0);
     refuse(&|config| config.over_provisioning_ppm = 0);
     refuse(&|config| config.chip = "no such chip".into());
+    refuse(&|config| config.write_hold_ns = Nanos(1));
+    refuse(&|config| {
+        config.ftl = toml::from_str(CHUNK_TABLE).unwrap();
+        (config.write_hold_ns, config.write_buffer_bytes) = (Nanos(1), 65_536);
+    });
     let wide = Geometry::new(4096, 1024).unwrap();
     assert!(Ssd::new("bad", wide, &config(PAGE), false, 1).is_err(), "sector above mapping unit");
 }
@@ -189,6 +231,7 @@ proptest! {
     ) {
         let config = SsdConfig {
             write_buffer_bytes: if buffered { 32_768 } else { 0 },
+            write_hold_ns: if chunked && !buffered { Nanos::from_millis(5) } else { Nanos::ZERO },
             read_ahead_bytes: 8192,
             open_unit_count: 2,
             ..config(if chunked { CHUNK } else { PAGE })

@@ -20,6 +20,7 @@
 
 use super::{Class, WHOLE_PPB};
 use nandu_base::{Permutation, Rng, to_index};
+use std::ops::Range;
 
 /// A way of choosing slots.
 pub(super) trait Slots {
@@ -126,7 +127,10 @@ const COUNTED_CLASS_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Zones {
     rng: Rng,
+    /// Those that are accessed.
     zones: Vec<Zone>,
+    /// The slots of every class.
+    ranges: Vec<(Range<u64>, u8)>,
 }
 
 impl Zones {
@@ -140,12 +144,14 @@ impl Zones {
             u64::try_from(product / u128::from(WHOLE_PPB)).expect("a part is below its whole")
         };
         let (mut space, mut access) = (0_u64, 0_u64);
-        let mut zones = Vec::new();
+        let (mut zones, mut ranges) = (Vec::new(), Vec::new());
         for (number, class) in classes.iter().enumerate() {
             let first_slot = part(space, slot_count);
             space += u64::from(class.space_ppb);
             access += u64::from(class.access_ppb);
             let slots = part(space, slot_count).min(slot_count) - first_slot;
+            let stream = u8::try_from(number).expect("the grammar allows 256 classes");
+            ranges.push((first_slot..first_slot + slots, stream));
             if class.access_ppb == 0 {
                 continue;
             }
@@ -156,12 +162,16 @@ impl Zones {
                 ));
             }
             let below = part(access, u64::MAX);
-            let stream = u8::try_from(number).expect("the grammar allows 256 classes");
             zones.push(Zone { below, first_slot, slot_count: slots, stream });
         }
         let last = zones.last_mut().ok_or("no class is accessed")?;
         last.below = u64::MAX;
-        Ok(Self { rng, zones })
+        Ok(Self { rng, zones, ranges })
+    }
+
+    /// Every slot with the stream of its class, accessed or not.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (u64, u8)> + '_ {
+        self.ranges.iter().flat_map(|(range, stream)| range.clone().map(|slot| (slot, *stream)))
     }
 }
 

@@ -16,6 +16,7 @@ use super::{Arrival, SizeShare, WHOLE_PPB, WorkloadKind, WorkloadSpec};
 use crate::{Pacing, RequestSource, SourceStatistics, TraceError, TraceRequest};
 use nandu_base::{Nanos, Permutation, Rng, to_index};
 use nandu_device::Operation;
+use std::ops::Range;
 
 /// A seeded stream of requests.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub struct Generator {
     think_ns: Option<Nanos>,
     request_count: u64,
     remaining: u64,
+    slot_count: u64,
     addresses: Addresses,
     shape: Shape,
 }
@@ -102,6 +104,7 @@ impl Generator {
             },
             request_count,
             remaining: request_count,
+            slot_count,
             addresses: Addresses::new(spec, slot_count, seed)?,
             shape: Shape {
                 start_bytes: spec.start_bytes,
@@ -115,6 +118,33 @@ impl Generator {
                 writes_to_flush: spec.flush_every,
             },
         })
+    }
+}
+
+impl Generator {
+    /// Shows the bytes of every slot, up to the next one, with its stream; the last one ends with the
+    /// largest request that fits it. Nothing where there is one stream, 0.
+    pub(super) fn each_slot(&self, see: &mut dyn FnMut(Range<u64>, u8)) {
+        let shape = &self.shape;
+        let mut show = |slot: u64, stream: u8| {
+            let start = shape.start_bytes + slot * shape.align_bytes;
+            let length_bytes = match slot + 1 == self.slot_count {
+                true => shape.sizes.largest_bytes,
+                false => shape.align_bytes,
+            };
+            see(start..start + length_bytes, stream);
+        };
+        match &self.addresses {
+            Addresses::Zones(zones) => zones.slots().for_each(|(slot, of)| show(slot, of)),
+            Addresses::SpreadZones(Spread { ranks, permutation }) => {
+                ranks.slots().for_each(|(rank, of)| show(permutation.apply(rank), of));
+            }
+            Addresses::Uniform(_)
+            | Addresses::Permuted(_)
+            | Addresses::Sequential(_)
+            | Addresses::Zipf(_)
+            | Addresses::SpreadZipf(_) => {}
+        }
     }
 }
 

@@ -111,7 +111,7 @@ pub(super) struct RunArguments {
     /// The layer works in the background where nothing has arrived; counts then depend on time
     #[arg(long)]
     background: bool,
-    /// What the drive holds before the first request [workloads: steady, traces: sequential]
+    /// What the drive holds before the first request [workloads: steady, of several streams: by-stream, traces: sequential]
     #[arg(long, value_enum)]
     initial: Option<InitialName>,
     /// Write the logical space so many times before anything counts [until steady; traces: 0]
@@ -161,6 +161,8 @@ enum InitialName {
     Sequential,
     /// Everything, as a long run of uniform random writes leaves it
     Steady,
+    /// Everything, written once in order, each unit in the stream in which the workload writes it
+    ByStream,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -230,6 +232,7 @@ pub(super) fn of(arguments: &SimArguments) -> Result<Job, Failure> {
                 InitialName::Fresh => InitialState::Fresh,
                 InitialName::Sequential => InitialState::Sequential,
                 InitialName::Steady => InitialState::Steady,
+                InitialName::ByStream => InitialState::ByStream,
             }),
             warm_up: run.warm_up,
             checks: run.check,
