@@ -202,8 +202,8 @@ fn write_cache(input: &DiagnosisInput<'_>) -> Vec<Finding> {
         )));
     } else if input.info.volatile_cache && writes().any(|result| result.pattern.flush_every == 0) {
         findings.push(note(
-            "writes were not flushed: their numbers are those of the drive's write cache, not of \
-             durable writes"
+            "writes were flushed at the end of each point only, which throughput counts: their \
+             response times are those of the drive's write cache, not of durable writes"
                 .into(),
         ));
     }

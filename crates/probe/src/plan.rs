@@ -15,7 +15,8 @@
 //! ```
 //!
 //! 1. A sweep runs every doubling from `from` up to and including `to`, each after the preparation.
-//!    Before each a volatile cache is flushed, so that no point pays for the writes of another.
+//!    After each that writes a volatile cache is flushed, and its throughput counts that: no point pays
+//!    for the writes of another, and none is faster for what it leaves in the cache.
 //! 2. Self-scaling goes on doubling past the sweep until throughput gains less than 2.5 %.
 
 use crate::pattern::{Area, DataKind, Pattern};
@@ -264,15 +265,17 @@ pub fn run_step(
     sink: &mut dyn FnMut(PatternResult),
 ) -> Result<(), ProbeError> {
     let mut run = |device: &mut dyn Device, request_bytes| {
-        // What the point before left in a cache is none of this one's. Inside a point, runs follow each
-        // other as they come: a cache that stays full is part of what they measure.
-        if device.info().volatile_cache {
-            settle(device)?;
-        }
         for preparation in &step.prepare {
             prepare(device, preparation, observer)?;
         }
-        run_pattern(device, &with_size(&step.pattern, request_bytes), observer)
+        let mut result =
+            run_pattern(device, &with_size(&step.pattern, request_bytes), observer)?;
+        // Runs of a point follow each other as they come: a cache that stays full is part of what they
+        // measure. The last one pays for what is left.
+        if device.info().volatile_cache && result.pattern.writes() {
+            result.add_to_last_run(settle(device)?);
+        }
+        Ok(result)
     };
     let mut last: Option<(u64, f64)> = None;
     for request_bytes in step.sizes(device.info()) {

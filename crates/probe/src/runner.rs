@@ -173,6 +173,18 @@ impl PatternResult {
         let medians = Medians::of(&runs);
         Self { device, pattern, runs, medians }
     }
+
+    /// The last run took `time` more, until what it wrote was on the medium.
+    pub(crate) fn add_to_last_run(&mut self, time: Nanos) {
+        if let Some(run) = self.runs.last_mut() {
+            run.elapsed += time;
+            let seconds = run.elapsed.as_seconds_f64();
+            let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
+            run.bytes_per_second = rate(run.byte_count);
+            run.iops = rate(run.request_count);
+        }
+        self.medians = Medians::of(&self.runs);
+    }
 }
 
 /// Runs `pattern` as often as it says.
@@ -231,12 +243,13 @@ pub fn prepare(
     Ok(device.now().saturating_sub(start))
 }
 
-/// Waits until what was written is on the medium, so that the first measured request does not. A cache
-/// that survives a power cut is not emptied by a flush, nor can one see from outside when it is.
-pub(crate) fn settle(device: &mut dyn Device) -> Result<(), ProbeError> {
+/// Waits until what was written is on the medium, so that the next request does not; answers how long
+/// that took. A cache that survives a power cut is not emptied by a flush, nor can one see from outside
+/// when it is.
+pub(crate) fn settle(device: &mut dyn Device) -> Result<Nanos, ProbeError> {
     let at = device.now();
     let failed = |error| ProbeError::Device {
-        label: "a flush before the first request".into(),
+        label: "a flush of what was written".into(),
         operation: Operation::Flush,
         address: 0,
         byte_count: 0,
@@ -246,7 +259,7 @@ pub(crate) fn settle(device: &mut dyn Device) -> Result<(), ProbeError> {
     device.submit(at, Request::flush(0)).map_err(|rejected| failed(rejected.error))?;
     match device.next_completion(Nanos::MAX).map(|completion| completion.result) {
         Some(Err(error)) => Err(failed(error)),
-        _ => Ok(()),
+        _ => Ok(device.now().saturating_sub(at)),
     }
 }
 

@@ -308,6 +308,10 @@ fn a_point_does_not_pay_for_what_the_one_before_left_in_a_cache() {
     let [first, second] = &results[..] else { panic!("two points") };
     assert!(first.medians.latency_mean_ns > 1e7, "{}", first.medians.latency_mean_ns);
     assert!(second.medians.latency_mean_ns < 1e7, "{}", second.medians.latency_mean_ns);
+    // It pays for them itself.
+    let run = &first.runs[0];
+    assert!(run.elapsed.0 as f64 > 1.5 * run.write.mean * 300.0, "{run:?}");
+    assert_eq!(run.bytes_per_second, run.byte_count as f64 / run.elapsed.as_seconds_f64());
     // Repetitions follow each other: the later ones begin with the cache that the first has filled.
     let random = Pattern { repetitions: 3, ..results[0].pattern.clone() };
     let runs = run_pattern(device.as_mut(), &random, &mut Silent).unwrap().runs;
