@@ -268,8 +268,7 @@ pub fn run_step(
         for preparation in &step.prepare {
             prepare(device, preparation, observer)?;
         }
-        let mut result =
-            run_pattern(device, &with_size(&step.pattern, request_bytes), observer)?;
+        let mut result = run_pattern(device, &with_size(&step.pattern, request_bytes), observer)?;
         // Runs of a point follow each other as they come: a cache that stays full is part of what they
         // measure. The last one pays for what is left.
         if device.info().volatile_cache && result.pattern.writes() {
