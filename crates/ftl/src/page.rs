@@ -510,6 +510,7 @@ impl Ftl for PageFtl {
                 if !self.dies[die].frontiers[stream].lpns.is_empty() {
                     let one = self.program(nand, after, (die, stream), Cause::Host)?;
                     nand.gather(&mut done, one);
+                    self.follow_row(nand, die)?;
                 }
             }
         }
@@ -525,6 +526,9 @@ impl Ftl for PageFtl {
                 if !self.dies[die].frontiers[index].lpns.is_empty() {
                     let cause = self.cause_of(index);
                     self.program(nand, Ticket::READY, (die, index), cause)?;
+                    if index < usize::from(self.config.stream_count) {
+                        self.follow_row(nand, die)?;
+                    }
                     any = true;
                 }
             }

@@ -7,7 +7,8 @@ mod common;
 use common::Timed;
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
-    CleaningFrontier, Ftl, FtlError, PageConfig, PageFtl, TrimDurability, VictimPolicy,
+    CleaningFrontier, CleaningMode, DieChoice, Ftl, FtlError, PageConfig, PageFtl, TrimDurability,
+    VictimPolicy,
 };
 use nandu_nand::{ChipOverrides, NandArray, NandProfile, Rules, Ticket};
 use proptest::prelude::*;
@@ -253,5 +254,30 @@ fn a_pool_without_space_to_gain_does_not_hide_the_others() {
         (0..48).for_each(|lpn| write(lpn, 0));
         (0..400).for_each(|turn| write(48 + turn % 16, 1));
         ftl.audit(&nand);
+    }
+}
+
+/// Rows that are programmed before they are full, by a flush after every write, are a turn of their
+/// die like any other: the next unit goes to the next die.
+#[test]
+fn a_flush_after_every_write_does_not_fill_one_die_alone() {
+    const LOGICAL: u64 = 1024;
+    for cleaning in [CleaningMode::WholeVictim, CleaningMode::Paced] {
+        for die_choice in [DieChoice::RoundRobin, DieChoice::LeastWork, DieChoice::Static] {
+            let shape = Shape { dies: 4, planes: 4, erase_blocks: 16, ..SMALL };
+            let mut nand = array(shape, Rules::default());
+            let config = PageConfig { cleaning, die_choice, ..PageConfig::default() };
+            let mut ftl = PageFtl::new(&config, &nand, LOGICAL, 5).unwrap();
+            ftl.initialise_sequential(&mut nand).unwrap();
+            let mut rng = Rng::new(5);
+            let mut now = Nanos::ZERO;
+            for _ in 0..4 * LOGICAL {
+                now = ftl.write_at(&mut nand, now, Lpn(rng.below(LOGICAL)), None).unwrap();
+                now = ftl.flush_at(&mut nand, now).unwrap();
+            }
+            let held = nand.usage().die_held;
+            let (least, most) = (held.iter().min().unwrap(), held.iter().max().unwrap());
+            assert!(least.0 * 2 > most.0, "{cleaning:?}, {die_choice:?}: {held:?}");
+        }
     }
 }

@@ -142,7 +142,12 @@ impl PageFtl {
             return 0;
         }
         if self.has_chosen[stream] {
-            return self.die_order[self.next_die[stream]];
+            let die = self.die_order[self.next_die[stream]];
+            if !self.dies[die].frontiers[stream].lpns.is_empty() {
+                return die;
+            }
+            // Its row was programmed before it was full: that was its turn.
+            self.end_turn(stream);
         }
         let next = match self.config.die_choice {
             DieChoice::RoundRobin => self.next_die[stream],
@@ -507,9 +512,19 @@ impl PageFtl {
     /// A row of the stream was programmed: the next goes to another die, and cleaning follows.
     #[inline]
     fn pass_turn(&mut self, nand: &mut NandArray, (die, stream): Place) -> Result<(), FtlError> {
+        self.end_turn(stream);
+        self.follow_row(nand, die)
+    }
+
+    fn end_turn(&mut self, stream: usize) {
         let next = self.next_die[stream] + 1;
         self.next_die[stream] = if next == self.dies.len() { 0 } else { next };
         self.has_chosen[stream] = false;
+    }
+
+    /// A row of the host was programmed on `die`, full or padded: cleaning follows.
+    #[inline]
+    pub(super) fn follow_row(&mut self, nand: &mut NandArray, die: usize) -> Result<(), FtlError> {
         self.give_work(nand, die, Work { programs: 1, ..Work::default() });
         if self.is_paced {
             self.pace(nand, die, self.width)?;
