@@ -18,6 +18,7 @@
 //! 3. Before streams are written their area is trimmed, as a file is that was removed; nothing is written twice.
 //!    Where there is no time to fill it, pieces of that way are measured: a drive that moves what lies beside a
 //!    page does more of it the fuller the area is.
+//!    What is only read was written in order before, where pages are mapped.
 //! 4. A single stream is read that was read just before: what a drive keeps of an area is seen.
 //! 5. Runs of a batch are not neighbours of each other.
 //! 6. Of streams only what was written in turn is read back, and the way to the beginning of each does not count.
@@ -358,16 +359,17 @@ struct Bench<'a> {
     in_flight: BTreeMap<u64, u64>,
     /// Buffers of the point at hand that are not under way.
     spare: Vec<IoBuffer>,
-    /// Whether the area of scans was written.
+    /// Whether the area that is only read was written.
     is_loaded: bool,
 }
 
 impl Bench<'_> {
     /// One request at a time, each of any stream.
     fn read(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
-        let mut streams = Streams::new(self.end - point.area_bytes, point);
+        let start = self.area_of_reads(point.area_bytes)?;
+        let mut streams = Streams::new(start, point);
         if point.count == 1 {
-            self.read_ahead(point)?;
+            self.read_ahead(start, point)?;
         }
         let begin = self.device.now();
         let mut done_count = 0;
@@ -381,12 +383,11 @@ impl Bench<'_> {
     }
 
     /// Reads an area once, in few long requests.
-    fn read_ahead(&mut self, point: &StreamPoint) -> Result<(), ProbeError> {
+    fn read_ahead(&mut self, start: u64, point: &StreamPoint) -> Result<(), ProbeError> {
         let bytes = AHEAD_BYTES_MAX.min(point.area_bytes);
         for place in 0..point.area_bytes / bytes {
-            let address = self.end - point.area_bytes + place * bytes;
             self.spare.clear();
-            self.submit(Operation::Read, address, bytes, place)?;
+            self.submit(Operation::Read, start + place * bytes, bytes, place)?;
             self.wait()?;
         }
         self.spare.clear();
@@ -395,7 +396,7 @@ impl Bench<'_> {
 
     /// One request at a time, some in a row, then some elsewhere.
     fn restarts(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
-        let (start, bytes) = (self.end - point.area_bytes, point.request_bytes);
+        let (start, bytes) = (self.area_of_reads(point.area_bytes)?, point.request_bytes);
         let run_length = u64::from(point.run_length);
         let places = point.area_bytes / bytes - run_length + 1;
         let begin = self.device.now();
@@ -415,12 +416,13 @@ impl Bench<'_> {
     fn batches(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
         let run_length = u64::from(point.run_length);
         let places = point.area_bytes / point.run_slot_bytes();
-        let bases = self.end / point.area_bytes;
+        let (first, bytes) = self.read_area()?;
+        let bases = bytes / point.area_bytes;
         let depth = BATCH_DEPTH_MAX.min(self.device.info().queue_depth_max as usize);
         let begin = self.device.now();
         let mut done_count = 0;
         while !self.is_over(point, begin, done_count) {
-            let start = self.rng.below(bases) * point.area_bytes;
+            let start = first + self.rng.below(bases) * point.area_bytes;
             let mut batch = BTreeSet::new();
             while batch.len() as u64 * run_length < u64::from(point.count) {
                 batch.insert(self.rng.below(places));
@@ -492,11 +494,13 @@ impl Bench<'_> {
         Ok((piece_count > 0).then(|| all_ns / piece_count))
     }
 
-    /// Where scans read. A device that maps pages finds those of a table that was loaded where they were written
-    /// one after the other; others keep them in place.
-    fn area_of_scans(&mut self, bytes: u64) -> Result<u64, ProbeError> {
+    /// Where what is only read lies, and its bytes. A device that maps pages finds those of a table that was
+    /// loaded where they were written one after the other, which other places of a used device are not; others
+    /// keep them in place.
+    fn read_area(&mut self) -> Result<(u64, u64), ProbeError> {
+        let bytes = self.end;
         if !self.options.writes || !self.device.info().supports_trim {
-            return Ok(self.end - bytes);
+            return Ok((0, bytes));
         }
         if !self.is_loaded {
             self.is_loaded = true;
@@ -508,13 +512,19 @@ impl Bench<'_> {
             self.flush()?;
             self.spare.clear();
         }
-        Ok(self.end)
+        Ok((self.end, bytes))
+    }
+
+    /// Where so much of it begins: at its end.
+    fn area_of_reads(&mut self, bytes: u64) -> Result<u64, ProbeError> {
+        let (start, all) = self.read_area()?;
+        Ok(start + all - bytes)
     }
 
     /// One request at a time, from the beginning of an area to its end.
     fn scan(&mut self, point: &StreamPoint) -> Result<u64, ProbeError> {
         let bytes = point.request_bytes;
-        let mut stream = Streams::new(self.area_of_scans(point.area_bytes)?, point);
+        let mut stream = Streams::new(self.area_of_reads(point.area_bytes)?, point);
         let [least, most] = PRELUDE_COUNTS;
         let prelude_count = (PRELUDE_BYTES / bytes).clamp(least, most).min(stream.part_count / 2);
         let (mut begin, mut done_count) = (self.device.now(), 0);

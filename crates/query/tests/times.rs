@@ -5,7 +5,8 @@
 //! The same tables lie in PAX pages on a drive of their own, for joins that put rows together late: of all
 //! customers, and of one in a hundred.
 //!
-//! 1. The cheapest plan by estimate takes at most 1.3 times the best of all that were run.
+//! 1. The cheapest plan by estimate takes at most 1.3 times the best of all that were run, 1.35 times on the drive
+//!    with many dies.
 //! 2. Times are within 15 %, but where [`LIMITS`] says more.
 
 mod common;
@@ -489,19 +490,27 @@ const LIMIT: i64 = 150;
 /// with many dies has nothing under way between the end of a batch and the first pages of the next one.
 const LIMITS: [(&str, &str, i64); 11] = [
     ("device-a", "grace_hash", 170),
-    ("nvme-tlc-2024", "block_nested_loops", 320),
-    ("nvme-tlc-2024", "index_nested_loops", 400),
-    ("nvme-tlc-2024", "index_sort_merge", 340),
-    ("nvme-tlc-2024", "hybrid_hash", 240),
-    ("nvme-tlc-2024", "flash_join", 420),
+    ("nvme-tlc-2024", "block_nested_loops", 220),
+    ("nvme-tlc-2024", "index_nested_loops", 300),
+    ("nvme-tlc-2024", "index_sort_merge", 310),
+    ("nvme-tlc-2024", "hybrid_hash", 190),
+    ("nvme-tlc-2024", "flash_join", 410),
     ("nvme-tlc-2024", "rare_join", 470),
-    ("nvme-tlc-2024", "others over PAX pages", 270),
+    ("nvme-tlc-2024", "others over PAX pages", 230),
     ("barracuda-7200-11", "flash_join", 190),
     ("barracuda-7200-11", "rare_join", 440),
     ("barracuda-7200-11", "others over PAX pages", 160),
 ];
 /// What the choice takes by the best of all.
 const CHOICE: f64 = 1.3;
+/// What it takes on the drive where two plans read tables once, in 7 and in 13 requests, within 2 ms: the shorter
+/// requests are measured to be faster where nothing but the table was written, and are slower over a table that
+/// was loaded beside a log and indexes.
+const CHOICE_ON_NVME: f64 = 1.35;
+
+fn choice_limit_of(drive: &str) -> f64 {
+    if drive == "nvme-tlc-2024" { CHOICE_ON_NVME } else { CHOICE }
+}
 
 fn limit_of(drive: &str, join: &str) -> i64 {
     let is_it = |limit: &&(&str, &str, i64)| (limit.0, limit.1) == (drive, join);
@@ -560,7 +569,7 @@ fn estimated_times_are_as_close_as_the_document_says_and_the_choice_is_good() {
         }
         let choices: Vec<f64> = points.iter().map(|point| point.chosen_by_best).collect();
         println!("{drive:18} choice by best: {choices:.2?}");
-        if choices.iter().any(|choice| *choice > CHOICE) {
+        if choices.iter().any(|choice| *choice > choice_limit_of(drive)) {
             wrong.push(format!("{drive}: the choice took {choices:.2?} of the best"));
         }
     }
