@@ -44,6 +44,34 @@ fn a_directory_is_probed_with_pure_json_and_stays_empty() {
 }
 
 #[test]
+fn the_inside_of_a_simulated_drive_is_shown_and_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let probe = |target: &str, more: &[&str]| {
+        stdout_of(directory.path(), &[&["probe", target], &SMALL[..], more].concat())
+    };
+    let table = probe("sim:nvme-tlc-2024", &[]);
+    for part in ["Where time goes", "transfer", "Dies and channels", "link to the host"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    let json = |target| -> serde_json::Value {
+        serde_json::from_str(&probe(target, &["--json"])).unwrap()
+    };
+    let inside = &json("sim:nvme-tlc-2024")["inside"];
+    let lengths = ["die_held_share", "channel_busy_share"].map(|list| {
+        let shares = inside[list].as_array().unwrap();
+        let within = |share: &serde_json::Value| (0.0..=1.0).contains(&share.as_f64().unwrap());
+        assert!(shares.iter().all(within) && shares.iter().any(|share| *share != 0.0), "{inside}");
+        shares.len()
+    });
+    assert_eq!(lengths, [16, 8], "dies and channels of the profile");
+    for link in ["link_to_drive", "link_to_host"] {
+        assert!(inside[link]["busy_share"].as_f64().unwrap() > 0.0, "{inside}");
+    }
+    assert!(json("sim:wd2000jb")["inside"].is_null(), "a disk has no dies");
+}
+
+#[test]
 fn an_array_is_probed_by_its_address_over_drives_and_over_directories() {
     let directory = tempfile::tempdir().unwrap();
     let probe = |target: &str| -> serde_json::Value {

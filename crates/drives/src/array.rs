@@ -363,13 +363,13 @@ mod tests {
         let target = Target::parse("array:parity/16KiB:sim:pcm*2+sim:dram-like*2").unwrap();
         assert_eq!(target.to_string(), "array:parity/16KiB:sim:pcm*2+sim:dram-like*2");
         let mut open = target.open(&small()).unwrap();
-        let info = open.device.info().clone();
+        let info = open.device().info().clone();
         assert_eq!(info.name, "array:parity/16KiB:sim:pcm*2+sim:dram-like*2");
         assert_eq!(info.time_source, TimeSource::Virtual);
         let capacity = info.geometry.capacity();
         assert!(capacity <= ByteCount::mib(4) + ByteCount::kib(48), "{capacity}");
         assert!(capacity > ByteCount::mib(4) - ByteCount::kib(48), "{capacity}");
-        run(open.device.as_mut(), Request::read(1, 0, 8, None)).result.unwrap();
+        run(open.device_mut(), Request::read(1, 0, 8, None)).result.unwrap();
         let profile = Profile::load("array:stripe:sim:pcm*4").unwrap();
         assert!(profile.figures_without_source().is_empty());
         let whole = profile.geometry.capacity();
@@ -418,12 +418,12 @@ mod tests {
         for text in [format!("array:parity/8KiB:{path}*3"), format!("array:replication:{path}*2")] {
             let target = Target::parse(&text).unwrap();
             let options = OpenOptions { size: Some(ByteCount::mib(2)), ..small() };
-            check_contract(&mut || target.open(&options).unwrap().device);
+            check_contract(&mut || target.open(&options).unwrap().into_device());
             let mut filled = ByteCount::ZERO;
             let mut show = |bytes| filled = bytes;
             let open = target.open_watched(&options, &mut show, &|| false).unwrap();
-            assert_eq!(filled, open.device.info().geometry.capacity());
-            assert_eq!(open.device.info().time_source, TimeSource::Wall);
+            assert_eq!(filled, open.device().info().geometry.capacity());
+            assert_eq!(open.device().info().time_source, TimeSource::Wall);
         }
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left");
     }
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(std::fs::read(&paths[2]).unwrap(), vec![7; 1 << 20]);
         let permitted = OpenOptions { destroy_data: true, ..refused };
         let mut open = target.open(&permitted).unwrap();
-        let device = open.device.as_mut();
+        let device = open.device_mut();
         let mut bytes = vec![0; 16384];
         nandu_base::Rng::new(4).fill(&mut bytes);
         run(device, Request::write(1, 4, 4, Some(IoBuffer::copy_of(&bytes)))).result.unwrap();

@@ -345,6 +345,18 @@ impl Profile {
         device.map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })
     }
 
+    /// Builds the drive if it is a solid-state drive, which can be asked what happens inside.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn open_ssd(&self, options: SimOptions) -> Result<Option<Ssd>, ProfileError> {
+        let DriveConfig::Ssd(config) = &self.drive else { return Ok(None) };
+        let geometry = self.scaled_geometry(options.capacity)?;
+        Ssd::new(&self.address(), geometry, config, options.keep_data, options.seed)
+            .map(Some)
+            .map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })
+    }
+
     fn scaled_geometry(&self, capacity: Option<ByteCount>) -> Result<Geometry, ProfileError> {
         let Some(capacity) = capacity else {
             return Ok(self.geometry);

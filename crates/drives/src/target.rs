@@ -15,6 +15,7 @@ use crate::file::{
     self, DiskDescription, EngineKind, FileDrive, FileError, FileOptions, ScratchFile,
 };
 use crate::profile::{self, Profile, ProfileError, SimOptions};
+use crate::ssd::{Inside, Ssd};
 use nandu_base::ByteCount;
 use nandu_device::Device;
 use std::fmt;
@@ -86,15 +87,57 @@ impl Default for OpenOptions {
 
 /// An open target.
 pub struct OpenTarget {
-    /// The device.
-    pub device: Box<dyn Device>,
+    drive: OpenDrive,
     /// What it is.
     pub description: TargetDescription,
 }
 
+/// Who can be asked what happens inside, and who cannot.
+enum OpenDrive {
+    Ssd(Box<Ssd>),
+    Other(Box<dyn Device>),
+}
+
+impl OpenTarget {
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &dyn Device {
+        match &self.drive {
+            OpenDrive::Ssd(drive) => drive.as_ref(),
+            OpenDrive::Other(device) => device.as_ref(),
+        }
+    }
+
+    /// The device, to be used.
+    pub fn device_mut(&mut self) -> &mut dyn Device {
+        match &mut self.drive {
+            OpenDrive::Ssd(drive) => drive.as_mut(),
+            OpenDrive::Other(device) => device.as_mut(),
+        }
+    }
+
+    /// The device alone.
+    #[must_use]
+    pub fn into_device(self) -> Box<dyn Device> {
+        match self.drive {
+            OpenDrive::Ssd(drive) => drive,
+            OpenDrive::Other(device) => device,
+        }
+    }
+
+    /// What happened inside, of a simulated solid-state drive.
+    #[must_use]
+    pub fn inside(&self) -> Option<Inside> {
+        match &self.drive {
+            OpenDrive::Ssd(drive) => Some(drive.inside()),
+            OpenDrive::Other(_) => None,
+        }
+    }
+}
+
 impl fmt::Debug for OpenTarget {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "OpenTarget({})", self.device.info().name)
+        write!(formatter, "OpenTarget({})", self.device().info().name)
     }
 }
 
@@ -174,8 +217,12 @@ impl Target {
             Self::Simulated(name) => {
                 let profile = Profile::load(name)?;
                 let OpenOptions { size: capacity, seed, keep_data, .. } = *options;
-                let device = profile.open(SimOptions { capacity, seed, keep_data })?;
-                Ok(OpenTarget { device, description: TargetDescription::Simulated(profile.into()) })
+                let options = SimOptions { capacity, seed, keep_data };
+                let drive = match profile.open_ssd(options)? {
+                    Some(drive) => OpenDrive::Ssd(Box::new(drive)),
+                    None => OpenDrive::Other(profile.open(options)?),
+                };
+                Ok(OpenTarget { drive, description: TargetDescription::Simulated(profile.into()) })
             }
             Self::Scratch(directory) => {
                 let direct = match options.direct {
@@ -197,7 +244,7 @@ impl Target {
                 let ArrayOfFiles { array, path, engine, direct, is_scratch } = files;
                 let disk = Box::new(file::disk_description(&path));
                 let description = TargetDescription::Real { disk, engine, direct, is_scratch };
-                Ok(OpenTarget { device: Box::new(array), description })
+                Ok(OpenTarget { drive: OpenDrive::Other(Box::new(array)), description })
             }
         }
     }
@@ -251,7 +298,7 @@ fn real(drive: FileDrive, path: &Path, direct: bool, is_scratch: bool) -> OpenTa
     let disk = Box::new(file::disk_description(path));
     let engine = drive.engine();
     let description = TargetDescription::Real { disk, engine, direct, is_scratch };
-    OpenTarget { device: Box::new(drive), description }
+    OpenTarget { drive: OpenDrive::Other(Box::new(drive)), description }
 }
 
 /// Trouble with a target.
@@ -347,7 +394,7 @@ mod tests {
     #[test]
     fn a_simulated_target_opens_scaled() {
         let open = Target::parse("sim:pcm").unwrap().open(&small()).unwrap();
-        assert_eq!(open.device.info().geometry.capacity(), ByteCount::mib(2));
+        assert_eq!(open.device().info().geometry.capacity(), ByteCount::mib(2));
         assert!(matches!(open.description, TargetDescription::Simulated(_)));
         let error = Target::parse("sim:pmc").unwrap().open(&small()).unwrap_err().to_string();
         assert!(error.ends_with("did you mean `pcm`?"), "{error}");
@@ -361,10 +408,10 @@ mod tests {
         let mut open =
             target.open_watched(&small(), &mut |bytes| filled = bytes, &|| false).unwrap();
         assert_eq!(filled, ByteCount::mib(2));
-        assert_eq!(open.device.info().geometry.capacity(), ByteCount::mib(2));
-        let buffer = nandu_device::testing::buffer_for(open.device.as_ref(), 1);
+        assert_eq!(open.device().info().geometry.capacity(), ByteCount::mib(2));
+        let buffer = nandu_device::testing::buffer_for(open.device(), 1);
         let read = nandu_device::Request::read(1, 0, 1, Some(buffer));
-        let done = nandu_device::testing::run(open.device.as_mut(), read);
+        let done = nandu_device::testing::run(open.device_mut(), read);
         assert!(done.buffer.unwrap().iter().any(|&byte| byte != 0), "it is filled");
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "it has no name");
         let cancelled = target.open_watched(&small(), &mut |_| {}, &|| true).unwrap_err();

@@ -37,7 +37,7 @@ pub use job::{Input, Job};
 pub use observer::{Phase, SimObserver, Unwatched};
 pub use report::{
     ClosedForm, ConfigEcho, EnergyUse, Lifetime, MapCacheUse, Merges, RequestCount, SimReport,
-    Spread, TimeShare, UniquePageUse,
+    Spread, TimeShare, UniquePageUse, shares_of, time_shares_of,
 };
 pub use setup::{DriveChoice, Setup};
 pub use shadow::CheckSummary;

@@ -332,8 +332,9 @@ pub struct EnergyUse {
     pub nanojoules_per_host_byte: f64,
 }
 
-/// By operation of the chip.
-pub(crate) fn time_shares_of(usage: &Usage) -> BTreeMap<String, TimeShare> {
+/// What commands of the host waited for and took, by operation of the chip.
+#[must_use]
+pub fn time_shares_of(usage: &Usage) -> BTreeMap<String, TimeShare> {
     let kinds = [(FlashOperation::Read, &usage.reads), (FlashOperation::Program, &usage.programs)];
     let shares = kinds.into_iter().filter_map(|(operation, waits)| {
         Some((operation.label().to_string(), TimeShare::of(waits)?))
@@ -342,7 +343,8 @@ pub(crate) fn time_shares_of(usage: &Usage) -> BTreeMap<String, TimeShare> {
 }
 
 /// Each of `times` over `whole`; nothing where that is zero.
-pub(crate) fn shares_of(times: &[Nanos], whole: Nanos) -> Vec<f64> {
+#[must_use]
+pub fn shares_of(times: &[Nanos], whole: Nanos) -> Vec<f64> {
     let whole = whole.as_seconds_f64();
     let shares = times.iter().filter(|_| whole > 0.0);
     shares.map(|time| time.as_seconds_f64() / whole).collect()

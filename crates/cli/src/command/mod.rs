@@ -4,6 +4,7 @@ mod crash;
 mod db;
 mod drives;
 mod explain;
+mod inside;
 mod list;
 mod load;
 mod outcome_text;

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
 use nandu_base::ByteCount;
-use nandu_drives::target::{DEFAULT_SCRATCH_BYTES, OpenOptions, Target, TargetError};
+use nandu_drives::target::{DEFAULT_SCRATCH_BYTES, OpenOptions, OpenTarget, Target, TargetError};
 use nandu_lab::{LabError, LocalTarget, RunOptions, write_report};
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -119,7 +119,7 @@ fn local_target<'a>(
         };
         let target = Target::Scratch(arguments.dir.clone());
         let answer = target.open_watched(&options, &mut filled, &|| progress.is_interrupted());
-        answer.map(|open| open.device).map_err(|error| {
+        answer.map(OpenTarget::into_device).map_err(|error| {
             let message = error.to_string();
             trouble.replace(Some(error));
             message

@@ -19,6 +19,7 @@
 
 mod config;
 mod flow;
+mod inside;
 mod power;
 mod read_ahead;
 mod reads;
@@ -29,6 +30,7 @@ mod writes;
 
 pub use config::SsdConfig;
 
+pub use inside::{Inside, LinkUse};
 use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
@@ -58,6 +60,8 @@ pub struct Ssd {
     controller_free_at: Nanos,
     link_in_free_at: Nanos,
     link_out_free_at: Nanos,
+    link_in_use: LinkUse,
+    link_out_use: LinkUse,
     /// Commands that may begin, and those that wait for one to end, by [`Ssd::queue_of`].
     free_slots: [u32; 2],
     waiting: [VecDeque<(Nanos, Request)>; 2],
@@ -159,6 +163,8 @@ impl Ssd {
             controller_free_at: Nanos::ZERO,
             link_in_free_at: Nanos::ZERO,
             link_out_free_at: Nanos::ZERO,
+            link_in_use: LinkUse::default(),
+            link_out_use: LinkUse::default(),
             free_slots: config.slots(),
             waiting: Default::default(),
             active: Vec::new(),

@@ -118,7 +118,9 @@ impl Ssd {
         let first = active.first_ready_at.unwrap_or(last);
         let count = active.sector_count;
         let bytes = self.info.geometry.bytes_of(count);
-        let streamed = self.link_out_free_at.max(first) + self.link_to_host_time(bytes);
+        let (start, busy) = (self.link_out_free_at.max(first), self.link_to_host_time(bytes));
+        self.link_out_use.add(start - first, busy);
+        let streamed = start + busy;
         let last_unit = bytes.min(u64::from(self.unit_bytes));
         self.link_out_free_at = streamed.max(last + self.link_to_host_time(last_unit));
         let told_at: Nanos = self.link_out_free_at + self.config.pipeline_ns;

@@ -82,6 +82,29 @@ fn a_single_read_takes_command_chip_and_link() {
 }
 
 #[test]
+fn the_inside_of_a_drive_accounts_for_every_request() {
+    let mut ssd = drive(&config(PAGE));
+    ssd.fill_at_once().unwrap();
+    // Two reads at once: the second waits for the controller, then for the link, over which 2048 B take 20.48 us.
+    for id in 0..2 {
+        ssd.submit(Nanos::ZERO, Request::read(id, id * 4, 4, None)).unwrap();
+    }
+    while ssd.next_completion(Nanos::MAX).is_some() {}
+    run(&mut ssd, Request::write(3, 0, 4, None));
+    let (inside, now) = (ssd.inside(), ssd.now());
+    let (read, written) = (inside.link_to_host, inside.link_to_drive);
+    assert_eq!((read.request_count, written.request_count), (2, 1));
+    assert_eq!((read.busy, written.busy), (Nanos(2 * 20_480), Nanos(20_480)));
+    // Commands are taken one after the other, 10 us each: so much later the second one's data are there.
+    assert_eq!((read.waited, written.waited), (Nanos(20_480 - 10_000), Nanos::ZERO));
+    assert_eq!(inside.flash.reads.command_count, 2);
+    assert_eq!(inside.flash.reads.array, Nanos(2 * 20_000));
+    assert!(inside.controller_busy >= Nanos(2 * 10_000));
+    let held = inside.flash.die_held.iter().chain([&inside.controller_busy, &read.busy]);
+    assert!(held.clone().all(|time| *time <= now) && held.copied().sum::<Nanos>() > Nanos(60_000));
+}
+
+#[test]
 fn dies_work_side_by_side() {
     let config = SsdConfig {
         link_bytes_per_second: 0,

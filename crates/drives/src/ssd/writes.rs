@@ -15,7 +15,9 @@ impl Ssd {
         let (first, count) = (active.first_sector, active.sector_count);
         let start = self.link_in_free_at.max(self.present());
         let bytes = self.info.geometry.bytes_of(count);
-        self.link_in_free_at = start + self.link_time(bytes);
+        let busy = self.link_time(bytes);
+        self.link_in_use.add(start - self.present(), busy);
+        self.link_in_free_at = start + busy;
         let mut part_count = 0;
         for (number, part) in (0..).zip(self.parts(first, count)) {
             let end = part.buffer_offset + self.byte_range(part).len();

@@ -1,6 +1,7 @@
 //! Does the work on the open device and derives what it says.
 
 use super::ProbeArguments;
+use super::inside::InsideReport;
 use super::report::{Machine, ProbeReport};
 use super::steady_state::SteadyStateReport;
 use super::work::Work;
@@ -31,12 +32,13 @@ pub(super) fn measure(
     arguments: &ProbeArguments,
     progress: &mut Progress,
 ) -> Result<ProbeReport, Failure> {
-    let info = open.device.info().clone();
+    let info = open.device().info().clone();
     progress.set_step_count(work.step_count(&info));
-    let (cpu_before, wall_before) = (cpu_time(), open.device.now());
+    let (cpu_before, wall_before) = (cpu_time(), open.device().now());
     let measured = do_work(&mut open, &work, progress)?;
     let cpu_spent = cpu_time().since(cpu_before).total();
-    let wall_spent = open.device.now().saturating_sub(wall_before);
+    let ended_at = open.device().now();
+    let wall_spent = ended_at.saturating_sub(wall_before);
     let Measured { results, bursts, endurance, steady_state, streams } = measured;
     // Rounds before the steady state are shown, but they are not what the device sustains.
     let judged = match &steady_state {
@@ -73,6 +75,7 @@ pub(super) fn measure(
         bursts,
         endurance,
         steady_state,
+        inside: open.inside().and_then(|inside| InsideReport::of(&inside, ended_at)),
         findings,
         notes,
     })
@@ -83,7 +86,7 @@ fn do_work(
     work: &Work,
     progress: &mut Progress,
 ) -> Result<Measured, Failure> {
-    let device = open.device.as_mut();
+    let device = open.device_mut();
     let (mut results, mut bursts, mut endurance) = (Vec::new(), Vec::new(), None);
     for plan in &work.plans {
         let watcher = progress.clone();

@@ -9,6 +9,7 @@
 //! 1. Everything that can be refused is refused before the device is written to.
 //! 2. The report of a simulated drive holds nothing of this machine: same seed, same bytes.
 
+mod inside;
 mod measure;
 mod report;
 mod steady_state;
@@ -168,7 +169,7 @@ pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<(), F
     let sources = work::Sources::read(arguments)?;
     let mut progress = Progress::new(&context.interrupt, 1);
     let open = open(arguments, &target, &progress)?;
-    let (work, notes) = work::Work::of(arguments, &target, &sources, open.device.info())?;
+    let (work, notes) = work::Work::of(arguments, &target, &sources, open.device().info())?;
     let report = measure::measure(open, work, notes, arguments, &mut progress)?;
     drop(progress);
     write_outputs(arguments, &report)?;

@@ -1,5 +1,6 @@
 //! What a probe found, as JSON and on the terminal.
 
+use super::inside::InsideReport;
 use super::steady_state::SteadyStateReport;
 use crate::Context;
 use crate::failure::Failure;
@@ -39,6 +40,8 @@ pub(super) struct ProbeReport {
     pub(super) endurance: Option<EnduranceResult>,
     /// Of the steady-state series only; its rounds are the runs of the only result.
     pub(super) steady_state: Option<SteadyStateReport>,
+    /// Of a simulated solid-state drive only.
+    pub(super) inside: Option<InsideReport>,
 }
 
 /// What surrounds a real device.
@@ -58,6 +61,7 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
     print_head(report, context)?;
     if let (Some(steady), Some(result)) = (&report.steady_state, report.results.first()) {
         steady.print(result, context)?;
+        print_inside(report, context)?;
         return print_findings(report, context);
     }
     if let Some(profile) = &report.profile {
@@ -76,7 +80,12 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
     if let Some(endurance) = &report.endurance {
         print_endurance(endurance, context)?;
     }
+    print_inside(report, context)?;
     print_findings(report, context)
+}
+
+fn print_inside(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
+    report.inside.as_ref().map_or(Ok(()), |inside| inside.print(context))
 }
 
 fn print_head(report: &ProbeReport, context: &Context) -> Result<(), Failure> {

@@ -13,7 +13,6 @@ mod dry_run;
 mod grid;
 mod job;
 mod table;
-mod usage;
 
 use crate::Context;
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! A report of a simulation on the terminal.
 
-use super::usage;
 use crate::Context;
+use crate::command::inside::{self, View};
 use crate::failure::Failure;
 use crate::output::wrap;
 use nandu_base::units::three_digits;
@@ -14,7 +14,7 @@ pub(super) fn print(report: &SimReport, context: &Context) -> Result<(), Failure
     print_head(report, context)?;
     print_work(report, context)?;
     print_times(report, context)?;
-    usage::print(report, context)?;
+    inside::print(&view_of(report), context)?;
     print_wear(report, context)?;
     if let Some(checks) = report.checks {
         context.output.line(&format!(
@@ -23,6 +23,20 @@ pub(super) fn print(report: &SimReport, context: &Context) -> Result<(), Failure
         ))?;
     }
     Ok(())
+}
+
+fn view_of(report: &SimReport) -> View<'_> {
+    let held_back_by = match (report.merges, report.map_cache) {
+        (Some(_), _) => ", by merges",
+        (_, Some(_)) => ", by map or cleaning",
+        _ => ", by cleaning",
+    };
+    View {
+        time_shares: &report.time_shares,
+        held_back_by,
+        die_held_share: &report.die_held_share,
+        channel_busy_share: &report.channel_busy_share,
+    }
 }
 
 fn print_head(report: &SimReport, context: &Context) -> Result<(), Failure> {

@@ -1,5 +1,5 @@
 //! Where the time of the host's chip commands goes, and how much dies and channels are in use, as a
-//! picture; of the event mode.
+//! picture: of the event mode of `nandu sim`, and of a simulated drive that `nandu probe` measured.
 //!
 //! ```text
 //!   channel     busy  its dies, held
@@ -9,7 +9,8 @@
 use crate::Context;
 use crate::failure::Failure;
 use nandu_probe::table::{Table, time};
-use nandu_sim::{SimReport, TimeShare};
+use nandu_sim::TimeShare;
+use std::collections::BTreeMap;
 
 /// Dies of a channel that have a character each; of more, neighbours share one.
 const DIES_MAX: usize = 60;
@@ -27,28 +28,35 @@ const PARTS: [&str; 6] = [
     "transfer",
 ];
 
+/// What there is to print.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    /// By operation of the chip.
+    pub(super) time_shares: &'a BTreeMap<String, TimeShare>,
+    /// What commands of the host are held back by, if that is known.
+    pub(super) held_back_by: &'a str,
+    /// Of each die and each channel.
+    pub(super) die_held_share: &'a [f64],
+    pub(super) channel_busy_share: &'a [f64],
+}
+
 /// Prints both, where there is something to print.
-pub(super) fn print(report: &SimReport, context: &Context) -> Result<(), Failure> {
-    if !report.time_shares.is_empty() {
+pub(super) fn print(view: &View<'_>, context: &Context) -> Result<(), Failure> {
+    if !view.time_shares.is_empty() {
         context.output.heading("Where time goes: a chip command of the host, on average")?;
-        context.output.text(&table(report).render())?;
+        context.output.text(&table(view).render())?;
     }
-    if !report.die_held_share.is_empty() {
+    if !view.die_held_share.is_empty() {
         context.output.heading("Dies and channels")?;
-        context.output.text(&picture(&report.die_held_share, &report.channel_busy_share))?;
+        context.output.text(&picture(view.die_held_share, view.channel_busy_share))?;
     }
     Ok(())
 }
 
 /// A row for each part of the time, a pair of columns for each operation.
-fn table(report: &SimReport) -> Table {
+fn table(view: &View<'_>) -> Table {
     // Reads first.
-    let shares: Vec<(&String, &TimeShare)> = report.time_shares.iter().rev().collect();
-    let first_by = match (report.merges, report.map_cache) {
-        (Some(_), _) => ", by merges",
-        (_, Some(_)) => ", by map or cleaning",
-        _ => ", by cleaning",
-    };
+    let shares: Vec<(&String, &TimeShare)> = view.time_shares.iter().rev().collect();
     let names = shares.iter().flat_map(|(name, _)| [format!(">{name}"), ">%".into()]);
     let headings: Vec<String> = std::iter::once("waits and works".into()).chain(names).collect();
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
@@ -59,7 +67,7 @@ fn table(report: &SimReport) -> Table {
             let percent = if whole > 0.0 { 100.0 * spent / whole } else { 0.0 };
             [time(spent), format!("{percent:.1}")]
         });
-        let by = if index == 0 { first_by } else { "" };
+        let by = if index == 0 { view.held_back_by } else { "" };
         table.row(std::iter::once(format!("{part}{by}")).chain(cells).collect());
     }
     let whole = shares.iter().flat_map(|(_, share)| [time(share.total_ns()), String::new()]);
