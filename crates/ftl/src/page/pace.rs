@@ -149,6 +149,15 @@ impl PageFtl {
         self.copy_some(nand, after, die, valid)
     }
 
+    /// Whether what is left of a victim fits behind the copies that were made.
+    pub(super) fn copies_have_room(&self, die: usize, victim: u32) -> bool {
+        let frontier = &self.dies[die].frontiers[self.cleaning_frontier(victim)];
+        let is_open = frontier.group != NO_GROUP;
+        let rows = if is_open { self.rows - frontier.next_row } else { 0 };
+        let room = u64::from(rows * self.width).saturating_sub(frontier.lpns.len() as u64);
+        u64::from(self.groups[victim as usize].valid) <= room
+    }
+
     /// Free groups that a die keeps: under pacing one, for the copies.
     pub(super) fn floor(&self) -> usize {
         if self.is_paced { 1 } else { self.config.reserve_count as usize }
