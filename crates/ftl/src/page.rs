@@ -12,8 +12,8 @@
 //!
 //! 1. The map is injective; a unit's bit is set exactly where the map points (I1).
 //! 2. A group's valid count is the number of its set bits; all counts sum up to the mapped units (I2, I3).
-//! 3. After every call each die has at least its reserve of free groups, or under pacing room for what is left
-//!    of its victim, as long as none wears out (I5).
+//! 3. After every call each die has at least its reserve of free groups, or under pacing one that copies give
+//!    back without another, as long as none wears out (I5).
 //! 4. A group is erased only after every unit that it held is durable elsewhere, so a power cut finds
 //!    the old or the new data of every unit: a victim whose last copies wait in an open row is Emptied,
 //!    and erased when the row is programmed.
@@ -670,11 +670,17 @@ impl Ftl for PageFtl {
             let victims = usize::from(die.pace.victim != NO_GROUP);
             assert_eq!(own(State::Victim), victims, "one victim at a time");
             if own(State::Bad) == 0 {
-                // Copies of a victim may take the group that is kept for them, and give theirs back.
-                let is_reserve_kept = match die.pace.victim {
-                    NO_GROUP => die.free.len() >= self.floor(),
-                    victim => !die.free.is_empty() || self.copies_have_room(number, victim),
+                // Paced copies may take the group that is kept for them: their victim, or one that waits for
+                // its last row, gives it back.
+                let gives_back = match die.pace.victim {
+                    NO_GROUP => self.is_paced && !die.emptied.is_empty(),
+                    victim => {
+                        let place = (number, self.cleaning_frontier(victim));
+                        u64::from(self.groups[victim as usize].valid) <= self.room(nand, place)
+                    }
                 };
+                let least = if self.is_paced { 1 } else { self.floor(nand) };
+                let is_reserve_kept = die.free.len() >= least || gives_back;
                 assert!(is_reserve_kept, "invariant 3: die {number} keeps its reserve");
             }
         }

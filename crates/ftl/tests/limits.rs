@@ -75,8 +75,17 @@ fn configs() -> impl Strategy<Value = PageConfig> {
     let wear = (any::<bool>(), prop_oneof![Just(0), Just(1), Just(3)], 1..5_u32);
     let streams = (1..4_u8, any::<bool>());
     let counts = (1..4_u32, 0..3_u32, any::<bool>());
-    (frontier, victim, counts, streams, metadata, wear).prop_map(
-        |(cleaning_frontier, victim, counts, (stream_count, shares), metadata, wear)| {
+    let die_choice = prop_oneof![
+        Just(DieChoice::RoundRobin),
+        Just(DieChoice::Static),
+        Just(DieChoice::LeastWork),
+        Just(DieChoice::LeastBacklog)
+    ];
+    let pace = (any::<bool>(), 2..5_u32, prop_oneof![Just(0), Just(400_000)], die_choice);
+    (frontier, victim, counts, streams, metadata, wear, pace).prop_map(
+        |(cleaning_frontier, victim, counts, (stream_count, shares), metadata, wear, pace)| {
+            let (is_paced, pace_start_groups, pace_put_off_ns, die_choice) = pace;
+            let is_paced = is_paced && cleaning_frontier != CleaningFrontier::Shared;
             let has_shares = shares && cleaning_frontier == CleaningFrontier::PerStream;
             let share_ppm = 1_000_000 / u32::from(stream_count);
             PageConfig {
@@ -95,6 +104,10 @@ fn configs() -> impl Strategy<Value = PageConfig> {
                 dynamic_wear_levelling: wear.0,
                 static_wear_threshold: wear.1,
                 static_wear_interval: wear.2,
+                cleaning: if is_paced { CleaningMode::Paced } else { CleaningMode::WholeVictim },
+                pace_start_groups,
+                pace_put_off_ns: if is_paced { pace_put_off_ns } else { 0 },
+                die_choice,
                 ..PageConfig::default()
             }
         },
@@ -131,6 +144,7 @@ proptest! {
                 0 => now = ftl.flush_at(&mut nand, now).unwrap(),
                 1 => now = ftl.rest(&mut nand, now, Nanos::from_micros(3000)),
                 2 => now = ftl.trim_at(&mut nand, now, Lpn(lpn), 1).unwrap(),
+                3 => ftl.audit(&nand),
                 _ => {}
             }
         }
@@ -255,6 +269,18 @@ fn a_pool_without_space_to_gain_does_not_hide_the_others() {
         (0..400).for_each(|turn| write(48 + turn % 16, 1));
         ftl.audit(&nand);
     }
+}
+
+#[test]
+fn paced_copies_among_the_hosts_own_rows_are_refused() {
+    let nand = array(SMALL, Rules::default());
+    let config = PageConfig {
+        cleaning: CleaningMode::Paced,
+        cleaning_frontier: CleaningFrontier::Shared,
+        ..PageConfig::default()
+    };
+    let said = PageFtl::new(&config, &nand, 64, 5).unwrap_err().to_string();
+    assert!(said.contains("\"one\" or \"per_stream\", not \"shared\""), "{said}");
 }
 
 /// Rows that are programmed before they are full, by a flush after every write, are a turn of their

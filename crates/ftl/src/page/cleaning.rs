@@ -27,7 +27,7 @@ impl PageFtl {
         die: usize,
         stream: Option<usize>,
     ) -> Result<Ticket, FtlError> {
-        let reserve = self.floor();
+        let reserve = self.floor(nand);
         let lacks_group = |ftl: &Self| {
             let frontiers = &ftl.dies[die].frontiers;
             stream.is_some_and(|stream| frontiers[stream].group == NO_GROUP)
@@ -84,7 +84,9 @@ impl PageFtl {
         die: usize,
     ) -> Result<Ticket, FtlError> {
         if self.dies[die].pace.victim != NO_GROUP {
-            return self.finish_victim(nand, after, die);
+            if let Some(done) = self.finish_victim(nand, after, die)? {
+                return Ok(done);
+            }
         }
         let Some(victim) = self.take_victim(die) else {
             return match self.dies[die].emptied.first() {
@@ -102,11 +104,14 @@ impl PageFtl {
 
     /// Whether the copies of a victim find room without cleaning. They do as long as no erase block
     /// wears out, which may take the last free group.
-    pub(super) fn fits(&self, nand: &NandArray, victim: u32, (die, frontier): Place) -> bool {
+    pub(super) fn fits(&self, nand: &NandArray, victim: u32, place: Place) -> bool {
+        let is_sure = !self.dies[place.0].free.is_empty() && !nand.config().rules.paired_pages;
+        is_sure || u64::from(self.groups[victim as usize].valid) <= self.room(nand, place)
+    }
+
+    /// Units that a frontier takes without cleaning.
+    pub(super) fn room(&self, nand: &NandArray, (die, frontier): Place) -> u64 {
         let die = &self.dies[die];
-        if !die.free.is_empty() && !nand.config().rules.paired_pages {
-            return true;
-        }
         let frontier = &die.frontiers[frontier];
         let mut room = die.free.len() as u64 * self.slots.value();
         if frontier.group != NO_GROUP {
@@ -117,7 +122,7 @@ impl PageFtl {
             let is_padded = nand.config().rules.paired_pages && !frontier.lpns.is_empty();
             room = room.saturating_sub(if is_padded { width.into() } else { 0 });
         }
-        u64::from(self.groups[victim as usize].valid) <= room
+        room
     }
 
     /// The next victim: of the pool that exceeds its share most, or where nothing is to gain there, of
@@ -529,7 +534,9 @@ impl PageFtl {
             return self.program(nand, after, (die, frontier), cause);
         }
         if self.dies[die].pace.victim != NO_GROUP {
-            return self.finish_victim(nand, after, die);
+            if let Some(done) = self.finish_victim(nand, after, die)? {
+                return Ok(done);
+            }
         }
         let own = (die..self.groups.len()).step_by(self.dies.len());
         let own = own.map(|group| to_u32(group as u64));

@@ -172,7 +172,9 @@ impl PageConfig {
     /// Groups of a die that the reserve and the frontiers take.
     pub(super) fn groups_aside(&self) -> u32 {
         let frontiers = u32::try_from(self.frontier_count()).unwrap_or(u32::MAX);
-        self.reserve_count.saturating_add(frontiers.max(2))
+        // On paired pages paced cleaning keeps two.
+        let least = if self.cleaning == CleaningMode::Paced { 2 } else { 1 };
+        self.reserve_count.max(least).saturating_add(frontiers.max(2))
     }
 
     /// Whether the layer writes metadata: checkpoints, and with them a journal.
@@ -209,6 +211,12 @@ impl PageConfig {
         if self.pace_start_groups < 2 {
             let count = self.pace_start_groups;
             return Err(format!("ftl: pace_start_groups is {count}, must be at least 2"));
+        }
+        let is_shared = self.cleaning_frontier == CleaningFrontier::Shared;
+        if is_shared && self.cleaning == CleaningMode::Paced {
+            return Err("ftl: cleaning = \"paced\" needs a frontier for its copies: \
+                        cleaning_frontier = \"one\" or \"per_stream\", not \"shared\""
+                .into());
         }
         if self.pace_put_off_ns > 0 && self.cleaning != CleaningMode::Paced {
             return Err("ftl: pace_put_off_ns needs cleaning = \"paced\"".into());

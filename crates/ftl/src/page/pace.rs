@@ -12,6 +12,7 @@
 //! 3. A victim without a valid unit is erased at once.
 //! 4. The host goes before copies that have not begun, up to `pace_put_off_ns` of work for each die.
 //! 5. Where free groups run out all the same, the rest of the victim is moved in one go.
+//! 6. Copies are taken off the books only when there is room for them: a victim without is given up.
 
 use super::{NO_GROUP, PageFtl, State};
 use crate::FtlError;
@@ -76,7 +77,9 @@ impl PageFtl {
         let open = record.frontiers.iter().filter(|frontier| frontier.group != NO_GROUP);
         let open_rows: u32 = open.map(|frontier| self.rows - frontier.next_row).sum();
         let free_rows = record.free.len() as u64 * u64::from(self.rows) + u64::from(open_rows);
-        if free_rows > u64::from(self.config.pace_start_groups) * u64::from(self.rows) {
+        // Above the first, what is kept is not for the host.
+        let start = u64::from(self.config.pace_start_groups) + self.floor(nand) as u64 - 1;
+        if free_rows > start * u64::from(self.rows) {
             return false;
         }
         let Some(victim) = self.take_victim(die) else { return false };
@@ -110,19 +113,26 @@ impl PageFtl {
     }
 
     /// Copies the next units of the victim, at least `count` where it has them, and whole rows of it;
-    /// erases it once it holds nothing.
+    /// erases it once it holds nothing. `None` where they have no room any more, which erase blocks that wore
+    /// out and rows that were padded took: then the victim is given up.
     fn copy_some(
         &mut self,
         nand: &mut NandArray,
         after: Ticket,
         die: usize,
         count: u32,
-    ) -> Result<Ticket, FtlError> {
+    ) -> Result<Option<Ticket>, FtlError> {
         let Pace { victim, next, .. } = self.dies[die].pace;
         self.dies[die].pace.owed = 0;
         let place = (die, self.cleaning_frontier(victim));
         let mut done = after;
         if count > 0 {
+            let most = (count + self.width - 1).min(self.groups[victim as usize].valid);
+            if u64::from(most) > self.room(nand, place) {
+                self.dies[die].pace = Pace::NONE;
+                self.close(victim);
+                return Ok(None);
+            }
             let mut scratch = std::mem::take(&mut self.scratch);
             self.dies[die].pace.next = self.gather(nand, victim, (next, count), &mut scratch);
             let read = self.read_gathered(nand, after, victim, &scratch, Cause::Cleaning)?;
@@ -130,36 +140,31 @@ impl PageFtl {
             self.scratch = scratch;
         }
         if self.groups[victim as usize].valid > 0 {
-            return Ok(done);
+            return Ok(Some(done));
         }
         self.dies[die].pace = Pace::NONE;
         self.groups[victim as usize].state = State::Emptied;
-        self.let_go(nand, done, victim, place, Cause::Cleaning)
+        self.let_go(nand, done, victim, place, Cause::Cleaning).map(Some)
     }
 
-    /// Moves what is left of the victim that a die is emptying.
+    /// Moves what is left of the victim that a die is emptying; `None` where that was given up.
     pub(super) fn finish_victim(
         &mut self,
         nand: &mut NandArray,
         after: Ticket,
         die: usize,
-    ) -> Result<Ticket, FtlError> {
+    ) -> Result<Option<Ticket>, FtlError> {
         let victim = self.dies[die].pace.victim;
         let valid = self.groups[victim as usize].valid;
         self.copy_some(nand, after, die, valid)
     }
 
-    /// Whether what is left of a victim fits behind the copies that were made.
-    pub(super) fn copies_have_room(&self, die: usize, victim: u32) -> bool {
-        let frontier = &self.dies[die].frontiers[self.cleaning_frontier(victim)];
-        let is_open = frontier.group != NO_GROUP;
-        let rows = if is_open { self.rows - frontier.next_row } else { 0 };
-        let room = u64::from(rows * self.width).saturating_sub(frontier.lpns.len() as u64);
-        u64::from(self.groups[victim as usize].valid) <= room
-    }
-
-    /// Free groups that a die keeps: under pacing one, for the copies.
-    pub(super) fn floor(&self) -> usize {
-        if self.is_paced { 1 } else { self.config.reserve_count as usize }
+    /// Free groups that a die keeps: under pacing one for the copies, and on paired pages another, since pairs that
+    /// are padded take room behind the copies.
+    pub(super) fn floor(&self, nand: &NandArray) -> usize {
+        match (self.is_paced, nand.config().rules.paired_pages) {
+            (true, is_paired) => 1 + usize::from(is_paired),
+            (false, _) => self.config.reserve_count as usize,
+        }
     }
 }
