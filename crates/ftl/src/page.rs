@@ -521,20 +521,28 @@ impl Ftl for PageFtl {
     }
 
     fn complete_rows(&mut self, nand: &mut NandArray) -> Result<bool, FtlError> {
-        let mut any = false;
-        for die in 0..self.dies.len() {
-            for index in 0..self.dies[die].frontiers.len() {
-                if !self.dies[die].frontiers[index].lpns.is_empty() {
-                    let cause = self.cause_of(index);
-                    self.program(nand, Ticket::READY, (die, index), cause)?;
-                    if index < usize::from(self.config.stream_count) {
-                        self.follow_row(nand, die)?;
+        let host_count = usize::from(self.config.stream_count);
+        let frontier_count = self.config.frontier_count();
+        // Rows of copies only where none of the host holds anything up: nobody else waits for them.
+        for frontiers in [0..host_count, host_count..frontier_count] {
+            let mut any = false;
+            for die in 0..self.dies.len() {
+                for index in frontiers.clone() {
+                    if !self.dies[die].frontiers[index].lpns.is_empty() {
+                        let cause = self.cause_of(index);
+                        self.program(nand, Ticket::READY, (die, index), cause)?;
+                        if index < host_count {
+                            self.follow_row(nand, die)?;
+                        }
+                        any = true;
                     }
-                    any = true;
                 }
             }
+            if any {
+                return Ok(true);
+            }
         }
-        Ok(any)
+        Ok(false)
     }
 
     fn idle(&mut self, nand: &mut NandArray, now: Nanos, until: Nanos) {
