@@ -187,9 +187,9 @@ pub trait Ftl: fmt::Debug + Send {
         false
     }
 
-    /// Says which units come next, so that what the look-ups need is fetched for all of them at once.
-    /// Changes nothing.
-    fn touch(&self, _lpns: &[Lpn]) {}
+    /// Says which units are read and written next, so that what the look-ups need is fetched for all of
+    /// them at once. Changes nothing.
+    fn touch(&self, _nand: &NandArray, _read: &[Lpn], _written: &[Lpn]) {}
 
     /// Forgets `count` units from `first` on. A recovery may bring them back, unless the
     /// layer journals trims and a flush came after.

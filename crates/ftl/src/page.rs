@@ -476,13 +476,19 @@ impl Ftl for PageFtl {
         Ok(())
     }
 
-    fn touch(&self, lpns: &[Lpn]) {
+    fn touch(&self, nand: &NandArray, read: &[Lpn], written: &[Lpn]) {
         let mut seen = 0_u64;
-        for lpn in lpns {
+        for lpn in read {
+            seen ^= u64::from(self.map.get(to_index(lpn.0)).copied().unwrap_or(UNMAPPED));
+        }
+        for lpn in written {
             let address = self.map.get(to_index(lpn.0)).copied().unwrap_or(UNMAPPED);
             if address != UNMAPPED {
-                let group = self.slots.div_rem(u64::from(address)).0;
-                seen ^= self.valid.word(address) ^ u64::from(self.groups[to_index(group)].valid);
+                let group = to_index(self.slots.div_rem(u64::from(address)).0);
+                seen ^= self.valid.word(address) ^ u64::from(self.groups[group].valid);
+                if !nand.is_single_server() {
+                    seen ^= u64::from(self.superseded_by[group] == Ticket::READY);
+                }
             }
         }
         std::hint::black_box(seen);

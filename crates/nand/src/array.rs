@@ -147,6 +147,8 @@ pub struct NandArray {
     pub(crate) partial_counts: Vec<u8>,
     pub(crate) contents: FixedHashMap<u64, Arc<[u8]>>,
     pub(crate) torn_pages: std::collections::BTreeSet<u64>,
+    /// Erase blocks with `torn`.
+    pub(crate) torn_block_count: u32,
     pub(crate) journal: Vec<JournalEntry>,
     pub(crate) power_fault: Option<PowerFault>,
     pub(crate) schedule: Schedule,
@@ -211,6 +213,7 @@ impl NandArray {
             partial_counts: vec![0; if counted { page_count } else { 0 }],
             contents: FixedHashMap::default(),
             torn_pages: std::collections::BTreeSet::new(),
+            torn_block_count: 0,
             journal: Vec::new(),
             power_fault: None,
             schedule: Schedule::new(
@@ -551,6 +554,8 @@ impl NandArray {
     pub fn audit(&self) {
         self.schedule.core.audit();
         let pages = self.config.geometry.flash_pages_per_erase_block;
+        let torn = self.blocks.iter().filter(|block| block.torn).count();
+        assert_eq!(torn, self.torn_block_count as usize, "torn erase blocks are counted");
         for (number, block) in (0..).zip(&self.blocks) {
             assert!(block.next_page <= pages, "program pointer inside the erase block");
             for index in 0..pages {

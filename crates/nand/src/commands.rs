@@ -57,10 +57,12 @@ impl NandArray {
         cause: Cause,
     ) -> Result<Ticket, NandError> {
         let (erase_block, _) = self.pages.div_rem(page.0);
+        // Which looks up nothing of the erase block: its record is seldom in a cache.
         let is_common = bytes == self.config.geometry.flash_page_bytes
             && self.torn_pages.is_empty()
+            && self.torn_block_count == 0
             && !self.awaits_power_failure()
-            && self.blocks.get(to_index(erase_block)).is_some_and(|block| !block.torn);
+            && erase_block < self.blocks.len() as u64;
         if !is_common {
             return self.read_planes(after, page, 1, bytes, cause);
         }
@@ -729,6 +731,7 @@ impl NandArray {
         }
         let block = &mut self.blocks[erase_block as usize];
         block.erase_count += 1;
+        self.torn_block_count -= u32::from(block.torn);
         (block.next_page, block.first_sequence, block.torn) = (0, 0, false);
         self.tags[tag_range.clone()].fill(ERASED_TAG);
         if let Some(counts) = self.partial_counts.get_mut(range) {

@@ -14,7 +14,7 @@
 //! 4. From the failing command on every command answers [`NandError::PowerLost`] and changes nothing,
 //!    except that the failing one tears what it was about to change, if that was asked for.
 
-use crate::array::JournalEntry;
+use crate::array::{EraseBlock, JournalEntry};
 use crate::events::Progress;
 use crate::{ERASED_TAG, NO_LPN, NandArray, NandError};
 use nandu_base::{Nanos, to_index};
@@ -119,7 +119,7 @@ impl NandArray {
 
     fn undo(&mut self, entry: JournalEntry) {
         let first = self.config.geometry.flash_page(entry.erase_block, 0).0;
-        self.blocks[entry.erase_block as usize] = entry.before;
+        self.put_back(entry.erase_block, entry.before);
         if let Some(index) = entry.page {
             let page = first + u64::from(index);
             self.wipe(page, ERASED_TAG);
@@ -150,7 +150,15 @@ impl NandArray {
     }
 
     pub(crate) fn tear_block(&mut self, erase_block: u32) {
-        self.blocks[erase_block as usize].torn = true;
+        let torn = EraseBlock { torn: true, ..self.blocks[erase_block as usize] };
+        self.put_back(erase_block, torn);
+    }
+
+    fn put_back(&mut self, erase_block: u32, block: EraseBlock) {
+        let place = &mut self.blocks[erase_block as usize];
+        self.torn_block_count += u32::from(block.torn);
+        self.torn_block_count -= u32::from(place.torn);
+        *place = block;
     }
 
     pub(crate) fn tear_page(&mut self, page: u64) {

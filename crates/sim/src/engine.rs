@@ -71,6 +71,7 @@ pub(crate) struct Engine {
     pub(crate) buffer: Option<WriteBuffer>,
     pub(crate) cache: Option<UnitCache>,
     next_units: Vec<Lpn>,
+    next_reads: Vec<Lpn>,
     unit_bytes: u32,
     unit_shift: u32,
     unit_mask: u64,
@@ -111,6 +112,7 @@ impl Engine {
             buffer: None,
             cache: None,
             next_units: Vec::new(),
+            next_reads: Vec::new(),
             unit_bytes,
             unit_shift: unit_bytes.trailing_zeros(),
             unit_mask: u64::from(unit_bytes) - 1,
@@ -133,8 +135,26 @@ impl Engine {
         let units = requests.iter().map(|request| Lpn(request.offset_bytes >> self.unit_shift));
         let unit_count = self.ftl.unit_count();
         self.next_units.extend(units.filter(|lpn| lpn.0 < unit_count));
-        self.ftl.touch(&self.next_units);
+        self.ftl.touch(&self.nand, &[], &self.next_units);
         self.next_units.len() == requests.len()
+    }
+
+    /// Tells the layer which units come next, of reads and of writes apart.
+    #[inline]
+    pub(crate) fn touch_apart(&mut self, requests: &[TraceRequest]) {
+        self.next_units.clear();
+        self.next_reads.clear();
+        let unit_count = self.ftl.unit_count();
+        for request in requests {
+            let lpn = Lpn(request.offset_bytes >> self.unit_shift);
+            if lpn.0 < unit_count {
+                match request.operation {
+                    Operation::Read => self.next_reads.push(lpn),
+                    _ => self.next_units.push(lpn),
+                }
+            }
+        }
+        self.ftl.touch(&self.nand, &self.next_reads, &self.next_units);
     }
 
     /// Serves a request that starts with `start`; its ticket ends when it is done. With `SERIAL`, for a

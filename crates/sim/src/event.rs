@@ -214,7 +214,7 @@ impl Driver for Window {
     ) -> Result<(), SimError> {
         let numbered = (count + 1..).step_by(TOUCH).zip(batch.chunks(TOUCH));
         for (number, requests) in numbered {
-            engine.touch(requests);
+            engine.touch_apart(requests);
             for (number, request) in (number..).zip(requests) {
                 let arrival = timing.arrival_of(request);
                 if timing.works_in_background && self.in_flight == 0 {
