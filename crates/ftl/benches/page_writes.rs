@@ -67,7 +67,7 @@ impl Writer {
             for lpn in &mut batch {
                 *lpn = Lpn(self.rng.below(self.units));
             }
-            ftl.touch(&batch);
+            ftl.touch(nand, &[], &batch);
             for lpn in batch {
                 let after = nand.at(self.now);
                 let done = ftl.write(nand, after, lpn, None).expect("a device with spare space");

@@ -83,10 +83,10 @@ impl PageFtl {
         after: Ticket,
         die: usize,
     ) -> Result<Ticket, FtlError> {
-        if self.dies[die].pace.victim != NO_GROUP {
-            if let Some(done) = self.finish_victim(nand, after, die)? {
-                return Ok(done);
-            }
+        if self.dies[die].pace.victim != NO_GROUP
+            && let Some(done) = self.finish_victim(nand, after, die)?
+        {
+            return Ok(done);
         }
         let Some(victim) = self.take_victim(die) else {
             return match self.dies[die].emptied.first() {
@@ -533,10 +533,10 @@ impl PageFtl {
         if let Some(&(_, frontier)) = self.dies[die].emptied.first() {
             return self.program(nand, after, (die, frontier), cause);
         }
-        if self.dies[die].pace.victim != NO_GROUP {
-            if let Some(done) = self.finish_victim(nand, after, die)? {
-                return Ok(done);
-            }
+        if self.dies[die].pace.victim != NO_GROUP
+            && let Some(done) = self.finish_victim(nand, after, die)?
+        {
+            return Ok(done);
         }
         let own = (die..self.groups.len()).step_by(self.dies.len());
         let own = own.map(|group| to_u32(group as u64));
