@@ -148,3 +148,33 @@ fn a_shape_that_fails_is_exit_code_1_and_the_json_says_which() {
     let ran = run(directory.path(), &["run", "wrong.toml"]);
     assert_eq!(ran.status.code(), Some(0), "`run` shows a failed shape and goes on");
 }
+
+#[test]
+fn a_kept_result_that_is_not_what_the_code_finds_is_exit_code_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let name = "s000/figure-2-1";
+    stdout_of(path, &["run", name, "--out", "kept"]);
+    let verify = ["verify", name, "--kept", "kept"];
+    let said = stdout_of(path, &verify);
+    assert!(said.contains("points are the same"), "{said}");
+
+    let series = path.join("kept").join(name).join("series.csv");
+    let text = fs::read_to_string(&series).unwrap();
+    let (before, last) = text.trim_end().rsplit_once('\n').unwrap();
+    let mut fields: Vec<&str> = last.split(',').collect();
+    fields[3] = "12345";
+    fs::write(&series, format!("{before}\n{}\n", fields.join(","))).unwrap();
+    let output = run(path, &verify);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("STALE") && said.contains("1 of ") && said.contains("12345"), "{said}");
+    let said = stderr(&output);
+    assert!(said.contains("kept results are not what the code finds: s000/figure-2-1"), "{said}");
+
+    fs::write(&series, "head\nno point\n").unwrap();
+    let said = failure_of(path, &verify, 2);
+    assert!(said.contains("series.csv:2: "), "{said}");
+    let said = stdout_of(path, &["verify", name, "--kept", "empty"]);
+    assert!(!said.contains("kept"), "{said}");
+}

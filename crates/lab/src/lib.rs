@@ -17,6 +17,7 @@ pub mod catalog;
 pub mod drive_costs;
 pub mod error;
 pub mod experiment;
+pub mod kept;
 pub mod kind;
 pub mod machine;
 pub mod outcome;

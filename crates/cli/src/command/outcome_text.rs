@@ -43,7 +43,8 @@ pub(crate) fn print_verdicts(outcome: &Outcome, context: &Context) -> Result<(),
     Ok(())
 }
 
-fn print_item(mark: &str, text: &str, context: &Context) -> Result<(), Failure> {
+/// A mark and a text behind it, in as many lines as it takes.
+pub(crate) fn print_item(mark: &str, text: &str, context: &Context) -> Result<(), Failure> {
     let indent = if mark == "-" { 4 } else { 9 };
     for (position, line) in wrap(text, WIDTH_MAX - indent).iter().enumerate() {
         let start = if position == 0 { format!("  {mark}  ") } else { " ".repeat(indent) };

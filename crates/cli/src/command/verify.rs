@@ -7,12 +7,14 @@
 //! ```
 //!
 //! 1. Verdicts are printed in the order of the list; after an error or Ctrl-C no experiment begins.
+//! 2. With `--kept` a result that is kept is compared point by point; none that is kept is no failure.
 
 use super::{command_line, outcome_text};
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
+use nandu_lab::kept::{Kept, compare};
 use nandu_lab::{Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,9 +30,10 @@ Examples:
   nandu verify                     every experiment
   nandu verify s000/table-3-1
   nandu verify --json > verdicts.json
+  nandu verify --kept results/my-machine
 
 Nothing is measured on this machine's disk: steps on `local` are left out. Exit code 1 says that some
-shape does not hold.")]
+shape does not hold, or that a kept result is not what the code finds now.")]
 pub(crate) struct VerifyArguments {
     /// Experiments, or their files; all of them unless named
     #[arg(value_name = "NAME|FILE")]
@@ -47,6 +50,9 @@ pub(crate) struct VerifyArguments {
     /// Use the finished steps of an earlier verification, for example after Ctrl-C
     #[arg(long)]
     resume: bool,
+    /// Compare with the results kept in DIR/NAME, as `nandu run` leaves them: every simulated point
+    #[arg(long, value_name = "DIR")]
+    kept: Option<PathBuf>,
     /// Print the verdicts as JSON, and nothing else on stdout
     #[arg(long)]
     json: bool,
@@ -58,13 +64,16 @@ struct Verified {
     title: String,
     holds: bool,
     verdicts: Vec<Verdict>,
+    /// The kept result beside it, where one is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<Kept>,
 }
 
 impl Verified {
-    fn of(outcome: Outcome) -> Self {
+    fn of(outcome: Outcome, kept: Option<Kept>) -> Self {
         let holds = outcome.holds();
         let Outcome { experiment, title, verdicts, .. } = outcome;
-        Self { experiment, title, holds, verdicts }
+        Self { experiment, title, holds, verdicts, kept }
     }
 }
 
@@ -88,12 +97,19 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
     if arguments.json {
         context.output.json(&verified)?;
     }
-    let failed: Vec<&str> =
-        verified.iter().filter(|one| !one.holds).map(|one| one.experiment.as_str()).collect();
-    if failed.is_empty() {
-        return Ok(());
+    let names = |is_wrong: fn(&&Verified) -> bool| -> Vec<&str> {
+        verified.iter().filter(is_wrong).map(|one| one.experiment.as_str()).collect()
+    };
+    let failed = names(|one| !one.holds);
+    let stale = names(|one| one.kept.as_ref().is_some_and(|kept| !kept.is_current()));
+    let mut wrong = Vec::new();
+    if !failed.is_empty() {
+        wrong.push(format!("shapes do not hold in {}", failed.join(", ")));
     }
-    Err(Failure::shape(format!("shapes do not hold in {}", failed.join(", "))))
+    if !stale.is_empty() {
+        wrong.push(format!("kept results are not what the code finds: {}", stale.join(", ")));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::shape(wrong.join("; "))) }
 }
 
 /// What a worker tells.
@@ -153,10 +169,14 @@ fn run_all(
                 }
             }
             while let Some(outcome) = waiting.remove(&verified.len()) {
+                let kept = match &arguments.kept {
+                    Some(folder) => compare(folder, &outcome)?,
+                    None => None,
+                };
                 if !arguments.json {
-                    progress.aside(|| print(&outcome, context))?;
+                    progress.aside(|| print(&outcome, kept.as_ref(), context))?;
                 }
-                verified.push(Verified::of(outcome));
+                verified.push(Verified::of(outcome, kept));
             }
         }
         Ok(verified)
@@ -171,11 +191,15 @@ fn options(arguments: &VerifyArguments) -> RunOptions<'static> {
     options
 }
 
-fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
+fn print(outcome: &Outcome, kept: Option<&Kept>, context: &Context) -> Result<(), Failure> {
     let count = outcome.verdicts.iter().filter(|verdict| verdict.holds).count();
     let (name, total) = (&outcome.experiment, outcome.verdicts.len());
     context.output.heading(&format!("{name}: {count} of {total} shapes hold"))?;
-    outcome_text::print_verdicts(outcome, context)
+    outcome_text::print_verdicts(outcome, context)?;
+    let Some(kept) = kept else { return Ok(()) };
+    let mark = if kept.is_current() { "same " } else { "STALE" };
+    let mark = context.output.verdict(kept.is_current(), mark);
+    outcome_text::print_item(&mark, &kept.text(outcome.seed), context)
 }
 
 /// Tells the main thread how far an experiment is.

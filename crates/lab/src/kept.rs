@@ -1,0 +1,245 @@
+//! Whether a kept result is still what the code finds.
+//!
+//! ```text
+//!   <kept>/NAME/series.csv ─┐
+//!   <kept>/NAME/meta.json ──┤ same seed?  ─▶ each simulated point, to the last bit ─▶ Kept
+//!   fresh Outcome ──────────┘
+//! ```
+//!
+//! 1. What this machine measured is not compared: a series of `local`, or a ratio with it.
+//! 2. A point that only one of the two has counts as moved without bound.
+
+use crate::error::LabError;
+use crate::kind::bench::LOCAL;
+use crate::outcome::{Outcome, Series};
+use crate::run::Meta;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// A kept result beside a fresh one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Kept {
+    /// The commit that it was made by.
+    pub commit: String,
+    /// Its seed; results of another seed are not compared.
+    pub seed: u64,
+    /// Points of simulated series that were compared.
+    pub compared_count: usize,
+    /// Those that are different, or that only one of the two has.
+    pub moved_count: usize,
+    /// The one that moved most, if any did.
+    pub worst: Option<MovedPoint>,
+}
+
+/// A point that is not what it was.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MovedPoint {
+    /// Of which series.
+    pub series: String,
+    /// Where on its x axis.
+    pub x: f64,
+    /// What is kept; none if the point is new.
+    pub kept: Option<f64>,
+    /// What the code finds; none if it finds no such point.
+    pub fresh: Option<f64>,
+}
+
+impl MovedPoint {
+    /// The larger over the smaller, less one; without bound where there is no such ratio.
+    #[must_use]
+    pub fn relative(&self) -> f64 {
+        match (self.kept, self.fresh) {
+            (Some(kept), Some(fresh)) if kept * fresh > 0.0 => {
+                (kept / fresh).max(fresh / kept) - 1.0
+            }
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+impl Kept {
+    /// Whether the code finds the same, as far as that can be said.
+    #[must_use]
+    pub const fn is_current(&self) -> bool {
+        self.moved_count == 0 && self.compared_count > 0
+    }
+
+    /// What was found, in words.
+    #[must_use]
+    pub fn text(&self, seed: u64) -> String {
+        let Self { commit, compared_count, moved_count, .. } = self;
+        if self.seed != seed {
+            return format!("kept result of {commit}: its seed is {}, not {seed}", self.seed);
+        }
+        let Some(worst) = &self.worst else {
+            return match compared_count {
+                0 => format!("kept result of {commit}: it has no simulated point to compare"),
+                _ => format!("kept result of {commit}: all {compared_count} points are the same"),
+            };
+        };
+        let value = |value: Option<f64>| value.map_or("nothing".into(), |value| value.to_string());
+        let by = worst.relative();
+        let much = if by.is_finite() { format!(" by {:.2} %", 100.0 * by) } else { String::new() };
+        format!(
+            "kept result of {commit}: {moved_count} of {compared_count} points moved, most{much} {} at {}, \
+             from {} to {}",
+            worst.series,
+            worst.x,
+            value(worst.kept),
+            value(worst.fresh)
+        )
+    }
+}
+
+/// Compares `outcome` with what is kept under its name in `folder`; `None` if nothing is.
+///
+/// # Errors
+/// [`LabError::File`] where the kept files cannot be read, [`LabError::Invalid`] with the line that is no
+/// point.
+pub fn compare(folder: &Path, outcome: &Outcome) -> Result<Option<Kept>, LabError> {
+    let place = folder.join(&outcome.experiment);
+    let series_path = place.join("series.csv");
+    if !series_path.exists() {
+        return Ok(None);
+    }
+    let read = |path: &Path| {
+        fs::read_to_string(path).map_err(|error| LabError::file("read", path, &error))
+    };
+    let meta_path = place.join("meta.json");
+    let meta: Meta = serde_json::from_str(&read(&meta_path)?)
+        .map_err(|error| LabError::file("understand", &meta_path, &error))?;
+    let kept = points_of(&series_path, &read(&series_path)?)?;
+    let mut result = Kept {
+        commit: meta.commit,
+        seed: meta.seed,
+        compared_count: 0,
+        moved_count: 0,
+        worst: None,
+    };
+    if meta.seed == outcome.seed {
+        set_beside(&mut result, &kept, &outcome.series);
+    }
+    Ok(Some(result))
+}
+
+/// By series and by the bits of x, which order numbers that are not negative as they are.
+type Points = BTreeMap<(String, u64), f64>;
+
+fn set_beside(result: &mut Kept, kept: &Points, series: &[Series]) {
+    let points = series
+        .iter()
+        .flat_map(|one| one.points.iter().map(|&(x, y)| ((one.name.clone(), x.to_bits()), y)));
+    let fresh: Points = points.filter(|((name, _), _)| is_simulated(name)).collect();
+    let mut places: Vec<&(String, u64)> =
+        kept.keys().filter(|(name, _)| is_simulated(name)).chain(fresh.keys()).collect();
+    places.sort();
+    places.dedup();
+    result.compared_count = places.len();
+    for place in places {
+        let point = MovedPoint {
+            series: place.0.clone(),
+            x: f64::from_bits(place.1),
+            kept: kept.get(place).copied(),
+            fresh: fresh.get(place).copied(),
+        };
+        if point.kept.map(f64::to_bits) == point.fresh.map(f64::to_bits) {
+            continue;
+        }
+        result.moved_count += 1;
+        if result.worst.as_ref().is_none_or(|worst| worst.relative() < point.relative()) {
+            result.worst = Some(point);
+        }
+    }
+}
+
+/// Whether no part of the name is the device of this machine.
+fn is_simulated(name: &str) -> bool {
+    name.split('.').all(|part| part != LOCAL)
+}
+
+/// The points of a file that [`Outcome::to_csv`] wrote.
+fn points_of(path: &Path, text: &str) -> Result<Points, LabError> {
+    let point = |(index, line): (usize, &str)| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let number = |field: &str| field.parse::<f64>().ok();
+        let found = match fields.as_slice() {
+            [name, x, _, y, _] => number(x).zip(number(y)).map(|(x, y)| (*name, x, y)),
+            _ => None,
+        };
+        match found {
+            Some((name, x, y)) => Ok(((name.to_owned(), x.to_bits()), y)),
+            None => Err(LabError::Invalid {
+                file: path.display().to_string(),
+                line: index + 1,
+                message: "no point of a series: name, x, unit, y, unit".into(),
+            }),
+        }
+    };
+    text.lines().enumerate().skip(1).map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(name: &str, points: &[(f64, f64)]) -> Series {
+        Series { points: points.to_vec(), ..Series::new(name, "B", "s") }
+    }
+
+    fn compared(kept: &str, fresh: &[Series]) -> Kept {
+        let points = points_of(Path::new("series.csv"), kept).unwrap();
+        let (commit, worst) = (String::from("c"), None);
+        let mut result = Kept { commit, seed: 1, compared_count: 0, moved_count: 0, worst };
+        set_beside(&mut result, &points, fresh);
+        result
+    }
+
+    const KEPT: &str = "series,x,x_unit,y,y_unit\na.b,1,B,0.1,s\na.b,2,B,0.2,s\nlocal.b,1,B,7,s\n";
+
+    #[test]
+    fn what_is_the_same_is_current_and_local_series_do_not_count() {
+        let fresh = [series("a.b", &[(1.0, 0.1), (2.0, 0.2)]), series("x.local", &[(1.0, 3.0)])];
+        let kept = compared(KEPT, &fresh);
+        assert_eq!((kept.compared_count, kept.moved_count), (2, 0));
+        assert!(kept.is_current());
+        assert!(kept.text(1).contains("all 2 points are the same"));
+    }
+
+    #[test]
+    fn the_least_difference_is_told_and_the_largest_named() {
+        let kept = compared(KEPT, &[series("a.b", &[(1.0, 0.1), (2.0, 0.200_000_000_000_000_04)])]);
+        assert_eq!((kept.moved_count, kept.is_current()), (1, false));
+        let kept = compared(KEPT, &[series("a.b", &[(1.0, 0.11), (2.0, 0.1)])]);
+        assert_eq!(kept.moved_count, 2);
+        let text = kept.text(1);
+        assert!(
+            text.contains("2 of 2 points moved, most by 100.00 % a.b at 2, from 0.2 to 0.1"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn points_that_only_one_has_moved() {
+        let kept = compared(KEPT, &[series("a.b", &[(1.0, 0.1), (3.0, 0.2)])]);
+        assert_eq!((kept.compared_count, kept.moved_count), (3, 2));
+        assert!(kept.text(1).contains("nothing"), "{}", kept.text(1));
+    }
+
+    #[test]
+    fn a_result_of_another_seed_is_neither_current_nor_compared() {
+        let kept = Kept { seed: 2, ..compared("head\n", &[]) };
+        assert!(!kept.is_current());
+        assert!(kept.text(1).ends_with("its seed is 2, not 1"));
+    }
+
+    #[test]
+    fn a_line_that_is_no_point_is_told_with_its_number() {
+        for wrong in ["a.b,1,B,0.1", "a.b,one,B,0.1,s", "", "a,1,B,2,s,3"] {
+            let text = format!("head\na.b,1,B,0.1,s\n{wrong}\nz,1,B,1,s\n");
+            let error = points_of(Path::new("series.csv"), &text).unwrap_err().to_string();
+            assert!(error.starts_with("series.csv:3: "), "{wrong}: {error}");
+        }
+    }
+}
