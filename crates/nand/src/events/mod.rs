@@ -360,15 +360,25 @@ impl EventCore {
         let commands: Vec<&Node> = commands.filter(|node| !node.kind.is_join()).collect();
         let parked = commands.iter().filter(|node| node.progress == Progress::Parked).count();
         assert_eq!(parked, self.parked_count as usize, "parked commands are counted");
+        let mut yielding = vec![0; self.yielding.len()];
         for (number, die) in self.dies.iter().enumerate() {
             let own = commands.iter().filter(|node| node.die as usize == number);
             let backlog: u64 = own.map(|node| node.work_ns() * u64::from(node.left)).sum();
             assert_eq!(backlog, self.backlog_ns[number], "backlog of die {number}");
+            let (mut next, mut put_off) = (die.yielding.head, 0);
+            while next != NONE {
+                let node = self.nodes.get(next);
+                yielding[node.group as usize] += 1;
+                put_off += node.work_ns();
+                next = node.next;
+            }
+            assert_eq!(put_off, die.put_off_ns, "what is put off on die {number}");
             let queues = [die.queue, die.urgent, die.yielding];
             let is_queued = queues.iter().any(|queue| !queue.is_empty());
             let is_stopped = die.stopped.is_some();
             assert!(!die.is_idle() || !is_queued && !is_stopped, "die {number} stands still");
         }
+        assert_eq!(yielding, self.yielding, "what yields, by group");
         for channel in &self.channels {
             assert!(channel.waiting.is_empty() || channel.is_taken, "a channel stands still");
         }

@@ -37,7 +37,9 @@
 //!     ended. Where all that a command still waits for is one command ahead of it in the ordinary
 //!     queue of its own die, or started from there, it enters at once: the order of the queue is
 //!     enough. Not if either of the two is urgent.
-//! 11. Closed loop: `depth` at 0; after an instant those that ended in it are replaced, in order.
+//! 11. Page register: a read that names a page takes no array time if the command that its die started
+//!     last named the same one. To resume is not to start.
+//! 12. Closed loop: `depth` at 0; after an instant those that ended in it are replaced, in order.
 
 #![allow(
     dead_code,
@@ -119,6 +121,8 @@ pub struct Command {
     pub array_ns: u64,
     /// Time on the channel, in ns; 0 if the channel is not needed.
     pub transfer_ns: u64,
+    /// The page that a read leaves in the page register of its die (rule 11), if that can be used again.
+    pub page: Option<u64>,
     /// Numbers of earlier commands that must have ended.
     pub after: Vec<usize>,
 }
@@ -130,6 +134,8 @@ pub struct Span {
     pub start: u64,
     /// When it ended, in ns.
     pub end: u64,
+    /// Whether the page register held what it reads (rule 11).
+    pub hit: bool,
 }
 
 /// Runs `commands`, given in the order of emission, and returns their times in the same order.
@@ -207,6 +213,7 @@ struct Job {
     entered: bool,
     start: Option<u64>,
     end: Option<u64>,
+    hit: bool,
 }
 
 /// A die. Without the cache register a command holds array and register together.
@@ -222,6 +229,8 @@ struct Die {
     waiter: Option<usize>,
     /// The suspended command and what is left of its array time.
     suspended: Option<(usize, u64)>,
+    /// The page that the command started last named (rule 11).
+    page: Option<u64>,
     /// An end is being handled, in (b) of rule 8: nothing starts here.
     ending: bool,
 }
@@ -291,6 +300,7 @@ impl Reference {
         let span = |job: &Job| Span {
             start: job.start.expect("every command has started"),
             end: job.end.expect("every command has ended"),
+            hit: job.hit,
         };
         self.jobs.iter().map(span).collect()
     }
@@ -338,6 +348,7 @@ impl Reference {
             entered: false,
             start: None,
             end: None,
+            hit: false,
         });
         self.enter_if_ready(number);
         self.audit();
@@ -495,7 +506,12 @@ impl Reference {
         die.yielding.retain(|&queued| queued != job);
         die.in_flight.push(job);
         self.jobs[job].start = Some(self.now);
-        let Command { command_ns, array_ns, .. } = self.jobs[job].command;
+        let Command { command_ns, mut array_ns, page, .. } = self.jobs[job].command;
+        if page.is_some() && page == die.page {
+            self.jobs[job].hit = true;
+            array_ns = 0;
+        }
+        die.page = page;
         if is_program {
             self.run(job, Part::Command, command_ns);
         } else {
