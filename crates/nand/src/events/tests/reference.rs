@@ -35,10 +35,8 @@
 //! 9. Commands issued at an instant come after all its events and channel choices, one by one.
 //! 10. An urgent read counts as ordinary if a program of its group was emitted before and has not
 //!     ended. Where all that a command still waits for is one command ahead of it in the ordinary
-//!     queue of its own die, or started from there, it enters at once: the order of the queue is
-//!     enough. Not if either of the two is urgent.
-//! 11. Page register: a read that names a page takes no array time if the command that its die started
-//!     last named the same one. To resume is not to start.
+//!     queue of its own die, or started from there, it enters at once. Not if either is urgent.
+//! 11. A read takes no array time if it names the page that the command started last on its die named.
 //! 12. Closed loop: `depth` at 0; after an instant those that ended in it are replaced, in order.
 
 #![allow(
