@@ -103,7 +103,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }));
     }
     let mut cleaning_table = String::from(
-        "| cleaning, die choice | pages | requests/s | dies held | longest write | amplification |\n\
+        "| cleaning, die choice | pages | requests/s | dies busy | longest write | amplification |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     let mut cleaning = Vec::new();
@@ -140,7 +140,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Paced cleaning that gives way to writes that arrive, and to a queue that is always full.
 fn put_off() -> Result<(String, Vec<Value>), Box<dyn std::error::Error>> {
     let mut table = String::from(
-        "| writes a second | put off up to | mean write | p99 | longest | dies held |\n\
+        "| writes a second | put off up to | mean write | p99 | longest | dies busy |\n\
          | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     let mut rows = Vec::new();

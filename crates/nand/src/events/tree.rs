@@ -68,7 +68,7 @@ impl WinnerTree {
     /// The server's event comes at `time`.
     ///
     /// # Panics
-    /// After 2^64 ns over the number of servers: with 32 dies 18 years of virtual time.
+    /// After 2^63 ns over the number of servers, a power of two: with 32 dies 9 years of virtual time.
     #[inline]
     pub(super) fn set(&mut self, server: usize, time: u64) {
         let mut winner = if time == NEVER {

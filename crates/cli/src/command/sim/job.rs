@@ -83,7 +83,7 @@ impl SourceArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Simulation")]
 pub(super) struct RunArguments {
-    /// How time passes; operation counts are the same
+    /// How time passes; operation counts are the same unless the layer asks for the time
     #[arg(long, value_enum, default_value_t = ModeName::Closed)]
     mode: ModeName,
     /// Requests in flight at most, in the event mode
