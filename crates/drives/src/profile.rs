@@ -280,9 +280,8 @@ impl Profile {
         let figures = self.figures();
         for path in self.fitted.keys() {
             let inside = format!("{path}.");
-            let is_it = |figure: &ProfileFigure| {
-                figure.path == *path || figure.path.starts_with(&inside)
-            };
+            let is_it =
+                |figure: &ProfileFigure| figure.path == *path || figure.path.starts_with(&inside);
             if !figures.iter().any(is_it) && path != "capacity" {
                 return Err(format!("[fitted] names `{path}`, which is no figure of the profile"));
             }

@@ -68,6 +68,24 @@ pub fn load(name_or_path: &str) -> Result<Experiment, LabError> {
     Err(LabError::UnknownExperiment { name: name_or_path.into(), nearest })
 }
 
+/// The text of the experiment `name`, and where it was found.
+///
+/// # Errors
+/// Where there is none of that name, or it cannot be read.
+pub fn text_of(name: &str) -> Result<(String, String), LabError> {
+    let path = Path::new(FOLDER).join(format!("{name}.toml"));
+    if path.is_file() {
+        let text =
+            fs::read_to_string(&path).map_err(|error| LabError::file("read", &path, &error))?;
+        return Ok((path.display().to_string(), text));
+    }
+    let file = format!("{name}.toml");
+    match EMBEDDED.get_file(&file).and_then(|file| file.contents_utf8()) {
+        Some(text) => Ok((file, text.to_owned())),
+        None => Err(LabError::UnknownExperiment { name: name.into(), nearest: None }),
+    }
+}
+
 /// A path without parts that lead out of the results' folder.
 fn safe_name(path: &Path) -> String {
     let parts = path.components().filter_map(|part| match part {

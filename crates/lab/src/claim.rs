@@ -138,7 +138,9 @@ impl PublishedValue {
         match self {
             Self::Value(value) => value > 0.0,
             Self::Range([low, high]) => low > 0.0 && low <= high,
-            Self::AtLeast { at_least: value } | Self::AtMost { at_most: value } => value.is_finite(),
+            Self::AtLeast { at_least: value } | Self::AtMost { at_most: value } => {
+                value.is_finite()
+            }
         }
     }
 }
@@ -346,9 +348,11 @@ impl Claim {
                 check_limits(between.unwrap_or_default(), *published, is_published)
             }
             Self::RatioToPublished { within, .. } => match within {
-                _ if !is_published => Err("what is compared with published values is a prediction, a fit or \
+                _ if !is_published => {
+                    Err("what is compared with published values is a prediction, a fit or \
                                            differs"
-                    .into()),
+                        .into())
+                }
                 Some(within) if !(*within > 0.0 && *within <= TOLERANCE - 1.0 + 1e-9) => {
                     Err("`within` is above 0 and at most 0.3".into())
                 }
@@ -393,7 +397,9 @@ impl Claim {
     #[must_use]
     pub const fn measure(&self) -> &'static str {
         match self {
-            Self::Ordering { .. } | Self::RatioWithin { .. } | Self::RatioToPublished { .. } => "ratio",
+            Self::Ordering { .. } | Self::RatioWithin { .. } | Self::RatioToPublished { .. } => {
+                "ratio"
+            }
             Self::ValueWithin { .. } => "value",
             Self::Crossover { .. } => "place",
             Self::Monotone { .. } => "step",
@@ -467,14 +473,19 @@ fn check_limits(
     let has_limits = limits != [None, None];
     match (is_published, published) {
         (true, _) if has_limits => {
-            Err("limits of a published claim follow from `published`; take out what else limits it".into())
+            Err("limits of a published claim follow from `published`; take out what else limits it"
+                .into())
         }
-        (true, None) => Err("a published claim needs `published`: the value that the paper prints".into()),
+        (true, None) => {
+            Err("a published claim needs `published`: the value that the paper prints".into())
+        }
         (true, Some(value)) if !value.is_sound() => {
             Err("`published` is a value above 0, a range [low, high], at_least or at_most".into())
         }
         (false, Some(_)) => Err("`published` is for a prediction, a fit or what differs".into()),
-        (false, None) if !has_limits => Err("it needs `low`, `high` or both, or it cannot fail".into()),
+        (false, None) if !has_limits => {
+            Err("it needs `low`, `high` or both, or it cannot fail".into())
+        }
         _ => Ok(()),
     }
 }

@@ -247,7 +247,9 @@ impl Experiment {
         }
         for published in &self.published {
             for (x, _) in &published.points {
-                let gates = |shape: &Shape| shape.standing.class.is_published() && shape.gates(&published.series, x.0);
+                let gates = |shape: &Shape| {
+                    shape.standing.class.is_published() && shape.gates(&published.series, x.0)
+                };
                 if !self.shape.iter().any(gates) {
                     let message = format!(
                         "the published point of `{}` at {} has no shape: add a prediction, a fit or what differs",

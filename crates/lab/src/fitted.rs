@@ -42,7 +42,9 @@ pub fn check(experiments: &[Experiment], profiles: &[Profile]) -> Vec<String> {
         let Some(experiment) = experiments.iter().find(of_name) else { continue };
         if !experiment.series_names().iter().any(|name| matches(&link.series, name)) {
             let Link { parameter, experiment, series, .. } = link;
-            wrong.push(format!("`{parameter}` was fitted to `{series}` of {experiment}, which has no such series"));
+            wrong.push(format!(
+                "`{parameter}` was fitted to `{series}` of {experiment}, which has no such series"
+            ));
         }
     }
     for experiment in experiments {
@@ -53,7 +55,10 @@ pub fn check(experiments: &[Experiment], profiles: &[Profile]) -> Vec<String> {
             let found = parameters_behind(experiment, shape, &own);
             match shape.standing.class {
                 Class::Prediction => wrong.extend(found.iter().map(|parameter| {
-                    format!("{} is called a prediction, but `{parameter}` was fitted to it", words())
+                    format!(
+                        "{} is called a prediction, but `{parameter}` was fitted to it",
+                        words()
+                    )
                 })),
                 Class::Fit => {
                     for name in shape.standing.fitted.iter().filter(|name| !found.contains(*name)) {
@@ -135,14 +140,16 @@ fn parameters_behind(experiment: &Experiment, shape: &Shape, links: &[&Link]) ->
     let by_any_name = |series: &str, places: &Places| -> Vec<String> {
         let mut found = behind(series, places);
         for ratio in experiment.derived_ratios().iter().filter(|ratio| ratio.name == series) {
-            found.extend(both(behind(&ratio.numerator, places), behind(&ratio.denominator, places)));
+            found
+                .extend(both(behind(&ratio.numerator, places), behind(&ratio.denominator, places)));
         }
         found
     };
     let mut found = match &shape.claim {
         Claim::RatioToPublished { series, at, .. } => {
             let meant = experiment.published.iter().filter(|known| matches(series, &known.series));
-            let points = meant.flat_map(|known| known.points.iter().map(|point| (&known.series, point.0)));
+            let points =
+                meant.flat_map(|known| known.points.iter().map(|point| (&known.series, point.0)));
             let wanted = points.filter(|(_, x)| at.includes(x.0));
             wanted.flat_map(|(name, x)| by_any_name(name, &Places::One(x))).collect()
         }
@@ -222,7 +229,9 @@ points = [["4KiB", 2], ["8KiB", 2]]
     #[test]
     fn a_prediction_of_what_was_fitted_is_refused() {
         let value = |at: &str| {
-            format!("{PREDICTION}kind = 'value_within'\nseries = 'device-a.random_write'\npublished = 3\n{at}")
+            format!(
+                "{PREDICTION}kind = 'value_within'\nseries = 'device-a.random_write'\npublished = 3\n{at}"
+            )
         };
         assert_eq!(wrong(&value(""), &["device-b.*"]), [""; 0]);
         assert_eq!(wrong(&value(""), &["device-a.random_write @ 4KiB"]).len(), 1);
@@ -240,7 +249,11 @@ points = [["4KiB", 2], ["8KiB", 2]]
         let order = format!(
             "{PREDICTION}kind = 'ordering'\nabove = 'device-b.random_write'\nbelow = 'device-a.random_write'"
         );
-        assert_eq!(wrong(&order, &["device-a.random_write"]), [""; 0], "one alone decides no order");
+        assert_eq!(
+            wrong(&order, &["device-a.random_write"]),
+            [""; 0],
+            "one alone decides no order"
+        );
         assert_eq!(wrong(&order, &["*.random_write"]).len(), 1);
     }
 

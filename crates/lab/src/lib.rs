@@ -24,6 +24,7 @@ pub mod kept;
 pub mod kind;
 pub mod machine;
 pub mod outcome;
+pub mod perturb;
 pub mod report;
 pub mod run;
 pub mod shape;

@@ -151,8 +151,7 @@ pub fn run_seeds(
         watch.index = to_index(step);
         let seed = options.seed.wrapping_add(step);
         let (resume, command) = (options.resume, options.command.clone());
-        let other =
-            RunOptions { out_dir: folder.clone(), seed, resume, local: None, command };
+        let other = RunOptions { out_dir: folder.clone(), seed, resume, local: None, command };
         let found = run_in(&folder.join(format!("seed-{seed}")), experiment, &other, &mut watch)?;
         let is_random = found.series != outcome.series;
         others.push(found);
@@ -201,10 +200,10 @@ fn run_in(
     options: &RunOptions<'_>,
     observer: &mut dyn RunObserver,
 ) -> Result<Outcome, LabError> {
-    let config_hash = config_hash(experiment, options)?;
+    let measurement = experiment.measure.as_measurement();
+    let config_hash = config_hash(experiment, options, &measurement.targets())?;
     let steps_folder = folder.join("steps");
     make_folder(&steps_folder)?;
-    let measurement = experiment.measure.as_measurement();
     let labels = measurement.steps();
     let mut bench = Bench {
         seed: options.seed,
@@ -216,7 +215,8 @@ fn run_in(
     let mut results = Vec::with_capacity(labels.len());
     for (index, label) in labels.iter().enumerate() {
         let path = steps_folder.join(format!("{index:03}.json"));
-        let stored = if options.resume { stored_step(&path, label, &config_hash) } else { None };
+        let step_hash = self::config_hash(experiment, options, &measurement.step_targets(index))?;
+        let stored = if options.resume { stored_step(&path, label, &step_hash) } else { None };
         bench.observer.step_started(index, labels.len(), label, stored.is_some());
         if let Some(stored) = stored {
             results.push(stored);
@@ -231,8 +231,7 @@ fn run_in(
             other => other?,
         };
         let notes = std::mem::take(&mut bench.notes);
-        let result =
-            StepResult { label: label.clone(), config_hash: config_hash.clone(), series, notes };
+        let result = StepResult { label: label.clone(), config_hash: step_hash, series, notes };
         write_json(&path, &result)?;
         results.push(result);
     }
@@ -267,8 +266,12 @@ fn merge(results: Vec<StepResult>) -> (Vec<Series>, Vec<String>) {
     (all, notes)
 }
 
-/// SHA-256 over all that decides a simulated result, 16 hexadecimal digits of it.
-fn config_hash(experiment: &Experiment, options: &RunOptions<'_>) -> Result<String, LabError> {
+/// SHA-256 over all that decides a simulated result on `targets`, 16 hexadecimal digits of it.
+fn config_hash(
+    experiment: &Experiment,
+    options: &RunOptions<'_>,
+    targets: &[String],
+) -> Result<String, LabError> {
     let measure = serde_json::to_string(&experiment.measure)
         .expect("parameters are numbers, strings and lists of them");
     let mut hasher = Sha256::new();
@@ -279,11 +282,11 @@ fn config_hash(experiment: &Experiment, options: &RunOptions<'_>) -> Result<Stri
     add(&measure);
     add(&options.seed.to_string());
     add(env!("CARGO_PKG_VERSION"));
-    for target in experiment.measure.as_measurement().targets() {
+    for target in targets {
         if let Some(name) = target.strip_prefix("sim:") {
-            let profile = Profile::load(name).map_err(|error| LabError::step(&target, &error))?;
+            let profile = Profile::load(name).map_err(|error| LabError::step(target, &error))?;
             add(&profile.text);
-        } else if target == LOCAL {
+        } else if *target == LOCAL {
             add(options.local.as_ref().map_or("", |local| &local.name));
         }
     }
@@ -329,7 +332,7 @@ fn make_folder(path: &Path) -> Result<(), LabError> {
     fs::create_dir_all(path).map_err(|error| LabError::file("create", path, &error))
 }
 
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), LabError> {
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), LabError> {
     let mut text = serde_json::to_string_pretty(value)
         .map_err(|error| LabError::file("write", path, &error))?;
     text.push('\n');

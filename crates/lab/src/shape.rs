@@ -23,9 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// What a shape is worth.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Published, and no parameter came from it.
@@ -66,7 +64,9 @@ impl Class {
     pub const fn explanation(self) -> &'static str {
         match self {
             Self::Prediction => "predictions: published, and no parameter came from them",
-            Self::Differs => "differences: published values that are missed, and as far as written down",
+            Self::Differs => {
+                "differences: published values that are missed, and as far as written down"
+            }
             Self::Fit => "fits: published values that a parameter was fitted to",
             Self::ClosedForm => "closed forms: a formula or another count is the oracle",
             Self::Own => "claims of our own",
@@ -164,7 +164,7 @@ impl Shape {
         if explained.iter().any(|has| *has != (*class == Class::Differs)) {
             return Err("`reason`, `varied` and `ours` belong to what differs, all three".into());
         }
-        if ours.is_some_and(|[low, high]| !(low <= high)) {
+        if ours.is_some_and(|[low, high]| low.is_nan() || high.is_nan() || low > high) {
             return Err("`ours` is [low, high]".into());
         }
         Ok(())
@@ -214,14 +214,12 @@ impl Shape {
         let holds = match ours {
             None => claim_holds,
             Some(ours) => {
-                let misses = if self.claim.is_by_point() {
-                    !points.iter().any(keeps)
-                } else {
-                    !claim_holds
-                };
+                let misses =
+                    if self.claim.is_by_point() { !points.iter().any(keeps) } else { !claim_holds };
                 let decided: &[PointOverSeeds] =
                     if self.claim.is_by_point() { &points } else { std::slice::from_ref(worst) };
-                let is_ours = decided.iter().all(|point| (ours[0]..=ours[1]).contains(&value_of(point)));
+                let is_ours =
+                    decided.iter().all(|point| (ours[0]..=ours[1]).contains(&value_of(point)));
                 if !misses {
                     text.push_str("; this is no difference any more");
                 } else if !is_ours {
@@ -260,7 +258,8 @@ impl Shape {
         let least = points.iter().map(value_of).fold(f64::INFINITY, f64::min);
         let most = points.iter().map(value_of).fold(f64::NEG_INFINITY, f64::max);
         let is_alone = points.len() == 1;
-        let mut text = format!("{}: {} {}", self.claim.words(), self.claim.measure(), digits(least));
+        let mut text =
+            format!("{}: {} {}", self.claim.words(), self.claim.measure(), digits(least));
         if !is_alone {
             text.push_str(&format!(" to {} over {} points", digits(most), points.len()));
         }
@@ -310,7 +309,8 @@ struct PointOverSeeds {
 
 impl PointOverSeeds {
     fn place(&self) -> String {
-        let series = if self.series.is_empty() { String::new() } else { format!("{} ", self.series) };
+        let series =
+            if self.series.is_empty() { String::new() } else { format!("{} ", self.series) };
         format!("{series}at x = {}", digits(self.x))
     }
 }

@@ -5,9 +5,9 @@
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::wrap;
-use nandu_lab::{Class, Outcome};
 use nandu_lab::outcome::{Cell, Grid};
 use nandu_lab::report::number;
+use nandu_lab::{Class, Outcome};
 use nandu_probe::table::{Table, WIDTH_MAX};
 
 /// Prints everything.

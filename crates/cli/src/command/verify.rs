@@ -10,6 +10,8 @@
 //! 2. What is random runs at several seeds.
 //! 3. With `--kept` a result that is kept is compared point by point; none that is kept is no failure.
 
+mod perturb;
+
 use super::{command_line, outcome_text};
 use crate::Context;
 use crate::failure::Failure;
@@ -17,7 +19,9 @@ use crate::progress::Progress;
 use clap::Args;
 use nandu_drives::profile::Profile;
 use nandu_lab::kept::{Kept, compare};
-use nandu_lab::{Class, Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict, run_seeds};
+use nandu_lab::{
+    Class, Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict, run_seeds,
+};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -32,7 +36,9 @@ Examples:
   nandu verify                     every experiment
   nandu verify s000/table-3-1
   nandu verify --json > verdicts.json
+  nandu verify --full              nine seeds
   nandu verify --kept results/my-machine
+  nandu verify --perturb s000/table-3-1
 
 Nothing is measured on this machine's disk: steps on `local` are left out. Exit code 1 says that some
 shape does not hold, or that a kept result is not what the code finds now.")]
@@ -47,8 +53,14 @@ pub(crate) struct VerifyArguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Nine seeds in place of three
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seeds")]
     full: bool,
+    /// Seeds that verdicts go by [default: 3, with --full 9]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=99))]
+    seeds: Option<u64>,
+    /// Double and halve each parameter of each profile and say which shapes notice; takes an hour
+    #[arg(long, conflicts_with_all = ["full", "seeds", "kept"])]
+    perturb: bool,
     /// Experiments at a time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
@@ -108,6 +120,9 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
     if !wrong.is_empty() {
         return Err(Failure::input(format!("classes of shapes are wrong: {}", wrong.join("; "))));
     }
+    if arguments.perturb {
+        return perturb::run(&loaded, arguments, context);
+    }
     let verified = run_all(&loaded, arguments, context)?;
     if verified.is_empty() {
         return Err(Failure::input("no shape to verify; name an experiment that has some"));
@@ -149,6 +164,7 @@ fn run_all(
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = arguments.threads.map_or(cores, |threads| threads as usize);
     let seeds = if arguments.full { FULL_SEED_COUNT } else { SEED_COUNT };
+    let seeds = arguments.seeds.unwrap_or(seeds);
     let next = AtomicUsize::new(0);
     let (sender, news) = channel();
     // An error of one experiment ends the others as Ctrl-C does.
@@ -230,7 +246,8 @@ fn counts(count: impl Fn(Class) -> [usize; 2]) -> String {
         [0, _] => None,
         [all, holding] => {
             let [one, several] = class.words();
-            let of_all = if holding < all { format!("{holding} of {all}") } else { all.to_string() };
+            let of_all =
+                if holding < all { format!("{holding} of {all}") } else { all.to_string() };
             Some(format!("{of_all} {}", if all == 1 { one } else { several }))
         }
     };
@@ -247,11 +264,16 @@ fn summary(verified: &[Verified], context: &Context) -> Result<(), Failure> {
     ))?;
     for class in Class::ALL {
         let of_class = || verdicts().filter(|verdict| verdict.class == class);
-        let (all, holding) = (of_class().count(), of_class().filter(|verdict| verdict.holds).count());
+        let (all, holding) =
+            (of_class().count(), of_class().filter(|verdict| verdict.holds).count());
         if all > 0 {
             let text = format!("{holding} of {all} {}", class.explanation());
             let mark = if holding == all { "holds" } else { "FAILS" };
-            outcome_text::print_item(&context.output.verdict(holding == all, mark), &text, context)?;
+            outcome_text::print_item(
+                &context.output.verdict(holding == all, mark),
+                &text,
+                context,
+            )?;
         }
     }
     Ok(())

@@ -122,6 +122,10 @@ impl Measurement for Burst {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![self.each_step()[index].drive.1.base.clone()]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let steps = self.each_step();
         let all = steps.iter().flat_map(|step| empty_series(&step.stem));

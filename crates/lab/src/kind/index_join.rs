@@ -397,6 +397,10 @@ impl Measurement for IndexJoin {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![self.drives[self.pairs()[index].0].base.clone()]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let of = |(drive, layout): (&str, TableLayout)| Self::series_of(drive, layout);
         self.pairs().into_iter().flat_map(of).map(|series| series.name).collect()

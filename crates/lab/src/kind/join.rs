@@ -294,6 +294,10 @@ impl Measurement for JoinComparison {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![self.drives[self.pairs()[index].0].base.clone()]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let series = self.drives.keys().flat_map(|drive| self.series_of(drive));
         series.map(|series| series.name).collect()

@@ -273,6 +273,10 @@ impl Measurement for LateJoin {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![targets(&self.drives).swap_remove(index)]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let of = |drive: &String| Self::series_of(drive);
         self.drives.keys().flat_map(of).map(|series| series.name).collect()

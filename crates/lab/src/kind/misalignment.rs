@@ -68,6 +68,10 @@ impl Measurement for Misalignment {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![targets(&self.drives).swap_remove(index)]
+    }
+
     fn series_names(&self) -> Vec<String> {
         series_names(&self.drives, |name| self.series_of(name))
     }

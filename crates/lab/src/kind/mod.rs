@@ -95,6 +95,11 @@ pub trait Measurement {
         Vec::new()
     }
 
+    /// Those of step `index`, whose profiles decide its result.
+    fn step_targets(&self, _index: usize) -> Vec<String> {
+        self.targets()
+    }
+
     /// Names of all series that it may measure.
     fn series_names(&self) -> Vec<String>;
 

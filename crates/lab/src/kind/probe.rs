@@ -130,6 +130,10 @@ impl Measurement for Probe {
         self.devices.clone()
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![self.each_step()[index].target.to_owned()]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let steps = self.each_step();
         let all = steps.iter().flat_map(|step| empty_series(&step.stem));

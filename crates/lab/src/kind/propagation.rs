@@ -291,6 +291,10 @@ impl Measurement for PropagationComparison {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![self.drives[self.pairs()[index].0].base.clone()]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let series =
             self.pairs().into_iter().flat_map(|(drive, name)| Self::series_of(drive, name));

@@ -208,6 +208,10 @@ impl Measurement for Restart {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![targets(&self.drives).swap_remove(index)]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let series = self.drives.keys().flat_map(|drive| Self::series_of(drive));
         series.map(|series| series.name).collect()

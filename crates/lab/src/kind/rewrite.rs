@@ -56,6 +56,10 @@ impl Measurement for Rewrite {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![targets(&self.drives).swap_remove(index)]
+    }
+
     fn series_names(&self) -> Vec<String> {
         series_names(&self.drives, Self::series_of)
     }

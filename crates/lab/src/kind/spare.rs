@@ -129,6 +129,10 @@ impl Measurement for Spare {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![targets(&self.drives).swap_remove(index)]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let mut names = series_names(&self.drives, Self::series_of);
         names.push(CLOSED_FORM.to_owned());

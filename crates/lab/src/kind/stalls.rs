@@ -95,6 +95,10 @@ impl Measurement for Stalls {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![targets(&self.drives).swap_remove(index)]
+    }
+
     fn series_names(&self) -> Vec<String> {
         series_names(&self.drives, Self::series_of)
     }

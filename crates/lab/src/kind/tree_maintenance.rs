@@ -101,6 +101,10 @@ impl Measurement for TreeMaintenance {
         targets(&self.drives)
     }
 
+    fn step_targets(&self, index: usize) -> Vec<String> {
+        vec![self.drives[self.pairs()[index].0].base.clone()]
+    }
+
     fn series_names(&self) -> Vec<String> {
         let series = self.pairs().into_iter().flat_map(|(drive, name)| self.series_of(drive, name));
         series.map(|series| series.name).collect()
