@@ -254,12 +254,11 @@ impl ChipTimes {
         })
     }
 
-    /// The straight line through the chip's read times at whole pages and one sector.
     fn for_chooser(self) -> MemberTimes {
-        let read_sector_ns = Nanos(self.read_page_ns.0 / self.page_sectors);
         MemberTimes {
-            read_ns: self.read_page_ns - read_sector_ns,
-            read_sector_ns,
+            read_ns: Nanos::ZERO,
+            read_sector_ns: Nanos(self.read_page_ns.0 / self.page_sectors),
+            read_unit_sectors: to_u32(self.page_sectors),
             write_ns: Nanos::ZERO,
             write_sector_ns: Nanos(self.write_page_ns.0 / self.page_sectors),
         }
