@@ -128,7 +128,7 @@ fn on_chips_the_best_layout_depends_on_the_load() {
 }
 
 #[test]
-fn the_calibrated_delay_gives_every_sentence_of_the_thesis() {
+fn the_calibrated_delay_gives_the_order_of_layouts_of_the_thesis() {
     let [stripe, replication, one_copy] =
         [StandardLayout::Stripe, StandardLayout::Replication, StandardLayout::OneCopy].map(on_four);
     let [writes, mixed, reads] =
