@@ -341,12 +341,7 @@ fn choose(
 
 /// Reads a fragment from each of `members`; says when the last has arrived.
 #[inline]
-fn read(
-    times: &ServiceTimes,
-    servers: &mut [Server; SLOT_COUNT],
-    members: &[u8],
-    now: u64,
-) -> u64 {
+fn read(times: &ServiceTimes, servers: &mut [Server; SLOT_COUNT], members: &[u8], now: u64) -> u64 {
     let serve = |&member: &u8| servers[usize::from(member)].serve(now, times.read.0);
     members.iter().map(serve).fold(now, u64::max)
 }

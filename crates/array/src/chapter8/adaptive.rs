@@ -14,8 +14,8 @@
 //! 4. A migration reads and writes one block at a time, at even intervals, beside requests.
 
 use super::{
-    EpochTally, Load, Member, SLOT_COUNT, Scenario, Server, ServiceTimes, Worker, choose, pack, read,
-    write,
+    EpochTally, Load, Member, SLOT_COUNT, Scenario, Server, ServiceTimes, Worker, choose, pack,
+    read, write,
 };
 use crate::{ArrayError, Layout};
 use nandu_base::{Nanos, Rng, to_index, to_u32};

@@ -40,18 +40,20 @@ impl Coding {
     /// What a write takes before its fragments go out.
     pub(super) fn encode(self, layout: Layout, block_bytes: u32) -> Nanos {
         let (needed, written) = (layout.needed_count(), layout.written_count());
-        self.time(layout, block_bytes, match self.matrix {
+        let computed_count = match self.matrix {
             CodingMatrix::Systematic => written - needed,
             CodingMatrix::Dense => written,
-        })
+        };
+        self.time(layout, block_bytes, computed_count)
     }
 
     /// What a read takes after its fragments came, `coded_count` of them past the first m.
     pub(super) fn decode(self, layout: Layout, block_bytes: u32, coded_count: u8) -> Nanos {
-        self.time(layout, block_bytes, match self.matrix {
+        let computed_count = match self.matrix {
             CodingMatrix::Systematic => coded_count,
             CodingMatrix::Dense => layout.needed_count(),
-        })
+        };
+        self.time(layout, block_bytes, computed_count)
     }
 
     fn time(self, layout: Layout, block_bytes: u32, computed_count: u8) -> Nanos {

@@ -427,6 +427,18 @@ mod tests {
     }
 
     #[test]
+    fn of_two_copies_the_one_that_is_free_first_is_read() {
+        // By bytes a member that writes a block looks as busy as one that reads it.
+        let load = shifting(&[&[read_heavy()]]);
+        let steady = |layout: StandardLayout| {
+            let policy = LayoutPolicy::Static(layout.on(4).unwrap());
+            load.run_on_device(policy, SETUP, 1).unwrap()[0].steady_request_count as f64
+        };
+        let share = steady(StandardLayout::Replication) / steady(StandardLayout::OneCopy);
+        assert!(share > 0.992, "{share}");
+    }
+
+    #[test]
     fn layouts_that_are_nearly_equal_do_not_make_an_array_move_to_and_fro() {
         // Readers hardly care whether a block has one copy or two; the replay's noise says either.
         let load = shifting(&[&[read_heavy()], &[read_heavy()], &[read_heavy()]]);

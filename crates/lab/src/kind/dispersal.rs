@@ -14,8 +14,8 @@ use super::bench::Bench;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_array::chapter8::{
-    Cleaning, Coding, DelayReading, FlashMember, Load, Member, ProgramCharge, ReplicaChoice, Scenario,
-    Summary, WritePlacement, run_all,
+    Cleaning, Coding, DelayReading, FlashMember, Load, Member, ProgramCharge, ReplicaChoice,
+    Scenario, Summary, WritePlacement, run_all,
 };
 use nandu_array::{ArrayError, Layout, StandardLayout};
 use nandu_base::{ByteCount, Nanos};
@@ -316,6 +316,24 @@ mod tests {
         assert_eq!(names(Layout::new(2, 1, 2).unwrap()), ["replication", "parity", "m1w2"]);
         assert_eq!(LayoutSet::Standard.layouts(2).len(), 3);
         assert_eq!(LayoutSet::All.layouts(16).len(), 136);
+    }
+
+    #[test]
+    fn members_have_a_name_of_the_experiment_or_of_the_program() {
+        let check = |member: &str, chip: &str| {
+            let text = format!(
+                "flash_epoch = '1s'\ndisk_epoch = '1s'\nepoch_count_max = 8\n\
+                 [cases.c]\nreader_count = 1\nwriter_count = 1\ndelay = '1ms'\n\
+                 [arrays.a]\nmember = '{member}'\nmember_counts = [4]\n\
+                 [members.chip]\nkind = 'flash'\npage_bytes = 2048\nerase_block_page_count = 64\n\
+                 live_page_count = 32\nread_ns = 20000\nprogram_ns = 200000\nerase_ns = 1500000\n{chip}"
+            );
+            toml::from_str::<Dispersal>(&text).unwrap().check()
+        };
+        assert_eq!(check("chip", ""), Ok(()));
+        assert_eq!(check("tlc", ""), Ok(()));
+        assert!(check("clip", "").unwrap_err().contains("chip"));
+        assert!(check("chip", "cleaning = 'bursty'").unwrap_err().contains("in an array"));
     }
 
     #[test]
