@@ -18,6 +18,7 @@
 //! 5. A run has converged when the last of eight epochs in a row has a rate within 1 % of the first.
 
 mod adaptive;
+mod coding;
 mod load;
 mod on_device;
 mod service;
@@ -25,6 +26,7 @@ mod summary;
 mod sweep;
 
 pub use adaptive::{Chooser, LayoutPolicy, Phase, PhaseSummary, ShiftingLoad};
+pub use coding::{Coding, CodingMatrix};
 pub use load::{DelayReading, Load};
 pub use on_device::DeviceSetup;
 pub use service::{Burst, Cleaning, DiskMember, FlashMember, Member, ProgramCharge, ServiceTimes};
@@ -61,6 +63,8 @@ pub struct Scenario {
     pub replica_choice: ReplicaChoice,
     /// Where a write goes.
     pub write_placement: WritePlacement,
+    /// What coding costs; nothing in the thesis.
+    pub coding: Option<Coding>,
     /// Length of an epoch; ten seconds in the thesis.
     pub epoch: Nanos,
     /// Epochs after which a run ends though it has not converged, 8 or more.
@@ -101,6 +105,7 @@ impl Scenario {
             block_count: 16_384,
             replica_choice: ReplicaChoice::LeastWork,
             write_placement: WritePlacement::Fixed,
+            coding: None,
             epoch: Nanos::from_seconds(10),
             epoch_count_max: 64,
         }
@@ -134,7 +139,23 @@ impl Scenario {
             return refuse("epoch_count_max", "must be 8 to 100000");
         }
         self.member.service_times(self.layout, self.block_bytes)?;
+        self.coding.map_or(Ok(()), Coding::check)?;
         self.load.check()
+    }
+
+    /// What a worker takes to encode before it writes.
+    fn encode(&self) -> u64 {
+        self.coding.map_or(0, |coding| coding.encode(self.layout, self.block_bytes).0)
+    }
+
+    /// What a worker takes to decode what it read from `members`, where the block lies at `place`.
+    fn decode(&self, place: u64, members: &[u8]) -> u64 {
+        let Some(coding) = self.coding else { return 0 };
+        let data = &unpack(place)[..members.len()];
+        let is_coded = |member: &&u8| !data.contains(member);
+        let coded_count = members.iter().filter(is_coded).count();
+        let coded_count = u8::try_from(coded_count).expect("an array has at most 16 members");
+        coding.decode(self.layout, self.block_bytes, coded_count).0
     }
 }
 
@@ -196,9 +217,10 @@ impl<'a> Simulation<'a> {
         let readers = (0..load.reader_count).map(|number| worker(true, number));
         let writers = (0..load.writer_count).map(|number| worker(false, number));
         let mut workers: Vec<Worker> = readers.chain(writers).collect();
+        let encode = scenario.encode();
         let first = |(worker, number): (&mut Worker, u32)| {
             let phase = worker.rng.below(worker.think_base_ns * 3 / 2 + 1);
-            Reverse((phase, number))
+            Reverse((phase + if worker.reads { 0 } else { encode }, number))
         };
         let queue = workers.iter_mut().zip(0..).map(first).collect();
         let place = |block: u32| {
@@ -240,6 +262,7 @@ impl<'a> Simulation<'a> {
 
     /// Issues everything that is issued before `end`.
     fn run_until(&mut self, end: u64) {
+        let encode = self.scenario.encode();
         while let Some(mut next) = self.queue.peek_mut() {
             let Reverse((now, number)) = *next;
             if now >= end {
@@ -248,20 +271,25 @@ impl<'a> Simulation<'a> {
             let worker = &mut self.workers[number as usize];
             let block = to_index(worker.rng.below(self.places.len() as u64));
             let place = &mut self.places[block];
-            let done = if worker.reads {
+            // A writer encoded before now, a reader decodes after its last fragment.
+            let (issued, encode, done) = if worker.reads {
                 let rng = &mut worker.rng;
-                read(self.scenario, &self.times, &mut self.servers, *place, now, rng)
+                let members = choose(self.scenario, &self.servers, *place, now, rng);
+                let members = &members[..usize::from(self.scenario.layout.needed_count())];
+                let done = read(&self.times, &mut self.servers, members, now);
+                (now, 0, done + self.scenario.decode(*place, members))
             } else {
-                write(self.scenario, &self.times, &mut self.servers, place, now)
+                let done = write(self.scenario, &self.times, &mut self.servers, place, now);
+                (now - encode, encode, done)
             };
             let base = worker.think_base_ns;
             let least = base - base / 4;
             let think = least + worker.rng.below(base + base / 2 - least + 1);
-            *next = Reverse((done + think, number));
+            *next = Reverse((done + think + encode, number));
             drop(next);
             // Requests that end past the last epoch are counted nowhere.
             let epoch = to_index(done / self.scenario.epoch.0).min(self.epochs.len() - 1);
-            self.epochs[epoch].count(worker.reads, done - now, think);
+            self.epochs[epoch].count(worker.reads, done - issued, think);
         }
     }
 
@@ -283,16 +311,15 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Reads m fragments of those at `place`; says when the last has arrived.
+/// The members of those at `place` from which m fragments are read, as the first m.
 #[inline]
-fn read(
+fn choose(
     scenario: &Scenario,
-    times: &ServiceTimes,
-    servers: &mut [Server; SLOT_COUNT],
+    servers: &[Server; SLOT_COUNT],
     place: u64,
     now: u64,
     rng: &mut Rng,
-) -> u64 {
+) -> [u8; SLOT_COUNT] {
     let needed = usize::from(scenario.layout.needed_count());
     let written = usize::from(scenario.layout.written_count());
     let mut members = unpack(place);
@@ -309,11 +336,14 @@ fn read(
             }
         }
     }
-    let mut done = now;
-    for &member in &members[..needed] {
-        done = done.max(servers[usize::from(member)].serve(now, times.read.0));
-    }
-    done
+    members
+}
+
+/// Reads a fragment from each of `members`; says when the last has arrived.
+#[inline]
+fn read(times: &ServiceTimes, servers: &mut [Server; SLOT_COUNT], members: &[u8], now: u64) -> u64 {
+    let serve = |&member: &u8| servers[usize::from(member)].serve(now, times.read.0);
+    members.iter().map(serve).fold(now, u64::max)
 }
 
 /// Writes f fragments; says when the m-th is on its member.

@@ -14,7 +14,8 @@
 //! 4. A migration reads and writes one block at a time, at even intervals, beside requests.
 
 use super::{
-    EpochTally, Load, Member, SLOT_COUNT, Scenario, Server, ServiceTimes, Worker, pack, read, write,
+    EpochTally, Load, Member, SLOT_COUNT, Scenario, Server, ServiceTimes, Worker, choose, pack,
+    read, write,
 };
 use crate::{ArrayError, Layout};
 use nandu_base::{Nanos, Rng, to_index, to_u32};
@@ -164,6 +165,15 @@ struct Priced {
     times: ServiceTimes,
 }
 
+impl Priced {
+    /// Reads a block at `place`; says when it is there.
+    fn read(&self, servers: &mut [Server; SLOT_COUNT], place: u64, now: u64, rng: &mut Rng) -> u64 {
+        let members = choose(&self.scenario, servers, place, now, rng);
+        let needed = usize::from(self.layout.needed_count());
+        read(&self.times, servers, &members[..needed], now)
+    }
+}
+
 struct Engine<'a> {
     shifting: &'a ShiftingLoad,
     /// All layouts of so many members.
@@ -300,7 +310,7 @@ impl<'a> Engine<'a> {
         let servers = &mut self.servers;
         let done = if worker.reads {
             let priced = &self.layouts[usize::from(self.block_layouts[block])];
-            read(&priced.scenario, &priced.times, servers, *place, now, &mut worker.rng)
+            priced.read(servers, *place, now, &mut worker.rng)
         } else {
             let target = self.targets[*object];
             self.block_layouts[block] = small(target);
@@ -331,7 +341,7 @@ impl<'a> Engine<'a> {
                 // No choice of replicas here is random, so this stream is never drawn from.
                 let mut rng = Rng::new(0);
                 let (old, new) = (&self.layouts[old], &self.layouts[target]);
-                read(&old.scenario, &old.times, servers, *place, now, &mut rng);
+                old.read(servers, *place, now, &mut rng);
                 write(&new.scenario, &new.times, servers, place, now);
                 self.migrated_block_count += 1;
                 return;

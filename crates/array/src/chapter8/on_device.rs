@@ -254,12 +254,11 @@ impl ChipTimes {
         })
     }
 
-    /// The straight line through the chip's read times at whole pages and one sector.
     fn for_chooser(self) -> MemberTimes {
-        let read_sector_ns = Nanos(self.read_page_ns.0 / self.page_sectors);
         MemberTimes {
-            read_ns: self.read_page_ns - read_sector_ns,
-            read_sector_ns,
+            read_ns: Nanos::ZERO,
+            read_sector_ns: Nanos(self.read_page_ns.0 / self.page_sectors),
+            read_unit_sectors: to_u32(self.page_sectors),
             write_ns: Nanos::ZERO,
             write_sector_ns: Nanos(self.write_page_ns.0 / self.page_sectors),
         }
@@ -425,6 +424,18 @@ mod tests {
         let shares = steady_shares(&load, &ours);
         assert!(shares.iter().all(|share| *share >= 0.95), "{shares:?}");
         assert!(ours[0].layouts[0] != ours[0].layouts[1]);
+    }
+
+    #[test]
+    fn of_two_copies_the_one_that_is_free_first_is_read() {
+        // By bytes a member that writes a block looks as busy as one that reads it.
+        let load = shifting(&[&[read_heavy()]]);
+        let steady = |layout: StandardLayout| {
+            let policy = LayoutPolicy::Static(layout.on(4).unwrap());
+            load.run_on_device(policy, SETUP, 1).unwrap()[0].steady_request_count as f64
+        };
+        let share = steady(StandardLayout::Replication) / steady(StandardLayout::OneCopy);
+        assert!(share > 0.992, "{share}");
     }
 
     #[test]

@@ -40,8 +40,10 @@ pub struct FlashMember {
     /// Time to erase an erase block.
     pub erase_ns: Nanos,
     /// When cleaning is paid.
+    #[serde(default)]
     pub cleaning: Cleaning,
     /// What a program of less than a page costs.
+    #[serde(default)]
     pub program_charge: ProgramCharge,
 }
 

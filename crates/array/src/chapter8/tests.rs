@@ -77,6 +77,22 @@ fn a_lone_reader_waits_for_the_chip_only() {
 }
 
 #[test]
+fn a_lone_worker_waits_for_coding_too() {
+    let coding = Coding { matrix: CodingMatrix::Dense, bytes_per_second: 204_800_000 };
+    let load = Load { reader_count: 1, writer_count: 0, ..Load::mixed(DelayReading::Literal) };
+    let stripe = scenario(Member::thesis_chip(), on_four(StandardLayout::Stripe), load);
+    let summary = Scenario { coding: Some(coding), ..stripe }.run(1).unwrap();
+    assert_eq!(summary.reads.mean_response(), Nanos(20_000 + 40_000));
+    let load = Load { reader_count: 0, writer_count: 1, ..load };
+    let summary = Scenario { load, coding: Some(coding), ..stripe }.run(1).unwrap();
+    let response = summary.writes.mean_response();
+    assert!(response.0.abs_diff(116_719 + 40_000) <= 1, "{response}");
+    assert!((summary.little_worker_count() - 1.0).abs() < 0.01);
+    let free = Coding { bytes_per_second: 0, ..coding };
+    assert!(Scenario { coding: Some(free), ..stripe }.run(1).is_err());
+}
+
+#[test]
 fn readers_without_thoughts_reach_the_ceiling_of_the_chips() {
     // Flash reference 7.3: a stripe reads at most 50,000 blocks a second, one copy 200,000.
     let load = Load {
@@ -128,7 +144,7 @@ fn on_chips_the_best_layout_depends_on_the_load() {
 }
 
 #[test]
-fn the_calibrated_delay_gives_every_sentence_of_the_thesis() {
+fn the_calibrated_delay_gives_the_order_of_layouts_of_the_thesis() {
     let [stripe, replication, one_copy] =
         [StandardLayout::Stripe, StandardLayout::Replication, StandardLayout::OneCopy].map(on_four);
     let [writes, mixed, reads] =

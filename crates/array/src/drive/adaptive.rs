@@ -18,9 +18,10 @@
 //! 3. Only extents that are in use move; others follow when they are.
 
 use super::map::{Place, StripeMap};
-use super::{ArrayConfig, JobKind, WriteReturn};
+use super::{ArrayConfig, WriteReturn};
 use crate::{ArrayError, Layout};
 use nandu_base::{Nanos, to_index};
+use nandu_device::Operation;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -60,6 +61,8 @@ pub struct MemberTimes {
     pub read_ns: Nanos,
     /// Each sector read.
     pub read_sector_ns: Nanos,
+    /// Sectors that are read together, at multiples of their number, 1 or more: a flash page.
+    pub read_unit_sectors: u32,
     /// A write, before its first sector.
     pub write_ns: Nanos,
     /// Each sector written.
@@ -67,12 +70,18 @@ pub struct MemberTimes {
 }
 
 impl MemberTimes {
-    fn of(&self, kind: JobKind, sector_count: u64) -> u64 {
-        let (fixed, each) = match kind {
-            JobKind::Read => (self.read_ns, self.read_sector_ns),
-            _ => (self.write_ns, self.write_sector_ns),
+    /// What `sector_count` sectors from `first` on take.
+    fn of(&self, operation: Operation, first: u64, sector_count: u64) -> u64 {
+        let (fixed, each, count) = match operation {
+            Operation::Read => {
+                let unit = u64::from(self.read_unit_sectors);
+                let units = (first + sector_count).div_ceil(unit) - first / unit;
+                (self.read_ns, self.read_sector_ns, units * unit)
+            }
+            Operation::Write => (self.write_ns, self.write_sector_ns, sector_count),
+            Operation::Trim | Operation::Flush => return 0,
         };
-        fixed.0.saturating_add(each.0.saturating_mul(sector_count))
+        fixed.0.saturating_add(each.0.saturating_mul(count))
     }
 }
 
@@ -93,6 +102,9 @@ impl AdaptiveConfig {
         }
         if self.observe == Nanos::ZERO || self.migration_bytes_per_second == 0 {
             return refuse("observe", "and `migration_bytes_per_second` must be above 0");
+        }
+        if self.member_times.read_unit_sectors == 0 {
+            return refuse("read_unit_sectors", "must be above 0");
         }
         let extent = u64::from(self.stripe_sector_count) * u64::from(self.extent_stripe_count);
         let is_whole = |sectors: &u64| *sectors > 0 && sectors.is_multiple_of(extent);
@@ -147,6 +159,11 @@ impl Chooser {
 
     pub(super) fn migration_interval(&self, stripe_bytes: u64) -> Nanos {
         Nanos::of_transfer(stripe_bytes, self.config.migration_bytes_per_second)
+    }
+
+    /// What a request takes on an idle member.
+    pub(super) fn service(&self, operation: Operation, first: u64, sector_count: u64) -> Nanos {
+        Nanos(self.config.member_times.of(operation, first, sector_count))
     }
 
     /// The object that holds `sector`.
@@ -222,8 +239,10 @@ impl Chooser {
             let (from, to) = (&map.shapes[place.shape], &map.shapes[target]);
             let read_count = u64::from(from.layout.needed_count());
             let write_count = u64::from(to.layout.written_count());
-            let read_ns = times.of(JobKind::Read, from.slot_sectors()).saturating_mul(read_count);
-            let write_ns = times.of(JobKind::Move, to.slot_sectors()).saturating_mul(write_count);
+            let read_ns = times.of(Operation::Read, 0, from.slot_sectors());
+            let write_ns = times.of(Operation::Write, 0, to.slot_sectors());
+            let read_ns = read_ns.saturating_mul(read_count);
+            let write_ns = write_ns.saturating_mul(write_count);
             read_ns.saturating_add(write_ns).saturating_mul(map.stripes_per_extent)
         };
         let busy_ns = map.places.iter().enumerate().map(copy_ns).fold(0, u64::saturating_add);
@@ -257,14 +276,33 @@ impl Chooser {
             return uniform;
         }
         for mut start in [best.clone(), uniform] {
-            for object in 0..start.1.len() {
-                for shape in 0..map.shapes.len() {
-                    let mut targets = start.1.clone();
-                    targets[object] = shape;
-                    start = start.max((self.replay(&targets, array, map), targets));
+            for _ in 0..start.1.len() {
+                let next = self.best_step(start.clone(), array, map);
+                if next == start {
+                    break;
                 }
+                start = next;
             }
             best = best.max(start);
+        }
+        best
+    }
+
+    /// `start` with another shape for the object for which that promises most. Taking objects one by
+    /// one instead would let the first have a shape that keeps the second from a greater gain.
+    fn best_step(
+        &self,
+        start: (u64, Vec<usize>),
+        array: &ArrayConfig,
+        map: &StripeMap,
+    ) -> (u64, Vec<usize>) {
+        let mut best = start.clone();
+        for object in 0..start.1.len() {
+            for shape in (0..map.shapes.len()).filter(|shape| *shape != start.1[object]) {
+                let mut targets = start.1.clone();
+                targets[object] = shape;
+                best = best.max((self.replay(&targets, array, map), targets));
+            }
         }
         best
     }
@@ -319,17 +357,18 @@ impl Chooser {
     ) -> u64 {
         let shape = &map.shapes[place.shape];
         let (needed, written) = (shape.layout.needed_count(), shape.layout.written_count());
-        let member_of = |number| map.slot(place, sample.stripe, number).0;
-        let ask = |free_at: &mut [u64], time: u64, member: usize, kind| {
-            let service = self.config.member_times.of(kind, shape.slot_sectors());
+        let slot_of = |number| map.slot(place, sample.stripe, number);
+        let ask = |free_at: &mut [u64], time: u64, (member, first): (usize, u64), operation| {
+            let service = self.config.member_times.of(operation, first, shape.slot_sectors());
             free_at[member] = free_at[member].max(time) + service;
             free_at[member]
         };
         let is_whole = u64::from(sample.sector_count) == map.stripe_sectors;
         let mut ready = time;
         if needed == 1 && !(is_write && is_whole) {
-            let least = (0..written).map(member_of).min_by_key(|member| free_at[*member]);
-            ready = ask(free_at, time, least.unwrap_or(0), JobKind::Read);
+            let least = (0..written).map(slot_of).min_by_key(|(member, _)| free_at[*member]);
+            let least = least.expect("a layout writes a fragment or more");
+            ready = ask(free_at, time, least, Operation::Read);
         } else if !(is_write && is_whole) {
             let end = sample.first_sector + sample.sector_count - 1;
             let wanted = match is_write {
@@ -340,15 +379,15 @@ impl Chooser {
                 true => 0..=u32::from(needed) - 1,
             };
             for number in wanted.filter_map(|number| u8::try_from(number).ok()) {
-                ready = ready.max(ask(free_at, time, member_of(number), JobKind::Read));
+                ready = ready.max(ask(free_at, time, slot_of(number), Operation::Read));
             }
         }
         if !is_write {
             return ready;
         }
-        let members = (0..written).map(member_of);
+        let slots = (0..written).map(slot_of);
         let mut ends: Vec<u64> =
-            members.map(|member| ask(free_at, ready, member, JobKind::Write)).collect();
+            slots.map(|slot| ask(free_at, ready, slot, Operation::Write)).collect();
         ends.sort_unstable();
         match array.write_return {
             WriteReturn::Needed => ends[usize::from(needed) - 1],

@@ -112,7 +112,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             Addressee::Flush { .. } => 1,
         };
         let member = &mut self.members[index];
-        member.work_bytes -= byte_count;
+        member.answered(byte_count);
         member.note(&completion.result, self.config.member_error_count_max);
         self.tell(addressee, completion.result, completion.buffer);
     }
@@ -172,7 +172,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             }
             let id = self.new_id();
             self.addressees.insert(id, Addressee::Flush { request });
-            self.members[index].send(now, Request::flush(id));
+            self.members[index].send(now, Request::flush(id), Nanos::ZERO);
             sent_count += 1;
         }
         let failed_count = to_u32(self.members.len() as u64) - sent_count;

@@ -1,7 +1,8 @@
 //! A member of an array: a device, what waits for room in its queue, and the completion that it gave
 //! ahead of time.
 //!
-//! 1. `work_bytes` is what was sent and has not come back.
+//! 1. `work_bytes` is what was sent and has not come back. `free_at` is when it will have come back
+//!    if requests take what they are expected to; a member without work is free now.
 //! 2. Nothing is submitted before the present of the device.
 //! 3. All times are the array's. A real device counts from when it was opened; the difference is
 //!    taken once, when it becomes a member.
@@ -30,6 +31,7 @@ pub(super) struct Member<D: ?Sized> {
     pub(super) state: MemberState,
     pub(super) error_count: u32,
     pub(super) work_bytes: u64,
+    pub(super) free_at: Nanos,
     waiting: VecDeque<Request>,
     refused: VecDeque<Completion>,
     /// Taken from the device, not yet acted upon.
@@ -56,6 +58,7 @@ impl<D: Device + ?Sized> Member<D> {
             state,
             error_count: 0,
             work_bytes: 0,
+            free_at: Nanos::ZERO,
             waiting: VecDeque::new(),
             refused: VecDeque::new(),
             ahead: None,
@@ -93,7 +96,9 @@ impl<D: Device + ?Sized> Member<D> {
         self.device.info().geometry.bytes_of(request.sector_count).max(1)
     }
 
-    pub(super) fn send(&mut self, now: Nanos, request: Request) {
+    /// Sends `request`, which is expected to take `service` of an idle member.
+    pub(super) fn send(&mut self, now: Nanos, request: Request, service: Nanos) {
+        self.free_at = self.free_at.max(now).saturating_add(service);
         self.work_bytes += self.bytes_of(&request);
         self.waiting.push_back(request);
         self.pump(now);
@@ -164,6 +169,7 @@ impl<D: Device + ?Sized> Member<D> {
     pub(super) fn give_up(&mut self) -> Vec<u64> {
         self.state = MemberState::Failed;
         self.work_bytes = 0;
+        self.free_at = Nanos::ZERO;
         self.ahead = None;
         let refused = std::mem::take(&mut self.refused);
         let submitted = std::mem::take(&mut self.submitted);
@@ -177,6 +183,14 @@ impl<D: Device + ?Sized> Member<D> {
 
     pub(super) fn is_busy(&self) -> bool {
         self.work_bytes > 0
+    }
+
+    /// An answer of `byte_count` came: with the last, whatever was expected is over.
+    pub(super) fn answered(&mut self, byte_count: u64) {
+        self.work_bytes -= byte_count;
+        if self.work_bytes == 0 {
+            self.free_at = Nanos::ZERO;
+        }
     }
 
     /// Notes how a request ended: a few media errors are borne, all else ends the member.

@@ -43,11 +43,17 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         if healthy.count_ones() < needed {
             return self.usable(job.stripe, MemberState::Rebuilding);
         }
-        let mut ranked: Vec<(u64, u8)> = numbers(healthy)
-            .map(|number| (self.members[self.member_of(job.stripe, number)].work_bytes, number))
-            .collect();
+        let mut ranked: Vec<(Nanos, u64, u8)> =
+            numbers(healthy).map(|number| self.rank(job.stripe, number)).collect();
         ranked.sort_unstable();
-        ranked[..needed as usize].iter().fold(0, |bits, (_, number)| bits | 1 << number)
+        ranked[..needed as usize].iter().fold(0, |bits, (_, _, number)| bits | 1 << number)
+    }
+
+    /// How soon fragment `number` can be read: by time where members' times are known, since a write
+    /// keeps a chip many times as long as a read of as many bytes; by bytes where they are not.
+    fn rank(&self, stripe: u64, number: u8) -> (Nanos, u64, u8) {
+        let member = &self.members[self.member_of(stripe, number)];
+        (member.free_at.saturating_sub(self.clock.now()), member.work_bytes, number)
     }
 
     /// Fragments on members that are as good as `state` or better.
@@ -111,7 +117,10 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         };
         let byte_count = u64::from(count) * self.sector_bytes as u64;
         self.addressees.insert(id, Addressee::Fragment { job, number, byte_count });
-        self.members[member].send(self.clock.now(), request);
+        let chooser = self.chooser.as_ref();
+        let service = chooser
+            .map_or(Nanos::ZERO, |chooser| chooser.service(operation, first, u64::from(count)));
+        self.members[member].send(self.clock.now(), request, service);
     }
 
     /// A fragment was read or stored, or its member failed to.

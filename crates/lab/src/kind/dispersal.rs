@@ -14,8 +14,8 @@ use super::bench::Bench;
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_array::chapter8::{
-    Cleaning, DelayReading, FlashMember, Load, Member, ProgramCharge, ReplicaChoice, Scenario,
-    Summary, WritePlacement, run_all,
+    Cleaning, Coding, DelayReading, FlashMember, Load, Member, ProgramCharge, ReplicaChoice,
+    Scenario, Summary, WritePlacement, run_all,
 };
 use nandu_array::{ArrayError, Layout, StandardLayout};
 use nandu_base::{ByteCount, Nanos};
@@ -37,6 +37,10 @@ pub struct Dispersal {
     pub epoch_count_max: u32,
     /// Who asks, by name.
     pub cases: BTreeMap<String, Case>,
+    /// What members are, by name, beside those that the program knows: `flash` and `disk` of S000 section
+    /// 8.4, and `tlc` and `qlc`, dies of the presets of 2026.
+    #[serde(default)]
+    pub members: BTreeMap<String, Member>,
     /// What is asked, by name.
     pub arrays: BTreeMap<String, ArrayVariant>,
 }
@@ -58,8 +62,8 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArrayVariant {
-    /// What its members are.
-    pub member: MemberKind,
+    /// The name of what its members are.
+    pub member: String,
     /// How many, each 2 to 16.
     pub member_counts: Vec<u8>,
     /// Whether there are more workers on more members: so many for four.
@@ -71,6 +75,9 @@ pub struct ArrayVariant {
     /// Whose delay varies.
     #[serde(default)]
     pub reading: DelayReading,
+    /// The readers' delay, if it is not that of `reading`.
+    #[serde(default, deserialize_with = "text::optional_duration")]
+    pub read_delay: Option<Nanos>,
     /// Size of a virtual block.
     #[serde(default = "block_of_thesis", deserialize_with = "text::size")]
     pub block_bytes: ByteCount,
@@ -86,20 +93,9 @@ pub struct ArrayVariant {
     /// Where writes go.
     #[serde(default)]
     pub write_placement: WritePlacement,
-}
-
-/// What members are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MemberKind {
-    /// Chips of S000 section 8.4, half full.
-    Flash,
-    /// Disks of S000 section 8.4.
-    Disk,
-    /// Dies of the preset `tlc_2026`, half full; a program takes its share of a shot.
-    Tlc,
-    /// Dies of the preset `qlc_2026`, likewise.
-    Qlc,
+    /// What coding costs; nothing unless stated.
+    #[serde(default)]
+    pub coding: Option<Coding>,
 }
 
 /// Which layouts are tried.
@@ -126,14 +122,14 @@ const fn block_of_thesis() -> ByteCount {
     ByteCount(2048)
 }
 
-impl MemberKind {
-    fn member(self) -> Member {
-        match self {
-            Self::Flash => Member::thesis_chip(),
-            Self::Disk => Member::thesis_disk(),
-            Self::Tlc => half_full("tlc_2026"),
-            Self::Qlc => half_full("qlc_2026"),
-        }
+/// Members that the program knows.
+fn known_member(name: &str) -> Option<Member> {
+    match name {
+        "flash" => Some(Member::thesis_chip()),
+        "disk" => Some(Member::thesis_disk()),
+        "tlc" => Some(half_full("tlc_2026")),
+        "qlc" => Some(half_full("qlc_2026")),
+        _ => None,
     }
 }
 
@@ -178,8 +174,12 @@ impl Dispersal {
         })
     }
 
+    fn member(&self, array: &ArrayVariant) -> Option<Member> {
+        self.members.get(&array.member).copied().or_else(|| known_member(&array.member))
+    }
+
     fn scenario(&self, array: &ArrayVariant, case: &Case, layout: Layout) -> Scenario {
-        let mut member = array.member.member();
+        let mut member = self.member(array).expect("checked before anything runs");
         let epoch = match &mut member {
             Member::Flash(chip) => {
                 chip.cleaning = array.cleaning;
@@ -195,12 +195,14 @@ impl Dispersal {
         };
         let (readers, writers) = (workers(case.reader_count), workers(case.writer_count));
         let blocks = BYTES_PER_MEMBER * u64::from(member_count) / array.block_bytes.0.max(1);
-        let load: Load = array.reading.load(readers, writers, case.delay);
+        let mut load: Load = array.reading.load(readers, writers, case.delay);
+        load.read_think_base = array.read_delay.unwrap_or(load.read_think_base);
         Scenario {
             block_bytes: u32::try_from(array.block_bytes.0).unwrap_or(0),
             block_count: u32::try_from(blocks).unwrap_or(0),
             replica_choice: array.replica_choice,
             write_placement: array.write_placement,
+            coding: array.coding,
             epoch,
             epoch_count_max: self.epoch_count_max,
             ..Scenario::of_thesis(layout, member, load)
@@ -211,6 +213,12 @@ impl Dispersal {
         if count < 2 {
             let what = format!("of `{name}` holds {count}; an array has 2 to 16");
             return Err(ArrayError::Value { name: "member_counts", what });
+        }
+        if self.member(array).is_none() {
+            let own: Vec<&str> = self.members.keys().map(String::as_str).collect();
+            let own = own.join(", ");
+            let what = format!("of `{name}` is none of flash, disk, tlc, qlc {own}");
+            return Err(ArrayError::Value { name: "member", what });
         }
         let layout = StandardLayout::Stripe.on(count)?;
         self.cases.values().try_for_each(|case| self.scenario(array, case, layout).check())
@@ -247,6 +255,14 @@ impl Measurement for Dispersal {
     fn check(&self) -> Result<(), String> {
         if self.cases.is_empty() || self.parts().next().is_none() {
             return Err("`cases` and `arrays` need an entry each, with `member_counts`".into());
+        }
+        let says_more = |member: &&Member| {
+            matches!(member, Member::Flash(chip)
+                if chip.cleaning != Cleaning::default()
+                    || chip.program_charge != ProgramCharge::default())
+        };
+        if self.members.values().any(|member| says_more(&member)) {
+            return Err("`cleaning` and `program_charge` stand in an array, not in a member".into());
         }
         let check = |(name, array, count)| self.check_part(name, array, count);
         self.parts().try_for_each(check).map_err(|error| error.to_string())
@@ -300,6 +316,24 @@ mod tests {
         assert_eq!(names(Layout::new(2, 1, 2).unwrap()), ["replication", "parity", "m1w2"]);
         assert_eq!(LayoutSet::Standard.layouts(2).len(), 3);
         assert_eq!(LayoutSet::All.layouts(16).len(), 136);
+    }
+
+    #[test]
+    fn members_have_a_name_of_the_experiment_or_of_the_program() {
+        let check = |member: &str, chip: &str| {
+            let text = format!(
+                "flash_epoch = '1s'\ndisk_epoch = '1s'\nepoch_count_max = 8\n\
+                 [cases.c]\nreader_count = 1\nwriter_count = 1\ndelay = '1ms'\n\
+                 [arrays.a]\nmember = '{member}'\nmember_counts = [4]\n\
+                 [members.chip]\nkind = 'flash'\npage_bytes = 2048\nerase_block_page_count = 64\n\
+                 live_page_count = 32\nread_ns = 20000\nprogram_ns = 200000\nerase_ns = 1500000\n{chip}"
+            );
+            toml::from_str::<Dispersal>(&text).unwrap().check()
+        };
+        assert_eq!(check("chip", ""), Ok(()));
+        assert_eq!(check("tlc", ""), Ok(()));
+        assert!(check("clip", "").unwrap_err().contains("chip"));
+        assert!(check("chip", "cleaning = 'bursty'").unwrap_err().contains("in an array"));
     }
 
     #[test]

@@ -22,6 +22,7 @@ fn adaptive() -> AdaptiveConfig {
         member_times: MemberTimes {
             read_ns: Nanos::from_micros(10),
             read_sector_ns: Nanos(512),
+            read_unit_sectors: 1,
             write_ns: Nanos::from_micros(10),
             write_sector_ns: Nanos(512),
         },
