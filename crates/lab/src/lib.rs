@@ -9,11 +9,13 @@
 //!                                                              report.html
 //! ```
 //!
-//! A new kind of measurement is a sibling in [`kind`]; a new shape is a variant of [`Shape`].
+//! A new kind of measurement is a sibling in [`kind`]; a new claim is a variant of
+//! [`claim::Claim`].
 //!
 //! Absent on purpose: the terminal. Progress goes to a [`RunObserver`], text comes back as strings.
 
 pub mod catalog;
+pub mod claim;
 pub mod drive_costs;
 pub mod error;
 pub mod experiment;
@@ -32,4 +34,4 @@ pub use kind::ExperimentKind;
 pub use outcome::{Outcome, Series, Verdict};
 pub use report::write_report;
 pub use run::{LocalTarget, RunObserver, RunOptions, Unwatched, run};
-pub use shape::Shape;
+pub use shape::{Class, Shape};
