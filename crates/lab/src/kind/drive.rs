@@ -49,6 +49,8 @@ impl DriveVariant {
         }
         let mut table: toml::Table = base.text.parse().expect("a loaded profile is TOML");
         merge(&mut table, &self.set);
+        // What was fitted is the other drive, and may not even be a figure of this one.
+        table.remove("fitted");
         let text = toml::to_string(&table).map_err(|error| format!("drive `{name}`: {error}"))?;
         let origin = format!("drive `{name}`, which is {} with other values", self.base);
         Profile::parse(name, &origin, &text).map_err(|error| error.to_string())
