@@ -36,7 +36,6 @@ impl Parameters {
     fn profile(&self, text: &str) -> Profile {
         let mut table: toml::Table = text.parse().expect("a profile is TOML");
         let ssd = table["ssd"].as_table_mut().expect("a flash drive");
-        let whole = |value: f64| toml::Value::Integer(value.round() as i64);
         ssd.insert("channel_count".into(), toml::Value::Integer(self.channel_count));
         ssd.insert("read_command_ns".into(), whole(self.read_command));
         ssd.insert("write_command_ns".into(), whole(self.write_command));
@@ -51,6 +50,11 @@ impl Parameters {
         let text = toml::to_string(&table).expect("what was read can be written");
         Profile::parse("fitted", "fit_flash", &text).expect("the values are sound")
     }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "times and rates lie far below 2^63")]
+fn whole(value: f64) -> toml::Value {
+    toml::Value::Integer(value.round() as i64)
 }
 
 /// Mean time of a request in nanoseconds, on a drive that was written in order before.

@@ -181,7 +181,8 @@ impl Measurement for Probe {
                 Ok(bench.with_device(stem, target, &self.scale, work)?.unwrap_or_default())
             }
             Target::Drive(name, variant) => {
-                let profile = variant.profile(name).map_err(|error| LabError::step(stem, &error))?;
+                let profile =
+                    variant.profile(name).map_err(|error| LabError::step(stem, &error))?;
                 bench.with_profile(stem, &profile, &self.scale, work)
             }
         }
