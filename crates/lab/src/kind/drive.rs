@@ -181,6 +181,8 @@ mod tests {
         };
         assert_eq!((ssd.channel_count, ssd.dies_per_channel), (2, 1));
         assert_eq!(ssd.ftl.kind(), nandu_ftl::FtlKind::Page, "no key of chunks is left");
+        assert!(!same.fitted.is_empty());
+        assert!(other.fitted.is_empty(), "nothing was fitted to this drive");
     }
 
     #[test]

@@ -188,3 +188,30 @@ impl Measurement for Probe {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "request_bytes = ['4KiB']\n[scale]\nflash_capacity = '8MiB'\n\
+                         request_count = 4\npoint_bytes = '1MiB'\n";
+
+    #[test]
+    fn drives_of_the_experiment_stand_beside_profiles() {
+        let text = "devices = ['sim:hama']\npatterns = ['random_read']\n".to_owned()
+            + SMALL
+            + "[drives.slow]\nbase = 'sim:hama'\nset = { ssd = { read_command_ns = 1000000 } }\n";
+        let probe: Probe = toml::from_str(&text).unwrap();
+        assert_eq!(probe.check(), Ok(()));
+        assert_eq!(probe.steps(), ["hama.random_read", "slow.random_read"]);
+        assert_eq!(probe.targets(), ["sim:hama", "sim:hama"], "whose profiles decide");
+        let wrong: Probe = toml::from_str(&text.replace("read_command_ns", "reed")).unwrap();
+        assert!(wrong.check().unwrap_err().contains("drive `slow`"));
+    }
+
+    #[test]
+    fn a_probe_of_nothing_is_refused() {
+        let probe: Probe = toml::from_str(SMALL).unwrap();
+        assert!(probe.check().unwrap_err().contains("devices"));
+    }
+}
