@@ -1,4 +1,5 @@
-//! Sequential writes after a burst of random writes, and how long the device needs to recover.
+//! Sequential writes, or anything else, after a burst of random writes, and how long the device needs to
+//! recover.
 //!
 //! Ajwani et al. 2008 (S002), section 3.3.3, appendices A and C: fill, random writes for 5, 30 or 60
 //! seconds, then 30 phases of 4 seconds of sequential writes. Recovered means: a phase reaches 60 %
@@ -30,9 +31,13 @@ pub struct BurstOptions {
     /// Size of a random write: S002 uses 2 KB, or that of the sequential writes.
     #[serde(deserialize_with = "crate::text::size")]
     pub burst_request_bytes: ByteCount,
-    /// Size of a sequential write.
+    /// Size of a sequential write, or of what comes in its place.
     #[serde(deserialize_with = "crate::text::size")]
     pub request_bytes: ByteCount,
+    /// What comes before and after the burst: in order, as a rule, or at random.
+    pub access: Access,
+    /// How many of its requests read: none, as a rule.
+    pub read_percent: u8,
     /// How many phases follow.
     pub phase_count: u32,
     /// How long each lasts.
@@ -54,6 +59,8 @@ impl Default for BurstOptions {
             burst: Nanos::from_seconds(5),
             burst_request_bytes: ByteCount::kib(2),
             request_bytes: ByteCount::kib(128),
+            access: Access::Sequential,
+            read_percent: 0,
             phase_count: 30,
             phase: Nanos::from_seconds(4),
             request_count: None,
@@ -79,7 +86,7 @@ impl BurstOptions {
 pub struct BurstResult {
     /// What was done.
     pub options: BurstOptions,
-    /// One phase of sequential writes before the burst.
+    /// One phase of sequential writes before the burst, or of what follows it.
     pub before: PatternResult,
     /// The random writes.
     pub burst: PatternResult,
@@ -103,11 +110,11 @@ pub fn run_burst(
     observer: &mut dyn Observer,
 ) -> Result<BurstResult, ProbeError> {
     let limit = Limit { request_count: options.request_count, duration: Some(options.phase) };
-    let sequential = Pattern {
+    let phases = Pattern {
         repetitions: options.phase_count,
         area: options.area,
         seed: options.seed,
-        ..Pattern::new(Access::Sequential, 0, options.request_bytes.0, limit)
+        ..Pattern::new(options.access, options.read_percent, options.request_bytes.0, limit)
     };
     let random = Pattern {
         area: options.area,
@@ -115,17 +122,17 @@ pub fn run_burst(
         label: format!("burst of random writes, {}", options.burst),
         ..Pattern::new(Access::Random, 0, options.burst_request_bytes.0, Limit::time(options.burst))
     };
-    sequential.validate(device.info())?;
+    phases.validate(device.info())?;
     random.validate(device.info())?;
     if options.fill {
         prepare(device, &Preparation::fill_of(options.area), observer)?;
     }
-    let label = "sequential writes before the burst".into();
-    let baseline = Pattern { repetitions: 1, label, ..sequential.clone() };
+    let label = "one phase before the burst".into();
+    let baseline = Pattern { repetitions: 1, label, ..phases.clone() };
     let before = run_pattern(device, &baseline, observer)?;
     let burst = run_pattern(device, &random, observer)?;
-    let label = "sequential writes after the burst".into();
-    let phases = run_pattern(device, &Pattern { label, ..sequential }, observer)?;
+    let label = "phases after the burst".into();
+    let phases = run_pattern(device, &Pattern { label, ..phases }, observer)?;
     Ok(BurstResult::new(options.clone(), before, burst, phases))
 }
 

@@ -422,6 +422,29 @@ fn a_burst_is_recovered_from_when_the_script_says_so() {
 }
 
 #[test]
+fn reads_may_stand_around_a_burst_in_place_of_writes() {
+    // A random write takes 1 ms, a read 2 ms, and 4 ms once something was written.
+    let mut was_written = false;
+    let mut device = Scripted::new(1 << 16, move |operation, _, _, _| match operation {
+        Operation::Write => {
+            was_written = true;
+            Nanos::from_millis(1)
+        }
+        _ => Nanos::from_millis(if was_written { 4 } else { 2 }),
+    });
+    let options = BurstOptions {
+        fill: false,
+        access: Access::Random,
+        read_percent: 100,
+        phase_count: 3,
+        ..BurstOptions::default()
+    };
+    let result = run_burst(&mut device, &options, &mut Silent).unwrap();
+    assert!((result.first_phase_ratio - 0.5).abs() < 1e-3, "{}", result.first_phase_ratio);
+    assert!(result.phases.runs.iter().all(|run| run.write.count == 0 && run.read.count > 0));
+}
+
+#[test]
 fn a_profile_recovers_the_device_behind_it() {
     // Reads: 20 us + 5 ns per byte. Writes: 50 us + 10 ns per byte, twice as long where the write
     // does not begin on a multiple of 8 KiB.

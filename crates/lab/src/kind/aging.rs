@@ -10,7 +10,7 @@ use super::drive::{Drives, check_drives, on_drive, series_names, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::ByteCount;
-use nandu_probe::{Access, EnduranceOptions, Limit, run_endurance, text};
+use nandu_probe::{EnduranceOptions, Limit, run_endurance, text};
 use serde::{Deserialize, Serialize};
 
 /// Parameters.
@@ -91,15 +91,8 @@ impl Measurement for Aging {
                 let x = f64::from(round) * f64::from(self.pass_count);
                 for (series, pattern) in series.iter_mut().zip(AccessPattern::ALL) {
                     let limit = Limit::requests(self.request_count);
-                    let access = match pattern {
-                        AccessPattern::SequentialRead | AccessPattern::SequentialWrite => {
-                            Access::Sequential
-                        }
-                        AccessPattern::RandomRead | AccessPattern::RandomWrite => Access::Random,
-                    };
-                    let read_percent = if pattern.writes() { 0 } else { 100 };
-                    let mut pattern =
-                        subject.pattern((access, read_percent), self.request_bytes.0, limit);
+                    let what = (pattern.access(), pattern.read_percent());
+                    let mut pattern = subject.pattern(what, self.request_bytes.0, limit);
                     pattern.seed = pattern.seed.wrapping_add(u64::from(round));
                     series.points.push((x, subject.mb_per_s(&pattern)?));
                     // What random writes left behind is not age.

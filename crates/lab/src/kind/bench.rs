@@ -49,11 +49,16 @@ impl AccessPattern {
         }
     }
 
-    const fn access(self) -> Access {
+    pub(crate) const fn access(self) -> Access {
         match self {
             Self::SequentialRead | Self::SequentialWrite => Access::Sequential,
             Self::RandomRead | Self::RandomWrite => Access::Random,
         }
+    }
+
+    /// How many of its requests read.
+    pub(crate) const fn read_percent(self) -> u8 {
+        if self.writes() { 0 } else { 100 }
     }
 
     /// Whether it writes.
@@ -153,31 +158,50 @@ impl Bench<'_> {
         scale: &Scale,
         work: impl FnOnce(&mut Subject, &mut dyn RunObserver) -> Result<T, ProbeError>,
     ) -> Result<Option<T>, LabError> {
-        let mut subject = if target == LOCAL {
-            let Some(local) = self.local else {
-                self.notes.push("no local device was given; its series are absent".into());
-                return Ok(None);
-            };
-            match self.local_subject.take() {
-                Some(subject) => subject,
-                None => open_local(local, self.seed).map_err(|why| LabError::step(step, &why))?,
-            }
-        } else {
-            let seed = Rng::for_part(self.seed, step).next_u64();
-            open_simulated(target, scale, seed).map_err(|error| LabError::step(step, &error))?
+        if target != LOCAL {
+            let profile = sim_profile(target).map_err(|error| LabError::step(step, &error))?;
+            return self.with_profile(step, &profile, scale, work).map(Some);
+        }
+        let Some(local) = self.local else {
+            self.notes.push("no local device was given; its series are absent".into());
+            return Ok(None);
+        };
+        let mut subject = match self.local_subject.take() {
+            Some(subject) => subject,
+            None => open_local(local, self.seed).map_err(|why| LabError::step(step, &why))?,
         };
         let result = work(&mut subject, self.observer);
-        if target == LOCAL {
-            self.local_subject = Some(subject);
-        }
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(ProbeError::Cancelled) => {
-                Err(LabError::Cancelled { finished_count: 0, step_count: 0 })
-            }
-            Err(error) => Err(LabError::step(step, &error)),
-        }
+        self.local_subject = Some(subject);
+        outcome_of(step, result).map(Some)
     }
+
+    /// Runs `work` on a simulated device, opened for the step called `step`.
+    pub(crate) fn with_profile<T>(
+        &mut self,
+        step: &str,
+        profile: &Profile,
+        scale: &Scale,
+        work: impl FnOnce(&mut Subject, &mut dyn RunObserver) -> Result<T, ProbeError>,
+    ) -> Result<T, LabError> {
+        let seed = Rng::for_part(self.seed, step).next_u64();
+        let opened = open_simulated(profile, scale, seed);
+        let mut subject = opened.map_err(|error| LabError::step(step, &error))?;
+        outcome_of(step, work(&mut subject, self.observer))
+    }
+}
+
+fn outcome_of<T>(step: &str, result: Result<T, ProbeError>) -> Result<T, LabError> {
+    result.map_err(|error| match error {
+        ProbeError::Cancelled => LabError::Cancelled { finished_count: 0, step_count: 0 },
+        error => LabError::step(step, &error),
+    })
+}
+
+fn sim_profile(target: &str) -> Result<Profile, String> {
+    let name = target
+        .strip_prefix("sim:")
+        .ok_or_else(|| format!("`{target}` is no target; write sim:NAME or local"))?;
+    Profile::load(name).map_err(|error| error.to_string())
 }
 
 fn open_local(local: &LocalTarget<'_>, seed: u64) -> Result<Subject, String> {
@@ -185,11 +209,7 @@ fn open_local(local: &LocalTarget<'_>, seed: u64) -> Result<Subject, String> {
     Ok(Subject { device, area: Area::default(), is_flash: true, seed, is_fresh: false })
 }
 
-fn open_simulated(target: &str, scale: &Scale, seed: u64) -> Result<Subject, String> {
-    let name = target
-        .strip_prefix("sim:")
-        .ok_or_else(|| format!("`{target}` is no target; write sim:NAME or local"))?;
-    let profile = Profile::load(name).map_err(|error| error.to_string())?;
+fn open_simulated(profile: &Profile, scale: &Scale, seed: u64) -> Result<Subject, String> {
     let is_flash = profile.kind() == DriveKind::Ssd;
     let whole = profile.geometry.capacity();
     let capacity = if is_flash { Some(scale.flash_capacity) } else { scale.disk_capacity };
@@ -242,9 +262,8 @@ impl Subject {
             let affordable = (scale.point_bytes.0 / order.request_bytes).max(REQUEST_COUNT_MIN);
             Limit::requests(scale.request_count.min(affordable))
         };
-        let read_percent = if order.pattern.writes() { 0 } else { 100 };
-        let mut pattern =
-            Pattern::new(order.pattern.access(), read_percent, order.request_bytes, limit);
+        let (access, read_percent) = (order.pattern.access(), order.pattern.read_percent());
+        let mut pattern = Pattern::new(access, read_percent, order.request_bytes, limit);
         pattern.queue_depth = order.queue_depth.min(self.info().queue_depth_max);
         pattern.area = self.area;
         pattern.seed = Rng::for_part(self.seed, order.pattern.label()).next_u64();

@@ -2,8 +2,9 @@
 //! [`nandu_probe::burst`].
 //!
 //! One step for each drive, length of burst and size of its random writes: `burstN` bursts of N
-//! seconds with the size of the sequential writes, `smallN` with `small_burst_bytes`. Series of
-//! `DRIVE.STEP`, by request size of the sequential writes:
+//! seconds with the size of the sequential writes, `smallN` with `small_burst_bytes`. What follows a
+//! burst instead, such as reads, is a step of its own: `burstN.random_read`. Series of `DRIVE.STEP`, by
+//! request size of the sequential writes:
 //!
 //! - `median_ratio`: the median phase after the burst over the phase before it;
 //! - `first_ratio`: the first phase after the burst over the phase before it;
@@ -12,7 +13,7 @@
 //! - `timeline`, by seconds since the burst, at `timeline_request_bytes`: phase by phase, in MB/s.
 
 use super::Measurement;
-use super::bench::Bench;
+use super::bench::{AccessPattern, Bench};
 use super::drive::{DriveVariant, Drives, check_drives, on_drive, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -38,6 +39,9 @@ pub struct Burst {
     /// Size of the random writes of `smallN`; there are none of these where absent.
     #[serde(default, deserialize_with = "text::optional_size")]
     pub small_burst_bytes: Option<ByteCount>,
+    /// What follows a burst, and is measured before it too.
+    #[serde(default = "sequential_writes")]
+    pub after: Vec<AccessPattern>,
     /// Phases of sequential writes after a burst.
     #[serde(default = "thirty")]
     pub phase_count: u32,
@@ -47,6 +51,10 @@ pub struct Burst {
     /// The size whose phases are shown one by one; one of `request_bytes`.
     #[serde(deserialize_with = "text::size")]
     pub timeline_request_bytes: ByteCount,
+}
+
+fn sequential_writes() -> Vec<AccessPattern> {
+    vec![AccessPattern::SequentialWrite]
 }
 
 const fn thirty() -> u32 {
@@ -65,6 +73,7 @@ struct BurstStep<'a> {
     drive: (&'a str, &'a DriveVariant),
     seconds: u64,
     burst_bytes: Option<ByteCount>,
+    after: AccessPattern,
     stem: String,
 }
 
@@ -72,13 +81,21 @@ impl Burst {
     fn each_step(&self) -> Vec<BurstStep<'_>> {
         let mut kinds = vec![("burst", None)];
         kinds.extend(self.small_burst_bytes.map(|bytes| ("small", Some(bytes))));
+        let mut bursts = Vec::new();
+        for drive in &self.drives {
+            for &kind in &kinds {
+                bursts.extend(self.burst_seconds.iter().map(|&seconds| (drive, kind, seconds)));
+            }
+        }
         let mut steps = Vec::new();
-        for (name, variant) in &self.drives {
-            for &(kind, burst_bytes) in &kinds {
-                for &seconds in &self.burst_seconds {
-                    let stem = format!("{name}.{kind}{seconds}");
-                    steps.push(BurstStep { drive: (name, variant), seconds, burst_bytes, stem });
+        for ((name, variant), (kind, burst_bytes), seconds) in bursts {
+            for &after in &self.after {
+                let mut stem = format!("{name}.{kind}{seconds}");
+                if after != AccessPattern::SequentialWrite {
+                    stem = format!("{stem}.{}", after.label());
                 }
+                let drive = (name.as_str(), variant);
+                steps.push(BurstStep { drive, seconds, burst_bytes, after, stem });
             }
         }
         steps
@@ -107,6 +124,9 @@ impl Measurement for Burst {
         }
         if self.burst_seconds.is_empty() || self.burst_seconds.contains(&0) {
             return Err("`burst_seconds` needs at least one length, each above 0".into());
+        }
+        if self.after.is_empty() {
+            return Err("`after` is empty; sequential_write is what S002 measured".into());
         }
         if self.phase_count == 0 || self.phase_seconds == 0 {
             return Err("`phase_count` and `phase_seconds` must be above 0".into());
@@ -138,13 +158,15 @@ impl Measurement for Burst {
 
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         let steps = self.each_step();
-        let BurstStep { drive, seconds, burst_bytes, stem } = &steps[index];
+        let BurstStep { drive, seconds, burst_bytes, after, stem } = &steps[index];
         let mut series = empty_series(stem);
         for &size in &self.request_bytes {
             let options = BurstOptions {
                 burst: Nanos::from_seconds(*seconds),
                 burst_request_bytes: burst_bytes.unwrap_or(size),
                 request_bytes: size,
+                access: after.access(),
+                read_percent: after.read_percent(),
                 phase_count: self.phase_count,
                 phase: Nanos::from_seconds(self.phase_seconds),
                 ..BurstOptions::default()

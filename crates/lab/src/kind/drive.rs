@@ -49,6 +49,8 @@ impl DriveVariant {
         }
         let mut table: toml::Table = base.text.parse().expect("a loaded profile is TOML");
         merge(&mut table, &self.set);
+        // What was fitted is the other drive, and may not even be a figure of this one.
+        table.remove("fitted");
         let text = toml::to_string(&table).map_err(|error| format!("drive `{name}`: {error}"))?;
         let origin = format!("drive `{name}`, which is {} with other values", self.base);
         Profile::parse(name, &origin, &text).map_err(|error| error.to_string())
@@ -179,6 +181,8 @@ mod tests {
         };
         assert_eq!((ssd.channel_count, ssd.dies_per_channel), (2, 1));
         assert_eq!(ssd.ftl.kind(), nandu_ftl::FtlKind::Page, "no key of chunks is left");
+        assert!(!same.fitted.is_empty());
+        assert!(other.fitted.is_empty(), "nothing was fitted to this drive");
     }
 
     #[test]

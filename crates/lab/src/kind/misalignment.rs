@@ -1,16 +1,17 @@
 //! Random writes that do not start at a multiple of their size: S002 section 3.3.4, figure 3.4a.
 //!
-//! One step for each drive, with series by request size: `DRIVE.aligned` and `DRIVE.offset_BYTES` in
-//! MB/s, and `DRIVE.offset_BYTES.ratio` over the aligned ones. Before every point a fresh drive is
-//! written full in order.
+//! One step for each drive and pattern, with series by request size: `DRIVE.aligned` and
+//! `DRIVE.offset_BYTES` in MB/s, and `DRIVE.offset_BYTES.ratio` over the aligned ones. Patterns other
+//! than random writes stand before these: `DRIVE.random_read.aligned`. Before every point a fresh
+//! drive is written full in order.
 
 use super::Measurement;
-use super::bench::Bench;
-use super::drive::{Drives, check_drives, on_drive, series_names, targets};
+use super::bench::{AccessPattern, Bench};
+use super::drive::{DriveVariant, Drives, check_drives, on_drive, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::ByteCount;
-use nandu_probe::{Access, Limit, text};
+use nandu_probe::{Limit, text};
 use serde::{Deserialize, Serialize};
 
 /// Fewest writes of a point.
@@ -22,6 +23,9 @@ const REQUEST_COUNT_MIN: u64 = 16;
 pub struct Misalignment {
     /// Which drives.
     pub drives: Drives,
+    /// Which requests.
+    #[serde(default = "random_writes")]
+    pub patterns: Vec<AccessPattern>,
     /// Capacity that they are scaled to.
     #[serde(deserialize_with = "text::size")]
     pub capacity: ByteCount,
@@ -38,7 +42,31 @@ pub struct Misalignment {
     pub point_bytes: ByteCount,
 }
 
+fn random_writes() -> Vec<AccessPattern> {
+    vec![AccessPattern::RandomWrite]
+}
+
+struct MisalignmentStep<'a> {
+    drive: (&'a str, &'a DriveVariant),
+    pattern: AccessPattern,
+    stem: String,
+}
+
 impl Misalignment {
+    fn each_step(&self) -> Vec<MisalignmentStep<'_>> {
+        let mut steps = Vec::new();
+        for (name, variant) in &self.drives {
+            for &pattern in &self.patterns {
+                let stem = match pattern {
+                    AccessPattern::RandomWrite => name.clone(),
+                    _ => format!("{name}.{}", pattern.label()),
+                };
+                steps.push(MisalignmentStep { drive: (name, variant), pattern, stem });
+            }
+        }
+        steps
+    }
+
     fn series_of(&self, name: &str) -> Vec<Series> {
         let mut series = vec![Series::new(format!("{name}.aligned"), "B", "MB/s")];
         for offset in &self.offset_bytes {
@@ -57,6 +85,9 @@ impl Measurement for Misalignment {
         if sizes.is_empty() || sizes.contains(&ByteCount::ZERO) || self.request_count == 0 {
             return Err("`request_bytes` needs sizes above 0, `request_count` writes".into());
         }
+        if self.patterns.is_empty() {
+            return Err("`patterns` is empty; random_write is what S002 shows".into());
+        }
         let offsets = &self.offset_bytes;
         if offsets.is_empty() || offsets.contains(&ByteCount::ZERO) {
             return Err("`offset_bytes` needs at least one, each above 0".into());
@@ -73,23 +104,27 @@ impl Measurement for Misalignment {
     }
 
     fn series_names(&self) -> Vec<String> {
-        series_names(&self.drives, |name| self.series_of(name))
+        let steps = self.each_step();
+        let all = steps.iter().flat_map(|step| self.series_of(&step.stem));
+        all.map(|series| series.name).collect()
     }
 
     fn steps(&self) -> Vec<String> {
-        self.drives.keys().cloned().collect()
+        self.each_step().into_iter().map(|step| step.stem).collect()
     }
 
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
-        let (name, variant) = self.drives.iter().nth(index).expect("a step is a drive");
-        let mut series = self.series_of(name);
+        let steps = self.each_step();
+        let MisalignmentStep { drive, pattern, stem } = &steps[index];
+        let what = (pattern.access(), pattern.read_percent());
+        let mut series = self.series_of(stem);
         for &size in &self.request_bytes {
             let affordable = (self.point_bytes.0 / size.0).max(REQUEST_COUNT_MIN);
             let limit = Limit::requests(self.request_count.min(affordable));
             let mut rate = |offset: ByteCount| {
-                on_drive(bench, name, (name, variant), self.capacity, |subject| {
+                on_drive(bench, stem, *drive, self.capacity, |subject| {
                     subject.fill()?;
-                    let mut pattern = subject.pattern((Access::Random, 0), size.0, limit);
+                    let mut pattern = subject.pattern(what, size.0, limit);
                     pattern.alignment_offset_bytes = offset;
                     subject.mb_per_s(&pattern)
                 })

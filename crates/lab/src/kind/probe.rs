@@ -2,12 +2,15 @@
 //!
 //! One step for each device, pattern and queue depth. Series, by request size in bytes:
 //! `DEVICE.PATTERN` in MB/s, then `.iops` and the latencies `.mean_us` to `.p999_us` of it. A queue depth
-//! other than the first puts `.qdN` behind the pattern.
+//! other than the first puts `.qdN` behind the pattern. `drives` are devices, too: profiles with
+//! other values, by the names that they have in series.
 
-use super::bench::{AccessPattern, Bench, PointOrder, Scale};
+use super::bench::{AccessPattern, Bench, PointOrder, Scale, Subject};
+use super::drive::{DriveVariant, Drives, targets};
 use super::{Measurement, series_prefix};
 use crate::error::LabError;
 use crate::outcome::Series;
+use crate::run::RunObserver;
 use nandu_base::ByteCount;
 use nandu_probe::runner::median;
 use nandu_probe::{PatternResult, text};
@@ -18,7 +21,11 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Probe {
     /// `sim:NAME`, or `local` for what the user names at the run.
+    #[serde(default)]
     pub devices: Vec<String>,
+    /// Simulated devices of the experiment's own.
+    #[serde(default, skip_serializing_if = "Drives::is_empty")]
+    pub drives: Drives,
     /// Which of the four.
     #[serde(default = "all_patterns")]
     pub patterns: Vec<AccessPattern>,
@@ -72,8 +79,15 @@ pub(crate) fn add_point(series: &mut [Series], x: f64, result: &PatternResult) {
     }
 }
 
+/// What is measured.
+#[derive(Clone, Copy)]
+enum Target<'a> {
+    Device(&'a str),
+    Drive(&'a str, &'a DriveVariant),
+}
+
 struct ProbeStep<'a> {
-    target: &'a str,
+    target: Target<'a>,
     pattern: AccessPattern,
     queue_depth: u32,
     stem: String,
@@ -82,10 +96,16 @@ struct ProbeStep<'a> {
 impl Probe {
     fn each_step(&self) -> Vec<ProbeStep<'_>> {
         let mut steps = Vec::new();
-        for target in &self.devices {
+        let devices = self.devices.iter().map(|target| Target::Device(target));
+        let drives = self.drives.iter().map(|(name, variant)| Target::Drive(name, variant));
+        for target in devices.chain(drives) {
+            let prefix = match target {
+                Target::Device(target) => series_prefix(target),
+                Target::Drive(name, _) => name,
+            };
             for (position, &queue_depth) in self.queue_depths.iter().enumerate() {
                 for &pattern in &self.patterns {
-                    let mut stem = format!("{}.{}", series_prefix(target), pattern.label());
+                    let mut stem = format!("{prefix}.{}", pattern.label());
                     if position > 0 {
                         stem.push_str(&format!(".qd{queue_depth}"));
                     }
@@ -122,12 +142,15 @@ pub(crate) fn check_lists(
 
 impl Measurement for Probe {
     fn check(&self) -> Result<(), String> {
-        check_lists(&self.devices, &self.request_bytes, &self.queue_depths)?;
+        check_lists(&self.targets(), &self.request_bytes, &self.queue_depths)?;
+        for (name, variant) in &self.drives {
+            variant.profile(name)?;
+        }
         self.scale.check()
     }
 
     fn targets(&self) -> Vec<String> {
-        self.devices.clone()
+        self.devices.iter().cloned().chain(targets(&self.drives)).collect()
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
@@ -147,7 +170,7 @@ impl Measurement for Probe {
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         let steps = self.each_step();
         let ProbeStep { target, pattern, queue_depth, stem } = &steps[index];
-        let measured = bench.with_device(stem, target, &self.scale, |subject, observer| {
+        let work = |subject: &mut Subject, observer: &mut dyn RunObserver| {
             let mut series = empty_series(stem);
             for request_bytes in subject.accepted_sizes(&self.request_bytes) {
                 let order =
@@ -156,7 +179,43 @@ impl Measurement for Probe {
                 add_point(&mut series, request_bytes as f64, &result);
             }
             Ok(series)
-        })?;
-        Ok(measured.unwrap_or_default())
+        };
+        match *target {
+            Target::Device(target) => {
+                Ok(bench.with_device(stem, target, &self.scale, work)?.unwrap_or_default())
+            }
+            Target::Drive(name, variant) => {
+                let profile =
+                    variant.profile(name).map_err(|error| LabError::step(stem, &error))?;
+                bench.with_profile(stem, &profile, &self.scale, work)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "request_bytes = ['4KiB']\n[scale]\nflash_capacity = '8MiB'\n\
+                         request_count = 4\npoint_bytes = '1MiB'\n";
+
+    #[test]
+    fn drives_of_the_experiment_stand_beside_profiles() {
+        let text = "devices = ['sim:hama']\npatterns = ['random_read']\n".to_owned()
+            + SMALL
+            + "[drives.slow]\nbase = 'sim:hama'\nset = { ssd = { read_command_ns = 1000000 } }\n";
+        let probe: Probe = toml::from_str(&text).unwrap();
+        assert_eq!(probe.check(), Ok(()));
+        assert_eq!(probe.steps(), ["hama.random_read", "slow.random_read"]);
+        assert_eq!(probe.targets(), ["sim:hama", "sim:hama"], "whose profiles decide");
+        let wrong: Probe = toml::from_str(&text.replace("read_command_ns", "reed")).unwrap();
+        assert!(wrong.check().unwrap_err().contains("drive `slow`"));
+    }
+
+    #[test]
+    fn a_probe_of_nothing_is_refused() {
+        let probe: Probe = toml::from_str(SMALL).unwrap();
+        assert!(probe.check().unwrap_err().contains("devices"));
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! - `DRIVE.window_ms`, by writes so far: the time of each window;
 //! - `DRIVE.stall_s`, by number of the stall from 1: the longest write in it;
-//! - `DRIVE.gap`, by number of the stall from 2: writes since the stall before;
+//! - `DRIVE.gap`, by number of the stall from 1: writes since the stall before, or since the start;
 //! - `DRIVE.between_s`, by number of the stall from 2: time since the stall before, without it.
 
 use super::Measurement;
@@ -56,7 +56,7 @@ impl Stalls {
         let [mut windows, mut stalls, mut gaps, mut between] = Self::series_of(name);
         let millis: Vec<f64> = runs.iter().map(|run| run.elapsed.as_seconds_f64() * 1e3).collect();
         let limit = STALL_FACTOR * median(millis.clone());
-        let mut last: Option<f64> = None;
+        let mut last = 0.0;
         let mut since_ms = 0.0;
         for ((run, &elapsed_ms), number) in runs.iter().zip(&millis).zip(1_u32..) {
             let writes = f64::from(number) * f64::from(self.window);
@@ -69,11 +69,11 @@ impl Stalls {
             since_ms += elapsed_ms - stall_s * 1e3;
             let ordinal = (stalls.points.len() + 1) as f64;
             stalls.points.push((ordinal, stall_s));
-            if let Some(last) = last {
-                gaps.points.push((ordinal, writes - last));
+            gaps.points.push((ordinal, writes - last));
+            if last > 0.0 {
                 between.points.push((ordinal, since_ms / 1e3));
             }
-            (last, since_ms) = (Some(writes), 0.0);
+            (last, since_ms) = (writes, 0.0);
         }
         vec![windows, stalls, gaps, between]
     }
@@ -156,7 +156,7 @@ mod tests {
         let series = stalls.sum_up("disk", &runs);
         assert_eq!(series[0].points.len(), 8);
         assert_eq!(series[1].points, [(1.0, 0.9), (2.0, 0.7), (3.0, 0.5)]);
-        assert_eq!(series[2].points, [(2.0, 30.0), (3.0, 30.0)]);
+        assert_eq!(series[2].points, [(1.0, 20.0), (2.0, 30.0), (3.0, 30.0)]);
         for (_, seconds) in &series[3].points {
             assert!((seconds - 0.03).abs() < 1e-9, "three windows of 10 ms, less their stalls");
         }
