@@ -242,7 +242,11 @@ impl<D: Device> PageCache<D> {
 
     // What the drive is asked for.
 
-    fn ask(&mut self, now: Nanos, request: Request) -> Result<(Nanos, Option<IoBuffer>), DeviceError> {
+    fn ask(
+        &mut self,
+        now: Nanos,
+        request: Request,
+    ) -> Result<(Nanos, Option<IoBuffer>), DeviceError> {
         let start = now.max(self.drive.now());
         self.drive.submit(start, request).map_err(|rejected| rejected.error)?;
         let done = self.drive.next_completion(Nanos::MAX).expect("a request completes");
@@ -355,7 +359,8 @@ impl<D: Device> PageCache<D> {
             self.evict(ready_at);
         }
         self.next_age += 1;
-        let page = CachedPage { ready_at, age: self.next_age, is_active: false, is_used: false, bytes };
+        let page =
+            CachedPage { ready_at, age: self.next_age, is_active: false, is_used: false, bytes };
         let former = self.pages.insert(key, page);
         assert!(former.is_none(), "only what is missing is brought");
         self.inactive.insert(self.next_age, key);
@@ -406,9 +411,8 @@ impl<D: Device> PageCache<D> {
     fn plan(&mut self, asked: &Range<u64>) -> (Range<u64>, Range<u64>) {
         let longest = self.config.read_ahead_bytes / u64::from(self.config.page_bytes);
         let nothing = asked.end..asked.end;
-        let goes_on = |stream: &Stream| {
-            stream.next == asked.start || stream.next == asked.start + 1
-        };
+        let goes_on =
+            |stream: &Stream| stream.next == asked.start || stream.next == asked.start + 1;
         let Some(index) = self.streams.iter().position(goes_on) else {
             self.remember(Stream { next: asked.end, fetched_end: asked.end, window: 0 });
             return (self.surroundings(asked), nothing);
@@ -501,8 +505,8 @@ impl<D: Device> PageCache<D> {
         for page in self.pages_of(request) {
             let (in_page, in_buffer) = self.shared_bytes(page, request);
             let sectors = self.sectors_of(page);
-            let is_whole = request.first_sector.0 <= sectors.start
-                && request.end_sector() >= sectors.end;
+            let is_whole =
+                request.first_sector.0 <= sectors.start && request.end_sector() >= sectors.end;
             if !self.pages.contains_key(&page) {
                 if is_whole {
                     let bytes = self.info.geometry.bytes_of(to_u32(sectors.end - sectors.start));

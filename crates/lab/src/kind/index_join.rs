@@ -84,6 +84,13 @@ pub struct IndexJoin {
     /// Memory of the pool, or of Grace hash.
     #[serde(deserialize_with = "text::size")]
     pub memory: ByteCount,
+    /// Memory of the pool of index joins, if it is less than that.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "text::optional_size"
+    )]
+    pub pool: Option<ByteCount>,
     /// Page size, and that of all requests.
     #[serde(deserialize_with = "text::size")]
     pub page_bytes: ByteCount,
@@ -344,7 +351,8 @@ impl IndexJoin {
         let mut times = [Nanos(0); 3];
         let mut pair_counts = [0; 3];
         for (index, time) in times.iter_mut().enumerate() {
-            let pool_bytes = if index == 2 { SMALL_POOL_BYTES } else { self.memory.0 };
+            let pool_bytes =
+                if index == 2 { SMALL_POOL_BYTES } else { self.pool.unwrap_or(self.memory).0 };
             let settings = Self::variant().settings(to_u32(self.page_bytes.0), pool_bytes);
             let (database, _) = Database::open(site.reopen()?, &settings)?;
             {

@@ -214,6 +214,7 @@ impl Work<'_> {
         let inserts = (engine.now() - start.0).as_seconds_f64();
         let bytes = engine.device_counters().0.writes.byte_count - start.1;
         engine.drop_cached_pages()?;
+        site.empty_cache();
         let mut start = engine.now();
         for count in 0..self.order.warm_up_count + self.order.operation_count {
             if count == self.order.warm_up_count {
