@@ -118,8 +118,8 @@ impl TableLayout {
             Self::Queue => &[
                 ("orders_mb", "orders.sqlite"),
                 ("customer_mb", "customer.sqlite"),
-                ("orders_index_mb", "orders.orders_o_custkey.tree"),
-                ("customer_index_mb", "customer.customer_c_custkey.tree"),
+                ("orders_index_mb", "orders.o_custkey.tree"),
+                ("customer_index_mb", "customer.c_custkey.tree"),
             ],
             Self::Tree => &[
                 ("orders_mb", "orders.tree"),
