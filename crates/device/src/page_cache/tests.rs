@@ -1,3 +1,5 @@
+//! The page cache against a plain map, and request by request: what the drive below is asked for.
+
 use super::*;
 use crate::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, Recorder};
 use nandu_base::Rng;

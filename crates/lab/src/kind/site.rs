@@ -192,7 +192,7 @@ impl SiteDrive {
         &self,
         drive: Box<dyn Device + Send>,
         keeps_data: bool,
-    ) -> Result<(Box<dyn Device + Send>, Option<(Cached, bool)>), String> {
+    ) -> Result<(Box<dyn Device + Send>, SiteCache), String> {
         let Some(order) = &self.page_cache else { return Ok((drive, None)) };
         let cache = order.before(Held(drive), keeps_data)?;
         Ok((Box::new(cache.clone()), Some((cache, order.stays))))
@@ -236,12 +236,15 @@ enum Place {
     Directory(TempDir),
 }
 
+/// The page cache before the drive of the pages, if there is one, and whether it stays when a database is
+/// reopened.
+pub(crate) type SiteCache = Option<(Cached, bool)>;
+
 /// Drives with a database on them, or room for one.
 pub(crate) struct Site {
     data: Place,
     log: Option<SharedDevice<Held>>,
-    /// The page cache before the drive of the pages, and whether it stays when a database is reopened.
-    cache: Option<(Cached, bool)>,
+    cache: SiteCache,
 }
 
 impl Site {
@@ -289,7 +292,7 @@ impl Site {
     }
 
     /// The same site, whose ready-made drive has `cache` in it.
-    pub(crate) fn with_cache(self, cache: Option<(Cached, bool)>) -> Self {
+    pub(crate) fn with_cache(self, cache: SiteCache) -> Self {
         Self { cache, ..self }
     }
 
