@@ -136,7 +136,12 @@ impl<D: Device> PageCache<D> {
     /// sense.
     pub fn new(drive: D, config: PageCacheConfig) -> Result<Self, DeviceError> {
         let invalid = |what: String| Err(DeviceError::InvalidGeometry { what });
-        let info = DeviceInfo { buffer_alignment: 1, needs_buffers: false, ..drive.info().clone() };
+        let info = DeviceInfo {
+            buffer_alignment: 1,
+            needs_buffers: false,
+            volatile_cache: true,
+            ..drive.info().clone()
+        };
         let page_bytes = u64::from(config.page_bytes);
         if info.time_source == TimeSource::Wall {
             return invalid("a page cache is simulated on simulated drives only".into());
@@ -509,6 +514,7 @@ impl<D: Device> PageCache<D> {
                 request.first_sector.0 <= sectors.start && request.end_sector() >= sectors.end;
             if !self.pages.contains_key(&page) {
                 if is_whole {
+                    done = done.max(self.find_blocks(now, page)?);
                     let bytes = self.info.geometry.bytes_of(to_u32(sectors.end - sectors.start));
                     let bytes = if self.config.keeps_data { to_index(bytes) } else { 0 };
                     self.insert(page, now, vec![0; bytes]);

@@ -186,6 +186,15 @@ fn the_first_read_of_a_region_reads_the_blocks_that_map_it() {
 }
 
 #[test]
+fn a_write_asks_where_its_page_lies_too() {
+    let blocks = PageCacheConfig { indirect_mapped_bytes: 64 * PAGE, ..config() };
+    let mut cache = cache(blocks);
+    write_page(&mut cache, 130);
+    write_page(&mut cache, 131);
+    assert_eq!(asked(&cache), [(Operation::Read, 0, 1), (Operation::Read, 128, 1)]);
+}
+
+#[test]
 fn dirty_pages_are_written_by_address_in_runs_when_there_are_too_many() {
     let mut cache = cache(config());
     for page in [500, 3, 501, 2, 900, 502, 4] {

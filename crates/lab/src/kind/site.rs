@@ -14,7 +14,7 @@
 //! 2. `local` is a new directory of real files, gone afterwards; without a local target it is no site.
 //! 3. The virtual clock knows the devices only: what the processor does takes no time there.
 
-mod page_cache;
+pub(super) mod page_cache;
 
 use super::bench::{Bench, LOCAL};
 use super::drive::DriveVariant;
@@ -204,7 +204,7 @@ impl SiteDrive {
 }
 
 /// A drive that outlives the engine on it.
-pub(crate) struct Held(Box<dyn Device + Send>);
+pub(crate) struct Held(pub(super) Box<dyn Device + Send>);
 
 impl Device for Held {
     fn info(&self) -> &DeviceInfo {

@@ -57,11 +57,11 @@ const fn mapped() -> ByteCount {
 }
 
 /// A drive behind a cache that the site empties.
-pub(super) type Cached = SharedDevice<PageCache<Held>>;
+pub(crate) type Cached = SharedDevice<PageCache<Held>>;
 
 impl PageCacheOrder {
     /// `drive` behind it.
-    pub(super) fn before(&self, drive: Held, keeps_data: bool) -> Result<Cached, String> {
+    pub(crate) fn before(&self, drive: Held, keeps_data: bool) -> Result<Cached, String> {
         let dirty = self.dirty.map_or(self.bytes.0 / 100 * DIRTY_PERCENT, |dirty| dirty.0);
         let config = PageCacheConfig {
             byte_count: self.bytes.0,
