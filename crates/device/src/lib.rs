@@ -1,7 +1,7 @@
 //! Floor 1: the contract between those who use a storage device and those who are one.
 //!
 //! ```text
-//!   probe, storage, lab ──► Device ◄── drives::{file, ssd, hdd, scm}, memory, faulty, recorder
+//!   probe, storage, lab ──► Device ◄── drives::{file, ssd, hdd, scm}, memory, faulty, recorder, page_cache
 //! ```
 //!
 //! Time is data: the caller says when a request is issued and learns when it is done, so one trait
@@ -16,6 +16,7 @@ pub mod counters;
 pub mod error;
 pub mod faulty;
 pub mod memory;
+pub mod page_cache;
 pub mod queue;
 pub mod recorder;
 pub mod shared;
@@ -30,6 +31,7 @@ pub use counters::{Counters, FlashUse, OperationCounters};
 pub use error::DeviceError;
 pub use faulty::{FaultPlan, FaultyDevice, UnflushedFate};
 pub use memory::{MemoryConfig, MemoryDevice};
+pub use page_cache::{PageCache, PageCacheConfig, Replacement};
 pub use queue::CompletionQueue;
 pub use recorder::{RecordedRequest, Recorder};
 pub use shared::SharedDevice;

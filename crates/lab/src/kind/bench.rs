@@ -5,8 +5,11 @@
 //! 3. A simulated flash drive is written full before it is measured, so reads find data and writes
 //!    find a used drive; before each point of writes it is written full again (S002 appendix A). The
 //!    local device comes filled from whoever opened it.
-//! 4. A simulated disk is warmed up by half as many requests, and the median of nine runs counts.
+//! 4. A simulated disk is warmed up by half as many requests, and the median of nine runs counts. With a
+//!    `disk_file`, a point is one run of a length of time in a file, behind a page cache that is empty.
 
+use super::site::Held;
+use super::site::page_cache::{Cached, PageCacheOrder};
 use crate::error::LabError;
 use crate::run::{LocalTarget, RunObserver};
 use nandu_base::{ByteCount, Nanos, Rng};
@@ -91,6 +94,23 @@ pub struct Scale {
     /// How long a point takes on a real device.
     #[serde(default = "one_second", deserialize_with = "text::duration")]
     pub local_duration: Nanos,
+    /// A file on drives that are not flash, behind the page cache of a kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_file: Option<DiskFile>,
+}
+
+/// A file from the start of a drive on, and how it is accessed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskFile {
+    /// Its length.
+    #[serde(deserialize_with = "text::size")]
+    pub bytes: ByteCount,
+    /// How long a point takes.
+    #[serde(deserialize_with = "text::duration")]
+    pub duration: Nanos,
+    /// The kernel's memory; writes go through it where `dirty` is 0.
+    pub page_cache: PageCacheOrder,
 }
 
 const fn one_second() -> Nanos {
@@ -137,6 +157,8 @@ pub(crate) struct Subject {
     seed: u64,
     /// Whether it has been written full, and nothing else since.
     is_fresh: bool,
+    /// The page cache before it.
+    cache: Option<Cached>,
 }
 
 /// Where steps find their devices.
@@ -206,7 +228,8 @@ fn sim_profile(target: &str) -> Result<Profile, String> {
 
 fn open_local(local: &LocalTarget<'_>, seed: u64) -> Result<Subject, String> {
     let device = (local.open)()?;
-    Ok(Subject { device, area: Area::default(), is_flash: true, seed, is_fresh: false })
+    let area = Area::default();
+    Ok(Subject { device, area, is_flash: true, seed, is_fresh: false, cache: None })
 }
 
 fn open_simulated(profile: &Profile, scale: &Scale, seed: u64) -> Result<Subject, String> {
@@ -217,7 +240,14 @@ fn open_simulated(profile: &Profile, scale: &Scale, seed: u64) -> Result<Subject
     let device = profile
         .open(SimOptions { capacity, seed, keep_data: false })
         .map_err(|error| error.to_string())?;
-    Ok(Subject { device, area: Area::default(), is_flash, seed, is_fresh: false })
+    let Some(file) = scale.disk_file.as_ref().filter(|_| !is_flash) else {
+        let area = Area::default();
+        return Ok(Subject { device, area, is_flash, seed, is_fresh: false, cache: None });
+    };
+    let cache = file.page_cache.before(Held(device), false)?;
+    let area = Area { length: Some(file.bytes), ..Area::default() };
+    let device = Box::new(cache.clone());
+    Ok(Subject { device, area, is_flash, seed, is_fresh: false, cache: Some(cache) })
 }
 
 impl Subject {
@@ -254,8 +284,11 @@ impl Subject {
             prepare(self.device.as_mut(), &Preparation::fill_of(self.area), &mut *observer)?;
             self.is_fresh = true;
         }
+        let in_file = scale.disk_file.as_ref().filter(|_| self.cache.is_some());
         let limit = if self.is_wall_clock() {
             Limit::time(scale.local_duration)
+        } else if let Some(file) = in_file {
+            Limit::time(file.duration)
         } else if !self.is_flash {
             Limit::requests(scale.disk_request_count.unwrap_or(scale.request_count))
         } else {
@@ -276,7 +309,9 @@ impl Subject {
         if order.pattern.writes() {
             self.is_fresh = false;
         }
-        if !self.is_flash && !self.is_wall_clock() {
+        if let Some(cache) = &self.cache {
+            cache.lock().drop_pages();
+        } else if !self.is_flash && !self.is_wall_clock() {
             self.warm_up(&pattern, observer)?;
             pattern.repetitions = DISK_RUN_COUNT;
         }

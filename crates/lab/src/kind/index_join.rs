@@ -11,7 +11,10 @@
 //!
 //! - `inl_s`: all orders are read; for each that qualifies its customer is looked up;
 //! - `ism_s`: both indexes are walked up to x, the rows fetched as they come, one after the other;
-//! - `hash_s`: Grace hash of what qualifies.
+//! - `hash_s`: Grace hash of what qualifies;
+//!
+//! and with one point at 0 each, in MB for each unit of the scale factor, the files: `.orders_mb`,
+//! `.customer_mb`, `.orders_index_mb` and, of queues, `.customer_index_mb`.
 //!
 //! 1. All three find the same number of pairs.
 //! 2. Each finds the pool empty.
@@ -84,6 +87,13 @@ pub struct IndexJoin {
     /// Memory of the pool, or of Grace hash.
     #[serde(deserialize_with = "text::size")]
     pub memory: ByteCount,
+    /// Memory of the pool of index joins, if it is less than that.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "text::optional_size"
+    )]
+    pub pool: Option<ByteCount>,
     /// Page size, and that of all requests.
     #[serde(deserialize_with = "text::size")]
     pub page_bytes: ByteCount,
@@ -99,6 +109,23 @@ impl TableLayout {
         match self {
             Self::Queue => "queue",
             Self::Tree => "tree",
+        }
+    }
+
+    /// Series of sizes, and the files that have them.
+    const fn files(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Queue => &[
+                ("orders_mb", "orders.sqlite"),
+                ("customer_mb", "customer.sqlite"),
+                ("orders_index_mb", "orders.o_custkey.tree"),
+                ("customer_index_mb", "customer.c_custkey.tree"),
+            ],
+            Self::Tree => &[
+                ("orders_mb", "orders.tree"),
+                ("customer_mb", "customer.tree"),
+                ("orders_index_mb", "orders_o_custkey.tree"),
+            ],
         }
     }
 }
@@ -254,9 +281,31 @@ impl IndexJoin {
         EngineVariant::new(true, Durability::None, TornPages::Trust)
     }
 
-    fn series_of(drive: &str, layout: TableLayout) -> [Series; 3] {
-        ["inl_s", "ism_s", "hash_s"]
-            .map(|join| Series::new(format!("{drive}.{}.{join}", layout.label()), "%", "s"))
+    fn series_of(drive: &str, layout: TableLayout) -> Vec<Series> {
+        let of = |suffix: &str, x_unit: &str, y_unit: &str| {
+            Series::new(format!("{drive}.{}.{suffix}", layout.label()), x_unit, y_unit)
+        };
+        let times = ["inl_s", "ism_s", "hash_s"].map(|join| of(join, "%", "s"));
+        let sizes = layout.files().iter().map(|(suffix, _)| of(suffix, "", "MB"));
+        times.into_iter().chain(sizes).collect()
+    }
+
+    /// The files, in the order of [`TableLayout::files`].
+    fn sizes(&self, site: &Site, layout: TableLayout) -> Result<Vec<f64>, QueryError> {
+        let settings = Self::variant().settings(to_u32(self.page_bytes.0), SMALL_POOL_BYTES);
+        let (database, _) = Database::open(site.reopen()?, &settings)?;
+        let sizes = {
+            let tables = database.read();
+            let files = tables.engine().files();
+            let size_of = |&(_, name): &(&str, &str)| {
+                let file = files.iter().find(|(_, found)| found == name);
+                let (file, _) = file.unwrap_or_else(|| panic!("{name} is among {files:?}"));
+                tables.engine().file_bytes(*file) as f64 / 1e6 / self.scale_factor
+            };
+            layout.files().iter().map(size_of).collect()
+        };
+        database.close()?;
+        Ok(sizes)
     }
 
     fn pairs(&self) -> Vec<(&str, TableLayout)> {
@@ -344,7 +393,8 @@ impl IndexJoin {
         let mut times = [Nanos(0); 3];
         let mut pair_counts = [0; 3];
         for (index, time) in times.iter_mut().enumerate() {
-            let pool_bytes = if index == 2 { SMALL_POOL_BYTES } else { self.memory.0 };
+            let pool_bytes =
+                if index == 2 { SMALL_POOL_BYTES } else { self.pool.unwrap_or(self.memory).0 };
             let settings = Self::variant().settings(to_u32(self.page_bytes.0), pool_bytes);
             let (database, _) = Database::open(site.reopen()?, &settings)?;
             {
@@ -422,6 +472,10 @@ impl Measurement for IndexJoin {
         })?;
         let stop = bench.observer.stop_flag();
         let mut series = Self::series_of(name, layout);
+        let sizes = self.sizes(&site, layout).map_err(|error| LabError::step(&step, &error))?;
+        for (series, size) in series[3..].iter_mut().zip(sizes) {
+            series.points.push((0.0, size));
+        }
         for &percent in &self.selectivities {
             check_cancelled(bench)?;
             let times = self.point((&site, &processor), &stop, layout, percent);
@@ -433,6 +487,6 @@ impl Measurement for IndexJoin {
                 series.points.push((percent, time.as_seconds_f64()));
             }
         }
-        Ok(series.into())
+        Ok(series)
     }
 }

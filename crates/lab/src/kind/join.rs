@@ -271,6 +271,11 @@ impl Measurement for JoinComparison {
             return Err("`over` and `page_over` must be above 0".into());
         }
         check_drives(&self.drives)?;
+        if let Some((name, _)) = self.drives.iter().find(|(_, drive)| drive.page_cache.is_some()) {
+            return Err(format!(
+                "`{name}` has a page cache; joins here have none but the engine's"
+            ));
+        }
         self.check_sizes()?;
         if !(self.scale_factor > 0.0 && self.scale_factor <= 1000.0) {
             return Err("`scale_factor` must be above 0, to 1000".into());

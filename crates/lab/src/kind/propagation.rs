@@ -68,6 +68,14 @@ pub struct PropagationVariant {
     /// the drive's cache leave it.
     #[serde(default = "yes")]
     pub durable: bool,
+    /// Bytes that the propagation places at a time, if they are less than a request; the blocks of a
+    /// request are read one after the other, and written together.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "text::optional_size"
+    )]
+    pub block: Option<ByteCount>,
     /// The drives that it is measured on; all if empty.
     #[serde(default)]
     pub drives: Vec<String>,
@@ -107,7 +115,11 @@ impl PropagationComparison {
                 let count = self.operation_count;
                 return Err(format!("`file` has fewer than {count} pages of {page_bytes}"));
             }
-            let settings = variant.settings(to_u32(page_bytes.0));
+            let block_bytes = variant.block_bytes(to_u32(page_bytes.0));
+            if !page_bytes.0.is_multiple_of(u64::from(block_bytes.max(1))) {
+                return Err(format!("variant `{name}`: {page_bytes} is no multiple of its block"));
+            }
+            let settings = variant.settings(block_bytes);
             settings.check(512).map_err(|error| format!("variant `{name}`: {error}"))?;
         }
         Ok(())
@@ -121,8 +133,10 @@ impl PropagationComparison {
         page_bytes: u32,
         seed: u64,
     ) -> Result<[f64; 5], StorageError> {
-        let mut store = PageStore::create(site, variant, page_bytes)?;
-        let page_count = self.file.0 / u64::from(page_bytes);
+        let block_bytes = variant.block_bytes(page_bytes);
+        let mut store = PageStore::create(site, variant, block_bytes)?;
+        let page_count = self.file.0 / u64::from(block_bytes);
+        let blocks = u64::from(page_bytes / block_bytes);
         store.prepare(page_count, 1, None)?;
         if variant.propagation == PropagationKind::LogStructured {
             for round in 0..self.log_rounds {
@@ -133,25 +147,27 @@ impl PropagationComparison {
         let mut found = [0.0; 5];
         for (pattern, found) in MEASURED.into_iter().zip(&mut found) {
             let seed = Rng::for_part(seed, pattern.label()).next_u64();
-            let order = Permutation::new(page_count, seed);
+            site.empty_cache();
+            let order = Permutation::new(page_count / blocks, seed);
             let is_random =
                 matches!(pattern, AccessPattern::RandomRead | AccessPattern::RandomWrite);
             let start = store.now();
             for index in 0..self.operation_count {
-                let page = if is_random { order.apply(index) } else { index };
+                let first = blocks * if is_random { order.apply(index) } else { index };
                 if pattern.writes() {
-                    store.write(&[page], 0)?;
+                    store.write(&(first..first + blocks).collect::<Vec<_>>(), 0)?;
                     if variant.durable {
                         store.sync()?;
                     }
                 } else {
-                    store.read(page)?;
+                    (first..first + blocks).try_for_each(|block| store.read(block))?;
                 }
             }
             let bytes = self.operation_count as f64 * f64::from(page_bytes);
             *found = bytes / 1e6 / (store.now() - start).as_seconds_f64();
         }
-        found[4] = store.written_for_a_byte(page_count, self.operation_count, seed)?;
+        found[4] =
+            store.written_for_a_byte(page_count, self.operation_count.min(page_count), seed)?;
         store.propagation.audit();
         Ok(found)
     }
@@ -166,6 +182,10 @@ const MEASURED: [AccessPattern; 4] = [
 ];
 
 impl PropagationVariant {
+    fn block_bytes(&self, page_bytes: u32) -> u32 {
+        self.block.map_or(page_bytes, |block| to_u32(block.0).min(page_bytes))
+    }
+
     fn settings(&self, page_bytes: u32) -> LogStructuredSettings {
         LogStructuredSettings { page_bytes, ..self.log_structured.clone() }
     }

@@ -6,12 +6,15 @@
 //!   capacity = "256MiB"                       durability = "none"
 //!   member_count = 8                          torn_pages = "trust"
 //!   set = { … }                               log = "32MiB"
+//!   page_cache = { bytes = "4MB" }
 //! ```
 //!
 //! 1. A site has drives of its own, with a seed of its own; flash was written full before the
 //!    database comes. Several members are striped by `nandu_array`, a page on each in turn.
 //! 2. `local` is a new directory of real files, gone afterwards; without a local target it is no site.
 //! 3. The virtual clock knows the devices only: what the processor does takes no time there.
+
+pub(super) mod page_cache;
 
 use super::bench::{Bench, LOCAL};
 use super::drive::DriveVariant;
@@ -28,6 +31,7 @@ use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Settings, StorageError, Volume, Volumes};
+use page_cache::{Cached, PageCacheOrder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tempfile::TempDir;
@@ -59,6 +63,9 @@ pub struct SiteDrive {
     /// Drives that pages are striped over.
     #[serde(default = "one")]
     pub member_count: u8,
+    /// A kernel's page cache before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCacheOrder>,
 }
 
 const fn one() -> u8 {
@@ -133,7 +140,8 @@ pub(crate) fn targets(drives: &SiteDrives) -> Vec<String> {
 impl SiteDrive {
     fn check(&self, name: &str) -> Result<(), String> {
         if self.base == LOCAL {
-            if self.capacity.is_some() || !self.set.is_empty() || self.member_count != 1 {
+            let is_plain = self.capacity.is_none() && self.set.is_empty() && self.member_count == 1;
+            if !is_plain || self.page_cache.is_some() {
                 return Err(format!("`{name}` is local, which has `base` alone"));
             }
             return Ok(());
@@ -179,13 +187,24 @@ impl SiteDrive {
         Ok(Box::new(ArrayDevice::create(config, members).map_err(wrong)?))
     }
 
+    /// `drive` behind its page cache, if it has one, and that cache.
+    pub(crate) fn behind_cache(
+        &self,
+        drive: Box<dyn Device + Send>,
+        keeps_data: bool,
+    ) -> Result<(Box<dyn Device + Send>, SiteCache), String> {
+        let Some(order) = &self.page_cache else { return Ok((drive, None)) };
+        let cache = order.before(Held(drive), keeps_data)?;
+        Ok((Box::new(cache.clone()), Some((cache, order.stays))))
+    }
+
     fn is_flash(&self, name: &str) -> Result<bool, String> {
         Ok(self.profile(name)?.kind() == DriveKind::Ssd)
     }
 }
 
 /// A drive that outlives the engine on it.
-struct Held(Box<dyn Device + Send>);
+pub(crate) struct Held(pub(super) Box<dyn Device + Send>);
 
 impl Device for Held {
     fn info(&self) -> &DeviceInfo {
@@ -217,10 +236,15 @@ enum Place {
     Directory(TempDir),
 }
 
+/// The page cache before the drive of the pages, if there is one, and whether it stays when a database is
+/// reopened.
+pub(crate) type SiteCache = Option<(Cached, bool)>;
+
 /// Drives with a database on them, or room for one.
 pub(crate) struct Site {
     data: Place,
     log: Option<SharedDevice<Held>>,
+    cache: SiteCache,
 }
 
 impl Site {
@@ -234,6 +258,7 @@ impl Site {
     ) -> Result<Option<Self>, LabError> {
         let error = |why: String| LabError::step(step, &why);
         let seed = Rng::for_part(bench.seed, step).next_u64();
+        let mut cache = None;
         let data = if drive.base == LOCAL {
             match directory(bench).map_err(error)? {
                 Some(directory) => Place::Directory(directory),
@@ -244,13 +269,14 @@ impl Site {
             if drive.is_flash(name).map_err(error)? {
                 fill(data.as_mut(), step, bench.observer)?;
             }
+            (data, cache) = drive.behind_cache(data, true).map_err(error)?;
             Place::Drive(SharedDevice::new(Held(data)))
         };
         let log = match log_apart {
             None => None,
             Some(bytes) => Some(SharedDevice::new(Held(open_free(bytes, seed).map_err(error)?))),
         };
-        Ok(Some(Self { data, log }))
+        Ok(Some(Self { data, log, cache }))
     }
 
     /// `drive`, ready made, and a drive for a log that lies apart.
@@ -262,7 +288,21 @@ impl Site {
         let open = |bytes| open_free(bytes, 1).map_err(|error| LabError::step(step, &error));
         let log = log.map(open).transpose()?;
         let shared = |drive| SharedDevice::new(Held(drive));
-        Ok(Self { data: Place::Drive(shared(drive)), log: log.map(shared) })
+        Ok(Self { data: Place::Drive(shared(drive)), log: log.map(shared), cache: None })
+    }
+
+    /// The same site, whose ready-made drive has `cache` in it.
+    pub(crate) fn with_cache(self, cache: SiteCache) -> Self {
+        Self { cache, ..self }
+    }
+
+    /// Writes back what the page cache has, if there is one, and empties it.
+    pub(crate) fn empty_cache(&self) {
+        if let Some((cache, _)) = &self.cache {
+            cache.forget_completions();
+            cache.lock().drop_pages();
+            cache.lock().audit();
+        }
     }
 
     /// The volumes, empty.
@@ -279,11 +319,14 @@ impl Site {
     /// The volumes as they were left. Whoever had them is gone, with all that was in flight.
     pub(crate) fn reopen(&self) -> Result<Volumes, StorageError> {
         self.log.iter().for_each(SharedDevice::forget_completions);
+        if let Place::Drive(drive) = &self.data {
+            drive.forget_completions();
+        }
+        if self.cache.as_ref().is_some_and(|(_, stays)| !stays) {
+            self.empty_cache();
+        }
         let data: Box<dyn Volume> = match &self.data {
-            Place::Drive(drive) => {
-                drive.forget_completions();
-                Box::new(DeviceVolume::open(Box::new(drive.clone()))?)
-            }
+            Place::Drive(drive) => Box::new(DeviceVolume::open(Box::new(drive.clone()))?),
             Place::Directory(directory) => {
                 Box::new(DirectoryVolume::open(directory.path(), DirectoryOptions::default())?)
             }
@@ -337,7 +380,7 @@ fn directory(bench: &mut Bench<'_>) -> Result<Option<TempDir>, String> {
 fn open_free(bytes: ByteCount, seed: u64) -> Result<Box<dyn Device + Send>, String> {
     let (base, set) = (format!("sim:{FREE_DRIVE}"), toml::Table::new());
     let capacity = Some(ByteCount(bytes.0 + bytes.0 / 2));
-    SiteDrive { base, set, capacity, member_count: 1 }.open(FREE_DRIVE, seed)
+    SiteDrive { base, set, capacity, member_count: 1, page_cache: None }.open(FREE_DRIVE, seed)
 }
 
 pub(crate) fn fill(

@@ -8,8 +8,8 @@
 //! Keys are the next integer, or, with the probability that is called randomness, uniform over 64
 //! bits; lookups ask for keys that are there, by the same rule. One step for each drive and variant,
 //! with series by page size: `DRIVE.VARIANT.rNN.inserts_s` and `.lookups_s`, seconds for 10,000
-//! operations at NN percent of randomness, and `.insert_bytes`, written to the drive of the pages for
-//! one insert. A transaction is one insert.
+//! operations at NN percent of randomness, `.insert_bytes`, written to the drive of the pages for one
+//! insert, and `.record_bytes`, the tree's file over its records. A transaction is one insert.
 
 use super::Measurement;
 use super::bench::Bench;
@@ -63,7 +63,12 @@ impl TreeMaintenance {
             let of = |suffix: &str, unit: &str| {
                 Series::new(format!("{drive}.{variant}.r{percent}.{suffix}"), "B", unit)
             };
-            [of("inserts_s", "s"), of("lookups_s", "s"), of("insert_bytes", "B")]
+            [
+                of("inserts_s", "s"),
+                of("lookups_s", "s"),
+                of("insert_bytes", "B"),
+                of("record_bytes", "B"),
+            ]
         };
         self.randomness.iter().flat_map(of).collect()
     }
@@ -119,7 +124,7 @@ impl Measurement for TreeMaintenance {
         let step = format!("{drive} {variant}");
         let mut series = self.series_of(drive, variant);
         for page_bytes in &self.page_bytes {
-            for (&percent, series) in self.randomness.iter().zip(series.chunks_mut(3)) {
+            for (&percent, series) in self.randomness.iter().zip(series.chunks_mut(4)) {
                 check_cancelled(bench)?;
                 let log_apart = self.variants[variant].log_apart();
                 let drive = (drive, &self.drives[drive]);
@@ -192,7 +197,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Runs it, unless a sector is larger than a page.
-    fn run(mut self, site: &Site, page_bytes: u32) -> Result<Option<[f64; 3]>, StorageError> {
+    fn run(mut self, site: &Site, page_bytes: u32) -> Result<Option<[f64; 4]>, StorageError> {
         let volumes = site.format()?;
         if volumes.data.sector_bytes() > page_bytes {
             return Ok(None);
@@ -203,6 +208,7 @@ impl Work<'_> {
         let (mut engine, _) = Engine::open(site.reopen()?, &settings)?;
         let files = engine.files();
         let (file, _) = *files.iter().find(|(_, name)| name == TREE_FILE).expect("it was made");
+        let file_bytes = engine.file_bytes(file) as f64 / self.order.record_count as f64;
         let value = vec![0xA5; to_index(u64::from(self.order.value_bytes))];
         let mut start = (engine.now(), 0);
         for count in 0..self.order.warm_up_count + self.order.operation_count {
@@ -218,6 +224,7 @@ impl Work<'_> {
         let inserts = (engine.now() - start.0).as_seconds_f64();
         let bytes = engine.device_counters().0.writes.byte_count - start.1;
         engine.drop_cached_pages()?;
+        site.empty_cache();
         let mut start = engine.now();
         for count in 0..self.order.warm_up_count + self.order.operation_count {
             if count == self.order.warm_up_count {
@@ -230,7 +237,8 @@ impl Work<'_> {
         let lookups = (engine.now() - start).as_seconds_f64();
         let count = self.order.operation_count as f64;
         let of_reported = REPORTED_COUNT / count;
-        Ok(Some([inserts * of_reported, lookups * of_reported, bytes as f64 / count]))
+        let bytes = bytes as f64 / count;
+        Ok(Some([inserts * of_reported, lookups * of_reported, bytes, file_bytes]))
     }
 
     /// Makes the tree in memory and writes it.

@@ -21,8 +21,8 @@ use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use tempfile::TempDir;
 
 /// Folders that come before what is inside the program.
@@ -102,44 +102,49 @@ fn perturb_one(
     context: &Context,
 ) -> Result<Vec<Row>, Failure> {
     let trials = perturb::trials(experiment)?;
-    let base = Scratch::new()?;
+    let base = Scratch::new()
+        .map_err(|error| Failure::system("cannot make a scratch directory", &error))?;
     let before = base.verdicts(experiment, arguments.seed).map_err(|why| {
         if context.interrupt.is_set() {
-            return Failure::interrupted("pass --resume to keep the experiments that are finished");
+            return interrupted();
         }
         Failure::input(format!("{}: {why}", experiment.name))
     })?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = arguments.threads.map_or(cores, |threads| threads as usize);
-    let next = AtomicUsize::new(0);
-    let rows: Mutex<Vec<Option<Row>>> = Mutex::new(vec![None; trials.len()]);
-    let progress = Mutex::new(Progress::new(&context.interrupt, 1));
+    let (next, stop) = (AtomicUsize::new(0), context.interrupt.flag());
+    let (sender, done) = channel();
+    let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
     std::thread::scope(|scope| {
         for _ in 0..threads.min(trials.len()) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(trial) = trials.get(index).filter(|_| !context.interrupt.is_set())
-                    else {
-                        break;
-                    };
-                    let row = row(experiment, trial, &base, &before, arguments.seed);
-                    rows.lock().expect("no worker panics with it")[index] = Some(row);
-                    let what =
-                        format!("{}: {} x {}", experiment.name, trial.parameter, trial.factor);
-                    let progress = progress.lock().expect("no worker panics with it");
-                    progress.show(index as f64 / trials.len() as f64, &what);
+            let (next, stop, sender) = (&next, &stop, sender.clone());
+            let (trials, base, before) = (&trials, &base, &before);
+            scope.spawn(move || {
+                let take = || Some(next.fetch_add(1, Ordering::Relaxed));
+                while let Some(index) = take().filter(|_| !stop.load(Ordering::SeqCst)) {
+                    let Some(trial) = trials.get(index) else { break };
+                    let row = row(experiment, trial, base, before, arguments.seed);
+                    // Nobody listens any more after an error of the terminal.
+                    let _ = sender.send((index, row));
                 }
             });
         }
+        drop(sender);
+        let progress = Progress::new(&context.interrupt, 1);
+        for (count, (index, row)) in done.iter().enumerate() {
+            let what = format!("{}: {} x {}", experiment.name, row.parameter, row.factor);
+            progress.show((count + 1) as f64 / trials.len() as f64, &what);
+            rows[index] = Some(row);
+        }
     });
     if context.interrupt.is_set() {
-        return Err(Failure::interrupted(
-            "pass --resume to keep the experiments that are finished",
-        ));
+        return Err(interrupted());
     }
-    let rows = rows.into_inner().expect("no worker panicked with it");
     Ok(rows.into_iter().flatten().collect())
+}
+
+fn interrupted() -> Failure {
+    Failure::interrupted("pass --resume to keep the experiments that are finished")
 }
 
 fn row(
@@ -151,7 +156,7 @@ fn row(
 ) -> Row {
     let attempt = || -> Result<Vec<Noticed>, String> {
         let text = trial.text.as_ref().map_err(Clone::clone)?;
-        let scratch = Scratch::new().map_err(|failure| failure.to_string())?;
+        let scratch = Scratch::new().map_err(|error| error.to_string())?;
         let place = scratch.path().join(&trial.file);
         let copy = copy_folder(&base.path().join("out"), &scratch.path().join("out"));
         let parent = place.parent().unwrap_or(scratch.path());
@@ -176,15 +181,12 @@ struct Answer {
 }
 
 impl Scratch {
-    fn new() -> Result<Self, Failure> {
-        let make = || -> std::io::Result<Self> {
-            let scratch = Self(tempfile::tempdir()?);
-            for folder in FOLDERS.map(Path::new).iter().filter(|folder| folder.is_dir()) {
-                copy_folder(folder, &scratch.path().join(folder))?;
-            }
-            Ok(scratch)
-        };
-        make().map_err(|error| Failure::input(format!("cannot make a scratch directory: {error}")))
+    fn new() -> std::io::Result<Self> {
+        let scratch = Self(tempfile::tempdir()?);
+        for folder in FOLDERS.map(Path::new).iter().filter(|folder| folder.is_dir()) {
+            copy_folder(folder, &scratch.path().join(folder))?;
+        }
+        Ok(scratch)
     }
 
     fn path(&self) -> &Path {

@@ -93,7 +93,7 @@ impl Simulated {
                 .map_err(|error| LabError::step(&label, &error))?;
             let c = steady.live_fraction;
             curves[0].points.push((c, steady.micros));
-            curves[1].points.push((c, equations.dynamic_us(c)));
+            curves[1].points.push((utilisation, equations.dynamic_us(c)));
             curves[2].points.push((utilisation, steady.micros));
         }
         let mut curves = Vec::from(curves);

@@ -46,11 +46,13 @@ pub(crate) fn metered_site(
     if profile.kind() == DriveKind::Ssd {
         fill(device.as_mut(), step, bench.observer)?;
     }
+    let cached = drive.behind_cache(device, false);
+    let (device, cache) = cached.map_err(|error| LabError::step(step, &error))?;
     let device = Backed::new(device, page_bytes);
     let device = device.map_err(|error| LabError::step(step, &error))?;
     let processor = cpu.processor(profile.kind(), 1);
     let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
-    Ok(Some((site, processor)))
+    Ok(Some((site.with_cache(cache), processor)))
 }
 
 /// A request under way, of which a part is with the drive.
