@@ -154,7 +154,10 @@ impl Measurement for Probe {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![self.each_step()[index].target.to_owned()]
+        match self.each_step()[index].target {
+            Target::Device(target) => vec![target.to_owned()],
+            Target::Drive(_, variant) => vec![variant.base.clone()],
+        }
     }
 
     fn series_names(&self) -> Vec<String> {
