@@ -61,6 +61,19 @@ impl Class {
         }
     }
 
+    /// What several of the class are, for a count before it.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::Prediction => "predictions: published, and no parameter came from them",
+            Self::Differs => "differences: published values that are missed, and as far as written down",
+            Self::Fit => "fits: published values that a parameter was fitted to",
+            Self::ClosedForm => "closed forms: a formula or another count is the oracle",
+            Self::Own => "claims of our own",
+            Self::Sanity => "sanity checks, which any sound simulation passes",
+        }
+    }
+
     /// Whether a paper published what such a shape claims.
     #[must_use]
     pub const fn is_published(self) -> bool {
