@@ -47,11 +47,20 @@ pub struct FasterConfig {
     pub isolation: bool,
     /// Most erase blocks of the isolation area, 1 or more.
     pub isolation_block_count: u32,
+    /// Host writes over which the merges of a reclaimed block are spread, in percent of the pages of an
+    /// erase block, at most one with each.
+    pub merge_span_percent: u32,
 }
 
 impl Default for FasterConfig {
     fn default() -> Self {
-        Self { log_block_count: None, log_ppm: 30_000, isolation: true, isolation_block_count: 2 }
+        Self {
+            log_block_count: None,
+            log_ppm: 30_000,
+            isolation: true,
+            isolation_block_count: 2,
+            merge_span_percent: 100,
+        }
     }
 }
 
@@ -85,9 +94,11 @@ struct MergeQueue {
     /// By logical block; an entry of the queue without its flag is stale.
     queued: Vec<bool>,
     count: u32,
-    /// Merges due per B host writes, and what is due so far, in B-ths.
+    /// Merges due per span of host writes, and what is due so far, in parts of the span.
     rate: u32,
     due: u32,
+    /// Host writes over which they are spread, 1 or more.
+    span: u32,
 }
 
 /// Ring, isolation area and the queue of merges.
@@ -137,6 +148,7 @@ impl FasterFtl {
                 count: 0,
                 rate: 0,
                 due: 0,
+                span: (pages * config.merge_span_percent.min(10_000) / 100).max(1),
             },
         };
         Ok(Self::from_parts(map, scheme))
@@ -168,18 +180,18 @@ impl MergeQueue {
         None
     }
 
-    /// A block was reclaimed: what waits is spread over the next B host writes.
+    /// A block was reclaimed: what waits is spread over the next host writes.
     fn pace(&mut self) {
         (self.rate, self.due) = (self.count, 0);
     }
 
-    /// Whether a merge is due after a host write, of B until the next block is reclaimed.
-    fn is_due(&mut self, pages: u32) -> bool {
+    /// Whether a merge is due after a host write; at most one is.
+    fn is_due(&mut self) -> bool {
         self.due += self.rate;
-        if self.due < pages {
+        if self.due < self.span {
             return false;
         }
-        self.due = (self.due - pages).min(pages);
+        self.due = (self.due - self.span).min(self.span);
         true
     }
 }
@@ -371,7 +383,7 @@ impl LogScheme for SecondChance {
         }
         let (place, after) = self.host_place(map, nand, after)?;
         let done = map.program(nand, after, place, page, (PageKind::Shared, Cause::Host))?;
-        if self.queue.count > 0 && self.queue.is_due(map.pages()) {
+        if self.queue.count > 0 && self.queue.is_due() {
             return self.merge_next(map, nand, done);
         }
         Ok(done)

@@ -8,7 +8,7 @@
 //!
 //! Kinds: uniform, permuted, sequential, zipf (Gray et al. 1994 and SSD-iq's shuffled form), zones
 //! (classes as SSD-iq writes them, `s` for the share of the space and `f` for that of the accesses),
-//! oltp (three clustered classes that reproduce the rows of FAST and FASTer), jesd219.
+//! oltp (three clustered classes chosen by a published row of FAST), jesd219.
 //!
 //! 1. All shares are integers in parts per billion; no float takes part in drawing, but for Zipf.
 //! 2. Text and value agree: parsing what a spec displays gives the spec.

@@ -10,7 +10,8 @@
 //! as the layer has it. What a layer keeps aside to be able to clean at all comes on top of both, so
 //! that the layers compare at equal spare space. All variants see the same requests.
 //!
-//! One step for each variant, with the series `VARIANT.METRIC` by x. Closed forms may stand beside
+//! One step for each variant, with the series `VARIANT.METRIC` by x. Where writes are swept, one run is cut
+//! into windows that end at x: response times as they go on. Closed forms may stand beside
 //! them: `closed_form` is greedy cleaning under uniform writes at that spare space, with the times that
 //! whole erase blocks cleaned at once give; `optimum` is the best division of the spare space among the
 //! classes of the workload (flash reference 2.1.4 to 2.1.6).
@@ -31,9 +32,10 @@ use cache::WriteCache;
 use metric::Measured;
 use nandu_base::{Nanos, to_u32};
 use nandu_ftl::FtlConfig;
-use nandu_nand::{ChipOverrides, Geometry, NandArray, NandConfig, NandProfile};
+use nandu_nand::{ChipOverrides, Geometry, NandArray, NandConfig, NandProfile, Timing};
 use nandu_sim::{InitialState, Phase, RunConfig, SimError, SimObserver};
 use nandu_trace::WorkloadSpec;
+use nandu_trace::workload::Generator;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -64,8 +66,10 @@ pub struct Simulation {
     pub workload: String,
     /// Writes before the measurement, over those that cover the logical space.
     pub warm_up_rounds: f64,
-    /// Writes of the measurement, over those that cover the logical space.
-    pub rounds: f64,
+    /// Writes of the measurement, over those that cover the logical space; a sweep of `writes` says them
+    /// itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<f64>,
     /// What varies.
     pub sweep: Sweep,
     /// What is compared.
@@ -89,6 +93,9 @@ pub struct Variant {
     /// The x at which the chip would be full of data, where it is not 1, in a sweep of the fill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_at: Option<f64>,
+    /// The spare space over that of the sweep, where it is not 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_factor: Option<f64>,
     /// Pages of a write cache before the layer that keeps what was written last, over the logical
     /// pages, in parts per million. What it absorbs counts as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +125,15 @@ pub enum SweptQuantity {
     Fill,
     /// A parameter of the workload: what stands for `{x}`.
     Workload,
+    /// Measured writes so far, in thousands: one run, of which each value is the end of a window.
+    Writes,
+}
+
+impl SweptQuantity {
+    /// Whether the spare space is the same at every x.
+    const fn keeps_spare(self) -> bool {
+        matches!(self, Self::Workload | Self::Writes)
+    }
 }
 
 impl Simulation {
@@ -125,6 +141,7 @@ impl Simulation {
         let x_unit = match (&self.sweep.unit, self.sweep.of) {
             (Some(unit), _) => unit,
             (None, SweptQuantity::SparePercent) => "%",
+            (None, SweptQuantity::Writes) => "thousand",
             (None, _) => "",
         };
         let empty = |metric: &Metric| {
@@ -133,13 +150,18 @@ impl Simulation {
         self.metrics.iter().map(empty).collect()
     }
 
-    /// Spare over logical size at `x`.
-    fn spare(&self, x: f64, full_at: f64) -> f64 {
-        match self.sweep.of {
+    /// Spare over logical size at `x`, of a variant or of closed forms.
+    fn spare(&self, variant: Option<&Variant>, x: f64) -> f64 {
+        let spare = match self.sweep.of {
             SweptQuantity::SparePercent => x / 100.0,
-            SweptQuantity::Fill => full_at / x - 1.0,
-            SweptQuantity::Workload => self.spare_percent.unwrap_or_default() / 100.0,
-        }
+            SweptQuantity::Fill => {
+                variant.and_then(|variant| variant.full_at).unwrap_or(1.0) / x - 1.0
+            }
+            SweptQuantity::Workload | SweptQuantity::Writes => {
+                self.spare_percent.unwrap_or_default() / 100.0
+            }
+        };
+        spare * variant.and_then(|variant| variant.spare_factor).unwrap_or(1.0)
     }
 
     /// The workload of a variant, or the common one, at `x`.
@@ -179,22 +201,67 @@ impl Simulation {
         u64::from(self.logical_erase_block_count) * u64::from(shape.flash_pages_per_erase_block)
     }
 
-    /// Measures `variant` at `x`.
-    fn measure(
+    /// Measures `variant` in a run of its own for each x, or in a run whose windows end there.
+    fn measure_all(
+        &self,
+        variant: &Variant,
+        seed: u64,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<(f64, Measured)>, (f64, SimError)> {
+        let values = &self.sweep.values;
+        if self.sweep.of == SweptQuantity::Writes {
+            return self.measure_windows(variant, seed, watch).map_err(|error| (values[0], error));
+        }
+        let mut all = Vec::with_capacity(values.len());
+        for (done, &x) in values.iter().enumerate() {
+            watch.done = done;
+            let run = self.start(variant, x, seed, watch);
+            let request_count =
+                times(self.unit_count().unwrap_or(0), self.rounds.unwrap_or(1.0)).max(1);
+            let measured = run.and_then(|mut run| run.measure(request_count, watch));
+            all.push((x, measured.map_err(|error| (x, error))?));
+        }
+        Ok(all)
+    }
+
+    fn measure_windows(
+        &self,
+        variant: &Variant,
+        seed: u64,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<(f64, Measured)>, SimError> {
+        let mut run = self.start(variant, self.sweep.values[0], seed, watch)?;
+        let mut all = Vec::with_capacity(self.sweep.values.len());
+        let mut written = 0;
+        for (done, &x) in self.sweep.values.iter().enumerate() {
+            watch.done = done;
+            let end = times(1000, x);
+            all.push((x, run.measure(end - written, watch)?));
+            written = end;
+        }
+        Ok(all)
+    }
+
+    fn unit_count(&self) -> Result<u64, String> {
+        Ok(self.logical_page_count(&self.bare_chip()?.geometry))
+    }
+
+    /// `variant` at `x`, warmed up.
+    fn start(
         &self,
         variant: &Variant,
         x: f64,
         seed: u64,
         watch: &mut Watch<'_>,
-    ) -> Result<Measured, SimError> {
+    ) -> Result<Run, SimError> {
         let wrong = |text: String| SimError::Setting(text);
+        let fail = |error: &dyn std::fmt::Display| SimError::Setting(error.to_string());
         let shape = self.bare_chip().map_err(wrong)?.geometry;
         let unit_count = self.logical_page_count(&shape);
         let logical_bytes = unit_count * u64::from(shape.flash_page_bytes);
-        let spare_ppm = parts_per_million(self.spare(x, variant.full_at.unwrap_or(1.0)));
+        let spare_ppm = parts_per_million(self.spare(Some(variant), x));
         let (ftl, over_provisioning_ppm) = self.with_spare(&variant.ftl, spare_ppm);
         let count = ftl.erase_blocks_per_plane(&shape, logical_bytes, over_provisioning_ppm);
-        let fail = |error: &dyn std::fmt::Display| SimError::Setting(error.to_string());
         let config = self.profile(count).resolve().map_err(|error| fail(&error))?;
         let nand = NandArray::new(config).map_err(|error| fail(&error))?;
         let layer = ftl.build(&nand, unit_count, seed).map_err(|error| fail(&error))?;
@@ -206,13 +273,8 @@ impl Simulation {
         let room = unit_count * u64::from(variant.write_cache_ppm.unwrap_or(0)) / 1_000_000;
         let mut source = WriteCache::new(source, room);
         simulation.warm_up(&mut source, times(unit_count, self.warm_up_rounds), watch)?;
-        let before = source.write_count;
-        let request_count = times(unit_count, self.rounds).max(1);
-        let measured = simulation.measure(&mut source, request_count, watch)?;
-        let host_pages = source.write_count - before;
-        simulation.ftl().audit(simulation.nand());
         let chip = (config.timing, shape.flash_pages_per_erase_block);
-        Ok(Measured::new(&measured, chip, host_pages))
+        Ok(Run { simulation, source, chip })
     }
 
     /// The layer with a log of that size, if it has one, and the over-provisioning that is left.
@@ -235,18 +297,22 @@ impl Simulation {
         if values.is_empty() || values.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err("`values` of the sweep must be some, and rise".into());
         }
-        let sweeps_workload = self.sweep.of == SweptQuantity::Workload;
-        if sweeps_workload != self.spare_percent.is_some() {
-            return Err("`spare_percent` belongs to a sweep of `workload`, and to no other".into());
+        if self.sweep.of.keeps_spare() != self.spare_percent.is_some() {
+            return Err(
+                "`spare_percent` belongs to a sweep of `workload` or `writes`, and to no other"
+                    .into(),
+            );
         }
-        let full_at = |variant: &Variant| variant.full_at.unwrap_or(1.0);
-        for (full_at, &x) in self
-            .variants
-            .values()
-            .map(full_at)
-            .flat_map(|full| values.iter().map(move |x| (full, x)))
-        {
-            let spare = self.spare(x, full_at);
+        let sweeps_writes = self.sweep.of == SweptQuantity::Writes;
+        if sweeps_writes == self.rounds.is_some() || sweeps_writes && values[0] < 0.001 {
+            return Err(
+                "`rounds` belongs to every sweep but that of `writes`, whose windows are above 0"
+                    .into(),
+            );
+        }
+        let variants = self.variants.values();
+        for (variant, &x) in variants.flat_map(|of| values.iter().map(move |x| (of, x))) {
+            let spare = self.spare(Some(variant), x);
             if !(0.001..=SPARE_MAX).contains(&spare) {
                 return Err(format!(
                     "at {x} the spare space is {spare:.4} of the logical size, must be 0.001 to \
@@ -269,7 +335,8 @@ impl Measurement for Simulation {
         if self.variants.is_empty() || self.metrics.is_empty() {
             return Err("`variants` and `metrics` need at least one each".into());
         }
-        if !(0.0..=1000.0).contains(&self.warm_up_rounds) || !(0.01..=1000.0).contains(&self.rounds)
+        if !(0.0..=1000.0).contains(&self.warm_up_rounds)
+            || !(0.01..=1000.0).contains(&self.rounds.unwrap_or(1.0))
         {
             return Err("`warm_up_rounds` must be 0 to 1000, `rounds` 0.01 to 1000".into());
         }
@@ -309,23 +376,39 @@ impl Measurement for Simulation {
             return Ok(self.draw_curve(self.closed_curves[index - self.variants.len()]));
         };
         let mut series = self.series(name);
-        for (done, &x) in self.sweep.values.iter().enumerate() {
-            let point_count = self.sweep.values.len();
-            let mut watch = Watch { name, observer: &mut *bench.observer, done, point_count };
-            let measured = match self.measure(variant, x, bench.seed, &mut watch) {
-                Ok(measured) => measured,
-                Err(SimError::Cancelled) => {
-                    return Err(LabError::Cancelled { finished_count: 0, step_count: 0 });
-                }
-                Err(error) => {
-                    return Err(LabError::step(name, &format!("at {}: {error}", decimal(x))));
-                }
-            };
-            for (series, metric) in series.iter_mut().zip(&self.metrics) {
-                series.points.push((x, metric.of(&measured)));
+        let point_count = self.sweep.values.len();
+        let mut watch = Watch { name, observer: &mut *bench.observer, done: 0, point_count };
+        let measured = match self.measure_all(variant, bench.seed, &mut watch) {
+            Ok(measured) => measured,
+            Err((_, SimError::Cancelled)) => {
+                return Err(LabError::Cancelled { finished_count: 0, step_count: 0 });
             }
+            Err((x, error)) => {
+                return Err(LabError::step(name, &format!("at {}: {error}", decimal(x))));
+            }
+        };
+        for (series, metric) in series.iter_mut().zip(&self.metrics) {
+            series.points = measured.iter().map(|(x, of)| (*x, metric.of(of))).collect();
         }
         Ok(series)
+    }
+}
+
+/// A variant under way.
+struct Run {
+    simulation: nandu_sim::Simulation,
+    source: WriteCache<Generator>,
+    /// Times, and pages of an erase block.
+    chip: (Timing, u32),
+}
+
+impl Run {
+    fn measure(&mut self, request_count: u64, watch: &mut Watch<'_>) -> Result<Measured, SimError> {
+        let before = self.source.write_count;
+        let measured = self.simulation.measure(&mut self.source, request_count, watch)?;
+        let host_pages = self.source.write_count - before;
+        self.simulation.ftl().audit(self.simulation.nand());
+        Ok(Measured::new(&measured, self.chip, host_pages))
     }
 }
 
@@ -386,7 +469,7 @@ mod tests {
         workload = 'uniform'
         warm_up_rounds = 1
         rounds = 1
-        metrics = ['mean_ms', 'stddev_ms', 'write_amplification', 'programs_thousand']
+        metrics = ['mean_ms', 'stddev_ms', 'copy_ms', 'write_amplification', 'programs_thousand']
         closed_curves = ['closed_form']
         sweep = { of = 'spare_percent', values = [10, 25] }
         [variants.page]
@@ -434,6 +517,8 @@ mod tests {
         let mean_ms = 0.2 + (merges * (64.0 * 0.22 + 1.5) + 1.5) / 64.0;
         let ratio = at("fast.mean_ms", 25.0) / mean_ms;
         assert!((0.93..1.07).contains(&ratio), "FAST {ratio}");
+        // A read and a program, found again in mean and deviation of the page map.
+        assert!((at("page.copy_ms", 25.0) / 0.22 - 1.0).abs() < 0.02);
         // All that is programmed for 8192 writes.
         let thousand = at("fast.write_amplification", 10.0) * 8.192;
         assert!((at("fast.programs_thousand", 10.0) / thousand - 1.0).abs() < 1e-12);
@@ -479,8 +564,32 @@ mod tests {
         let text = SMALL
             .replace("of = 'spare_percent', values = [10, 25]", "of = 'fill', values = [0.5, 0.8]");
         let simulation = simulation(&text);
-        assert!((simulation.spare(0.8, 1.0) - 0.25).abs() < 1e-12);
-        assert!((simulation.spare(400.0, 1000.0) - 1.5).abs() < 1e-12);
+        assert!((simulation.spare(None, 0.8) - 0.25).abs() < 1e-12);
+        let mut variant = simulation.variants["page"].clone();
+        (variant.full_at, variant.spare_factor) = (Some(1000.0), Some(2.0));
+        assert!((simulation.spare(Some(&variant), 400.0) - 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn windows_of_writes_are_parts_of_one_run() {
+        let text = SMALL
+            .replace("closed_curves = ['closed_form']", "spare_percent = 10")
+            .replace("'stddev_ms'", "'max_ms'")
+            .replace("rounds = 1\n        metrics", "metrics")
+            .replace(
+                "of = 'spare_percent', values = [10, 25]",
+                "of = 'writes', values = [2, 8.192]",
+            );
+        let (windows, whole) = (series(&simulation(&text), 3), series(&simulation(SMALL), 3));
+        for layer in ["page", "fast"] {
+            let at = |metric: &str, x: f64| windows[&format!("{layer}.{metric}")].at(x).unwrap();
+            let mean = (2.0 * at("mean_ms", 2.0) + 6.192 * at("mean_ms", 8.192)) / 8.192;
+            let expected = whole[&format!("{layer}.mean_ms")].at(10.0).unwrap();
+            assert!((mean / expected - 1.0).abs() < 1e-9, "{layer} {mean} {expected}");
+            assert!(at("max_ms", 2.0) > at("mean_ms", 2.0));
+        }
+        let rounds = text.replace("metrics", "rounds = 1\n        metrics");
+        assert!(simulation(&rounds).check().unwrap_err().contains("`rounds` belongs"));
     }
 
     #[test]

@@ -16,8 +16,13 @@ pub enum Metric {
     /// What the standard deviation would be, had the same time above a program fallen on one write
     /// for each erase block's worth of them: (mean - program) * sqrt(B - 1), flash reference 2.5.6.
     BurstStddevMs,
+    /// Read and program of a page that is moved, found in mean and deviation as if erase blocks were cleaned
+    /// whole, one by one, each as full of valid pages as the others: flash reference 2.5.6.
+    CopyMs,
     /// A thousandth of the writes takes longer.
     P999Ms,
+    /// The longest response time.
+    MaxMs,
     /// Flash pages programmed for each that the host wrote.
     WriteAmplification,
     /// Time of all measured writes together.
@@ -38,7 +43,9 @@ impl Metric {
             Self::MeanMs => "mean_ms",
             Self::StddevMs => "stddev_ms",
             Self::BurstStddevMs => "burst_stddev_ms",
+            Self::CopyMs => "copy_ms",
             Self::P999Ms => "p999_ms",
+            Self::MaxMs => "max_ms",
             Self::WriteAmplification => "write_amplification",
             Self::ElapsedS => "elapsed_s",
             Self::ReadsThousand => "reads_thousand",
@@ -51,7 +58,12 @@ impl Metric {
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
-            Self::MeanMs | Self::StddevMs | Self::BurstStddevMs | Self::P999Ms => "ms",
+            Self::MeanMs
+            | Self::StddevMs
+            | Self::BurstStddevMs
+            | Self::CopyMs
+            | Self::P999Ms
+            | Self::MaxMs => "ms",
             Self::WriteAmplification => "",
             Self::ElapsedS => "s",
             Self::ReadsThousand | Self::ProgramsThousand | Self::ErasesThousand => "thousand",
@@ -67,7 +79,9 @@ impl Metric {
                 let above = (latency.mean - measured.timing.program_ns.0 as f64) / 1e6;
                 above * (f64::from(measured.erase_block_page_count) - 1.0).sqrt()
             }
+            Self::CopyMs => measured.copy_ms(),
             Self::P999Ms => latency.p999 as f64 / 1e6,
+            Self::MaxMs => latency.max as f64 / 1e6,
             Self::WriteAmplification => measured.programs / measured.host_pages.max(1.0),
             Self::ElapsedS => measured.elapsed_s,
             Self::ReadsThousand => measured.reads / 1e3,
@@ -107,5 +121,15 @@ impl Measured {
             erases: counters.total(FlashOperation::Erase) as f64,
             elapsed_s: measurement.simulated.as_seconds_f64(),
         }
+    }
+
+    /// A stall of `stall_ms` for one write in n has the mean `stall_ms / n` and the deviation
+    /// `stall_ms / n * sqrt(n - 1)`; of the B pages of a victim B - n are moved.
+    fn copy_ms(&self) -> f64 {
+        let above_ms = (self.latency_ns.mean - self.timing.program_ns.0 as f64) / 1e6;
+        let writes_per_stall = 1.0 + (self.latency_ns.stddev / 1e6 / above_ms).powi(2);
+        let erase_ms = self.timing.erase_ns.0 as f64 / 1e6;
+        let moved = f64::from(self.erase_block_page_count) - writes_per_stall;
+        (above_ms * writes_per_stall - erase_ms) / moved
     }
 }

@@ -79,7 +79,7 @@ impl Simulation {
 
     fn curve_at(&self, curve: ClosedCurve, metric: Metric, x: f64) -> f64 {
         let chip = self.bare_chip().expect("the chip was checked");
-        let alpha = 1.0 + self.spare(x, 1.0);
+        let alpha = 1.0 + self.spare(None, x);
         let pages = f64::from(chip.geometry.flash_pages_per_erase_block);
         match curve {
             ClosedCurve::ClosedForm => {
