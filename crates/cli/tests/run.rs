@@ -137,7 +137,7 @@ fn a_shape_that_fails_is_exit_code_1_and_the_json_says_which() {
                 method = \"Equation 2.2.\"\npaper = \"-\"\nreference = \"none\"\n\
                 [measure]\nkind = \"closed_form\"\nread_us = 20\nwrite_us = 200\nerase_us = 1500\n\
                 erase_block_page_count = 64\nlive_fractions = [0.5]\n\
-                [[shape]]\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 1\nhigh = 2\n";
+                [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 1\nhigh = 2\n";
     fs::write(directory.path().join("wrong.toml"), text).unwrap();
     let said = failure_of(directory.path(), &["verify", "wrong.toml"], 1);
     assert!(said.contains("wrong"), "{said}");

@@ -5,6 +5,8 @@
 //!   capacity, sector_bytes    its addressable space: "32GB", 512
 //!   [ssd] | [hdd] | [scm] | [array]   the parts, as the drive's own configuration names them
 //!   [sources]                 "ssd.chip" = "[S] S000 8.4 ..." one line per figure of the section
+//!   [fitted]                  "ssd.write_command_ns" = ["s000/table-3-1 SERIES @ 4KiB"]: the published
+//!                             figures, by experiment, that it was fitted to
 //! ```
 //!
 //! A source opens with its mark: `[S]` the paper, `[V]` verified elsewhere, `[C]` computed or fitted
@@ -13,7 +15,8 @@
 //!
 //! 1. The name of a profile is its file's stem; its kind has exactly one section, its own.
 //! 2. `./profiles/NAME.toml` comes before the profile of that name inside the binary.
-//! 3. Whatever a profile holds, a loaded one has been checked by its drive.
+//! 3. What was fitted is a figure of the section, or a table of it.
+//! 4. Whatever a profile holds, a loaded one has been checked by its drive.
 
 use crate::array::{ADDRESS_PREFIX, ArrayAddress, ArrayDriveConfig};
 use crate::hdd::{HardDisk, HddConfig};
@@ -85,6 +88,9 @@ pub struct Profile {
     pub drive: DriveConfig,
     /// Where each figure comes from, by its path in the file, such as `hdd.revolution_ns`.
     pub sources: BTreeMap<String, String>,
+    /// The published figures that a figure of the profile was fitted to, by its path: for each an
+    /// experiment, a series, and perhaps `@` and a place on its axis.
+    pub fitted: BTreeMap<String, Vec<String>>,
     /// The file it was read from, or where in the binary it was.
     pub origin: String,
     /// The text it was read from, for a hash beside the results.
@@ -134,6 +140,8 @@ struct ProfileFile {
     array: Option<ArrayDriveConfig>,
     #[serde(default)]
     sources: BTreeMap<String, String>,
+    #[serde(default)]
+    fitted: BTreeMap<String, Vec<String>>,
 }
 
 impl Profile {
@@ -249,16 +257,37 @@ impl Profile {
             }
             (None, None, None, None) => unreachable!("the kind's section is there"),
         };
-        Ok(Self {
+        let profile = Self {
             name: name.into(),
             title: file.title,
             paper: file.paper,
             geometry,
             drive,
             sources: file.sources,
+            fitted: file.fitted,
             origin: origin.into(),
             text: text.into(),
-        })
+        };
+        profile.check_fitted().map_err(invalid)?;
+        Ok(profile)
+    }
+
+    /// Invariant 3.
+    fn check_fitted(&self) -> Result<(), String> {
+        if self.fitted.is_empty() {
+            return Ok(());
+        }
+        let figures = self.figures();
+        for path in self.fitted.keys() {
+            let inside = format!("{path}.");
+            let is_it = |figure: &ProfileFigure| {
+                figure.path == *path || figure.path.starts_with(&inside)
+            };
+            if !figures.iter().any(is_it) && path != "capacity" {
+                return Err(format!("[fitted] names `{path}`, which is no figure of the profile"));
+            }
+        }
+        Ok(())
     }
 
     /// Its make.

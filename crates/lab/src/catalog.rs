@@ -108,6 +108,7 @@ fn collect_files(root: &Path, folder: &Path, texts: &mut BTreeMap<String, (Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu_drives::profile::Profile;
 
     #[test]
     fn every_embedded_experiment_parses() {
@@ -117,6 +118,15 @@ mod tests {
         for entry in entries {
             assert!(entry.title.is_ok(), "{}: {:?}", entry.name, entry.title);
         }
+    }
+
+    #[test]
+    fn nothing_that_was_fitted_is_called_a_prediction() {
+        let experiments: Vec<Experiment> =
+            list().iter().map(|entry| load(&entry.name).unwrap()).collect();
+        let profiles: Vec<Profile> =
+            Profile::list().iter().map(|name| Profile::load(name).unwrap()).collect();
+        assert_eq!(crate::fitted::check(&experiments, &profiles), [""; 0]);
     }
 
     #[test]

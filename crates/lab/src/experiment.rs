@@ -11,16 +11,18 @@
 //!   [[figure]]      series by pattern (`*`), axes
 //!   [[bars]] [[table]]   rows x columns of the values at one x
 //!   [[shape]]       module shape
+//!   [fitted]        "measure.PARAMETER" = the figures that it was fitted to (module fitted)
 //! ```
 //!
 //! 1. A loaded experiment has been checked: every series that it names can exist, at the full scale
 //!    as well.
 
+use crate::claim::{Claim, Evidence, Place, ratio_points};
 use crate::error::LabError;
 use crate::kind::ExperimentKind;
 use crate::kind::drive::merge;
 use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace, Verdict};
-use crate::shape::{Evidence, Place, Shape, ratio_points};
+use crate::shape::Shape;
 use nandu_probe::text::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -70,6 +72,9 @@ pub struct Experiment {
     /// What must hold.
     #[serde(default)]
     pub shape: Vec<Shape>,
+    /// Parameters of the measurement, such as `measure.oltp`, and the figures that each was fitted to.
+    #[serde(default)]
+    pub fitted: BTreeMap<String, Vec<String>>,
 }
 
 /// Series that are ratios of two others.
@@ -196,10 +201,8 @@ impl Experiment {
             let nearest = nearest.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
             Err((name.to_owned(), format!("no series is called `{name}`{nearest}")))
         };
-        for shape in &self.shape {
-            shape.series_names().into_iter().try_for_each(known)?;
-        }
         self.published.iter().try_for_each(|published| known(&published.series))?;
+        self.check_shapes(known)?;
         for ratio in self.derived_ratios() {
             known(&ratio.numerator)?;
             known(&ratio.denominator)?;
@@ -223,7 +226,41 @@ impl Experiment {
         Ok(())
     }
 
-    fn derived_ratios(&self) -> Vec<Derived> {
+    /// Shapes are whole, and no published point is left without one.
+    fn check_shapes(
+        &self,
+        known: impl Fn(&str) -> Result<(), (String, String)>,
+    ) -> Result<(), (String, String)> {
+        for shape in &self.shape {
+            let names = shape.claim.series_names();
+            shape.check().map_err(|message| (names[0].to_owned(), message))?;
+            match shape.claim {
+                Claim::RatioToPublished { ref series, .. } if series.contains('*') => {
+                    let is_meant = |published: &Published| matches(series, &published.series);
+                    if !self.published.iter().any(is_meant) {
+                        let message = format!("no published series matches `{series}`");
+                        return Err((series.clone(), message));
+                    }
+                }
+                _ => names.into_iter().try_for_each(&known)?,
+            }
+        }
+        for published in &self.published {
+            for (x, _) in &published.points {
+                let gates = |shape: &Shape| shape.standing.class.is_published() && shape.gates(&published.series, x.0);
+                if !self.shape.iter().any(gates) {
+                    let message = format!(
+                        "the published point of `{}` at {} has no shape: add a prediction, a fit or what differs",
+                        published.series, x.0
+                    );
+                    return Err((published.series.clone(), message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn derived_ratios(&self) -> Vec<Derived> {
         self.derived.iter().flat_map(Derived::expand).collect()
     }
 
@@ -255,8 +292,7 @@ impl Experiment {
             }
         }
         series.sort_by(|left, right| left.name.cmp(&right.name));
-        let evidence = Evidence { series: &series, published: &self.published };
-        let verdicts = self.shape.iter().map(|shape| self.in_words(shape, evidence)).collect();
+        let verdicts = self.judge(&[&series]);
         let figures = self.figure.iter().map(|figure| self.draw(figure, &series)).collect();
         let grids = self.bars.iter().map(|spec| self.fill(spec, true, &series));
         let grids = grids.chain(self.table.iter().map(|spec| self.fill(spec, false, &series)));
@@ -267,6 +303,7 @@ impl Experiment {
             method: self.method.clone(),
             reference: self.reference.clone(),
             seed,
+            seeds: vec![seed],
             config_hash,
             verdicts,
             figures,
@@ -276,16 +313,23 @@ impl Experiment {
         }
     }
 
-    /// The verdict on `shape`, with words in place of series names.
-    fn in_words(&self, shape: &Shape, evidence: Evidence<'_>) -> Verdict {
-        let mut verdict = shape.evaluate(evidence);
-        let mut names = shape.series_names();
-        // The longer name first, since the shorter may be its beginning.
-        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
-        for name in names {
-            verdict.text = verdict.text.replace(name, &self.label(name));
-        }
-        verdict
+    /// The verdicts by the series that each seed found, with words in place of series names.
+    #[must_use]
+    pub fn judge(&self, seeds: &[&[Series]]) -> Vec<Verdict> {
+        let evidence = |series| Evidence { series, published: &self.published };
+        let seeds: Vec<Evidence<'_>> = seeds.iter().map(|series| evidence(*series)).collect();
+        let verdict = |shape: &Shape| {
+            let mut verdict = shape.judge(&seeds);
+            let mut names = shape.claim.series_names();
+            names.extend(self.published.iter().map(|published| published.series.as_str()));
+            // The longer name first, since the shorter may be its beginning.
+            names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+            for name in names {
+                verdict.text = verdict.text.replace(name, &self.label(name));
+            }
+            verdict
+        };
+        self.shape.iter().map(verdict).collect()
     }
 
     fn draw(&self, spec: &FigureSpec, series: &[Series]) -> Figure {
@@ -411,7 +455,7 @@ impl GridSpec {
 }
 
 /// Whether `name` matches `pattern`, where a part `*` stands for any one part.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (mut wanted, mut found) = (pattern.split('.'), name.split('.'));
     loop {
         match (wanted.next(), found.next()) {
@@ -476,6 +520,7 @@ erase_block_page_count = 64
 live_fractions = [0.0, 0.5]
 
 [[shape]]
+class = "closed_form"
 kind = "value_within"
 series = "dynamic"
 at = 0.5
@@ -523,14 +568,14 @@ high = 467
         assert!(error.starts_with("small.toml:12: "), "{error}");
         assert!(error.contains("did you mean `erase_us`?"), "{error}");
         let error = error_of(&SMALL.replace("high", "hihg"));
-        assert!(error.starts_with("small.toml:21: "), "{error}");
+        assert!(error.starts_with("small.toml:22: "), "{error}");
         assert!(error.contains("did you mean `high`?"), "{error}");
     }
 
     #[test]
     fn an_unknown_series_is_answered_with_the_nearest() {
         let error = error_of(&SMALL.replace("\"dynamic\"", "\"dynamc\""));
-        assert!(error.starts_with("small.toml:18: no series is called `dynamc`"), "{error}");
+        assert!(error.starts_with("small.toml:19: no series is called `dynamc`"), "{error}");
         assert!(error.ends_with("did you mean `dynamic`?"), "{error}");
     }
 

@@ -9,14 +9,17 @@
 //!                                                              report.html
 //! ```
 //!
-//! A new kind of measurement is a sibling in [`kind`]; a new shape is a variant of [`Shape`].
+//! A new kind of measurement is a sibling in [`kind`]; a new claim is a variant of
+//! [`claim::Claim`].
 //!
 //! Absent on purpose: the terminal. Progress goes to a [`RunObserver`], text comes back as strings.
 
 pub mod catalog;
+pub mod claim;
 pub mod drive_costs;
 pub mod error;
 pub mod experiment;
+pub mod fitted;
 pub mod kept;
 pub mod kind;
 pub mod machine;
@@ -31,5 +34,5 @@ pub use experiment::{Experiment, Published};
 pub use kind::ExperimentKind;
 pub use outcome::{Outcome, Series, Verdict};
 pub use report::write_report;
-pub use run::{LocalTarget, RunObserver, RunOptions, Unwatched, run};
-pub use shape::Shape;
+pub use run::{LocalTarget, RunObserver, RunOptions, Unwatched, run, run_seeds};
+pub use shape::{Class, Shape};

@@ -5,6 +5,7 @@
 //!    simulated runs with the same seed serialise to the same bytes.
 //! 2. The points of a series are sorted by x.
 
+use crate::shape::Class;
 use serde::{Deserialize, Serialize};
 
 /// A measured or computed series.
@@ -50,12 +51,72 @@ pub struct StepResult {
 }
 
 /// Whether a shape holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Whether it does.
+    /// What the shape is worth.
+    #[serde(default)]
+    pub class: Class,
+    /// Whether it holds; of a difference, whether it is the one that is written down.
     pub holds: bool,
     /// What was claimed and found, with numbers.
     pub text: String,
+    /// Where it was published; empty for what was not, or stands with the published points.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
+    /// Why it differs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What was varied, and how far it moved.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub varied: String,
+    /// The number that decided, unless nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Decided>,
+}
+
+/// The number furthest out, and its limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decided {
+    /// Where.
+    pub x: f64,
+    /// The number: the least of the seeds for an order, else their median. JSON has no infinity: `null`.
+    #[serde(with = "finite")]
+    pub value: f64,
+    /// Smallest that holds, if any does.
+    pub low: Option<f64>,
+    /// Largest that holds, if any does.
+    pub high: Option<f64>,
+    /// The number at each seed.
+    #[serde(with = "finite_list")]
+    pub by_seed: Vec<f64>,
+}
+
+/// An infinite number as `null`.
+mod finite {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        Some(*value).filter(|value| value.is_finite()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Option::deserialize(from).map(|value| value.unwrap_or(f64::INFINITY))
+    }
+}
+
+/// Infinite numbers as `null`.
+mod finite_list {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        let values = values.iter().map(|value| Some(*value).filter(|value| value.is_finite()));
+        values.collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        let values = Vec::<Option<f64>>::deserialize(from)?;
+        Ok(values.into_iter().map(|value| value.unwrap_or(f64::INFINITY)).collect())
+    }
 }
 
 /// An axis of a figure.
@@ -159,8 +220,11 @@ pub struct Outcome {
     pub method: String,
     /// Where the published values stand.
     pub reference: String,
-    /// Of everything random.
+    /// Of everything random in the series.
     pub seed: u64,
+    /// The seeds that the verdicts go by.
+    #[serde(default)]
+    pub seeds: Vec<u64>,
     /// Hash of the experiment, the profiles, the seed and the scale.
     pub config_hash: String,
     /// Whether the shapes hold.
@@ -180,6 +244,13 @@ impl Outcome {
     #[must_use]
     pub fn holds(&self) -> bool {
         self.verdicts.iter().all(|verdict| verdict.holds)
+    }
+
+    /// How many shapes of `class` there are, and how many of them hold.
+    #[must_use]
+    pub fn count(&self, class: Class) -> [usize; 2] {
+        let of_class = || self.verdicts.iter().filter(|verdict| verdict.class == class);
+        [of_class().count(), of_class().filter(|verdict| verdict.holds).count()]
     }
 
     /// The series called `name`.

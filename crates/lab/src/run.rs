@@ -6,10 +6,12 @@
 //!   <out>/<name>/series.csv         all points                       same seed, same bytes
 //!   <out>/<name>/table.md           tables and verdicts              same seed, same bytes
 //!   <out>/<name>/meta.json          command, commit, machine, dates
+//!   <out>/<name>/seed-2 …           the same at other seeds, where verdicts go by several
 //! ```
 //!
 //! 1. A step is on disk, whole, before the next one starts; an error or a stop loses at most one.
-//! 2. A stored step is used again only if its configuration has the same hash and resuming was asked.
+//! 2. Series are those of the first seed; only verdicts go by several.
+//! 3. A stored step is used again only if its configuration has the same hash and resuming was asked.
 
 use crate::error::LabError;
 use crate::experiment::Experiment;
@@ -17,6 +19,7 @@ use crate::kind::bench::{Bench, LOCAL};
 use crate::machine::{COMMIT, Machine, date_text};
 use crate::outcome::{Outcome, Series, StepResult};
 use crate::report::markdown;
+use nandu_base::to_index;
 use nandu_device::Device;
 use nandu_drives::profile::Profile;
 use serde::{Deserialize, Serialize};
@@ -125,8 +128,80 @@ pub fn run(
     options: &RunOptions<'_>,
     observer: &mut dyn RunObserver,
 ) -> Result<Outcome, LabError> {
-    let config_hash = config_hash(experiment, options)?;
+    run_in(&options.out_dir.join(&experiment.name), experiment, options, observer)
+}
+
+/// Runs `experiment` at `seed_count` seeds, that of `options` and those after it, and judges by all of them;
+/// where the second finds the same as the first to the last bit nothing is random, and two are enough. Local
+/// devices are for the first seed only.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_seeds(
+    experiment: &Experiment,
+    options: &RunOptions<'_>,
+    seed_count: u64,
+    observer: &mut dyn RunObserver,
+) -> Result<Outcome, LabError> {
     let folder = options.out_dir.join(&experiment.name);
+    let mut watch = OfSeed { inner: observer, index: 0, count: to_index(seed_count.max(1)) };
+    let mut outcome = run_in(&folder, experiment, options, &mut watch)?;
+    let mut others: Vec<Outcome> = Vec::new();
+    for step in 1..seed_count {
+        watch.index = to_index(step);
+        let seed = options.seed.wrapping_add(step);
+        let (resume, command) = (options.resume, options.command.clone());
+        let other =
+            RunOptions { out_dir: folder.clone(), seed, resume, local: None, command };
+        let found = run_in(&folder.join(format!("seed-{seed}")), experiment, &other, &mut watch)?;
+        let is_random = found.series != outcome.series;
+        others.push(found);
+        if !is_random {
+            break;
+        }
+    }
+    let series: Vec<&[Series]> =
+        std::iter::once(&outcome).chain(&others).map(|found| found.series.as_slice()).collect();
+    outcome.verdicts = experiment.judge(&series);
+    outcome.seeds.extend(others.iter().map(|found| found.seed));
+    store(&folder, experiment.measure.as_measurement().steps().len(), options, &outcome)?;
+    Ok(outcome)
+}
+
+/// Tells the steps of one of several seeds as a part of all steps.
+struct OfSeed<'a> {
+    inner: &'a mut dyn RunObserver,
+    index: usize,
+    count: usize,
+}
+
+impl nandu_probe::Observer for OfSeed<'_> {
+    fn progress(&mut self, fraction: f64, what: &str) {
+        self.inner.progress(fraction, what);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.inner.is_cancelled()
+    }
+}
+
+impl RunObserver for OfSeed<'_> {
+    fn step_started(&mut self, index: usize, count: usize, label: &str, resumed: bool) {
+        self.inner.step_started(self.index * count + index, self.count * count, label, resumed);
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.inner.stop_flag()
+    }
+}
+
+fn run_in(
+    folder: &Path,
+    experiment: &Experiment,
+    options: &RunOptions<'_>,
+    observer: &mut dyn RunObserver,
+) -> Result<Outcome, LabError> {
+    let config_hash = config_hash(experiment, options)?;
     let steps_folder = folder.join("steps");
     make_folder(&steps_folder)?;
     let measurement = experiment.measure.as_measurement();
@@ -164,7 +239,7 @@ pub fn run(
     drop(bench);
     let (series, notes) = merge(results);
     let outcome = experiment.conclude(options.seed, config_hash, series, notes);
-    store(&folder, labels.len(), options, &outcome)?;
+    store(folder, labels.len(), options, &outcome)?;
     Ok(outcome)
 }
 

@@ -1,459 +1,344 @@
-//! The shapes that must hold, and whether they do.
+//! The shapes that must hold: a claim, its class, and the verdict over several seeds.
 //!
-//! Absolute numbers of drives long gone cannot repeat; orderings, ratios and crossovers can. A shape
-//! is such a statement. It is evaluated on our series alone, or on ours against the published ones.
+//! ```text
+//!   prediction    a paper published it, and no parameter of drive or workload came from it
+//!   differs       published, and we miss it: must miss it, as far as `ours` says; with reason
+//!   fit           published, and a parameter was fitted to it, which is named
+//!   closed_form   a formula or a count made otherwise is the oracle
+//!   own           our own claim
+//!   sanity        must hold in any sound simulation
+//! ```
 //!
-//! 1. A shape about a series or point that was not measured does not hold.
-//! 2. A verdict's text holds the numbers that decided it.
+//! 1. A shape that names what a paper published has its limits from there, and says the place in the paper.
+//! 2. What differs does not hold as the paper has it: where it does, its verdict fails, since it is no
+//!    difference any more.
+//! 3. An order holds at every seed, a value by its median over the seeds; a verdict shows the spread.
+//! 4. A shape about a series or point that was not measured does not hold.
+//! 5. A verdict's text holds the numbers that decided it.
 
-use crate::experiment::Published;
-use crate::outcome::{Series, Verdict};
-use nandu_base::ByteCount;
-use nandu_base::units::three_digits;
+use crate::claim::{Claim, Evidence, Finding, FoundPoint, digits};
+use crate::experiment::matches;
+use crate::outcome::{Decided, Verdict};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// A place on an x axis: a number, or a size such as `"4KiB"`.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
-#[serde(transparent)]
-pub struct Place(pub f64);
-
-impl<'de> Deserialize<'de> for Place {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PlaceVisitor)
-    }
-}
-
-struct PlaceVisitor;
-
-impl serde::de::Visitor<'_> for PlaceVisitor {
-    type Value = Place;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a number or a size such as \"4KiB\"")
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Place, E> {
-        Ok(Place(value))
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Place, E> {
-        Ok(Place(value as f64))
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Place, E> {
-        Ok(Place(value as f64))
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Place, E> {
-        ByteCount::parse(text).map(|size| Place(size.0 as f64)).map_err(E::custom)
-    }
-}
-
-/// Which way a series goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a shape is worth.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Never down by more than the slack.
-    Rising,
-    /// Never up by more than the slack.
-    Falling,
+pub enum Class {
+    /// Published, and no parameter came from it.
+    Prediction,
+    /// Published, and missed.
+    Differs,
+    /// Published, and a parameter was fitted to it.
+    Fit,
+    /// A formula is the oracle.
+    ClosedForm,
+    /// Our own claim.
+    #[default]
+    Own,
+    /// Holds in any sound simulation.
+    Sanity,
 }
 
-/// A statement about series.
+impl Class {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 6] =
+        [Self::Prediction, Self::Differs, Self::Fit, Self::ClosedForm, Self::Own, Self::Sanity];
+
+    /// One, and several.
+    #[must_use]
+    pub const fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Prediction => ["prediction", "predictions"],
+            Self::Differs => ["difference", "differences"],
+            Self::Fit => ["fit", "fits"],
+            Self::ClosedForm => ["closed form", "closed forms"],
+            Self::Own => ["claim of our own", "claims of our own"],
+            Self::Sanity => ["sanity check", "sanity checks"],
+        }
+    }
+
+    /// What several of the class are, for a count before it.
+    #[must_use]
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::Prediction => "predictions: published, and no parameter came from them",
+            Self::Differs => "differences: published values that are missed, and as far as written down",
+            Self::Fit => "fits: published values that a parameter was fitted to",
+            Self::ClosedForm => "closed forms: a formula or another count is the oracle",
+            Self::Own => "claims of our own",
+            Self::Sanity => "sanity checks, which any sound simulation passes",
+        }
+    }
+
+    /// Whether a paper published what such a shape claims.
+    #[must_use]
+    pub const fn is_published(self) -> bool {
+        matches!(self, Self::Prediction | Self::Differs | Self::Fit)
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.words()[0])
+    }
+}
+
+/// A claim that must hold, or must differ as it says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shape {
+    /// What is claimed.
+    #[serde(flatten)]
+    pub claim: Claim,
+    /// What it is worth, where it was published, and what is known of it.
+    #[serde(flatten)]
+    pub standing: Standing,
+}
+
+/// What a shape is worth and what is known of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Shape {
-    /// `above` is at least `factor` times `below`, at `at` or wherever both have points.
-    Ordering {
-        /// The larger series.
-        above: String,
-        /// The smaller series.
-        below: String,
-        /// Where; everywhere if absent.
-        at: Option<Place>,
-        /// How much larger, at least.
-        #[serde(default = "one")]
-        factor: f64,
-    },
-    /// The ratio of two series lies within limits, at `at` or wherever both have points.
-    RatioWithin {
-        /// Divided.
-        numerator: String,
-        /// By this.
-        denominator: String,
-        /// Where; everywhere if absent.
-        at: Option<Place>,
-        /// Smallest ratio.
-        low: f64,
-        /// Largest ratio.
-        high: f64,
-    },
-    /// A value lies within limits, at `at` or everywhere.
-    ValueWithin {
-        /// Whose.
-        series: String,
-        /// Where; everywhere if absent.
-        at: Option<Place>,
-        /// Smallest value.
-        low: f64,
-        /// Largest value.
-        high: f64,
-    },
-    /// Our value over the published one lies within limits, at `at` or at each published point.
-    RatioToPublished {
-        /// Whose.
-        series: String,
-        /// Where; at each published point if absent.
-        at: Option<Place>,
-        /// Smallest ratio.
-        low: f64,
-        /// Largest ratio.
-        high: f64,
-    },
-    /// Two series change places between two points on the x axis.
-    Crossover {
-        /// Is below at the first point.
-        first: String,
-        /// Is above at the first point.
-        second: String,
-        /// From, to.
-        between: [Place; 2],
-    },
-    /// A series only rises, or only falls.
-    Monotone {
-        /// Which.
-        series: String,
-        /// Which way.
-        direction: Direction,
-        /// Relative step that is allowed in the wrong direction.
-        #[serde(default)]
-        slack: f64,
-    },
-    /// A series hardly changes: its largest value is at most `factor` times its smallest.
-    Constant {
-        /// Which.
-        series: String,
-        /// How much larger, at most.
-        factor: f64,
-    },
+#[serde(deny_unknown_fields)]
+pub struct Standing {
+    /// Its class.
+    pub class: Class,
+    /// Where the paper says so: `[S] S000 section 4.1: "…"`.
+    #[serde(default)]
+    pub source: String,
+    /// Of a fit: the parameters, as `device-a ssd.read_command_ns` or `measure.oltp`.
+    #[serde(default)]
+    pub fitted: Vec<String>,
+    /// Of what differs: why, as far as known.
+    #[serde(default)]
+    pub reason: String,
+    /// Of what differs: what was varied, and how far it moved.
+    #[serde(default)]
+    pub varied: String,
+    /// Of what differs: between which our deciding numbers lie.
+    #[serde(default)]
+    pub ours: Option<[f64; 2]>,
 }
 
-const fn one() -> f64 {
-    1.0
-}
+/// The keys of [`Standing`] in a shape.
+const STANDING: [&str; 6] = ["class", "source", "fitted", "reason", "varied", "ours"];
 
-/// Series to judge, and published values to judge them by.
-#[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
-    /// Ours.
-    pub series: &'a [Series],
-    /// The paper's.
-    pub published: &'a [Published],
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let mut claim = toml::Table::deserialize(deserializer)?;
+        let mut standing = toml::Table::new();
+        for key in STANDING {
+            if let Some((key, value)) = claim.remove_entry(key) {
+                standing.insert(key, value);
+            }
+        }
+        let custom = |error: &toml::de::Error| D::Error::custom(error.message().trim_end());
+        Ok(Self {
+            claim: claim.try_into().map_err(|error| custom(&error))?,
+            standing: standing.try_into().map_err(|error| custom(&error))?,
+        })
+    }
 }
 
 impl Shape {
-    /// The series that it speaks about.
+    /// Checks rule 1, and that what differs is explained.
+    ///
+    /// # Errors
+    /// Says what is missing or too much.
+    pub fn check(&self) -> Result<(), String> {
+        let Standing { class, source, fitted, reason, varied, ours } = &self.standing;
+        self.claim.check(class.is_published())?;
+        let has_source = matches!(self.claim, Claim::RatioToPublished { .. })
+            || ["[S]", "[V]"].iter().any(|mark| source.starts_with(mark));
+        if class.is_published() && !has_source {
+            return Err(format!(
+                "a {class} needs `source`, which opens with [S] or [V] and names the place in the paper"
+            ));
+        }
+        if (*class == Class::Fit) == fitted.is_empty() {
+            return Err("`fitted` names the parameters of a fit, and of no other class".into());
+        }
+        let explained = [!reason.is_empty(), !varied.is_empty(), ours.is_some()];
+        if explained.iter().any(|has| *has != (*class == Class::Differs)) {
+            return Err("`reason`, `varied` and `ours` belong to what differs, all three".into());
+        }
+        if ours.is_some_and(|[low, high]| !(low <= high)) {
+            return Err("`ours` is [low, high]".into());
+        }
+        Ok(())
+    }
+
+    /// Whether it sets the value of `series` at `x` beside the published one.
     #[must_use]
-    pub fn series_names(&self) -> Vec<&str> {
-        match self {
-            Self::Ordering { above: a, below: b, .. }
-            | Self::RatioWithin { numerator: a, denominator: b, .. }
-            | Self::Crossover { first: a, second: b, .. } => vec![a, b],
-            Self::ValueWithin { series, .. }
-            | Self::RatioToPublished { series, .. }
-            | Self::Monotone { series, .. }
-            | Self::Constant { series, .. } => vec![series],
+    pub fn gates(&self, series: &str, x: f64) -> bool {
+        match &self.claim {
+            Claim::RatioToPublished { series: pattern, at, .. } => {
+                matches(pattern, series) && at.includes(x)
+            }
+            Claim::ValueWithin { series: name, at, .. } => name == series && at.includes(x),
+            _ => false,
         }
     }
 
-    /// Whether it holds.
+    /// The verdict by what each seed found, the first one's first.
     #[must_use]
-    pub fn evaluate(&self, evidence: Evidence<'_>) -> Verdict {
-        match self.judge(evidence) {
-            Ok(verdict) => verdict,
-            Err(missing) => Verdict { holds: false, text: format!("not measured: {missing}") },
-        }
+    pub fn judge(&self, seeds: &[Evidence<'_>]) -> Verdict {
+        let findings: Result<Vec<Finding>, String> =
+            seeds.iter().map(|evidence| self.claim.find(*evidence)).collect();
+        let verdict = findings.and_then(|findings| self.decide(&findings));
+        verdict.unwrap_or_else(|missing| Verdict {
+            class: self.standing.class,
+            holds: false,
+            text: format!("{}: not measured: {missing}", self.claim.words()),
+            ..Verdict::default()
+        })
     }
 
-    fn judge(&self, evidence: Evidence<'_>) -> Result<Verdict, String> {
-        match self {
-            Self::Ordering { above, below, at, factor } => {
-                let claim = if (*factor - 1.0).abs() < f64::EPSILON {
-                    format!("{above} is above {below}")
-                } else {
-                    format!("{above} is at least {} times {below}", three_digits(*factor))
-                };
-                let ratios = ratios(evidence.find(above)?, evidence.find(below)?, *at)?;
-                Ok(limits(&claim, "ratio", &ratios, *factor, f64::INFINITY))
-            }
-            Self::RatioWithin { numerator, denominator, at, low, high } => {
-                let found = ratios(evidence.find(numerator)?, evidence.find(denominator)?, *at)?;
-                let claim = format!("{numerator} over {denominator}");
-                Ok(limits(&claim, "ratio", &found, *low, *high))
-            }
-            Self::ValueWithin { series, at, low, high } => {
-                let found = values(evidence.find(series)?, *at)?;
-                Ok(limits(series, "value", &found, *low, *high))
-            }
-            Self::RatioToPublished { series, at, low, high } => {
-                let found = evidence.over_published(series, *at)?;
-                let claim = format!("{series}, ours over published");
-                Ok(limits(&claim, "ratio", &found, *low, *high))
-            }
-            Self::Crossover { first, second, between: [from, to] } => {
-                crossover(evidence.find(first)?, evidence.find(second)?, *from, *to)
-            }
-            Self::Monotone { series, direction, slack } => {
-                Ok(monotone(evidence.find(series)?, *direction, *slack))
-            }
-            Self::Constant { series, factor } => Ok(constant(evidence.find(series)?, *factor)),
-        }
-    }
-}
-
-impl<'a> Evidence<'a> {
-    fn find(&self, name: &str) -> Result<&'a Series, String> {
-        let found = self.series.iter().find(|series| series.name == name);
-        found.filter(|series| !series.points.is_empty()).ok_or_else(|| name.to_owned())
-    }
-
-    fn over_published(&self, name: &str, at: Option<Place>) -> Result<Vec<(f64, f64)>, String> {
-        let ours = self.find(name)?;
-        let published = self.published.iter().filter(|published| published.series == name);
-        let points = published.flat_map(|published| &published.points);
-        let wanted: Vec<_> = points.filter(|point| at.is_none_or(|at| at == point.0)).collect();
-        if wanted.is_empty() {
-            return Err(format!("{name} has no published value there"));
-        }
-        let ratio = |(x, value): &(Place, f64)| {
-            let mine = ours.at(x.0).ok_or_else(|| format!("{name} at {}", x.0))?;
-            Ok((x.0, mine / value))
+    fn decide(&self, findings: &[Finding]) -> Result<Verdict, String> {
+        let points = points_over_seeds(findings)?;
+        let (low, high) = findings.first().map_or((0.0, 0.0), |found| (found.low, found.high));
+        let by_seed = self.claim.is_of_every_seed();
+        let value_of = |point: &PointOverSeeds| if by_seed { point.least } else { point.median };
+        let keeps = |point: &PointOverSeeds| (low..=high).contains(&value_of(point));
+        let excess = |point: &&PointOverSeeds| {
+            let value = value_of(point);
+            if value < low { low / value } else { value / high }
         };
-        wanted.into_iter().map(ratio).collect()
-    }
-}
-
-fn values(series: &Series, at: Option<Place>) -> Result<Vec<(f64, f64)>, String> {
-    match at {
-        None => Ok(series.points.clone()),
-        Some(Place(x)) => match series.at(x) {
-            Some(y) => Ok(vec![(x, y)]),
-            None => Err(format!("{} at {x}", series.name)),
-        },
-    }
-}
-
-/// The ratio of two series wherever both have points.
-pub(crate) fn ratio_points(above: &Series, below: &Series) -> Vec<(f64, f64)> {
-    let ratio = |&(x, y): &(f64, f64)| Some((x, y / below.at(x).filter(|value| *value != 0.0)?));
-    above.points.iter().filter_map(ratio).collect()
-}
-
-fn ratios(above: &Series, below: &Series, at: Option<Place>) -> Result<Vec<(f64, f64)>, String> {
-    let mut found = ratio_points(above, below);
-    if let Some(Place(x)) = at {
-        found.retain(|point| (point.0 - x).abs() <= 1e-6 * x.abs().max(1e-3));
-    }
-    if found.is_empty() {
-        return Err(format!("no common point of {} and {}", above.name, below.name));
-    }
-    Ok(found)
-}
-
-/// Shows a value with the digits that its comparison needs.
-fn digits(value: f64) -> String {
-    if value == 0.0 || (0.1..1e5).contains(&value.abs()) {
-        let text = if value.abs() < 10.0 { format!("{value:.3}") } else { format!("{value:.2}") };
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        format!("{value:.3e}")
-    }
-}
-
-/// Judges `found` by limits; of several points the one furthest out decides.
-fn limits(claim: &str, what: &str, found: &[(f64, f64)], low: f64, high: f64) -> Verdict {
-    let excess = |value: f64| if value < low { low / value } else { value / high };
-    let worst = found.iter().copied().max_by(|a, b| excess(a.1).total_cmp(&excess(b.1)));
-    let holds = found.iter().all(|point| (low..=high).contains(&point.1));
-    let demand = if high.is_infinite() {
-        format!("at least {}", digits(low))
-    } else {
-        format!("{} to {}", digits(low), digits(high))
-    };
-    let text = match (found, worst) {
-        ([(_, value)], _) => format!("{claim}: {what} {}, must be {demand}", digits(*value)),
-        (_, Some((x, value))) => {
-            let least = found.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
-            let most = found.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
-            let mut text = format!(
-                "{claim}: {what} {} to {} over {} points, must be {demand}",
-                digits(least),
-                digits(most),
-                found.len()
-            );
-            if !holds {
-                text.push_str(&format!("; at x = {} it is {}", digits(x), digits(value)));
+        let worst = points.iter().max_by(|a, b| excess(a).total_cmp(&excess(b)));
+        let worst = worst.ok_or_else(|| "nothing".to_owned())?;
+        let claim_holds = points.iter().all(keeps);
+        let Standing { class, source, reason, varied, ours, .. } = &self.standing;
+        let mut text = self.text(&points, worst, [low, high], findings.len());
+        let holds = match ours {
+            None => claim_holds,
+            Some(ours) => {
+                let misses = if self.claim.is_by_point() {
+                    !points.iter().any(keeps)
+                } else {
+                    !claim_holds
+                };
+                let decided: &[PointOverSeeds] =
+                    if self.claim.is_by_point() { &points } else { std::slice::from_ref(worst) };
+                let is_ours = decided.iter().all(|point| (ours[0]..=ours[1]).contains(&value_of(point)));
+                if !misses {
+                    text.push_str("; this is no difference any more");
+                } else if !is_ours {
+                    let [low, high] = ours.map(digits);
+                    text.push_str(&format!("; ours was {low} to {high} when it was looked into"));
+                }
+                misses && is_ours
             }
-            text
+        };
+        Ok(Verdict {
+            class: *class,
+            holds,
+            text,
+            source: source.clone(),
+            reason: reason.clone(),
+            varied: varied.clone(),
+            decided: Some(Decided {
+                x: worst.x,
+                value: value_of(worst),
+                low: Some(low).filter(|low| low.is_finite()),
+                high: Some(high).filter(|high| high.is_finite()),
+                by_seed: worst.by_seed.clone(),
+            }),
+        })
+    }
+
+    fn text(
+        &self,
+        points: &[PointOverSeeds],
+        worst: &PointOverSeeds,
+        [low, high]: [f64; 2],
+        seed_count: usize,
+    ) -> String {
+        let by_seed = self.claim.is_of_every_seed();
+        let value_of = |point: &PointOverSeeds| if by_seed { point.least } else { point.median };
+        let least = points.iter().map(value_of).fold(f64::INFINITY, f64::min);
+        let most = points.iter().map(value_of).fold(f64::NEG_INFINITY, f64::max);
+        let is_alone = points.len() == 1;
+        let mut text = format!("{}: {} {}", self.claim.words(), self.claim.measure(), digits(least));
+        if !is_alone {
+            text.push_str(&format!(" to {} over {} points", digits(most), points.len()));
         }
-        (_, None) => format!("{claim}: nothing measured"),
-    };
-    Verdict { holds: holds && worst.is_some(), text }
-}
-
-fn crossover(first: &Series, second: &Series, from: Place, to: Place) -> Result<Verdict, String> {
-    let points = ratio_points(first, second);
-    let before = points.iter().rfind(|point| point.0 <= from.0);
-    let after = points.iter().find(|point| point.0 >= to.0);
-    let (Some(before), Some(after)) = (before, after) else {
-        return Err(format!("{} and {} around the crossover", first.name, second.name));
-    };
-    let text = format!(
-        "{} rises above {} between {} and {}: their ratio goes from {} to {}",
-        first.name,
-        second.name,
-        digits(from.0),
-        digits(to.0),
-        digits(before.1),
-        digits(after.1)
-    );
-    Ok(Verdict { holds: before.1 < 1.0 && after.1 > 1.0, text })
-}
-
-fn monotone(series: &Series, direction: Direction, slack: f64) -> Verdict {
-    let wrong = series.points.windows(2).find(|pair| match direction {
-        Direction::Rising => pair[1].1 < pair[0].1 * (1.0 - slack),
-        Direction::Falling => pair[1].1 > pair[0].1 * (1.0 + slack),
-    });
-    let way = match direction {
-        Direction::Rising => "rises",
-        Direction::Falling => "falls",
-    };
-    let name = &series.name;
-    let mut text = format!("{name} {way} throughout");
-    if slack > 0.0 {
-        text.push_str(&format!(" (slack {} %)", digits(100.0 * slack)));
+        if seed_count > 1 && worst.least < worst.most {
+            let place = if is_alone { String::new() } else { format!("{} ", worst.place()) };
+            let spread = format!("{} to {}", digits(worst.least), digits(worst.most));
+            text.push_str(&format!(" ({place}{spread} at {seed_count} seeds)"));
+        } else if !is_alone && !(low..=high).contains(&value_of(worst)) {
+            text.push_str(&format!(" ({} {})", worst.place(), digits(value_of(worst))));
+        }
+        if self.standing.class == Class::Differs {
+            text.push_str(match self.claim.published() {
+                Some(_) => ", published ",
+                None => ", the paper's claim needs ",
+            });
+        } else {
+            text.push_str(", must be ");
+        }
+        match self.claim.published().filter(|_| self.standing.class == Class::Differs) {
+            Some(published) => text.push_str(&published.to_string()),
+            None => text.push_str(&demand(low, high)),
+        }
+        text
     }
-    if let Some(pair) = wrong {
-        text.push_str(&format!(
-            ": not between {} ({}) and {} ({})",
-            digits(pair[0].0),
-            digits(pair[0].1),
-            digits(pair[1].0),
-            digits(pair[1].1)
-        ));
-    }
-    Verdict { holds: wrong.is_none(), text }
 }
 
-fn constant(series: &Series, factor: f64) -> Verdict {
-    let values = || series.points.iter().map(|point| point.1);
-    let (low, high) =
-        (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
-    let text = format!(
-        "{} hardly changes: {} to {}, at most {} times",
-        series.name,
-        digits(low),
-        digits(high),
-        digits(factor)
-    );
-    Verdict { holds: high <= low * factor, text }
+fn demand(low: f64, high: f64) -> String {
+    if low == 1.0_f64.next_up() {
+        return "above 1".into();
+    }
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => format!("{} to {}", digits(low), digits(high)),
+        (true, false) => format!("at least {}", digits(low)),
+        _ => format!("at most {}", digits(high)),
+    }
+}
+
+/// A deciding number over the seeds.
+struct PointOverSeeds {
+    series: String,
+    x: f64,
+    least: f64,
+    median: f64,
+    most: f64,
+    by_seed: Vec<f64>,
+}
+
+impl PointOverSeeds {
+    fn place(&self) -> String {
+        let series = if self.series.is_empty() { String::new() } else { format!("{} ", self.series) };
+        format!("{series}at x = {}", digits(self.x))
+    }
+}
+
+/// Points of the same place together; a crossover's place is what it found, so that a lone point is the same
+/// at every seed.
+fn points_over_seeds(findings: &[Finding]) -> Result<Vec<PointOverSeeds>, String> {
+    let first = findings.first().ok_or_else(|| "no seed".to_owned())?;
+    let over = |(index, point): (usize, &FoundPoint)| {
+        let is_same = |found: &&FoundPoint| {
+            first.points.len() == 1 || (found.series == point.series && found.x == point.x)
+        };
+        let value = |finding: &Finding| {
+            let found = finding.points.get(index).filter(is_same);
+            let found = found.or_else(|| finding.points.iter().find(is_same));
+            found.map(|found| found.value)
+        };
+        let by_seed: Option<Vec<f64>> = findings.iter().map(value).collect();
+        let by_seed = by_seed.ok_or_else(|| format!("x = {} at every seed", point.x))?;
+        let mut sorted = by_seed.clone();
+        sorted.sort_by(f64::total_cmp);
+        let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
+        let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+        let (series, x) = (point.series.clone(), point.x);
+        Ok(PointOverSeeds { series, x, least, median, most, by_seed })
+    };
+    first.points.iter().enumerate().map(over).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn series(name: &str, points: &[(f64, f64)]) -> Series {
-        Series { points: points.to_vec(), ..Series::new(name, "B", "MB/s") }
-    }
-
-    fn holds(shape: &str) -> bool {
-        let all = [
-            series("flat", &[(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)]),
-            series("rising", &[(1.0, 1.0), (2.0, 1.9), (4.0, 4.0)]),
-            series("dented", &[(1.0, 1.0), (2.0, 0.97), (4.0, 4.0)]),
-        ];
-        let published = [Published {
-            series: "rising".into(),
-            source: "test".into(),
-            unit: "MB/s".into(),
-            points: vec![(Place(2.0), 2.0)],
-        }];
-        let shape: Shape = toml::from_str(shape).unwrap();
-        let verdict = shape.evaluate(Evidence { series: &all, published: &published });
-        assert!(!verdict.text.is_empty());
-        verdict.holds
-    }
-
-    #[test]
-    fn orderings_compare_at_a_point_or_everywhere() {
-        assert!(holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=2"));
-        assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'"));
-        assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=2\nfactor=1.1"));
-    }
-
-    #[test]
-    fn ratios_and_values_have_two_limits() {
-        let ratio = "kind='ratio_within'\nnumerator='rising'\ndenominator='flat'\nat=4\n";
-        assert!(holds(&format!("{ratio}low=1.9\nhigh=2.1")));
-        assert!(!holds(&format!("{ratio}low=2.1\nhigh=3")));
-        assert!(holds("kind='value_within'\nseries='flat'\nlow=2\nhigh=2"));
-        assert!(!holds("kind='value_within'\nseries='rising'\nlow=1\nhigh=3.9"));
-    }
-
-    #[test]
-    fn published_values_are_compared_where_they_stand() {
-        assert!(holds("kind='ratio_to_published'\nseries='rising'\nlow=0.94\nhigh=0.96"));
-        assert!(!holds("kind='ratio_to_published'\nseries='rising'\nlow=0.96\nhigh=1.1"));
-        assert!(!holds("kind='ratio_to_published'\nseries='flat'\nlow=0\nhigh=9"));
-    }
-
-    #[test]
-    fn crossovers_have_a_direction_and_a_place() {
-        let cross = |first, second, between| {
-            holds(&format!(
-                "kind='crossover'\nfirst='{first}'\nsecond='{second}'\nbetween={between}"
-            ))
-        };
-        assert!(cross("rising", "flat", "[2, 4]"));
-        assert!(!cross("rising", "flat", "[1, 2]"));
-        assert!(!cross("flat", "rising", "[2, 4]"));
-    }
-
-    #[test]
-    fn monotone_allows_its_slack_only() {
-        assert!(holds("kind='monotone'\nseries='rising'\ndirection='rising'"));
-        assert!(!holds("kind='monotone'\nseries='dented'\ndirection='rising'\nslack=0.02"));
-        assert!(holds("kind='monotone'\nseries='dented'\ndirection='rising'\nslack=0.05"));
-        assert!(!holds("kind='monotone'\nseries='rising'\ndirection='falling'"));
-    }
-
-    #[test]
-    fn constant_compares_the_extremes() {
-        assert!(holds("kind='constant'\nseries='flat'\nfactor=1.01"));
-        assert!(!holds("kind='constant'\nseries='rising'\nfactor=1.01"));
-        assert!(holds("kind='constant'\nseries='rising'\nfactor=1000"));
-    }
-
-    #[test]
-    fn what_was_not_measured_does_not_hold() {
-        assert!(!holds("kind='monotone'\nseries='nobody'\ndirection='rising'"));
-        assert!(!holds("kind='value_within'\nseries='flat'\nat=3\nlow=0\nhigh=9"));
-        assert!(!holds("kind='crossover'\nfirst='rising'\nsecond='flat'\nbetween=[4, 8]"));
-    }
-
-    #[test]
-    fn places_are_numbers_or_sizes() {
-        #[derive(Deserialize)]
-        struct At {
-            at: Place,
-        }
-        let place = |text: &str| toml::from_str::<At>(text).map(|at| at.at.0);
-        assert_eq!(place("at = '4KiB'").unwrap(), 4096.0);
-        assert_eq!(place("at = 0.5").unwrap(), 0.5);
-        assert_eq!(place("at = 7").unwrap(), 7.0);
-        assert!(place("at = 'four'").is_err());
-    }
-}
+mod tests;

@@ -7,15 +7,17 @@
 //! ```
 //!
 //! 1. Verdicts are printed in the order of the list; after an error or Ctrl-C no experiment begins.
-//! 2. With `--kept` a result that is kept is compared point by point; none that is kept is no failure.
+//! 2. What is random runs at several seeds.
+//! 3. With `--kept` a result that is kept is compared point by point; none that is kept is no failure.
 
 use super::{command_line, outcome_text};
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
+use nandu_drives::profile::Profile;
 use nandu_lab::kept::{Kept, compare};
-use nandu_lab::{Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict};
+use nandu_lab::{Class, Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict, run_seeds};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -41,9 +43,12 @@ pub(crate) struct VerifyArguments {
     /// Results go to DIR/NAME
     #[arg(long, value_name = "DIR", default_value = "out/verify")]
     out: PathBuf,
-    /// Seed of everything random
+    /// First seed of everything random; what is random runs at three seeds, with --full at nine
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Nine seeds in place of three
+    #[arg(long)]
+    full: bool,
     /// Experiments at a time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
@@ -58,11 +63,18 @@ pub(crate) struct VerifyArguments {
     json: bool,
 }
 
+/// Seeds that verdicts go by.
+const SEED_COUNT: u64 = 3;
+/// Those of `--full`.
+const FULL_SEED_COUNT: u64 = 9;
+
 #[derive(Serialize)]
 struct Verified {
     experiment: String,
     title: String,
     holds: bool,
+    /// The seeds that the verdicts go by.
+    seeds: Vec<u64>,
     verdicts: Vec<Verdict>,
     /// The kept result beside it, where one is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,8 +84,8 @@ struct Verified {
 impl Verified {
     fn of(outcome: Outcome, kept: Option<Kept>) -> Self {
         let holds = outcome.holds();
-        let Outcome { experiment, title, verdicts, .. } = outcome;
-        Self { experiment, title, holds, verdicts, kept }
+        let Outcome { experiment, title, seeds, verdicts, .. } = outcome;
+        Self { experiment, title, holds, seeds, verdicts, kept }
     }
 }
 
@@ -90,12 +102,20 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
     let mut seen = BTreeSet::new();
     loaded
         .retain(|experiment| !experiment.shape.is_empty() && seen.insert(experiment.name.clone()));
+    let profiles: Result<Vec<Profile>, _> =
+        Profile::list().iter().map(|name| Profile::load(name)).collect();
+    let wrong = nandu_lab::fitted::check(&loaded, &profiles?);
+    if !wrong.is_empty() {
+        return Err(Failure::input(format!("classes of shapes are wrong: {}", wrong.join("; "))));
+    }
     let verified = run_all(&loaded, arguments, context)?;
     if verified.is_empty() {
         return Err(Failure::input("no shape to verify; name an experiment that has some"));
     }
     if arguments.json {
         context.output.json(&verified)?;
+    } else {
+        summary(&verified, context)?;
     }
     let names = |is_wrong: fn(&&Verified) -> bool| -> Vec<&str> {
         verified.iter().filter(is_wrong).map(|one| one.experiment.as_str()).collect()
@@ -128,6 +148,7 @@ fn run_all(
 ) -> Result<Vec<Verified>, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = arguments.threads.map_or(cores, |threads| threads as usize);
+    let seeds = if arguments.full { FULL_SEED_COUNT } else { SEED_COUNT };
     let next = AtomicUsize::new(0);
     let (sender, news) = channel();
     // An error of one experiment ends the others as Ctrl-C does.
@@ -140,7 +161,7 @@ fn run_all(
                 while let Some(index) = take().filter(|_| !stop.load(Ordering::Relaxed)) {
                     let Some(experiment) = experiments.get(index) else { break };
                     let mut watch = Watch::new(index, &sender, Arc::clone(stop));
-                    let answer = nandu_lab::run(experiment, &options(arguments), &mut watch);
+                    let answer = run_seeds(experiment, &options(arguments), seeds, &mut watch);
                     // Nobody listens any more after an error of the terminal.
                     let _ = sender.send(News::Answer(index, Box::new(answer)));
                 }
@@ -192,14 +213,48 @@ fn options(arguments: &VerifyArguments) -> RunOptions<'static> {
 }
 
 fn print(outcome: &Outcome, kept: Option<&Kept>, context: &Context) -> Result<(), Failure> {
-    let count = outcome.verdicts.iter().filter(|verdict| verdict.holds).count();
-    let (name, total) = (&outcome.experiment, outcome.verdicts.len());
-    context.output.heading(&format!("{name}: {count} of {total} shapes hold"))?;
+    let (name, seeds) = (&outcome.experiment, outcome.seeds.len());
+    let counts = counts(|class| outcome.count(class));
+    let seeds = if seeds > 1 { format!(", {seeds} seeds") } else { String::new() };
+    context.output.heading(&format!("{name}: {counts}{seeds}"))?;
     outcome_text::print_verdicts(outcome, context)?;
     let Some(kept) = kept else { return Ok(()) };
     let mark = if kept.is_current() { "same " } else { "STALE" };
     let mark = context.output.verdict(kept.is_current(), mark);
     outcome_text::print_item(&mark, &kept.text(outcome.seed), context)
+}
+
+/// `5 of 6 predictions, 2 differences`: those that hold, of all where some do not.
+fn counts(count: impl Fn(Class) -> [usize; 2]) -> String {
+    let part = |class: Class| match count(class) {
+        [0, _] => None,
+        [all, holding] => {
+            let [one, several] = class.words();
+            let of_all = if holding < all { format!("{holding} of {all}") } else { all.to_string() };
+            Some(format!("{of_all} {}", if all == 1 { one } else { several }))
+        }
+    };
+    Class::ALL.into_iter().filter_map(part).collect::<Vec<_>>().join(", ")
+}
+
+/// What nandu reproduces, by what it is worth.
+fn summary(verified: &[Verified], context: &Context) -> Result<(), Failure> {
+    let verdicts = || verified.iter().flat_map(|one| &one.verdicts);
+    context.output.heading(&format!(
+        "{} shapes of {} experiments, apart by what they are worth",
+        verdicts().count(),
+        verified.len()
+    ))?;
+    for class in Class::ALL {
+        let of_class = || verdicts().filter(|verdict| verdict.class == class);
+        let (all, holding) = (of_class().count(), of_class().filter(|verdict| verdict.holds).count());
+        if all > 0 {
+            let text = format!("{holding} of {all} {}", class.explanation());
+            let mark = if holding == all { "holds" } else { "FAILS" };
+            outcome_text::print_item(&context.output.verdict(holding == all, mark), &text, context)?;
+        }
+    }
+    Ok(())
 }
 
 /// Tells the main thread how far an experiment is.

@@ -1,0 +1,191 @@
+//! What shapes say of series whose numbers are known, by class and over seeds.
+
+use super::*;
+use crate::claim::Place;
+use crate::experiment::Published;
+use crate::outcome::Series;
+
+fn series(name: &str, points: &[(f64, f64)]) -> Series {
+    Series { points: points.to_vec(), ..Series::new(name, "B", "MB/s") }
+}
+
+fn three() -> [Series; 3] {
+    [
+        series("flat", &[(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)]),
+        series("rising", &[(1.0, 1.0), (2.0, 1.9), (4.0, 4.0)]),
+        series("dented", &[(1.0, 1.0), (2.0, 0.97), (4.0, 4.0)]),
+    ]
+}
+
+fn shape(text: &str) -> Shape {
+    toml::from_str(text).unwrap()
+}
+
+/// The verdict on a checked shape, by the series of each seed.
+fn judge(text: &str, seeds: &[&[Series]]) -> Verdict {
+    let shape = shape(text);
+    shape.check().unwrap();
+    let published = [Published {
+        series: "rising".into(),
+        source: "[S] test".into(),
+        unit: "MB/s".into(),
+        points: vec![(Place(2.0), 2.0)],
+    }];
+    let evidence = |series| Evidence { series, published: &published };
+    let seeds: Vec<Evidence<'_>> = seeds.iter().map(|series| evidence(*series)).collect();
+    let verdict = shape.judge(&seeds);
+    assert!(!verdict.text.is_empty());
+    verdict
+}
+
+fn holds(text: &str) -> bool {
+    judge(&format!("class='own'\n{text}"), &[&three()]).holds
+}
+
+fn predicts(text: &str) -> bool {
+    judge(&format!("class='prediction'\nsource='[S] test'\n{text}"), &[&three()]).holds
+}
+
+fn refusal(text: &str) -> String {
+    shape(text).check().unwrap_err()
+}
+
+#[test]
+fn orderings_compare_at_a_point_at_several_or_everywhere() {
+    assert!(holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=2"));
+    assert!(holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=[1, 2]"));
+    assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=[1, 4]"));
+    assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'"));
+    assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=2\nfactor=1.1"));
+    assert!(!holds("kind='ordering'\nabove='flat'\nbelow='flat'"), "what is equal is not above");
+    assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=[1, 3]"), "none at 3");
+}
+
+#[test]
+fn ratios_and_values_have_limits_on_either_side() {
+    let ratio = "kind='ratio_within'\nnumerator='rising'\ndenominator='flat'\nat=4\n";
+    assert!(holds(&format!("{ratio}low=1.9\nhigh=2.1")));
+    assert!(holds(&format!("{ratio}low=1.9")));
+    assert!(!holds(&format!("{ratio}high=1.9")));
+    assert!(holds("kind='value_within'\nseries='flat'\nlow=2\nhigh=2"));
+    assert!(!holds("kind='value_within'\nseries='rising'\nlow=1\nhigh=3.9"));
+}
+
+#[test]
+fn limits_of_what_was_published_follow_from_it() {
+    let value = "kind='value_within'\nseries='rising'\nat=4\npublished=";
+    assert!(predicts(&format!("{value}3.1")), "4 is 29 % above");
+    assert!(!predicts(&format!("{value}3.0")), "4 is 33 % above");
+    assert!(predicts(&format!("{value}5.1")) && !predicts(&format!("{value}5.3")));
+    assert!(predicts(&format!("{value}[1.0, 4.0]")), "a wide range is its own limit");
+    assert!(!predicts(&format!("{value}[1.0, 3.9]")));
+    assert!(predicts(&format!("{value}[3.0, 3.3]")), "a narrow one has 30 % about its centre");
+    assert!(predicts(&format!("{value}{{ at_least = 4 }}")));
+    assert!(!predicts(&format!("{value}{{ at_least = 4.01 }}")), "at least has no slack");
+    assert!(predicts("kind='ratio_to_published'\nseries='rising'"));
+    assert!(predicts("kind='ratio_to_published'\nseries='rising'\nwithin=0.06"));
+    assert!(!predicts("kind='ratio_to_published'\nseries='rising'\nwithin=0.04"));
+    assert!(!predicts("kind='ratio_to_published'\nseries='flat'"), "nothing published");
+}
+
+#[test]
+fn crossovers_have_a_direction_and_a_place() {
+    let cross = |first, second, rest: &str| {
+        format!("kind='crossover'\nfirst='{first}'\nsecond='{second}'\n{rest}")
+    };
+    assert!(holds(&cross("rising", "flat", "between=[2, 4]")));
+    assert!(!holds(&cross("rising", "flat", "between=[1, 2]")));
+    assert!(!holds(&cross("flat", "rising", "between=[2, 4]")), "it only sinks below");
+    assert!(predicts(&cross("rising", "flat", "published=4")), "2.1 is within a factor of 2");
+    assert!(!predicts(&cross("rising", "flat", "published=4.3")));
+}
+
+#[test]
+fn monotone_allows_its_slack_and_constant_compares_the_extremes() {
+    assert!(holds("kind='monotone'\nseries='rising'\ndirection='rising'"));
+    assert!(!holds("kind='monotone'\nseries='dented'\ndirection='rising'\nslack=0.02"));
+    assert!(holds("kind='monotone'\nseries='dented'\ndirection='rising'\nslack=0.05"));
+    assert!(!holds("kind='monotone'\nseries='rising'\ndirection='falling'"));
+    assert!(holds("kind='constant'\nseries='flat'\nfactor=1.01"));
+    assert!(!holds("kind='constant'\nseries='rising'\nfactor=1.01"));
+}
+
+#[test]
+fn what_was_not_measured_does_not_hold() {
+    assert!(!holds("kind='monotone'\nseries='nobody'\ndirection='rising'"));
+    assert!(!holds("kind='value_within'\nseries='flat'\nat=3\nlow=0\nhigh=9"));
+    assert!(!holds("kind='crossover'\nfirst='rising'\nsecond='nobody'\nbetween=[4, 8]"));
+}
+
+#[test]
+fn an_order_holds_at_every_seed_and_a_value_by_the_median() {
+    let seeds = [1.5, 2.5, 2.6].map(|y| [series("flat", &[(1.0, 2.0)]), series("b", &[(1.0, y)])]);
+    let seeds: Vec<&[Series]> = seeds.iter().map(<[Series; 2]>::as_slice).collect();
+    let order = "class='own'\nkind='ordering'\nabove='b'\nbelow='flat'";
+    assert!(!judge(order, &seeds).holds && judge(order, &seeds[1..]).holds);
+    let value = "class='own'\nkind='value_within'\nseries='b'\nlow=2.4\nhigh=2.6";
+    let verdict = judge(value, &seeds);
+    assert!(verdict.holds, "{}", verdict.text);
+    assert!(verdict.text.contains("1.5 to 2.6 at 3 seeds"), "{}", verdict.text);
+    let decided = verdict.decided.unwrap();
+    assert_eq!((decided.value, decided.by_seed), (2.5, vec![1.5, 2.5, 2.6]));
+}
+
+#[test]
+fn what_differs_must_differ_and_by_as_much_as_is_written_down() {
+    let differs = |published: &str, ours: &str| {
+        let text = format!(
+            "class='differs'\nsource='[S] test'\nreason='r'\nvaried='v'\nours={ours}\n\
+             kind='value_within'\nseries='rising'\nat=[2, 4]\npublished={published}"
+        );
+        judge(&text, &[&three()])
+    };
+    assert!(differs("10", "[1.8, 4.1]").holds);
+    let near = differs("4", "[1.8, 4.1]");
+    assert!(!near.holds && near.text.contains("no difference any more"), "{}", near.text);
+    let moved = differs("10", "[1.8, 3.9]");
+    assert!(!moved.holds && moved.text.contains("when it was looked into"), "{}", moved.text);
+    assert_eq!(moved.reason, "r");
+}
+
+#[test]
+fn an_order_that_differs_is_missed_as_a_whole() {
+    let text = "class='differs'\nsource='[S] test'\nreason='r'\nvaried='v'\nours=[0.4, 0.6]\n\
+                kind='ordering'\nabove='flat'\nbelow='rising'";
+    assert!(judge(text, &[&three()]).holds, "it is above at 1 and 2, but not at 4");
+}
+
+#[test]
+fn a_published_claim_needs_source_and_value_and_has_no_limits_of_ours() {
+    let value = "kind='value_within'\nseries='flat'\n";
+    let text = format!("class='prediction'\n{value}published=2");
+    assert!(refusal(&text).contains("needs `source`"));
+    let sourced = "source='[S] test'\n";
+    let refused = |class: &str, rest: &str| refusal(&format!("class='{class}'\n{value}{rest}"));
+    assert!(refused("prediction", "source='[M:hi] test'\npublished=2").contains("needs `source`"));
+    assert!(refused("prediction", &format!("{sourced}low=1\nhigh=3")).contains("follow from"));
+    assert!(refused("prediction", sourced).contains("needs `published`"));
+    assert!(refused("prediction", &format!("{sourced}published=-1")).contains("above 0"));
+    assert!(refused("fit", &format!("{sourced}published=2")).contains("names the parameters"));
+    assert!(refused("differs", &format!("{sourced}published=2")).contains("all three"));
+    assert!(refused("own", "published=2").contains("is for a prediction"));
+    assert!(refused("own", "").contains("cannot fail"));
+    let wide = "class='prediction'\nkind='ratio_to_published'\nseries='rising'\nwithin=0.5";
+    assert!(refusal(wide).contains("at most 0.3"));
+    let slack = "class='prediction'\nsource='[S] x'\nkind='monotone'\nseries='rising'\n\
+                 direction='rising'\nslack=0.1";
+    assert!(refusal(slack).contains("no slack"));
+}
+
+#[test]
+fn places_are_numbers_or_sizes() {
+    #[derive(serde::Deserialize)]
+    struct At {
+        at: Place,
+    }
+    let place = |text: &str| toml::from_str::<At>(text).map(|at| at.at.0);
+    assert_eq!(place("at = '4KiB'").unwrap(), 4096.0);
+    assert_eq!(place("at = 0.5").unwrap(), 0.5);
+    assert_eq!(place("at = 7").unwrap(), 7.0);
+    assert!(place("at = 'four'").is_err());
+}
