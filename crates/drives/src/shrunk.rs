@@ -5,20 +5,25 @@
 //! | --- | --- |
 //! | seeks, revolution, overheads: times / N | controller, chip: times / N |
 //! | caches, read-ahead: bytes / N | buffers, chunks: bytes / N; dies / N |
-//! | tracks follow from rate and revolution | flash pages and erase blocks of a die stay |
+//! | tracks follow from rate and revolution | if dies are too few: bytes of a flash page / the rest of N |
 //!
 //! Where requests are pages, which stay as large as they are, what a request costs stays as well: then
-//! only what happens between long runs of requests is N times shorter.
+//! only what happens between long runs of requests is N times shorter. Flash pages stay, too; if dies are too
+//! few, an erase block has fewer of them, and each takes as many times longer.
 //!
 //! 1. With N = 1 nothing changes.
 //! 2. The rate of all channels together stays, too.
+//! 3. The bytes that all dies program or read in a second stay.
 
 use crate::profile::{DriveConfig, Profile, ProfileError};
-use nandu_nand::preset;
+use nandu_nand::{ChipOverrides, ChipPreset, preset};
 use toml::{Table, Value};
 
 /// Sizes that stay: units that the chips or the layer cannot divide.
 const FIXED_SIZES: [&str; 4] = ["flash_page_bytes", "spare_bytes", "unit_bytes", "sector_bytes"];
+
+/// A sector fits into a flash page.
+const LEAST_FLASH_PAGE_BYTES: u64 = 512;
 
 /// What each request costs, wherever it goes.
 const REQUEST_TIMES: [&str; 5] =
@@ -28,7 +33,8 @@ const REQUEST_TIMES: [&str; 5] =
 /// before, besides.
 ///
 /// # Errors
-/// [`ProfileError::Indivisible`] if it has too few dies, [`ProfileError::Invalid`] if a part cannot be so small.
+/// [`ProfileError::Indivisible`] if it has too few dies and flash pages that are too small, or
+/// [`ProfileError::Invalid`] if another part cannot be so small.
 pub fn shrunk(
     profile: &Profile,
     over: u32,
@@ -55,41 +61,75 @@ pub fn shrunk(
             (count / part, part)
         };
         let [dies, channels, planes] = [share(dies), share(channels), share(planes)];
-        if left != 1 {
-            return Err(ProfileError::Indivisible { name: profile.name.clone(), over });
-        }
-        let timing = &chip.timing;
-        let mut set = |key: &str, value: u64| {
-            section.insert(key.into(), Value::Integer(value.cast_signed()));
+        let mut set = |key: &str, value: u32| {
+            section.insert(key.into(), Value::Integer(value.into()));
         };
-        set("dies_per_channel", u64::from(dies.0));
-        set("channel_count", u64::from(channels.0));
-        set("planes_per_die", u64::from(planes.0));
+        set("dies_per_channel", dies.0);
+        set("channel_count", channels.0);
+        set("planes_per_die", planes.0);
         let overrides = section.entry("chip_overrides").or_insert(Value::Table(Table::new()));
         let overrides = overrides.as_table_mut().expect("it was loaded as one");
-        // What the profile overrides was divided with the rest.
-        let over = u64::from(over);
-        let figures = [
-            ("read_ns", timing.read_ns.0 / over),
-            ("program_ns", timing.program_ns.0 / over),
-            ("erase_ns", timing.erase_ns.0 / over),
-            ("command_ns", timing.command_ns.0 / over),
-        ];
-        // Types of flash pages say their mean themselves.
-        let has_types = config.chip_overrides.program_type_ns.is_some();
-        let says_mean = |key: &str| has_types && key == "program_ns";
-        for (key, value) in figures.into_iter().filter(|(key, _)| !says_mean(key)) {
-            overrides.entry(key).or_insert(Value::Integer(value.cast_signed()));
-        }
-        let bus = config.chip_overrides.bus_bytes_per_second.unwrap_or(timing.bus_bytes_per_second);
-        let bus = Value::Integer((bus * u64::from(channels.1)).cast_signed());
-        overrides.insert("bus_bytes_per_second".into(), bus);
+        let per_channel = u64::from(channels.1);
+        let rest = u64::from(left);
+        shrink_chip(
+            overrides,
+            (chip, &config.chip_overrides),
+            (u64::from(over), rest, per_channel),
+            keeps_request_times,
+        )
+        .ok_or_else(|| ProfileError::Indivisible { name: profile.name.clone(), over })?;
     }
     let capacity = profile.geometry.capacity().0 / u64::from(over) / 65_536 * 65_536;
     table.insert("capacity".into(), Value::String(format!("{capacity}B")));
     let text = toml::to_string(&table).expect("what was read can be written");
     let origin = format!("{} {over} times smaller", profile.origin);
     Profile::parse(&profile.name, &origin, &text)
+}
+
+/// The chip of a drive that is `over` times smaller, of which dies, channels and planes leave `rest` to it, and
+/// each channel stands for `per_channel`. `None` if that is more than its flash pages can give.
+fn shrink_chip(
+    table: &mut Table,
+    (chip, overrides): (&ChipPreset, &ChipOverrides),
+    (over, rest, per_channel): (u64, u64, u64),
+    keeps_flash_pages: bool,
+) -> Option<()> {
+    let timing = &chip.timing;
+    let mut set = |key: &str, value: u64| {
+        table.insert(key.into(), Value::Integer(value.cast_signed()));
+    };
+    let page_over = if keeps_flash_pages { over / rest } else { over };
+    let page_times = [
+        ("read_ns", overrides.read_ns.unwrap_or(timing.read_ns)),
+        ("program_ns", overrides.program_ns.unwrap_or(timing.program_ns)),
+        ("command_ns", overrides.command_ns.unwrap_or(timing.command_ns)),
+    ];
+    // Types of flash pages say their mean themselves.
+    let has_types = overrides.program_type_ns.is_some();
+    for (key, time) in page_times.into_iter().filter(|(key, _)| !has_types || *key != "program_ns")
+    {
+        set(key, (time.0 + page_over / 2) / page_over);
+    }
+    set("erase_ns", (overrides.erase_ns.unwrap_or(timing.erase_ns).0 + over / 2) / over);
+    let bus = overrides.bus_bytes_per_second.unwrap_or(timing.bus_bytes_per_second);
+    set("bus_bytes_per_second", bus * per_channel);
+    if rest == 1 {
+        return Some(());
+    }
+    let pages = overrides.flash_pages_per_erase_block.unwrap_or(chip.flash_pages_per_erase_block);
+    let bytes = overrides.flash_page_bytes.unwrap_or(chip.flash_page_bytes);
+    let spare = overrides.spare_bytes.unwrap_or(chip.spare_bytes);
+    let is_divisible = |count: u32, least: u64| {
+        let count = u64::from(count);
+        count.is_multiple_of(rest) && count / rest >= least
+    };
+    if keeps_flash_pages {
+        set("flash_pages_per_erase_block", u64::from(pages) / rest);
+        return (!has_types && is_divisible(pages, 1)).then_some(());
+    }
+    set("flash_page_bytes", u64::from(bytes) / rest);
+    set("spare_bytes", (u64::from(spare) / rest).max(1));
+    is_divisible(bytes, LEAST_FLASH_PAGE_BYTES).then_some(())
 }
 
 /// Divides times and sizes.
@@ -175,9 +215,21 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_with_too_few_dies_says_so() {
+    fn a_drive_with_too_few_dies_has_smaller_flash_pages_or_says_so() {
         let profile = Profile::load("device-a").unwrap();
-        assert!(shrunk(&profile, 4, false).is_ok());
-        assert!(shrunk(&profile, 8, false).unwrap_err().to_string().contains("too few dies"));
+        assert!(shrunk(&profile, 16, false).is_ok());
+        assert!(shrunk(&profile, 32, false).unwrap_err().to_string().contains("too few dies"));
+    }
+
+    #[test]
+    fn where_flash_pages_stay_an_erase_block_has_fewer() {
+        let small = shrunk(&Profile::load("ocz-core").unwrap(), 64, true).unwrap();
+        let DriveConfig::Ssd(config) = &small.drive else { panic!("it is an SSD") };
+        let chip = &config.chip_overrides;
+        assert_eq!(
+            (chip.flash_page_bytes, chip.flash_pages_per_erase_block),
+            (Some(4096), Some(16))
+        );
+        assert_eq!(chip.program_ns, Some(Nanos(50_000)), "a die in place of sixteen");
     }
 }

@@ -12,7 +12,9 @@
 //! - `total_s`, `io_s`, `user_s`, `kernel_s`, `cpu_s`: all, waits for the drive, the processor;
 //! - `phase_1_s`, `phase_2_s`: waits until the last write was over, and after that;
 //! - `reads`, `writes`: requests in thousands; `read_gib`, `written_gib`;
-//! - `model_s`: waits as the cost model has them, from curves of a drive of the same make;
+//! - `io_spread`: the longest waits less the shortest, over their mean, where there are `repetitions`;
+//! - `misallocated_s`, `misallocated_io_s`: time and waits with buffers of `misallocated_percent`;
+//! - `model_s`: waits as the cost model has them, from curves of a drive of the same make, with `estimates`;
 //!   `model_error`: those over the waits.
 //!
 //! 1. Simulated drives are as many times smaller and faster as the tables are smaller (`shrunk`), so that
@@ -35,7 +37,7 @@ use super::site::{
 };
 use crate::error::LabError;
 use crate::outcome::Series;
-use backed::Backed;
+use backed::{Backed, FileSystem};
 use measured::{Measured, Tables};
 use nandu_base::{ByteCount, Rng};
 use nandu_device::Device;
@@ -87,6 +89,18 @@ pub struct JoinComparison {
     /// What the drive is asked for.
     #[serde(default)]
     pub requests: RequestSize,
+    /// How often each join runs, on the drive as the runs before left it; times are means.
+    #[serde(default = "one")]
+    pub repetitions: u32,
+    /// Each join runs with buffers of so many percent of the formula's, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misallocated_percent: Option<u32>,
+    /// Under a file system that writes a block of pointers for so many bytes of a file; without, none does.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_size")]
+    pub file_system_block_bytes: Option<ByteCount>,
+    /// Whether the cost model's times are given, too; measuring its curves takes as long as some joins.
+    #[serde(default = "yes")]
+    pub estimates: bool,
     /// The processor on simulated drives.
     #[serde(default, skip_serializing_if = "Cpu::is_none")]
     pub cpu: Cpu,
@@ -96,14 +110,24 @@ const fn one() -> u32 {
     1
 }
 
+fn some_size<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {
+    text::size(from).map(Some)
+}
+
+const fn yes() -> bool {
+    true
+}
+
 const fn fill_percent() -> u32 {
     80
 }
 
+/// Blocks of pointers that a file system writes back later, 30 s or so.
+const POINTER_BLOCKS_BEHIND: usize = 64;
 /// Memory of the pool, for inner nodes and the load.
 const POOL_BYTES: u64 = 8 << 20;
 /// What a series is of, and its unit.
-const METRICS: [(&str, &str); 13] = [
+const METRICS: [(&str, &str); 16] = [
     ("total_s", "s"),
     ("io_s", "s"),
     ("cpu_s", "s"),
@@ -115,6 +139,9 @@ const METRICS: [(&str, &str); 13] = [
     ("writes", "thousands"),
     ("read_gib", "GiB"),
     ("written_gib", "GiB"),
+    ("io_spread", ""),
+    ("misallocated_s", "s"),
+    ("misallocated_io_s", "s"),
     ("model_s", "s"),
     ("model_error", ""),
 ];
@@ -192,7 +219,34 @@ impl JoinComparison {
         }
         let text = |error: String| LabError::step(step, &error);
         let profile = self.profile(name, drive).map_err(text)?;
-        let mut other = self.open(bench, step, (&profile, drive), page_bytes)?;
+        let costs = match self.estimates {
+            true => Some(self.device_costs(bench, step, (&profile, drive), page_bytes)?),
+            false => None,
+        };
+        let over = match self.requests {
+            RequestSize::Blocks => self.over,
+            RequestSize::Pages => 1,
+        };
+        let processor = self.cpu.processor(profile.kind(), over);
+        let device = self.open(bench, step, (&profile, drive), page_bytes)?;
+        let file_system = self.file_system_block_bytes.map(|bytes| FileSystem {
+            bytes_per_block: ByteCount(bytes.0 / u64::from(self.over)),
+            blocks_behind: POINTER_BLOCKS_BEHIND,
+        });
+        let device = device.with_file_system(file_system);
+        let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
+        Ok(Some((site, costs, processor)))
+    }
+
+    /// What the cost model knows of a drive like this one.
+    fn device_costs(
+        &self,
+        bench: &mut Bench<'_>,
+        step: &str,
+        (profile, drive): (&Profile, &SiteDrive),
+        page_bytes: u64,
+    ) -> Result<DeviceCosts, LabError> {
+        let mut other = self.open(bench, step, (profile, drive), page_bytes)?;
         let memory = self.memory.iter().max().expect("it was checked");
         let largest = ByteCount(memory.0 / 2 / u64::from(self.over));
         let span = ByteCount(other.info().geometry.capacity().0 / 4);
@@ -200,19 +254,36 @@ impl JoinComparison {
         let areas = (largest, span);
         let costs = curves::measure(&mut other, page_bytes, areas, has_arm, &mut *bench.observer);
         check_cancelled(bench)?;
-        let costs = costs.map_err(text)?;
-        let over = match self.requests {
-            RequestSize::Blocks => self.over,
-            RequestSize::Pages => 1,
-        };
-        let processor = self.cpu.processor(profile.kind(), over);
-        let device = self.open(bench, step, (&profile, drive), page_bytes)?;
-        let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
-        Ok(Some((site, Some(costs), processor)))
+        costs.map_err(|error| LabError::step(step, &error))
+    }
+
+    /// Runs a join as often as wanted, and with wrong buffers.
+    fn measure(
+        &self,
+        tables: &Tables,
+        (bench, step): (&Bench<'_>, &str),
+        (kind, pages): (JoinKind, u64),
+        model: (Option<&DeviceCosts>, &Processor),
+    ) -> Result<[Option<f64>; METRICS.len()], LabError> {
+        let runs = (0..self.repetitions)
+            .map(|_| tables.join(bench, step, (kind, 100), pages, model))
+            .collect::<Result<Vec<_>, _>>()?;
+        let misallocated = self
+            .misallocated_percent
+            .map(|percent| tables.join(bench, step, (kind, percent), pages, (None, model.1)));
+        Ok(self.values(&runs, misallocated.transpose()?.as_ref()))
     }
 
     /// The values of [`METRICS`] at the paper's scale.
-    fn values(&self, found: &Measured) -> [Option<f64>; METRICS.len()] {
+    fn values(
+        &self,
+        runs: &[Measured],
+        misallocated: Option<&Measured>,
+    ) -> [Option<f64>; METRICS.len()] {
+        let found = &Measured::mean(runs);
+        let waits = || runs.iter().map(|run| run.io_ns);
+        let range = waits().max().unwrap_or(0) - waits().min().unwrap_or(0);
+        let spread = (runs.len() > 1).then(|| range as f64 / found.io_ns.max(1) as f64);
         let over = f64::from(self.over);
         let seconds = |ns: u64| ns as f64 / 1e9 * over;
         let thousands = |count: u64| match self.requests {
@@ -235,6 +306,9 @@ impl JoinComparison {
             Some(thousands(found.writes)),
             Some(gib(found.read_bytes)),
             Some(gib(found.written_bytes)),
+            spread,
+            misallocated.map(|found| seconds(found.total_ns)),
+            misallocated.map(|found| seconds(found.io_ns)),
             model,
             model.map(|model| model / seconds(found.io_ns)),
         ]
@@ -269,6 +343,9 @@ impl Measurement for JoinComparison {
     fn check(&self) -> Result<(), String> {
         if self.over == 0 || self.page_over == 0 {
             return Err("`over` and `page_over` must be above 0".into());
+        }
+        if self.repetitions == 0 || self.misallocated_percent == Some(0) {
+            return Err("`repetitions` and `misallocated_percent` must be above 0".into());
         }
         check_drives(&self.drives)?;
         if let Some((name, _)) = self.drives.iter().find(|(_, drive)| drive.page_cache.is_some()) {
@@ -334,8 +411,8 @@ impl Measurement for JoinComparison {
             let pages = memory.0 / u64::from(self.over) / page_bytes;
             for (&kind, series) in self.joins.iter().zip(series.chunks_mut(METRICS.len())) {
                 let model = (device.as_ref(), &processor);
-                let found = tables.join(bench, &step, kind, pages, model)?;
-                for (series, value) in series.iter_mut().zip(self.values(&found)) {
+                let values = self.measure(&tables, (bench, &step), (kind, pages), model)?;
+                for (series, value) in series.iter_mut().zip(values) {
                     series.points.extend(value.map(|value| (x, value)));
                 }
             }

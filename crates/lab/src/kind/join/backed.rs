@@ -9,7 +9,9 @@
 //! 1. A read is answered with what the last write to its sectors wrote, if that had a buffer.
 //! 2. With pages, each part of a request is issued when the part before it is done.
 //! 3. What it takes of the processor is noted, where somebody asks for that.
-//! 4. It asks for no trims, which drives of the time did not know; one that comes anyway leaves zeros.
+//! 4. With a [`FileSystem`], a sector is written again now and then behind what is written; nobody waits for it
+//!    but who comes after it.
+//! 5. It asks for no trims, which drives of the time did not know; one that comes anyway leaves zeros.
 
 use super::super::bench::{Bench, LOCAL};
 use super::super::site::{Site, SiteDrive, fill};
@@ -20,7 +22,7 @@ use nandu_device::{
     Completion, Counters, Device, DeviceError, DeviceInfo, IoBuffer, Operation, Rejected, Request,
 };
 use nandu_drives::profile::{DriveKind, SimOptions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -55,6 +57,42 @@ pub(crate) fn metered_site(
     Ok(Some((site.with_cache(cache), processor)))
 }
 
+/// A file system whose files grow block by block, as ext3's: for so many bytes that are written one block of
+/// pointers is written back in their midst, when so many more have followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileSystem {
+    /// What a block of pointers maps.
+    pub(crate) bytes_per_block: ByteCount,
+    /// How many of them are written back later.
+    pub(crate) blocks_behind: usize,
+}
+
+/// What it has not yet written back.
+#[derive(Debug)]
+struct Pointers {
+    system: FileSystem,
+    unmapped_bytes: u64,
+    blocks: VecDeque<u64>,
+}
+
+impl Pointers {
+    /// A write of so many bytes at `start`, of which a block of pointers is due for each.
+    fn note(&mut self, start: u64, bytes: u64) {
+        let FileSystem { bytes_per_block, .. } = self.system;
+        self.unmapped_bytes += bytes;
+        while self.unmapped_bytes >= bytes_per_block.0 {
+            self.unmapped_bytes -= bytes_per_block.0;
+            self.blocks.push_back(start + bytes - self.unmapped_bytes.min(bytes));
+        }
+    }
+
+    /// Where the next one is written back, if it is time.
+    fn due(&mut self) -> Option<u64> {
+        let is_due = self.blocks.len() > self.system.blocks_behind;
+        is_due.then(|| self.blocks.pop_front()).flatten()
+    }
+}
+
 /// A request under way, of which a part is with the drive.
 struct Pending {
     id: u64,
@@ -77,6 +115,7 @@ pub(crate) struct Backed {
     pending: BTreeMap<u64, Pending>,
     next_number: u64,
     meter: Option<Arc<Meter>>,
+    pointers: Option<Pointers>,
 }
 
 impl Backed {
@@ -94,7 +133,26 @@ impl Backed {
         let file = tempfile::tempfile()?;
         file.set_len(info.geometry.capacity().0)?;
         let (pending, next_number) = (BTreeMap::new(), 0);
-        Ok(Self { drive, info, file, page_sectors, pending, next_number, meter: None })
+        Ok(Self {
+            drive,
+            info,
+            file,
+            page_sectors,
+            pending,
+            next_number,
+            meter: None,
+            pointers: None,
+        })
+    }
+
+    /// The same drive under a file system.
+    pub(crate) fn with_file_system(mut self, system: Option<FileSystem>) -> Self {
+        self.pointers = system.map(|system| Pointers {
+            system,
+            unmapped_bytes: 0,
+            blocks: VecDeque::with_capacity(system.blocks_behind + 1),
+        });
+        self
     }
 
     /// The same drive; what it takes of the processor goes to the meter.
@@ -146,7 +204,12 @@ impl Backed {
         loop {
             let mut part = self.drive.next_completion(until)?;
             let number = part.id;
-            let pending = &self.pending[&number];
+            let Some(pending) = self.pending.get(&number) else {
+                // The file system's own.
+                continue;
+            };
+            let written = (pending.operation == Operation::Write)
+                .then(|| (pending.first_sector, pending.end_sector - pending.first_sector));
             let is_over = pending.next_sector == pending.end_sector || part.result.is_err();
             if !is_over {
                 match self.submit_part(part.completed_at, number) {
@@ -154,7 +217,26 @@ impl Backed {
                     Err(error) => part.result = Err(error),
                 }
             }
+            if let Some((first_sector, sector_count)) = written {
+                self.write_pointers(part.completed_at, first_sector, sector_count);
+            }
             return Some(self.complete(&part, number));
+        }
+    }
+
+    /// Writes blocks of pointers back that are due after a write.
+    fn write_pointers(&mut self, now: Nanos, first_sector: u64, sector_count: u64) {
+        let (start, bytes) = (self.offset_bytes(first_sector), self.offset_bytes(sector_count));
+        let sector_bytes = self.offset_bytes(1);
+        let Some(pointers) = &mut self.pointers else { return };
+        pointers.note(start, bytes);
+        while let Some(at) = pointers.due() {
+            // The last sector that the block maps, which is written by now.
+            let sector = (at / sector_bytes).saturating_sub(1);
+            let number = self.next_number;
+            self.next_number += 1;
+            let submitted = self.drive.submit(now, Request::write(number, sector, 1, None));
+            submitted.expect("the queue has room, and the sector is in the drive");
         }
     }
 

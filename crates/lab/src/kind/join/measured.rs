@@ -44,6 +44,22 @@ pub(super) struct Measured {
     pub(super) model_ns: Option<u64>,
 }
 
+impl Measured {
+    /// Of several runs; counts are those of the first.
+    pub(super) fn mean(runs: &[Self]) -> Self {
+        let count = runs.len() as u64;
+        let of = |time: fn(&Self) -> u64| runs.iter().map(time).sum::<u64>() / count;
+        Self {
+            total_ns: of(|run| run.total_ns),
+            io_ns: of(|run| run.io_ns),
+            user_ns: of(|run| run.user_ns),
+            kernel_ns: of(|run| run.kernel_ns),
+            phase_1_ns: of(|run| run.phase_1_ns),
+            ..runs[0]
+        }
+    }
+}
+
 /// The loaded tables.
 pub(super) struct Tables {
     _site: Site,
@@ -81,12 +97,12 @@ impl Tables {
         Ok(Self { _site: site, database, scale })
     }
 
-    /// Joins them in `memory_pages`.
+    /// Joins them in `memory_pages`, with buffers of so many percent of the formula's.
     pub(super) fn join(
         &self,
         bench: &Bench<'_>,
         step: &str,
-        kind: JoinKind,
+        (kind, buffer_percent): (JoinKind, u32),
         memory_pages: u64,
         (device, processor): (Option<&DeviceCosts>, &Processor),
     ) -> Result<Measured, LabError> {
@@ -99,7 +115,8 @@ impl Tables {
             JoinSide::new(RelationStats::of(relation.size(), self.scale.page_bytes))
         };
         let question = JoinQuestion::new(side(&left), side(&right), DUPLICATES);
-        let division = divide(kind, &question, memory_pages, self.scale).map_err(text)?;
+        let division =
+            divide((kind, buffer_percent), &question, memory_pages, self.scale).map_err(text)?;
         let plan = Plan {
             kind,
             is_swapped: false,

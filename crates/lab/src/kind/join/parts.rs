@@ -44,17 +44,19 @@ impl Scale {
     }
 }
 
-/// How `kind` divides `memory_pages` of ours. Our tables are compact: where the paper's resident bucket
+/// How `kind` divides `memory_pages` of ours, where buffers are `buffer_percent` of what the formulas say. Our tables are compact: where the paper's resident bucket
 /// takes up memory that ours does not, that stays unused, since no other bucket fits in there.
 ///
 /// # Errors
 /// Says which join is none of the paper's, or what memory is missing.
 pub(super) fn divide(
-    kind: JoinKind,
+    (kind, buffer_percent): (JoinKind, u32),
     question: &JoinQuestion,
     memory_pages: u64,
     scale: Scale,
 ) -> Result<Division, String> {
+    let percent = u64::from(buffer_percent);
+    let buffer = |pages: u64| (pages * percent / 100).max(1);
     let times =
         RequestTimes::from_rate(SEEK_NS, LATENCY_NS, scale.paper_page_bytes, BYTES_PER_SECOND);
     let [outer, inner] =
@@ -70,12 +72,14 @@ pub(super) fn divide(
     let division = match kind {
         JoinKind::BlockNestedLoops => {
             let parts = BlockNestedLoops::allocate(&sizes, paper_memory, &times).map_err(text)?;
-            let inner_pages = scale.pages(parts.inner_pages);
+            let inner_pages = buffer(scale.pages(parts.inner_pages));
             let mut found =
                 BlockNestedLoops::with_inner(&ours, memory_pages, inner_pages).map_err(text)?;
-            // Rounding must not make another chunk.
-            found.chunk_count = parts.chunk_count;
-            let chunk_pages = ours.outer_pages.div_ceil(parts.chunk_count).max(1);
+            if percent == 100 {
+                // Rounding must not make another chunk.
+                found.chunk_count = parts.chunk_count;
+            }
+            let chunk_pages = ours.outer_pages.div_ceil(found.chunk_count).max(1);
             let block_count = chunk_pages.div_ceil(found.inner_pages);
             found.chunk_pages = chunk_pages.next_multiple_of(block_count);
             Division::BlockNestedLoops(found)
@@ -83,7 +87,7 @@ pub(super) fn divide(
         JoinKind::SortMerge => {
             let parts =
                 SortMerge::allocate(&sizes, paper_memory, &times, RunSeeks::Free).map_err(text)?;
-            let input_pages = scale.pages(parts.input_pages);
+            let input_pages = buffer(scale.pages(parts.input_pages));
             let built = question.sort_sizes(Convention::AsBuilt { reads_ahead: false });
             let formation = nandu_query::sort::RunFormation::default();
             let found = SortMerge::with_input(&built, memory_pages, input_pages, formation);
@@ -91,12 +95,14 @@ pub(super) fn divide(
         }
         JoinKind::GraceHash => {
             let count = GraceHash::allocate(&sizes, paper_memory).map_err(text)?.bucket_count;
+            // As many times as many buckets as their buffers are smaller.
+            let count = ((count + 1) * 100 / percent).saturating_sub(1).max(1);
             let found = GraceHash::with_buckets(&ours, memory_pages, count).map_err(text)?;
             Division::GraceHash(found)
         }
         JoinKind::HybridHash => {
-            let parts =
-                HybridHash::allocate(&sizes, paper_memory, HYBRID_BUFFER_PPM).map_err(text)?;
+            let ppm = HYBRID_BUFFER_PPM * percent / 100;
+            let parts = HybridHash::allocate(&sizes, paper_memory, ppm).map_err(text)?;
             Division::HybridHash(smaller_hybrid(&parts, question, memory_pages, scale))
         }
         other => return Err(format!("{other} is none of the joins of S001")),
