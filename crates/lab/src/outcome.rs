@@ -253,6 +253,20 @@ impl Outcome {
         [of_class().count(), of_class().filter(|verdict| verdict.holds).count()]
     }
 
+    /// `5 of 6 predictions, 2 differences`: those that hold, of all where some do not.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let part = |class: Class| match self.count(class) {
+            [0, _] => None,
+            [all, holding] => {
+                let of_all =
+                    if holding < all { format!("{holding} of {all}") } else { all.to_string() };
+                Some(format!("{of_all} {}", class.words()[usize::from(all > 1)]))
+            }
+        };
+        Class::ALL.into_iter().filter_map(part).collect::<Vec<_>>().join(", ")
+    }
+
     /// The series called `name`.
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&Series> {

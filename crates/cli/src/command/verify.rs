@@ -230,7 +230,7 @@ fn options(arguments: &VerifyArguments) -> RunOptions<'static> {
 
 fn print(outcome: &Outcome, kept: Option<&Kept>, context: &Context) -> Result<(), Failure> {
     let (name, seeds) = (&outcome.experiment, outcome.seeds.len());
-    let counts = counts(|class| outcome.count(class));
+    let counts = outcome.counts();
     let seeds = if seeds > 1 { format!(", {seeds} seeds") } else { String::new() };
     context.output.heading(&format!("{name}: {counts}{seeds}"))?;
     outcome_text::print_verdicts(outcome, context)?;
@@ -238,20 +238,6 @@ fn print(outcome: &Outcome, kept: Option<&Kept>, context: &Context) -> Result<()
     let mark = if kept.is_current() { "same " } else { "STALE" };
     let mark = context.output.verdict(kept.is_current(), mark);
     outcome_text::print_item(&mark, &kept.text(outcome.seed), context)
-}
-
-/// `5 of 6 predictions, 2 differences`: those that hold, of all where some do not.
-fn counts(count: impl Fn(Class) -> [usize; 2]) -> String {
-    let part = |class: Class| match count(class) {
-        [0, _] => None,
-        [all, holding] => {
-            let [one, several] = class.words();
-            let of_all =
-                if holding < all { format!("{holding} of {all}") } else { all.to_string() };
-            Some(format!("{of_all} {}", if all == 1 { one } else { several }))
-        }
-    };
-    Class::ALL.into_iter().filter_map(part).collect::<Vec<_>>().join(", ")
 }
 
 /// What nandu reproduces, by what it is worth.

@@ -14,6 +14,7 @@ use super::figure::{self, Colours};
 use super::number;
 use crate::outcome::{Cell, Figure, Grid, Outcome, Verdict};
 use crate::run::Meta;
+use crate::shape::Class;
 use plotly::Plot;
 use std::fmt::Write as _;
 
@@ -138,17 +139,15 @@ fn navigation(html: &mut String, runs: &[(Outcome, Meta)]) {
 }
 
 fn summary(html: &mut String, runs: &[(Outcome, Meta)]) {
-    let verdicts = || runs.iter().flat_map(|(outcome, _)| &outcome.verdicts);
-    let good_count = verdicts().filter(|verdict| verdict.holds).count();
     let _ = write!(
         html,
         "<header id=\"summary\">\n<h1>What does flash do to a database?</h1>\n\
-         <p class=\"lead\">{} and {}; {good_count} of {} expected shapes hold. Hollow markers and \
-         hatched bars are values that the papers print.</p>\n",
+         <p class=\"lead\">{} and {}. Hollow markers and hatched bars are values that the papers \
+         print.</p>\n",
         counted(runs.len(), "experiment"),
         counted(runs.iter().map(|(outcome, _)| outcome.figures.len()).sum(), "figure"),
-        verdicts().count(),
     );
+    standing(html, runs);
     if let Some((_, meta)) = runs.first() {
         machine(html, meta);
     }
@@ -158,7 +157,6 @@ fn summary(html: &mut String, runs: &[(Outcome, Meta)]) {
     );
     for (outcome, _) in runs {
         let (class, sign) = mark(outcome);
-        let good_count = outcome.verdicts.iter().filter(|verdict| verdict.holds).count();
         let _ = writeln!(
             html,
             "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td><span class=\"{class}\">{sign}\
@@ -166,14 +164,55 @@ fn summary(html: &mut String, runs: &[(Outcome, Meta)]) {
             anchor(&outcome.experiment),
             escape(&outcome.title),
             prose(&outcome.question),
-            if outcome.verdicts.is_empty() {
-                "none asked".into()
-            } else {
-                format!("{good_count} of {}", outcome.verdicts.len())
-            }
+            if outcome.verdicts.is_empty() { "none asked".into() } else { outcome.counts() }
         );
     }
     html.push_str("</tbody></table></div>\n</header>\n");
+}
+
+/// What is missed, first; then how many shapes of each class hold.
+fn standing(html: &mut String, runs: &[(Outcome, Meta)]) {
+    let of_class = |class: Class| {
+        runs.iter().flat_map(move |(outcome, _)| {
+            let verdicts = outcome.verdicts.iter().filter(move |verdict| verdict.class == class);
+            verdicts.map(move |verdict| (outcome, verdict))
+        })
+    };
+    let missed = of_class(Class::Differs).count();
+    if missed > 0 {
+        let _ = writeln!(
+            html,
+            "<details class=\"missed\"><summary>What the papers found and nandu does not: {}</summary>\
+             <ul class=\"verdicts\">",
+            counted(missed, "claim")
+        );
+        for (outcome, verdict) in of_class(Class::Differs) {
+            let _ = writeln!(
+                html,
+                "<li><span><a href=\"#{}\">{}</a>: {}. {}</span></li>",
+                anchor(&outcome.experiment),
+                escape(&outcome.title),
+                escape(&verdict.text),
+                prose(&verdict.reason)
+            );
+        }
+        html.push_str("</ul></details>\n");
+    }
+    html.push_str("<ul class=\"verdicts\">\n");
+    for class in Class::ALL {
+        let (all, holding) =
+            (of_class(class).count(), of_class(class).filter(|(_, verdict)| verdict.holds).count());
+        if all > 0 {
+            let (colour, sign) = if holding == all { ("good", "✓") } else { ("bad", "✗") };
+            let _ = writeln!(
+                html,
+                "<li class=\"{colour}\"><span class=\"mark\">{sign}</span><span>{holding} of {all} \
+                 {}</span></li>",
+                class.explanation()
+            );
+        }
+    }
+    html.push_str("</ul>\n");
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -242,15 +281,28 @@ fn verdict_list(html: &mut String, verdicts: &[Verdict]) {
         return;
     }
     html.push_str("<ul class=\"verdicts\">\n");
-    for verdict in verdicts {
+    let by_class = Class::ALL
+        .into_iter()
+        .flat_map(|class| verdicts.iter().filter(move |verdict| verdict.class == class));
+    for verdict in by_class {
         let (class, sign, word) =
             if verdict.holds { ("good", "✓", "holds") } else { ("bad", "✗", "fails") };
-        let _ = writeln!(
+        let _ = write!(
             html,
             "<li class=\"{class}\"><span class=\"mark\" title=\"{word}\">{sign}</span>\
-             <span>{}</span></li>",
+             <span><b>{}</b>: {}",
+            verdict.class,
             escape(&verdict.text)
         );
+        if !verdict.reason.is_empty() {
+            let _ = write!(
+                html,
+                "<br>{} <em>Varied:</em> {}",
+                prose(&verdict.reason),
+                prose(&verdict.varied)
+            );
+        }
+        html.push_str("</span></li>\n");
     }
     html.push_str("</ul>\n");
 }
