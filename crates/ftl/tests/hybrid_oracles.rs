@@ -361,6 +361,28 @@ fn idle_time_merges_what_is_isolated() {
 }
 
 #[test]
+fn merges_that_are_spread_over_fewer_writes_leave_fewer_waiting() {
+    let waiting = |merge_span_percent: u32| {
+        let config = FtlConfig::Faster(FasterConfig {
+            log_block_count: Some(10),
+            isolation_block_count: 4,
+            merge_span_percent,
+            ..FasterConfig::default()
+        });
+        let mut filled = Filled::new(&config, 64, READ_NS);
+        let mut rng = Rng::new(3);
+        for _ in 0..200 * PAGES {
+            filled.write(rng.below(64 * PAGES));
+        }
+        let before = filled.count(FlashOperation::Erase, Cause::MergeFull);
+        filled.ftl.idle(&mut filled.nand, filled.now, filled.now + Nanos::from_seconds(60));
+        filled.ftl.audit(&filled.nand);
+        filled.count(FlashOperation::Erase, Cause::MergeFull) - before
+    };
+    assert!(waiting(10) < waiting(400), "{} and {}", waiting(10), waiting(400));
+}
+
+#[test]
 fn the_map_takes_four_bytes_a_block_and_eight_a_log_page() {
     let blocks = fast_blocks(3, SequentialTrigger::Off);
     let fast = Filled::new(&blocks, 32, READ_NS);
