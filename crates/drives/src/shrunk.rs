@@ -8,8 +8,8 @@
 //! | tracks follow from rate and revolution | if dies are too few: bytes of a flash page / the rest of N |
 //!
 //! Where requests are pages, which stay as large as they are, what a request costs stays as well: then
-//! only what happens between long runs of requests is N times shorter. Flash pages stay, too; if dies are too
-//! few, an erase block has fewer of them, and each takes as many times longer.
+//! only what happens between long runs of requests is N times shorter. Flash pages stay, too; if dies are
+//! too few, an erase block has fewer of them, and each takes as many times longer.
 //!
 //! 1. With N = 1 nothing changes.
 //! 2. The rate of all channels together stays, too.
@@ -86,8 +86,8 @@ pub fn shrunk(
     Profile::parse(&profile.name, &origin, &text)
 }
 
-/// The chip of a drive that is `over` times smaller, of which dies, channels and planes leave `rest` to it, and
-/// each channel stands for `per_channel`. `None` if that is more than its flash pages can give.
+/// The chip of a drive that is `over` times smaller, of which dies, channels and planes leave `rest` to it,
+/// and each channel stands for `per_channel`. `None` if that is more than its flash pages can give.
 fn shrink_chip(
     table: &mut Table,
     (chip, overrides): (&ChipPreset, &ChipOverrides),

@@ -9,8 +9,8 @@
 //! 1. A read is answered with what the last write to its sectors wrote, if that had a buffer.
 //! 2. With pages, each part of a request is issued when the part before it is done.
 //! 3. What it takes of the processor is noted, where somebody asks for that.
-//! 4. With a [`FileSystem`], a sector is written again now and then behind what is written; nobody waits for it
-//!    but who comes after it.
+//! 4. With a [`FileSystem`], a sector is written again now and then behind what is written; nobody waits
+//!    for it but who comes after it.
 //! 5. It asks for no trims, which drives of the time did not know; one that comes anyway leaves zeros.
 
 use super::super::bench::{Bench, LOCAL};

@@ -44,8 +44,9 @@ impl Scale {
     }
 }
 
-/// How `kind` divides `memory_pages` of ours, where buffers are `buffer_percent` of what the formulas say. Our tables are compact: where the paper's resident bucket
-/// takes up memory that ours does not, that stays unused, since no other bucket fits in there.
+/// How `kind` divides `memory_pages` of ours, where buffers are `buffer_percent` of what the
+/// formulas say. Our tables are compact: where the paper's resident bucket takes up memory that
+/// ours does not, that stays unused, since no other bucket fits in there.
 ///
 /// # Errors
 /// Says which join is none of the paper's, or what memory is missing.
