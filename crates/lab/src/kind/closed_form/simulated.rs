@@ -9,9 +9,9 @@
 //! equations assume that the victim is as full as the average erase block; a random victim is, up to
 //! the erase blocks kept aside, and a greedy one is emptier.
 //!
-//! Series: `POLICY.simulated` by measured c, `POLICY.equation` with equation 2.2 at the same c, and
-//! `POLICY.by_utilisation` by logical over physical size; `average_victim.by_utilisation` is equation
-//! 2.2 with c = logical over physical size.
+//! Series: `POLICY.simulated` by measured c; by logical over physical size `POLICY.by_utilisation`, the
+//! same, and `POLICY.equation`, equation 2.2 at the measured c; `average_victim.by_utilisation` is
+//! equation 2.2 with c = logical over physical size.
 
 use super::ClosedForm;
 use crate::error::LabError;
