@@ -178,3 +178,32 @@ fn a_kept_result_that_is_not_what_the_code_finds_is_exit_code_1() {
     let said = stdout_of(path, &["verify", name, "--kept", "empty"]);
     assert!(!said.contains("kept"), "{said}");
 }
+
+#[test]
+fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let text = "title = \"Small\"\nquestion = \"q\"\nmethod = \"Equation 2.2.\"\npaper = \"-\"\n\
+                reference = \"none\"\n[measure]\nkind = \"closed_form\"\nread_us = 20\nwrite_us = 200\n\
+                erase_us = 1500\nerase_block_page_count = 64\nlive_fractions = [0.5]\n\
+                [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\n\
+                high = 470\n[[shape]]\nclass = \"sanity\"\nkind = \"value_within\"\nseries = \"dynamic\"\n\
+                low = 0\n";
+    fs::create_dir(path.join("experiments")).unwrap();
+    fs::write(path.join("experiments/small.toml"), text).unwrap();
+    let said = stdout_of(path, &["verify", "small", "--perturb", "--json", "--out", "o"]);
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let rows = said[0]["rows"].as_array().unwrap();
+    let row = |parameter: &str, factor: f64| {
+        let is_it = |row: &&serde_json::Value| {
+            row["parameter"] == parameter && row["factor"].as_f64() == Some(factor)
+        };
+        rows.iter().find(is_it).unwrap_or_else(|| panic!("{parameter} in {said}"))
+    };
+    let noticed = &row("measure.write_us", 2.0)["noticed"];
+    assert_eq!((&noticed[0]["falls"], &noticed[1]["falls"]), (&true.into(), &false.into()));
+    assert!(path.join("o/perturb/small.json").is_file());
+    assert_eq!(fs::read_to_string(path.join("experiments/small.toml")).unwrap(), text);
+    let again = stdout_of(path, &["verify", "small", "--perturb", "--resume", "--out", "o"]);
+    assert!(again.contains("moved by"), "{again}");
+}

@@ -139,6 +139,26 @@ mod tests {
     }
 
     #[test]
+    fn every_step_has_its_own_of_all_targets() {
+        for entry in list() {
+            let experiment = load(&entry.name).unwrap();
+            let scales = [Some(experiment.clone()), experiment.at_full_scale()];
+            for experiment in scales.iter().flatten() {
+                let measurement = experiment.measure.as_measurement();
+                let mut of_steps = Vec::new();
+                for (index, label) in measurement.steps().iter().enumerate() {
+                    let targets = measurement.step_targets(index);
+                    let is_known = |target| measurement.targets().contains(target);
+                    assert!(targets.iter().all(is_known), "{} {label}", experiment.name);
+                    of_steps.extend(targets);
+                }
+                let is_used = |target| of_steps.contains(target);
+                assert!(measurement.targets().iter().all(is_used), "{}", experiment.name);
+            }
+        }
+    }
+
+    #[test]
     fn nothing_that_was_fitted_is_called_a_prediction() {
         let experiments: Vec<Experiment> =
             list().iter().map(|entry| load(&entry.name).unwrap()).collect();

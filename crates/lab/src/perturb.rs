@@ -349,3 +349,84 @@ pub fn unnoticed(experiment: &Experiment, kept: Option<&Sensitivity>) -> Vec<Str
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog;
+    use crate::outcome::Decided;
+
+    fn verdict(holds: bool, value: f64) -> Verdict {
+        let decided = Decided { x: 0.0, value, low: None, high: None, by_seed: vec![value] };
+        Verdict { holds, decided: Some(decided), ..Verdict::default() }
+    }
+
+    #[test]
+    fn each_trial_changes_one_number_of_one_file() {
+        let experiment = catalog::load("s000/table-3-1").unwrap();
+        let trials = trials(&experiment).unwrap();
+        let of = |parameter: &str| {
+            let found: Vec<&Trial> =
+                trials.iter().filter(|trial| trial.parameter == parameter).collect();
+            assert_eq!(found.iter().map(|trial| trial.factor).collect::<Vec<_>>(), FACTORS);
+            found[0].text.clone().unwrap()
+        };
+        let before = Profile::load("device-a").unwrap();
+        let DriveConfig::Ssd(before) = before.drive else { panic!("flash stays flash") };
+        let changed = |text: &str| match Profile::parse("device-a", "x", text).unwrap().drive {
+            DriveConfig::Ssd(config) => config,
+            _ => panic!("flash stays flash"),
+        };
+        let after = changed(&of("device-a ssd.read_command_ns"));
+        assert_eq!(after.read_command_ns.0, 2 * before.read_command_ns.0);
+        assert_eq!(after.write_command_ns, before.write_command_ns);
+        let after = changed(&of("device-a chip program_ns"));
+        assert!(after.chip_overrides.program_ns > before.chip_overrides.program_ns);
+        assert!(trials.iter().any(|trial| trial.parameter.starts_with("wd2000jb hdd.")));
+    }
+
+    #[test]
+    fn who_moves_by_little_has_not_noticed() {
+        let before = [verdict(true, 1.0), verdict(true, 1.0), verdict(true, 0.0)];
+        let after = [verdict(true, 1.01), verdict(false, 1.0), verdict(true, 0.0)];
+        let found = noticed(&before, &after);
+        assert_eq!(found.len(), 1);
+        assert!((found[0].shape, found[0].falls) == (1, true));
+        assert_eq!(noticed(&before[..1], &[verdict(true, 0.9)])[0].over, Some(0.9));
+    }
+
+    #[test]
+    fn a_prediction_without_a_row_or_that_nothing_moves_is_told() {
+        let experiment = catalog::load("s000/figure-8-1").unwrap();
+        let is_prediction = |shape: &&Shape| shape.standing.class == Class::Prediction;
+        let count = experiment.shape.iter().filter(is_prediction).count();
+        assert!(count > 0);
+        assert_eq!(unnoticed(&experiment, None).len(), count);
+        let mut kept = Sensitivity {
+            experiment: experiment.name.clone(),
+            commit: String::new(),
+            seed: 1,
+            shapes: experiment.shape.iter().map(ShapeKey::of).collect(),
+            rows: Vec::new(),
+        };
+        let still = unnoticed(&experiment, Some(&kept));
+        assert!(still.len() == count && still[0].contains("no parameter moves"), "{still:?}");
+        let all = 0..experiment.shape.len();
+        let noticed = all.map(|shape| Noticed { shape, over: Some(2.0), falls: false }).collect();
+        let parameter = "x".into();
+        kept.rows.push(Row { parameter, factor: 2.0, refused: None, noticed });
+        assert_eq!(unnoticed(&experiment, Some(&kept)), [""; 0]);
+    }
+
+    #[test]
+    fn every_prediction_that_ships_is_moved_by_some_parameter() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/perturb");
+        let mut wrong = Vec::new();
+        for entry in catalog::list() {
+            let experiment = catalog::load(&entry.name).unwrap();
+            let kept = Sensitivity::load(&folder, &experiment.name).unwrap();
+            wrong.extend(unnoticed(&experiment, kept.as_ref()));
+        }
+        assert_eq!(wrong, [""; 0]);
+    }
+}

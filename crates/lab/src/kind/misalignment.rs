@@ -100,7 +100,7 @@ impl Measurement for Misalignment {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![targets(&self.drives).swap_remove(index)]
+        vec![self.each_step()[index].drive.1.base.clone()]
     }
 
     fn series_names(&self) -> Vec<String> {
