@@ -20,7 +20,9 @@ mod planner;
 
 use super::Measurement;
 use super::bench::Bench;
-use super::site::{EngineVariant, Site, SiteDrives, check_cancelled, check_drives, targets};
+use super::site::{
+    EngineVariant, Site, SiteDrives, check_cancelled, check_drives, step_targets, targets,
+};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng, to_index, to_u32};
@@ -277,7 +279,8 @@ impl Measurement for AccessPath {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![targets(&self.drives).swap_remove(index)]
+        let (_, drive) = self.drives.iter().nth(index).expect("a step is a drive");
+        step_targets(drive)
     }
 
     fn series_names(&self) -> Vec<String> {

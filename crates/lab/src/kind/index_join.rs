@@ -26,7 +26,7 @@ use super::join::backed::metered_site;
 use super::join::processor::{Cpu, Processor};
 use super::site::{
     EngineVariant, LoadWatch, Site, SiteDrive, SiteDrives, cancelled, check_cancelled,
-    check_drives, targets,
+    check_drives, step_targets, targets,
 };
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -448,7 +448,7 @@ impl Measurement for IndexJoin {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![self.drives[self.pairs()[index].0].base.clone()]
+        step_targets(&self.drives[self.pairs()[index].0])
     }
 
     fn series_names(&self) -> Vec<String> {

@@ -33,7 +33,8 @@ pub use processor::{Cpu, ModelledCpu};
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
 use super::site::{
-    EngineVariant, Site, SiteDrive, SiteDrives, check_cancelled, check_drives, fill, targets,
+    EngineVariant, Site, SiteDrive, SiteDrives, check_cancelled, check_drives, fill, step_targets,
+    targets,
 };
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -377,7 +378,7 @@ impl Measurement for JoinComparison {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![self.drives[self.pairs()[index].0].base.clone()]
+        step_targets(&self.drives[self.pairs()[index].0])
     }
 
     fn series_names(&self) -> Vec<String> {

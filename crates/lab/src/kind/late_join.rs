@@ -22,7 +22,7 @@ use super::join::backed::metered_site;
 use super::join::processor::{Cpu, Processor};
 use super::site::{
     EngineVariant, LoadWatch, Site, SiteDrive, SiteDrives, cancelled, check_cancelled,
-    check_drives, targets,
+    check_drives, step_targets, targets,
 };
 use crate::error::LabError;
 use crate::outcome::Series;
@@ -274,7 +274,8 @@ impl Measurement for LateJoin {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![targets(&self.drives).swap_remove(index)]
+        let (_, drive) = self.drives.iter().nth(index).expect("a step is a drive");
+        step_targets(drive)
     }
 
     fn series_names(&self) -> Vec<String> {

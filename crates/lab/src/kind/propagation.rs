@@ -14,7 +14,7 @@
 
 use super::Measurement;
 use super::bench::{AccessPattern, Bench};
-use super::site::{Site, SiteDrives, check_cancelled, check_drives, targets};
+use super::site::{Site, SiteDrives, check_cancelled, check_drives, step_targets, targets};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
@@ -312,7 +312,7 @@ impl Measurement for PropagationComparison {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![self.drives[self.pairs()[index].0].base.clone()]
+        step_targets(&self.drives[self.pairs()[index].0])
     }
 
     fn series_names(&self) -> Vec<String> {

@@ -137,6 +137,11 @@ pub(crate) fn targets(drives: &SiteDrives) -> Vec<String> {
     drives.values().map(|drive| drive.base.clone()).chain([format!("sim:{FREE_DRIVE}")]).collect()
 }
 
+/// Those of a step on `drive`, whose log may lie on the free one.
+pub(crate) fn step_targets(drive: &SiteDrive) -> Vec<String> {
+    vec![drive.base.clone(), format!("sim:{FREE_DRIVE}")]
+}
+
 impl SiteDrive {
     fn check(&self, name: &str) -> Result<(), String> {
         if self.base == LOCAL {

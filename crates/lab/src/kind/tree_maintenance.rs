@@ -13,7 +13,9 @@
 
 use super::Measurement;
 use super::bench::Bench;
-use super::site::{EngineVariant, Site, SiteDrives, check_cancelled, check_drives, targets};
+use super::site::{
+    EngineVariant, Site, SiteDrives, check_cancelled, check_drives, step_targets, targets,
+};
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Rng, to_index, to_u32};
@@ -107,7 +109,7 @@ impl Measurement for TreeMaintenance {
     }
 
     fn step_targets(&self, index: usize) -> Vec<String> {
-        vec![self.drives[self.pairs()[index].0].base.clone()]
+        step_targets(&self.drives[self.pairs()[index].0])
     }
 
     fn series_names(&self) -> Vec<String> {
