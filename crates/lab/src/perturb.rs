@@ -16,6 +16,7 @@
 use crate::catalog::text_of;
 use crate::error::LabError;
 use crate::experiment::Experiment;
+use crate::kind::ExperimentKind;
 use crate::outcome::Verdict;
 use crate::run::write_json;
 use crate::shape::{Class, Shape};
@@ -128,7 +129,7 @@ const FACTORS: [f64; 2] = [2.0, 0.5];
 const CHIP: [&str; 4] = ["read_ns", "program_ns", "erase_ns", "bus_bytes_per_second"];
 
 /// Tables of measurements that say what is under test and what is asked of it.
-const WORKLOAD: [&str; 10] = [
+const WORKLOAD: [&str; 11] = [
     "set",
     "cpu",
     "chip",
@@ -139,6 +140,7 @@ const WORKLOAD: [&str; 10] = [
     "workload",
     "workloads",
     "page_cache",
+    "ftl",
 ];
 
 fn of_profile(profile: &Profile, trials: &mut Vec<Trial>) {
@@ -203,18 +205,50 @@ fn of_experiment(experiment: &Experiment, trials: &mut Vec<Trial>) -> Result<(),
                 || ["_ns", "_us", "_per_second"].iter().any(|unit| key.ends_with(unit))
         })
     };
+    let mut add = |parameter: String, factor: f64, text: Result<String, String>| {
+        let text = text.and_then(|text| {
+            let parsed = Experiment::parse(&experiment.name, &file, &text);
+            parsed.map_err(|error| error.to_string())?;
+            Ok(text)
+        });
+        let file = format!("experiments/{}.toml", experiment.name);
+        trials.push(Trial { parameter, factor, file, text });
+    };
     for path in paths.iter().filter(is_price) {
-        for factor in FACTORS {
-            let text = scaled(&table, path, factor).and_then(|text| {
-                Experiment::parse(&experiment.name, &file, &text)
-                    .map_err(|error| error.to_string())?;
-                Ok(text)
-            });
-            let file = format!("experiments/{}.toml", experiment.name);
-            trials.push(Trial { parameter: path.join("."), factor, file, text });
+        FACTORS
+            .iter()
+            .for_each(|&factor| add(path.join("."), factor, scaled(&table, path, factor)));
+    }
+    if let ExperimentKind::Simulation(simulation) = &experiment.measure {
+        for (key, value) in simulation.chip_figures() {
+            for factor in FACTORS {
+                let text =
+                    with(&table, &["measure", key], toml::Value::Integer(times(value, factor)));
+                add(format!("measure.chip {key}"), factor, Ok(text));
+            }
+        }
+        for (name, variant) in &simulation.variants {
+            for factor in FACTORS {
+                let spare = toml::Value::Float(factor * variant.spare_factor.unwrap_or(1.0));
+                let text = with(&table, &["measure", "variants", name, "spare_factor"], spare);
+                add(format!("measure.variants.{name}.spare_factor"), factor, Ok(text));
+            }
         }
     }
     Ok(())
+}
+
+/// The text of `table` with `value` at `path`, whose tables are there.
+fn with(table: &toml::Table, path: &[&str], value: toml::Value) -> String {
+    let mut changed = table.clone();
+    let (key, tables) = path.split_last().expect("a path has a key");
+    let mut place = &mut changed;
+    for name in tables {
+        let below = place.get_mut(*name).and_then(toml::Value::as_table_mut);
+        place = below.expect("the experiment has this table");
+    }
+    place.insert((*key).to_owned(), value);
+    toml::to_string(&changed).expect("what was TOML still is")
 }
 
 /// The paths of all numbers but zeros below `value`, those in lists as well.
@@ -418,6 +452,9 @@ mod tests {
         assert_eq!(unnoticed(&experiment, Some(&kept)), [""; 0]);
     }
 
+    /// TODO(#21): experiments whose table is not kept yet, since it takes long.
+    const PENDING: [&str; 0] = [];
+
     #[test]
     fn every_prediction_that_ships_is_moved_by_some_parameter() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/perturb");
@@ -425,6 +462,9 @@ mod tests {
         for entry in catalog::list() {
             let experiment = catalog::load(&entry.name).unwrap();
             let kept = Sensitivity::load(&folder, &experiment.name).unwrap();
+            if kept.is_none() && PENDING.contains(&entry.name.as_str()) {
+                continue;
+            }
             wrong.extend(unnoticed(&experiment, kept.as_ref()));
         }
         assert_eq!(wrong, [""; 0]);

@@ -2,7 +2,7 @@
 
 use nandu_device::{Device, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
 use nandu_lab::{
-    Experiment, LabError, LocalTarget, Outcome, RunObserver, RunOptions, Unwatched, run,
+    Experiment, LabError, LocalTarget, Outcome, RunObserver, RunOptions, Unwatched, run, run_seeds,
     write_report,
 };
 use nandu_probe::Observer;
@@ -58,6 +58,12 @@ cell = "{column}.{row}"
 at = "4KiB"
 
 [[shape]]
+class = "prediction"
+kind = "ratio_to_published"
+series = "NAME.random_read"
+
+[[shape]]
+class = "own"
 kind = "ordering"
 above = "NAME.sequential_read"
 below = "NAME.random_read"
@@ -211,6 +217,42 @@ fn without_a_local_device_its_series_are_absent_and_shapes_about_it_fail() {
     assert!(outcome.series.is_empty());
     assert_eq!(outcome.notes.len(), 1);
     assert!(!outcome.holds());
+}
+
+#[test]
+fn verdicts_go_by_several_seeds_and_series_by_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = experiment("sim:device-a");
+    let options = RunOptions::new(folder.path());
+    let several = run_seeds(&experiment, &options, 3, &mut Unwatched).unwrap();
+    assert_eq!(several.seeds, [1, 2, 3]);
+    let mut second = RunOptions::new(folder.path().join("alone"));
+    second.seed = 2;
+    let alone = [
+        run(&experiment, &RunOptions::new(folder.path().join("first")), &mut Unwatched).unwrap(),
+        run(&experiment, &second, &mut Unwatched).unwrap(),
+    ];
+    assert_eq!(several.series, alone[0].series);
+    let by_seed = several.verdicts[1].decided.clone().unwrap().by_seed;
+    let ratio = |outcome: &Outcome| {
+        let at = |name: &str| outcome.series(name).unwrap().at(4096.0).unwrap();
+        at("device-a.sequential_read") / at("device-a.random_read")
+    };
+    assert_eq!(by_seed.len(), 3);
+    assert_eq!(by_seed[..2], [ratio(&alone[0]), ratio(&alone[1])]);
+    let resumed = run_seeds(&experiment, &options, 3, &mut Unwatched).unwrap();
+    assert_eq!(resumed, several);
+}
+
+#[test]
+fn what_is_not_random_runs_twice_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n[measure]\n\
+                kind = 'closed_form'\nread_us = 20\nwrite_us = 200\nerase_us = 1500\n\
+                erase_block_page_count = 64\nlive_fractions = [0.5]\n";
+    let experiment = Experiment::parse("test/form", "form.toml", text).unwrap();
+    let seeds = run_seeds(&experiment, &RunOptions::new(folder.path()), 9, &mut Unwatched);
+    assert_eq!(seeds.unwrap().seeds, [1, 2]);
 }
 
 #[test]

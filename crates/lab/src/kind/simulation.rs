@@ -56,6 +56,12 @@ pub struct Simulation {
     /// Time of a flash read, where not the preset's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ns: Option<Nanos>,
+    /// Time of a program, where not the preset's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_ns: Option<Nanos>,
+    /// Time of an erase, where not the preset's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erase_ns: Option<Nanos>,
     /// Logical size in erase blocks, at least 64.
     pub logical_erase_block_count: u32,
     /// Spare space over the logical size, in percent, where it is not swept.
@@ -186,10 +192,23 @@ impl Simulation {
             overrides: ChipOverrides {
                 flash_pages_per_erase_block: self.erase_block_page_count,
                 read_ns: self.read_ns,
+                program_ns: self.program_ns,
+                erase_ns: self.erase_ns,
                 ..ChipOverrides::default()
             },
             ..NandProfile::default()
         }
+    }
+
+    /// Figures of the chip that the experiment need not say, by their key.
+    pub(crate) fn chip_figures(&self) -> Vec<(&'static str, u64)> {
+        let Ok(chip) = self.bare_chip() else { return Vec::new() };
+        vec![
+            ("read_ns", chip.timing.read_ns.0),
+            ("program_ns", chip.timing.program_ns.0),
+            ("erase_ns", chip.timing.erase_ns.0),
+            ("erase_block_page_count", u64::from(chip.geometry.flash_pages_per_erase_block)),
+        ]
     }
 
     /// A chip that just holds the logical space: its page and erase block, and its times.
