@@ -248,7 +248,7 @@ impl Experiment {
         for published in &self.published {
             for (x, _) in &published.points {
                 let gates = |shape: &Shape| {
-                    shape.standing.class.is_published() && shape.gates(&published.series, x.0)
+                    shape.is_beside_published() && shape.gates(&published.series, x.0)
                 };
                 if !self.shape.iter().any(gates) {
                     let message = format!(

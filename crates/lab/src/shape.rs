@@ -149,7 +149,7 @@ impl Shape {
     /// Says what is missing or too much.
     pub fn check(&self) -> Result<(), String> {
         let Standing { class, source, fitted, reason, varied, ours } = &self.standing;
-        self.claim.check(class.is_published())?;
+        self.claim.check(self.is_beside_published())?;
         let has_source = matches!(self.claim, Claim::RatioToPublished { .. })
             || ["[S]", "[V]"].iter().any(|mark| source.starts_with(mark));
         if class.is_published() && !has_source {
@@ -168,6 +168,14 @@ impl Shape {
             return Err("`ours` is [low, high]".into());
         }
         Ok(())
+    }
+
+    /// Whether its limits follow from published values: a formula may stand beside what a paper prints of it.
+    #[must_use]
+    pub const fn is_beside_published(&self) -> bool {
+        let is_form = matches!(self.standing.class, Class::ClosedForm);
+        self.standing.class.is_published()
+            || is_form && matches!(self.claim, Claim::RatioToPublished { .. })
     }
 
     /// Whether it sets the value of `series` at `x` beside the published one.
