@@ -13,7 +13,7 @@
 //!   constant           largest over smallest      at most the factor       median
 //! ```
 //!
-//! 1. Limits of a published value follow from it ([`Bounds`]): nobody writes them down.
+//! 1. Limits of a published value follow from it ([`PublishedValue::limits`]): nobody writes them down.
 //! 2. A claim about a series or point that was not measured has no finding.
 
 use crate::experiment::{Published, matches};
