@@ -9,7 +9,7 @@
 //!       @ 4KiB"]  ───── the same figure ─────┘
 //! ```
 //!
-//! 1. A figure is a series at a place; a derived series is the ratio that it stands for, under any name.
+//! 1. A figure is a series at a place; a derived series is also the ratio that it stands for.
 //! 2. No prediction speaks of a figure that something was fitted to, nor of the order or ratio of two such.
 //! 3. A fit names parameters, and each of these names a figure of the fit.
 //! 4. A link leads to an experiment and series that there are.
