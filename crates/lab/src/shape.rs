@@ -210,9 +210,12 @@ impl Shape {
         let by_seed = self.claim.is_of_every_seed();
         let value_of = |point: &PointOverSeeds| if by_seed { point.least } else { point.median };
         let keeps = |point: &PointOverSeeds| (low..=high).contains(&value_of(point));
+        // How far below the least or above the largest; inside, how near to either.
         let excess = |point: &&PointOverSeeds| {
             let value = value_of(point);
-            if value < low { low / value } else { value / high }
+            let below = if low.is_finite() { low - value } else { f64::NEG_INFINITY };
+            let above = if high.is_finite() { value - high } else { f64::NEG_INFINITY };
+            below.max(above)
         };
         let worst = points.iter().max_by(|a, b| excess(a).total_cmp(&excess(b)));
         let worst = worst.ok_or_else(|| "nothing".to_owned())?;

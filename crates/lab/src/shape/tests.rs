@@ -132,6 +132,19 @@ fn an_order_holds_at_every_seed_and_a_value_by_the_median() {
 }
 
 #[test]
+fn the_point_nearest_to_its_limit_decides() {
+    let value = |limits: &str| {
+        let text = format!("class='own'\nkind='value_within'\nseries='rising'\n{limits}");
+        let decided = judge(&text, &[&three()]).decided.unwrap();
+        (decided.x, decided.value)
+    };
+    assert_eq!(value("low=0.5"), (1.0, 1.0));
+    assert_eq!(value("high=5"), (4.0, 4.0));
+    assert_eq!(value("low=0.9\nhigh=6"), (1.0, 1.0));
+    assert_eq!(value("low=1.5\nhigh=4.1"), (1.0, 1.0));
+}
+
+#[test]
 fn what_differs_must_differ_and_by_as_much_as_is_written_down() {
     let differs = |published: &str, ours: &str| {
         let text = format!(
