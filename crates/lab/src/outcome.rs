@@ -246,6 +246,13 @@ impl Outcome {
         self.verdicts.iter().all(|verdict| verdict.holds)
     }
 
+    /// The verdicts by class, predictions and differences first.
+    pub fn verdicts_by_class(&self) -> impl Iterator<Item = &Verdict> {
+        let of_class =
+            |class: Class| self.verdicts.iter().filter(move |verdict| verdict.class == class);
+        Class::ALL.into_iter().flat_map(of_class)
+    }
+
     /// How many shapes of `class` there are, and how many of them hold.
     #[must_use]
     pub fn count(&self, class: Class) -> [usize; 2] {

@@ -125,8 +125,6 @@ pub fn trials(experiment: &Experiment) -> Result<Vec<Trial>, LabError> {
 }
 
 const FACTORS: [f64; 2] = [2.0, 0.5];
-/// Sizes of a chip's preset that an experiment may feel, and times.
-const CHIP: [&str; 4] = ["read_ns", "program_ns", "erase_ns", "bus_bytes_per_second"];
 
 /// Tables of measurements that say what is under test and what is asked of it.
 const WORKLOAD: [&str; 12] = [
@@ -162,28 +160,20 @@ fn of_profile(profile: &Profile, trials: &mut Vec<Trial>) {
     }
     let DriveConfig::Ssd(config) = &profile.drive else { return };
     let Ok(chip) = config.nand_config(profile.geometry, false) else { return };
-    for name in CHIP {
-        let value = match name {
-            "read_ns" => chip.timing.read_ns.0,
-            "program_ns" => chip.timing.program_ns.0,
-            "erase_ns" => chip.timing.erase_ns.0,
-            _ => chip.timing.bus_bytes_per_second,
-        };
-        let overrides = table[label].get("chip_overrides").and_then(toml::Value::as_table);
+    let overrides = table[label].get("chip_overrides").and_then(toml::Value::as_table);
+    for (name, value) in [
+        ("read_ns", chip.timing.read_ns.0),
+        ("program_ns", chip.timing.program_ns.0),
+        ("erase_ns", chip.timing.erase_ns.0),
+        ("bus_bytes_per_second", chip.timing.bus_bytes_per_second),
+    ] {
         if value == 0 || overrides.is_some_and(|overrides| overrides.contains_key(name)) {
             continue;
         }
         for factor in FACTORS {
-            let mut changed = table.clone();
-            let section = changed.get_mut(label).and_then(toml::Value::as_table_mut);
-            let section = section.expect("the kind's section is there");
-            let overrides = section
-                .entry("chip_overrides")
-                .or_insert_with(|| toml::Value::Table(toml::Table::new()));
-            let overrides = overrides.as_table_mut().expect("overrides are a table");
-            overrides.insert(name.into(), toml::Value::Integer(times(value, factor)));
+            let changed = toml::Value::Integer(times(value, factor));
+            let text = Ok(with(&table, &[label, "chip_overrides", name], changed));
             let parameter = format!("{} chip {name}", profile.name);
-            let text = toml::to_string(&changed).map_err(|error| error.to_string());
             trials.push(Trial { parameter, factor, file: file.clone(), text });
         }
     }
@@ -239,14 +229,14 @@ fn of_experiment(experiment: &Experiment, trials: &mut Vec<Trial>) -> Result<(),
     Ok(())
 }
 
-/// The text of `table` with `value` at `path`, whose tables are there.
+/// The text of `table` with `value` at `path`; tables on the way are made where they are missing.
 fn with(table: &toml::Table, path: &[&str], value: toml::Value) -> String {
     let mut changed = table.clone();
     let (key, tables) = path.split_last().expect("a path has a key");
     let mut place = &mut changed;
     for name in tables {
-        let below = place.get_mut(*name).and_then(toml::Value::as_table_mut);
-        place = below.expect("the experiment has this table");
+        let below = place.entry(*name).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        place = below.as_table_mut().expect("only tables have keys below them");
     }
     place.insert((*key).to_owned(), value);
     toml::to_string(&changed).expect("what was TOML still is")

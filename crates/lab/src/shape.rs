@@ -205,14 +205,12 @@ impl Shape {
     }
 
     fn decide(&self, findings: &[Finding]) -> Result<Verdict, String> {
-        let points = points_over_seeds(findings)?;
+        let points = points_over_seeds(findings, self.claim.is_of_every_seed())?;
         let (low, high) = findings.first().map_or((0.0, 0.0), |found| (found.low, found.high));
-        let by_seed = self.claim.is_of_every_seed();
-        let value_of = |point: &PointOverSeeds| if by_seed { point.least } else { point.median };
-        let keeps = |point: &PointOverSeeds| (low..=high).contains(&value_of(point));
+        let keeps = |point: &PointOverSeeds| (low..=high).contains(&point.decides);
         // How far below the least or above the largest; inside, how near to either.
         let excess = |point: &&PointOverSeeds| {
-            let value = value_of(point);
+            let value = point.decides;
             let below = if low.is_finite() { low - value } else { f64::NEG_INFINITY };
             let above = if high.is_finite() { value - high } else { f64::NEG_INFINITY };
             below.max(above)
@@ -230,7 +228,7 @@ impl Shape {
                 let decided: &[PointOverSeeds] =
                     if self.claim.is_by_point() { &points } else { std::slice::from_ref(worst) };
                 let is_ours =
-                    decided.iter().all(|point| (ours[0]..=ours[1]).contains(&value_of(point)));
+                    decided.iter().all(|point| (ours[0]..=ours[1]).contains(&point.decides));
                 if !misses {
                     text.push_str("; this is no difference any more");
                 } else if !is_ours {
@@ -249,7 +247,7 @@ impl Shape {
             varied: varied.clone(),
             decided: Some(Decided {
                 x: worst.x,
-                value: value_of(worst),
+                value: worst.decides,
                 low: Some(low).filter(|low| low.is_finite()),
                 high: Some(high).filter(|high| high.is_finite()),
                 by_seed: worst.by_seed.clone(),
@@ -264,10 +262,8 @@ impl Shape {
         [low, high]: [f64; 2],
         seed_count: usize,
     ) -> String {
-        let by_seed = self.claim.is_of_every_seed();
-        let value_of = |point: &PointOverSeeds| if by_seed { point.least } else { point.median };
-        let least = points.iter().map(value_of).fold(f64::INFINITY, f64::min);
-        let most = points.iter().map(value_of).fold(f64::NEG_INFINITY, f64::max);
+        let least = points.iter().map(|point| point.decides).fold(f64::INFINITY, f64::min);
+        let most = points.iter().map(|point| point.decides).fold(f64::NEG_INFINITY, f64::max);
         let is_alone = points.len() == 1;
         let mut text =
             format!("{}: {} {}", self.claim.words(), self.claim.measure(), digits(least));
@@ -278,8 +274,8 @@ impl Shape {
             let place = if is_alone { String::new() } else { format!("{} ", worst.place()) };
             let spread = format!("{} to {}", digits(worst.least), digits(worst.most));
             text.push_str(&format!(" ({place}{spread} at {seed_count} seeds)"));
-        } else if !is_alone && !(low..=high).contains(&value_of(worst)) {
-            text.push_str(&format!(" ({} {})", worst.place(), digits(value_of(worst))));
+        } else if !is_alone && !(low..=high).contains(&worst.decides) {
+            text.push_str(&format!(" ({} {})", worst.place(), digits(worst.decides)));
         }
         if self.standing.class == Class::Differs {
             text.push_str(match self.claim.published() {
@@ -312,8 +308,9 @@ fn demand(low: f64, high: f64) -> String {
 struct PointOverSeeds {
     series: String,
     x: f64,
+    /// The least of an order, which holds at every seed; the median of a value.
+    decides: f64,
     least: f64,
-    median: f64,
     most: f64,
     by_seed: Vec<f64>,
 }
@@ -328,7 +325,10 @@ impl PointOverSeeds {
 
 /// Points of the same place together; a crossover's place is what it found, so that a lone point is the same
 /// at every seed.
-fn points_over_seeds(findings: &[Finding]) -> Result<Vec<PointOverSeeds>, String> {
+fn points_over_seeds(
+    findings: &[Finding],
+    is_of_every_seed: bool,
+) -> Result<Vec<PointOverSeeds>, String> {
     let first = findings.first().ok_or_else(|| "no seed".to_owned())?;
     let over = |(index, point): (usize, &FoundPoint)| {
         let is_same = |found: &&FoundPoint| {
@@ -346,7 +346,8 @@ fn points_over_seeds(findings: &[Finding]) -> Result<Vec<PointOverSeeds>, String
         let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
         let median = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
         let (series, x) = (point.series.clone(), point.x);
-        Ok(PointOverSeeds { series, x, least, median, most, by_seed })
+        let decides = if is_of_every_seed { least } else { median };
+        Ok(PointOverSeeds { series, x, decides, least, most, by_seed })
     };
     first.points.iter().enumerate().map(over).collect()
 }

@@ -5,9 +5,9 @@
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::wrap;
+use nandu_lab::Outcome;
 use nandu_lab::outcome::{Cell, Grid};
 use nandu_lab::report::number;
-use nandu_lab::{Class, Outcome};
 use nandu_probe::table::{Table, WIDTH_MAX};
 
 /// Prints everything.
@@ -36,15 +36,13 @@ pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure>
 /// A line for each shape, by class: predictions and differences first.
 pub(crate) fn print_verdicts(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
     let output = context.output;
-    for class in Class::ALL {
-        for verdict in outcome.verdicts.iter().filter(|verdict| verdict.class == class) {
-            let mark = if verdict.holds { "holds" } else { "FAILS" };
-            let mark = output.verdict(verdict.holds, mark);
-            print_item(&mark, &format!("{class}: {}", verdict.text), context)?;
-            if !verdict.reason.is_empty() {
-                let why = format!("why: {} Varied: {}", verdict.reason, verdict.varied);
-                print_item("     ", &why, context)?;
-            }
+    for verdict in outcome.verdicts_by_class() {
+        let mark = if verdict.holds { "holds" } else { "FAILS" };
+        let mark = output.verdict(verdict.holds, mark);
+        print_item(&mark, &format!("{}: {}", verdict.class, verdict.text), context)?;
+        if !verdict.reason.is_empty() {
+            let why = format!("why: {} Varied: {}", verdict.reason, verdict.varied);
+            print_item("     ", &why, context)?;
         }
     }
     Ok(())

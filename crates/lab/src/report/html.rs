@@ -12,7 +12,7 @@
 
 use super::figure::{self, Colours};
 use super::number;
-use crate::outcome::{Cell, Figure, Grid, Outcome, Verdict};
+use crate::outcome::{Cell, Figure, Grid, Outcome};
 use crate::run::Meta;
 use crate::shape::Class;
 use plotly::Plot;
@@ -251,7 +251,7 @@ fn experiment(
         prose(outcome.method.trim()),
         escape(&outcome.reference)
     );
-    verdict_list(html, &outcome.verdicts);
+    verdict_list(html, outcome);
     let provenance = provenance(meta);
     for drawn in &outcome.figures {
         let json = figure::lines(drawn, colours);
@@ -276,15 +276,12 @@ fn experiment(
     html.push_str("</section>\n");
 }
 
-fn verdict_list(html: &mut String, verdicts: &[Verdict]) {
-    if verdicts.is_empty() {
+fn verdict_list(html: &mut String, outcome: &Outcome) {
+    if outcome.verdicts.is_empty() {
         return;
     }
     html.push_str("<ul class=\"verdicts\">\n");
-    let by_class = Class::ALL
-        .into_iter()
-        .flat_map(|class| verdicts.iter().filter(move |verdict| verdict.class == class));
-    for verdict in by_class {
+    for verdict in outcome.verdicts_by_class() {
         let (class, sign, word) =
             if verdict.holds { ("good", "✓", "holds") } else { ("bad", "✗", "fails") };
         let _ = write!(

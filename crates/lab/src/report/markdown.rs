@@ -2,7 +2,6 @@
 
 use super::number;
 use crate::outcome::{Cell, Grid, Outcome};
-use crate::shape::Class;
 
 /// Title, tables, verdicts and notes of an outcome.
 #[must_use]
@@ -14,13 +13,11 @@ pub fn outcome(outcome: &Outcome) -> String {
     if !outcome.verdicts.is_empty() {
         text.push_str("\n## Shapes\n\n");
     }
-    for class in Class::ALL {
-        for verdict in outcome.verdicts.iter().filter(|verdict| verdict.class == class) {
-            let mark = if verdict.holds { "holds" } else { "FAILS" };
-            text.push_str(&format!("- {mark}, {class}: {}\n", verdict.text));
-            if !verdict.reason.is_empty() {
-                text.push_str(&format!("  Why: {} Varied: {}\n", verdict.reason, verdict.varied));
-            }
+    for verdict in outcome.verdicts_by_class() {
+        let mark = if verdict.holds { "holds" } else { "FAILS" };
+        text.push_str(&format!("- {mark}, {}: {}\n", verdict.class, verdict.text));
+        if !verdict.reason.is_empty() {
+            text.push_str(&format!("  Why: {} Varied: {}\n", verdict.reason, verdict.varied));
         }
     }
     if !outcome.notes.is_empty() {
