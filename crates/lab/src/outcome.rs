@@ -74,6 +74,19 @@ pub struct Verdict {
     pub decided: Option<Decided>,
 }
 
+impl Verdict {
+    /// `holds` or `FAILS`, or `unmet` where ours differs from what was published as it is written down: five
+    /// letters each.
+    #[must_use]
+    pub const fn mark(&self) -> &'static str {
+        match (self.holds, self.class) {
+            (true, Class::Differs) => "unmet",
+            (true, _) => "holds",
+            (false, _) => "FAILS",
+        }
+    }
+}
+
 /// The number furthest out, and its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decided {

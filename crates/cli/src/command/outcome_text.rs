@@ -37,8 +37,7 @@ pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure>
 pub(crate) fn print_verdicts(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     for verdict in outcome.verdicts_by_class() {
-        let mark = if verdict.holds { "holds" } else { "FAILS" };
-        let mark = output.verdict(verdict.holds, mark);
+        let mark = output.verdict(verdict.holds, verdict.mark());
         print_item(&mark, &format!("{}: {}", verdict.class, verdict.text), context)?;
         if !verdict.reason.is_empty() {
             let why = format!("why: {} Varied: {}", verdict.reason, verdict.varied);

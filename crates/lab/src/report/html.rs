@@ -182,14 +182,14 @@ fn standing(html: &mut String, runs: &[(Outcome, Meta)]) {
     if missed > 0 {
         let _ = writeln!(
             html,
-            "<details class=\"missed\"><summary>What the papers found and nandu does not: {}</summary>\
+            "<details class=\"missed\" open><summary>What the papers found and nandu does not: {}</summary>\
              <ul class=\"verdicts\">",
             counted(missed, "claim")
         );
         for (outcome, verdict) in of_class(Class::Differs) {
             let _ = writeln!(
                 html,
-                "<li><span><a href=\"#{}\">{}</a>: {}. {}</span></li>",
+                "<li class=\"unmet\"><span><a href=\"#{}\">{}</a>: {}. {}</span></li>",
                 anchor(&outcome.experiment),
                 escape(&outcome.title),
                 escape(&verdict.text),
@@ -203,7 +203,7 @@ fn standing(html: &mut String, runs: &[(Outcome, Meta)]) {
         let (all, holding) =
             (of_class(class).count(), of_class(class).filter(|(_, verdict)| verdict.holds).count());
         if all > 0 {
-            let (colour, sign) = if holding == all { ("good", "✓") } else { ("bad", "✗") };
+            let (colour, sign) = sign(holding == all, class);
             let _ = writeln!(
                 html,
                 "<li class=\"{colour}\"><span class=\"mark\">{sign}</span><span>{holding} of {all} \
@@ -276,14 +276,23 @@ fn experiment(
     html.push_str("</section>\n");
 }
 
+/// The style and the sign of what holds or fails; what is missed as written down is no success.
+const fn sign(holds: bool, class: Class) -> (&'static str, &'static str) {
+    match (holds, class) {
+        (true, Class::Differs) => ("unmet", "≠"),
+        (true, _) => ("good", "✓"),
+        (false, _) => ("bad", "✗"),
+    }
+}
+
 fn verdict_list(html: &mut String, outcome: &Outcome) {
     if outcome.verdicts.is_empty() {
         return;
     }
     html.push_str("<ul class=\"verdicts\">\n");
     for verdict in outcome.verdicts_by_class() {
-        let (class, sign, word) =
-            if verdict.holds { ("good", "✓", "holds") } else { ("bad", "✗", "fails") };
+        let (class, sign) = sign(verdict.holds, verdict.class);
+        let word = verdict.mark();
         let _ = write!(
             html,
             "<li class=\"{class}\"><span class=\"mark\" title=\"{word}\">{sign}</span>\

@@ -14,8 +14,7 @@ pub fn outcome(outcome: &Outcome) -> String {
         text.push_str("\n## Shapes\n\n");
     }
     for verdict in outcome.verdicts_by_class() {
-        let mark = if verdict.holds { "holds" } else { "FAILS" };
-        text.push_str(&format!("- {mark}, {}: {}\n", verdict.class, verdict.text));
+        text.push_str(&format!("- {}, {}: {}\n", verdict.mark(), verdict.class, verdict.text));
         if !verdict.reason.is_empty() {
             text.push_str(&format!("  Why: {} Varied: {}\n", verdict.reason, verdict.varied));
         }
