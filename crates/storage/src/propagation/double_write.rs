@@ -20,6 +20,9 @@
 //! 4. A batch counts only if its checksum fits and it goes on where the one before ended, in the same
 //!    lap; so what an earlier lap left never counts. Laps of different runs differ by their epoch.
 //!
+//! A new page may get a copy that is of a file which had the number before, where a cut tore its first
+//! write. It is sound then, and older than the record of its making, which redo applies.
+//!
 //! Rule 2 takes a sector to be old or new after a cut. One that is neither needs a whole copy.
 
 use super::log_structured::record::{hole_of, pack, packed_bytes, unpack};
