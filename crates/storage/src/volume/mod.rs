@@ -20,6 +20,7 @@ use nandu_device::{Completion, Counters, IoBuffer, Operation, TimeSource};
 use std::sync::Arc;
 
 pub mod device_volume;
+mod guarded;
 pub mod io;
 pub mod testing;
 
@@ -112,7 +113,8 @@ pub trait Volume: Send {
     /// completions are kept for [`Self::next_completion`].
     ///
     /// # Errors
-    /// If the device fails; then nothing is known about what is durable.
+    /// If the device fails; then nothing is known about what is durable, and whoever holds the volume
+    /// leaves it alone, as [`Io`] sees to.
     fn sync(&mut self, file: FileId, now: Nanos) -> Result<Nanos, StorageError>;
 
     /// Lets time pass without requests. Nothing may be in flight.
