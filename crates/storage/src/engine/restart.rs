@@ -22,6 +22,7 @@ use super::{Engine, TornPages, Transaction, structure};
 use crate::log::TransactionStatus;
 use crate::log::{LogEnd, LogFile, LogReader, LogRecord, RecordBuilder, Room};
 use crate::page::{TRAILER_BYTES, page_lsn};
+use crate::plant::{EngineBug, is_planted};
 use crate::pool::WriteBack;
 use crate::volume::SharedIo;
 use crate::{FileId, Lsn, PageAddress, PageOperation, StorageError};
@@ -113,8 +114,12 @@ pub(super) fn analyse(
     let mut dirty_at_checkpoint = BTreeSet::new();
     let mut redo_from = control.checkpoint;
     let mut last_transaction = 0;
+    let overlooked = if is_planted(EngineBug::LastRecordLost) { last_record(log)? } else { None };
     while let Some((lsn, record)) = reader.next_record()? {
         report.record_count += 1;
+        if overlooked == Some(lsn) {
+            continue;
+        }
         match record {
             LogRecord::Action { transaction, changes, .. } => {
                 note_loser(&mut losers, transaction, lsn, lsn);
@@ -169,6 +174,16 @@ pub(super) fn analyse(
     })
 }
 
+/// The last record behind the checkpoint.
+fn last_record(log: &LogFile) -> Result<Option<Lsn>, StorageError> {
+    let mut reader = log.scan(log.control().checkpoint)?;
+    let mut last = None;
+    while let Some((lsn, _)) = reader.next_record()? {
+        last = Some(lsn);
+    }
+    Ok(last)
+}
+
 /// A record of a transaction moves its last record and what is to be undone next.
 fn note_loser(losers: &mut BTreeMap<u64, Transaction>, id: u64, lsn: Lsn, undo_next: Lsn) {
     let loser = losers.entry(id).or_insert(Transaction::new(id, lsn));
@@ -220,6 +235,9 @@ impl Engine {
         losers: &BTreeMap<u64, Transaction>,
         report: &mut RestartReport,
     ) -> Result<(), StorageError> {
+        if is_planted(EngineBug::UndoSkipped) {
+            return Ok(());
+        }
         // One at a time is enough: only one transaction writes, so there is at most one loser.
         for loser in losers.values() {
             report.loser_count += 1;
@@ -439,7 +457,8 @@ impl<'a> Redo<'a> {
             }
             return Ok(is_whole);
         }
-        Ok(page_lsn(page.bytes()) < change.lsn)
+        let found = page_lsn(page.bytes());
+        Ok(found < change.lsn || (found == change.lsn && is_planted(EngineBug::RedoAgain)))
     }
 }
 

@@ -40,6 +40,9 @@ pub struct Settings {
     pub log_structured: LogStructuredSettings,
     /// What is done about torn pages.
     pub torn_pages: TornPages,
+    /// Bytes of a lap of the double write, after which what is in place is synced and the file of copies
+    /// is used from its start again; at least two pages. Half a pool from 32 KiB to 4 MiB if not given.
+    pub double_write_bytes: Option<u64>,
     /// What a commit waits for.
     pub durability: Durability,
     /// Capacity of the log.
@@ -57,6 +60,7 @@ impl Default for Settings {
             propagation: PropagationKind::default(),
             log_structured: LogStructuredSettings::default(),
             torn_pages: TornPages::default(),
+            double_write_bytes: None,
             durability: Durability::default(),
             log_bytes: 64 << 20,
             checkpoint_bytes: 16 << 20,
@@ -130,9 +134,10 @@ impl Settings {
         epoch: u32,
     ) -> Result<DoubleWriteFile, StorageError> {
         let sector_bytes = u64::from(io.volume().sector_bytes());
-        let lap_bytes = (self.pool_bytes / 2)
-            .clamp(LAP_BYTES_MIN, LAP_BYTES_MAX)
-            .next_multiple_of(sector_bytes);
+        let usual_bytes = (self.pool_bytes / 2).clamp(LAP_BYTES_MIN, LAP_BYTES_MAX);
+        let least_bytes = 2 * u64::from(self.page_bytes);
+        let wanted_bytes = self.double_write_bytes.unwrap_or(usual_bytes).max(least_bytes);
+        let lap_bytes = wanted_bytes.next_multiple_of(sector_bytes);
         let present = io.volume().byte_count(file);
         if present >= lap_bytes {
             return Ok(DoubleWriteFile { file, lap_bytes, epoch });

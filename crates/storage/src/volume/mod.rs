@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 pub mod device_volume;
 mod file_name;
+mod guarded;
 pub mod io;
 pub mod testing;
 
@@ -137,7 +138,8 @@ pub trait Volume: Send {
     /// completions are kept for [`Self::next_completion`].
     ///
     /// # Errors
-    /// If the device fails; then nothing is known about what is durable.
+    /// If the device fails; then nothing is known about what is durable, and whoever holds the volume
+    /// leaves it alone, as [`Io`] sees to.
     fn sync(&mut self, file: FileId, now: Nanos) -> Result<Nanos, StorageError>;
 
     /// Lets time pass without requests. Nothing may be in flight.
