@@ -64,21 +64,21 @@ fn mutated_files_of_sqlite_give_rows_or_an_error() {
 
 #[test]
 fn mutated_settings_are_settings_that_can_work_or_an_error() {
-    throw_all("settings", &samples::settings_files(), 1500, hostile::read_settings);
+    throw_all("settings", &samples::settings_files(), 1500, entry::read_settings);
     for (name, bytes) in samples::settings_files() {
         let length = u32::from_be_bytes(bytes[20..24].try_into().unwrap()) as usize;
         throw(
             &format!("text of settings {name}"),
             &bytes[24..24 + length],
             1500,
-            hostile::read_settings,
+            entry::read_settings,
         );
     }
     for text in [r#"{"page_bytes":0}"#, r#"{"page_bytes":1000}"#, r#"{"log_bytes":-1}"#] {
-        assert!(hostile::read_settings(text.as_bytes()).is_err(), "{text}");
+        assert!(entry::read_settings(text.as_bytes()).is_err(), "{text}");
     }
     let segments = r#"{"propagation":"log_structured","log_structured":{"segment_bytes":0}}"#;
-    assert!(hostile::read_settings(segments.as_bytes()).is_err());
+    assert!(entry::read_settings(segments.as_bytes()).is_err());
 }
 
 #[test]

@@ -18,7 +18,7 @@
 
 use super::{FileRequest, ReadAt, Volume};
 use crate::plant::{EngineBug, is_planted};
-use crate::{FileId, StorageError};
+use crate::{FileId, Lsn, StorageError};
 use nandu_base::Nanos;
 use nandu_device::{Completion, Counters, Operation, TimeSource};
 use std::sync::{Arc, OnceLock};
@@ -102,8 +102,16 @@ impl Volume for GuardedVolume {
         self.inner.files()
     }
 
-    fn create(&mut self, name: &str) -> Result<FileId, StorageError> {
-        self.change(|volume| volume.create(name))
+    fn create_logged(&mut self, name: &str, records_from: Lsn) -> Result<FileId, StorageError> {
+        self.change(|volume| volume.create_logged(name, records_from))
+    }
+
+    fn records_from(&self, file: FileId) -> Lsn {
+        self.inner.records_from(file)
+    }
+
+    fn finish_making(&mut self) -> Result<(), StorageError> {
+        self.change(|volume| volume.finish_making())
     }
 
     fn remove(&mut self, file: FileId) -> Result<(), StorageError> {
