@@ -9,6 +9,7 @@ mod bench_storage;
 mod ci;
 mod compare;
 mod compare_fio;
+mod miri;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,8 @@ enum Chore {
     CompareJoins(compare::Options),
     /// Run the benchmarks of the storage engine several times and keep the medians.
     BenchStorage(bench_storage::Options),
+    /// Run Miri over the unsafe code that it can run; needs a nightly compiler with Miri.
+    Miri(miri::Options),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::CompareFio(options) => compare_fio::run(&root, &options),
         Chore::CompareBtree(options) => compare::run(&root, Comparison::Btree, &options),
         Chore::BenchStorage(options) => bench_storage::run(&root, &options),
+        Chore::Miri(options) => miri::run(&root, &options),
         Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
     };
     match outcome {

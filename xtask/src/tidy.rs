@@ -9,10 +9,12 @@ mod heads;
 mod links;
 mod manifests;
 mod source;
+mod supplies;
 #[cfg(test)]
 mod testing;
 mod words;
 
+use crate::compare_fio::capture;
 use source::SourceTree;
 use std::fmt;
 use std::path::Path;
@@ -63,7 +65,14 @@ const CHECKS: &[Check] = &[
 pub(crate) fn report(root: &Path) -> Result<(), String> {
     let tree = SourceTree::load(root)?;
     let mut problems: Vec<Problem> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
-    problems.extend(floors::check(&tree, &cargo_metadata(root)?)?);
+    problems.extend(floors::check(&tree, &cargo_metadata(root, &["--no-deps"])?)?);
+    let host = format!("--filter-platform={}", host(root)?);
+    // What was built is here, so nothing is asked of the network.
+    let built = cargo_metadata(root, &["--offline", "--locked", &host])?;
+    problems.extend(supplies::check_licences(&built)?);
+    let lock = std::fs::read_to_string(root.join("Cargo.lock"));
+    problems
+        .extend(supplies::check_duplicates(&lock.map_err(|error| format!("Cargo.lock: {error}"))?));
     problems.sort();
     problems.dedup();
     for problem in &problems {
@@ -77,16 +86,16 @@ pub(crate) fn report(root: &Path) -> Result<(), String> {
 }
 
 /// What cargo knows about the workspace, as JSON.
-fn cargo_metadata(root: &Path) -> Result<String, String> {
-    let output = Command::new("cargo")
-        .current_dir(root)
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .map_err(|error| format!("cargo does not start: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    String::from_utf8(output.stdout).map_err(|_| "cargo metadata is not UTF-8".into())
+fn cargo_metadata(root: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("cargo");
+    capture(command.current_dir(root).args(["metadata", "--format-version", "1"]).args(arguments))
+}
+
+/// The kind of machine that this is, as the compiler calls it.
+fn host(root: &Path) -> Result<String, String> {
+    let said = capture(Command::new("rustc").current_dir(root).arg("-vV"))?;
+    let line = said.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).ok_or_else(|| format!("rustc does not say its host: {said}"))
 }
 
 #[cfg(test)]

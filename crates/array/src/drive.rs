@@ -7,13 +7,18 @@
 //! ```
 //!
 //! 1. A stripe's fragments lie on different members; each row of slots is full, rotated by its number.
-//! 2. A stripe's version grows with each write; a fragment of another version counts as lost.
+//! 2. Each write has an id that no other has; a fragment of another write counts as lost.
 //! 3. Reads take the fragments of the data they ask for, or m of those with the least work; what
 //!    fails, is stale, or has a wrong checksum is lost, and all others are tried.
 //! 4. A member that is given a request and does not answer in time is left alone.
 //! 5. A request succeeds while m fragments of each of its stripes are left; else the error names the
 //!    sectors.
 //! 6. Lost fragments on members in use are rebuilt one stripe at a time, beside requests and when idle.
+//! 7. What a stripe holds after a power cut is decided once, by members that are current alone, and
+//!    stored on all of them before anybody learns it: each sector is what was flushed last, or written
+//!    later, and stays so.
+//! 8. A flush covers all that was answered before it, and a record on the members says who has it
+//!    ([`record`], [`membership`], [`flush`]).
 //!
 //! A write of a part of a stripe reads the rest and writes the stripe anew. If the power fails in the
 //! middle and members lose different fragments, the stripe may be lost: the write hole of RAID 5.
@@ -21,24 +26,28 @@
 //! others by more than a quarter of the time that passes anyway.
 
 mod adaptive;
+mod decide;
+mod flush;
 mod fragment;
 mod job;
 mod map;
-mod marker;
 mod member;
+mod membership;
 mod migration;
+mod record;
 
 pub use adaptive::{AdaptiveConfig, MemberTimes};
-pub(crate) use marker::MARKER_SECTOR_COUNT;
 pub use member::{MemberDevice, MemberState};
+pub(crate) use record::RECORD_SECTOR_COUNT;
 
 use crate::{ArrayError, Layout};
 use adaptive::Chooser;
-use fragment::{Fragment, from_slot, to_slot};
-use job::{Job, JobKind, StripeLock, StripePart};
+use flush::Flush;
+use fragment::{Fragment, WriteId, from_slot, lost_slot, to_slot};
+use job::{Job, JobKind, StripeLock, StripePart, StripeVersion};
 use map::{Place, Shape, StripeMap};
-use marker::Marked;
 use member::Member;
+use membership::Membership;
 use migration::Migration;
 use nandu_base::{Nanos, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
@@ -47,11 +56,10 @@ use nandu_device::{
     Operation, Rejected, Request, TimeSource,
 };
 use nandu_ida::FragmentSet;
+use record::RecordShape;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The version of a stripe that was not read since the array was opened.
-const UNKNOWN: u64 = u64::MAX;
 /// Inverted matrices that are kept.
 const DECODER_COUNT_MAX: usize = 64;
 
@@ -80,7 +88,8 @@ impl ArrayConfig {
     #[must_use]
     pub fn sector_count_over(&self, member_sector_count: u64) -> u64 {
         let slot_sectors = u64::from(self.fragment_sector_count) + 1;
-        let slots = member_sector_count / slot_sectors * u64::from(self.layout.member_count());
+        let sectors = member_sector_count.saturating_sub(RECORD_SECTOR_COUNT);
+        let slots = sectors / slot_sectors * u64::from(self.layout.member_count());
         slots / u64::from(self.layout.written_count()) * data_sectors(self)
     }
 
@@ -91,7 +100,8 @@ impl ArrayConfig {
         let stripes = (sector_count / data_sectors(self)).max(1);
         let slots = stripes.saturating_mul(u64::from(self.layout.written_count()));
         let rows = slots.div_ceil(u64::from(self.layout.member_count()));
-        rows.saturating_mul(u64::from(self.fragment_sector_count) + 1)
+        let sectors = rows.saturating_mul(u64::from(self.fragment_sector_count) + 1);
+        sectors.saturating_add(RECORD_SECTOR_COUNT)
     }
 }
 
@@ -110,14 +120,13 @@ pub enum WriteReturn {
 #[derive(Clone, Copy, Debug)]
 enum Addressee {
     Fragment { job: u64, number: u8, byte_count: u64 },
-    Flush { request: u64 },
+    Flush { flush: u64, byte_count: u64 },
 }
 
 struct Pending {
     origin: InFlight,
     byte_count: u64,
     part_count: u32,
-    failed_flush_count: u32,
     error: Option<DeviceError>,
     first_sector: u64,
     /// Whether it writes, if it is one that the chooser looks at.
@@ -133,7 +142,9 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     members: Vec<Member<D>>,
     map: StripeMap,
     sector_bytes: usize,
-    versions: Vec<u64>,
+    versions: Vec<StripeVersion>,
+    membership: Membership,
+    flushes: BTreeMap<u64, Flush>,
     locks: BTreeMap<u64, StripeLock>,
     jobs: BTreeMap<u64, Job>,
     requests: BTreeMap<u64, Pending>,
@@ -143,9 +154,13 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     counters: Counters,
     /// What members had been busy when counting began.
     busy_before: Nanos,
-    /// Stripes with lost fragments on members in use.
+    /// Stripes with lost fragments on members in use; what lies on members under rebuilding is not
+    /// trusted before their repair has ended.
     repairs: BTreeSet<u64>,
+    /// Those of them that a member in use missed a write of.
+    behind: BTreeSet<u64>,
     is_repairing: bool,
+    repairs_begun: u64,
     /// Whether no repair is to begin.
     is_draining: bool,
     lost_stripe_count: u64,
@@ -159,48 +174,40 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
 }
 
 impl<D: Device + ?Sized> ArrayDevice<D> {
-    /// An array over blank members; they read as zeros.
+    /// An array over blank members; they read as zeros. Each is given a record of the array, and one
+    /// that does not take it fails.
     ///
     /// # Errors
     /// [`ArrayError`] if members do not fit the layout or each other.
     pub fn create(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
-        let geometry = geometry_of(&config, &members)?;
-        let stripe_count = geometry.sector_count / data_sectors(&config);
-        let shape = Shape::new(config.layout, config.fragment_sector_count);
-        Ok(Self::new(config, members, StripeMap::fixed(shape, stripe_count), 0))
-    }
-
-    /// An array over members that were written by one of the same configuration; each stripe is read
-    /// whole when it is first used, so that its newest version is found.
-    ///
-    /// # Errors
-    /// As [`ArrayDevice::create`], and if a member is one of an array that followed the load.
-    pub fn open(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
-        let mut array = Self::create(config, members)?;
-        array.versions.fill(UNKNOWN);
-        if config.keeps_data {
-            array.refuse_marked()?;
-        }
+        let mut array = Self::over(config, members)?;
+        array.record_creation();
+        array.reset_counters();
         Ok(array)
     }
 
-    /// [`marker`] invariant 2.
-    fn refuse_marked(&mut self) -> Result<(), ArrayError> {
-        for (index, member) in self.members.iter_mut().enumerate() {
-            match marker::look(member.device.as_mut(), self.config.member_timeout) {
-                Marked::Yes => {
-                    let what = format!(
-                        "have one, number {index}, of an array that followed the load; where its data \
-                         lie was known until it was closed. Make a new array over blank members"
-                    );
-                    return Err(ArrayError::Value { name: "members", what });
-                }
-                Marked::Silent => member.state = MemberState::Failed,
-                // Whoever asks for its fragments will see.
-                Marked::Unreadable | Marked::No => {}
-            }
-        }
-        Ok(())
+    /// An array over members that were written by one of the same configuration. Members that are not
+    /// current, since others went on without them, are rebuilt; a device without a record of the array
+    /// is left alone until [`ArrayDevice::replace_member`] takes it. Each stripe is read whole when it
+    /// is first used, and what it holds is decided.
+    ///
+    /// # Errors
+    /// As [`ArrayDevice::create`], if members are of no array, of another, in another order or of one
+    /// that followed the load, and if two of them were written without each other.
+    pub fn open(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
+        let mut array = Self::over(config, members)?;
+        array.versions.fill(StripeVersion::undecided(WriteId::NEVER));
+        array.take_up_records()?;
+        array.reset_counters();
+        Ok(array)
+    }
+
+    /// An array over `members` that nothing is known of.
+    fn over(config: ArrayConfig, members: Vec<Box<D>>) -> Result<Self, ArrayError> {
+        let geometry = geometry_of(&config, &members)?;
+        let stripe_count = geometry.sector_count / data_sectors(&config);
+        let shape = Shape::new(config.layout, config.fragment_sector_count);
+        Ok(Self::new(config, members, StripeMap::fixed(shape, stripe_count), false))
     }
 
     /// An array over blank members that gives each object the layout that suits its load
@@ -217,7 +224,6 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     ) -> Result<Self, ArrayError> {
         adaptive.check(config.layout.member_count())?;
         geometry_of(&config, &members)?;
-        let mut members = members;
         let member_sectors = members.iter().map(|member| member.info().geometry.sector_count).min();
         let map = StripeMap::adaptive(&config, &adaptive, member_sectors.unwrap_or(0))?;
         let extent_count = map.places.len() as u64;
@@ -226,21 +232,19 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             let what = format!("are more than the {extent_count} extents that the members hold");
             return Err(ArrayError::Value { name: "object_sector_counts", what });
         }
-        let mut marks = members.iter_mut().map(|member| {
-            !config.keeps_data || marker::mark(member.as_mut(), config.member_timeout)
-        });
-        if !marks.all(|is_marked| is_marked) {
-            let what = "must all take their first sector".into();
+        let mut array = Self::new(config, members, map, true);
+        if config.keeps_data && !array.record_creation() {
+            let what = "must all take the record of the array".into();
             return Err(ArrayError::Value { name: "members", what });
         }
-        let mut array = Self::new(config, members, map, 0);
+        array.reset_counters();
         // The cell past the last extent's is the one that extents move through.
         array.free_cells.push(extent_count);
         array.chooser = Some(Chooser::new(adaptive, to_index(extent_count)));
         Ok(array)
     }
 
-    fn new(config: ArrayConfig, members: Vec<Box<D>>, map: StripeMap, version: u64) -> Self {
+    fn new(config: ArrayConfig, members: Vec<Box<D>>, map: StripeMap, follows_load: bool) -> Self {
         let infos = || members.iter().map(|member| member.info());
         let layout = config.layout;
         let stripe_count = map.places.len() as u64 * map.stripes_per_extent;
@@ -256,6 +260,8 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             supports_trim: true,
         };
         let member = |device| Member::new(device, MemberState::Healthy, Nanos::ZERO);
+        let fragment_sector_count = config.fragment_sector_count;
+        let shape = RecordShape { layout, fragment_sector_count, follows_load };
         Self {
             config,
             info,
@@ -263,7 +269,9 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             members: members.into_iter().map(member).collect(),
             map,
             sector_bytes: sector_bytes as usize,
-            versions: vec![version; to_index(stripe_count)],
+            versions: vec![StripeVersion::decided(WriteId::NEVER); to_index(stripe_count)],
+            membership: Membership::new(shape),
+            flushes: BTreeMap::new(),
             locks: BTreeMap::new(),
             jobs: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -273,7 +281,9 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             counters: Counters::default(),
             busy_before: Nanos::ZERO,
             repairs: BTreeSet::new(),
+            behind: BTreeSet::new(),
             is_repairing: false,
+            repairs_begun: 0,
             is_draining: false,
             lost_stripe_count: 0,
             chooser: None,
@@ -303,10 +313,11 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.members.get(index).map(|member| member.state)
     }
 
-    /// Stripes that wait to be repaired.
+    /// Stripes that are to be repaired, and one while rebuilt members are not yet current.
     #[must_use]
     pub fn repair_count(&self) -> u64 {
-        self.repairs.len() as u64 + u64::from(self.is_repairing)
+        let has_rebuilt = self.members_in(MemberState::Rebuilding) != 0;
+        self.repairs.len() as u64 + u64::from(has_rebuilt)
     }
 
     /// Stripes of which repairs found fewer than m fragments.
@@ -361,8 +372,9 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.members[index].state = MemberState::Failed;
     }
 
-    /// Puts a blank `device` in the place of member `index` and begins to rebuild it. Returns the old
-    /// one.
+    /// Puts `device`, whose content does not matter, in the place of member `index` and begins to
+    /// rebuild it. Returns the old one. The new one is current, and may be relied on after a power cut,
+    /// once it is [`MemberState::Healthy`].
     ///
     /// # Errors
     /// [`ArrayError::Value`] if requests are in flight or the device does not fit.
@@ -384,15 +396,11 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         if member.is_busy() {
             return refuse("is in use; take the completions of all requests first");
         }
-        let (mut device, timeout) = (device, self.config.member_timeout);
-        let is_marked = self.chooser.is_some() && self.config.keeps_data;
-        if is_marked && !marker::mark(device.as_mut(), timeout) {
-            return refuse("must take its first sector");
-        }
         let now = member.now();
         let new = Member::new(device, MemberState::Rebuilding, now);
         let old = std::mem::replace(member, new);
-        self.repairs.extend(0..self.versions.len() as u64);
+        self.record_replacement(index);
+        self.scrub();
         Ok(old.device)
     }
 
@@ -411,9 +419,12 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let is_busy = self.members.iter().any(Member::is_busy);
         assert_eq!(is_busy, !self.addressees.is_empty(), "every answer has an addressee");
         if !is_busy {
+            assert!(self.behind.is_subset(&self.repairs), "who missed a write is repaired");
             assert!(self.jobs.is_empty(), "no job is forgotten");
             assert!(self.locks.is_empty(), "no stripe stays locked");
             assert!(self.requests.is_empty(), "no request is forgotten");
+            assert!(self.flushes.is_empty(), "no flush is forgotten");
+            assert!(self.behind.is_empty(), "a member that missed a write has it, or has failed");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Faults around a device, as a plan says: the n-th request fails, a write is torn at a sector, the
-//! power goes and takes what was not flushed with it, the device falls silent.
+//! power goes and takes what was not flushed with it, the device is full, the device falls silent.
 //!
 //! ```text
 //!            ┌── fails ◄── plan.fail_request(n)
@@ -9,11 +9,14 @@
 //!                                     power cut: each kept, dropped or torn, by plan.unflushed
 //! ```
 //!
-//! 1. A write that was covered by a completed flush is never lost.
+//! 1. A write that was covered by a flush that succeeded is never lost.
 //! 2. A torn write keeps some of its sectors and loses the others; a sector is never torn inside.
 //! 3. What happens follows from the plan and its seed alone.
 //! 4. After a power cut every request is answered with `PowerLost` until the power is back.
-//! 5. A silent device takes requests, does nothing and answers none of them, which breaks rule 1 of
+//! 5. A flush that fails may lose any of what was written since the last good one, at once: as a kernel
+//!    does that drops dirty pages it could not write, and calls those that are left clean.
+//! 6. Sectors that became unreadable stay so, also without power, until they are written.
+//! 7. A silent device takes requests, does nothing and answers none of them, which breaks rule 1 of
 //!    the contract on purpose; a power cut ends them as any others.
 
 use crate::queue::InFlight;
@@ -22,7 +25,7 @@ use crate::{
     Rejected, Request,
 };
 use nandu_base::{Nanos, Rng, SectorIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a power cut does to writes that no flush covered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,11 +39,31 @@ pub enum UnflushedFate {
     Torn,
 }
 
+/// What a request that fails does, beside telling so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing.
+    #[default]
+    ChangesNothing,
+    /// A flush loses any part of what was written since the last one that succeeded; of a write any part
+    /// arrives. A read fails this once.
+    Damages,
+    /// The same, and the sectors of a read cannot be read any more, until they are written.
+    DamagesForEver,
+}
+
 /// Which faults happen when. Requests are counted from 1 in the order of submission.
 #[derive(Clone, Debug, Default)]
 pub struct FaultPlan {
-    /// These requests end with a media error and change nothing.
+    /// These requests end with a media error.
     pub fail_requests: Vec<u64>,
+    /// This flush ends with a media error; flushes are counted from 1, too.
+    pub fail_flush: Option<u64>,
+    /// What else requests do that fail.
+    pub failure: Failure,
+    /// From this request on there is no room: writes to sectors that hold nothing but zeros end with
+    /// [`DeviceError::NoSpace`] and change nothing.
+    pub full_from_request: Option<u64>,
     /// This request and all after it are taken and never answered.
     pub silent_from_request: Option<u64>,
     /// Before this request is served, the power goes.
@@ -53,6 +76,15 @@ pub struct FaultPlan {
     pub seed: u64,
 }
 
+/// Requests that failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailureCounts {
+    /// All of them.
+    pub request_count: u64,
+    /// Flushes.
+    pub flush_count: u64,
+}
+
 /// A device with faults.
 #[derive(Debug)]
 pub struct FaultyDevice<D> {
@@ -60,8 +92,12 @@ pub struct FaultyDevice<D> {
     plan: FaultPlan,
     rng: Rng,
     submitted_count: u64,
+    submitted_flush_count: u64,
+    failed: FailureCounts,
     power_is_on: bool,
     own_completions: CompletionQueue,
+    /// Sectors whose reading fails.
+    unreadable: BTreeSet<u64>,
     /// What was issued to the silent device.
     unanswered: Vec<InFlight>,
     /// Durable images of the sectors that were written since they were last flushed.
@@ -82,8 +118,11 @@ impl<D: Inspect> FaultyDevice<D> {
             plan,
             rng,
             submitted_count: 0,
+            submitted_flush_count: 0,
+            failed: FailureCounts::default(),
             power_is_on: true,
             own_completions: CompletionQueue::default(),
+            unreadable: BTreeSet::new(),
             unanswered: Vec::new(),
             volatile: BTreeMap::new(),
             writes_in_flight: BTreeMap::new(),
@@ -95,6 +134,18 @@ impl<D: Inspect> FaultyDevice<D> {
     #[must_use]
     pub const fn submitted_count(&self) -> u64 {
         self.submitted_count
+    }
+
+    /// How many flushes were submitted.
+    #[must_use]
+    pub const fn submitted_flush_count(&self) -> u64 {
+        self.submitted_flush_count
+    }
+
+    /// How many requests failed, but for want of power.
+    #[must_use]
+    pub const fn failed(&self) -> FailureCounts {
+        self.failed
     }
 
     /// Goes by another plan from now on. Requests are still counted from the first one.
@@ -189,6 +240,66 @@ impl<D: Inspect> FaultyDevice<D> {
         self.inner.poke(request.first_sector, &buffer[..nandu_base::to_index(bytes)]);
     }
 
+    /// How many sectors cannot be read.
+    #[must_use]
+    pub fn unreadable_count(&self) -> usize {
+        self.unreadable.len()
+    }
+
+    /// What a request that fails does.
+    fn damage(&mut self, request: &Request) {
+        match request.operation {
+            Operation::Flush => self.lose_some(),
+            Operation::Write => self.write_in_part(request),
+            Operation::Read if self.plan.failure == Failure::DamagesForEver => {
+                self.unreadable.extend(request.first_sector.0..request.end_sector());
+            }
+            Operation::Read | Operation::Trim => {}
+        }
+    }
+
+    /// A flush failed: sectors that it was to make durable are as the last good one left them. Those
+    /// that are left are still volatile.
+    fn lose_some(&mut self) {
+        let kept_of = 1 + self.rng.below(4);
+        for sector in self.volatile.keys().copied().collect::<Vec<u64>>() {
+            // All are lost, or some are kept.
+            if kept_of == 1 || self.rng.below(kept_of) == 0 {
+                let image = self.volatile.remove(&sector).expect("it was listed");
+                self.inner.poke(SectorIndex(sector), &image);
+            }
+        }
+    }
+
+    /// A write failed: any of its sectors arrived.
+    fn write_in_part(&mut self, request: &Request) {
+        let Some(buffer) = &request.buffer else { return };
+        let sector_bytes = self.inner.info().geometry.sector_bytes as usize;
+        let pieces = buffer.chunks_exact(sector_bytes);
+        for (sector, bytes) in (request.first_sector.0..request.end_sector()).zip(pieces) {
+            if self.rng.below(2) == 0 {
+                let image = self.image_of(sector);
+                self.volatile.entry(sector).or_insert(image);
+                self.inner.poke(SectorIndex(sector), bytes);
+                self.unreadable.remove(&sector);
+            }
+        }
+    }
+
+    fn is_unreadable(&self, request: &Request) -> bool {
+        let sectors = request.first_sector.0..request.end_sector();
+        request.operation == Operation::Read && self.unreadable.range(sectors).next().is_some()
+    }
+
+    /// Whether there is no room for a write.
+    fn is_full_for(&self, number: u64, request: &Request) -> bool {
+        let is_full = self.plan.full_from_request.is_some_and(|first| number >= first);
+        let holds_nothing = |sector| self.image_of(sector).iter().all(|&byte| byte == 0);
+        is_full
+            && request.operation == Operation::Write
+            && (request.first_sector.0..request.end_sector()).any(holds_nothing)
+    }
+
     fn fail(&mut self, now: Nanos, request: Request, error: DeviceError) {
         let completion = InFlight::of(request, now).complete(now, Err(error));
         self.own_completions.push(completion);
@@ -227,6 +338,8 @@ impl<D: Inspect> Device for FaultyDevice<D> {
         }
         self.submitted_count += 1;
         let number = self.submitted_count;
+        let is_flush = request.operation == Operation::Flush;
+        self.submitted_flush_count += u64::from(is_flush);
         if self.plan.power_cut_at_request == Some(number) {
             self.cut_power();
             if request.operation == Operation::Write {
@@ -241,7 +354,20 @@ impl<D: Inspect> Device for FaultyDevice<D> {
             self.unanswered.push(InFlight::of(request, now));
             return Ok(());
         }
-        if self.plan.fail_requests.contains(&number) {
+        if self.is_full_for(number, &request) {
+            self.failed.request_count += 1;
+            self.fail(now, request, DeviceError::NoSpace);
+            return Ok(());
+        }
+        let flush_number = is_flush.then_some(self.submitted_flush_count);
+        let is_planned = self.plan.fail_requests.contains(&number)
+            || (is_flush && self.plan.fail_flush == flush_number);
+        if is_planned || self.is_unreadable(&request) {
+            if is_planned && self.plan.failure != Failure::ChangesNothing {
+                self.damage(&request);
+            }
+            self.failed.request_count += 1;
+            self.failed.flush_count += u64::from(is_flush);
             let what = format!("fault planned for request {number}");
             let first_sector = request.first_sector.0;
             self.fail(now, request, DeviceError::Media { first_sector, what });
@@ -251,6 +377,10 @@ impl<D: Inspect> Device for FaultyDevice<D> {
             Operation::Write | Operation::Trim => {
                 let images = self.pre_images(&request);
                 self.writes_in_flight.insert(request.id, images);
+                if !self.unreadable.is_empty() {
+                    let sectors = request.first_sector.0..request.end_sector();
+                    self.unreadable.retain(|sector| !sectors.contains(sector));
+                }
             }
             Operation::Flush => {
                 let images =
@@ -348,6 +478,73 @@ mod tests {
         assert!(matches!(failed.result, Err(DeviceError::Media { first_sector: 0, .. })));
         assert!(failed.buffer.is_some(), "the buffer comes back");
         assert_eq!(first_bytes(&device, 1), [1]);
+    }
+
+    fn damaging(number: u64, failure: Failure, seed: u64) -> FaultPlan {
+        FaultPlan { fail_requests: vec![number], failure, seed, ..FaultPlan::default() }
+    }
+
+    #[test]
+    fn a_flush_that_fails_loses_any_part_of_what_was_written_since_the_last() {
+        let mut kept_counts = BTreeSet::new();
+        for seed in 0..40 {
+            let mut device = device(damaging(4, Failure::Damages, seed));
+            run(&mut device, write(1, 0, 1, 8)).result.unwrap();
+            run(&mut device, Request::flush(2)).result.unwrap();
+            run(&mut device, write(3, 4, 2, 8)).result.unwrap();
+            let failed = run(&mut device, Request::flush(4)).result;
+            assert!(matches!(failed, Err(DeviceError::Media { .. })), "{failed:?}");
+            let after = first_bytes(&device, 12);
+            assert_eq!(after[..4], [1; 4], "what the first flush covered stays");
+            assert!(after[4..8].iter().all(|byte| [1, 2].contains(byte)), "{after:?}");
+            assert!(after[8..].iter().all(|byte| [0, 2].contains(byte)), "{after:?}");
+            kept_counts.insert(after.iter().filter(|&&byte| byte == 2).count());
+            run(&mut device, Request::flush(5)).result.unwrap();
+            device.cut_power();
+            assert_eq!(first_bytes(&device, 12), after, "the next flush covers what is left");
+        }
+        assert!(kept_counts.contains(&0), "all is lost sometimes");
+        assert!(kept_counts.len() > 3, "and parts of it: {kept_counts:?}");
+    }
+
+    #[test]
+    fn a_write_that_fails_arrives_in_part() {
+        let part = |seed| {
+            let mut device = device(damaging(1, Failure::Damages, seed));
+            run(&mut device, write(1, 0, 3, 8)).result.unwrap_err();
+            first_bytes(&device, 8).into_iter().filter(|&byte| byte == 3).count()
+        };
+        let counts: BTreeSet<usize> = (0..40).map(part).collect();
+        assert!(counts.len() > 4, "{counts:?}");
+    }
+
+    #[test]
+    fn a_read_fails_once_or_until_its_sectors_are_written() {
+        for (failure, is_lasting) in [(Failure::Damages, false), (Failure::DamagesForEver, true)] {
+            let mut device = device(damaging(1, failure, 0));
+            let read = |device: &mut _, sector| {
+                run(device, Request::read(9, sector, 2, Some(IoBuffer::zeroed(1024)))).result
+            };
+            read(&mut device, 4).unwrap_err();
+            device.set_plan(FaultPlan::default());
+            device.cut_power();
+            while device.next_completion(Nanos::MAX).is_some() {}
+            device.power_on();
+            assert_eq!(read(&mut device, 5).is_err(), is_lasting);
+            run(&mut device, write(2, 4, 1, 2)).result.unwrap();
+            read(&mut device, 4).unwrap();
+            assert_eq!(device.unreadable_count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_full_device_takes_no_new_sectors() {
+        let plan = FaultPlan { full_from_request: Some(2), ..FaultPlan::default() };
+        let mut device = device(plan);
+        run(&mut device, write(1, 0, 1, 2)).result.unwrap();
+        assert_eq!(run(&mut device, write(2, 1, 2, 2)).result, Err(DeviceError::NoSpace));
+        run(&mut device, write(3, 0, 2, 2)).result.unwrap();
+        assert_eq!(first_bytes(&device, 3), [2, 2, 0]);
     }
 
     #[test]

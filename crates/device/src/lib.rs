@@ -29,7 +29,7 @@ pub use contract::{
 };
 pub use counters::{Counters, FlashUse, OperationCounters};
 pub use error::DeviceError;
-pub use faulty::{FaultPlan, FaultyDevice, UnflushedFate};
+pub use faulty::{Failure, FailureCounts, FaultPlan, FaultyDevice, UnflushedFate};
 pub use memory::{MemoryConfig, MemoryDevice};
 pub use page_cache::{PageCache, PageCacheConfig, Replacement};
 pub use queue::CompletionQueue;

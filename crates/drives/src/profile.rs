@@ -16,7 +16,9 @@
 //! 1. The name of a profile is its file's stem; its kind has exactly one section, its own.
 //! 2. `./profiles/NAME.toml` comes before the profile of that name inside the binary.
 //! 3. What was fitted is a figure of the section, or a table of it.
-//! 4. Whatever a profile holds, a loaded one has been checked by its drive.
+//! 4. Whatever a profile holds, a loaded one has been checked by its drive, and each figure has a bound.
+
+mod bounds;
 
 use crate::array::{ADDRESS_PREFIX, ArrayAddress, ArrayDriveConfig};
 use crate::hdd::{HardDisk, HddConfig};
@@ -28,10 +30,15 @@ use nandu_device::{Device, DeviceError, Geometry};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
 const FOLDER: &str = "profiles";
+/// The largest drive.
+const CAPACITY_BYTES_MAX: u64 = 1 << 50;
+/// The longest file: profiles have some thousand bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The makes of simulated drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -199,7 +206,7 @@ impl Profile {
 
     fn read(path: &Path) -> Result<Self, ProfileError> {
         let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| ProfileError::Unreadable {
+        let text = read_text(path, FILE_BYTES_MAX).map_err(|error| ProfileError::Unreadable {
             file: origin.clone(),
             message: error.to_string(),
         })?;
@@ -212,12 +219,15 @@ impl Profile {
     /// # Errors
     /// If the content is wrong, with the line and, where a key is unknown, the nearest valid one.
     pub fn parse(name: &str, origin: &str, text: &str) -> Result<Self, ProfileError> {
-        let file: ProfileFile = toml::from_str(text).map_err(|error| {
+        let wrong = |error: toml::de::Error| {
             let line = error.span().map_or(1, |span| line_at(text, span.start));
             let nearest = nearest_expected(error.message());
             let message = error.message().trim_end().to_owned();
             ProfileError::Invalid { file: origin.into(), line, message, nearest }
-        })?;
+        };
+        let file: ProfileFile = toml::from_str(text).map_err(wrong)?;
+        // A number that only some types hold is no value of a table.
+        let table: toml::Table = text.parse().map_err(wrong)?;
         let invalid = |message: String| {
             // A check names the key at fault before any other.
             let words = message.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -238,6 +248,8 @@ impl Profile {
                 return Err(invalid(format!("`kind` {kind} {what} a section [{label}]")));
             }
         }
+        let section = table[file.kind.label()].as_table().expect("the kind's section is there");
+        bounds::check(section).map_err(invalid)?;
         let drive = match (file.ssd, file.hdd, file.scm, file.array) {
             (Some(ssd), ..) => {
                 ssd.validate().map_err(|error| invalid(error.to_string()))?;
@@ -402,6 +414,9 @@ impl ProfileFile {
     fn geometry(&self) -> Result<Geometry, String> {
         let capacity =
             ByteCount::parse(&self.capacity).map_err(|message| format!("`capacity`: {message}"))?;
+        if capacity.0 > CAPACITY_BYTES_MAX {
+            return Err(format!("`capacity` is {capacity}, must be at most 1 PiB"));
+        }
         let sectors = capacity.0.checked_div(u64::from(self.sector_bytes)).unwrap_or(0);
         Geometry::new(self.sector_bytes, sectors)
             .map_err(|error| format!("`sector_bytes` or `capacity`: {error}"))
@@ -540,6 +555,20 @@ fn nearest_expected(message: &str) -> Option<String> {
     nearest(written, quoted)
 }
 
+/// Reads a whole file of so many bytes at most, such as one that a user wrote.
+///
+/// # Errors
+/// If it cannot be read, is no UTF-8, or longer.
+pub fn read_text(path: &Path, bytes_max: u64) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(bytes_max + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes_max {
+        let what = format!("it has more than {}", ByteCount(bytes_max));
+        return Err(std::io::Error::other(what));
+    }
+    Ok(text)
+}
+
 /// The line, from 1, on which the byte `offset` lies.
 fn line_at(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
@@ -624,6 +653,11 @@ queue_depth = 16
     fn a_figure_out_of_range_is_named_with_its_line() {
         let error = error_of("line_bytes = 64", "line_bytes = 65");
         assert!(error.starts_with("profiles/x.toml:8: `line_bytes`"), "{error}");
+        let error = error_of("overhead_ns = 100", "overhead_ns = 5000000000000000000");
+        let said = "profiles/x.toml:14: `overhead_ns` is 5000000000000000000, must be at most";
+        assert!(error.starts_with(said), "{error}");
+        let error = error_of("capacity = \"1MiB\"", "capacity = \"2000000GiB\"");
+        assert!(error.contains("`capacity` is ") && error.contains("at most 1 PiB"), "{error}");
         let error = error_of("capacity = \"1MiB\"", "capacity = \"many\"");
         assert!(
             error.starts_with("profiles/x.toml:4: `capacity`: `many` is not a size"),

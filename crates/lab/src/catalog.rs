@@ -28,16 +28,26 @@ pub struct ExperimentEntry {
 /// All experiments, by name.
 #[must_use]
 pub fn list() -> Vec<ExperimentEntry> {
-    let mut texts = BTreeMap::new();
-    collect_embedded(&EMBEDDED, &mut texts);
-    collect_files(Path::new(FOLDER), Path::new(FOLDER), &mut texts);
     let entry = |(name, (origin, text)): (String, (String, String))| {
         let parsed = Experiment::parse(&name, &origin, &text);
         let question = parsed.as_ref().map_or(String::new(), |found| found.question.clone());
         let title = parsed.map(|found| found.title).map_err(|error| error.to_string());
         ExperimentEntry { name, title, question, origin }
     };
-    texts.into_iter().map(entry).collect()
+    texts().into_iter().map(entry).collect()
+}
+
+/// The names of all experiments.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    texts().into_keys()
+}
+
+/// Where each was found, and its text, by name.
+fn texts() -> BTreeMap<String, (String, String)> {
+    let mut texts = BTreeMap::new();
+    collect_embedded(&EMBEDDED, &mut texts);
+    collect_files(Path::new(FOLDER), Path::new(FOLDER), &mut texts);
+    texts
 }
 
 /// The experiment of that name, or in that file.
@@ -63,27 +73,9 @@ pub fn load(name_or_path: &str) -> Result<Experiment, LabError> {
     if let Some(text) = EMBEDDED.get_file(&file).and_then(|file| file.contents_utf8()) {
         return Experiment::parse(name_or_path, &file, text);
     }
-    let names: Vec<String> = list().into_iter().map(|entry| entry.name).collect();
+    let names: Vec<String> = names().collect();
     let nearest = nearest(name_or_path, names.iter().map(String::as_str)).map(str::to_owned);
     Err(LabError::UnknownExperiment { name: name_or_path.into(), nearest })
-}
-
-/// The text of the experiment `name`, and where it was found.
-///
-/// # Errors
-/// Where there is none of that name, or it cannot be read.
-pub fn text_of(name: &str) -> Result<(String, String), LabError> {
-    let path = Path::new(FOLDER).join(format!("{name}.toml"));
-    if path.is_file() {
-        let text =
-            fs::read_to_string(&path).map_err(|error| LabError::file("read", &path, &error))?;
-        return Ok((path.display().to_string(), text));
-    }
-    let file = format!("{name}.toml");
-    match EMBEDDED.get_file(&file).and_then(|file| file.contents_utf8()) {
-        Some(text) => Ok((file, text.to_owned())),
-        None => Err(LabError::UnknownExperiment { name: name.into(), nearest: None }),
-    }
 }
 
 /// A path without parts that lead out of the results' folder.

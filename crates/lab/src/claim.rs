@@ -15,6 +15,9 @@
 //!
 //! 1. Limits of a published value follow from it ([`PublishedValue::limits`]): nobody writes them down.
 //! 2. A claim about a series or point that was not measured has no finding.
+//! 3. A claim can fail: limits are finite where they are given, those from below are above 0, and nothing is
+//!    compared with itself ([`Claim::check`]).
+//! 4. Ratios are of what is not negative; of what is, no claim holds.
 
 use crate::experiment::{Published, matches};
 use crate::outcome::Series;
@@ -27,6 +30,9 @@ use std::fmt;
 pub const TOLERANCE: f64 = 1.3;
 /// A crossover may lie so many times the published place away, either way.
 pub const CROSSOVER_TOLERANCE: f64 = 2.0;
+/// The end of a published range over its beginning, at most: "two to three orders" is the widest that says
+/// something.
+pub const RANGE_MAX: f64 = 10.0;
 
 /// A place on an x axis: a number, or a size such as `"4KiB"`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
@@ -136,13 +142,19 @@ impl PublishedValue {
 
     fn is_sound(self) -> bool {
         match self {
-            Self::Value(value) => value > 0.0,
-            Self::Range([low, high]) => low > 0.0 && low <= high,
-            Self::AtLeast { at_least: value } | Self::AtMost { at_most: value } => {
-                value.is_finite()
+            Self::Range([low, high]) => {
+                is_positive(low) && is_positive(high) && (1.0..=RANGE_MAX).contains(&(high / low))
             }
+            Self::Value(value)
+            | Self::AtLeast { at_least: value }
+            | Self::AtMost { at_most: value } => is_positive(value),
         }
     }
+}
+
+/// Whether a published value can be compared with: above 0 and finite.
+pub(crate) fn is_positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
 }
 
 impl fmt::Display for PublishedValue {
@@ -338,6 +350,11 @@ impl Claim {
     /// # Errors
     /// Says which key is missing or too much.
     pub fn check(&self, is_published: bool) -> Result<(), String> {
+        if let [first, second] = self.series_names()[..]
+            && first == second
+        {
+            return Err("it compares a series with itself, and cannot fail".into());
+        }
         match self {
             Self::RatioWithin { low, high, published, .. }
             | Self::ValueWithin { low, high, published, .. } => {
@@ -361,11 +378,16 @@ impl Claim {
             Self::Monotone { slack, .. } if is_published && *slack != 0.0 => {
                 Err("a published order has no slack".into())
             }
+            Self::Monotone { slack, .. } if !(0.0..1.0).contains(slack) => {
+                Err("`slack` is at least 0 and below 1".into())
+            }
             Self::Constant { factor, .. } if is_published && *factor > TOLERANCE => {
                 Err("`factor` of a published claim is at most 1.3".into())
             }
-            Self::Ordering { factor, .. } if *factor < 1.0 => {
-                Err("`factor` is at least 1: what is above is larger".into())
+            Self::Ordering { factor, .. } | Self::Constant { factor, .. }
+                if !(*factor >= 1.0 && factor.is_finite()) =>
+            {
+                Err("`factor` is at least 1 and finite".into())
             }
             Self::Ordering { .. } | Self::Monotone { .. } | Self::Constant { .. } => Ok(()),
         }
@@ -450,7 +472,8 @@ impl Claim {
                 (vec![point(x, x)], limits)
             }
             Self::Monotone { series, direction, slack } => {
-                (steps(evidence.find(series)?, *direction)?, [1.0 - slack, f64::INFINITY])
+                let low = if *slack > 0.0 { 1.0 - slack } else { 1.0_f64.next_up() };
+                (steps(evidence.find(series)?, *direction)?, [low, f64::INFINITY])
             }
             Self::Constant { series, factor } => {
                 let values = || evidence.find(series).into_iter().flat_map(|found| &found.points);
@@ -480,12 +503,26 @@ fn check_limits(
             Err("a published claim needs `published`: the value that the paper prints".into())
         }
         (true, Some(value)) if !value.is_sound() => {
-            Err("`published` is a value above 0, a range [low, high], at_least or at_most".into())
+            Err("`published` is a finite value above 0, a range [low, high] of at most a factor of 10, \
+                 at_least or at_most"
+                .into())
         }
         (false, Some(_)) => Err("`published` is for a prediction, a fit or what differs".into()),
         (false, None) if !has_limits => {
             Err("it needs `low`, `high` or both, or it cannot fail".into())
         }
+        (false, None) => match limits {
+            [Some(low), Some(high)] if !(low <= high && low.is_finite() && high.is_finite()) => {
+                Err("its limits are finite, and the lower one comes first".into())
+            }
+            [Some(low), None] if !is_positive(low) => {
+                Err("a lower limit alone is finite and above 0, or it cannot fail".into())
+            }
+            [None, Some(high)] if !high.is_finite() => {
+                Err("an upper limit is finite, or it cannot fail".into())
+            }
+            _ => Ok(()),
+        },
         _ => Ok(()),
     }
 }
@@ -501,9 +538,13 @@ const fn point(x: f64, value: f64) -> FoundPoint {
     FoundPoint { series: String::new(), x, value }
 }
 
-/// The ratio, where 0 over 0 is no difference.
+/// The ratio, where 0 over 0 is no difference; of what is negative it says nothing and is no number.
 fn over(above: f64, below: f64) -> f64 {
-    if above == 0.0 && below == 0.0 { 1.0 } else { above / below }
+    match (above, below) {
+        (0.0, 0.0) => 1.0,
+        _ if above < 0.0 || below < 0.0 => f64::NAN,
+        _ => above / below,
+    }
 }
 
 impl<'a> Evidence<'a> {
@@ -540,9 +581,9 @@ fn values(series: &Series, at: &Places) -> Result<Vec<FoundPoint>, String> {
     places.iter().map(value).collect()
 }
 
-/// The ratio of two series wherever both have points.
+/// The ratio of two series wherever both have points: infinite where only the divisor is 0.
 pub(crate) fn ratio_points(above: &Series, below: &Series) -> Vec<(f64, f64)> {
-    let ratio = |&(x, y): &(f64, f64)| Some((x, y / below.at(x).filter(|value| *value != 0.0)?));
+    let ratio = |&(x, y): &(f64, f64)| Some((x, over(y, below.at(x)?)));
     above.points.iter().filter_map(ratio).collect()
 }
 
@@ -575,7 +616,12 @@ fn crossing(first: &Series, second: &Series) -> Result<f64, String> {
     let Some(below) = ratios.iter().rposition(|found| found.1 <= 1.0) else { return Ok(0.0) };
     let ([from, before], [to, after]) =
         ([ratios[below].0, ratios[below].1], [ratios[below + 1].0, ratios[below + 1].1]);
-    let share = -before.ln() / (after.ln() - before.ln());
+    // On a logarithmic scale of the ratio as well, where neither side is 0 there.
+    let share = match (before > 0.0, after.is_finite()) {
+        (true, true) => -before.ln() / (after.ln() - before.ln()),
+        (false, true) => (1.0 - before) / (after - before),
+        (_, false) => 0.5,
+    };
     Ok(if from > 0.0 {
         (from.ln() + share * (to.ln() - from.ln())).exp()
     } else {

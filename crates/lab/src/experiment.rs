@@ -17,12 +17,13 @@
 //! 1. A loaded experiment has been checked: every series that it names can exist, at the full scale
 //!    as well.
 
-use crate::claim::{Claim, Evidence, Place, ratio_points};
+use crate::claim::{Claim, Evidence, Place, is_positive, ratio_points};
 use crate::error::LabError;
 use crate::kind::ExperimentKind;
 use crate::kind::drive::merge;
 use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace, Verdict};
-use crate::shape::Shape;
+use crate::product::Product;
+use crate::shape::{SOURCE_FORM, Shape, is_source};
 use nandu_probe::text::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -51,6 +52,9 @@ pub struct Experiment {
     pub full: toml::Table,
     #[serde(skip)]
     full_measure: Option<Box<ExperimentKind>>,
+    /// The text that it was read from.
+    #[serde(skip)]
+    pub text: String,
     /// Words for the parts of series names.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -154,12 +158,18 @@ impl Experiment {
         let mut experiment: Self =
             toml::from_str(text).map_err(|error| toml_error(file, text, &error))?;
         experiment.name = name.into();
+        experiment.text = text.into();
         let invalid = |(word, message): (String, String)| LabError::Invalid {
             file: file.into(),
             line: line_of(text, &word),
             message,
         };
         experiment.check().map_err(invalid)?;
+        let table: toml::Table = text.parse().expect("it was parsed before");
+        if let Some(path) = experiment.fitted.keys().find(|path| !has_key(&table, path)) {
+            let message = format!("`[fitted]` speaks of `{path}`, a key that is not there");
+            return Err(invalid((path.clone(), message)));
+        }
         if !experiment.full.is_empty() {
             let in_full = |message: String| invalid(("[full".to_owned(), message));
             let measure = full_measure(text, &experiment.full).map_err(in_full)?;
@@ -231,6 +241,7 @@ impl Experiment {
         &self,
         known: impl Fn(&str) -> Result<(), (String, String)>,
     ) -> Result<(), (String, String)> {
+        let products = self.products();
         for shape in &self.shape {
             let names = shape.claim.series_names();
             shape.check().map_err(|message| (names[0].to_owned(), message))?;
@@ -242,13 +253,27 @@ impl Experiment {
                         return Err((series.clone(), message));
                     }
                 }
-                _ => names.into_iter().try_for_each(&known)?,
+                _ => names.iter().copied().try_for_each(&known)?,
+            }
+            if let [first, second] = names[..]
+                && products.get(first) == products.get(second)
+            {
+                let message = format!("`{first}` and `{second}` are the same under two names");
+                return Err((first.to_owned(), message));
             }
         }
         for published in &self.published {
-            for (x, _) in &published.points {
+            if !is_source(&published.source) {
+                let message = format!("`source` of what is published, {SOURCE_FORM}");
+                return Err((published.source.clone(), message));
+            }
+            for (x, value) in &published.points {
+                if !(x.0.is_finite() && is_positive(*value)) {
+                    let message = format!("a published point is finite and above 0, not {value}");
+                    return Err((published.series.clone(), message));
+                }
                 let gates = |shape: &Shape| {
-                    shape.is_beside_published() && shape.gates(&published.series, x.0)
+                    shape.is_beside_published() && shape.gates(&published.series, x.0, *value)
                 };
                 if !self.shape.iter().any(gates) {
                     let message = format!(
@@ -264,6 +289,24 @@ impl Experiment {
 
     pub(crate) fn derived_ratios(&self) -> Vec<Derived> {
         self.derived.iter().flat_map(Derived::expand).collect()
+    }
+
+    /// Every series as a product of measured ones.
+    pub(crate) fn products(&self) -> BTreeMap<String, Product> {
+        let measured = self.measure.as_measurement().series_names();
+        let mut products: BTreeMap<String, Product> =
+            measured.into_iter().map(|name| (name.clone(), Product::of(&name))).collect();
+        // A ratio is of what stands before it.
+        for Derived { name, numerator, denominator, .. } in self.derived_ratios() {
+            let (Some(above), Some(below)) = (products.get(&numerator), products.get(&denominator))
+            else {
+                continue;
+            };
+            let mut product = above.clone();
+            product.multiply(below, -1);
+            products.insert(name, product);
+        }
+        products
     }
 
     /// Words for a series name.
@@ -288,7 +331,9 @@ impl Experiment {
         for ratio in self.derived_ratios() {
             let find = |name: &str| series.iter().find(|series| series.name == name);
             if let (Some(above), Some(below)) = (find(&ratio.numerator), find(&ratio.denominator)) {
-                let points = ratio_points(above, below);
+                let mut points = ratio_points(above, below);
+                // What is divided by 0 has no place in a table or figure.
+                points.retain(|point| point.1.is_finite());
                 let x_unit = above.x_unit.clone();
                 series.push(Series { name: ratio.name, x_unit, y_unit: String::new(), points });
             }
@@ -466,6 +511,19 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
             _ => return false,
         }
     }
+}
+
+/// Whether `table` has a key at `path`, below `measure`; parts of lists are numbers.
+fn has_key(table: &toml::Table, path: &str) -> bool {
+    let mut keys = path.split('.');
+    let mut place = keys.next().filter(|key| *key == "measure").and_then(|key| table.get(key));
+    for key in keys {
+        place = place.and_then(|value| match value {
+            toml::Value::Array(list) => list.get(key.parse::<usize>().ok()?),
+            other => other.get(key),
+        });
+    }
+    path.contains('.') && place.is_some()
 }
 
 /// The measurement of `text` with the keys of `full` in place.

@@ -9,16 +9,21 @@
 //!       @ 4KiB"]  ───── the same figure ─────┘
 //! ```
 //!
-//! 1. A figure is a series at a place; a derived series is also the ratio that it stands for.
-//! 2. No prediction speaks of a figure that something was fitted to, nor of the order or ratio of two such.
-//! 3. A fit names parameters, and each of these names a figure of the fit.
-//! 4. A link leads to an experiment and series that there are.
+//! 1. A figure is a series at a place, derived ones as [products](crate::product) of measured ones: a ratio has
+//!    no second name, no direction, and no ratio of ratios hides it.
+//! 2. No prediction speaks of a figure that follows from what was fitted at one of its places: of a fitted
+//!    figure, its inverse, or the order or ratio of two.
+//! 3. A fit names parameters, and each of these names a figure that it follows from.
+//! 4. A link leads to an experiment and series that there are, an experiment's to a key of its own.
 
+use crate::catalog;
 use crate::claim::{Claim, Place, Places};
 use crate::experiment::{Experiment, matches};
+use crate::product::{Product, follows};
 use crate::shape::{Class, Shape};
 use nandu_base::ByteCount;
 use nandu_drives::profile::Profile;
+use std::collections::BTreeMap;
 
 /// A figure that a parameter was fitted to.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,28 +36,51 @@ struct Link {
     at: Option<Place>,
 }
 
+/// Checks `experiments` with all profiles that there are.
+///
+/// # Errors
+/// If a profile cannot be read, or with all that is false about classes, links and figures.
+pub fn check_with_profiles(experiments: &[Experiment]) -> Result<(), String> {
+    let profiles: Result<Vec<Profile>, _> =
+        Profile::list().iter().map(|name| Profile::load(name)).collect();
+    let profiles = profiles.map_err(|error| error.to_string())?;
+    let wrong = check(experiments, &profiles);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(format!("classes of shapes are wrong: {}", wrong.join("; ")))
+}
+
 /// What is false about classes, links and figures; nothing where all is well.
 #[must_use]
 pub fn check(experiments: &[Experiment], profiles: &[Profile]) -> Vec<String> {
     let mut wrong = Vec::new();
     let links = links(experiments, profiles, &mut wrong);
-    for link in &links {
-        let of_name = |experiment: &&Experiment| experiment.name == link.experiment;
+    let known: Vec<String> = catalog::names().collect();
+    for Link { parameter, experiment: name, series, .. } in &links {
+        let base = |experiment: &Experiment| experiment.name.trim_end_matches("-full") == name;
         // Who checks a few experiments has not read the others.
-        let Some(experiment) = experiments.iter().find(of_name) else { continue };
-        if !experiment.series_names().iter().any(|name| matches(&link.series, name)) {
-            let Link { parameter, experiment, series, .. } = link;
-            wrong.push(format!(
-                "`{parameter}` was fitted to `{series}` of {experiment}, which has no such series"
-            ));
+        match experiments.iter().find(|experiment| base(experiment)) {
+            Some(experiment)
+                if !experiment.series_names().iter().any(|name| matches(series, name)) =>
+            {
+                wrong.push(format!(
+                    "`{parameter}` was fitted to `{series}` of {name}, which has no such series"
+                ));
+            }
+            None if !known.contains(name) => {
+                wrong.push(format!(
+                    "`{parameter}` was fitted to a figure of {name}, which there is not"
+                ));
+            }
+            _ => {}
         }
     }
     for experiment in experiments {
-        let own: Vec<&Link> =
-            links.iter().filter(|link| link.experiment == experiment.name).collect();
+        let fitted = Fitted::of(experiment, &links);
         for shape in &experiment.shape {
             let words = || format!("{}: {}", experiment.name, shape.claim.words());
-            let found = parameters_behind(experiment, shape, &own);
+            let found = fitted.behind(shape);
             match shape.standing.class {
                 Class::Prediction => wrong.extend(found.iter().map(|parameter| {
                     format!(
@@ -92,7 +120,7 @@ fn links(experiments: &[Experiment], profiles: &[Profile], wrong: &mut Vec<Strin
     }
     for experiment in experiments {
         for (path, figures) in &experiment.fitted {
-            read(path, figures, Some(&experiment.name));
+            read(path, figures, Some(experiment.name.trim_end_matches("-full")));
         }
     }
     links
@@ -122,61 +150,89 @@ impl Link {
             at: at.transpose()?,
         })
     }
+}
 
-    /// Whether it was fitted to `series` at one of `places`.
-    fn covers(&self, series: &str, places: &Places) -> bool {
-        matches(&self.series, series) && self.at.is_none_or(|at| places.includes(at.0))
+/// The figures of an experiment that something was fitted to.
+struct Fitted<'a> {
+    experiment: &'a Experiment,
+    /// Every series as a product of measured ones.
+    products: BTreeMap<String, Product>,
+    /// Where (everywhere unless said), which, and by which parameter.
+    figures: Vec<(Option<Place>, Product, &'a str)>,
+}
+
+impl<'a> Fitted<'a> {
+    fn of(experiment: &'a Experiment, links: &'a [Link]) -> Self {
+        let products = experiment.products();
+        let name = experiment.name.trim_end_matches("-full");
+        let mut figures = Vec::new();
+        for link in links.iter().filter(|link| link.experiment == name) {
+            let meant = products.iter().filter(|(series, _)| matches(&link.series, series));
+            figures.extend(meant.map(|(_, product)| (link.at, product.clone(), &*link.parameter)));
+        }
+        Self { experiment, products, figures }
     }
-}
 
-/// The parameters that were fitted to a figure of which `shape` speaks.
-fn parameters_behind(experiment: &Experiment, shape: &Shape, links: &[&Link]) -> Vec<String> {
-    let places = shape.claim.places();
-    let behind = |series: &str, places: &Places| -> Vec<String> {
-        let covering = links.iter().filter(|link| link.covers(series, places));
-        covering.map(|link| link.parameter.clone()).collect()
-    };
-    // A series under every name that it has.
-    let by_any_name = |series: &str, places: &Places| -> Vec<String> {
-        let mut found = behind(series, places);
-        for ratio in experiment.derived_ratios().iter().filter(|ratio| ratio.name == series) {
-            found
-                .extend(both(behind(&ratio.numerator, places), behind(&ratio.denominator, places)));
-        }
-        found
-    };
-    let mut found = match &shape.claim {
-        Claim::RatioToPublished { series, at, .. } => {
-            let meant = experiment.published.iter().filter(|known| matches(series, &known.series));
-            let points =
-                meant.flat_map(|known| known.points.iter().map(|point| (&known.series, point.0)));
-            let wanted = points.filter(|(_, x)| at.includes(x.0));
-            wanted.flat_map(|(name, x)| by_any_name(name, &Places::One(x))).collect()
-        }
-        Claim::RatioWithin { numerator: first, denominator: second, .. }
-        | Claim::Ordering { above: first, below: second, .. }
-        | Claim::Crossover { first, second, .. } => {
-            let mut found = both(by_any_name(first, places), by_any_name(second, places));
-            for ratio in experiment.derived_ratios() {
-                let pair = [&ratio.numerator, &ratio.denominator];
-                if pair == [first, second] || pair == [second, first] {
-                    found.extend(behind(&ratio.name, places));
-                }
+    /// The parameters that were fitted to figures from which one of those follows of which `shape` speaks.
+    fn behind(&self, shape: &Shape) -> Vec<String> {
+        let places = shape.claim.places();
+        let mut found = match &shape.claim {
+            Claim::RatioToPublished { series, at, .. } => {
+                let published = self.experiment.published.iter();
+                let meant = published.filter(|known| matches(series, &known.series));
+                let points = meant.flat_map(|known| {
+                    known.points.iter().map(move |point| (&*known.series, point.0))
+                });
+                let wanted = points.filter(|(_, x)| at.includes(x.0));
+                wanted.flat_map(|(name, x)| self.behind_product(&[name], &Places::One(x))).collect()
             }
-            found
-        }
-        Claim::ValueWithin { series, .. }
-        | Claim::Monotone { series, .. }
-        | Claim::Constant { series, .. } => by_any_name(series, places),
-    };
-    found.sort();
-    found.dedup();
-    found
-}
+            claim => self.behind_product(&claim.series_names(), places),
+        };
+        found.sort();
+        found.dedup();
+        found
+    }
 
-/// Those behind either, where there are some behind both.
-fn both(first: Vec<String>, second: Vec<String>) -> Vec<String> {
-    if first.is_empty() || second.is_empty() { Vec::new() } else { [first, second].concat() }
+    /// Those behind a series, or behind the ratio of two.
+    fn behind_product(&self, names: &[&str], places: &Places) -> Vec<String> {
+        let none = Product::default();
+        let of_name = |name: &&str| self.products.get(*name).unwrap_or(&none);
+        let mut wanted = of_name(&names[0]).clone();
+        if let Some(divisor) = names.get(1) {
+            wanted.multiply(of_name(divisor), -1);
+        }
+        let mut at: Vec<Option<Place>> = vec![None];
+        for (place, ..) in &self.figures {
+            if place.is_some_and(|place| places.includes(place.0)) && !at.contains(place) {
+                at.push(*place);
+            }
+        }
+        at.iter().flat_map(|place| self.behind_at(&wanted, *place)).collect()
+    }
+
+    /// Those behind `wanted` at `place`, at any if there is none.
+    fn behind_at(&self, wanted: &Product, place: Option<Place>) -> Vec<String> {
+        let here = |at: &Option<Place>| at.is_none() || *at == place;
+        let figures = || self.figures.iter().filter(|(at, ..)| here(at));
+        let distinct: Vec<&Product> = figures().fold(Vec::new(), |mut all, (_, figure, _)| {
+            if !all.contains(&figure) {
+                all.push(figure);
+            }
+            all
+        });
+        if !follows(wanted, &distinct) {
+            return Vec::new();
+        }
+        // Without which it does not follow, and which speak of one of its series.
+        let is_behind = |figure: &&&Product| {
+            let others: Vec<_> =
+                distinct.iter().filter(|other| *other != *figure).copied().collect();
+            figure.shares_series_with(wanted) || !follows(wanted, &others)
+        };
+        let behind: Vec<&&Product> = distinct.iter().filter(is_behind).collect();
+        let of_behind = figures().filter(|(_, figure, _)| behind.contains(&&figure));
+        of_behind.map(|(.., parameter)| (*parameter).to_owned()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -207,7 +263,7 @@ denominator = "device-b.random_read"
 
 [[published]]
 series = "faster"
-source = "[S] somewhere"
+source = "[S] S000 table 1"
 points = [["4KiB", 2], ["8KiB", 2]]
 "#;
 
@@ -224,7 +280,7 @@ points = [["4KiB", 2], ["8KiB", 2]]
         check(&[experiment], &[profile])
     }
 
-    const PREDICTION: &str = "class = 'prediction'\nsource = '[S] x'\n";
+    const PREDICTION: &str = "class = 'prediction'\nsource = '[S] S000 table 1'\n";
 
     #[test]
     fn a_prediction_of_what_was_fitted_is_refused() {
@@ -258,13 +314,63 @@ points = [["4KiB", 2], ["8KiB", 2]]
     }
 
     #[test]
+    fn no_second_name_inverse_or_ratio_of_ratios_hides_a_fitted_figure() {
+        let more = "[[derived]]\nname = 'second'\nnumerator = 'device-a.random_write'\n\
+                    denominator = 'device-b.random_write'\n\
+                    [[derived]]\nname = 'inverse'\nnumerator = 'device-b.random_write'\n\
+                    denominator = 'device-a.random_write'\n\
+                    [[derived]]\nname = 'gain'\nnumerator = 'device-a.random_write'\n\
+                    denominator = 'device-a.random_read'\n\
+                    [[derived]]\nname = 'gain-b'\nnumerator = 'device-b.random_write'\n\
+                    denominator = 'device-b.random_read'\n\
+                    [[derived]]\nname = 'gains'\nnumerator = 'gain'\ndenominator = 'gain-b'\n";
+        let value = |series: &str| {
+            let claim = format!("kind = 'value_within'\nseries = '{series}'\npublished = 2");
+            format!("{PREDICTION}{claim}\n{more}")
+        };
+        let count = |series: &str, links: &[&str]| wrong(&value(series), links).len();
+        assert_eq!(count("inverse", &["second @ 8KiB"]), 1);
+        assert_eq!(count("second", &["inverse"]), 1);
+        assert_eq!(count("gains", &["second"]), 1, "the ratio of reads is fitted as well");
+        assert_eq!(count("gain", &["second"]), 0, "of one device alone nothing was fitted");
+        assert_eq!(count("gain", &["second", "gain-b @ 4KiB"]), 1);
+        let ratio =
+            "kind = 'ratio_within'\npublished = 2\nnumerator = 'gain'\ndenominator = 'gain-b'";
+        assert_eq!(wrong(&format!("{PREDICTION}{ratio}\n{more}"), &["second"]).len(), 1);
+    }
+
+    #[test]
+    fn one_figure_under_two_names_is_compared_with_nothing() {
+        let shape = "class = 'own'\nkind = 'ordering'\nabove = 'faster'\nbelow = 'second'\n\
+                     [[derived]]\nname = 'second'\nnumerator = 'device-a.random_read'\n\
+                     denominator = 'device-b.random_read'\n";
+        let text = format!(
+            "{SMALL}[[shape]]\nclass='fit'\nkind='ratio_to_published'\n\
+                            series='faster'\nfitted=['x']\n[[shape]]\n{shape}"
+        );
+        let error = Experiment::parse("small", "small.toml", &text).unwrap_err().to_string();
+        assert!(error.contains("the same under two names"), "{error}");
+    }
+
+    #[test]
     fn a_fit_is_linked_from_its_parameter_and_links_lead_somewhere() {
-        let fit = "class = 'fit'\nsource = '[S] x'\nkind = 'value_within'\nseries = 'device-a.random_write'\n\
+        let fit = "class = 'fit'\nsource = '[S] S000 table 1'\nkind = 'value_within'\nseries = 'device-a.random_write'\n\
                    published = 3\nfitted = ['device-a ssd.write_command_ns']";
         let found = wrong(fit, &[]);
         assert!(found.len() == 1 && found[0].contains("does not name that figure"), "{found:?}");
-        let own = "class = 'sanity'\nkind = 'value_within'\nseries = 'faster'\nlow = 0";
+        let own = "class = 'sanity'\nkind = 'value_within'\nseries = 'faster'\nlow = 0.1";
         assert!(wrong(own, &["device-c.random_read"])[0].contains("no such series"));
         assert!(wrong(own, &["device-a.random_read @ four"])[0].contains("[fitted] of"));
+        let mut profile = Profile::load("device-a").unwrap();
+        let elsewhere =
+            |link: &str| [("ssd.read_command_ns".to_owned(), vec![link.to_owned()])].into();
+        profile.fitted = elsewhere("s000/table-3-1 device-a.*");
+        assert_eq!(
+            check(&[], &[profile.clone()]),
+            [""; 0],
+            "who checks a few has not read the others"
+        );
+        profile.fitted = elsewhere("s000/tabel-3-1 device-a.*");
+        assert!(check(&[], &[profile])[0].contains("which there is not"));
     }
 }

@@ -25,6 +25,7 @@ pub mod kind;
 pub mod machine;
 pub mod outcome;
 pub mod perturb;
+mod product;
 pub mod report;
 pub mod run;
 pub mod shape;

@@ -10,20 +10,21 @@
 //! A prediction that nothing moves predicts nothing. What is changed is a file, so a trial is a run like
 //! any other, of the same program, in a directory of its own.
 //!
-//! 1. A trial changes one number of one file.
+//! 1. A trial changes one number of one file; a number may stand in a string, as in `"775us"` and `"zipf:1.06"`.
 //! 2. A shape moves if its deciding number does by [`MOVED`] or more; it falls if its verdict changes.
+//! 3. What is not to be had, before and after, has not moved.
 
-use crate::catalog::text_of;
 use crate::error::LabError;
 use crate::experiment::Experiment;
 use crate::kind::ExperimentKind;
 use crate::outcome::Verdict;
-use crate::run::write_json;
+use crate::run::{config_hash, profiles_behind, write_json};
 use crate::shape::{Class, Shape};
 use nandu_drives::profile::{DriveConfig, Profile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 /// Least relative change of a deciding number that counts.
@@ -51,6 +52,10 @@ pub struct Sensitivity {
     pub commit: String,
     /// Of everything random.
     pub seed: u64,
+    /// Of the run without a change, as of an outcome: experiment, profiles and seed; empty in results that are
+    /// older.
+    #[serde(default)]
+    pub config_hash: String,
     /// Each shape's class and claim.
     pub shapes: Vec<ShapeKey>,
     /// Each trial.
@@ -111,20 +116,43 @@ pub fn trials(experiment: &Experiment) -> Result<Vec<Trial>, LabError> {
     let mut trials = Vec::new();
     let targets: BTreeSet<String> =
         experiment.measure.as_measurement().targets().into_iter().collect();
+    let mut seen = BTreeSet::new();
     for target in &targets {
-        // Members of an array are profiles of their own.
-        let Some(name) = target.rsplit("sim:").next().filter(|_| target.contains("sim:")) else {
-            continue;
-        };
-        let name = name.split(['*', '+']).next().unwrap_or(name);
-        let profile = Profile::load(name).map_err(|error| LabError::step(target, &error))?;
-        of_profile(&profile, &mut trials);
+        for profile in profiles_behind(target)? {
+            // What an address says of an array is in no file.
+            if !profile.name.starts_with("array:") && seen.insert(profile.name.clone()) {
+                of_profile(&profile, &mut trials);
+            }
+        }
     }
-    of_experiment(experiment, &mut trials)?;
+    of_experiment(experiment, &mut trials);
     Ok(trials)
 }
 
+/// Of what a run without a change is a run: its configuration at `seed`.
+///
+/// # Errors
+/// If one of the profiles cannot be read.
+pub fn hash_of(experiment: &Experiment, seed: u64) -> Result<String, LabError> {
+    config_hash(experiment, seed, "", &experiment.measure.as_measurement().targets())
+}
+
 const FACTORS: [f64; 2] = [2.0, 0.5];
+
+/// Single numbers of measurements that say the same; lists of that name are a sweep.
+const WORKLOAD_NUMBERS: [&str; 11] = [
+    "fill_percent",
+    "over",
+    "page_over",
+    "pool_bytes_per_row",
+    "pool_bytes_per_record",
+    "write_cache_ppm",
+    "spare_percent",
+    "misallocated_percent",
+    "file_system_block_bytes",
+    "pool",
+    "randomness",
+];
 
 /// Tables of measurements that say what is under test and what is asked of it.
 const WORKLOAD: [&str; 12] = [
@@ -145,16 +173,16 @@ const WORKLOAD: [&str; 12] = [
 fn of_profile(profile: &Profile, trials: &mut Vec<Trial>) {
     let table: toml::Table = profile.text.parse().expect("a loaded profile is TOML");
     let label = profile.kind().label();
-    let mut paths = Vec::new();
-    numbers(&table[label], &[label.to_owned()], &mut paths);
+    let mut found = Vec::new();
+    numbers(&table[label], &[label.to_owned()], &mut found);
     let file = format!("profiles/{}.toml", profile.name);
-    for path in paths {
+    for number in found {
         for factor in FACTORS {
-            let text = scaled(&table, &path, factor).and_then(|text| {
+            let text = number.scaled(&table, factor).and_then(|text| {
                 Profile::parse(&profile.name, &file, &text).map_err(|error| error.to_string())?;
                 Ok(text)
             });
-            let parameter = format!("{} {}", profile.name, path.join("."));
+            let parameter = format!("{} {}", profile.name, number.name());
             trials.push(Trial { parameter, factor, file: file.clone(), text });
         }
     }
@@ -184,31 +212,32 @@ fn times(value: u64, factor: f64) -> i64 {
     if factor > 1.0 { (value * 2) as i64 } else { (value / 2) as i64 }
 }
 
-fn of_experiment(experiment: &Experiment, trials: &mut Vec<Trial>) -> Result<(), LabError> {
-    let (file, text) = text_of(&experiment.name)?;
-    let table: toml::Table = text.parse().expect("a loaded experiment is TOML");
-    let mut paths = Vec::new();
-    numbers(&table["measure"], &["measure".to_owned()], &mut paths);
+fn of_experiment(experiment: &Experiment, trials: &mut Vec<Trial>) {
+    let table: toml::Table = experiment.text.parse().expect("a loaded experiment is TOML");
+    let mut found = Vec::new();
+    numbers(&table["measure"], &["measure".to_owned()], &mut found);
     // What belongs to drive and load, and what the processor or a request costs; not how much is measured.
-    let is_price = |path: &&Vec<String>| {
-        path.iter().any(|key| {
+    let is_price = |number: &&Number| {
+        let is_workload = |key: &String| {
             WORKLOAD.contains(&key.as_str())
-                || ["_ns", "_us", "_per_second"].iter().any(|unit| key.ends_with(unit))
-        })
+                || ["_ns", "_us", "_per_second", "_cpu"].iter().any(|unit| key.ends_with(unit))
+        };
+        let is_single = number.path.last().is_some_and(|key| WORKLOAD_NUMBERS.contains(&&**key));
+        is_single || number.path.iter().any(is_workload)
     };
+    let file = format!("experiments/{}.toml", experiment.name);
     let mut add = |parameter: String, factor: f64, text: Result<String, String>| {
         let text = text.and_then(|text| {
             let parsed = Experiment::parse(&experiment.name, &file, &text);
             parsed.map_err(|error| error.to_string())?;
             Ok(text)
         });
-        let file = format!("experiments/{}.toml", experiment.name);
-        trials.push(Trial { parameter, factor, file, text });
+        trials.push(Trial { parameter, factor, file: file.clone(), text });
     };
-    for path in paths.iter().filter(is_price) {
+    for number in found.iter().filter(is_price) {
         FACTORS
             .iter()
-            .for_each(|&factor| add(path.join("."), factor, scaled(&table, path, factor)));
+            .for_each(|&factor| add(number.name(), factor, number.scaled(&table, factor)));
     }
     if let ExperimentKind::Simulation(simulation) = &experiment.measure {
         for (key, value) in simulation.chip_figures() {
@@ -226,7 +255,6 @@ fn of_experiment(experiment: &Experiment, trials: &mut Vec<Trial>) -> Result<(),
             }
         }
     }
-    Ok(())
 }
 
 /// The text of `table` with `value` at `path`; tables on the way are made where they are missing.
@@ -242,13 +270,22 @@ fn with(table: &toml::Table, path: &[&str], value: toml::Value) -> String {
     toml::to_string(&changed).expect("what was TOML still is")
 }
 
-/// The paths of all numbers but zeros below `value`, those in lists as well.
-fn numbers(value: &toml::Value, path: &[String], found: &mut Vec<Vec<String>>) {
-    let below = |key: String, value: &toml::Value, found: &mut Vec<Vec<String>>| {
+/// A number of a file.
+struct Number {
+    /// Its key and the tables that hold it; places of lists are numbers.
+    path: Vec<String>,
+    /// Of a string: between which bytes the number stands.
+    inside: Option<Range<usize>>,
+}
+
+/// All numbers but zeros below `value`, those in lists and strings as well.
+fn numbers(value: &toml::Value, path: &[String], found: &mut Vec<Number>) {
+    let below = |key: String, value: &toml::Value, found: &mut Vec<Number>| {
         let mut path = path.to_vec();
         path.push(key);
         numbers(value, &path, found);
     };
+    let path = || path.to_vec();
     match value {
         toml::Value::Table(table) => {
             table.iter().for_each(|(key, value)| below(key.clone(), value, found));
@@ -258,32 +295,86 @@ fn numbers(value: &toml::Value, path: &[String], found: &mut Vec<Vec<String>>) {
         }
         toml::Value::Integer(0) => {}
         toml::Value::Float(number) if *number == 0.0 => {}
-        toml::Value::Integer(_) | toml::Value::Float(_) => found.push(path.to_vec()),
+        toml::Value::Integer(_) | toml::Value::Float(_) => {
+            found.push(Number { path: path(), inside: None });
+        }
+        toml::Value::String(text) => {
+            let inside = numbers_in(text).into_iter().map(Some);
+            found.extend(inside.map(|inside| Number { path: path(), inside }));
+        }
         _ => {}
     }
 }
 
-/// The text of `table` with the number at `path` multiplied.
-fn scaled(table: &toml::Table, path: &[String], factor: f64) -> Result<String, String> {
-    let mut changed = toml::Value::Table(table.clone());
-    let mut place = &mut changed;
-    for key in path {
-        place = match place {
-            toml::Value::Table(table) => table.get_mut(key).expect("the path was found there"),
-            toml::Value::Array(list) => {
-                &mut list[key.parse::<usize>().expect("places of lists are numbers")]
-            }
-            _ => unreachable!("the path was found there"),
-        };
+/// Where numbers but zeros stand in a string: at its beginning, or as the value of `name:1.5` and `name=20`. One
+/// that belongs to a name, as in `device-a2`, is no number.
+fn numbers_in(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut before = ':';
+    let mut start = 0;
+    for (at, character) in text.char_indices().chain([(text.len(), ' ')]) {
+        let is_part = |part: char| part.is_ascii_digit() || part == '.';
+        if is_part(character) {
+            continue;
+        }
+        let number = &text[start..at];
+        let is_number = number.parse::<f64>().is_ok_and(|number| number != 0.0);
+        if is_number && [':', '='].contains(&before) {
+            found.push(start..at);
+        }
+        before = character;
+        start = at + character.len_utf8();
     }
-    *place = match place {
-        toml::Value::Integer(1) if factor < 1.0 => return Err("1 has no half".into()),
-        toml::Value::Integer(number) if factor > 1.0 => toml::Value::Integer(*number * 2),
-        toml::Value::Integer(number) => toml::Value::Integer(*number / 2),
-        toml::Value::Float(number) => toml::Value::Float(*number * factor),
-        _ => unreachable!("paths lead to numbers"),
-    };
-    toml::to_string(&changed).map_err(|error| error.to_string())
+    found
+}
+
+impl Number {
+    fn name(&self) -> String {
+        let name = self.path.join(".");
+        match &self.inside {
+            Some(inside) if inside.start > 0 => format!("{name} (from character {})", inside.start),
+            _ => name,
+        }
+    }
+
+    /// The text of `table` with the number multiplied.
+    fn scaled(&self, table: &toml::Table, factor: f64) -> Result<String, String> {
+        let mut changed = toml::Value::Table(table.clone());
+        let mut place = &mut changed;
+        for key in &self.path {
+            place = match place {
+                toml::Value::Table(table) => table.get_mut(key).expect("the path was found there"),
+                toml::Value::Array(list) => {
+                    &mut list[key.parse::<usize>().expect("places of lists are numbers")]
+                }
+                _ => unreachable!("the path was found there"),
+            };
+        }
+        *place = match (&*place, &self.inside) {
+            (toml::Value::Integer(number), _) => toml::Value::Integer(multiple(*number, factor)?),
+            (toml::Value::Float(number), _) => toml::Value::Float(*number * factor),
+            (toml::Value::String(text), Some(inside)) => {
+                let number = &text[inside.clone()];
+                let number = match number.parse::<i64>() {
+                    Ok(whole) => multiple(whole, factor)?.to_string(),
+                    Err(_) => (number.parse::<f64>().expect("it was one") * factor).to_string(),
+                };
+                let mut text = text.clone();
+                text.replace_range(inside.clone(), &number);
+                toml::Value::String(text)
+            }
+            _ => unreachable!("paths lead to numbers"),
+        };
+        toml::to_string(&changed).map_err(|error| error.to_string())
+    }
+}
+
+fn multiple(number: i64, factor: f64) -> Result<i64, String> {
+    match number {
+        1 if factor < 1.0 => Err("1 has no half".into()),
+        _ if factor > 1.0 => Ok(number.saturating_mul(2)),
+        _ => Ok(number / 2),
+    }
 }
 
 /// Who noticed: the verdicts of a trial beside those without a change.
@@ -297,6 +388,7 @@ pub fn noticed(before: &[Verdict], after: &[Verdict]) -> Vec<Noticed> {
         let over = match (value(before), value(after)) {
             (Some(before), Some(after)) if before == after => Some(1.0),
             (Some(before), Some(after)) if before != 0.0 => Some(after / before),
+            (None, None) => Some(1.0),
             _ => None,
         };
         Noticed { shape, over, falls: before.holds != after.holds }
@@ -411,9 +503,47 @@ mod tests {
     }
 
     #[test]
+    fn numbers_in_strings_are_changed_but_not_names() {
+        let found = |text: &str| -> Vec<String> {
+            numbers_in(text).into_iter().map(|range| text[range].to_owned()).collect()
+        };
+        assert_eq!(found("775us"), ["775"]);
+        assert_eq!(found("zipf:1.06,clustered=yes"), ["1.06"]);
+        assert_eq!(found("uniform:read=80,rate=20000,arrivals=poisson"), ["80", "20000"]);
+        assert_eq!(found("sim:device-a2*4"), [""; 0]);
+        assert_eq!(found("zipf:{x}"), [""; 0]);
+        assert_eq!(found("0us"), [""; 0]);
+        let table: toml::Table = "[a]\nb = ['x', '1.5ms']".parse().unwrap();
+        let mut numbers_found = Vec::new();
+        numbers(&table["a"], &["a".to_owned()], &mut numbers_found);
+        let [number] = &numbers_found[..] else { panic!("one number") };
+        assert_eq!(number.name(), "a.b.1");
+        assert!(number.scaled(&table, 0.5).unwrap().contains("0.75ms"));
+    }
+
+    #[test]
+    fn members_of_an_array_are_changed_like_any_drive() {
+        let small = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n\n\
+                     [measure]\nkind = 'probe'\ndevices = ['sim:myers-stripe']\n\
+                     request_bytes = ['4KiB']\n\n[measure.scale]\nflash_capacity = '64MiB'\n\
+                     request_count = 20\npoint_bytes = '1MiB'\n";
+        let experiment = Experiment::parse("small", "small.toml", small).unwrap();
+        let trials = trials(&experiment).unwrap();
+        let of = |profile: &str| trials.iter().filter(|trial| trial.file == profile).count();
+        assert!(of("profiles/myers-stripe.toml") > 0);
+        let members = Profile::load("myers-stripe").unwrap();
+        let DriveConfig::Array(config) = members.drive else { panic!("it is an array") };
+        for name in config.member_names().unwrap() {
+            assert!(of(&format!("profiles/{name}.toml")) > 0, "{name}");
+        }
+    }
+
+    #[test]
     fn who_moves_by_little_has_not_noticed() {
-        let before = [verdict(true, 1.0), verdict(true, 1.0), verdict(true, 0.0)];
-        let after = [verdict(true, 1.01), verdict(false, 1.0), verdict(true, 0.0)];
+        let never = f64::INFINITY;
+        let before = [1.0, 1.0, 0.0, never].map(|value| verdict(true, value));
+        let mut after = [1.01, 1.0, 0.0, never].map(|value| verdict(true, value));
+        after[1].holds = false;
         let found = noticed(&before, &after);
         assert_eq!(found.len(), 1);
         assert!((found[0].shape, found[0].falls) == (1, true));
@@ -431,6 +561,7 @@ mod tests {
             experiment: experiment.name.clone(),
             commit: String::new(),
             seed: 1,
+            config_hash: String::new(),
             shapes: experiment.shape.iter().map(ShapeKey::of).collect(),
             rows: Vec::new(),
         };

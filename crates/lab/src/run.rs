@@ -21,9 +21,10 @@ use crate::outcome::{Outcome, Series, StepResult};
 use crate::report::markdown;
 use nandu_base::to_index;
 use nandu_device::Device;
-use nandu_drives::profile::Profile;
+use nandu_drives::profile::{DriveConfig, Profile};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -201,7 +202,9 @@ fn run_in(
     observer: &mut dyn RunObserver,
 ) -> Result<Outcome, LabError> {
     let measurement = experiment.measure.as_measurement();
-    let config_hash = config_hash(experiment, options, &measurement.targets())?;
+    let local = options.local.as_ref().map_or("", |local| &local.name);
+    let hash = |targets: &[String]| config_hash(experiment, options.seed, local, targets);
+    let all = hash(&measurement.targets())?;
     let steps_folder = folder.join("steps");
     make_folder(&steps_folder)?;
     let labels = measurement.steps();
@@ -215,7 +218,7 @@ fn run_in(
     let mut results = Vec::with_capacity(labels.len());
     for (index, label) in labels.iter().enumerate() {
         let path = steps_folder.join(format!("{index:03}.json"));
-        let step_hash = self::config_hash(experiment, options, &measurement.step_targets(index))?;
+        let step_hash = hash(&measurement.step_targets(index))?;
         let stored = if options.resume { stored_step(&path, label, &step_hash) } else { None };
         bench.observer.step_started(index, labels.len(), label, stored.is_some());
         if let Some(stored) = stored {
@@ -237,7 +240,7 @@ fn run_in(
     }
     drop(bench);
     let (series, notes) = merge(results);
-    let outcome = experiment.conclude(options.seed, config_hash, series, notes);
+    let outcome = experiment.conclude(options.seed, all, series, notes);
     store(folder, labels.len(), options, &outcome)?;
     Ok(outcome)
 }
@@ -267,9 +270,10 @@ fn merge(results: Vec<StepResult>) -> (Vec<Series>, Vec<String>) {
 }
 
 /// SHA-256 over all that decides a simulated result on `targets`, 16 hexadecimal digits of it.
-fn config_hash(
+pub(crate) fn config_hash(
     experiment: &Experiment,
-    options: &RunOptions<'_>,
+    seed: u64,
+    local: &str,
     targets: &[String],
 ) -> Result<String, LabError> {
     let measure = serde_json::to_string(&experiment.measure)
@@ -280,17 +284,34 @@ fn config_hash(
         hasher.update(text.as_bytes());
     };
     add(&measure);
-    add(&options.seed.to_string());
+    add(&seed.to_string());
     add(env!("CARGO_PKG_VERSION"));
     for target in targets {
-        if let Some(name) = target.strip_prefix("sim:") {
-            let profile = Profile::load(name).map_err(|error| LabError::step(target, &error))?;
-            add(&profile.text);
-        } else if *target == LOCAL {
-            add(options.local.as_ref().map_or("", |local| &local.name));
+        if *target == LOCAL {
+            add(local);
+        } else {
+            profiles_behind(target)?.iter().for_each(|profile| add(&profile.text));
         }
     }
     Ok(hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The profiles that decide what `target` does: its own, and those of an array's members, each once.
+pub(crate) fn profiles_behind(target: &str) -> Result<Vec<Profile>, LabError> {
+    let wrong = |error| LabError::step(target, &error);
+    let name = target.strip_prefix("sim:").or(target.starts_with("array:").then_some(target));
+    let Some(name) = name else { return Ok(Vec::new()) };
+    let mut profiles = vec![Profile::load(name).map_err(wrong)?];
+    if let DriveConfig::Array(config) = &profiles[0].drive {
+        let members = config
+            .member_names()
+            .map_err(|what| LabError::Step { step: target.into(), message: what })?;
+        let members: BTreeSet<String> = members.into_iter().map(str::to_owned).collect();
+        for member in members {
+            profiles.push(Profile::load(&member).map_err(wrong)?);
+        }
+    }
+    Ok(profiles)
 }
 
 /// An unreadable or foreign step is measured again.

@@ -13,10 +13,10 @@
 //! 2. What differs does not hold as the paper has it: where it does, its verdict fails, since it is no
 //!    difference any more.
 //! 3. An order holds at every seed, a value by its median over the seeds; a verdict shows the spread.
-//! 4. A shape about a series or point that was not measured does not hold.
+//! 4. A shape about a series or point that was not measured, at whichever seed, does not hold.
 //! 5. A verdict's text holds the numbers that decided it.
 
-use crate::claim::{Claim, Evidence, Finding, FoundPoint, digits};
+use crate::claim::{Claim, Evidence, Finding, FoundPoint, PublishedValue, digits};
 use crate::experiment::matches;
 use crate::outcome::{Decided, Verdict};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -121,6 +121,18 @@ pub struct Standing {
     pub ours: Option<[f64; 2]>,
 }
 
+/// The larger end of `ours` over the smaller one, at most.
+pub const OURS_MAX: f64 = 1.5;
+
+/// What [`is_source`] asks for.
+pub(crate) const SOURCE_FORM: &str = "which opens with [S] or [V] and says the paper and the place in it: \"[S] S000 section 4.1: words\"";
+
+/// Whether `text` says where something was published: a mark, and then at least a paper and a place.
+pub(crate) fn is_source(text: &str) -> bool {
+    let rest = ["[S] ", "[V] "].iter().find_map(|mark| text.strip_prefix(mark));
+    rest.is_some_and(|rest| rest.split_whitespace().count() >= 2)
+}
+
 /// The keys of [`Standing`] in a shape.
 const STANDING: [&str; 6] = ["class", "source", "fitted", "reason", "varied", "ours"];
 
@@ -150,12 +162,9 @@ impl Shape {
     pub fn check(&self) -> Result<(), String> {
         let Standing { class, source, fitted, reason, varied, ours } = &self.standing;
         self.claim.check(self.is_beside_published())?;
-        let has_source = matches!(self.claim, Claim::RatioToPublished { .. })
-            || ["[S]", "[V]"].iter().any(|mark| source.starts_with(mark));
+        let has_source = matches!(self.claim, Claim::RatioToPublished { .. }) || is_source(source);
         if class.is_published() && !has_source {
-            return Err(format!(
-                "a {class} needs `source`, which opens with [S] or [V] and names the place in the paper"
-            ));
+            return Err(format!("a {class} needs `source`, {SOURCE_FORM}"));
         }
         if (*class == Class::Fit) == fitted.is_empty() {
             return Err("`fitted` names the parameters of a fit, and of no other class".into());
@@ -164,10 +173,17 @@ impl Shape {
         if explained.iter().any(|has| *has != (*class == Class::Differs)) {
             return Err("`reason`, `varied` and `ours` belong to what differs, all three".into());
         }
-        if ours.is_some_and(|[low, high]| low.is_nan() || high.is_nan() || low > high) {
-            return Err("`ours` is [low, high]".into());
+        match ours {
+            // No place of a crossover, or a count of 0.
+            Some([low, high]) if low == high => Ok(()),
+            Some([low, high]) if !(*low > 0.0 && (1.0..=OURS_MAX).contains(&(high / low))) => {
+                Err(format!(
+                    "`ours` is [low, high], above 0 and at most a factor of {OURS_MAX} apart: where ours lie further \
+                     apart, each has a shape"
+                ))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether its limits follow from published values: a formula may stand beside what a paper prints of it.
@@ -178,14 +194,16 @@ impl Shape {
             || is_form && matches!(self.claim, Claim::RatioToPublished { .. })
     }
 
-    /// Whether it sets the value of `series` at `x` beside the published one.
+    /// Whether it sets the value of `series` at `x` beside the published one, `value`.
     #[must_use]
-    pub fn gates(&self, series: &str, x: f64) -> bool {
+    pub fn gates(&self, series: &str, x: f64, value: f64) -> bool {
         match &self.claim {
             Claim::RatioToPublished { series: pattern, at, .. } => {
                 matches(pattern, series) && at.includes(x)
             }
-            Claim::ValueWithin { series: name, at, .. } => name == series && at.includes(x),
+            Claim::ValueWithin { series: name, at, published, .. } => {
+                name == series && at.includes(x) && *published == Some(PublishedValue::Value(value))
+            }
             _ => false,
         }
     }
@@ -330,6 +348,9 @@ fn points_over_seeds(
     is_of_every_seed: bool,
 ) -> Result<Vec<PointOverSeeds>, String> {
     let first = findings.first().ok_or_else(|| "no seed".to_owned())?;
+    if findings.iter().any(|finding| finding.points.len() != first.points.len()) {
+        return Err("the same points at every seed".into());
+    }
     let over = |(index, point): (usize, &FoundPoint)| {
         let is_same = |found: &&FoundPoint| {
             first.points.len() == 1 || (found.series == point.series && found.x == point.x)

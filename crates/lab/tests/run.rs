@@ -31,7 +31,7 @@ point_bytes = "4MiB"
 
 [[published]]
 series = "NAME.random_read"
-source = "[S] </script><script>alert(1)</script>"
+source = "[S] S000 </script><script>alert(1)</script>"
 unit = "MB/s"
 points = [["4KiB", 0.3]]
 

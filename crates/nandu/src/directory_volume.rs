@@ -13,32 +13,35 @@
 //!    somebody else's file has is refused.
 //! 2. The manifest is durable before a file is made or unlinked, so opening finishes what was begun.
 //! 3. One process writes at a time: the lock goes with the process, however that ends.
+//! 4. The directory is reached through `handle` alone, so nothing outside it is ever touched, whatever
+//!    the manifest says and whatever links lie there.
+//! 5. What is being made counts once its manifest says so (`making`).
 
+mod handle;
+mod making;
 mod manifest;
 #[cfg(test)]
 mod tests;
 
+use handle::{Access, DirectoryHandle, OwnName};
+pub(crate) use making::Undo;
 use manifest::{Listed, Manifest, Unreadable};
 use nandu_base::Nanos;
 use nandu_device::{Completion, Counters, DeviceError, Operation, TimeSource};
 use nandu_drives::file::set::{FileSet, SetRequest, read_at};
 use nandu_drives::file::{EngineKind, FileError, FileOptions};
-use nandu_storage::volume::{FileRequest, ReadAt, Volume, check_file_name};
-use nandu_storage::{FileId, StorageError};
+use nandu_storage::volume::{FileName, FileRequest, NO_RECORDS, ReadAt, Volume, free_number};
+use nandu_storage::{FileId, Lsn, StorageError};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The manifest's name.
-const MANIFEST_NAME: &str = "nandu.files";
-/// What it is called until it is durable.
-const NEW_MANIFEST_NAME: &str = "nandu.files.new";
-/// The lock's name.
-const LOCK_NAME: &str = "nandu.lock";
-/// Names that begin so are the volume's own.
-const OWN_PREFIX: &str = "nandu.";
+/// How often a lock is taken again that its holder removed meanwhile, with what it had made.
+const LOCK_ATTEMPT_COUNT: u32 = 16;
+/// The number of the process that holds a lock is shorter.
+const HOLDER_BYTES_MAX: u64 = 32;
 /// So much of an empty file that is given a length is filled with zeros: it is going to be a log, and
 /// the file system then has nothing to note when a commit is synced.
 const ZEROS_BYTES_MAX: u64 = 256 << 20;
@@ -84,7 +87,7 @@ impl Default for DirectoryOptions {
 
 /// A volume in a directory.
 pub struct DirectoryVolume {
-    directory: PathBuf,
+    handle: DirectoryHandle,
     name: String,
     read_only: bool,
     set: FileSet,
@@ -123,92 +126,52 @@ impl DirectoryVolume {
     /// # Errors
     /// If there is a volume or anything else in the directory, or the system refuses.
     pub fn create(directory: &Path, options: DirectoryOptions) -> Result<Self, StorageError> {
-        let place = directory.display().to_string();
-        if options.read_only {
-            return Err(StorageError::ReadOnly { place });
-        }
-        match std::fs::create_dir(directory) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(system_error("cannot make", directory, &error)),
-            Ok(()) => {
-                let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-                sync_directory(parent.unwrap_or(Path::new(".")))?;
+        let identity = crate::open::new_identity()?;
+        let (mut volume, undo) = Self::begin(directory, options, identity, None)?;
+        match volume.finish_making() {
+            Ok(()) => Ok(volume),
+            Err(error) => {
+                undo.run(false);
+                Err(error)
             }
         }
-        if directory.join(MANIFEST_NAME).exists() {
-            return Err(StorageError::Exists { what: format!("a volume in {place}") });
-        }
-        let lock = take_lock(directory, false)?;
-        let entries = std::fs::read_dir(directory)
-            .map_err(|error| system_error("cannot list", directory, &error))?;
-        for entry in entries {
-            let entry = entry.map_err(|error| system_error("cannot list", directory, &error))?;
-            match entry.file_name().to_str() {
-                Some(LOCK_NAME | NEW_MANIFEST_NAME) => {}
-                other => {
-                    let found = other.unwrap_or("a name that is not UTF-8");
-                    let what = format!("it holds {found}; name an empty directory or a new one");
-                    return Err(StorageError::NotADatabase { place, what });
-                }
-            }
-        }
-        let manifest = Manifest::new();
-        write_manifest(directory, &manifest)?;
-        Self::with_manifest(directory, options, manifest, lock)
     }
 
     /// Opens the volume in a directory, and finishes what an earlier process left half done.
     ///
     /// # Errors
-    /// If there is none, another process has it open, its manifest is damaged, a file is missing, or
-    /// the system refuses.
+    /// If there is none, its making was interrupted, another process has it open, its manifest is damaged,
+    /// a file is missing, or the system refuses.
     pub fn open(directory: &Path, options: DirectoryOptions) -> Result<Self, StorageError> {
-        let place = directory.display().to_string();
+        let handle = DirectoryHandle::open(directory)?;
         let not_a_database = |what: &str| {
-            Err(StorageError::NotADatabase { place: place.clone(), what: what.to_owned() })
+            let (place, what) = (directory.display().to_string(), what.to_owned());
+            Err(StorageError::NotADatabase { place, what })
         };
-        let path = directory.join(MANIFEST_NAME);
         // Before the lock, which would leave a file in a directory of another program.
-        match std::fs::metadata(&path) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotADirectory => {
-                return not_a_database("it is a file, a database is a directory");
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound && directory.is_dir() => {
-                return not_a_database("it has no file nandu.files");
-            }
-            Err(error) => return Err(system_error("cannot open", directory, &error)),
+        if !handle.has(&OwnName::Manifest)? {
+            return not_a_database("it has no file nandu.files");
         }
-        let lock = take_lock(directory, options.read_only)?;
-        let bytes =
-            std::fs::read(&path).map_err(|error| system_error("cannot read", &path, &error))?;
-        let manifest = match Manifest::decode(&bytes) {
-            Ok(manifest) => manifest,
-            Err(Unreadable::Foreign) => {
-                return not_a_database("its nandu.files is another program's");
-            }
-            Err(Unreadable::OtherVersion(version)) => {
-                let what = format!("its layout has version {version}, this program reads 1");
-                return not_a_database(&what);
-            }
-            Err(Unreadable::Damaged(what)) => {
-                let (place, what) = (path.display().to_string(), what.to_owned());
-                return Err(StorageError::Corrupt { place, what });
-            }
-        };
-        Self::with_manifest(directory, options, manifest, lock)
+        let lock = take_lock(&handle, options.read_only)?;
+        let manifest = read_manifest(&handle)?;
+        if !manifest.is_made {
+            return not_a_database(
+                "its making was interrupted; make it again, or remove the directory",
+            );
+        }
+        Self::with_manifest(handle, options, manifest, lock)
     }
 
     fn with_manifest(
-        directory: &Path,
+        handle: DirectoryHandle,
         options: DirectoryOptions,
         manifest: Manifest,
         lock: Option<File>,
     ) -> Result<Self, StorageError> {
-        let path = directory.join(MANIFEST_NAME);
+        let path = handle.path_of(&OwnName::Manifest);
         let DirectoryOptions { direct, engine, read_only, sector_bytes, queue_depth } = options;
-        let sample = OpenOptions::new().read(true).write(!read_only).open(&path);
-        let sample = sample.map_err(|error| system_error("cannot open", &path, &error))?;
+        let access = if read_only { Access::Read } else { Access::Write };
+        let sample = handle.open_file(&OwnName::Manifest, access)?;
         let file_options = FileOptions {
             engine,
             direct: direct != DirectIo::Never,
@@ -219,8 +182,8 @@ impl DirectoryVolume {
         let set = FileSet::new(&sample, &path, file_options, direct == DirectIo::Always)
             .map_err(|error| file_error(&path, error))?;
         let mut volume = Self {
-            directory: directory.to_path_buf(),
-            name: directory.display().to_string(),
+            name: handle.path().display().to_string(),
+            handle,
             read_only,
             set,
             manifest,
@@ -237,30 +200,30 @@ impl DirectoryVolume {
         Ok(volume)
     }
 
+    /// What volumes of one database share.
+    pub(crate) const fn identity(&self) -> u64 {
+        self.manifest.identity
+    }
+
     /// Unlinks what was removed, and makes what was about to be made.
     fn finish_what_was_begun(&mut self) -> Result<(), StorageError> {
         if self.read_only {
             return Ok(());
         }
-        for name in &self.manifest.gone {
-            if self.manifest.files.values().all(|listed| listed.name != *name) {
-                unlink(&self.directory.join(name))?;
+        let Self { handle, manifest, .. } = self;
+        for name in &manifest.gone {
+            if manifest.files.values().all(|listed| listed.name != *name) {
+                handle.unlink(name)?;
             }
         }
-        let begun: Vec<String> = self
-            .manifest
-            .files
-            .values()
-            .filter(|listed| listed.is_new)
-            .map(|listed| listed.name.clone())
-            .collect();
-        for name in &begun {
-            let path = self.directory.join(name);
-            let made = OpenOptions::new().create(true).append(true).open(&path);
-            made.map_err(|error| system_error("cannot make", &path, &error))?;
+        let begun = manifest.files.values().filter(|listed| listed.is_new);
+        let mut begun_count = 0;
+        for Listed { name, .. } in begun {
+            handle.open_file(name, Access::Make)?;
+            begun_count += 1;
         }
-        if !begun.is_empty() || !self.manifest.gone.is_empty() {
-            sync_directory(&self.directory)?;
+        if begun_count > 0 || !manifest.gone.is_empty() {
+            handle.sync()?;
         }
         Ok(())
     }
@@ -268,15 +231,14 @@ impl DirectoryVolume {
     /// Opens a file that the manifest names.
     fn open_file(&mut self, file: FileId) -> Result<(), StorageError> {
         let name = &self.manifest.files[&file].name;
-        let path = self.directory.join(name);
-        let mut open = OpenOptions::new();
-        open.read(true).write(!self.read_only);
-        let opened = open.open(&path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => StorageError::Corrupt {
+        let path = self.handle.path_of(name);
+        let access = if self.read_only { Access::Read } else { Access::Write };
+        let opened = self.handle.open_file(name, access).map_err(|error| match error {
+            StorageError::NotFound { .. } => StorageError::Corrupt {
                 place: self.name.clone(),
                 what: format!("the file {name} is missing; restore it from a copy"),
             },
-            _ => system_error("cannot open", &path, &error),
+            other => other,
         })?;
         let length =
             opened.metadata().map_err(|error| system_error("cannot look at", &path, &error))?.len();
@@ -306,9 +268,10 @@ impl DirectoryVolume {
         assert!(self.files.keys().eq(listed), "the manifest names what is open");
         let readable = self.reader.files.read().unwrap_or_else(PoisonError::into_inner);
         assert!(self.files.keys().eq(readable.keys()), "readers see what is open");
-        for file in self.files.keys() {
-            assert!(u32::from(file.0) < self.manifest.next_file, "the number was given out");
-        }
+        let mut names: Vec<&FileName> =
+            self.manifest.files.values().map(|file| &file.name).collect();
+        names.sort_unstable();
+        assert!(names.is_sorted_by(|one, next| one < next), "no two files have one name");
     }
 
     fn file(&self, file: FileId) -> Result<&DirectoryFile, StorageError> {
@@ -316,7 +279,7 @@ impl DirectoryVolume {
     }
 
     fn path_of(&self, file: FileId) -> PathBuf {
-        self.directory.join(&self.manifest.files[&file].name)
+        self.handle.path_of(&self.manifest.files[&file].name)
     }
 
     fn check_writable(&self) -> Result<(), StorageError> {
@@ -367,62 +330,65 @@ impl Volume for DirectoryVolume {
 
     fn files(&self) -> Vec<(FileId, String)> {
         let files = self.manifest.files.iter();
-        files.map(|(&file, listed)| (file, listed.name.clone())).collect()
+        files.map(|(&file, listed)| (file, listed.name.as_str().to_owned())).collect()
     }
 
-    fn create(&mut self, name: &str) -> Result<FileId, StorageError> {
+    fn create_logged(&mut self, name: &str, records_from: Lsn) -> Result<FileId, StorageError> {
         self.check_writable()?;
-        check_file_name(name)?;
-        if name.starts_with(OWN_PREFIX) {
-            let what = format!("{name} begins with {OWN_PREFIX}, which only the volume's own do");
-            return Err(StorageError::InvalidSetting { what });
-        }
-        let path = self.directory.join(name);
+        let name = FileName::new(name)?;
         let is_listed = self.manifest.files.values().any(|listed| listed.name == name);
-        if is_listed || path.symlink_metadata().is_ok() {
+        if is_listed || self.handle.has(&name)? {
+            let path = self.handle.path_of(&name);
             return Err(StorageError::Exists { what: format!("file {}", path.display()) });
         }
-        let Ok(number) = u16::try_from(self.manifest.next_file) else {
-            let what = format!("all 65535 file numbers of {} are used up", self.name);
-            return Err(StorageError::NoSpace { what });
-        };
-        let file = FileId(number);
+        let file = free_number(self.manifest.files.keys().copied(), &self.name)?;
         let before = self.manifest.clone();
         self.manifest.settle();
-        self.manifest.next_file += 1;
-        self.manifest.files.insert(file, Listed { name: name.to_owned(), is_new: true });
-        let made = write_manifest(&self.directory, &self.manifest).and_then(|()| {
-            let made = OpenOptions::new().write(true).create_new(true).open(&path);
-            made.map_err(|error| system_error("cannot make", &path, &error))
-        });
+        let listed = Listed { name: name.clone(), records_from, is_new: true };
+        self.manifest.files.insert(file, listed);
+        let made = write_manifest(&self.handle, &self.manifest)
+            .and_then(|()| self.handle.open_file(&name, Access::MakeNew));
         let opened = made.map(drop).and_then(|()| {
-            let opened = self.open_file(file).and_then(|()| sync_directory(&self.directory));
-            opened.inspect_err(|_| drop(unlink(&path)))
+            let opened = self.open_file(file).and_then(|()| self.handle.sync());
+            opened.inspect_err(|_| drop(self.handle.unlink(&name)))
         });
         if let Err(error) = opened {
-            // The number stays used, since the manifest may say so.
             self.forget(file);
-            self.manifest = Manifest { next_file: self.manifest.next_file, ..before };
+            self.manifest = before;
             return Err(error);
         }
         Ok(file)
     }
 
+    fn records_from(&self, file: FileId) -> Lsn {
+        self.manifest.files.get(&file).map_or(NO_RECORDS, |listed| listed.records_from)
+    }
+
     fn remove(&mut self, file: FileId) -> Result<(), StorageError> {
         self.check_writable()?;
         self.file(file)?;
-        let path = self.path_of(file);
         let before = self.manifest.clone();
         self.manifest.settle();
         let listed = self.manifest.files.remove(&file).expect("files that are open are listed");
-        self.manifest.gone.push(listed.name);
-        if let Err(error) = write_manifest(&self.directory, &self.manifest) {
+        self.manifest.gone.push(listed.name.clone());
+        if let Err(error) = write_manifest(&self.handle, &self.manifest) {
             self.manifest = before;
             return Err(error);
         }
         self.forget(file);
-        unlink(&path)?;
-        sync_directory(&self.directory)
+        self.handle.unlink(&listed.name)?;
+        self.handle.sync()
+    }
+
+    fn finish_making(&mut self) -> Result<(), StorageError> {
+        self.check_writable()?;
+        if self.manifest.is_made {
+            return Ok(());
+        }
+        self.manifest.is_made = true;
+        let written = write_manifest(&self.handle, &self.manifest);
+        self.manifest.is_made = written.is_ok();
+        written
     }
 
     fn byte_count(&self, file: FileId) -> u64 {
@@ -532,66 +498,86 @@ impl ReadAt for DirectoryReader {
     }
 }
 
-/// Takes the lock of a directory, shared for those who only read.
-fn take_lock(directory: &Path, read_only: bool) -> Result<Option<File>, StorageError> {
-    let path = directory.join(LOCK_NAME);
-    let mut open = OpenOptions::new();
-    open.read(true);
-    if !read_only {
-        open.write(true).create(true);
+/// Takes the lock of a directory, shared for those who only read. `None` if there is none to take.
+fn take_lock(handle: &DirectoryHandle, read_only: bool) -> Result<Option<File>, StorageError> {
+    let place = || handle.path().display().to_string();
+    for _ in 0..LOCK_ATTEMPT_COUNT {
+        #[cfg(test)]
+        let _starting = tests::STARTING.read();
+        let Some(mut lock) = making::open_lock(handle, read_only)? else { return Ok(None) };
+        let answer = if read_only { lock.try_lock_shared() } else { lock.try_lock() };
+        match answer {
+            // One that was removed locks nobody out.
+            Ok(()) if !handle.is(&OwnName::Lock, &lock) => {}
+            Ok(()) => {
+                if !read_only {
+                    making::sign_lock(handle, &mut lock)?;
+                }
+                return Ok(Some(lock));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // A holder that has not written its number yet is held all the same.
+                let _ = lock.take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
+                let holder = holder.trim().parse().ok();
+                return Err(StorageError::Locked { place: place(), holder });
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(system_error("cannot lock", handle.path(), &error));
+            }
+        }
     }
-    let mut lock = match open.open(&path) {
-        Ok(lock) => lock,
-        // Nobody writes where there is no lock, or where none can be made.
-        Err(error) if read_only && error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(system_error("cannot lock", directory, &error)),
+    Err(StorageError::Locked { place: place(), holder: None })
+}
+
+/// The names in the bytes of a manifest.
+pub(crate) fn names_in_manifest(bytes: &[u8]) -> Result<Vec<FileName>, StorageError> {
+    match Manifest::decode(bytes) {
+        Ok(manifest) => Ok(manifest.names().cloned().collect()),
+        Err(why) => {
+            let (place, what) = ("the bytes".to_owned(), format!("no manifest: {why:?}"));
+            Err(StorageError::Corrupt { place, what })
+        }
+    }
+}
+
+/// Reads the manifest, which is there.
+fn read_manifest(handle: &DirectoryHandle) -> Result<Manifest, StorageError> {
+    let path = handle.path_of(&OwnName::Manifest);
+    let not_a_database = |what: String| {
+        let place = handle.path().display().to_string();
+        Err(StorageError::NotADatabase { place, what })
     };
-    let answer = if read_only { lock.try_lock_shared() } else { lock.try_lock() };
-    match answer {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            // A holder that has not written its number yet is held all the same.
-            let _ = lock.read_to_string(&mut holder);
-            let place = directory.display().to_string();
-            return Err(StorageError::Locked { place, holder: holder.trim().parse().ok() });
+    let mut bytes = Vec::new();
+    let file = handle.open_file(&OwnName::Manifest, Access::Read)?;
+    let read = file.take(manifest::BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(|error| system_error("cannot read", &path, &error))?;
+    match Manifest::decode(&bytes) {
+        Ok(manifest) => Ok(manifest),
+        Err(Unreadable::Foreign) => {
+            not_a_database("its nandu.files is another program's".to_owned())
         }
-        Err(TryLockError::Error(error)) => {
-            return Err(system_error("cannot lock", directory, &error));
+        Err(Unreadable::OtherVersion(version)) => not_a_database(format!(
+            "its layout has version {version}, this program reads {}",
+            manifest::VERSION
+        )),
+        Err(Unreadable::Damaged(what)) => {
+            let (place, what) = (path.display().to_string(), what.to_owned());
+            Err(StorageError::Corrupt { place, what })
         }
     }
-    if !read_only {
-        let noted = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
-        noted.map_err(|error| system_error("cannot write", &path, &error))?;
-    }
-    Ok(Some(lock))
 }
 
 /// Replaces the manifest, durably.
-fn write_manifest(directory: &Path, manifest: &Manifest) -> Result<(), StorageError> {
-    let (path, new_path) = (directory.join(MANIFEST_NAME), directory.join(NEW_MANIFEST_NAME));
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&new_path)?;
-        file.write_all(manifest.encode().as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new_path, &path)
-    };
-    write().map_err(|error| system_error("cannot write", &path, &error))?;
-    sync_directory(directory)
-}
-
-fn sync_directory(directory: &Path) -> Result<(), StorageError> {
-    let answer = File::open(directory).and_then(|directory| directory.sync_all());
-    answer.map_err(|error| system_error("cannot sync", directory, &error))
-}
-
-fn unlink(path: &Path) -> Result<(), StorageError> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(system_error("cannot remove", path, &error))
-        }
-        _ => Ok(()),
-    }
+fn write_manifest(handle: &DirectoryHandle, manifest: &Manifest) -> Result<(), StorageError> {
+    // What lies there is of a making or a change that was cut off, or a link of somebody.
+    handle.unlink(&OwnName::NewManifest)?;
+    let mut file = handle.open_file(&OwnName::NewManifest, Access::MakeNew)?;
+    let written = file.write_all(manifest.encode().as_bytes()).and_then(|()| file.sync_all());
+    let path = handle.path_of(&OwnName::Manifest);
+    written.map_err(|error| system_error("cannot write", &path, &error))?;
+    handle.rename(&OwnName::NewManifest, &OwnName::Manifest)?;
+    handle.sync()
 }
 
 fn no_file(file: FileId, place: &str) -> StorageError {

@@ -9,6 +9,7 @@
 //! lock against a second process, and direct I/O through io_uring.
 
 pub mod directory_volume;
+pub mod hostile;
 pub mod open;
 
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
@@ -19,7 +20,7 @@ pub use nandu_storage::database::{
 };
 pub use nandu_storage::engine::{RestartReport, Settings, Volumes};
 pub use nandu_storage::pax::SPAN_PAGES_MAX;
-pub use nandu_storage::sqlite::{RecordView, Value, ValueRef};
+pub use nandu_storage::sqlite::{RecordView, Value, ValueRef, real_in};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
 pub use nandu_storage::{FileId, StorageError};
-pub use open::{DatabaseOptions, create_database, open_database};
+pub use open::{DatabaseOptions, NewDatabase, create_database, open_database};

@@ -1,5 +1,6 @@
 //! A database in a directory, made or opened in one call.
 
+use crate::directory_volume::Undo;
 use crate::{DirectoryOptions, DirectoryVolume};
 use nandu_storage::StorageError;
 use nandu_storage::database::Database;
@@ -49,19 +50,83 @@ pub struct DatabaseOptions {
 /// # }
 /// ```
 ///
+/// A making that was interrupted is begun anew; until it is complete, nothing opens the directory.
+///
 /// # Errors
-/// If there is something in the directory already, a setting makes no sense, or the system refuses.
+/// If there is something in the directory already, a setting makes no sense, or the system refuses;
+/// then nothing is left there.
 pub fn create_database(
     directory: &Path,
     options: &DatabaseOptions,
 ) -> Result<Database, StorageError> {
-    options.settings.check()?;
-    let make = |directory: &Path| -> Result<Box<dyn Volume>, StorageError> {
-        Ok(Box::new(DirectoryVolume::create(directory, options.files)?))
-    };
-    let data = make(directory)?;
-    let log = options.log_directory.as_deref().map(make).transpose()?;
-    Database::create(Volumes { data, log }, &options.settings, new_identity()?)
+    NewDatabase::begin(directory, options)?.keep()
+}
+
+/// A database that is being made and filled: it counts once it is [kept](Self::keep). Dropped before,
+/// it is gone, with the directories that were made for it; killed before, the next making takes its
+/// place, and nothing opens it.
+#[derive(Debug)]
+pub struct NewDatabase {
+    /// `None` once it was kept or is about to go.
+    database: Option<Database>,
+    undos: Vec<Undo>,
+}
+
+impl NewDatabase {
+    /// Makes an empty database in a directory that is new or empty.
+    ///
+    /// # Errors
+    /// As [`create_database`].
+    pub fn begin(directory: &Path, options: &DatabaseOptions) -> Result<Self, StorageError> {
+        options.settings.check()?;
+        let mut new = Self { database: None, undos: Vec::new() };
+        let (data, undo) = DirectoryVolume::begin(directory, options.files, new_identity()?, None)?;
+        new.undos.push(undo);
+        let identity = data.identity();
+        let mut log: Option<Box<dyn Volume>> = None;
+        if let Some(directory) = &options.log_directory {
+            let (volume, undo) =
+                DirectoryVolume::begin(directory, options.files, identity, Some(identity))?;
+            new.undos.push(undo);
+            log = Some(Box::new(volume));
+        }
+        let volumes = Volumes { data: Box::new(data), log };
+        new.database = Some(Database::create(volumes, &options.settings, new_identity()?)?);
+        Ok(new)
+    }
+
+    /// The database, to be filled.
+    ///
+    /// # Panics
+    /// Never: it is there as long as this is.
+    #[must_use]
+    pub const fn database(&self) -> &Database {
+        self.database.as_ref().expect("it is there until this is dropped")
+    }
+
+    /// Says that all is there that it was made for.
+    ///
+    /// # Errors
+    /// If the system refuses; then nothing is left.
+    pub fn keep(mut self) -> Result<Database, StorageError> {
+        self.database().finish_making()?;
+        self.undos.clear();
+        Ok(self.database.take().expect("it is there until this is dropped"))
+    }
+}
+
+impl Drop for NewDatabase {
+    fn drop(&mut self) {
+        drop(self.database.take());
+        // The volume of the pages, then that of the log, which is worth nothing without the other.
+        let mut is_gone = false;
+        for undo in &self.undos {
+            is_gone = undo.run(is_gone);
+            if !is_gone {
+                break;
+            }
+        }
+    }
 }
 
 /// Opens the database in a directory, restarting it if it was not closed; the report says what that
@@ -82,7 +147,7 @@ pub fn open_database(
 }
 
 /// A number that no other database has.
-fn new_identity() -> Result<u64, StorageError> {
+pub(crate) fn new_identity() -> Result<u64, StorageError> {
     let path = Path::new("/dev/urandom");
     let mut bytes = [0; 8];
     let read = File::open(path).and_then(|mut source| source.read_exact(&mut bytes));

@@ -26,7 +26,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What one run may do, and how.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Bytes of a page; pages are the unit of memory and of the cost formulas.
+    /// Bytes of a page, as many as those of the database that is read; pages are the unit of memory and of
+    /// the cost formulas.
     pub page_bytes: u32,
     /// Pages of memory.
     pub memory_pages: u32,
@@ -124,6 +125,22 @@ impl Execution {
     #[must_use]
     pub const fn page_bytes(&self) -> usize {
         self.limits.page_bytes as usize
+    }
+
+    /// Checks that pages of the run are as large as those of a database that it is to read.
+    ///
+    /// # Errors
+    /// If not: what lies on the pages would seem to be damaged.
+    pub(crate) fn check_page_bytes(&self, engine: &Engine) -> Result<(), QueryError> {
+        let (ours, theirs) = (self.limits.page_bytes, engine.settings().page_bytes);
+        if ours == theirs {
+            return Ok(());
+        }
+        let what = format!(
+            "the database has pages of {theirs} bytes, the limits of this run say {ours}; set \
+             Limits.page_bytes to the database's"
+        );
+        Err(QueryError::Invalid { what })
     }
 
     /// The volume of the tables.

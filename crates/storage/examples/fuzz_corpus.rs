@@ -24,6 +24,7 @@ fn main() -> std::io::Result<()> {
         ("pax_pages", pax_tables.collect()),
         ("log_record", samples::log_records()),
         ("log_file", samples::log_files()),
+        ("settings", samples::settings_files()),
     ] {
         let directory = Path::new(&corpus).join(target);
         std::fs::create_dir_all(&directory)?;

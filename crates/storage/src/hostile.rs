@@ -6,6 +6,7 @@
 
 use crate::btree::{self, Direction, Tree};
 use crate::database::ColumnType;
+use crate::engine::{Settings, settings};
 use crate::log::{LogFile, LogRecord, decode_record};
 use crate::pax::PaxTable;
 use crate::sqlite::{self, SqliteFile};
@@ -151,6 +152,24 @@ pub fn read_log_record(bytes: &[u8]) -> Result<Seen, StorageError> {
         _ => 1,
     };
     Ok(Seen { item_count: item_count as u64, page_read_count: 0 })
+}
+
+/// Reads the file of a database's settings: the bytes as they are, then as text with a right checksum;
+/// settings that are there are checked as an opening does.
+///
+/// # Errors
+/// If they are none, or cannot work together.
+pub fn read_settings(bytes: &[u8]) -> Result<Seen, StorageError> {
+    let read = |bytes: &[u8]| -> Result<Seen, StorageError> {
+        let Some(fixed) = settings::decode(bytes, "the bytes")? else { return Ok(Seen::default()) };
+        let settings = fixed.with(&Settings::default());
+        settings.check()?;
+        if !settings.propagation.overwrites_pages() {
+            settings.segments().check(nandu_base::to_u32(SECTOR_BYTES as u64))?;
+        }
+        Ok(Seen { item_count: 1, page_read_count: 0 })
+    };
+    read(bytes).or_else(|_| read(&settings::encode(bytes)))
 }
 
 /// Opens a log's file and reads it to its end.

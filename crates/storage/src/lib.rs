@@ -26,6 +26,7 @@ pub mod hostile;
 pub mod log;
 pub mod page;
 pub mod pax;
+pub mod plant;
 pub mod pool;
 pub mod propagation;
 pub mod sqlite;

@@ -15,7 +15,7 @@
 
 use super::{LayoutPolicy, Load, Member, PhaseSummary, ShiftingLoad, Worker};
 use crate::drive::{
-    AdaptiveConfig, ArrayConfig, ArrayDevice, MARKER_SECTOR_COUNT, MemberDevice, MemberTimes,
+    AdaptiveConfig, ArrayConfig, ArrayDevice, MemberDevice, MemberTimes, RECORD_SECTOR_COUNT,
 };
 use crate::{ArrayError, Layout, WriteReturn};
 use nandu_base::{Nanos, Rng, VirtualClock, to_index, to_u32};
@@ -148,7 +148,7 @@ impl ShiftingLoad {
         let extents =
             self.object_block_count / setup.extent_block_count * to_u32(object_count as u64);
         let extent_sectors = u64::from(setup.extent_block_count) * u64::from(block_sectors + 1);
-        let sector_count = u64::from(extents + 1) * extent_sectors + MARKER_SECTOR_COUNT;
+        let sector_count = u64::from(extents + 1) * extent_sectors + RECORD_SECTOR_COUNT;
         let members = (0..self.member_count)
             .map(|_| Box::new(Chip::new(chip, sector_count)) as MemberDevice)
             .collect();

@@ -43,18 +43,19 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
                 if let Some(completion) = self.members[index].take() {
                     self.answer(index, completion);
                 }
-                self.start_repair();
+                self.go_on();
                 return true;
             }
             if let Some((_, index)) = deadline.filter(|(deadline, _)| *deadline <= limit) {
                 self.clock.advance_to(limit);
                 self.give_up(index);
-                self.start_repair();
+                self.go_on();
                 return true;
             }
             if due.is_some_and(|due| due <= limit) {
                 self.clock.advance_to(limit);
                 self.advance_migration();
+                self.go_on();
                 return true;
             }
             if limit >= until {
@@ -62,6 +63,12 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             }
             step = step.saturating_add(step / 4);
         }
+    }
+
+    /// Has all go on that may have waited for what has just happened.
+    fn go_on(&mut self) {
+        self.start_repair();
+        self.advance_flushes();
     }
 
     /// When which member will have been silent for too long.
@@ -93,7 +100,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let within = self.config.member_timeout.unwrap_or_default();
         for id in self.members[index].give_up() {
             let addressee = self.addressees.remove(&id).expect("members are asked for somebody");
-            self.tell(addressee, Err(DeviceError::NoAnswer { within }), None);
+            self.tell(addressee, &Err(DeviceError::NoAnswer { within }), None);
         }
     }
 
@@ -108,40 +115,33 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let answered = self.addressees.remove(&completion.id);
         let addressee = answered.expect("members answer what they were asked");
         let byte_count = match addressee {
-            Addressee::Fragment { byte_count, .. } => byte_count,
-            Addressee::Flush { .. } => 1,
+            Addressee::Fragment { byte_count, .. } | Addressee::Flush { byte_count, .. } => {
+                byte_count
+            }
         };
         let member = &mut self.members[index];
         member.answered(byte_count);
-        member.note(&completion.result, self.config.member_error_count_max);
-        self.tell(addressee, completion.result, completion.buffer);
+        // Of what was to be durable nothing is known after an error.
+        let error_count_max = match addressee {
+            Addressee::Fragment { .. } => self.config.member_error_count_max,
+            Addressee::Flush { .. } => 0,
+        };
+        member.note(&completion.result, error_count_max);
+        self.tell(addressee, &completion.result, completion.buffer);
     }
 
     fn tell(
         &mut self,
         addressee: Addressee,
-        result: Result<(), DeviceError>,
+        result: &Result<(), DeviceError>,
         buffer: Option<IoBuffer>,
     ) {
         match addressee {
             Addressee::Fragment { job, number, .. } => {
                 self.fragment_done(job, number, result.is_ok(), buffer);
             }
-            Addressee::Flush { request } => self.flush_done(request, result.is_err()),
+            Addressee::Flush { flush, .. } => self.flush_answered(flush),
         }
-    }
-
-    fn flush_done(&mut self, request: u64, failed: bool) {
-        let pending = self.requests.get_mut(&request).expect("a flush waits for its members");
-        pending.failed_flush_count += u32::from(failed);
-        // Writes that members which failed before have missed were answered without them.
-        let spare_counts = self.map.shapes.iter().map(|shape| shape.layout.spare_count());
-        let spare_count = spare_counts.min().expect("there is a shape");
-        if failed && pending.failed_flush_count > u32::from(spare_count) {
-            let what = "fewer members than a block needs made their writes durable".into();
-            pending.error = Some(DeviceError::Media { first_sector: 0, what });
-        }
-        self.part_done(request, Ok(()));
     }
 
     /// One part of `request` is done; with the last, so is the request.
@@ -161,29 +161,6 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         }
         self.counters.count(pending.origin.operation, pending.byte_count, result.is_ok());
         self.completions.push(pending.origin.complete(self.clock.now(), result));
-    }
-
-    fn flush_members(&mut self, request: u64) {
-        let now = self.clock.now();
-        let mut sent_count = 0;
-        for index in 0..self.members.len() {
-            if self.members[index].state == MemberState::Failed {
-                continue;
-            }
-            let id = self.new_id();
-            self.addressees.insert(id, Addressee::Flush { request });
-            self.members[index].send(now, Request::flush(id), Nanos::ZERO);
-            sent_count += 1;
-        }
-        let failed_count = to_u32(self.members.len() as u64) - sent_count;
-        let pending = self.requests.get_mut(&request).expect("it was just made");
-        // One part more is done at once, so that a flush of no members ends too.
-        pending.part_count = sent_count + 1;
-        pending.failed_flush_count = failed_count;
-        if sent_count == 0 {
-            pending.error = Some(DeviceError::PowerLost);
-        }
-        self.part_done(request, Ok(()));
     }
 
     /// Shows a request to the chooser, and lets it choose when it is time.
@@ -290,7 +267,6 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
             byte_count: self.info.geometry.bytes_of(sector_count),
             origin: InFlight::of(request, now),
             part_count: 1,
-            failed_flush_count: 0,
             error: None,
             first_sector,
             observed: match operation {
@@ -302,11 +278,14 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
         self.observe(now, &pending, sector_count);
         self.requests.insert(key, pending);
         match operation {
-            Operation::Flush => self.flush_members(key),
+            Operation::Flush => self.begin_flush(Some(key)),
             Operation::Read => self.start_parts(key, JobKind::Read, first_sector, sector_count),
             Operation::Write | Operation::Trim => {
                 self.start_parts(key, JobKind::Write, first_sector, sector_count);
             }
+        }
+        if operation == Operation::Flush {
+            self.go_on();
         }
         Ok(())
     }
@@ -330,7 +309,7 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
         assert_eq!(self.in_flight(), 0, "nothing may be in flight while idle");
-        self.start_repair();
+        self.go_on();
         while self.act_on_next(time) {}
         for member in &mut self.members {
             member.idle_until(time);

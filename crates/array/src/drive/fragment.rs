@@ -1,33 +1,54 @@
 //! A fragment as it lies on a member: one sector that says what it is, then its bytes.
 //!
 //! ```text
-//!   0        4        8         16        24         25        one sector           slot
-//!   │ CRC32C │ magic  │ version │ stripe  │ fragment │ 0 …     │ data               │
-//!   └ of all that follows
+//!   0        4        8        12        14         15   16        24        32     one sector   slot
+//!   │ CRC32C │ magic  │ epoch  │ present │ fragment │  0 │ counter │ stripe  │ 0 … │            │ data
+//!   └ of all that follows         └ epoch, present, counter: which write it belongs to
 //! ```
 //!
-//! 1. A slot of zeros is an intact fragment of version 0: a member that was never written reads as
-//!    zeros, and so does every fragment of a block of zeros.
+//! 1. Two writes never have one [`WriteId`], on whichever members they were and whatever power was
+//!    lost between them: fragments of equal ids are of one write, and give back one block.
+//! 2. A slot of zeros is no fragment. It says that the member was never written there since it became
+//!    a member, which is evidence on a member that is current, and on no other ([`super::record`]).
 
 use nandu_device::IoBuffer;
 use nandu_ida::checksum;
 
-const MAGIC: [u8; 4] = *b"nafr";
+const MAGIC: [u8; 4] = *b"nafs";
+/// Of a slot whose stripe was lost when its member was rebuilt.
+const LOST_MAGIC: [u8; 4] = *b"nalo";
 const CHECKSUM_BYTES: usize = 4;
-const FIELDS_BYTES: usize = 25;
+const FIELDS_BYTES: usize = 32;
+
+/// Which write a fragment belongs to. Later writes to a stripe have greater ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WriteId {
+    /// The epoch in which the array was opened ([`super::record`]).
+    pub(super) epoch: u32,
+    /// Which write since then, from 1 on.
+    pub(super) counter: u64,
+    /// The members that were there, as bits: without one of them in common, two may have opened the
+    /// array in one epoch.
+    pub(super) present: u16,
+}
+
+impl WriteId {
+    /// Before the first write of a stripe.
+    pub(super) const NEVER: Self = Self { epoch: 0, counter: 0, present: 0 };
+}
 
 /// What an intact fragment holds.
 #[derive(Clone, Debug)]
 pub(super) struct Fragment {
-    /// Which write of the stripe it belongs to; 0 before the first.
-    pub(super) version: u64,
+    /// The write that it belongs to.
+    pub(super) id: WriteId,
     /// Its bytes.
     pub(super) data: Vec<u8>,
 }
 
 /// The slot of fragment `number` of `stripe`.
 pub(super) fn to_slot(
-    version: u64,
+    id: WriteId,
     stripe: u64,
     number: u8,
     sector_bytes: usize,
@@ -35,58 +56,86 @@ pub(super) fn to_slot(
 ) -> IoBuffer {
     let mut slot = IoBuffer::zeroed(sector_bytes + data.len());
     slot[4..8].copy_from_slice(&MAGIC);
-    slot[8..16].copy_from_slice(&version.to_le_bytes());
-    slot[16..24].copy_from_slice(&stripe.to_le_bytes());
-    slot[24] = number;
+    slot[8..12].copy_from_slice(&id.epoch.to_le_bytes());
+    slot[12..14].copy_from_slice(&id.present.to_le_bytes());
+    slot[14] = number;
+    slot[16..24].copy_from_slice(&id.counter.to_le_bytes());
+    slot[24..32].copy_from_slice(&stripe.to_le_bytes());
     slot[sector_bytes..].copy_from_slice(data);
     let sum = checksum(&slot[CHECKSUM_BYTES..]);
     slot[..CHECKSUM_BYTES].copy_from_slice(&sum.to_le_bytes());
     slot
 }
 
-/// What a slot holds, if it is intact and in its place.
+/// A slot that is neither a fragment nor blank, whatever lay there.
+pub(super) fn lost_slot(slot_bytes: usize) -> IoBuffer {
+    let mut slot = IoBuffer::zeroed(slot_bytes);
+    slot[4..8].copy_from_slice(&LOST_MAGIC);
+    slot
+}
+
+/// What a slot holds, if it is intact and in its place. What was written before the epoch `created`,
+/// in which the array was made, was never written in it.
 pub(super) fn from_slot(
     slot: &[u8],
     stripe: u64,
     number: u8,
     sector_bytes: usize,
+    created: u32,
 ) -> Option<Fragment> {
     let (head, data) = slot.split_at_checked(sector_bytes)?;
+    let never = || Fragment { id: WriteId::NEVER, data: vec![0; data.len()] };
     if slot.iter().all(|&byte| byte == 0) {
-        return Some(Fragment { version: 0, data: data.to_vec() });
+        return Some(never());
     }
     let word = |at: usize| head[at..at + 8].try_into().map(u64::from_le_bytes).ok();
     let is_here = head.len() >= FIELDS_BYTES
         && head[..CHECKSUM_BYTES] == checksum(&slot[CHECKSUM_BYTES..]).to_le_bytes()
         && head[4..8] == MAGIC
-        && word(16) == Some(stripe)
-        && head[24] == number;
+        && word(24) == Some(stripe)
+        && head[14] == number;
     if !is_here {
         return None;
     }
-    Some(Fragment { version: word(8)?, data: data.to_vec() })
+    let epoch = u32::from_le_bytes(head[8..12].try_into().ok()?);
+    let present = u16::from_le_bytes(head[12..14].try_into().ok()?);
+    let id = WriteId { epoch, counter: word(16)?, present };
+    if id != WriteId::NEVER && epoch < created {
+        return Some(never());
+    }
+    Some(Fragment { id, data: data.to_vec() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const ID: WriteId = WriteId { epoch: 5, counter: 7, present: 0b1011 };
+
     #[test]
     fn any_flipped_byte_makes_a_fragment_lost() {
-        let slot = to_slot(7, 3, 2, 512, &[0xA5; 512]);
-        let fragment = from_slot(&slot, 3, 2, 512).unwrap();
-        assert_eq!((fragment.version, fragment.data), (7, vec![0xA5; 512]));
+        let slot = to_slot(ID, 3, 2, 512, &[0xA5; 512]);
+        let fragment = from_slot(&slot, 3, 2, 512, 5).unwrap();
+        assert_eq!((fragment.id, fragment.data), (ID, vec![0xA5; 512]));
         for at in 0..slot.len() {
             let mut wrong = slot.to_vec();
             wrong[at] ^= 0x10;
-            assert!(from_slot(&wrong, 3, 2, 512).is_none(), "byte {at}");
+            assert!(from_slot(&wrong, 3, 2, 512, 5).is_none(), "byte {at}");
         }
-        assert!(from_slot(&slot, 4, 2, 512).is_none(), "another stripe's");
-        assert!(from_slot(&slot, 3, 1, 512).is_none(), "another fragment");
+        assert!(from_slot(&slot, 4, 2, 512, 5).is_none(), "another stripe's");
+        assert!(from_slot(&slot, 3, 1, 512, 5).is_none(), "another fragment");
     }
 
     #[test]
-    fn a_slot_of_zeros_is_the_fragment_before_the_first_write() {
-        assert_eq!(from_slot(&[0; 1024], 9, 1, 512).unwrap().version, 0);
+    fn what_lay_on_a_member_before_the_array_was_made_was_never_written() {
+        let slot = to_slot(ID, 3, 2, 512, &[0xA5; 512]);
+        let fragment = from_slot(&slot, 3, 2, 512, 6).unwrap();
+        assert_eq!((fragment.id, fragment.data), (WriteId::NEVER, vec![0; 512]));
+        assert_eq!(from_slot(&[0; 1024], 9, 1, 512, 6).unwrap().id, WriteId::NEVER);
+    }
+
+    #[test]
+    fn a_slot_that_was_lost_is_no_fragment() {
+        assert!(from_slot(&lost_slot(1024), 9, 1, 512, 1).is_none());
     }
 }

@@ -1,15 +1,15 @@
 //! The work on one stripe for one request, or for a repair, and the lock of a stripe.
 //!
 //! ```text
-//!   wait for the stripe ─► gather fragments ─► enough? ─► read: done
+//!   wait for the stripe ─► gather fragments ─► enough? ─► read: done, unless the stripe was undecided
 //!                              ▲        │ no      └─────► store fragments ─► done
 //!                              └────────┘ all others
 //! ```
 //!
-//! 1. Reads share a stripe; a write or repair has it alone until its last fragment is stored.
+//! 1. Reads share a stripe that is decided; all else has it alone until its last fragment is stored.
 //! 2. Who waits comes in the order of arrival.
 
-use super::fragment::Fragment;
+use super::fragment::{Fragment, WriteId};
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,27 @@ pub(super) enum JobKind {
     Repair,
     /// A copy into the new cell of its extent.
     Move,
+}
+
+/// What a stripe holds, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StripeVersion {
+    /// The write that it holds, or the oldest that it may hold.
+    pub(super) id: WriteId,
+    /// Whether it is decided which write it holds. It is not after the array was opened, and after a
+    /// write that too few members took; the first job that reads it decides.
+    pub(super) is_decided: bool,
+}
+
+impl StripeVersion {
+    pub(super) const fn decided(id: WriteId) -> Self {
+        Self { id, is_decided: true }
+    }
+
+    /// `id` or any later write.
+    pub(super) const fn undecided(id: WriteId) -> Self {
+        Self { id, is_decided: false }
+    }
 }
 
 #[derive(Debug)]
@@ -41,7 +62,15 @@ pub(super) struct Job {
     /// Fragments that were to be stored, and those that were.
     pub(super) asked_count: u32,
     pub(super) stored_count: u32,
+    /// Fragments that were not stored, as bits.
+    pub(super) missed: u32,
     pub(super) is_reported: bool,
+    /// Whether it has, or waits for, the stripe alone.
+    pub(super) is_exclusive: bool,
+    /// What the stripe held if it stores something else.
+    pub(super) before: Option<StripeVersion>,
+    /// The write that it stores.
+    pub(super) id: WriteId,
 }
 
 /// The sectors of a stripe that a job is about.
@@ -70,7 +99,11 @@ impl Job {
             is_storing: false,
             asked_count: 0,
             stored_count: 0,
+            missed: 0,
             is_reported: false,
+            is_exclusive: kind != JobKind::Read,
+            before: None,
+            id: WriteId::NEVER,
         }
     }
 }
@@ -84,10 +117,9 @@ pub(super) struct StripeLock {
 }
 
 impl StripeLock {
-    /// Asks for the stripe; whether `job` has it now.
-    pub(super) fn acquire(&mut self, job: u64, exclusive: bool) -> bool {
+    /// Has `job` wait for the stripe.
+    pub(super) fn wait(&mut self, job: u64, exclusive: bool) {
         self.waiting.push_back((job, exclusive));
-        self.next_ready() == Some(job)
     }
 
     /// Gives the stripe to whoever is next, if it is free for them.

@@ -12,7 +12,7 @@
 //! 3. A stripe has the same sectors of data in every shape; where they do not divide, the last data
 //!    fragment ends in zeros.
 
-use super::marker::MARKER_SECTOR_COUNT;
+use super::record::RECORD_SECTOR_COUNT;
 use super::{AdaptiveConfig, ArrayConfig, DECODER_COUNT_MAX};
 use crate::{ArrayError, Layout};
 use nandu_base::to_index;
@@ -37,8 +37,6 @@ pub(super) struct StripeMap {
     /// Data sectors of a stripe.
     pub(super) stripe_sectors: u64,
     pub(super) stripes_per_extent: u64,
-    /// First sector of the first cell on each member.
-    first_sector: u64,
     /// Sectors of a cell on each member.
     pub(super) cell_sectors: u64,
     pub(super) places: Vec<Place>,
@@ -72,7 +70,6 @@ impl StripeMap {
         Self {
             stripe_sectors: data_sectors * u64::from(shape.fragment_sector_count),
             stripes_per_extent: stripe_count,
-            first_sector: 0,
             cell_sectors: shape.extent_sectors(stripe_count),
             places: vec![Place { shape: 0, cell: 0 }],
             shapes: vec![shape],
@@ -99,15 +96,15 @@ impl StripeMap {
         let stripes_per_extent = u64::from(adaptive.extent_stripe_count);
         let needs = shapes.iter().map(|shape| shape.extent_sectors(stripes_per_extent));
         let cell_sectors = needs.max().expect("there is a shape");
-        let first_sector = MARKER_SECTOR_COUNT;
-        let cell_count = member_sectors.saturating_sub(first_sector) / cell_sectors;
+        let cell_count = member_sectors.saturating_sub(RECORD_SECTOR_COUNT) / cell_sectors;
         if cell_count < 2 {
-            let what = format!("need {} sectors or more each", first_sector + 2 * cell_sectors);
+            let what =
+                format!("need {} sectors or more each", RECORD_SECTOR_COUNT + 2 * cell_sectors);
             return Err(ArrayError::Value { name: "members", what });
         }
         let places = (0..cell_count - 1).map(|cell| Place { shape: 0, cell }).collect();
         let stripe_sectors = u64::from(adaptive.stripe_sector_count);
-        Ok(Self { shapes, stripe_sectors, stripes_per_extent, first_sector, cell_sectors, places })
+        Ok(Self { shapes, stripe_sectors, stripes_per_extent, cell_sectors, places })
     }
 
     pub(super) fn extent_of(&self, stripe: u64) -> usize {
@@ -125,8 +122,7 @@ impl StripeMap {
         let index = stripe % self.stripes_per_extent;
         let position = index * u64::from(shape.layout.written_count()) + u64::from(number);
         let row = position / members;
-        let cell = self.first_sector + place.cell * self.cell_sectors;
-        let sector = cell + row * shape.slot_sectors();
+        let sector = place.cell * self.cell_sectors + row * shape.slot_sectors();
         (to_index((position + row) % members), sector)
     }
 

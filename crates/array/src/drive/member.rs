@@ -92,6 +92,29 @@ impl<D: Device + ?Sized> Member<D> {
         }
     }
 
+    /// The answer of an idle member to `request`, if it comes in time, and when that is known.
+    pub(super) fn ask_at_once(
+        &mut self,
+        now: Nanos,
+        request: Request,
+        timeout: Option<Nanos>,
+    ) -> (Option<Completion>, Nanos) {
+        let (id, at) = (request.id, now.max(self.now()));
+        let until = timeout.map_or(Nanos::MAX, |timeout| at.saturating_add(timeout));
+        if let Err(rejected) = self.device.submit(self.to_device(at), request) {
+            let refused = InFlight::of(rejected.request, at);
+            return (Some(refused.complete(at, Err(rejected.error))), at);
+        }
+        while let Some(done) = self.device.next_completion(self.to_device(until)) {
+            // What its former user left behind is nobody's.
+            if done.id == id {
+                let at = self.to_array(done.completed_at);
+                return (Some(done), at);
+            }
+        }
+        (None, if timeout.is_some() { until } else { at })
+    }
+
     pub(super) fn bytes_of(&self, request: &Request) -> u64 {
         self.device.info().geometry.bytes_of(request.sector_count).max(1)
     }

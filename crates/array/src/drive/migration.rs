@@ -8,8 +8,9 @@
 //! ```
 //!
 //! 1. Until the commit the old cell is right and whole; requests use it alone.
-//! 2. At the commit each stripe's copy is its newest version, one past that of the old cell.
-//! 3. Each stripe is copied at most twice, on average, before its extent is frozen: writes cannot put
+//! 2. At the commit each stripe's copy holds what the old cell holds, as a write of its own.
+//! 3. A migration that is given up ends with its last copy under way, so that no copy outlives it.
+//! 4. Each stripe is copied at most twice, on average, before its extent is frozen: writes cannot put
 //!    off the commit.
 
 use super::map::Place;
@@ -25,6 +26,9 @@ pub(super) struct Migration {
     pub(super) target: Place,
     /// Stripes whose copy is missing or old.
     to_copy: BTreeSet<u64>,
+    /// The writes that copies are.
+    copies: BTreeMap<u64, WriteId>,
+    is_given_up: bool,
     copying_count: u32,
     copied_count: u64,
     next_copy_at: Nanos,
@@ -44,6 +48,8 @@ impl Migration {
             extent,
             target,
             to_copy: stripes.collect(),
+            copies: BTreeMap::new(),
+            is_given_up: false,
             copying_count: 0,
             copied_count: 0,
             next_copy_at: now,
@@ -76,7 +82,8 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     pub(super) fn migration_due(&self) -> Option<Nanos> {
         let migration = self.migration.as_ref()?;
         let has_room = migration.copying_count < COPY_DEPTH;
-        let waits = has_room && !migration.is_frozen && !migration.to_copy.is_empty();
+        let is_open = !migration.is_frozen && !migration.is_given_up;
+        let waits = has_room && is_open && !migration.to_copy.is_empty();
         waits.then_some(migration.next_copy_at)
     }
 
@@ -86,6 +93,9 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let interval = self.migration_interval();
         let per_extent = self.map.stripes_per_extent;
         while let Some(migration) = self.migration.as_mut() {
+            if migration.is_given_up {
+                return self.end_given_up();
+            }
             let has_lapped = migration.copied_count >= per_extent;
             let left_count = migration.to_copy.len() as u64;
             migration.is_frozen |= left_count == 0
@@ -115,17 +125,28 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         migration.copied_count += 1;
         if is_whole {
             self.migrated_stripe_count += 1;
+            migration.copies.insert(job.stripe, job.id);
         } else {
             migration.to_copy.insert(job.stripe);
         }
     }
 
-    /// Gives up the migration: a stripe cannot be read, or its copy not be stored.
-    pub(super) fn cancel_migration(&mut self) {
-        if let Some(migration) = self.migration.take() {
+    /// Gives up the migration: a stripe cannot be read, or its copy not be stored by `job`.
+    pub(super) fn give_up_migration(&mut self, job: &Job) {
+        self.wanted_places.clear();
+        if let Some(migration) = &mut self.migration {
+            migration.is_given_up = true;
+        }
+        self.move_ended(job, false);
+    }
+
+    /// Ends a migration that was given up, with its last copy.
+    fn end_given_up(&mut self) {
+        if self.migration.as_ref().is_some_and(|migration| migration.copying_count == 0) {
+            let migration = self.migration.take().expect("it was just there");
             self.free_cells.push(migration.target.cell);
-            self.wanted_places.clear();
             self.thaw(migration.held);
+            self.begin_migration();
         }
     }
 
@@ -140,8 +161,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let per_extent = self.map.stripes_per_extent;
         let first = extent as u64 * per_extent;
         for stripe in first..first + per_extent {
-            let version = &mut self.versions[to_index(stripe)];
-            *version = if *version == UNKNOWN { UNKNOWN } else { *version + 1 };
+            self.versions[to_index(stripe)] = StripeVersion::decided(migration.copies[&stripe]);
         }
         let old = std::mem::replace(&mut self.map.places[extent], migration.target);
         self.free_cells.push(old.cell);

@@ -12,6 +12,8 @@ mod silence;
 
 const SECTOR: usize = 512;
 const MEMBER_SECTORS: u64 = 600;
+/// What a member is asked when an array is made: its two records, a new one, a flush.
+const CREATION_REQUESTS: u64 = 4;
 
 fn config(n: u8, m: u8, f: u8, fragment_sector_count: u32) -> ArrayConfig {
     ArrayConfig {
@@ -102,7 +104,8 @@ fn arrays_of_every_kind_keep_the_contract() {
                 Box::new(ArrayDevice::create(config, blank(n)).unwrap())
             });
             nandu_device::testing::check_contract(&mut || {
-                Box::new(ArrayDevice::open(config, blank(n)).unwrap())
+                let members = ArrayDevice::create(config, blank(n)).unwrap().into_members();
+                Box::new(ArrayDevice::open(config, members).unwrap())
             });
         }
     }
@@ -219,7 +222,8 @@ fn a_replaced_member_is_rebuilt_beside_requests() {
 
 #[test]
 fn media_errors_are_borne_and_a_member_with_many_is_left_alone() {
-    let plan = FaultPlan { fail_requests: vec![3, 9, 14], ..FaultPlan::default() };
+    let fail_requests = [3, 9, 14].map(|number| CREATION_REQUESTS + number).into();
+    let plan = FaultPlan { fail_requests, ..FaultPlan::default() };
     let mut device = with_faults(config(4, 3, 4, 2), 1, plan);
     fill(&mut device, 1);
     settle(&mut device);
@@ -371,11 +375,12 @@ fn reads_spread_over_replicas_and_stripes() {
         let one = MemoryConfig { server_count: 1, ..MemoryConfig::default() };
         let members = (0..4).map(|_| Box::new(MemoryDevice::new(one.clone())) as MemberDevice);
         let mut device = ArrayDevice::create(config, members.collect()).unwrap();
+        let begin = device.now();
         for id in 0..16 {
-            device.submit(Nanos::ZERO, Request::read(id, 0, 8, None)).unwrap();
+            device.submit(begin, Request::read(id, 0, 8, None)).unwrap();
         }
         while device.next_completion(Nanos::MAX).is_some() {}
-        device.now()
+        device.now() - begin
     };
     let (one, two) = (elapsed(StandardLayout::OneCopy), elapsed(StandardLayout::Replication));
     assert_eq!(one.0, 2 * two.0, "a second copy halves the queue of a hot block");

@@ -53,6 +53,8 @@ pub(crate) struct RunArguments {
 /// Runs it.
 pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Failure> {
     let mut experiment = nandu_lab::load(&arguments.experiment)?;
+    nandu_lab::fitted::check_with_profiles(std::slice::from_ref(&experiment))
+        .map_err(Failure::input)?;
     if arguments.full {
         let name = experiment.name.clone();
         let Some(full) = experiment.at_full_scale() else {

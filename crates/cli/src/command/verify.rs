@@ -17,7 +17,6 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
-use nandu_drives::profile::Profile;
 use nandu_lab::kept::{Kept, compare};
 use nandu_lab::{
     Class, Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict, run_seeds,
@@ -114,12 +113,7 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
     let mut seen = BTreeSet::new();
     loaded
         .retain(|experiment| !experiment.shape.is_empty() && seen.insert(experiment.name.clone()));
-    let profiles: Result<Vec<Profile>, _> =
-        Profile::list().iter().map(|name| Profile::load(name)).collect();
-    let wrong = nandu_lab::fitted::check(&loaded, &profiles?);
-    if !wrong.is_empty() {
-        return Err(Failure::input(format!("classes of shapes are wrong: {}", wrong.join("; "))));
-    }
+    nandu_lab::fitted::check_with_profiles(&loaded).map_err(Failure::input)?;
     if arguments.perturb {
         return perturb::run(&loaded, arguments, context);
     }

@@ -11,7 +11,7 @@
 use super::system;
 use nandu_base::ByteCount;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -170,6 +170,38 @@ pub(super) fn user_of_block_device(device_number: u64) -> Option<String> {
     swapping.then(|| "swap space".to_string())
 }
 
+/// Who uses a file as if it were a device: a loop device, with what is mounted from it, or swap space.
+/// What counts is the file itself, by whichever of its names.
+pub(super) fn user_of_file(file: &Metadata) -> Option<String> {
+    let is_it = |path: &Path| {
+        let found = fs::metadata(path);
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
+    };
+    if let Some((name, number)) = loop_device_over(Path::new("/sys/block"), &is_it) {
+        let mounted = mounts().into_iter().find(|mount| Some(mount.number) == number);
+        let mounted = mounted.map(|mount| format!(", mounted at {}", mount.point.display()));
+        return Some(format!("the loop device {name}{}", mounted.unwrap_or_default()));
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let mut files = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    files.any(|path| is_it(Path::new(path))).then(|| "swap space".to_string())
+}
+
+/// The loop device over a file, by its name and number, among the block devices in a directory of sysfs.
+fn loop_device_over(
+    block_devices: &Path,
+    is_it: &dyn Fn(&Path) -> bool,
+) -> Option<(String, Option<(u32, u32)>)> {
+    let mut devices: Vec<PathBuf> =
+        fs::read_dir(block_devices).ok()?.flatten().map(|entry| entry.path()).collect();
+    devices.sort_unstable();
+    let device = devices.into_iter().find(|device| {
+        read_line(&device.join("loop/backing_file")).is_some_and(|path| is_it(Path::new(&path)))
+    })?;
+    let number = read_line(&device.join("dev")).and_then(|text| parse_number(&text));
+    Some((device.file_name()?.display().to_string(), number))
+}
+
 /// One line of /proc/self/mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
@@ -271,6 +303,37 @@ mod tests {
         assert!(description.file_system.is_some());
         assert_eq!(disk_description(Path::new("/no/such/path")), DiskDescription::default());
         assert!(!machine_description().kernel.is_empty());
+    }
+
+    #[test]
+    fn a_file_behind_a_loop_device_has_a_user_by_all_its_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        for name in ["image", "other"] {
+            fs::write(place(name), name).unwrap();
+        }
+        fs::hard_link(place("image"), place("linked")).unwrap();
+        for (device, backing_file) in
+            [("loop0", Some("gone")), ("loop7", Some("image")), ("sda", None)]
+        {
+            fs::create_dir_all(place("block").join(device).join("loop")).unwrap();
+            fs::write(place("block").join(device).join("dev"), "7:7\n").unwrap();
+            if let Some(name) = backing_file {
+                let text = format!("{}\n", place(name).display());
+                fs::write(place("block").join(device).join("loop/backing_file"), text).unwrap();
+            }
+        }
+        let found = |name: &str| {
+            let file = fs::metadata(place(name)).unwrap();
+            loop_device_over(&place("block"), &|path| {
+                fs::metadata(path).is_ok_and(|it| (it.dev(), it.ino()) == (file.dev(), file.ino()))
+            })
+        };
+        for name in ["image", "linked"] {
+            assert_eq!(found(name), Some(("loop7".to_string(), Some((7, 7)))), "{name}");
+        }
+        assert_eq!(found("other"), None);
+        assert_eq!(user_of_file(&fs::metadata(place("other")).unwrap()), None);
     }
 
     #[test]

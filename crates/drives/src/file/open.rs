@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   directory ─► WrongKind        block device ─► mounted, swap, held, O_EXCL refused ─► InUse
+//!                                         file ─► behind a loop device, swap ─► InUse
 //!   file, device ─► no --destroy-data ─► WouldDestroyData       read-only ─► ReadOnly
 //! ```
 //!
 //! 1. Nothing that exists is opened for writing unless the user said that its content may go.
-//! 2. A block device that is mounted, in part or whole, is never opened for writing.
+//! 2. A block device that is mounted, in part or whole, is never opened for writing; nor is a file behind
+//!    a loop device, mounted or not, or one that is swap space.
 
 use super::{FileDrive, FileError, FileOptions, describe, system};
 use nandu_base::ByteCount;
@@ -62,6 +64,11 @@ fn check_kind(path: &Path, metadata: &Metadata) -> Result<(), FileError> {
 fn check_writable(path: &Path, metadata: &Metadata, destroy_data: bool) -> Result<(), FileError> {
     if metadata.file_type().is_block_device()
         && let Some(by) = describe::user_of_block_device(metadata.rdev())
+    {
+        return Err(FileError::InUse { path: path.to_path_buf(), by });
+    }
+    if metadata.file_type().is_file()
+        && let Some(by) = describe::user_of_file(metadata)
     {
         return Err(FileError::InUse { path: path.to_path_buf(), by });
     }

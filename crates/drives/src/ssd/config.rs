@@ -92,6 +92,13 @@ pub struct SsdConfig {
     pub flush_ns: Nanos,
 }
 
+/// Dies of a drive: their number and a time share a word of 64 bits where events are ordered.
+const DIE_COUNT_MAX: u32 = 4096;
+/// The smallest unit of a translation layer: a sector.
+const UNIT_BYTES_MIN: u32 = 512;
+/// Mapping units that the chips of a drive may hold, of each of which a simulation keeps some bytes.
+const SLOT_COUNT_MAX: u64 = 1 << 31;
+
 const fn one() -> u32 {
     1
 }
@@ -105,6 +112,13 @@ impl SsdConfig {
         let invalid = |what: &str| Err(DeviceError::InvalidGeometry { what: what.into() });
         if self.channel_count == 0 || self.dies_per_channel == 0 {
             return invalid("channel_count and dies_per_channel must be at least 1");
+        }
+        if self.channel_count.saturating_mul(self.dies_per_channel) > DIE_COUNT_MAX {
+            let what = format!(
+                "channel_count {} x dies_per_channel {} are more than {DIE_COUNT_MAX} dies",
+                self.channel_count, self.dies_per_channel
+            );
+            return invalid(&what);
         }
         if self.native_queue_depth == 0 || self.native_write_depth == Some(0) {
             return invalid("native_queue_depth and native_write_depth must be at least 1");
@@ -171,11 +185,28 @@ impl SsdConfig {
             ),
         };
         nand.geometry.erase_blocks_per_plane = erase_blocks_per_plane;
+        let page_bytes = nand.geometry.flash_page_bytes;
+        let (unit_bytes, least_bytes) =
+            (self.ftl.unit_bytes(page_bytes), UNIT_BYTES_MIN.min(page_bytes));
+        if !(least_bytes..=page_bytes).contains(&unit_bytes) {
+            return Err(invalid(format!(
+                "unit_bytes is {unit_bytes}, must be from {least_bytes} to the {page_bytes} of a \
+                 flash page"
+            )));
+        }
+        nand.units_per_flash_page = self.ftl.units_per_flash_page(page_bytes);
+        nand.geometry.validate().map_err(|error| invalid(error.to_string()))?;
+        let slots = nand.geometry.flash_page_count();
+        if slots > SLOT_COUNT_MAX / u64::from(nand.units_per_flash_page) {
+            return Err(invalid(format!(
+                "capacity asks for more than {SLOT_COUNT_MAX} mapping units, which no simulation \
+                 holds; take a smaller one, or larger units"
+            )));
+        }
         if self.physical_erase_blocks.is_none() {
             let enlarged = self.ftl.erase_blocks_per_plane_with_bad(&nand);
             nand.geometry.erase_blocks_per_plane = enlarged;
         }
-        nand.units_per_flash_page = self.ftl.units_per_flash_page(nand.geometry.flash_page_bytes);
         nand.keep_content = keep_data;
         nand.power_cut_journal = self.power_cut_journal;
         Ok(nand)

@@ -43,7 +43,7 @@ fn holds(text: &str) -> bool {
 }
 
 fn predicts(text: &str) -> bool {
-    judge(&format!("class='prediction'\nsource='[S] test'\n{text}"), &[&three()]).holds
+    judge(&format!("class='prediction'\nsource='[S] S000 table 1'\n{text}"), &[&three()]).holds
 }
 
 fn refusal(text: &str) -> String {
@@ -57,7 +57,10 @@ fn orderings_compare_at_a_point_at_several_or_everywhere() {
     assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=[1, 4]"));
     assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'"));
     assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=2\nfactor=1.1"));
-    assert!(!holds("kind='ordering'\nabove='flat'\nbelow='flat'"), "what is equal is not above");
+    assert!(
+        !holds("kind='ordering'\nabove='dented'\nbelow='rising'\nat=1"),
+        "what is equal is not above"
+    );
     assert!(!holds("kind='ordering'\nabove='flat'\nbelow='rising'\nat=[1, 3]"), "none at 3");
 }
 
@@ -148,22 +151,22 @@ fn the_point_nearest_to_its_limit_decides() {
 fn what_differs_must_differ_and_by_as_much_as_is_written_down() {
     let differs = |published: &str, ours: &str| {
         let text = format!(
-            "class='differs'\nsource='[S] test'\nreason='r'\nvaried='v'\nours={ours}\n\
-             kind='value_within'\nseries='rising'\nat=[2, 4]\npublished={published}"
+            "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\nours={ours}\n\
+             kind='value_within'\nseries='rising'\nat=4\npublished={published}"
         );
         judge(&text, &[&three()])
     };
-    assert!(differs("10", "[1.8, 4.1]").holds);
-    let near = differs("4", "[1.8, 4.1]");
+    assert!(differs("10", "[3.9, 4.1]").holds);
+    let near = differs("4", "[3.9, 4.1]");
     assert!(!near.holds && near.text.contains("no difference any more"), "{}", near.text);
-    let moved = differs("10", "[1.8, 3.9]");
+    let moved = differs("10", "[3.8, 3.9]");
     assert!(!moved.holds && moved.text.contains("when it was looked into"), "{}", moved.text);
     assert_eq!(moved.reason, "r");
 }
 
 #[test]
 fn an_order_that_differs_is_missed_as_a_whole() {
-    let text = "class='differs'\nsource='[S] test'\nreason='r'\nvaried='v'\nours=[0.4, 0.6]\n\
+    let text = "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\nours=[0.4, 0.6]\n\
                 kind='ordering'\nabove='flat'\nbelow='rising'";
     assert!(judge(text, &[&three()]).holds, "it is above at 1 and 2, but not at 4");
 }
@@ -173,9 +176,12 @@ fn a_published_claim_needs_source_and_value_and_has_no_limits_of_ours() {
     let value = "kind='value_within'\nseries='flat'\n";
     let text = format!("class='prediction'\n{value}published=2");
     assert!(refusal(&text).contains("needs `source`"));
-    let sourced = "source='[S] test'\n";
+    let sourced = "source='[S] S000 table 1'\n";
     let refused = |class: &str, rest: &str| refusal(&format!("class='{class}'\n{value}{rest}"));
-    assert!(refused("prediction", "source='[M:hi] test'\npublished=2").contains("needs `source`"));
+    assert!(
+        refused("prediction", "source='[M:hi] S000 table 1'\npublished=2")
+            .contains("needs `source`")
+    );
     assert!(refused("prediction", &format!("{sourced}low=1\nhigh=3")).contains("follow from"));
     assert!(refused("prediction", sourced).contains("needs `published`"));
     assert!(refused("prediction", &format!("{sourced}published=-1")).contains("above 0"));
@@ -185,9 +191,87 @@ fn a_published_claim_needs_source_and_value_and_has_no_limits_of_ours() {
     assert!(refused("own", "").contains("cannot fail"));
     let wide = "class='prediction'\nkind='ratio_to_published'\nseries='rising'\nwithin=0.5";
     assert!(refusal(wide).contains("at most 0.3"));
-    let slack = "class='prediction'\nsource='[S] x'\nkind='monotone'\nseries='rising'\n\
+    let slack = "class='prediction'\nsource='[S] S000 table 1'\nkind='monotone'\nseries='rising'\n\
                  direction='rising'\nslack=0.1";
     assert!(refusal(slack).contains("no slack"));
+}
+
+#[test]
+fn what_cannot_fail_is_refused() {
+    let own = |rest: &str| refusal(&format!("class='own'\n{rest}"));
+    let value = "kind='value_within'\nseries='flat'\n";
+    assert!(own(&format!("{value}low=0")).contains("above 0"));
+    assert!(own(&format!("{value}high=inf")).contains("finite"));
+    assert!(own(&format!("{value}low=1\nhigh=inf")).contains("finite"));
+    assert!(own(&format!("{value}low=2\nhigh=1")).contains("comes first"));
+    assert!(own(&format!("{value}low=nan\nhigh=1")).contains("finite"));
+    assert!(own("kind='ordering'\nabove='flat'\nbelow='rising'\nfactor=nan").contains("`factor`"));
+    assert!(own("kind='ordering'\nabove='flat'\nbelow='flat'").contains("with itself"));
+    assert!(own("kind='constant'\nseries='flat'\nfactor=inf").contains("`factor`"));
+    assert!(own("kind='monotone'\nseries='flat'\ndirection='rising'\nslack=1").contains("`slack`"));
+    let published = |value: &str| {
+        let text = "class='prediction'\nsource='[S] S000 table 1'\nkind='value_within'";
+        refusal(&format!("{text}\nseries='flat'\npublished={value}"))
+    };
+    for value in ["{ at_least = 0 }", "[1e-300, inf]", "[1, 11]", "{ at_most = inf }", "nan"] {
+        assert!(published(value).contains("finite value above 0"), "{value}");
+    }
+    let differs = |ours: &str| {
+        let text =
+            "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\npublished=9";
+        let text = format!("{text}\n{value}\nours={ours}");
+        shape(&text).check().map_err(|error| error.contains("factor of 1.5"))
+    };
+    assert_eq!(differs("[1.0, 1.5]"), Ok(()));
+    assert_eq!(differs("[inf, inf]"), Ok(()), "a crossover that is nowhere");
+    for ours in ["[1.0, 1.6]", "[0, 1]", "[-1, 1]", "[1, inf]", "[2, 1]", "[nan, nan]"] {
+        assert_eq!(differs(ours), Err(true), "{ours}");
+    }
+}
+
+#[test]
+fn of_what_is_negative_or_flat_nothing_is_claimed() {
+    let two = [
+        series("below", &[(1.0, -4.0), (2.0, -2.0)]),
+        series("lower", &[(1.0, -8.0), (2.0, -8.0)]),
+        series("equal", &[(1.0, 3.0), (2.0, 3.0)]),
+        series("none", &[(1.0, 0.0), (2.0, 3.0), (4.0, 6.0)]),
+        series("three", &[(1.0, 3.0), (2.0, 3.0), (4.0, 3.0)]),
+    ];
+    let holds = |text: &str| judge(&format!("class='own'\n{text}"), &[&two]).holds;
+    assert!(!holds("kind='constant'\nseries='below'\nfactor=1.1"));
+    assert!(!holds("kind='ordering'\nabove='lower'\nbelow='below'"));
+    assert!(!holds("kind='monotone'\nseries='equal'\ndirection='falling'"), "it does not fall");
+    assert!(holds("kind='ordering'\nabove='three'\nbelow='none'\nat=1"), "over 0 it is above");
+    let crossing = judge(
+        "class='own'\nkind='crossover'\nfirst='none'\nsecond='three'\nbetween=[2, 4]",
+        &[&two],
+    );
+    assert!(crossing.holds, "{}", crossing.text);
+}
+
+#[test]
+fn a_published_point_is_gated_by_its_own_value_only() {
+    let text = |published: &str| {
+        format!(
+            "class='prediction'\nsource='[S] S000 table 1'\nkind='value_within'\nseries='rising'\nat=2\n\
+                 published={published}"
+        )
+    };
+    assert!(shape(&text("2.0")).gates("rising", 2.0, 2.0));
+    assert!(!shape(&text("1.9")).gates("rising", 2.0, 2.0));
+    assert!(!shape(&text("{ at_least = 0.1 }")).gates("rising", 2.0, 2.0));
+    assert!(!shape(&text("2.0")).gates("rising", 4.0, 2.0));
+}
+
+#[test]
+fn a_point_that_one_seed_lacks_is_not_measured() {
+    let all = three();
+    let mut fewer = three();
+    fewer[1].points.pop();
+    let text = "class='own'\nkind='value_within'\nseries='rising'\nlow=1\nhigh=4";
+    assert!(judge(text, &[&all]).holds);
+    assert!(!judge(text, &[&fewer, &all]).holds && !judge(text, &[&all, &fewer]).holds);
 }
 
 #[test]

@@ -2,8 +2,15 @@
 
 use super::*;
 use nandu_storage::volume::testing::{check_volume, read_fills, write_fill};
+use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+
+mod hostile;
+mod making;
+
+const MANIFEST_NAME: &str = "nandu.files";
+const NEW_MANIFEST_NAME: &str = "nandu.files.new";
 
 const OPTIONS: DirectoryOptions = DirectoryOptions {
     direct: DirectIo::Auto,
@@ -105,7 +112,10 @@ fn files_are_there_after_opening_again() {
     volume.remove(b).unwrap();
     drop(volume);
     let mut volume = DirectoryVolume::open(directory.path(), OPTIONS).unwrap();
-    assert!(volume.create("b").unwrap() > b, "numbers are not used again after opening");
+    assert_eq!(volume.create_logged("c", Lsn(12)).unwrap(), b, "the number is free again");
+    drop(volume);
+    let volume = DirectoryVolume::open(directory.path(), OPTIONS).unwrap();
+    assert_eq!((volume.records_from(a), volume.records_from(b)), (NO_RECORDS, Lsn(12)));
     volume.audit();
 }
 
@@ -122,6 +132,7 @@ fn foreign_directories_are_told_apart_and_left_alone() {
     assert_eq!(std::fs::read_dir(path).unwrap().count(), 1, "nothing was left there");
     let error = DirectoryVolume::create(path, OPTIONS).unwrap_err();
     assert!(error.to_string().contains("letter.txt"), "{error}");
+    assert_eq!(std::fs::read_dir(path).unwrap().count(), 1, "no lock was left there");
     let made = path.join("made");
     drop(DirectoryVolume::create(&made, OPTIONS).unwrap());
     let again = DirectoryVolume::create(&made, OPTIONS).unwrap_err();
@@ -130,7 +141,7 @@ fn foreign_directories_are_told_apart_and_left_alone() {
     assert!(open(&made).to_string().contains("version 7"));
     std::fs::write(made.join(MANIFEST_NAME), "something else").unwrap();
     assert!(matches!(open(&made), StorageError::NotADatabase { .. }));
-    std::fs::write(made.join(MANIFEST_NAME), "nandu volume 1\nnext 3\nchecksum 00000000\n")
+    std::fs::write(made.join(MANIFEST_NAME), "nandu volume 2\nmade 1\nchecksum 00000000\n")
         .unwrap();
     assert!(matches!(open(&made), StorageError::Corrupt { .. }));
 }
@@ -162,9 +173,9 @@ fn what_a_crash_left_half_done_is_finished() {
     std::fs::write(path.join("removed"), "still here").unwrap();
     std::fs::write(path.join(NEW_MANIFEST_NAME), "nandu vol").unwrap();
     let mut manifest = Manifest::decode(&std::fs::read(path.join(MANIFEST_NAME)).unwrap()).unwrap();
-    assert_eq!(manifest.gone, ["removed"]);
-    manifest.next_file += 1;
-    manifest.files.insert(FileId(3), Listed { name: "begun".into(), is_new: true });
+    assert_eq!(manifest.gone, [FileName::new("removed").unwrap()]);
+    let name = FileName::new("begun").unwrap();
+    manifest.files.insert(FileId(3), Listed { name, records_from: NO_RECORDS, is_new: true });
     std::fs::write(path.join(MANIFEST_NAME), manifest.encode()).unwrap();
     let mut volume = DirectoryVolume::open(path, OPTIONS).unwrap();
     volume.audit();
@@ -219,6 +230,31 @@ fn refusals_of_the_system_are_named() {
 
 /// Which part this process plays for a test in another one, and in which directory.
 const PART: &str = "NANDU_TEST_PART";
+/// How a process ends that was to die.
+const DIED: i32 = 77;
+
+/// Held while a process is started: until it runs, it has the locks of all tests.
+pub(super) static STARTING: RwLock<()> = RwLock::new(());
+
+/// Starts a process.
+fn start(command: &mut Command) -> Child {
+    let _starting = STARTING.write();
+    command.spawn().unwrap()
+}
+
+thread_local! {
+    /// After how many further changes to a directory this process dies.
+    static LIFE: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// A change to a directory is next: ends the process, as a kill would, if its time has come.
+pub(super) fn die_if_due() {
+    match LIFE.get() {
+        Some(0) => std::process::exit(DIED),
+        Some(left) => LIFE.set(Some(left - 1)),
+        None => {}
+    }
+}
 
 /// Starts this program again to play `part`, through `shell` if there is one.
 fn play(part: &str, directory: &Path, shell: Option<&str>) -> Child {
@@ -237,7 +273,7 @@ fn play(part: &str, directory: &Path, shell: Option<&str>) -> Child {
         "--nocapture",
     ]);
     command.env(PART, format!("{part}:{}", directory.display()));
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+    start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))
 }
 
 /// No test of its own: what other tests start in a second process.
@@ -253,6 +289,7 @@ fn plays_a_part_in_another_test() {
             let _ = std::io::stdin().read_line(&mut String::new());
         }
         "fill" => fill_up(Path::new(directory)),
+        "make" => making::make_and_die(directory),
         other => panic!("no part is called {other}"),
     }
 }

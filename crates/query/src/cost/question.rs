@@ -77,6 +77,9 @@ pub struct JoinQuestion {
     pub inner: JoinSide,
     /// Pairs of equal keys, were there no predicates.
     pub pair_count: u64,
+    /// Whether nobody knows that number: then joins whose writes depend on it keep to no budget.
+    #[serde(default)]
+    pub pairs_are_guessed: bool,
     /// Which rows come out, where R is the left side before anybody swaps.
     #[serde(default)]
     pub join_type: JoinType,
@@ -87,7 +90,8 @@ impl JoinQuestion {
     #[must_use]
     pub const fn new(outer: JoinSide, inner: JoinSide, duplicates_per_key: u64) -> Self {
         let pair_count = outer.stats.tuple_count.saturating_mul(duplicates_per_key);
-        Self { outer, inner, pair_count, join_type: JoinType::Inner }
+        let join_type = JoinType::Inner;
+        Self { outer, inner, pair_count, pairs_are_guessed: false, join_type }
     }
 
     /// With another type than inner.
@@ -139,7 +143,7 @@ impl JoinQuestion {
             outer: side(&self.outer),
             inner: side(&self.inner),
             pair_count: grown(self.pair_count),
-            join_type: self.join_type,
+            ..*self
         }
     }
 

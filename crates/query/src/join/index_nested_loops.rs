@@ -121,6 +121,7 @@ impl<'x> IndexNestedLoops<'x> {
     ) -> Result<Self, QueryError> {
         const NAME: &str = "index nested loops";
         join.check()?;
+        execution.check_page_bytes(index.engine())?;
         let roles = Roles::of(join.join_type, settings.outer.other());
         roles.check_probe_only(NAME, join.join_type, settings.outer)?;
         let outer = join.input(settings.outer);

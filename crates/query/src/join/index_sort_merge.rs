@@ -113,6 +113,7 @@ impl<'x> IndexSortMerge<'x> {
     ) -> Result<Self, QueryError> {
         const NAME: &str = "index sort-merge";
         join.check()?;
+        [left, right].iter().try_for_each(|index| execution.check_page_bytes(index.engine()))?;
         let order = columns_by_index(left, join.left.key)?;
         if order != columns_by_index(right, join.right.key)? {
             let names = (left.name(), right.name());

@@ -39,9 +39,11 @@ pub use nested_loops::NestedLoops;
 pub use rare_join::RareJoin;
 pub use sort_merge::SortMerge;
 
+use crate::key::KeyColumn;
 use crate::tuple::PairBatch;
 pub use crate::tuple::Side;
 use crate::{Key, QueryError, Relation};
+use nandu_storage::database::{ColumnType, TableDefinition};
 use serde::{Deserialize, Serialize};
 
 /// Which rows come out.
@@ -162,6 +164,44 @@ impl<'r> Join<'r> {
             format!("a join compares {} columns on the left, {} on the right", counts.0, counts.1);
         Err(QueryError::Invalid { what })
     }
+}
+
+/// Checks that keys of two tables hold what can be equal: numbers, texts or blobs on both sides. A join of
+/// others would be carried out, and find no pair.
+///
+/// # Errors
+/// The first pair of columns that is never equal.
+///
+/// # Panics
+/// If a table has no such column.
+pub fn check_comparable(
+    (left, left_key): (&TableDefinition, &Key),
+    (right, right_key): (&TableDefinition, &Key),
+) -> Result<(), QueryError> {
+    let described = |table: &TableDefinition, column: KeyColumn| match column {
+        KeyColumn::RowNumber => (format!("the row number of {}", table.name), "numbers"),
+        KeyColumn::Stored(column) => {
+            let column = &table.columns[column];
+            let kind = match column.column_type {
+                ColumnType::Integer | ColumnType::Real => "numbers",
+                ColumnType::Text => "texts",
+                ColumnType::Blob => "blobs",
+            };
+            (format!("{}.{}", table.name, column.name), kind)
+        }
+    };
+    for (&one, &other) in left_key.columns().iter().zip(right_key.columns()) {
+        let ((one, holds), (other, partner_holds)) =
+            (described(left, one), described(right, other));
+        if holds != partner_holds {
+            let what = format!(
+                "{one} holds {holds}, {other} {partner_holds}: none of them are ever equal; compare \
+                 columns of one kind"
+            );
+            return Err(QueryError::Invalid { what });
+        }
+    }
+    Ok(())
 }
 
 impl std::str::FromStr for JoinType {

@@ -112,7 +112,13 @@ pub(super) fn divide(
         JoinKind::GraceHash => of_grace_hash(model, question, memory),
         JoinKind::HybridHash => of_hybrid_hash(model, question, memory),
         JoinKind::FlashJoin => of_flash_join(model, question, memory),
-        JoinKind::RareJoin => of_rare_join(model, question, memory),
+        JoinKind::RareJoin => {
+            let candidates = of_rare_join(model, question, memory)?;
+            match budget.write_bytes {
+                Some(_) if question.pairs_are_guessed => Err(Rejection::UnknownPairs),
+                _ => Ok(candidates),
+            }
+        }
     }?;
     let candidates =
         candidates.into_iter().filter(|(division, _)| scans_fit(question, division, memory));
@@ -223,8 +229,12 @@ fn written_at_most(
             (estimate, parts.kernel.bucket_count)
         }
         Division::RareJoin(parts) => {
-            let estimate = rare_join(model, larger, parts).unwrap_or_default();
-            (estimate, parts.kernel.bucket_count + 2)
+            // Its sorts have rows of many lengths, too.
+            let shorter = RareMemory { sort_pages: (parts.sort_pages * 2 / 3).max(1), ..*parts };
+            let [one, other] =
+                [parts, &shorter].map(|parts| rare_join(model, larger, parts).unwrap_or_default());
+            let most = if one.pages_written < other.pages_written { other } else { one };
+            (most, parts.kernel.bucket_count + 2)
         }
     };
     let mut written = written_by(&estimate, larger).0;

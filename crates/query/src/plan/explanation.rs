@@ -4,6 +4,7 @@
 //!     join                  requests     pages   written     I/O s     CPU s    time s
 //!   > hybrid_hash              12345    748800         0   163.200    20.100   183.300
 //!       as run, 31% system     12350    748800         0   160.000    21.000   181.000   -1.3%
+//!       no result: why a run ended early
 //! ```
 //!
 //! 1. No line of the table is longer than 100 characters.
@@ -14,6 +15,9 @@ use crate::cost::Estimate;
 use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Letters of a line.
+const LINE_LETTERS: usize = 100;
 
 /// What a run of a plan cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +40,7 @@ pub struct Actual {
 }
 
 /// One plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplanationRow {
     /// Its join.
     pub kind: JoinKind,
@@ -48,6 +52,9 @@ pub struct ExplanationRow {
     pub time: Nanos,
     /// What it cost, if it was run.
     pub actual: Option<Actual>,
+    /// Why its run ended without a result, if it did.
+    #[serde(default)]
+    pub failure: Option<String>,
 }
 
 impl Actual {
@@ -88,6 +95,7 @@ impl Explanation {
             estimate: plan.estimate,
             time: plan.time,
             actual: None,
+            failure: None,
         };
         Self {
             rows: plans.feasible.iter().map(row).collect(),
@@ -97,12 +105,18 @@ impl Explanation {
 
     /// Notes what a run of a plan cost. False if there is no such plan.
     pub fn note(&mut self, kind: JoinKind, is_swapped: bool, actual: Actual) -> bool {
-        let row = self.rows.iter_mut().find(|row| row.kind == kind && row.is_swapped == is_swapped);
-        if let Some(row) = row {
-            row.actual = Some(actual);
-            return true;
-        }
-        false
+        let row = self.row_of(kind, is_swapped);
+        row.map(|row| row.actual = Some(actual)).is_some()
+    }
+
+    /// Notes why the run of a plan ended without a result. False if there is no such plan.
+    pub fn note_failure(&mut self, kind: JoinKind, is_swapped: bool, why: String) -> bool {
+        let row = self.row_of(kind, is_swapped);
+        row.map(|row| row.failure = Some(why)).is_some()
+    }
+
+    fn row_of(&mut self, kind: JoinKind, is_swapped: bool) -> Option<&mut ExplanationRow> {
+        self.rows.iter_mut().find(|row| row.kind == kind && row.is_swapped == is_swapped)
     }
 }
 
@@ -156,9 +170,13 @@ impl fmt::Display for Explanation {
                 };
                 writeln!(formatter, "  {name:<24}{line} {error:>+7.1}%")?;
             }
+            if let Some(why) = &row.failure {
+                let why: String = why.chars().take(LINE_LETTERS - 15).collect();
+                writeln!(formatter, "    no result: {why}")?;
+            }
         }
+        let room = LINE_LETTERS - 3 - 24;
         for (kind, why) in &self.rejected {
-            let room = 100 - 3 - 24;
             let why: String = why.chars().take(room).collect();
             writeln!(formatter, "- {:<24} {why}", kind.name())?;
         }

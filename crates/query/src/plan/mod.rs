@@ -10,7 +10,8 @@
 //! 1. Plans are sorted by time, then by bytes written, then by kind, so that equal questions give equal
 //!    answers.
 //! 2. No plan writes more than the budget, were the tables 8 % larger than known: estimates are a few percent
-//!    off, and a run that passes its budget ends without a result.
+//!    off, and a run that passes its budget ends without a result. What depends on a number of pairs that
+//!    was guessed has no plan then.
 
 mod divide;
 mod explanation;
@@ -74,6 +75,8 @@ pub enum Rejection {
     },
     /// It does no such type of join.
     JoinType(JoinType),
+    /// It writes what pairs take, may not write any number of bytes, and nobody knows how many pairs there are.
+    UnknownPairs,
     /// It would write more than it may.
     WriteBudget {
         /// Bytes that it may come to write, at the least.
@@ -89,6 +92,9 @@ impl fmt::Display for Rejection {
             Self::NoColumns => formatter.write_str("needs both tables in PAX pages"),
             Self::TooLittleMemory { needed_pages } => {
                 write!(formatter, "needs {needed_pages} pages of memory")
+            }
+            Self::UnknownPairs => {
+                formatter.write_str("may write all pairs, and nobody said how many there are")
             }
             Self::WriteBudget { written } => {
                 write!(formatter, "may write {} bytes", written.0)

@@ -95,6 +95,7 @@ impl Relation for ClusteredRelation<'_> {
         memory: Memory<'x>,
         from: Position,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        execution.check_page_bytes(self.engine)?;
         let (start, is_at_end) = from.leaf_place();
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let cursor = match start {

@@ -133,6 +133,7 @@ impl Relation for HeapRelation<'_> {
         memory: Memory<'x>,
         from: Position,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        execution.check_page_bytes(self.engine)?;
         let fetch: Option<super::Fetch<'x>> = match self.is_in_place {
             true => None,
             false => Some(Box::new(|pages, target| {

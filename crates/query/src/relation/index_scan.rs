@@ -149,6 +149,7 @@ impl<'x> IndexStream<'x> {
         mut memory: Memory<'x>,
         rows: Rows,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        execution.check_page_bytes(index.engine())?;
         let bounds = index.key().bounds(range)?;
         let (engine, tree) = (index.engine(), index.tree());
         let (place, is_at_end) = from.leaf_place();

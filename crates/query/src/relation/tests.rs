@@ -294,3 +294,23 @@ fn what_the_pool_reads_for_a_scan_is_booked() {
         assert!(read <= tree.size().page_count, "{read} of {:?}", tree.size());
     }
 }
+
+#[test]
+fn limits_of_another_page_size_are_an_error_that_says_so_and_no_damage() {
+    let database = stored(1024, PropagationKind::InPlace, 100);
+    let tables = database.read();
+    let heap = HeapRelation::open(&tables, "heap").unwrap();
+    let tree = ClusteredRelation::open(&tables, "tree").unwrap();
+    let by_key = SecondaryIndex::open(&tables, "heap", INDEXES[0], false).unwrap();
+    let by_index = IndexScan::new(&by_key, KeyRange::ALL, FetchOrder::Key).unwrap();
+    let only = IndexOnlyScan::new(&by_key, KeyRange::ALL).unwrap();
+    for page_bytes in [512, 2048] {
+        let execution = execution_on(&tables, limits(page_bytes, 32));
+        for relation in [&heap as &dyn Relation, &tree, &by_index, &only] {
+            let refused = scan(relation, &execution, 8, Position::default()).unwrap_err();
+            let said = refused.to_string();
+            let theirs = "the database has pages of 1024 bytes, the limits of this run say ";
+            assert!(said.starts_with(&format!("{theirs}{page_bytes};")), "{said}");
+        }
+    }
+}

@@ -201,8 +201,14 @@ impl Check<'_> {
         what: &str,
     ) -> Result<(), StorageError> {
         let mut findings = Findings::of(what);
+        // What was read when the table was opened lies there still.
+        let engine = &self.tables.engine;
+        match PaxTable::open(engine, pax.file(), None, pax.column_types().to_vec()) {
+            Err(error) if error.is_damage() => findings.tell(&error.to_string()),
+            opened => opened.map(drop)?,
+        }
         for pax_page in 0..pax.pax_pages().len() {
-            let looked = pax.look_at(&self.tables.engine, pax_page, |number, record| {
+            let looked = pax.look_at(engine, pax_page, |number, record| {
                 let record = RecordView::new(record).expect("it was just encoded");
                 if let Some(trouble) = trouble_of(definition, record) {
                     findings.tell(&format!("row {number}: {trouble}"));
@@ -336,6 +342,7 @@ fn trouble_of(definition: &TableDefinition, record: RecordView<'_>) -> Option<St
         ValueRef::Null => "null",
         ValueRef::Integer(_) => "an integer",
         ValueRef::Real(_) => "a real",
+        ValueRef::Text(text) if std::str::from_utf8(text).is_err() => "a text that is not UTF-8",
         ValueRef::Text(_) => "a text",
         ValueRef::Blob(_) => "a blob",
     };

@@ -424,7 +424,7 @@ impl TableLoad<'_> {
     }
 }
 
-/// A row's values as they are stored: no NaN, and no integer in a column of doubles.
+/// A row's values as they are stored: no integer in a column of doubles.
 fn stored_values<'v>(
     definition: &'v TableDefinition,
     row: &'v [ValueRef<'v>],

@@ -28,6 +28,8 @@ mod sorter;
 mod tables;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_file_numbers;
 
 pub use change::check_name;
 pub use check::CheckReport;
@@ -136,6 +138,15 @@ impl Database {
     pub fn checkpoint(&self) -> Result<(), StorageError> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.engine_mut().checkpoint()
+    }
+
+    /// Says that all is there that the volumes were made for: see [`Engine::finish_making`].
+    ///
+    /// # Errors
+    /// If a device fails.
+    pub fn finish_making(&self) -> Result<(), StorageError> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.engine_mut().finish_making()
     }
 
     /// Empties the buffer pool, so that what comes next is read from the device.

@@ -4,7 +4,7 @@
 //! 1. Column names differ, ignoring case; a key names columns that exist, each once.
 
 use crate::pax::check_span_pages;
-use crate::sqlite::{Value, ValueRef};
+use crate::sqlite::{Value, ValueRef, exact_real};
 use crate::{FileId, StorageError};
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +17,10 @@ const PAGES_OF_COLUMN_MIN: usize = 2;
 pub enum ColumnType {
     /// 64 bits, signed.
     Integer,
-    /// 64 bits, floating point. Integers are accepted and converted.
+    /// 64 bits, floating point, but no NaN. An integer becomes the double that it is exactly; one that no
+    /// double is, which is only past 2^53, is refused.
     Real,
-    /// UTF-8.
+    /// UTF-8; other bytes are refused.
     Text,
     /// Bytes.
     Blob,
@@ -101,12 +102,16 @@ impl Column {
 
     /// Whether a value can stand in it as it is.
     #[inline]
-    pub(super) const fn takes(&self, value: ValueRef<'_>) -> bool {
+    pub(super) fn takes(&self, value: ValueRef<'_>) -> bool {
         match value {
             ValueRef::Null => !self.not_null,
             ValueRef::Integer(_) => matches!(self.column_type, ColumnType::Integer),
-            ValueRef::Real(_) => matches!(self.column_type, ColumnType::Real),
-            ValueRef::Text(_) => matches!(self.column_type, ColumnType::Text),
+            ValueRef::Real(number) => {
+                matches!(self.column_type, ColumnType::Real) && !number.is_nan()
+            }
+            ValueRef::Text(text) => {
+                matches!(self.column_type, ColumnType::Text) && std::str::from_utf8(text).is_ok()
+            }
             ValueRef::Blob(_) => matches!(self.column_type, ColumnType::Blob),
         }
     }
@@ -131,13 +136,13 @@ impl ColumnType {
         }
     }
 
-    /// An integer in a real column becomes a real, NaN becomes null, everything else stays as it is.
+    /// An integer in a real column becomes the real that it is, if it is one; the rest stays as it is.
     #[inline]
-    pub(super) const fn stored(self, value: ValueRef<'_>) -> ValueRef<'_> {
+    pub(super) fn stored(self, value: ValueRef<'_>) -> ValueRef<'_> {
         match (self, value) {
-            (_, ValueRef::Real(number)) if number.is_nan() => ValueRef::Null,
-            #[expect(clippy::cast_precision_loss, reason = "that is what SQL does")]
-            (Self::Real, ValueRef::Integer(number)) => ValueRef::Real(number as f64),
+            (Self::Real, ValueRef::Integer(number)) => {
+                exact_real(number).map_or(value, ValueRef::Real)
+            }
             _ => value,
         }
     }
@@ -251,9 +256,32 @@ impl TableDefinition {
         if column.takes(stored) {
             return Ok(stored);
         }
-        let (table, name, wanted) = (&self.name, &column.name, column.column_type);
-        let what = format!("{value:?} does not fit column {name} of {table}, a {wanted:?}");
-        Err(StorageError::InvalidSetting { what })
+        Err(self.misfit(column, value))
+    }
+
+    #[cold]
+    fn misfit(&self, column: &Column, value: ValueRef<'_>) -> StorageError {
+        let value = match (column.column_type, value) {
+            (ColumnType::Text, ValueRef::Text(_)) => {
+                "a text that is not UTF-8, which only a blob may be,".to_owned()
+            }
+            (_, ValueRef::Real(number)) if number.is_nan() => {
+                "NaN, which is no value (store null),".to_owned()
+            }
+            (ColumnType::Real, ValueRef::Integer(number)) => {
+                format!(
+                    "{number}, which no double is exactly (take a column of integers or texts),"
+                )
+            }
+            (_, ValueRef::Null) => "null".to_owned(),
+            (_, ValueRef::Integer(number)) => number.to_string(),
+            (_, ValueRef::Real(number)) => format!("{number:?}"),
+            (_, ValueRef::Text(text)) => format!("a text of {} bytes", text.len()),
+            (_, ValueRef::Blob(bytes)) => format!("a blob of {} bytes", bytes.len()),
+        };
+        let (table, name, wanted) = (&self.name, &column.name, column.to_sql_type());
+        let what = format!("{value} does not fit column {name} of {table}, which is {wanted}");
+        StorageError::InvalidSetting { what }
     }
 
     /// The statement that makes this table in SQL.

@@ -315,9 +315,9 @@ fn a_row_that_does_not_fit_its_table_is_refused_and_changes_nothing() {
     writer.create_table("things", columns(), TableKind::Heap).unwrap();
     writer.create_index("things", "by_id", &["id"]).unwrap();
     let cases: [(&[ValueRef<'_>], &str); 3] = [
-        (&[ValueRef::Null; 4], "Null does not fit column id of things"),
+        (&[ValueRef::Null; 4], "null does not fit column id of things, which is INT NOT NULL"),
         (&[ValueRef::Integer(1); 3], "table things has 4 columns, the row 3"),
-        (&[ValueRef::Integer(1); 4], "Integer(1) does not fit column name of things"),
+        (&[ValueRef::Integer(1); 4], "1 does not fit column name of things, which is TEXT"),
     ];
     for (row, message) in cases {
         let error = writer.insert("things", row).unwrap_err().to_string();
@@ -437,4 +437,55 @@ fn a_batch_finds_what_single_lookups_find_in_less_than_half_the_time() {
         tables.get_by_key("tree", &[ValueRef::Integer(number)], key_of).unwrap();
     }
     assert_eq!(reads(), before);
+}
+
+#[test]
+fn values_that_no_column_holds_as_they_are_get_refused_on_every_way_in() {
+    const WILD: &[u8] = b"B\xe4r";
+    /// 2^53 + 1, which no double is.
+    const ODD: i64 = 9_007_199_254_740_993;
+    let device = device();
+    let database = create(&device);
+    let row = |name, price| [ValueRef::Integer(1), name, price, ValueRef::Null];
+    let good = row(ValueRef::Text("Bär".as_bytes()), ValueRef::Integer(ODD - 1));
+    let wrong = [
+        (row(ValueRef::Text(WILD), ValueRef::Null), "a text that is not UTF-8"),
+        (row(ValueRef::Null, ValueRef::Real(f64::NAN)), "NaN, which is no value"),
+        (row(ValueRef::Null, ValueRef::Integer(ODD)), "9007199254740993, which no double is"),
+        (row(ValueRef::Null, ValueRef::Integer(-ODD)), "-9007199254740993, which no double is"),
+    ];
+    let mut write = database.write().unwrap();
+    let clustered = TableKind::Clustered { key: vec![0] };
+    write.create_table("things", columns(), TableKind::Heap).unwrap();
+    write.create_table("ordered", columns(), clustered.clone()).unwrap();
+    let number = write.insert("things", &good).unwrap();
+    for (row, why) in &wrong {
+        let kinds = [TableKind::Heap, clustered.clone(), TableKind::Pax { span_pages: 8 }];
+        let mut refusals = vec![
+            write.insert("things", row).map(drop),
+            write.insert("ordered", row).map(drop),
+            write.put("ordered", row).map(drop),
+            write.update("things", number, row),
+        ];
+        for kind in kinds {
+            let table = NewTable {
+                name: "loaded".to_owned(),
+                columns: columns(),
+                kind,
+                indexes: Vec::new(),
+            };
+            let options = LoadOptions::default();
+            let loaded: Result<_, StorageError> =
+                write.load_table(&table, &options, |load| load.push(row));
+            refusals.push(loaded.map(drop));
+        }
+        for (way, refused) in refusals.into_iter().enumerate() {
+            let told = refused.unwrap_err().to_string();
+            assert!(told.contains(why) && told.contains(" does not fit column "), "{way}: {told}");
+        }
+    }
+    let stored = write.row("things", number).unwrap().unwrap();
+    assert_eq!(stored[2], Value::Real(9_007_199_254_740_992.0));
+    write.commit().unwrap();
+    assert_eq!(database.read().check().unwrap().findings, [""; 0]);
 }

@@ -16,6 +16,7 @@
 
 use super::{Engine, TornPages, Transaction};
 use crate::log::{RecordBuilder, Room, TransactionEntry};
+use crate::plant::{EngineBug, is_planted};
 use crate::pool::WriteBack;
 use crate::{Lsn, StorageError};
 
@@ -34,7 +35,9 @@ impl Engine {
         }
         let older = WriteBack { rec_lsn_below: Some(previous), ..WriteBack::default() };
         self.pool.write_back(&older)?;
-        self.pool.sync()?;
+        if !is_planted(EngineBug::CheckpointWithoutSync) {
+            self.pool.sync()?;
+        }
         let dirty_pages = self.pool.dirty_pages();
         let oldest_change = dirty_pages.iter().map(|&(_, lsn)| lsn).min().unwrap_or(begin);
         let active: Vec<TransactionEntry> =
@@ -48,7 +51,13 @@ impl Engine {
             _ => begin,
         };
         self.log.note_written(self.pool.last_write());
-        let tail = images_from.min(oldest_change).min(oldest_active);
+        let mut tail = images_from.min(oldest_change).min(oldest_active);
+        if is_planted(EngineBug::TailPastChanges) {
+            tail = begin.min(oldest_active);
+        }
+        if is_planted(EngineBug::TailPastTransaction) {
+            tail = images_from.min(oldest_change);
+        }
         self.log.complete_checkpoint(begin, end, tail)?;
         self.last_checkpoint = begin;
         Ok(())

@@ -10,12 +10,14 @@
 //! 2. The log knows every change before the device does, and each page's LSN is that of its last
 //!    change.
 //! 3. After a failure that leaves memory behind the log (a rollback that cannot go on, a log that
-//!    cannot be written) the engine refuses everything: opening it again brings it back.
+//!    cannot be written) the engine refuses everything: opening it again brings it back. So it does
+//!    after a sync that failed, whoever asked for it: what is durable is not known then, and the log
+//!    must not be cut (`volume::guarded`).
 
 mod action;
 mod checkpoint;
 mod restart;
-mod settings;
+pub(crate) mod settings;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ pub use unlogged::UnloggedPages;
 
 use crate::log::{LogFile, SharedLog};
 use crate::page::TRAILER_BYTES;
+use crate::plant::{EngineBug, is_planted};
 use crate::pool::{Grant, LogRun, Pool, PoolConfig, PoolCounters, WriteAheadRule, WriteBack};
 use crate::propagation::{Propagation, PropagationKind};
 use crate::volume::SharedIo;
@@ -74,6 +77,9 @@ pub struct Engine {
     image_threshold: Lsn,
     /// Room that files have on the volume.
     file_bytes: BTreeMap<FileId, u64>,
+    /// Which files there are, and the first record of the log that may speak of each: older ones are of
+    /// a file that had the number before.
+    records_from: BTreeMap<FileId, Lsn>,
     tracks_changes: bool,
     is_read_only: bool,
     poison: Option<String>,
@@ -197,6 +203,9 @@ impl Engine {
             engine.image_threshold = control.checkpoint;
         }
         engine.next_transaction = analysis.last_transaction + 1;
+        if !read_only {
+            engine.forget_removed_files()?;
+        }
         if !control.is_clean {
             engine.restart(reader, &analysis, &mut report)?;
         }
@@ -224,11 +233,13 @@ impl Engine {
         let rule = Box::new(LogBeforePage(log.clone()));
         let mut pool = Pool::new(config, propagation, data_io.clone(), rule)?;
         let mut file_bytes = BTreeMap::new();
+        let mut records_from = BTreeMap::new();
         {
             let mut io = data_io.lock();
             let volume = io.volume();
             for (file, name) in volume.files() {
                 file_bytes.insert(file, volume.byte_count(file));
+                records_from.insert(file, volume.records_from(file));
                 pool.name_file(file, &name, Checksum::Trailer);
             }
         }
@@ -243,6 +254,7 @@ impl Engine {
             last_checkpoint: Lsn(0),
             image_threshold: Lsn(0),
             file_bytes,
+            records_from,
             tracks_changes: settings.propagation.tracks_changes()
                 || settings.torn_pages == TornPages::DoubleWrite,
             is_read_only: false,
@@ -369,10 +381,34 @@ impl Engine {
     /// If there is one of that name, or the device has no room or fails.
     pub fn create_file(&mut self, name: &str) -> Result<FileId, StorageError> {
         self.check_writable()?;
-        let file = create_file(&self.data_io, name)?;
+        // So that whatever the log says of a file that had the number before lies behind this point, and
+        // each later run of the log goes on past it.
+        self.log.flush()?;
+        let records_from = self.log.durable_lsn();
+        let file = {
+            let mut io = self.data_io.lock();
+            let file = io.volume().create_logged(name, records_from)?;
+            io.sync(file)?;
+            file
+        };
+        self.records_from.insert(file, records_from);
         self.pool.name_file(file, name, Checksum::Trailer);
         self.file_bytes.insert(file, 0);
         Ok(file)
+    }
+
+    /// Says that all is there that the volumes were made for: see [`Volume::finish_making`].
+    ///
+    /// # Errors
+    /// If a device fails.
+    pub fn finish_making(&mut self) -> Result<(), StorageError> {
+        self.check_writable()?;
+        self.log.flush()?;
+        // The volume of the pages last: it is the one that makes the other worth something.
+        if self.log_is_apart() {
+            self.log_io.lock().volume().finish_making()?;
+        }
+        self.data_io.lock().volume().finish_making()
     }
 
     /// Removes a file to which nothing durable refers any more.
@@ -381,9 +417,23 @@ impl Engine {
     /// If the device fails.
     pub fn remove_file(&mut self, file: FileId) -> Result<(), StorageError> {
         self.check_writable()?;
-        self.pool.forget(file, 1)?;
+        self.pool.discard_file(file);
         self.file_bytes.remove(&file);
-        self.data_io.lock().volume().remove(file)
+        self.records_from.remove(&file);
+        self.data_io.lock().volume().remove(file)?;
+        // Only now: a restart that still finds the file may redo changes to its pages.
+        self.pool.forget(file, 1)
+    }
+
+    /// Pages of files that a crash removed before the propagation had forgotten them durably: other
+    /// files may have their numbers next.
+    fn forget_removed_files(&mut self) -> Result<(), StorageError> {
+        for file in self.pool.stored_files() {
+            if !self.records_from.contains_key(&file) {
+                self.pool.forget(file, 1)?;
+            }
+        }
+        Ok(())
     }
 
     /// Asserts the numbered invariants of the pool, the log and the engine.
@@ -444,10 +494,11 @@ impl Engine {
     }
 
     fn check_usable(&self) -> Result<(), StorageError> {
-        match &self.poison {
-            None => Ok(()),
-            Some(cause) => Err(StorageError::Poisoned { cause: cause.clone() }),
+        if let Some(cause) = &self.poison {
+            return Err(StorageError::Poisoned { cause: cause.clone() });
         }
+        self.data_io.check()?;
+        self.log_io.check()
     }
 
     fn check_writable(&self) -> Result<(), StorageError> {
@@ -502,6 +553,9 @@ struct LogBeforePage(SharedLog);
 
 impl WriteAheadRule for LogBeforePage {
     fn ensure_durable(&self, lsn: Lsn) -> Result<(), StorageError> {
+        if is_planted(EngineBug::NoWriteAheadRule) {
+            return Ok(());
+        }
         self.0.make_durable(lsn)
     }
 }

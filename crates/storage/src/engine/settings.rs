@@ -40,6 +40,9 @@ pub struct Settings {
     pub log_structured: LogStructuredSettings,
     /// What is done about torn pages.
     pub torn_pages: TornPages,
+    /// Bytes of a lap of the double write, after which what is in place is synced and the file of copies
+    /// is used from its start again; at least two pages. Half a pool from 32 KiB to 4 MiB if not given.
+    pub double_write_bytes: Option<u64>,
     /// What a commit waits for.
     pub durability: Durability,
     /// Capacity of the log.
@@ -57,6 +60,7 @@ impl Default for Settings {
             propagation: PropagationKind::default(),
             log_structured: LogStructuredSettings::default(),
             torn_pages: TornPages::default(),
+            double_write_bytes: None,
             durability: Durability::default(),
             log_bytes: 64 << 20,
             checkpoint_bytes: 16 << 20,
@@ -117,7 +121,7 @@ impl Settings {
     }
 
     /// The segments' part.
-    pub(super) fn segments(&self) -> LogStructuredSettings {
+    pub(crate) fn segments(&self) -> LogStructuredSettings {
         LogStructuredSettings { page_bytes: self.page_bytes, ..self.log_structured.clone() }
     }
 
@@ -130,9 +134,10 @@ impl Settings {
         epoch: u32,
     ) -> Result<DoubleWriteFile, StorageError> {
         let sector_bytes = u64::from(io.volume().sector_bytes());
-        let lap_bytes = (self.pool_bytes / 2)
-            .clamp(LAP_BYTES_MIN, LAP_BYTES_MAX)
-            .next_multiple_of(sector_bytes);
+        let usual_bytes = (self.pool_bytes / 2).clamp(LAP_BYTES_MIN, LAP_BYTES_MAX);
+        let least_bytes = 2 * u64::from(self.page_bytes);
+        let wanted_bytes = self.double_write_bytes.unwrap_or(usual_bytes).max(least_bytes);
+        let lap_bytes = wanted_bytes.next_multiple_of(sector_bytes);
         let present = io.volume().byte_count(file);
         if present >= lap_bytes {
             return Ok(DoubleWriteFile { file, lap_bytes, epoch });
@@ -158,7 +163,7 @@ impl Settings {
     }
 
     /// These settings, as far as they were fixed when the database was made, and the rest of `wanted`.
-    pub(super) fn with(self, wanted: &Self) -> Self {
+    pub(crate) fn with(self, wanted: &Self) -> Self {
         let Self { page_bytes, propagation, torn_pages, log_bytes, .. } = self;
         let checkpoint_bytes = wanted.checkpoint_bytes.min(log_bytes / 4);
         let segment_bytes = self.log_structured.segment_bytes;
@@ -184,10 +189,8 @@ pub(super) fn store(io: &SharedIo, settings: &Settings) -> Result<(), StorageErr
     let alignment = io.lock().volume().buffer_alignment().max(1) as usize;
     let length = SETTINGS_BYTES_MAX.next_multiple_of(sector_bytes);
     let mut buffer = IoBuffer::with_alignment(length, alignment);
-    buffer[..16].copy_from_slice(MAGIC);
-    buffer[16..20].copy_from_slice(&crc32c::crc32c(&text).to_be_bytes());
-    buffer[20..24].copy_from_slice(&nandu_base::to_u32(text.len() as u64).to_be_bytes());
-    buffer[24..24 + text.len()].copy_from_slice(&text);
+    let bytes = encode(&text);
+    buffer[..bytes.len()].copy_from_slice(&bytes);
     let file = create_file(io, SETTINGS_FILE)?;
     let mut io = io.lock();
     let ticket = io.submit(IoOwner::Operator, file, Operation::Write, 0, buffer)?;
@@ -208,18 +211,24 @@ pub(super) fn find(io: &SharedIo) -> Result<Option<Settings>, StorageError> {
     let done = io.wait(ticket);
     done.result.map_err(|error| device_error("read the settings", error))?;
     let bytes = done.buffer.expect("a read brings its buffer back");
+    let place = format!("the file {SETTINGS_FILE} of {}", io.volume().name());
+    decode(&bytes, &place)
+}
+
+/// What the bytes of a file of settings say; `None` where it was never written.
+pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Option<Settings>, StorageError> {
     if bytes.iter().all(|&byte| byte == 0) {
         // Its creation was interrupted before it counted.
         return Ok(None);
     }
-    let place = format!("the file {SETTINGS_FILE} of {}", io.volume().name());
-    if &bytes[..16] != MAGIC {
+    let place = place.to_owned();
+    let Some((head, rest)) = bytes.split_at_checked(24).filter(|(head, _)| head[..16] == *MAGIC)
+    else {
         let what = "it does not begin as nandu's does".to_owned();
         return Err(StorageError::NotADatabase { place, what });
-    }
-    let word =
-        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let text = bytes[24..].get(..word(20) as usize).unwrap_or_default();
+    };
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let text = rest.get(..word(20) as usize).unwrap_or_default();
     if crc32c::crc32c(text) != word(16) {
         return Err(StorageError::Corrupt { place, what: "its checksum fails".to_owned() });
     }
@@ -227,6 +236,13 @@ pub(super) fn find(io: &SharedIo) -> Result<Option<Settings>, StorageError> {
         Ok(settings) => Ok(Some(settings)),
         Err(error) => Err(StorageError::Corrupt { place, what: error.to_string() }),
     }
+}
+
+/// The bytes of a file of settings whose text is `text`, up to the end of that.
+pub(crate) fn encode(text: &[u8]) -> Vec<u8> {
+    let sum = crc32c::crc32c(text).to_be_bytes();
+    let length = nandu_base::to_u32(text.len() as u64).to_be_bytes();
+    [&MAGIC[..], &sum, &length, text].concat()
 }
 
 fn device_error(what: &str, error: nandu_device::DeviceError) -> StorageError {

@@ -1,6 +1,7 @@
 //! The engine under power cuts, with a tree on top and a map as its model.
 
 mod exhaustive;
+mod failures;
 mod regressions;
 mod restarts;
 

@@ -182,9 +182,10 @@ impl Engine {
                 Err(error) => return self.poison(error),
             };
             // A file that this transaction made may be gone: its rollback had ended when the power
-            // went, but the end of it was not durable yet.
+            // went, but the end of it was not durable yet. Another file may have its number.
             let file = structure::file_of(&undo_bytes);
-            if file.is_some_and(|file| self.file_bytes.contains_key(&file))
+            let records_from = file.and_then(|file| self.records_from.get(&file));
+            if records_from.is_some_and(|&first| first <= undo_next)
                 && let Err(error) = self.compensate(next, &undo_bytes)
             {
                 return self.poison(error);

@@ -16,6 +16,7 @@
 use super::area::LogArea;
 use super::frame::Layout;
 use super::varint::Cursor;
+use crate::plant::{EngineBug, is_planted};
 use crate::volume::SharedIo;
 use crate::{FileId, Lsn, StorageError, page};
 use nandu_base::{to_index, to_u32};
@@ -120,6 +121,9 @@ impl Master {
         let block_bytes = Layout::master_block_bytes(area.layout.sector_bytes);
         let offset = self.sequence % 2 * block_bytes;
         area.transfer_at(Operation::Write, offset, self.encode(area))?;
+        if is_planted(EngineBug::ControlBlockUnsynced) {
+            return Ok(());
+        }
         area.sync()
     }
 

@@ -1,7 +1,7 @@
 //! A volume of one file on a device in memory with faults, which can be turned off and on again.
 
-use crate::volume::{FileRequest, SharedIo, Volume};
-use crate::{FileId, StorageError};
+use crate::volume::{FileRequest, NO_RECORDS, SharedIo, Volume};
+use crate::{FileId, Lsn, StorageError};
 use nandu_base::{Nanos, SectorIndex};
 use nandu_device::{
     Completion, Counters, Device, FaultPlan, FaultyDevice, Geometry, Inspect, MemoryConfig,
@@ -135,8 +135,12 @@ impl Volume for TestVolume {
         vec![(LOG_FILE, "log".to_owned())]
     }
 
-    fn create(&mut self, name: &str) -> Result<FileId, StorageError> {
+    fn create_logged(&mut self, name: &str, _records_from: Lsn) -> Result<FileId, StorageError> {
         Err(StorageError::Exists { what: name.to_owned() })
+    }
+
+    fn records_from(&self, _file: FileId) -> Lsn {
+        NO_RECORDS
     }
 
     fn remove(&mut self, _file: FileId) -> Result<(), StorageError> {

@@ -15,7 +15,7 @@ use nandu_base::to_u32;
 
 /// What the file begins with.
 const MAGIC: &[u8; 8] = b"nanduPAX";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The page after the header.
 pub(super) const FIRST_PAGE: u32 = 2;
 /// Bytes of the header.
@@ -37,7 +37,7 @@ pub struct Minipage {
     pub first_page: u32,
     /// Its pages.
     pub page_count: u32,
-    /// Its bytes, without the trailers of its pages.
+    /// Its bytes, without what its pages add.
     pub byte_count: u32,
     pub(super) form: u8,
 }
@@ -77,7 +77,7 @@ impl Header {
         bytes
     }
 
-    pub(super) fn parse(page: &[u8], usable_bytes: usize) -> Result<Self, &'static str> {
+    pub(super) fn parse(page: &[u8], payload_bytes: usize) -> Result<Self, &'static str> {
         let bytes: &[u8; HEADER_BYTES] = page.first_chunk().ok_or("the page is too short")?;
         if &bytes[..8] != MAGIC {
             return Err("it is no table in PAX pages");
@@ -99,7 +99,7 @@ impl Header {
             directory_bytes: long(32),
             row_count: long(40),
         };
-        let directory_pages = header.directory_bytes.div_ceil(usable_bytes as u64);
+        let directory_pages = header.directory_bytes.div_ceil(payload_bytes as u64);
         let end = u64::from(header.directory_page).saturating_add(directory_pages);
         let is_sound = header.directory_page >= FIRST_PAGE
             && end == u64::from(header.page_count) + 1
@@ -120,7 +120,7 @@ pub(super) fn push_number(bytes: &mut Vec<u8>, number: u64) {
 pub(super) fn parse(
     mut bytes: &[u8],
     header: &Header,
-    usable_bytes: usize,
+    payload_bytes: usize,
 ) -> Result<Directory, &'static str> {
     const CUT_OFF: &str = "it is cut off";
     let number = |bytes: &mut &[u8]| -> Result<u64, &'static str> {
@@ -152,7 +152,7 @@ pub(super) fn parse(
             let byte_count = u32::try_from(number(&mut bytes)?).ok();
             let byte_count = byte_count.filter(|&count| minipage::fits(form, row_count, count));
             let byte_count = byte_count.ok_or("a minipage has a wrong length")?;
-            let page_count = byte_count.div_ceil(to_u32(usable_bytes as u64));
+            let page_count = byte_count.div_ceil(to_u32(payload_bytes as u64));
             if first_page + u64::from(page_count) > u64::from(header.directory_page) {
                 return Err("minipages pass the directory");
             }

@@ -5,7 +5,8 @@
 //!   file       │ header │ PAX page │ PAX page │ … │ directory │
 //!   PAX page   │ minipage of column 0 │ of column 1 │ … │         up to `span_pages` database pages
 //!   minipage   │ presence bits │ values of a width                each begins a database page
-//!              │ presence bits │ ends, 4 BE each │ bytes           and is cut into usable bytes
+//!              │ presence bits │ ends, 4 BE each │ bytes           and is cut into payloads
+//!   each page behind the header:  payload │ its own number, 4 BE
 //! ```
 //!
 //! The paper's page is one of the disk's, and all of its minipages are read together. Here it spans many
@@ -16,6 +17,7 @@
 //! 2. A PAX page has a row at least. It spans more than `span_pages` only if it has one row alone.
 //! 3. A table is written once, as a whole, past the log; nothing of it changes then.
 //! 4. What the directory says is checked when it is read, what a minipage says when a value is.
+//! 5. Every page says its own number, which is not 0: one of zeros, whose checksum is in order, was lost.
 
 mod directory;
 mod minipage;
@@ -33,6 +35,8 @@ use nandu_base::{to_index, to_u32};
 
 /// Database pages that a PAX page may span.
 pub const SPAN_PAGES_MAX: u32 = 1 << 14;
+/// Bytes behind the payload of a page, where it says its number.
+const NUMBER_BYTES: usize = 4;
 /// Pages that are read at once.
 const PIECE_PAGES: usize = 256;
 /// Rows of a PAX page at most: of columns of NULLs there could be any number.
@@ -49,6 +53,39 @@ pub struct PaxTable {
     pax_pages: Vec<PaxPage>,
     /// Of each PAX page, those of all columns.
     minipages: Vec<Minipage>,
+}
+
+/// Bytes of minipages and of the directory on a page of so many usable bytes.
+#[must_use]
+pub const fn payload_bytes_of(usable_bytes: usize) -> usize {
+    usable_bytes - NUMBER_BYTES
+}
+
+/// The payload of a page behind the header, of its usable bytes.
+///
+/// # Errors
+/// If the page does not say that it is this one: it was never written, or is another.
+///
+/// # Panics
+/// If the bytes are too few to say a number.
+#[inline]
+pub fn payload_of(usable: &[u8], address: PageAddress) -> Result<&[u8], StorageError> {
+    let (payload, number) = usable.split_last_chunk().expect("a page has room for its number");
+    let number: &[u8; NUMBER_BYTES] = number;
+    match u32::from_be_bytes(*number) {
+        number if number == address.page => Ok(payload),
+        number => Err(lost_page(address, number)),
+    }
+}
+
+#[cold]
+fn lost_page(address: PageAddress, number: u32) -> StorageError {
+    let found = match number {
+        0 => "it was never written".to_owned(),
+        number => format!("it says that it is page {number}"),
+    };
+    let what = format!("{found}; drop the table and load it anew");
+    StorageError::Corrupt { place: address.to_string(), what }
 }
 
 /// Checks how many database pages a PAX page is to span.
@@ -74,9 +111,9 @@ impl PaxTable {
         page_count: Option<u64>,
         column_types: Vec<ColumnType>,
     ) -> Result<Self, StorageError> {
-        let usable_bytes = pages.usable_bytes();
+        let payload_bytes = payload_bytes_of(pages.usable_bytes());
         let first = PageAddress::new(file, 1);
-        let header = pages.read(first, |bytes| Header::parse(bytes, usable_bytes))?;
+        let header = pages.read(first, |bytes| Header::parse(bytes, payload_bytes))?;
         let damaged = |what: String| StorageError::Corrupt { place: first.to_string(), what };
         let header = header.map_err(|what| damaged(what.to_owned()))?;
         if header.column_count as usize != column_types.len() {
@@ -85,7 +122,7 @@ impl PaxTable {
         }
         StorageError::check_length(PageAddress::new(file, header.page_count), page_count)?;
         let bytes = read_bytes(pages, file, header.directory_page, header.directory_bytes)?;
-        let read = directory::parse(&bytes, &header, usable_bytes);
+        let read = directory::parse(&bytes, &header, payload_bytes);
         let (value_bytes, pax_pages, minipages) = read.map_err(|what| {
             let place = PageAddress::new(file, header.directory_page).to_string();
             StorageError::Corrupt { place, what: format!("the directory: {what}") }
@@ -232,19 +269,23 @@ fn read_bytes(
     first_page: u32,
     byte_count: u64,
 ) -> Result<Vec<u8>, StorageError> {
-    let usable = pages.usable_bytes();
-    let end_page = first_page + to_u32(byte_count.div_ceil(usable as u64));
+    let payload_bytes = payload_bytes_of(pages.usable_bytes());
+    let end_page = first_page + to_u32(byte_count.div_ceil(payload_bytes as u64));
     let mut bytes = Vec::new();
     // Piece by piece: a page that is not there ends it before memory does.
     for start in (first_page..end_page).step_by(PIECE_PAGES) {
         let addresses: Vec<PageAddress> =
             (start..end_page).take(PIECE_PAGES).map(|page| PageAddress::new(file, page)).collect();
         let at = bytes.len();
-        bytes.resize(at + addresses.len() * usable, 0);
-        pages.read_batch(&addresses, |index, page| {
-            let target = &mut bytes[at + index * usable..][..usable];
-            target.copy_from_slice(&page[..usable]);
+        bytes.resize(at + addresses.len() * payload_bytes, 0);
+        let mut is_lost = None;
+        pages.read_batch(&addresses, |index, page| match payload_of(page, addresses[index]) {
+            Ok(payload) => {
+                bytes[at + index * payload_bytes..][..payload_bytes].copy_from_slice(payload);
+            }
+            Err(error) => is_lost = Some(error),
         })?;
+        is_lost.map_or(Ok(()), Err)?;
     }
     bytes.truncate(to_index(byte_count));
     Ok(bytes)

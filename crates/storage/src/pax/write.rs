@@ -3,7 +3,7 @@
 
 use super::directory::{FIRST_PAGE, Header, push_number};
 use super::minipage::MinipageBuffer;
-use super::{ROW_COUNT_MAX, check_span_pages, directory};
+use super::{ROW_COUNT_MAX, check_span_pages, directory, payload_bytes_of};
 use crate::database::ColumnType;
 use crate::sqlite::{ValueRef, value_bytes};
 use crate::{ChangePages, FileId, PageAddress, PageOperation, StorageError};
@@ -13,7 +13,7 @@ use nandu_base::to_u32;
 #[derive(Debug)]
 pub struct PaxWriter {
     file: FileId,
-    usable_bytes: usize,
+    payload_bytes: usize,
     span_pages: u32,
     columns: Vec<MinipageBuffer>,
     value_bytes: Vec<u64>,
@@ -39,12 +39,12 @@ impl PaxWriter {
         span_pages: u32,
     ) -> Result<Self, StorageError> {
         check_span_pages(span_pages)?;
-        let usable_bytes = pages.usable_bytes();
-        assert!(usable_bytes >= directory::HEADER_BYTES, "every page has room for the header");
+        let payload_bytes = payload_bytes_of(pages.usable_bytes());
+        assert!(payload_bytes >= directory::HEADER_BYTES, "every page has room for the header");
         pages.create(PageAddress::new(file, 1))?;
         Ok(Self {
             file,
-            usable_bytes,
+            payload_bytes,
             span_pages,
             columns: column_types.iter().map(|&kind| MinipageBuffer::new(kind)).collect(),
             value_bytes: vec![0; column_types.len()],
@@ -72,7 +72,7 @@ impl PaxWriter {
         assert_eq!(row.clone().count(), self.columns.len(), "a row has the table's columns");
         let values = self.columns.iter().zip(row.clone());
         let sizes = values.map(|(column, value)| column.bytes_with(value));
-        let span: usize = sizes.map(|bytes| bytes.div_ceil(self.usable_bytes)).sum();
+        let span: usize = sizes.map(|bytes| bytes.div_ceil(self.payload_bytes)).sum();
         if self.gathered > 0 && (span > self.span_pages as usize || self.gathered == ROW_COUNT_MAX)
         {
             self.flush(pages)?;
@@ -109,7 +109,9 @@ impl PaxWriter {
             directory_bytes: bytes.len() as u64,
             row_count: self.row_count,
         };
-        change(pages, PageAddress::new(self.file, 1), &header.to_bytes())
+        let (code, first) = (PageOperation::BYTES, &header.to_bytes()[..]);
+        let operation = PageOperation { code, operand: 0, first, second: &[] };
+        pages.change(PageAddress::new(self.file, 1), operation)
     }
 
     /// Ends a PAX page.
@@ -130,24 +132,17 @@ impl PaxWriter {
 
     /// Writes bytes to pages of their own.
     fn write(&mut self, pages: &mut impl ChangePages, bytes: &[u8]) -> Result<(), StorageError> {
-        for part in bytes.chunks(self.usable_bytes) {
+        for part in bytes.chunks(self.payload_bytes) {
             let address = PageAddress::new(self.file, self.next_page);
             self.next_page = self.next_page.checked_add(1).ok_or_else(|| {
                 let what = "a file has no more than 2^32 pages; take larger ones".to_owned();
                 StorageError::InvalidSetting { what }
             })?;
             pages.create(address)?;
-            change(pages, address, part)?;
+            let (code, number) = (PageOperation::IMAGE, address.page.to_be_bytes());
+            let operand = to_u32((self.payload_bytes - part.len()) as u64);
+            pages.change(address, PageOperation { code, operand, first: part, second: &number })?;
         }
         Ok(())
     }
-}
-
-fn change(
-    pages: &mut impl ChangePages,
-    address: PageAddress,
-    bytes: &[u8],
-) -> Result<(), StorageError> {
-    let code = PageOperation::BYTES;
-    pages.change(address, PageOperation { code, operand: 0, first: bytes, second: &[] })
 }

@@ -98,6 +98,11 @@ impl Pool {
         self.lock().propagation.stored_bytes(file)
     }
 
+    /// The files of which the propagation keeps where pages lie.
+    pub(crate) fn stored_files(&self) -> Vec<FileId> {
+        self.lock().propagation.stored_files()
+    }
+
     /// The last write that the propagation counts: see [`Propagation::last_write`].
     ///
     /// [`Propagation::last_write`]: crate::propagation::Propagation::last_write
@@ -145,6 +150,20 @@ impl Pool {
     /// # Panics
     /// If one of the pages is pinned.
     pub fn forget(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
+        self.discard_from(file, first_page);
+        self.lock().propagation.truncate(&mut self.io.lock(), file, first_page)
+    }
+
+    /// Drops the pages of a file that are in memory, changed or not, and lets nothing of it be in
+    /// flight.
+    ///
+    /// # Panics
+    /// If one of the pages is pinned.
+    pub fn discard_file(&mut self, file: FileId) {
+        self.discard_from(file, 1);
+    }
+
+    fn discard_from(&mut self, file: FileId, first_page: u32) {
         let mut state = self.lock();
         self.finish_reads(&mut state);
         let first = PageAddress::new(file, first_page).to_word();
@@ -155,7 +174,6 @@ impl Pool {
                 self.discard_frame(&mut state, frame);
             }
         }
-        state.propagation.truncate(&mut self.io.lock(), file, first_page)
     }
 
     /// Writes all dirty pages and empties the pool, so that what comes next starts cold. Held pages

@@ -20,11 +20,15 @@
 //! 4. A batch counts only if its checksum fits and it goes on where the one before ended, in the same
 //!    lap; so what an earlier lap left never counts. Laps of different runs differ by their epoch.
 //!
+//! A new page may get a copy that is of a file which had the number before, where a cut tore its first
+//! write. It is sound then, and older than the record of its making, which redo applies.
+//!
 //! Rule 2 takes a sector to be old or new after a cut. One that is neither needs a whole copy.
 
 use super::log_structured::record::{hole_of, pack, packed_bytes, unpack};
 use super::{ChangedRanges, DoubleWriteFile, PageWrite};
 use crate::page::page_is_sound;
+use crate::plant::{EngineBug, is_planted};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, PageAddress, StorageError};
 use nandu_base::{to_index, to_u32};
@@ -199,7 +203,9 @@ impl DoubleWrite {
         // Even if this fails, its lap is not used again.
         self.lap = lap;
         self.write_batch(io)?;
-        io.sync(self.file)?;
+        if !is_planted(EngineBug::BatchUnsynced) {
+            io.sync(self.file)?;
+        }
         self.number += 1;
         self.offset += self.batch.len() as u64;
         Ok(())
@@ -207,6 +213,9 @@ impl DoubleWrite {
 
     /// Puts copies in the place of pages that are torn, makes them durable, and counts them.
     pub(super) fn recover(&mut self, io: &mut Io) -> Result<u32, StorageError> {
+        if is_planted(EngineBug::NothingPutBack) {
+            return Ok(0);
+        }
         let files: BTreeSet<FileId> =
             io.volume().files().into_iter().map(|(file, _)| file).collect();
         let mut copies: Vec<(PageAddress, Vec<Copy>)> = self.find_copies(io)?.into_iter().collect();

@@ -102,7 +102,9 @@ pub trait Propagation: Send {
     /// If the device fails.
     fn sync(&mut self, io: &mut Io) -> Result<(), StorageError>;
 
-    /// Forgets all pages of a file from `first_page` on.
+    /// Forgets all pages of a file from `first_page` on. If that is the first, the file is gone from the
+    /// volume: its removal is durable before its pages are forgotten, where that is a step of its own,
+    /// and that they are is durable afterwards, since another file may have the number next.
     ///
     /// # Errors
     /// If the device fails.
@@ -117,6 +119,11 @@ pub trait Propagation: Send {
     /// Bytes of a file's pages as they are stored, where they do not follow from the file's length.
     fn stored_bytes(&self, _file: FileId) -> Option<u64> {
         None
+    }
+
+    /// Files of which it knows where pages lie, where that does not follow from the file.
+    fn stored_files(&self) -> Vec<FileId> {
+        Vec::new()
     }
 
     /// Asserts the kind's numbered invariants.

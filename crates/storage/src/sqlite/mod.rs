@@ -45,4 +45,4 @@ pub use scan::Scan;
 pub use schema::{Column, TableSchema};
 pub use tree::TableTree;
 pub use tree_page::{LeafCell, TreePage};
-pub use value::{Value, ValueRef};
+pub use value::{Value, ValueRef, exact_real, real_in};

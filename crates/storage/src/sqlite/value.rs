@@ -98,6 +98,40 @@ impl ValueRef<'_> {
     }
 }
 
+/// The double that is exactly this integer, if there is one: up to 2^53 there always is.
+#[inline]
+#[must_use]
+pub fn exact_real(number: i64) -> Option<f64> {
+    #[allow(clippy::cast_precision_loss, reason = "what was lost is looked for")]
+    let real = number as f64;
+    (compare_mixed(number, real) == Ordering::Equal).then_some(real)
+}
+
+/// The double that a text stands for, in decimal notation or as `inf`. `None` where it is no number, too
+/// large for a double, or an integer that the nearest double is not.
+#[must_use]
+pub fn real_in(text: &str) -> Option<f64> {
+    /// Integers of as many digits are doubles.
+    const EXACT_DIGITS: usize = 15;
+    let real: f64 = text.parse().ok()?;
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    // A fraction of zeros is none.
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_whole = fraction.bytes().all(|digit| digit == b'0')
+        && whole.bytes().all(|digit| digit.is_ascii_digit());
+    match digits.bytes().next()? {
+        b'0'..=b'9' | b'.' if real.is_infinite() => None,
+        b'0'..=b'9' if is_whole && whole.len() > EXACT_DIGITS => {
+            let whole = whole.trim_start_matches('0');
+            let whole = if whole.is_empty() { "0" } else { whole };
+            // The shortest notation of a double may end in zeros that it does not have.
+            let notations = [format!("{:.0}", real.abs()), real.abs().to_string()];
+            notations.iter().any(|notation| notation == whole).then_some(real)
+        }
+        _ => Some(real).filter(|real| !real.is_nan()),
+    }
+}
+
 /// Compares exactly: not every integer is a double.
 fn compare_mixed(integer: i64, real: f64) -> Ordering {
     /// 2^63, the first double past all integers.
@@ -175,7 +209,38 @@ mod tests {
                 assert_eq!(order, left_index.cmp(&right_index), "{left:?} {right:?}");
             }
         }
+        let (odd, even) = (9_007_199_254_740_993, 9_007_199_254_740_992);
+        assert_eq!((exact_real(odd), exact_real(even)), (None, Some(9_007_199_254_740_992.0)));
         let same = Value::Integer(3).as_ref().compare(&ValueRef::Real(3.0));
         assert_eq!(same, Ordering::Equal);
+    }
+    #[test]
+    fn texts_are_doubles_unless_an_integer_would_change() {
+        for (text, real) in [
+            ("0.1", 0.1),
+            ("-7", -7.0),
+            ("9007199254740992", 9_007_199_254_740_992.0),
+            ("0009007199254740992", 9_007_199_254_740_992.0),
+            ("100000000000000000000000", 1e23),
+            ("18446744073709551616", 18_446_744_073_709_551_616.0),
+            ("1e300", 1e300),
+            ("0000000000000000000", 0.0),
+            ("9007199254740992.0", 9_007_199_254_740_992.0),
+            ("-inf", f64::NEG_INFINITY),
+        ] {
+            assert_eq!(real_in(text), Some(real), "{text}");
+        }
+        for text in [
+            "",
+            "x",
+            "nan",
+            "9007199254740993",
+            "9007199254740993.",
+            "-9007199254740993",
+            "1e400",
+            "1".repeat(400).as_str(),
+        ] {
+            assert_eq!(real_in(text), None, "{text}");
+        }
     }
 }

@@ -20,7 +20,7 @@
 //!    most `LOOSE_RANGE_COUNT_MAX` before; smaller gaps are filled with zeros. A file that was made
 //!    long and is written from its front, as a log is, gets zeros ahead of it, so that not every sync
 //!    has to write the table.
-//! 4. A file number is durable, as used, before it is given out.
+//! 4. A file's number, and which records may speak of it, are durable before the number is given out.
 //! 5. Requests of the volume in flight are those in slots and those that are ready to be told.
 //!
 //! Files have no holes: writing far past the end takes all units up to there.
@@ -32,8 +32,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::{FileRequest, Volume, check_file_name};
-use crate::{FileId, StorageError};
+use super::{FileName, FileRequest, NO_RECORDS, Volume, free_number};
+use crate::{FileId, Lsn, StorageError};
 use extents::{Extent, FreeUnits};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::{
@@ -139,7 +139,6 @@ impl DeviceVolume {
             let room = entry.unit_count() * unit_bytes;
             assert!(entry.byte_count <= room, "file {} has room for its length", file.0);
             assert!(entry.written.end() <= entry.byte_count, "written bytes are the file's");
-            assert!(u32::from(file.0) < self.table.next_file, "invariant 4: the number is used");
         }
         for extent in self.free.iter().chain(self.pending.iter().copied()) {
             assert!(unused.take_exactly(extent), "invariant 1: free units are nobody else's");
@@ -566,32 +565,31 @@ impl Volume for DeviceVolume {
     }
 
     fn files(&self) -> Vec<(FileId, String)> {
-        self.table.files.iter().map(|(&file, entry)| (file, entry.name.clone())).collect()
+        let files = self.table.files.iter();
+        files.map(|(&file, entry)| (file, entry.name.as_str().to_owned())).collect()
     }
 
-    fn create(&mut self, name: &str) -> Result<FileId, StorageError> {
-        check_file_name(name)?;
+    fn create_logged(&mut self, name: &str, records_from: Lsn) -> Result<FileId, StorageError> {
+        let name = FileName::new(name)?;
         if self.table.files.values().any(|entry| entry.name == name) {
             return Err(StorageError::Exists { what: format!("file {name}") });
         }
-        let entry = FileEntry { name: name.to_owned(), ..FileEntry::default() };
-        let Ok(number) = u16::try_from(self.table.next_file) else {
-            let what = format!("all 65535 file numbers of {} are used up", self.name());
-            return Err(StorageError::NoSpace { what });
-        };
-        let file = FileId(number);
-        self.table.files.insert(file, entry);
+        let file = free_number(self.table.files.keys().copied(), self.name())?;
+        self.table.files.insert(file, FileEntry::new(name, records_from));
         if !self.table.has_room(0) {
             self.table.files.remove(&file);
             let what = format!("{} has no room for one more file; remove some", self.name());
             return Err(StorageError::NoSpace { what });
         }
-        self.table.next_file += 1;
         if let Err(error) = self.commit(self.device.now()) {
             self.table.files.remove(&file);
             return Err(error);
         }
         Ok(file)
+    }
+
+    fn records_from(&self, file: FileId) -> Lsn {
+        self.table.files.get(&file).map_or(NO_RECORDS, |entry| entry.records_from)
     }
 
     fn remove(&mut self, file: FileId) -> Result<(), StorageError> {

@@ -4,7 +4,9 @@
 //! 1. The time of the engine is the latest that any of its volumes told; it goes to every request. A
 //!    log on a device of its own therefore never answers before the data device's clock.
 //! 2. Every request is waited for by its owner exactly once.
+//! 3. After a sync that failed nothing goes to the volume any more (`guarded`).
 
+use super::guarded::{GuardedVolume, Stop};
 use super::{FileRequest, Volume};
 use crate::{FileId, StorageError};
 use nandu_base::Nanos;
@@ -32,7 +34,7 @@ const TICKET_BITS: u32 = 56;
 
 /// A volume, the completions that nobody fetched yet, and the engine's clock.
 pub struct Io {
-    volume: Box<dyn Volume>,
+    volume: GuardedVolume,
     clock: Arc<AtomicU64>,
     arrived: VecDeque<Completion>,
     next_ticket: u64,
@@ -40,27 +42,40 @@ pub struct Io {
 
 /// An [`Io`] that several parts hold.
 #[derive(Clone)]
-pub struct SharedIo(Arc<Mutex<Io>>);
+pub struct SharedIo {
+    io: Arc<Mutex<Io>>,
+    stop: Stop,
+}
 
 impl SharedIo {
     /// Shares `volume`. Parts of one engine on several volumes pass the same `clock`.
     #[must_use]
     pub fn new(volume: Box<dyn Volume>, clock: Arc<AtomicU64>) -> Self {
         clock.fetch_max(volume.now().0, Ordering::Relaxed);
+        let stop = Stop::default();
+        let volume = GuardedVolume::new(volume, stop.clone());
         let io = Io { volume, clock, arrived: VecDeque::new(), next_ticket: 0 };
-        Self(Arc::new(Mutex::new(io)))
+        Self { io: Arc::new(Mutex::new(io)), stop }
+    }
+
+    /// Whether the volume can still be used. Takes no lock.
+    ///
+    /// # Errors
+    /// [`StorageError::Poisoned`] after a sync that failed.
+    pub fn check(&self) -> Result<(), StorageError> {
+        self.stop.check()
     }
 
     /// Whether both are the same volume.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.io, &other.io)
     }
 
     /// The volume, alone.
     pub fn lock(&self) -> MutexGuard<'_, Io> {
         // What a panicking thread left is a queue of completions, whole at any time.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.io.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,7 +88,7 @@ impl std::fmt::Debug for SharedIo {
 impl Io {
     /// The volume below, for what is neither a request nor a wait.
     pub fn volume(&mut self) -> &mut dyn Volume {
-        self.volume.as_mut()
+        &mut self.volume
     }
 
     /// The engine's present.
@@ -175,7 +190,8 @@ impl Io {
     /// Makes a file durable and waits.
     ///
     /// # Errors
-    /// If the device fails.
+    /// If the device fails; nothing is known about what is durable then, and everything later is
+    /// refused with [`StorageError::Poisoned`].
     pub fn sync(&mut self, file: FileId) -> Result<(), StorageError> {
         let now = self.now();
         let done = self.volume.sync(file, now)?;

@@ -12,22 +12,27 @@
 //! 3. After [`Volume::sync`] of a file its bytes, its length and its existence survive a power cut.
 //!    What was created, removed, written or cut since then may or may not be there, but a file whose
 //!    existence was synced never loses bytes to another.
-//! 4. File numbers are never used again for another name.
+//! 4. A file has a number that no other file has. It is used again when the file is gone, so a file
+//!    also knows which records of a log may speak of it: those from [`Volume::records_from`] on. Older
+//!    ones are of a file that had the number before.
 
-use crate::{FileId, StorageError};
+use crate::{FileId, Lsn, StorageError};
 use nandu_base::Nanos;
 use nandu_device::{Completion, Counters, IoBuffer, Operation, TimeSource};
 use std::sync::Arc;
 
 pub mod device_volume;
+mod file_name;
+mod guarded;
 pub mod io;
 pub mod testing;
 
 pub use device_volume::DeviceVolume;
+pub use file_name::{FILE_NAME_BYTES_MAX, FileName, RESERVED_NAMES};
 pub use io::{Io, IoOwner, SharedIo};
 
-/// The longest name of a file, in bytes.
-pub const FILE_NAME_BYTES_MAX: usize = 200;
+/// No record of any log speaks of such a file.
+pub const NO_RECORDS: Lsn = Lsn(u64::MAX);
 
 /// What is asked of a file.
 #[derive(Debug)]
@@ -70,11 +75,32 @@ pub trait Volume: Send {
     /// All files, in the order of their numbers.
     fn files(&self) -> Vec<(FileId, String)>;
 
-    /// Makes an empty file.
+    /// Makes an empty file of which no log will speak, with the lowest number that is free.
     ///
     /// # Errors
-    /// If there is one of that name, no room, or the media are read-only.
-    fn create(&mut self, name: &str) -> Result<FileId, StorageError>;
+    /// As [`Self::create_logged`].
+    fn create(&mut self, name: &str) -> Result<FileId, StorageError> {
+        self.create_logged(name, NO_RECORDS)
+    }
+
+    /// Makes an empty file of which records of a log speak from `records_from` on, with the lowest
+    /// number that is free.
+    ///
+    /// # Errors
+    /// If there is one of that name, no room or number, or the media are read-only.
+    fn create_logged(&mut self, name: &str, records_from: Lsn) -> Result<FileId, StorageError>;
+
+    /// The first record of a log that may speak of this file; [`NO_RECORDS`] if none does.
+    fn records_from(&self, file: FileId) -> Lsn;
+
+    /// Says that all is there that the volume was made for, durably. A volume that was begun and did not
+    /// come this far is not opened; others need no such word.
+    ///
+    /// # Errors
+    /// If the media are read-only, or the device fails.
+    fn finish_making(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
 
     /// Removes a file. Nothing of it may be in flight.
     ///
@@ -112,7 +138,8 @@ pub trait Volume: Send {
     /// completions are kept for [`Self::next_completion`].
     ///
     /// # Errors
-    /// If the device fails; then nothing is known about what is durable.
+    /// If the device fails; then nothing is known about what is durable, and whoever holds the volume
+    /// leaves it alone, as [`Io`] sees to.
     fn sync(&mut self, file: FileId, now: Nanos) -> Result<Nanos, StorageError>;
 
     /// Lets time pass without requests. Nothing may be in flight.
@@ -147,28 +174,19 @@ pub trait ReadAt: Send + Sync {
     ) -> Result<(), StorageError>;
 }
 
-/// Checks a name for a file.
+/// The lowest number that none of the files of the volume `place` has; `taken` ascends.
 ///
 /// # Errors
-/// If it is empty or longer than [`FILE_NAME_BYTES_MAX`], begins with a full stop, or has a slash or a
-/// control character.
-pub fn check_file_name(name: &str) -> Result<(), StorageError> {
-    if name.len() > FILE_NAME_BYTES_MAX {
-        return Err(StorageError::TooLarge {
-            what: "the name of a file".to_owned(),
-            found_bytes: name.len() as u64,
-            limit_bytes: FILE_NAME_BYTES_MAX as u64,
-        });
-    }
-    if name.is_empty()
-        || name.starts_with('.')
-        || name.contains(['/', '\\'])
-        || name.contains(char::is_control)
-    {
-        let what = format!(
-            "{name:?} is no name for a file: it needs letters, no slash and no full stop in front"
-        );
-        return Err(StorageError::InvalidSetting { what });
-    }
-    Ok(())
+/// If all are taken.
+pub fn free_number(
+    taken: impl Iterator<Item = FileId>,
+    place: &str,
+) -> Result<FileId, StorageError> {
+    let free = (1..=u16::MAX).zip(taken.map(Some).chain(std::iter::repeat(None)));
+    let found = free.map(|(number, taken)| (FileId(number), taken));
+    let mut gaps = found.filter(|&(number, taken)| taken != Some(number));
+    gaps.next().map(|(number, _)| number).ok_or_else(|| {
+        let what = format!("{place} has 65535 files, more have no number; remove some");
+        StorageError::NoSpace { what }
+    })
 }

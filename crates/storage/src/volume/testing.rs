@@ -2,8 +2,8 @@
 //! Call [`check_volume`] from a test with a maker of fresh, empty volumes; it panics where a rule of
 //! [`crate::volume`] is broken.
 
-use super::{FileRequest, Volume};
-use crate::{FileId, StorageError};
+use super::{FileRequest, NO_RECORDS, RESERVED_NAMES, Volume};
+use crate::{FileId, Lsn, StorageError};
 use nandu_base::{Nanos, Rng, to_index};
 use nandu_device::{
     Completion, Counters, Device, DeviceError, DeviceInfo, IoBuffer, Operation, Rejected, Request,
@@ -172,7 +172,7 @@ fn files_have_names_and_numbers(volume: &mut dyn Volume) {
     assert!(matches!(volume.create("alpha"), Err(StorageError::Exists { .. })));
     let expected = vec![(first, "alpha".to_owned()), (second, "beta".to_owned())];
     assert_eq!(volume.files(), expected);
-    for bad in ["", "../up", ".hidden", "a/b", "zero\0"] {
+    for bad in ["", "../up", ".hidden", "a/b", "zero\0", RESERVED_NAMES[0]] {
         let answer = volume.create(bad);
         assert!(matches!(answer, Err(StorageError::InvalidSetting { .. })), "{bad:?}: {answer:?}");
     }
@@ -180,11 +180,15 @@ fn files_have_names_and_numbers(volume: &mut dyn Volume) {
     assert!(matches!(volume.create(&long), Err(StorageError::TooLarge { .. })));
     volume.create(&long[1..]).expect("the longest name is allowed");
     volume.remove(second).expect("a file can be removed");
-    let third = volume.create("beta").expect("the name is free again");
-    assert!(third > second, "rule 4: numbers are never used again");
     assert!(matches!(volume.remove(second), Err(StorageError::NotFound { .. })));
     assert!(matches!(volume.sync(second, volume.now()), Err(StorageError::NotFound { .. })));
     assert!(matches!(volume.set_byte_count(second, 0), Err(StorageError::NotFound { .. })));
+    let third = volume.create_logged("gamma", Lsn(70)).expect("there is room for a file");
+    assert_eq!(third, second, "rule 4: a number is used again");
+    assert_eq!(volume.records_from(third), Lsn(70), "rule 4: of which records the file knows");
+    assert_eq!(volume.records_from(first), NO_RECORDS, "rule 4: no log speaks of the others");
+    let fourth = volume.create("beta").expect("the name is free again");
+    assert!(![first, second, third].contains(&fourth), "rule 4: no other file has the number");
     volume.sync(first, volume.now()).expect("a sync succeeds");
 }
 

@@ -13,9 +13,12 @@ use nandu_storage::btree::{self, Tree};
 use nandu_storage::hostile;
 use nandu_storage::log::{LogConfig, LogFile, RecordBuilder, Room, TransactionStatus};
 use nandu_storage::pax::PaxWriter;
+use nandu_storage::propagation::PropagationKind;
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::{DeviceVolume, IoOwner, SharedIo};
-use nandu_storage::{FileId, Lsn, PageAddress, PageOperation, Volume as _};
+use nandu_storage::{
+    Engine, FileId, Lsn, PageAddress, PageOperation, Settings, Volume as _, Volumes,
+};
 
 /// A name and the bytes.
 pub(crate) type Sample = (&'static str, Vec<u8>);
@@ -187,6 +190,35 @@ fn add_changes(builder: &mut RecordBuilder, page_count: u32) {
         let operation = PageOperation { code: 0x21, operand: 5, first: &first, second: &second };
         builder.add_change(PageAddress::new(FileId(3), page), &operation);
     }
+}
+
+/// The files of settings: of pages in place, and of pages in segments.
+pub(crate) fn settings_files() -> Vec<Sample> {
+    let of = |propagation| {
+        let geometry = Geometry { sector_bytes: 512, sector_count: 16 << 11 };
+        let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+        let data = Box::new(DeviceVolume::format(Box::new(device)).unwrap());
+        let settings = Settings {
+            page_bytes: 512,
+            pool_bytes: 32 << 10,
+            log_bytes: 128 << 10,
+            checkpoint_bytes: 32 << 10,
+            propagation,
+            ..Settings::default()
+        };
+        let engine = Engine::create(Volumes { data, log: None }, &settings, 9).unwrap();
+        let io = engine.data_io();
+        let mut io = io.lock();
+        let files = io.volume().files();
+        let (file, _) = *files.iter().find(|(_, name)| name == "settings").unwrap();
+        let ticket =
+            io.submit(IoOwner::Operator, file, Operation::Read, 0, IoBuffer::zeroed(4096)).unwrap();
+        io.wait(ticket).buffer.unwrap().to_vec()
+    };
+    vec![
+        ("in place", of(PropagationKind::InPlace)),
+        ("segments", of(PropagationKind::LogStructured)),
+    ]
 }
 
 /// The files of logs: one that has just been filled, and one that went round.

@@ -178,9 +178,9 @@ fn members_of_an_array_that_followed_the_load_are_refused_and_never_read_as_old_
 }
 
 #[test]
-fn an_array_that_follows_the_load_is_not_made_over_a_member_that_cannot_be_marked() {
+fn an_array_that_follows_the_load_is_not_made_over_a_member_that_takes_no_record() {
     let mut members = blank(4);
-    let plan = FaultPlan { fail_requests: vec![1], ..FaultPlan::default() };
+    let plan = FaultPlan { fail_requests: vec![CREATION_REQUESTS], ..FaultPlan::default() };
     members[2] = Box::new(FaultyDevice::new(memory(), plan));
     assert!(ArrayDevice::create_adaptive(config(4, 1, 1, 1), adaptive(), members).is_err());
 }

@@ -156,7 +156,9 @@ fn a_cut_at_every_request_of_a_member_loses_nothing_flushed_without_saying_so() 
         let config = ArrayConfig { write_return, ..config(4, m, f, 2) };
         let order = order_of(config);
         assert!(order.len() > 50, "there is something to cut");
-        for at in 0..order.len() {
+        // Before it is made, there is no array to be opened.
+        let made = to_index(CREATION_REQUESTS * u64::from(config.layout.member_count()));
+        for at in made..order.len() {
             let fate = [UnflushedFate::Dropped, UnflushedFate::Kept][at % 2];
             let lost = cut(config, &order, at, fate);
             assert_eq!(lost, 0, "m{m}w{f}: whole fragments are old or new");

@@ -8,7 +8,8 @@
 //!
 //! 1. The program that runs is this one; what differs is one file.
 //! 2. An experiment's result is written when all its trials are done; with `--resume` those that are there
-//!    are kept, as long as they are of the same claims.
+//!    are kept, as long as they are of the same claims and configuration.
+//! 3. What runs is the experiment that was read, also one of a file elsewhere.
 
 use super::{VerifyArguments, outcome_text};
 use crate::Context;
@@ -38,9 +39,11 @@ pub(super) fn run(
     let mut found = Vec::new();
     for experiment in experiments {
         let keys: Vec<ShapeKey> = experiment.shape.iter().map(ShapeKey::of).collect();
+        let config_hash = perturb::hash_of(experiment, arguments.seed)?;
         let kept =
             if arguments.resume { Sensitivity::load(&folder, &experiment.name)? } else { None };
-        let sensitivity = match kept.filter(|kept| kept.shapes == keys) {
+        let is_same = |kept: &Sensitivity| kept.shapes == keys && kept.config_hash == config_hash;
+        let sensitivity = match kept.filter(is_same) {
             Some(kept) => kept,
             None => {
                 let rows = perturb_one(experiment, arguments, context)?;
@@ -48,6 +51,7 @@ pub(super) fn run(
                     experiment: experiment.name.clone(),
                     commit: COMMIT.into(),
                     seed: arguments.seed,
+                    config_hash,
                     shapes: keys,
                     rows,
                 };
@@ -102,7 +106,7 @@ fn perturb_one(
     context: &Context,
 ) -> Result<Vec<Row>, Failure> {
     let trials = perturb::trials(experiment)?;
-    let base = Scratch::new()
+    let base = Scratch::new(experiment)
         .map_err(|error| Failure::system("cannot make a scratch directory", &error))?;
     let before = base.verdicts(experiment, arguments.seed).map_err(|why| {
         if context.interrupt.is_set() {
@@ -156,7 +160,7 @@ fn row(
 ) -> Row {
     let attempt = || -> Result<Vec<Noticed>, String> {
         let text = trial.text.as_ref().map_err(Clone::clone)?;
-        let scratch = Scratch::new().map_err(|error| error.to_string())?;
+        let scratch = Scratch::new(experiment).map_err(|error| error.to_string())?;
         let place = scratch.path().join(&trial.file);
         let copy = copy_folder(&base.path().join("out"), &scratch.path().join("out"));
         let parent = place.parent().unwrap_or(scratch.path());
@@ -181,11 +185,14 @@ struct Answer {
 }
 
 impl Scratch {
-    fn new() -> std::io::Result<Self> {
+    fn new(experiment: &Experiment) -> std::io::Result<Self> {
         let scratch = Self(tempfile::tempdir()?);
         for folder in FOLDERS.map(Path::new).iter().filter(|folder| folder.is_dir()) {
             copy_folder(folder, &scratch.path().join(folder))?;
         }
+        let place = scratch.path().join(format!("experiments/{}.toml", experiment.name));
+        fs::create_dir_all(place.parent().unwrap_or(scratch.path()))?;
+        fs::write(place, &experiment.text)?;
         Ok(scratch)
     }
 

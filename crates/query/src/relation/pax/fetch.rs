@@ -31,6 +31,7 @@ impl<'x> PaxFetch<'x> {
         view: &'x PaxView<'x>,
         memory: Memory<'x>,
     ) -> Result<Self, QueryError> {
+        execution.check_page_bytes(view.engine)?;
         if memory.pages() < view.slot_pages() {
             return Err(QueryError::TooLittleMemory {
                 operator: format!("fetching rows of {}", view.name),

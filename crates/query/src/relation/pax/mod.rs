@@ -259,6 +259,7 @@ impl Relation for PaxView<'_> {
         mut memory: Memory<'x>,
         from: Position,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        execution.check_page_bytes(self.engine)?;
         if memory.pages() < self.scan_pages_min() {
             return Err(QueryError::TooLittleMemory {
                 operator: format!("a scan of {}, which is in PAX pages,", self.name),

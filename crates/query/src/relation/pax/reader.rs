@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   begin(7) begin(9) ──► slots under way: 7 │ 9 │ …        as many requests as the device has room for
-//!   advance()         ──► at hand: 7, checked, its pages without their trailers
+//!   advance()         ──► at hand: 7, checked, its payloads put together
 //!   release()         ──► its slot is free
 //! ```
 //!
@@ -16,7 +16,7 @@ use crate::relation::block_reader::copy_pages;
 use crate::{Execution, QueryError};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{TRAILER_BYTES, page_is_sound};
-use nandu_storage::pax::MinipageView;
+use nandu_storage::pax::{MinipageView, payload_of};
 use nandu_storage::volume::IoOwner;
 use nandu_storage::{PageAddress, StorageError};
 use std::collections::VecDeque;
@@ -190,7 +190,7 @@ impl<'x> PaxReader<'x> {
         failed
     }
 
-    /// Checks the pages of a slot and takes their trailers out.
+    /// Checks the pages of a slot and puts their payloads together.
     fn tidy(&self, slot: &mut Slot) -> Result<(), QueryError> {
         let Self { view, .. } = *self;
         let page_bytes = self.execution.page_bytes();
@@ -207,8 +207,10 @@ impl<'x> PaxReader<'x> {
                         let file = view.name.clone();
                         return Err(StorageError::ChecksumMismatch { file, address }.into());
                     }
-                    let usable = page_bytes - TRAILER_BYTES;
-                    buffer.copy_within(at..at + usable, base + page as usize * usable);
+                    let payload =
+                        payload_of(&buffer[at..at + page_bytes - TRAILER_BYTES], address)?;
+                    let length = payload.len();
+                    buffer.copy_within(at..at + length, base + page as usize * length);
                 }
             }
         }

@@ -9,10 +9,12 @@
 use super::*;
 use crate::testing::limits;
 use crate::testing::tables::{database, execution_on};
+use nandu_device::{IoBuffer, Operation};
 use nandu_storage::StorageError;
 use nandu_storage::database::{Column, ColumnType, Database, LoadOptions, NewTable, TableKind};
 use nandu_storage::propagation::PropagationKind;
 use nandu_storage::sqlite::Value;
+use nandu_storage::volume::IoOwner;
 
 const ROW_COUNT: i64 = 3000;
 
@@ -156,6 +158,36 @@ fn a_fetch_reads_each_pax_page_once_and_goes_on_where_it_stopped() {
         let told = fetch.fetch(&[ROW_COUNT + 1], |_, _| Ok(true)).unwrap_err().to_string();
         assert!(told.contains(&format!("no row {}", ROW_COUNT + 1)), "{told}");
     }
+}
+
+#[test]
+fn a_page_that_was_lost_is_an_error_and_no_rows() {
+    let database = stored(PropagationKind::InPlace);
+    database.checkpoint().unwrap();
+    let tables = database.read();
+    let view = PaxView::open(&tables, "t", vec![0, 4]).unwrap();
+    let all_rows = || {
+        let execution = execution_on(&tables, limits(1024, 64));
+        let memory = execution.take("a test", 64).unwrap();
+        let mut scan = view.scan(&execution, memory, Position::default()).unwrap();
+        let mut row_count = 0;
+        while scan.advance()? {
+            row_count += scan.batch().tuples().count();
+        }
+        Ok::<_, QueryError>(row_count)
+    };
+    assert_eq!(all_rows().unwrap() as i64, ROW_COUNT);
+    // Zeros, as of a page that no write reached: its checksum is in order.
+    let lost = view.table.minipage(1, 4).first_page;
+    let io = tables.engine().data_io();
+    let mut io = io.lock();
+    let (file, offset) = (view.table.file(), u64::from(lost - 1) * 1024);
+    let zeros = IoBuffer::zeroed(1024);
+    let ticket = io.submit(IoOwner::Operator, file, Operation::Write, offset, zeros).unwrap();
+    io.wait(ticket).result.unwrap();
+    drop(io);
+    let told = all_rows().unwrap_err().to_string();
+    assert!(told.contains(&format!("page {lost} ")) && told.contains("never written"), "{told}");
 }
 
 #[test]

@@ -6,10 +6,11 @@ use crate::database::load::{LoadOptions, NewTable};
 use crate::database::schema::{Column, ColumnType};
 use crate::engine::{Settings, StructureKind, Volumes};
 use crate::sqlite::encode_record;
-use crate::volume::DeviceVolume;
+use crate::volume::{DeviceVolume, IoOwner};
 use crate::{ChangePages, Database, PageAddress, PageOperation};
 use nandu_device::{
-    DeviceError, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, SharedDevice,
+    DeviceError, FaultPlan, FaultyDevice, Geometry, IoBuffer, MemoryConfig, MemoryDevice,
+    Operation, SharedDevice,
 };
 
 type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;
@@ -174,10 +175,12 @@ fn a_heap_row_that_does_not_fit_its_table_is_found() {
             let entry = entry_key(&index, RecordView::new(&record).unwrap(), number);
             insert_entry(&mut tables.engine, index.file, &entry).unwrap();
         }
+        put_record(tables, Some(4), &[ValueRef::Integer(30), ValueRef::Text(b"B\xe4r")]);
     });
     let mut found = findings(&database);
     found.sort();
     let wanted = [
+        "row 4: column x holds a text that is not UTF-8, and is TEXT",
         "row 1: it has 1 values, the table 2 columns",
         "row 201: column id holds null, and is INT NOT NULL",
         "row 202: it has 3 values, the table 2 columns",
@@ -346,9 +349,8 @@ fn findings_of_a_structure_are_told_up_to_a_hundred() {
     assert_eq!(found[FINDING_COUNT_MAX], "index by_id of things: there is more");
 }
 
-#[test]
-fn a_value_that_passes_its_minipage_is_found_with_its_page() {
-    let (database, _) = database();
+/// Adds the table `columns`, in PAX pages.
+fn add_columns(database: &Database) -> (FileId, u32) {
     let mut write = database.write().unwrap();
     let table = NewTable {
         name: "columns".to_owned(),
@@ -358,11 +360,21 @@ fn a_value_that_passes_its_minipage_is_found_with_its_page() {
     };
     write
         .load_table(&table, &LoadOptions::default(), |load| -> Result<(), StorageError> {
-            (0..40).try_for_each(|id| load.push(&[ValueRef::Integer(id), ValueRef::Text(b"text")]))
+            (0..1000)
+                .try_for_each(|id| load.push(&[ValueRef::Integer(id), ValueRef::Text(b"text")]))
         })
         .unwrap();
+    let pax = write.pax_table("columns").unwrap();
+    let place = (pax.file(), pax.page_count());
     write.commit().unwrap();
-    assert_eq!(findings(&database), [""; 0]);
+    assert_eq!(findings(database), [""; 0]);
+    place
+}
+
+#[test]
+fn a_value_that_passes_its_minipage_is_found_with_its_page() {
+    let (database, _) = database();
+    add_columns(&database);
     plant(&database, |tables| {
         let text = tables.pax_table("columns").unwrap().minipage(0, 1);
         let file = tables.definition("columns").unwrap().file;
@@ -375,4 +387,40 @@ fn a_value_that_passes_its_minipage_is_found_with_its_page() {
         "{found:?}"
     );
     assert!(found[0].contains("page 3 of columns.pax"), "{found:?}");
+}
+
+/// Reads or writes a page of the volume, past pool and log.
+fn transfer(
+    database: &Database,
+    operation: Operation,
+    address: PageAddress,
+    buffer: IoBuffer,
+) -> IoBuffer {
+    let io = database.read().engine().data_io();
+    let mut io = io.lock();
+    let (file, offset) = (address.file, address.offset_bytes(512));
+    let ticket = io.submit(IoOwner::Operator, file, operation, offset, buffer).unwrap();
+    let done = io.wait(ticket);
+    done.result.unwrap();
+    done.buffer.unwrap()
+}
+
+#[test]
+fn each_page_of_a_table_in_pax_pages_that_was_lost_is_found() {
+    let (database, _) = database();
+    let (file, page_count) = add_columns(&database);
+    assert!(page_count > 20);
+    database.checkpoint().unwrap();
+    for page in 1..=page_count {
+        let address = PageAddress::new(file, page);
+        let written = transfer(&database, Operation::Read, address, IoBuffer::zeroed(512));
+        transfer(&database, Operation::Write, address, IoBuffer::zeroed(512));
+        database.drop_cached_pages().unwrap();
+        let found = findings(&database);
+        let place = format!("table columns: page {page} of columns.pax is corrupt: ");
+        assert!(found.iter().any(|finding| finding.starts_with(&place)), "{page}: {found:?}");
+        transfer(&database, Operation::Write, address, written);
+        database.drop_cached_pages().unwrap();
+        assert_eq!(findings(&database), [""; 0]);
+    }
 }

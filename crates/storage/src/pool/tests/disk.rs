@@ -3,7 +3,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
 
 use crate::volume::ReadAt;
-use crate::{FileId, FileRequest, StorageError, Volume};
+use crate::{FileId, FileRequest, Lsn, StorageError, Volume};
 use nandu_base::{Nanos, SectorIndex};
 use nandu_device::{
     Completion, Counters, Device, DeviceError, FaultPlan, FaultyDevice, Geometry, IoBuffer,
@@ -149,8 +149,12 @@ impl Volume for DiskVolume {
         (0..FILE_COUNT).map(|file| (FileId(file), format!("file {file}"))).collect()
     }
 
-    fn create(&mut self, name: &str) -> Result<FileId, StorageError> {
+    fn create_logged(&mut self, name: &str, _records_from: Lsn) -> Result<FileId, StorageError> {
         Err(StorageError::Exists { what: name.to_owned() })
+    }
+
+    fn records_from(&self, _file: FileId) -> Lsn {
+        Lsn(0)
     }
 
     fn remove(&mut self, _file: FileId) -> Result<(), StorageError> {

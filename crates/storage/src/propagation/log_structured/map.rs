@@ -86,6 +86,14 @@ impl PageMap {
         there.map(|location| u64::from(location.stored_bytes())).sum()
     }
 
+    /// The files that have pages here, in order.
+    pub(super) fn files(&self) -> Vec<FileId> {
+        let first_pages = self.leaves.keys().map(|&key| PageAddress::from_word(key << LEAF_BITS));
+        let mut files: Vec<FileId> = first_pages.map(|address| address.file).collect();
+        files.dedup();
+        files
+    }
+
     /// How many pages have a location.
     pub(super) const fn page_count(&self) -> u64 {
         self.page_count

@@ -560,9 +560,15 @@ impl Propagation for LogStructured {
     }
 
     fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
+        let is_whole = first_page <= 1;
+        if is_whole {
+            io.sync(self.files.segments)?;
+            self.counters.flush_count += 1;
+        }
         self.frontiers[HOST].truncate(file, first_page);
         match self.append_truncate(io, PageAddress::new(file, first_page.max(1))) {
             Err(StorageError::NoSpace { .. }) => {}
+            Ok(()) if is_whole => return self.make_durable(io),
             answer => return answer,
         }
         // No room for a note of it: the next map says so.
@@ -581,6 +587,10 @@ impl Propagation for LogStructured {
 
     fn stored_bytes(&self, file: FileId) -> Option<u64> {
         Some(self.map.stored_bytes(file) + self.differences.stored_bytes(file))
+    }
+
+    fn stored_files(&self) -> Vec<FileId> {
+        self.map.files()
     }
 
     fn audit(&self) {

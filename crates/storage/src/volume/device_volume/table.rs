@@ -5,9 +5,9 @@
 //!   │ header │ files    │ header │ files    │                                           │
 //!   └────────┴──────────┴────────┴──────────┴───────────────────────────────────────────┘
 //!   header  magic 16 │ version 4 │ sector bytes 4 │ slot bytes 4 │ unit bytes 4 │
-//!           unit count 4 │ next file 4 │ generation 8 │ payload bytes 4 │ CRC 4
-//!   file    number 2 │ name bytes 2 │ name │ byte count 8 │ extent count 4 │ range count 4 │
-//!           (first unit 4, unit count 4)… │ (start 8, end 8)…
+//!           unit count 4 │ generation 8 │ payload bytes 4 │ CRC 4
+//!   file    number 2 │ name bytes 2 │ name │ records from 8 │ byte count 8 │ extent count 4 │
+//!           range count 4 │ (first unit 4, unit count 4)… │ (start 8, end 8)…
 //! ```
 //!
 //! All numbers are big endian. The checksum covers the header before it and the payload.
@@ -17,17 +17,18 @@
 
 use super::extents::Extent;
 use super::ranges::RangeSet;
-use crate::{FileId, StorageError};
+use crate::volume::FileName;
+use crate::{FileId, Lsn, StorageError};
 use nandu_base::{to_index, to_u32};
 use nandu_device::Geometry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The first bytes of each slot.
 const MAGIC: &[u8; 16] = b"nandu volume\0\0\r\n";
 /// The version of the layout that is written and read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a slot's header.
-pub(super) const HEADER_BYTES: usize = 56;
+pub(super) const HEADER_BYTES: usize = 52;
 /// Most ranges that a file's written bytes may fall into.
 pub(super) const RANGE_COUNT_MAX: usize = 16;
 /// The smallest and the largest slot.
@@ -36,10 +37,12 @@ const SLOT_BYTES: (u64, u64) = (16 << 10, 1 << 20);
 const UNIT_BYTES: (u64, u64) = (4 << 10, 64 << 10);
 
 /// A file as the table keeps it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileEntry {
     /// Its name.
-    pub(super) name: String,
+    pub(super) name: FileName,
+    /// The first record of a log that may speak of it.
+    pub(super) records_from: Lsn,
     /// Its length.
     pub(super) byte_count: u64,
     /// Where its bytes lie, in order.
@@ -68,8 +71,6 @@ pub(super) struct Table {
     pub(super) layout: Layout,
     /// Counts the writes of the table.
     pub(super) generation: u64,
-    /// The number of the next new file; 65,536 when they are used up.
-    pub(super) next_file: u32,
     /// All files.
     pub(super) files: BTreeMap<FileId, FileEntry>,
 }
@@ -142,6 +143,12 @@ impl Layout {
 }
 
 impl FileEntry {
+    /// An empty file.
+    pub(super) fn new(name: FileName, records_from: Lsn) -> Self {
+        let (extents, written) = (Vec::new(), RangeSet::default());
+        Self { name, records_from, byte_count: 0, extents, written }
+    }
+
     /// Units of all extents.
     pub(super) fn unit_count(&self) -> u64 {
         self.extents.iter().map(|extent| u64::from(extent.count)).sum()
@@ -149,14 +156,14 @@ impl FileEntry {
 
     /// The most bytes that the file takes in a slot.
     fn table_bytes_max(&self) -> usize {
-        20 + self.name.len() + 8 * self.extents.len() + 16 * (RANGE_COUNT_MAX + 1)
+        28 + self.name.as_str().len() + 8 * self.extents.len() + 16 * (RANGE_COUNT_MAX + 1)
     }
 }
 
 impl Table {
     /// A table without files.
     pub(super) fn empty(layout: Layout) -> Self {
-        Self { layout, generation: 0, next_file: 1, files: BTreeMap::new() }
+        Self { layout, generation: 0, files: BTreeMap::new() }
     }
 
     /// Whether the files and `more_bytes` fit into a slot.
@@ -170,9 +177,11 @@ impl Table {
         let mut bytes = vec![0; HEADER_BYTES];
         for (file, entry) in &self.files {
             bytes.extend(file.0.to_be_bytes());
-            let name_bytes = u16::try_from(entry.name.len()).expect("names are short");
+            let name = entry.name.as_str();
+            let name_bytes = u16::try_from(name.len()).expect("names are short");
             bytes.extend(name_bytes.to_be_bytes());
-            bytes.extend(entry.name.as_bytes());
+            bytes.extend(name.as_bytes());
+            bytes.extend(entry.records_from.0.to_be_bytes());
             bytes.extend(entry.byte_count.to_be_bytes());
             bytes.extend(to_u32(entry.extents.len() as u64).to_be_bytes());
             bytes.extend(to_u32(entry.written.count() as u64).to_be_bytes());
@@ -187,7 +196,7 @@ impl Table {
         }
         let Layout { sector_bytes, slot_bytes, unit_bytes, unit_count } = self.layout;
         let mut header = MAGIC.to_vec();
-        for word in [VERSION, sector_bytes, slot_bytes, unit_bytes, unit_count, self.next_file] {
+        for word in [VERSION, sector_bytes, slot_bytes, unit_bytes, unit_count] {
             header.extend(word.to_be_bytes());
         }
         header.extend(self.generation.to_be_bytes());
@@ -220,8 +229,8 @@ impl Table {
             Some(other) => return Slot::OtherVersion(other),
             None => return damaged("the header is cut off"),
         }
-        let words = [0; 5].map(|_: u32| header.word().unwrap_or(0));
-        let [sector_bytes, slot_bytes, unit_bytes, unit_count, next_file] = words;
+        let words = [0; 4].map(|_: u32| header.word().unwrap_or(0));
+        let [sector_bytes, slot_bytes, unit_bytes, unit_count] = words;
         let generation = header.long().unwrap_or(0);
         let payload_bytes = header.word().unwrap_or(0) as usize;
         let sum = header.word();
@@ -232,7 +241,7 @@ impl Table {
             return damaged("the table does not match its checksum");
         }
         let layout = Layout { sector_bytes, slot_bytes, unit_bytes, unit_count };
-        let mut table = Self { layout, generation, next_file, files: BTreeMap::new() };
+        let mut table = Self { layout, generation, files: BTreeMap::new() };
         match table.read_files(&whole[HEADER_BYTES..]) {
             Some(()) => Slot::Sound(Box::new(table)),
             None => damaged("the table of files ends early or breaks its own rules"),
@@ -241,13 +250,15 @@ impl Table {
 
     fn read_files(&mut self, payload: &[u8]) -> Option<()> {
         let mut reader = Reader { rest: payload };
+        let mut names = BTreeSet::new();
         while !reader.rest.is_empty() {
             let file = FileId(reader.short()?);
             let name_bytes = reader.short()?;
-            let name = std::str::from_utf8(reader.take(usize::from(name_bytes))?).ok()?.to_owned();
-            let byte_count = reader.long()?;
+            let name = std::str::from_utf8(reader.take(usize::from(name_bytes))?).ok()?;
+            let name = FileName::new(name).ok().filter(|name| names.insert(name.clone()))?;
+            let mut entry = FileEntry::new(name, Lsn(reader.long()?));
+            entry.byte_count = reader.long()?;
             let (extent_count, range_count) = (reader.word()?, reader.word()?);
-            let mut entry = FileEntry { name, byte_count, ..FileEntry::default() };
             for _ in 0..extent_count {
                 entry.extents.push(Extent { first: reader.word()?, count: reader.word()? });
             }
@@ -258,7 +269,7 @@ impl Table {
                 }
                 entry.written.add(range);
             }
-            if u32::from(file.0) >= self.next_file || self.files.insert(file, entry).is_some() {
+            if file.0 == 0 || self.files.insert(file, entry).is_some() {
                 return None;
             }
         }
@@ -315,14 +326,15 @@ mod tests {
     fn table() -> Table {
         let layout = Layout::of(Geometry::new(512, 1 << 15).unwrap()).unwrap();
         let mut table = Table::empty(layout);
-        (table.generation, table.next_file) = (7, 4);
+        table.generation = 7;
         for (number, name) in [(1, "log"), (3, "käse")] {
             let extents =
                 vec![Extent { first: 40 * number, count: 3 }, Extent { first: 9, count: 1 }];
             let mut written = RangeSet::default();
             written.add(0..512);
             written.add(1024..4096);
-            let entry = FileEntry { name: name.into(), byte_count: 5000, extents, written };
+            let (name, records_from) = (FileName::new(name).unwrap(), Lsn(9 << 40));
+            let entry = FileEntry { name, records_from, byte_count: 5000, extents, written };
             table.files.insert(FileId(u16::try_from(number).unwrap()), entry);
         }
         table
@@ -344,12 +356,26 @@ mod tests {
     }
 
     #[test]
+    fn names_that_no_file_may_have_are_refused() {
+        let good = padded(table().encode(), 512);
+        let at = good.windows(3).position(|bytes| bytes == b"log").unwrap();
+        for name in [b"../", b"/ab", b".ab", b"a\0b"] {
+            let mut bytes = good.clone();
+            bytes[at..at + 3].copy_from_slice(name);
+            let length = table().encode().len();
+            let sum = checksum_of(&bytes[..length]);
+            bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&sum.to_be_bytes());
+            assert!(matches!(Table::decode(&bytes), Slot::Damaged(_)), "{name:?}");
+        }
+    }
+
+    #[test]
     fn other_bytes_and_other_versions_are_told_apart() {
         assert!(matches!(Table::decode(&[0; 4096]), Slot::Foreign));
         assert!(matches!(Table::decode(b"SQLite format 3\0"), Slot::Foreign));
         let mut bytes = table().encode();
-        bytes[19] = 2;
-        assert!(matches!(Table::decode(&bytes), Slot::OtherVersion(2)));
+        bytes[19] = 1;
+        assert!(matches!(Table::decode(&bytes), Slot::OtherVersion(1)));
     }
 
     #[test]

@@ -1,0 +1,289 @@
+//! A volume that is left alone after a sync that failed.
+//!
+//! ```text
+//!   sync, create, remove, resize, write ──► device fails ──► stopped: everything is refused
+//!                                                                │
+//!                                              opening again ◄───┘ the log decides what is there
+//! ```
+//!
+//! After a failed sync nothing is known about what was written since the one before: the kernel may
+//! have dropped it and call it clean, so that the next sync succeeds without it (Rebello et al., "Can
+//! Applications Recover from fsync Failures?", USENIX ATC 2020). Whoever went on would cut a log that
+//! is still needed, or read back older bytes than it wrote.
+//!
+//! 1. Once stopped, for ever stopped: every call that reads, changes or syncs is refused, also from
+//!    threads that read past the queue. Completions of what is in flight still come.
+//! 2. A volume syncs inside of other calls that change it, so a device that fails in one of them stops
+//!    it, too. A request that fails by itself does not: its owner is told, and syncs later.
+
+use super::{FileRequest, ReadAt, Volume};
+use crate::plant::{EngineBug, is_planted};
+use crate::{FileId, Lsn, StorageError};
+use nandu_base::Nanos;
+use nandu_device::{Completion, Counters, Operation, TimeSource};
+use std::sync::{Arc, OnceLock};
+
+/// Why a volume is left alone, for all who hold it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stop(Arc<OnceLock<String>>);
+
+impl Stop {
+    pub(super) fn check(&self) -> Result<(), StorageError> {
+        match self.0.get() {
+            None => Ok(()),
+            Some(cause) => Err(StorageError::Poisoned { cause: cause.clone() }),
+        }
+    }
+
+    fn note(&self, error: &StorageError) {
+        if is_planted(EngineBug::FailedSyncRetried) {
+            return;
+        }
+        // The first failure counts.
+        let _ = self.0.set(error.to_string());
+    }
+}
+
+/// The volume below, until it fails.
+pub(super) struct GuardedVolume {
+    inner: Box<dyn Volume>,
+    stop: Stop,
+}
+
+impl GuardedVolume {
+    pub(super) const fn new(inner: Box<dyn Volume>, stop: Stop) -> Self {
+        Self { inner, stop }
+    }
+
+    /// A call that changes the volume, perhaps with a sync inside.
+    fn change<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Volume) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        self.stop.check()?;
+        call(self.inner.as_mut()).inspect_err(|error| {
+            if matches!(error, StorageError::Device { .. }) {
+                self.stop.note(error);
+            }
+        })
+    }
+}
+
+impl Volume for GuardedVolume {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn sector_bytes(&self) -> u32 {
+        self.inner.sector_bytes()
+    }
+
+    fn buffer_alignment(&self) -> u32 {
+        self.inner.buffer_alignment()
+    }
+
+    fn queue_depth_max(&self) -> u32 {
+        self.inner.queue_depth_max()
+    }
+
+    fn time_source(&self) -> TimeSource {
+        self.inner.time_source()
+    }
+
+    fn volatile_cache(&self) -> bool {
+        self.inner.volatile_cache()
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn files(&self) -> Vec<(FileId, String)> {
+        self.inner.files()
+    }
+
+    fn create_logged(&mut self, name: &str, records_from: Lsn) -> Result<FileId, StorageError> {
+        self.change(|volume| volume.create_logged(name, records_from))
+    }
+
+    fn records_from(&self, file: FileId) -> Lsn {
+        self.inner.records_from(file)
+    }
+
+    fn finish_making(&mut self) -> Result<(), StorageError> {
+        self.change(|volume| volume.finish_making())
+    }
+
+    fn remove(&mut self, file: FileId) -> Result<(), StorageError> {
+        self.change(|volume| volume.remove(file))
+    }
+
+    fn byte_count(&self, file: FileId) -> u64 {
+        self.inner.byte_count(file)
+    }
+
+    fn set_byte_count(&mut self, file: FileId, bytes: u64) -> Result<(), StorageError> {
+        self.change(|volume| volume.set_byte_count(file, bytes))
+    }
+
+    fn submit(
+        &mut self,
+        file: FileId,
+        now: Nanos,
+        request: FileRequest,
+    ) -> Result<(), StorageError> {
+        if request.operation == Operation::Read {
+            self.stop.check()?;
+            return self.inner.submit(file, now, request);
+        }
+        self.change(|volume| volume.submit(file, now, request))
+    }
+
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        let completion = self.inner.next_completion(until)?;
+        if let (Operation::Flush, Err(error)) = (completion.operation, &completion.result) {
+            let what = format!("flush of {}", self.name());
+            self.stop.note(&StorageError::Device { what, error: error.clone() });
+        }
+        Some(completion)
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.inner.in_flight()
+    }
+
+    fn sync(&mut self, file: FileId, now: Nanos) -> Result<Nanos, StorageError> {
+        self.stop.check()?;
+        self.inner.sync(file, now).inspect_err(|error| {
+            use StorageError::{NotFound, ReadOnly};
+            // These are told before anything was tried. That there is no room is not: what waited in
+            // memory for its place is lost like all else.
+            if !matches!(error, NotFound { .. } | ReadOnly { .. }) {
+                self.stop.note(error);
+            }
+        })
+    }
+
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        self.inner.idle_until(time)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
+    fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
+        let inner = self.inner.positional_reader()?;
+        Some(Arc::new(GuardedReader { inner, stop: self.stop.clone() }))
+    }
+}
+
+struct GuardedReader {
+    inner: Arc<dyn ReadAt>,
+    stop: Stop,
+}
+
+impl ReadAt for GuardedReader {
+    fn read_at(
+        &self,
+        file: FileId,
+        offset_bytes: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), StorageError> {
+        self.stop.check()?;
+        self.inner.read_at(file, offset_bytes, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::SharedDevice;
+    use super::super::{DeviceVolume, IoOwner, SharedIo};
+    use super::*;
+    use nandu_device::{FaultPlan, FaultyDevice, Geometry, IoBuffer, MemoryConfig, MemoryDevice};
+
+    type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;
+
+    fn fixture() -> (TestDevice, SharedIo, FileId) {
+        let geometry = Geometry { sector_bytes: 512, sector_count: 1 << 14 };
+        let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+        let device = SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()));
+        let volume = DeviceVolume::format(Box::new(device.clone())).unwrap();
+        let io = SharedIo::new(Box::new(volume), Arc::default());
+        let file = io.lock().volume().create("table").unwrap();
+        (device, io, file)
+    }
+
+    fn fail_next(device: &TestDevice, ahead: u64) {
+        let at = device.lock().submitted_count() + ahead;
+        device.lock().plan_faults(FaultPlan { fail_requests: vec![at], ..FaultPlan::default() });
+    }
+
+    fn transfer(io: &SharedIo, file: FileId, operation: Operation) -> Result<(), StorageError> {
+        let mut io = io.lock();
+        let ticket = io.submit(IoOwner::Operator, file, operation, 0, IoBuffer::zeroed(512))?;
+        let what = "transfer".to_owned();
+        io.wait(ticket).result.map_err(|error| StorageError::Device { what, error })
+    }
+
+    fn is_stopped(io: &SharedIo, file: FileId) -> bool {
+        let refused =
+            |result: Result<(), StorageError>| matches!(result, Err(StorageError::Poisoned { .. }));
+        let mut answers = vec![
+            io.check(),
+            transfer(io, file, Operation::Read),
+            transfer(io, file, Operation::Write),
+        ];
+        let mut io = io.lock();
+        answers.push(io.sync(file));
+        answers.push(io.volume().create("other").map(drop));
+        answers.push(io.volume().set_byte_count(file, 1 << 16));
+        answers.push(io.volume().remove(file));
+        let refused_count = answers.into_iter().filter(|answer| refused(answer.clone())).count();
+        assert!(refused_count == 0 || refused_count == 7, "it is stopped as a whole");
+        refused_count == 7
+    }
+
+    #[test]
+    fn a_sync_that_failed_is_the_last_call_that_a_volume_takes() {
+        let (device, io, file) = fixture();
+        transfer(&io, file, Operation::Write).unwrap();
+        fail_next(&device, 1);
+        assert!(matches!(io.lock().sync(file), Err(StorageError::Device { .. })));
+        assert!(is_stopped(&io, file), "the device would do all that again");
+    }
+
+    #[test]
+    fn a_sync_inside_of_another_call_counts_as_well() {
+        let (device, io, _) = fixture();
+        fail_next(&device, 1);
+        assert!(matches!(io.lock().volume().create("b"), Err(StorageError::Device { .. })));
+        assert!(is_stopped(&io, FileId(1)));
+        let (device, io, file) = fixture();
+        fail_next(&device, 1);
+        let flush = transfer(&io, file, Operation::Flush);
+        assert!(matches!(flush, Err(StorageError::Device { .. })), "{flush:?}");
+        assert!(is_stopped(&io, file));
+    }
+
+    #[test]
+    fn requests_that_fail_and_calls_that_make_no_sense_stop_nothing() {
+        let (device, io, file) = fixture();
+        fail_next(&device, 1);
+        assert!(transfer(&io, file, Operation::Write).is_err());
+        fail_next(&device, 1);
+        transfer(&io, file, Operation::Write).unwrap_err();
+        assert!(matches!(io.lock().sync(FileId(99)), Err(StorageError::NotFound { .. })));
+        assert!(matches!(
+            io.lock().volume().create("a/b"),
+            Err(StorageError::InvalidSetting { .. })
+        ));
+        io.lock().volume().set_byte_count(file, 1 << 40).unwrap_err();
+        io.lock().sync(file).unwrap();
+        assert_eq!(io.check(), Ok(()));
+    }
+}
