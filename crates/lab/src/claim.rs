@@ -30,6 +30,14 @@ use std::fmt;
 pub const TOLERANCE: f64 = 1.3;
 /// A crossover may lie so many times the published place away, either way.
 pub const CROSSOVER_TOLERANCE: f64 = 2.0;
+/// Widest limits of our own, the upper over the lower one.
+pub const OWN_RANGE_MAX: f64 = 1000.0;
+/// Largest step in the wrong direction, and largest factor of what hardly changes.
+pub const SLACK_MAX: f64 = 0.2;
+/// See [`SLACK_MAX`].
+pub const CONSTANT_MAX: f64 = 100.0;
+/// Between these lies what a paper states as "at least" or "at most".
+pub const ONE_SIDED: [f64; 2] = [1e-6, 1e6];
 /// The end of a published range over its beginning, at most: "two to three orders" is the widest that says
 /// something.
 pub const RANGE_MAX: f64 = 10.0;
@@ -145,9 +153,10 @@ impl PublishedValue {
             Self::Range([low, high]) => {
                 is_positive(low) && is_positive(high) && (1.0..=RANGE_MAX).contains(&(high / low))
             }
-            Self::Value(value)
-            | Self::AtLeast { at_least: value }
-            | Self::AtMost { at_most: value } => is_positive(value),
+            Self::Value(value) => is_positive(value),
+            Self::AtLeast { at_least: value } | Self::AtMost { at_most: value } => {
+                (ONE_SIDED[0]..=ONE_SIDED[1]).contains(&value)
+            }
         }
     }
 }
@@ -378,15 +387,16 @@ impl Claim {
             Self::Monotone { slack, .. } if is_published && *slack != 0.0 => {
                 Err("a published order has no slack".into())
             }
-            Self::Monotone { slack, .. } if !(0.0..1.0).contains(slack) => {
-                Err("`slack` is at least 0 and below 1".into())
+            Self::Monotone { slack, .. } if !(0.0..=SLACK_MAX).contains(slack) => {
+                Err(format!("`slack` is 0 to {SLACK_MAX}"))
             }
             Self::Constant { factor, .. } if is_published && *factor > TOLERANCE => {
                 Err("`factor` of a published claim is at most 1.3".into())
             }
-            Self::Ordering { factor, .. } | Self::Constant { factor, .. }
-                if !(*factor >= 1.0 && factor.is_finite()) =>
-            {
+            Self::Constant { factor, .. } if !(1.0..=CONSTANT_MAX).contains(factor) => {
+                Err(format!("`factor` of what hardly changes is 1 to {CONSTANT_MAX}"))
+            }
+            Self::Ordering { factor, .. } if !(*factor >= 1.0 && factor.is_finite()) => {
                 Err("`factor` is at least 1 and finite".into())
             }
             Self::Ordering { .. } | Self::Monotone { .. } | Self::Constant { .. } => Ok(()),
@@ -514,6 +524,9 @@ fn check_limits(
         (false, None) => match limits {
             [Some(low), Some(high)] if !(low <= high && low.is_finite() && high.is_finite()) => {
                 Err("its limits are finite, and the lower one comes first".into())
+            }
+            [Some(low), Some(high)] if low > 0.0 && high / low > OWN_RANGE_MAX => {
+                Err(format!("its limits are more than a factor of {OWN_RANGE_MAX} apart"))
             }
             [Some(low), None] if !is_positive(low) => {
                 Err("a lower limit alone is finite and above 0, or it cannot fail".into())

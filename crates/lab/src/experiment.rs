@@ -294,8 +294,18 @@ impl Experiment {
     /// Every series as a product of measured ones.
     pub(crate) fn products(&self) -> BTreeMap<String, Product> {
         let measured = self.measure.as_measurement().series_names();
-        let mut products: BTreeMap<String, Product> =
-            measured.into_iter().map(|name| (name.clone(), Product::of(&name))).collect();
+        // Of requests of one size, rate and mean time say no more than the throughput.
+        let of = |name: &String| {
+            let other = [(".iops", 1), (".mean_us", -1)].into_iter().find_map(|(suffix, power)| {
+                let stem = name.strip_suffix(suffix)?;
+                measured.iter().any(|known| known == stem).then_some((stem, power))
+            });
+            let (stem, power) = other.unwrap_or((name, 1));
+            let mut product = Product::default();
+            product.multiply(&Product::of(stem), power);
+            (name.clone(), product)
+        };
+        let mut products: BTreeMap<String, Product> = measured.iter().map(of).collect();
         // A ratio is of what stands before it.
         for Derived { name, numerator, denominator, .. } in self.derived_ratios() {
             let (Some(above), Some(below)) = (products.get(&numerator), products.get(&denominator))

@@ -56,24 +56,25 @@ pub fn check_with_profiles(experiments: &[Experiment]) -> Result<(), String> {
 pub fn check(experiments: &[Experiment], profiles: &[Profile]) -> Vec<String> {
     let mut wrong = Vec::new();
     let links = links(experiments, profiles, &mut wrong);
-    let known: Vec<String> = catalog::names().collect();
+    let mut others: BTreeMap<&String, Option<Vec<String>>> = BTreeMap::new();
     for Link { parameter, experiment: name, series, .. } in &links {
         let base = |experiment: &Experiment| experiment.name.trim_end_matches("-full") == name;
-        // Who checks a few experiments has not read the others.
-        match experiments.iter().find(|experiment| base(experiment)) {
-            Some(experiment)
-                if !experiment.series_names().iter().any(|name| matches(series, name)) =>
-            {
-                wrong.push(format!(
-                    "`{parameter}` was fitted to `{series}` of {name}, which has no such series"
-                ));
-            }
-            None if !known.contains(name) => {
-                wrong.push(format!(
-                    "`{parameter}` was fitted to a figure of {name}, which there is not"
-                ));
-            }
-            _ => {}
+        let own = experiments.iter().find(|experiment| base(experiment));
+        if own.is_none() && !others.contains_key(name) {
+            others.insert(name, catalog::load(name).ok().map(|other| other.series_names()));
+        }
+        let series_names = match own {
+            Some(experiment) => Some(experiment.series_names()),
+            None => others[name].clone(),
+        };
+        match series_names {
+            None => wrong.push(format!(
+                "`{parameter}` was fitted to a figure of {name}, which there is not"
+            )),
+            Some(names) if !names.iter().any(|name| matches(series, name)) => wrong.push(format!(
+                "`{parameter}` was fitted to `{series}` of {name}, which has no such series"
+            )),
+            Some(_) => {}
         }
     }
     for experiment in experiments {
@@ -106,6 +107,9 @@ pub fn check(experiments: &[Experiment], profiles: &[Profile]) -> Vec<String> {
 fn links(experiments: &[Experiment], profiles: &[Profile], wrong: &mut Vec<String>) -> Vec<Link> {
     let mut links = Vec::new();
     let mut read = |parameter: &str, figures: &[String], own: Option<&str>| {
+        if figures.is_empty() {
+            wrong.push(format!("[fitted] of `{parameter}` names no figure"));
+        }
         for figure in figures {
             match Link::parse(parameter, figure, own) {
                 Ok(link) => links.push(link),
@@ -332,6 +336,9 @@ points = [["4KiB", 2], ["8KiB", 2]]
         assert_eq!(count("inverse", &["second @ 8KiB"]), 1);
         assert_eq!(count("second", &["inverse"]), 1);
         assert_eq!(count("gains", &["second"]), 1, "the ratio of reads is fitted as well");
+        assert_eq!(count("device-a.random_write", &["device-a.random_write.mean_us"]), 1);
+        assert_eq!(count("device-a.random_write.iops", &["device-a.random_write.mean_us"]), 1);
+        assert_eq!(count("device-a.random_write.p99_us", &["device-a.random_write.mean_us"]), 0);
         assert_eq!(count("gain", &["second"]), 0, "of one device alone nothing was fitted");
         assert_eq!(count("gain", &["second", "gain-b @ 4KiB"]), 1);
         let ratio =
@@ -365,11 +372,11 @@ points = [["4KiB", 2], ["8KiB", 2]]
         let elsewhere =
             |link: &str| [("ssd.read_command_ns".to_owned(), vec![link.to_owned()])].into();
         profile.fitted = elsewhere("s000/table-3-1 device-a.*");
-        assert_eq!(
-            check(&[], &[profile.clone()]),
-            [""; 0],
-            "who checks a few has not read the others"
-        );
+        assert_eq!(check(&[], &[profile.clone()]), [""; 0]);
+        profile.fitted = elsewhere("s000/table-3-1 device-a.rondam_read");
+        assert!(check(&[], &[profile.clone()])[0].contains("no such series"));
+        profile.fitted = [("ssd.read_command_ns".to_owned(), Vec::new())].into();
+        assert!(check(&[], &[profile.clone()])[0].contains("names no figure"));
         profile.fitted = elsewhere("s000/tabel-3-1 device-a.*");
         assert!(check(&[], &[profile])[0].contains("which there is not"));
     }

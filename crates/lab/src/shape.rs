@@ -127,10 +127,15 @@ pub const OURS_MAX: f64 = 1.5;
 /// What [`is_source`] asks for.
 pub(crate) const SOURCE_FORM: &str = "which opens with [S] or [V] and says the paper and the place in it: \"[S] S000 section 4.1: words\"";
 
-/// Whether `text` says where something was published: a mark, and then at least a paper and a place.
+/// Whether `text` says where something was published: a mark, a paper, and a place in it, which has a number,
+/// quoted words or comes after a colon.
 pub(crate) fn is_source(text: &str) -> bool {
     let rest = ["[S] ", "[V] "].iter().find_map(|mark| text.strip_prefix(mark));
-    rest.is_some_and(|rest| rest.split_whitespace().count() >= 2)
+    let place = rest.and_then(|rest| rest.trim().split_once(' '));
+    place.is_some_and(|(_, place)| {
+        let is_part = |character: char| character.is_ascii_digit() || "\":".contains(character);
+        place.contains(is_part)
+    })
 }
 
 /// The keys of [`Standing`] in a shape.
@@ -163,6 +168,15 @@ impl Shape {
         let Standing { class, source, fitted, reason, varied, ours } = &self.standing;
         self.claim.check(self.is_beside_published())?;
         let has_source = matches!(self.claim, Claim::RatioToPublished { .. }) || is_source(source);
+        let is_form_beside = *class == Class::ClosedForm && self.is_beside_published();
+        if is_form_beside && !is_source(source) {
+            return Err(format!("a formula beside published values needs `source`, {SOURCE_FORM}"));
+        }
+        if *class == Class::Differs
+            && matches!(self.claim, Claim::RatioToPublished { within: Some(_), .. })
+        {
+            return Err("what differs misses what is published by 30 %; take out `within`".into());
+        }
         if class.is_published() && !has_source {
             return Err(format!("a {class} needs `source`, {SOURCE_FORM}"));
         }

@@ -117,6 +117,12 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
     if arguments.perturb {
         return perturb::run(&loaded, arguments, context);
     }
+    if let Some(folder) = arguments.kept.as_ref().filter(|folder| !folder.is_dir()) {
+        return Err(Failure::input(format!(
+            "{}: no such directory; --kept names one that holds NAME/series.csv, such as results/MACHINE",
+            folder.display()
+        )));
+    }
     let verified = run_all(&loaded, arguments, context)?;
     if verified.is_empty() {
         return Err(Failure::input("no shape to verify; name an experiment that has some"));
@@ -205,7 +211,8 @@ fn run_all(
                     None => None,
                 };
                 if !arguments.json {
-                    progress.aside(|| print(&outcome, kept.as_ref(), context))?;
+                    let kept = arguments.kept.as_ref().map(|_| kept.as_ref());
+                    progress.aside(|| print(&outcome, kept, context))?;
                 }
                 verified.push(Verified::of(outcome, kept));
             }
@@ -222,13 +229,21 @@ fn options(arguments: &VerifyArguments) -> RunOptions<'static> {
     options
 }
 
-fn print(outcome: &Outcome, kept: Option<&Kept>, context: &Context) -> Result<(), Failure> {
+/// Prints the verdicts and, where that was asked, what became of the kept result.
+fn print(outcome: &Outcome, kept: Option<Option<&Kept>>, context: &Context) -> Result<(), Failure> {
     let (name, seeds) = (&outcome.experiment, outcome.seeds.len());
     let counts = outcome.counts();
     let seeds = if seeds > 1 { format!(", {seeds} seeds") } else { String::new() };
     context.output.heading(&format!("{name}: {counts}{seeds}"))?;
     outcome_text::print_verdicts(outcome, context)?;
-    let Some(kept) = kept else { return Ok(()) };
+    let kept = match kept {
+        None => return Ok(()),
+        Some(None) => {
+            let mark = context.output.verdict(true, "none ");
+            return outcome_text::print_item(&mark, "no result is kept", context);
+        }
+        Some(Some(kept)) => kept,
+    };
     let mark = if kept.is_current() { "same " } else { "STALE" };
     let mark = context.output.verdict(kept.is_current(), mark);
     outcome_text::print_item(&mark, &kept.text(outcome.seed), context)

@@ -209,11 +209,33 @@ fn what_cannot_fail_is_refused() {
     assert!(own("kind='ordering'\nabove='flat'\nbelow='flat'").contains("with itself"));
     assert!(own("kind='constant'\nseries='flat'\nfactor=inf").contains("`factor`"));
     assert!(own("kind='monotone'\nseries='flat'\ndirection='rising'\nslack=1").contains("`slack`"));
+    assert!(
+        own("kind='monotone'\nseries='flat'\ndirection='rising'\nslack=0.3").contains("`slack`")
+    );
+    assert!(own("kind='constant'\nseries='flat'\nfactor=1e300").contains("`factor`"));
+    assert!(own(&format!("{value}low=1e-300\nhigh=1")).contains("factor of 1000"));
+    let form = "class='closed_form'\nkind='ratio_to_published'\nseries='rising'";
+    assert!(refusal(form).contains("needs `source`"));
+    let narrow = "class='differs'\nkind='ratio_to_published'\nseries='rising'\nwithin=1e-9\n\
+                  reason='r'\nvaried='v'\nours=[1, 1]";
+    assert!(refusal(narrow).contains("take out `within`"));
+    for source in ["[S] x y", "[V] lorem ipsum", "[S]", "S000 table 1", "[M] S000 table 1"] {
+        let text = format!("class='prediction'\nsource='{source}'\n{value}published=2");
+        assert!(refusal(&text).contains("needs `source`"), "{source}");
+    }
     let published = |value: &str| {
         let text = "class='prediction'\nsource='[S] S000 table 1'\nkind='value_within'";
         refusal(&format!("{text}\nseries='flat'\npublished={value}"))
     };
-    for value in ["{ at_least = 0 }", "[1e-300, inf]", "[1, 11]", "{ at_most = inf }", "nan"] {
+    for value in [
+        "{ at_least = 0 }",
+        "{ at_least = 1e-300 }",
+        "{ at_most = 1e300 }",
+        "[1e-300, inf]",
+        "[1, 11]",
+        "{ at_most = inf }",
+        "nan",
+    ] {
         assert!(published(value).contains("finite value above 0"), "{value}");
     }
     let differs = |ours: &str| {
