@@ -7,19 +7,30 @@
 //! 1. The file is read once, from front to back, so a pipe will do.
 //! 2. A field that is the null text (nothing, unless said otherwise) is null in every column.
 //! 3. Every complaint about the content names the file, the line and the column.
+//! 4. A record has a most number of bytes and of fields, which hold while it is read: a quote that nothing
+//!    closes, or a device without end, takes no more memory than that.
 
 use crate::source::emptied;
 use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use nandu_base::to_index;
 use nandu_storage::database::{Column, ColumnType};
-use nandu_storage::sqlite::ValueRef;
+use nandu_storage::sqlite::{ValueRef, real_in};
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows from which types are inferred.
 const SAMPLE_ROW_COUNT: usize = 10_000;
 /// Or so many bytes of them.
-const SAMPLE_BYTES: usize = 8 << 20;
+const SAMPLE_BYTES: u64 = 8 << 20;
+/// Bytes of a record, with its delimiters and quotes.
+const RECORD_BYTES_MAX: u64 = 16 << 20;
+/// Fields of a record: as many columns as SQLite's files can have.
+const FIELD_COUNT_MAX: usize = 32_767;
+/// What is read at once.
+const BUFFER_BYTES: usize = 1 << 18;
 /// Rows that are handed over together.
 const ROWS_AT_ONCE: usize = 512;
 
@@ -44,7 +55,9 @@ impl Default for CsvOptions {
 
 /// Rows of a CSV file.
 pub struct CsvRows {
-    reader: Reader<Input>,
+    reader: Reader<Bounded>,
+    /// Bytes that may still be read for the record under way.
+    left: Arc<AtomicU64>,
     file: String,
     columns: Vec<Column>,
     null: Vec<u8>,
@@ -58,8 +71,24 @@ pub struct CsvRows {
     is_done: bool,
 }
 
-/// A file, or what stands in for one.
-type Input = Box<dyn Read + Send>;
+/// A file, or what stands in for one, which ends in an error once nothing is left of what may be read.
+struct Bounded {
+    input: Box<dyn Read + Send>,
+    left: Arc<AtomicU64>,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        let end = target.len().min(to_index(left));
+        let count = self.input.read(&mut target[..end])?;
+        self.left.store(left - count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
 
 impl CsvRows {
     /// Begins to read. `file` is its name for messages, `byte_count` its length where it has one.
@@ -72,15 +101,17 @@ impl CsvRows {
         byte_count: Option<u64>,
         options: &CsvOptions,
     ) -> Result<Self, LoadError> {
+        let left = Arc::default();
         let reader = ReaderBuilder::new()
             .delimiter(options.delimiter)
             .has_headers(false)
             // Input here, for a better message.
             .flexible(true)
-            .buffer_capacity(1 << 18)
-            .from_reader(input);
+            .buffer_capacity(BUFFER_BYTES)
+            .from_reader(Bounded { input, left: Arc::clone(&left) });
         let mut rows = Self {
             reader,
+            left,
             file: file.to_owned(),
             columns: Vec::new(),
             null: options.null.clone().into_bytes(),
@@ -125,14 +156,14 @@ impl CsvRows {
     }
 
     fn read_sample(&mut self) -> Result<(), LoadError> {
-        let mut bytes = 0;
-        while self.sample.len() < SAMPLE_ROW_COUNT && bytes < SAMPLE_BYTES {
+        let start = self.reader.position().byte();
+        let end = start + SAMPLE_BYTES;
+        while self.sample.len() < SAMPLE_ROW_COUNT && self.reader.position().byte() < end {
             let mut record = ByteRecord::new();
             if !self.read(&mut record)? {
                 self.is_done = true;
                 break;
             }
-            bytes += record.as_slice().len();
             self.sample.push(record);
         }
         Ok(())
@@ -163,10 +194,32 @@ impl CsvRows {
 
     /// Reads the next record; false behind the last one.
     fn read(&mut self, record: &mut ByteRecord) -> Result<bool, LoadError> {
-        self.reader.read_byte_record(record).map_err(|error| match error.into_kind() {
-            ErrorKind::Io(error) => LoadError::File { file: self.file.clone(), error },
-            other => LoadError::input(&self.file, format!("{other:?}")),
-        })
+        // The buffer holds bytes of the next record, too.
+        self.left.store(RECORD_BYTES_MAX + BUFFER_BYTES as u64, Ordering::Relaxed);
+        let (start, line) = (self.reader.position().byte(), self.reader.position().line());
+        let too_large = |what: String| {
+            let what = format!(
+                "a record has more than {what}; is a quote left open, or the delimiter another?"
+            );
+            Err(LoadError::input(format!("{}:{line}", self.file), what))
+        };
+        let is_record = match self.reader.read_byte_record(record).map_err(csv::Error::into_kind) {
+            Ok(is_record) => is_record,
+            Err(ErrorKind::Io(_)) if self.left.load(Ordering::Relaxed) == 0 => {
+                return too_large(format!("{} MiB", RECORD_BYTES_MAX >> 20));
+            }
+            Err(ErrorKind::Io(error)) => {
+                return Err(LoadError::File { file: self.file.clone(), error });
+            }
+            Err(other) => return Err(LoadError::input(&self.file, format!("{other:?}"))),
+        };
+        if self.reader.position().byte() - start > RECORD_BYTES_MAX {
+            return too_large(format!("{} MiB", RECORD_BYTES_MAX >> 20));
+        }
+        if record.len() > FIELD_COUNT_MAX {
+            return too_large(format!("{FIELD_COUNT_MAX} fields"));
+        }
+        Ok(is_record)
     }
 
     fn place_of(&self, record: &ByteRecord) -> String {
@@ -243,22 +296,22 @@ impl RowSource for CsvRows {
 /// The narrowest type that all sampled values of a column have; text where there are none.
 fn infer<'f>(fields: impl Iterator<Item = &'f [u8]>, null: &[u8]) -> ColumnType {
     let mut inferred = None;
+    // An integer may be one that no double is, so that the column cannot come to be of doubles.
+    let mut may_be_real = true;
     for field in fields.filter(|field| *field != null) {
-        let narrowest = match inferred {
-            None | Some(ColumnType::Integer) => {
-                // Numbers with leading zeros are names: telephone numbers, postal codes.
-                let digits = field.strip_prefix(b"-").unwrap_or(field);
-                let is_padded = digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.';
-                if is_padded { ColumnType::Text } else { ColumnType::Integer }
-            }
-            Some(other) => other,
-        };
         let fits = |column_type: ColumnType| value_of(field, column_type, null).is_ok();
-        let wider = [narrowest, ColumnType::Real, ColumnType::Text];
-        inferred = wider.into_iter().find(|&column_type| fits(column_type));
-        if matches!(inferred, None | Some(ColumnType::Text)) {
+        may_be_real = may_be_real && fits(ColumnType::Real);
+        // Numbers with leading zeros are names: telephone numbers, postal codes.
+        let digits = field.strip_prefix(b"-").unwrap_or(field);
+        let is_padded = digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.';
+        let may_be_integer = matches!(inferred, None | Some(ColumnType::Integer)) && !is_padded;
+        inferred = if may_be_integer && fits(ColumnType::Integer) {
+            Some(ColumnType::Integer)
+        } else if may_be_real && !(is_padded && inferred != Some(ColumnType::Real)) {
+            Some(ColumnType::Real)
+        } else {
             return ColumnType::Text;
-        }
+        };
     }
     inferred.unwrap_or(ColumnType::Text)
 }
@@ -283,10 +336,11 @@ fn value_of<'f>(
         }
         ColumnType::Real => {
             let is_number = |number: &f64| number.is_finite();
-            let number = text.ok().and_then(|text| text.trim().parse().ok()).filter(is_number);
-            number
-                .map(ValueRef::Real)
-                .ok_or("no number; give the column the type text, or name the text that is null")
+            let number = text.ok().and_then(|text| real_in(text.trim())).filter(is_number);
+            number.map(ValueRef::Real).ok_or(
+                "no number that a double holds; give the column the type text, or name the text \
+                 that is null",
+            )
         }
         ColumnType::Text => match text {
             Ok(_) => Ok(ValueRef::Text(field)),

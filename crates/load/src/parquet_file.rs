@@ -7,17 +7,22 @@
 //! ```
 //!
 //! 1. A column whose type is not in this table is refused when the file is opened.
+//! 2. The crate panics about some files that break rules of the format; to the caller that is an error, too.
+//! 3. Reading behind the end of the file fails: the crate would go on counting what is not there.
 
 use crate::{LoadError, RowSink, RowSource};
+use bytes::Bytes;
 use nandu_storage::database::{Column, ColumnType};
-use nandu_storage::sqlite::ValueRef;
+use nandu_storage::sqlite::{ValueRef, real_in};
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// Rows that are handed over together.
@@ -43,7 +48,7 @@ impl ParquetRows {
         let file = path.display().to_string();
         let opened =
             File::open(path).map_err(|error| LoadError::File { file: file.clone(), error })?;
-        let reader = SerializedFileReader::new(opened).map_err(|error| bad(&file, &error))?;
+        let reader = guarded(&file, || SerializedFileReader::new(WholeFile(opened)))?;
         let metadata = reader.metadata().file_metadata();
         let row_count = u64::try_from(metadata.num_rows()).unwrap_or(0);
         let fields = metadata.schema().get_fields();
@@ -57,7 +62,10 @@ impl ParquetRows {
         };
         let columns: Result<Vec<Column>, LoadError> = fields.iter().map(column).collect();
         let columns = columns?;
-        let rows = RowIter::from_file_into(Box::new(reader));
+        if columns.is_empty() {
+            return Err(LoadError::input(file, "it has no columns"));
+        }
+        let rows = guarded(&file, || Ok(RowIter::from_file_into(Box::new(reader))))?;
         Ok(Self { rows, file, columns, row_count, read_count: 0, text: String::new() })
     }
 
@@ -68,10 +76,17 @@ impl ParquetRows {
     }
 
     fn hand_over(&mut self, row: &Row, sink: &mut RowSink<'_>) -> Result<(), LoadError> {
+        let place = || format!("{}, row {}", self.file, self.read_count + 1);
+        let of_column = |name: &str, what: String| {
+            LoadError::input(format!("{}, column {name}", place()), what)
+        };
         self.text.clear();
         let mut ends = Vec::new();
-        for (_, field) in row.get_column_iter() {
+        for (name, field) in row.get_column_iter() {
             if is_shown_as_text(field) {
+                if !is_in_range(field) {
+                    return Err(of_column(name, "a date or time that no calendar has".to_owned()));
+                }
                 self.text += &field.to_string();
                 ends.push(self.text.len());
             }
@@ -86,19 +101,69 @@ impl ParquetRows {
                 start = end;
             }
             let value = value_of(field, shown).ok_or_else(|| {
-                let place = format!("{}, row {}, column {name}", self.file, self.read_count + 1);
-                LoadError::input(place, format!("{field} does not fit 64 bits with a sign"))
+                of_column(
+                    name,
+                    match field {
+                        Field::Decimal(_) => {
+                            let shown = shown.trim_end_matches('.');
+                            format!(
+                                "{shown} is an integer that no double is; cast it to one of 64 bits"
+                            )
+                        }
+                        _ => format!("{field} does not fit 64 bits with a sign"),
+                    },
+                )
             })?;
             values.push(value);
         }
         sink(&values).map_err(|error| match error {
             nandu_storage::StorageError::TooLarge { .. }
-            | nandu_storage::StorageError::Exists { .. } => {
-                let place = format!("{}, row {}", self.file, self.read_count + 1);
-                LoadError::input(place, error.to_string())
+            | nandu_storage::StorageError::Exists { .. }
+            | nandu_storage::StorageError::InvalidSetting { .. } => {
+                LoadError::input(place(), error.to_string())
             }
             other => other.into(),
         })
+    }
+}
+
+/// A file of which nothing is read behind its end (invariant 3).
+struct WholeFile(File);
+
+/// What reads it from a place on.
+struct Part(File);
+
+impl Length for WholeFile {
+    fn len(&self) -> u64 {
+        Length::len(&self.0)
+    }
+}
+
+impl ChunkReader for WholeFile {
+    type T = BufReader<Part>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        let mut file = self.0.try_clone()?;
+        file.seek(SeekFrom::Start(start))?;
+        Ok(BufReader::new(Part(file)))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let end = start.saturating_add(length as u64);
+        if end > Length::len(&self.0) {
+            // Before memory is asked for.
+            return Err(ParquetError::EOF(format!("bytes {start} to {end} lie behind the end")));
+        }
+        self.0.get_bytes(start, length)
+    }
+}
+
+impl Read for Part {
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(target)? {
+            0 if !target.is_empty() => Err(ErrorKind::UnexpectedEof.into()),
+            count => Ok(count),
+        }
     }
 }
 
@@ -111,8 +176,9 @@ impl std::fmt::Debug for ParquetRows {
 impl RowSource for ParquetRows {
     fn next_rows(&mut self, sink: &mut RowSink<'_>) -> Result<bool, LoadError> {
         for _ in 0..ROWS_AT_ONCE {
-            let Some(row) = self.rows.next() else { return Ok(false) };
-            let row = row.map_err(|error| bad(&self.file, &error))?;
+            let Some(row) = guarded(&self.file, || self.rows.next().transpose())? else {
+                return Ok(false);
+            };
             self.hand_over(&row, sink)?;
             self.read_count += 1;
         }
@@ -170,6 +236,22 @@ const fn is_shown_as_text(field: &Field) -> bool {
     )
 }
 
+/// Whether a date or time is one that can be written out.
+fn is_in_range(field: &Field) -> bool {
+    /// Years up to 262,000 before and after 1970, in days.
+    const DAYS: i64 = 95_000_000;
+    const DAY_SECONDS: i64 = 86_400;
+    let most = |per_second: i64| DAYS.saturating_mul(DAY_SECONDS * per_second);
+    match field {
+        Field::Date(days) => (-DAYS..=DAYS).contains(&i64::from(*days)),
+        Field::TimestampMillis(at) => (-most(1000)..=most(1000)).contains(at),
+        Field::TimestampMicros(at) => (-most(1_000_000)..=most(1_000_000)).contains(at),
+        Field::TimeMillis(since) => (0..DAY_SECONDS * 1000).contains(&i64::from(*since)),
+        Field::TimeMicros(since) => (0..DAY_SECONDS * 1_000_000).contains(since),
+        _ => true,
+    }
+}
+
 /// The value of a field; `shown` is its text where it has no value of its own. `None` where it is too
 /// large.
 fn value_of<'f>(field: &'f Field, shown: &'f str) -> Option<ValueRef<'f>> {
@@ -187,7 +269,7 @@ fn value_of<'f>(field: &'f Field, shown: &'f str) -> Option<ValueRef<'f>> {
         Field::Float16(value) => ValueRef::Real(f64::from(*value)),
         Field::Float(value) => ValueRef::Real(f64::from(*value)),
         Field::Double(value) => ValueRef::Real(*value),
-        Field::Decimal(_) => ValueRef::Real(shown.parse().ok()?),
+        Field::Decimal(_) => ValueRef::Real(real_in(shown)?),
         Field::Str(text) => ValueRef::Text(text.as_bytes()),
         Field::Bytes(bytes) => ValueRef::Blob(bytes.data()),
         Field::Date(_)
@@ -197,6 +279,17 @@ fn value_of<'f>(field: &'f Field, shown: &'f str) -> Option<ValueRef<'f>> {
         | Field::TimestampMicros(_) => ValueRef::Text(shown.as_bytes()),
         Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => return None,
     })
+}
+
+/// Calls the crate `parquet` (invariant 2).
+fn guarded<T>(file: &str, call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, LoadError> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(done) => done.map_err(|error| bad(file, &error)),
+        Err(_) => {
+            let what = "it breaks a rule of the format; is it a Parquet file, and whole?";
+            Err(LoadError::input(file, what))
+        }
+    }
 }
 
 fn bad(file: &str, error: &ParquetError) -> LoadError {

@@ -21,14 +21,14 @@ use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
 use nandu_storage::StorageError;
 use nandu_storage::database::{Column, ColumnType};
-use nandu_storage::sqlite::{Affinity, RecordView, Scan, TableSchema, TableTree, Value, ValueRef};
+use nandu_storage::sqlite::{
+    Affinity, RecordView, Scan, TableSchema, TableTree, Value, ValueRef, exact_real, real_in,
+};
 use pages::OpenFile;
 use std::path::Path;
 
 /// Rows that are handed over together, up to a leaf more.
 const ROWS_AT_ONCE: u64 = 512;
-/// Integers up to here are doubles, too: 2^53.
-const EXACT_INTEGER_MAX: u64 = 1 << 53;
 
 /// Rows of one table of a SQLite file.
 pub struct SqliteRows {
@@ -234,16 +234,20 @@ fn look_through(
 
 impl Kind {
     /// In the order of the kinds.
-    const NAMES: [&str; 6] =
-        ["integers", "integers past 2^53", "reals", "texts", "texts that are not UTF-8", "blobs"];
+    const NAMES: [&str; 6] = [
+        "integers",
+        "integers that are no doubles",
+        "reals",
+        "texts",
+        "texts that are not UTF-8",
+        "blobs",
+    ];
 
     /// `None` for null, which every column takes.
     fn of(value: ValueRef<'_>) -> Option<Self> {
         Some(match value {
             ValueRef::Null => return None,
-            ValueRef::Integer(number) if number.unsigned_abs() > EXACT_INTEGER_MAX => {
-                Self::LargeInteger
-            }
+            ValueRef::Integer(number) if exact_real(number).is_none() => Self::LargeInteger,
             ValueRef::Integer(_) => Self::Integer,
             ValueRef::Real(_) => Self::Real,
             ValueRef::Text(text) if std::str::from_utf8(text).is_err() => Self::WildText,
@@ -311,6 +315,12 @@ fn convert(value: ValueRef<'_>, column_type: ColumnType) -> Result<Option<Value>
             return Err("a text that is not UTF-8; the type blob takes its bytes");
         }
         (ColumnType::Text, ValueRef::Text(_)) => return Ok(None),
+        (ColumnType::Real, ValueRef::Integer(number)) if exact_real(number).is_none() => {
+            return Err("no real exactly; the types integer and text take it");
+        }
+        (ColumnType::Real, ValueRef::Text(text)) if is_inexact(text) => {
+            return Err("no real exactly; the type text takes it");
+        }
         (ColumnType::Text, _) => (Affinity::Text, "no text"),
         (ColumnType::Integer, _) => {
             (Affinity::Integer, "no integer; the types real and text take more")
@@ -322,6 +332,16 @@ fn convert(value: ValueRef<'_>, column_type: ColumnType) -> Result<Option<Value>
         return Ok(Some(changed));
     }
     Err(wanted)
+}
+
+/// Whether a text is an integer that no real holds exactly.
+fn is_inexact(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim();
+    let digits = text.trim_start_matches(['+', '-']);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+        && !digits.is_empty()
+        && real_in(text).is_none()
 }
 
 /// A value in a message.

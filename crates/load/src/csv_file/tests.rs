@@ -98,6 +98,50 @@ fn bytes_that_are_no_text_are_refused_but_as_blobs() {
     assert_eq!(rows, [[Value::Blob(b"B\xe4r".to_vec())]]);
 }
 
+#[test]
+fn an_integer_that_no_double_is_makes_no_column_of_doubles() {
+    let file = "a,b\n9007199254740993,9007199254740992\n0.5,0.5\n";
+    let mut source = open(file, &CsvOptions::default()).unwrap();
+    let rows = all(&mut source).unwrap();
+    assert_eq!(rows[0], [text("9007199254740993"), Value::Real(9_007_199_254_740_992.0)]);
+    let types = vec![("a".to_owned(), ColumnType::Real)];
+    let said = complaint(file, &CsvOptions { types, ..CsvOptions::default() });
+    assert!(said.contains("rows.csv:2, column a: `9007199254740993` is no number that"), "{said}");
+}
+
+/// A file without end, which says how much of it was read.
+struct Endless(&'static [u8], Arc<AtomicU64>);
+
+impl Read for Endless {
+    fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
+        if self.1.fetch_add(target.len() as u64, Ordering::Relaxed) == 0 {
+            target[..self.0.len()].copy_from_slice(self.0);
+            return Ok(self.0.len());
+        }
+        target.fill(*self.0.last().unwrap());
+        Ok(target.len())
+    }
+}
+
+#[test]
+fn a_record_without_end_is_refused_after_a_bounded_part_of_it() {
+    for (start, line) in [(&b"\0"[..], 1), (b"a,b\n1,\"x", 2), (b"a,b\n1,2\n,", 3)] {
+        let read = Arc::default();
+        let input = Box::new(Endless(start, Arc::clone(&read)));
+        let opened = CsvRows::open(input, "rows.csv", None, &CsvOptions::default());
+        let said = opened.unwrap_err().to_string();
+        let place = format!("rows.csv:{line}: a record has more than 16 MiB; is a quote left open");
+        assert!(said.starts_with(&place), "{said}");
+        assert!(read.load(Ordering::Relaxed) < 2 * RECORD_BYTES_MAX);
+    }
+    let wide = format!("a,b\n{}\n", ",".repeat(FIELD_COUNT_MAX));
+    let said = complaint(&wide, &CsvOptions::default());
+    assert!(said.starts_with("rows.csv:2: a record has more than 32767 fields"), "{said}");
+    // The record before it does not count, and the longest that may be is a row.
+    let long = format!("a\n{}\n\"{}\"\n", "x".repeat(1 << 20), "y".repeat((16 << 20) - 3));
+    assert_eq!(all(&mut open(&long, &CsvOptions::default()).unwrap()).unwrap().len(), 2);
+}
+
 proptest! {
     #[test]
     fn what_the_writer_of_the_crate_quotes_comes_back(

@@ -4,7 +4,7 @@ use super::*;
 use nandu_storage::sqlite::Value;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use std::io::Write;
 use std::sync::Arc;
@@ -117,4 +117,64 @@ fn what_cannot_be_loaded_is_refused_with_its_place() {
     assert!(said.contains("column g: it is nested"), "{said}");
     let said = ParquetRows::open(&place.path().join("none")).unwrap_err().to_string();
     assert!(said.contains("cannot read"), "{said}");
+}
+
+#[test]
+fn values_that_no_column_holds_are_refused_with_their_row() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("rows.parquet");
+    let complaint_of = |column: &str, write: &dyn Fn(&mut SerializedColumnWriter<'_>)| {
+        let schema = format!("message rows {{ REQUIRED {column}; }}");
+        let schema = Arc::new(parse_message_type(&schema).unwrap());
+        let file = File::create(&path).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        write(&mut column);
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        let geometry = nandu_device::Geometry { sector_bytes: 512, sector_count: 32 << 11 };
+        let config = nandu_device::MemoryConfig { geometry, ..Default::default() };
+        let device = nandu_device::MemoryDevice::new(config);
+        let data = nandu_storage::volume::DeviceVolume::format(Box::new(device)).unwrap();
+        let volumes = nandu_storage::Volumes { data: Box::new(data), log: None };
+        let settings = nandu_storage::Settings {
+            pool_bytes: 1 << 20,
+            log_bytes: 4 << 20,
+            checkpoint_bytes: 256 << 10,
+            ..nandu_storage::Settings::default()
+        };
+        let database = nandu_storage::Database::create(volumes, &settings, 1).unwrap();
+        let source = ParquetRows::open(&path).unwrap();
+        let table = nandu_storage::database::NewTable {
+            name: "rows".to_owned(),
+            columns: source.columns().to_vec(),
+            kind: nandu_storage::database::TableKind::Heap,
+            indexes: Vec::new(),
+        };
+        let options = nandu_storage::database::LoadOptions::default();
+        let mut jobs = [crate::LoadJob { table, options, source: Box::new(source) }];
+        crate::load_tables(&database, &mut jobs, &mut ()).unwrap_err().to_string()
+    };
+    let told = complaint_of("DOUBLE x", &|column| {
+        column.typed::<DoubleType>().write_batch(&[1.0, f64::NAN], None, None).unwrap();
+    });
+    assert!(told.contains("rows.parquet, row 2: NaN, which is no value (store null),"), "{told}");
+    let told = complaint_of("INT64 x (DECIMAL(18, 0))", &|column| {
+        column.typed::<Int64Type>().write_batch(&[9_007_199_254_740_993], None, None).unwrap();
+    });
+    assert!(
+        told.contains("row 1, column x: 9007199254740993 is an integer that no double"),
+        "{told}"
+    );
+    let told = complaint_of("INT64 x (TIMESTAMP_MICROS)", &|column| {
+        column.typed::<Int64Type>().write_batch(&[0, i64::MAX], None, None).unwrap();
+    });
+    assert!(told.contains("row 2, column x: a date or time that no calendar has"), "{told}");
+    let told = complaint_of("BYTE_ARRAY x (UTF8)", &|column| {
+        let wild = [ByteArray::from(&b"B\xe4r"[..])];
+        column.typed::<ByteArrayType>().write_batch(&wild, None, None).unwrap();
+    });
+    assert!(told.contains("rows.parquet: ") && told.contains("Utf8Error"), "{told}");
 }
