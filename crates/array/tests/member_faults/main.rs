@@ -1,6 +1,7 @@
 //! Arrays whose members fail, go stale and lose power return what was flushed or later written, or an
 //! error: every short history of small arrays, then random ones. `examples/member_faults.rs` runs more.
 
+mod adaptive;
 mod exhaustive;
 mod random;
 mod world;
@@ -41,4 +42,22 @@ fn random_histories_return_what_was_flushed_or_written_later() {
         }
     }
     assert!(all.cut_count > SEED_COUNT && all.rebuilt_count > SEED_COUNT / 4, "{all:?}");
+}
+
+#[test]
+fn an_array_that_follows_the_load_bears_one_bad_member_while_it_moves() {
+    let (mut all, mut moved_count) = (world::Tally::default(), 0);
+    for seed in 0..SEED_COUNT {
+        match adaptive::run(seed) {
+            Ok((tally, moved)) => {
+                all.add(&tally);
+                moved_count += moved;
+            }
+            Err(violation) => panic!("seed {seed}: {violation}"),
+        }
+    }
+    assert!(
+        all.rebuilt_count > SEED_COUNT / 4 && moved_count > SEED_COUNT,
+        "{all:?}, {moved_count}"
+    );
 }
