@@ -3,6 +3,7 @@
 
 mod adaptive;
 mod exhaustive;
+mod found;
 mod random;
 mod world;
 
@@ -10,7 +11,7 @@ use nandu_array::WriteReturn;
 use world::Setup;
 
 /// Random runs of the gate.
-const SEED_COUNT: u64 = 600;
+const SEED_COUNT: u64 = 400;
 
 fn setup(code: (u8, u8, u8), write_return: WriteReturn) -> Setup {
     let (member_count, needed_count, written_count) = code;
