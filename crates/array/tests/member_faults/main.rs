@@ -1,7 +1,9 @@
 //! Arrays whose members fail, go stale and lose power return what was flushed or later written, or an
 //! error: every short history of small arrays, then random ones. `examples/member_faults.rs` runs more.
 
+mod adaptive;
 mod exhaustive;
+mod found;
 mod random;
 mod world;
 
@@ -9,7 +11,7 @@ use nandu_array::WriteReturn;
 use world::Setup;
 
 /// Random runs of the gate.
-const SEED_COUNT: u64 = 600;
+const SEED_COUNT: u64 = 400;
 
 fn setup(code: (u8, u8, u8), write_return: WriteReturn) -> Setup {
     let (member_count, needed_count, written_count) = code;
@@ -41,4 +43,22 @@ fn random_histories_return_what_was_flushed_or_written_later() {
         }
     }
     assert!(all.cut_count > SEED_COUNT && all.rebuilt_count > SEED_COUNT / 4, "{all:?}");
+}
+
+#[test]
+fn an_array_that_follows_the_load_bears_one_bad_member_while_it_moves() {
+    let (mut all, mut moved_count) = (world::Tally::default(), 0);
+    for seed in 0..SEED_COUNT {
+        match adaptive::run(seed) {
+            Ok((tally, moved)) => {
+                all.add(&tally);
+                moved_count += moved;
+            }
+            Err(violation) => panic!("seed {seed}: {violation}"),
+        }
+    }
+    assert!(
+        all.rebuilt_count > SEED_COUNT / 4 && moved_count > SEED_COUNT,
+        "{all:?}, {moved_count}"
+    );
 }

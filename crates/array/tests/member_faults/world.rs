@@ -14,7 +14,9 @@
 //! 4. A member is bad from when it fails, is away, or is new, until the array calls it healthy.
 //! 5. The array gives nobody up without a reason.
 
-use nandu_array::{ArrayConfig, ArrayDevice, Layout, MemberDevice, MemberState, WriteReturn};
+use nandu_array::{
+    AdaptiveConfig, ArrayConfig, ArrayDevice, Layout, MemberDevice, MemberState, WriteReturn,
+};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::faulty::{FaultPlan, FaultyDevice, UnflushedFate};
 use nandu_device::{
@@ -188,23 +190,48 @@ fn member(setup: &Setup) -> Member {
     SharedDevice::new(FaultyDevice::new(MemoryDevice::new(config), FaultPlan::default()))
 }
 
+fn members(setup: &Setup) -> Vec<Member> {
+    (0..setup.member_count).map(|_| member(setup)).collect()
+}
+
+fn config(setup: &Setup) -> ArrayConfig {
+    let Setup { member_count, needed_count, written_count, .. } = *setup;
+    ArrayConfig {
+        layout: Layout::new(member_count, needed_count, written_count).expect("it is a layout"),
+        fragment_sector_count: setup.fragment_sectors,
+        write_return: setup.write_return,
+        queue_depth_max: 64,
+        member_error_count_max: 2,
+        member_timeout: Some(Nanos::from_millis(5)),
+        keeps_data: true,
+    }
+}
+
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let Setup { member_count, needed_count, written_count, .. } = *setup;
-        let config = ArrayConfig {
-            layout: Layout::new(member_count, needed_count, written_count).expect("it is a layout"),
-            fragment_sector_count: setup.fragment_sectors,
-            write_return: setup.write_return,
-            queue_depth_max: 64,
-            member_error_count_max: 2,
-            member_timeout: Some(Nanos::from_millis(5)),
-            keeps_data: true,
-        };
-        let members: Vec<Member> = (0..member_count).map(|_| member(setup)).collect();
-        let plug = SharedPlug::default();
+        let (members, plug) = (members(setup), SharedPlug::default());
+        let config = config(setup);
         let array = ArrayDevice::create(config, boxed(&members, &plug)).expect("members fit");
+        let stripe_sectors = u64::from(setup.needed_count) * u64::from(setup.fragment_sectors);
+        Self::over(config, members, plug, array, stripe_sectors)
+    }
+
+    /// An array that follows the load; it cannot be opened again.
+    pub(crate) fn following(setup: &Setup, adaptive: AdaptiveConfig) -> Self {
+        let (members, plug) = (members(setup), SharedPlug::default());
+        let (config, stripe_sectors) = (config(setup), u64::from(adaptive.stripe_sector_count));
+        let array = ArrayDevice::create_adaptive(config, adaptive, boxed(&members, &plug));
+        Self::over(config, members, plug, array.expect("members fit"), stripe_sectors)
+    }
+
+    fn over(
+        config: ArrayConfig,
+        members: Vec<Member>,
+        plug: SharedPlug,
+        array: ArrayDevice,
+        stripe_sectors: u64,
+    ) -> Self {
         let sector_count = array.info().geometry.sector_count;
-        let stripe_sectors = u64::from(needed_count) * u64::from(setup.fragment_sectors);
         let blank = vec![vec![0]; to_index(sector_count)];
         Self {
             config,
@@ -480,6 +507,16 @@ impl World {
             }
         }
         Err("repairs do not end".into())
+    }
+
+    /// Gives `object` another layout, to which it moves in the background.
+    pub(crate) fn set_layout(&mut self, object: usize, layout: Layout) {
+        self.array().set_layout(object, layout).expect("there is such an object and layout");
+    }
+
+    /// How many stripes were copied so far.
+    pub(crate) fn migrated_stripe_count(&mut self) -> u64 {
+        self.array().migrated_stripe_count()
     }
 
     // What happens to members.
