@@ -2,10 +2,13 @@
 //!
 //! 1. Whoever opens one that was not closed reads on stderr what its restart did.
 //! 2. A page size that is not the database's own is refused, not ignored.
+//! 3. A command that makes a database and then fails leaves none.
 
 use crate::failure::Failure;
 use crate::output;
-use nandu::{Database, DatabaseOptions, DirectoryOptions, RestartReport, StorageError};
+use nandu::{
+    Database, DatabaseOptions, DirectoryOptions, NewDatabase, RestartReport, StorageError,
+};
 use nandu_base::{ByteCount, Nanos};
 use std::path::Path;
 
@@ -35,38 +38,45 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Opened, StorageError> {
     }
 }
 
-/// Opens a database, or makes it where there is none, with pages of `page_size` if that is given.
-pub(crate) fn open_or_create(
+/// Fills a database, which is made where there is none, with pages of `page_size` if that is given, and
+/// closes it. Tells what its restart did, if it had not been closed. A database that was made for this
+/// is gone if `fill` fails.
+pub(crate) fn fill<T>(
     directory: &Path,
     mut options: DatabaseOptions,
     page_size: Option<ByteCount>,
-) -> Result<Opened, Failure> {
+    fill: impl FnOnce(&Database) -> Result<T, Failure>,
+) -> Result<(T, Option<RestartReport>), Failure> {
     let (database, restart) = match open(directory, &options) {
         Err(missing @ (StorageError::NotFound { .. } | StorageError::NotADatabase { .. })) => {
             if let Some(size) = page_size {
                 options.settings.page_bytes = u32::try_from(size.0).unwrap_or(u32::MAX);
             }
-            return match nandu::create_database(directory, &options) {
+            let new = match NewDatabase::begin(directory, &options) {
                 // There is one that cannot be opened; why not is the better answer.
-                Err(StorageError::Exists { .. }) => Err(missing.into()),
-                answer => Ok((answer?, None)),
+                Err(StorageError::Exists { .. }) => return Err(missing.into()),
+                answer => answer?,
             };
+            let value = fill(new.database())?;
+            new.keep()?.close()?;
+            return Ok((value, None));
         }
         answer => answer?,
     };
     let page_bytes = u64::from(database.read().engine().settings().page_bytes);
-    match page_size.filter(|size| size.0 != page_bytes) {
-        None => Ok((database, restart)),
-        Some(size) => {
-            database.close()?;
-            Err(Failure::input(format!(
-                "--page-size {}: {} has pages of {page_bytes} bytes, which stay; leave it out, or \
-                 name a new directory",
-                size.0,
-                directory.display()
-            )))
-        }
-    }
+    let outcome = match page_size.filter(|size| size.0 != page_bytes) {
+        None => fill(&database),
+        Some(size) => Err(Failure::input(format!(
+            "--page-size {}: {} has pages of {page_bytes} bytes, which stay; leave it out, or name \
+             a new directory",
+            size.0,
+            directory.display()
+        ))),
+    };
+    let closed = database.close();
+    let value = outcome?;
+    closed?;
+    Ok((value, restart))
 }
 
 /// What a restart did; `None` where there was nothing to do.

@@ -68,6 +68,9 @@ fn bad_input_is_refused_and_a_load_is_all_or_nothing() {
     failure_of(directory, &["db", "check", "nowhere"], 2);
     failure_of(directory, &["db", "create", "shop", "t", "id:int"], 2);
     failure_of(directory, &["db", "create", "shop", "t", "id:integer", "--key", "no"], 2);
+    failure_of(directory, &["db", "create", "shop", "t/u", "id:integer"], 2);
+    failure_of(directory, &["db", "create", "shop", "t", "id:integer", "ID:text"], 2);
+    assert!(!directory.join("shop").exists(), "what is refused makes no database");
     stdout_of(directory, &["db", "create", "shop", "t", "id:integer", "--key", "id"]);
     failure_of(directory, &["db", "create", "shop", "t", "id:integer"], 2);
     std::fs::write(directory.join("rows.tsv"), "1\n2\nthree\n").unwrap();

@@ -131,7 +131,11 @@ fn bad_input_is_named_by_its_place_and_leaves_no_table() {
     let words = ["load", "csv", "a.csv", "--table", "a", "--types", "n:integer", "shop"];
     let said = failure_of(directory, &words, 2);
     assert!(said.contains("a.csv:3, column n: `x` is no integer"), "{said}");
-    assert!(!names(&directory.join("shop")).iter().any(|name| name.starts_with("a.")));
+    assert!(!directory.join("shop").exists(), "a database that was made for the load is gone");
+    stdout_of(directory, &["db", "create", "shop", "t", "id:integer"]);
+    let before = names(&directory.join("shop"));
+    failure_of(directory, &words, 2);
+    assert_eq!(names(&directory.join("shop")), before, "one that was there is as it was");
     for words in [
         &["load", "csv", "none.csv", "--table", "a", "shop"][..],
         &["load", "csv", "a.csv", "--table", "a", "--key", "no", "shop"],
@@ -171,6 +175,27 @@ fn ctrl_c_ends_a_load_and_leaves_no_table() {
     let said = common::stderr(&output);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("nothing was stored"), "{said}");
-    assert!(!table.exists());
-    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("0 rows"));
+    assert!(!directory.join("shop").exists(), "the database was made for the load");
+}
+
+#[test]
+fn a_load_that_is_killed_leaves_what_the_next_one_replaces() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let endless = ["load", "tpch", "--scale-factor", "100", "--tables", "customer", "shop"];
+    let mut child = start(directory, &endless);
+    while !std::fs::metadata(directory.join("shop/customer.sqlite"))
+        .is_ok_and(|file| file.len() > 0)
+    {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = failure_of(directory, &["db", "check", "shop"], 2);
+    assert!(said.contains("interrupted"), "{said}");
+    std::fs::write(directory.join("a.csv"), "id\n1\n").unwrap();
+    stdout_of(directory, &["load", "csv", "a.csv", "--table", "a", "shop"]);
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("1 rows"));
+    assert!(!directory.join("shop/customer.sqlite").exists());
 }

@@ -165,8 +165,6 @@ fn create(
     key: &[String],
     page_size: Option<ByteCount>,
 ) -> Result<(), Failure> {
-    let options = DatabaseOptions::default();
-    let (database, _) = database::open_or_create(directory, options, page_size)?;
     let index_of = |name: &String| {
         let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
         place.ok_or_else(|| Failure::input(format!("--key {name}: the table has no such column")))
@@ -176,10 +174,13 @@ fn create(
         key if key.is_empty() => TableKind::Heap,
         key => TableKind::Clustered { key },
     };
-    let mut write = database.write()?;
-    write.create_table(table, columns.to_vec(), kind)?;
-    write.commit()?;
-    Ok(database.close()?)
+    let options = DatabaseOptions::default();
+    database::fill(directory, options, page_size, |database| {
+        let mut write = database.write()?;
+        write.create_table(table, columns.to_vec(), kind)?;
+        Ok(write.commit()?)
+    })?;
+    Ok(())
 }
 
 fn make_index(

@@ -1,10 +1,10 @@
 //! `nandu load`: makes tables in a database from generated rows, CSV, Parquet or files of SQLite.
 //!
 //! 1. All tables of one call are made in one transaction: after an error or Ctrl-C there is none of
-//!    them.
+//!    them, nor a database that was made for them.
 
 use crate::Context;
-use crate::database::{self, Opened};
+use crate::database;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
@@ -347,14 +347,13 @@ fn load(
     context: &Context,
 ) -> Result<(), Failure> {
     let stopwatch = Stopwatch::start();
-    let (database, restart) = open_or_create(directory, common)?;
-    let progress = Progress::new(&context.interrupt, jobs.len());
-    let mut watch = Watch { progress, table: String::new() };
-    let loaded = load_tables(&database, &mut jobs, &mut watch);
-    drop(watch);
-    let closed = database.close();
-    let reports = loaded?;
-    closed?;
+    let mut options = DatabaseOptions::default();
+    options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
+    let (reports, restart) = database::fill(directory, options, common.page_size, |database| {
+        let progress = Progress::new(&context.interrupt, jobs.len());
+        let mut watch = Watch { progress, table: String::new() };
+        Ok(load_tables(database, &mut jobs, &mut watch)?)
+    })?;
     let seconds = stopwatch.elapsed().as_secs_f64();
     let pairs = jobs.iter().zip(reports);
     let tables: Vec<TableSummary<'_>> =
@@ -373,12 +372,6 @@ fn load(
         ]);
     }
     context.output.text(&format!("{}{seconds:.1} s\n", table.render()))
-}
-
-fn open_or_create(directory: &Path, common: &CommonArguments) -> Result<Opened, Failure> {
-    let mut options = DatabaseOptions::default();
-    options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
-    database::open_or_create(directory, options, common.page_size)
 }
 
 impl CommonArguments {

@@ -167,6 +167,10 @@ pub(super) fn open_lock(
         Ok(lock) => Ok(Some(lock)),
         // Nobody writes where there is no lock.
         Err(StorageError::NotFound { .. }) if read_only => Ok(None),
+        // It is the directory in which nothing can be written.
+        Err(StorageError::ReadOnly { .. }) => {
+            Err(StorageError::ReadOnly { place: handle.path().display().to_string() })
+        }
         Err(error) => Err(error),
     }
 }

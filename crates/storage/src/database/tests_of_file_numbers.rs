@@ -210,14 +210,21 @@ fn tables_come_and_go_without_using_numbers_up() {
     }
 }
 
+/// The power is cut at every third request: at every one it takes some seconds.
+fn cut_step() -> u64 {
+    std::env::var("NANDU_CUT_STEP").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+}
+
 #[test]
 fn a_cut_at_every_request_leaves_no_table_with_rows_of_one_that_had_its_file_number() {
+    let step = cut_step();
     for settings in ways() {
         let kind = (settings.propagation, settings.torn_pages);
         let (mut cut, mut is_over) = (0, false);
         while !is_over {
-            cut += 1;
-            let (unflushed, torn_sector_count) = FATES[nandu_base::to_index(cut) % FATES.len()];
+            cut += step;
+            let (unflushed, torn_sector_count) =
+                FATES[nandu_base::to_index(cut / step) % FATES.len()];
             let device = device();
             let database = create(&device, &settings);
             let base = device.lock().submitted_count();

@@ -120,7 +120,7 @@ fn pipes_and_directories_in_the_place_of_files_are_refused_without_waiting() {
             scene.make();
             let path = scene.volume().join(name);
             std::fs::remove_file(&path).unwrap();
-            let mut making = start(Command::new("mkfifo").arg(&path));
+            let mut making = start(Command::new("mkfifo").arg(&path), scene.place.path());
             assert!(making.wait().unwrap().success());
             let options = DirectoryOptions { read_only, ..OPTIONS };
             let refused = DirectoryVolume::open(&scene.volume(), options).unwrap_err();

@@ -44,7 +44,7 @@ fn play_making(life: &str, has_log: bool, is_kept: bool, directory: &Path) -> Ch
     let mut command = Command::new(&program);
     command.args(["--exact", "directory_volume::tests::plays_a_part_in_another_test"]);
     command.env(PART, format!("{part}{}", directory.display()));
-    start(command.stdin(Stdio::null()).stdout(Stdio::null()))
+    start(command.stdin(Stdio::null()).stdout(Stdio::null()), directory.parent().unwrap())
 }
 
 fn has_table(directory: &Path, has_log: bool) -> Result<bool, StorageError> {
