@@ -1,14 +1,21 @@
-//! The only place that writes to the terminal.
+//! The only place that writes to the terminal, and to files that the user names for results.
 //!
 //! 1. Results go to stdout, everything about the work itself to stderr.
 //! 2. A reader who goes away ends the program quietly.
-//! 3. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset.
+//! 3. A file that exists is replaced only if the user said so.
+//! 4. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset.
 
 use crate::failure::Failure;
+use clap::Args;
+use nandu_drives::profile::read_text;
 use serde::Serialize;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+/// The longest text: profiles of devices and plans have some thousand bytes.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
 
 /// Standard output.
 #[derive(Clone, Copy, Debug)]
@@ -77,31 +84,77 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Checks before a long measurement that a file can be written where the user wants it.
-pub(crate) fn check_destination(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if path.is_dir() {
-        return Err(Failure::input(format!("{}: is a directory; name a file", path.display())));
-    }
-    match folder.filter(|folder| !folder.is_dir()) {
-        None => Ok(()),
-        Some(folder) => Err(Failure::input(format!(
-            "{}: its directory {} does not exist; make it first",
-            path.display(),
-            folder.display()
-        ))),
-    }
+/// What may become of files that the user named for results.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct OutputFiles {
+    /// Replace files that exist, where results are written to files
+    #[arg(long)]
+    overwrite: bool,
 }
 
-/// Writes a whole file.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    fs::write(path, bytes)
-        .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+impl OutputFiles {
+    /// Checks before a long measurement that a file can be written where the user wants it, and that
+    /// nothing is lost by it.
+    pub(crate) fn check(self, path: &Path) -> Result<(), Failure> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            return Err(Failure::input(format!(
+                "{}: its directory {} does not exist; make it first",
+                path.display(),
+                folder.display()
+            )));
+        }
+        let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type()) else {
+            return Ok(());
+        };
+        let refused = if kind.is_dir() {
+            "is a directory; name a file"
+        } else if kind.is_block_device() {
+            "is a block device; name a file"
+        } else if kind.is_file() && !self.overwrite {
+            "exists already; name another file, or pass --overwrite if it may go"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::input(format!("{}: {refused}", path.display())))
+    }
+
+    /// Makes an empty file, or opens what stands in for one: a pipe, a terminal.
+    pub(crate) fn create(self, path: &Path) -> Result<File, Failure> {
+        self.check(path)?;
+        let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+        let mut options = File::options();
+        options.write(true);
+        match (is_special, self.overwrite) {
+            (true, _) => {}
+            (false, true) => {
+                options.create(true).truncate(true);
+            }
+            // Whoever made it since the check keeps it.
+            (false, false) => {
+                options.create_new(true);
+            }
+        }
+        let opened = options.open(path);
+        opened.map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+    }
+
+    /// Writes a whole file.
+    pub(crate) fn write(self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+        self.create(path)?
+            .write_all(bytes)
+            .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+    }
+
+    /// The same for a file that this run has written before.
+    pub(crate) const fn again(self) -> Self {
+        Self { overwrite: true }
+    }
 }
 
 /// Reads a text that the user named.
 pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| match error.kind() {
+    read_text(path, TEXT_BYTES_MAX).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             Failure::input(format!("{}: no such file; check the spelling", path.display()))
         }
@@ -141,8 +194,32 @@ mod tests {
     #[test]
     fn a_destination_needs_its_directory() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(check_destination(&directory.path().join("x.json")).is_ok());
-        assert!(check_destination(&directory.path().join("no/x.json")).is_err());
-        assert!(check_destination(directory.path()).is_err());
+        for overwrite in [false, true] {
+            let files = OutputFiles { overwrite };
+            assert!(files.check(&directory.path().join("x.json")).is_ok());
+            assert!(files.check(&directory.path().join("no/x.json")).is_err());
+            assert!(files.check(directory.path()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_file_that_exists_is_kept_unless_it_may_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.json");
+        let careful = OutputFiles { overwrite: false };
+        careful.write(&path, b"mine").unwrap();
+        let said = careful.write(&path, b"theirs").unwrap_err().report().unwrap();
+        assert!(said.contains("x.json: exists already") && said.contains("--overwrite"), "{said}");
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(careful.check(&link).is_err());
+        let dangling = directory.path().join("dangling");
+        std::os::unix::fs::symlink("elsewhere", &dangling).unwrap();
+        assert!(careful.write(&dangling, b"through it").is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        OutputFiles { overwrite: true }.write(&path, b"new").unwrap();
+        careful.again().write(&path, b"newer").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"newer");
+        careful.write(Path::new("/dev/null"), b"nothing is lost").unwrap();
     }
 }

@@ -270,3 +270,23 @@ fn what_only_reads_works_where_nothing_can_be_written() {
     assert!(stderr(&output).contains("shop is read-only"), "{}", stderr(&output));
     set_mode(&shop, 0o755);
 }
+
+#[test]
+fn rows_of_values_that_no_column_holds_are_refused_with_their_line() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "t", "x:real", "y:text"]);
+    for (wrong, said) in [
+        (&b"1.5\ta\n9007199254740993\tb\n"[..], "rows.tsv:2"),
+        (b"1.5\ta\nNaN\tb\n", "rows.tsv:2"),
+        (b"1.5\ta\n1\tB\xe4r\n", "it is not UTF-8"),
+        (b"1.5\ta\n1e999\tb\n", "rows.tsv:2"),
+    ] {
+        std::fs::write(directory.join("rows.tsv"), wrong).unwrap();
+        let told = common::failure_of(directory, &["db", "load", "shop", "t", "rows.tsv"], 2);
+        assert!(told.contains(said), "{told}");
+    }
+    let told = common::failure_of(directory, &["db", "load", "shop", "t", "/dev/zero"], 2);
+    assert!(told.contains("line 1 of /dev/zero: it has more than 16 MiB"), "{told}");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("0 rows"));
+}

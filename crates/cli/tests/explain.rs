@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{failure_of, stdout_of};
+use common::{failure_of, run, stdout_of};
 
 #[test]
 fn estimates_stand_beside_what_the_joins_did() {
@@ -315,4 +315,64 @@ fn figures_say_where_they_are_from_and_tell_the_kernels_part() {
         let actual = |name: &str| run["actual"][name].as_u64().unwrap();
         assert!(actual("cpu_ns") > 0 && actual("system_ns") <= actual("cpu_ns"), "{run}");
     }
+}
+
+/// Two tables in PAX pages, each of whose keys thirty rows have.
+fn many_to_many() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let mut text = "k,name\n".to_owned();
+    for row in 0..3000 {
+        text += &format!("{},name {row}\n", row % 100);
+    }
+    std::fs::write(place.path().join("rows.csv"), text).unwrap();
+    for table in ["one", "other"] {
+        let words =
+            ["load", "csv", "rows.csv", "--table", table, "--pax", "--span-pages", "32", "shop"];
+        stdout_of(place.path(), &words);
+    }
+    place
+}
+
+#[test]
+fn a_join_that_may_write_all_pairs_is_no_choice_under_a_budget_unless_these_are_known() {
+    let place = many_to_many();
+    let explain = |more: &str| {
+        let line = format!("explain shop one.k other.k --memory 1MiB --write-budget 0 {more}");
+        stdout_of(place.path(), &line.split_whitespace().collect::<Vec<_>>())
+    };
+    let line_of = |text: String| {
+        let found = text.lines().find(|line| line.contains("rare_join")).map(str::to_owned);
+        found.unwrap()
+    };
+    let said = line_of(explain("--analyze --join all"));
+    assert!(said.starts_with('-') && said.contains("may write all pairs"), "{said}");
+    let said = line_of(explain("--pairs 90000"));
+    assert!(said.starts_with('-') && said.contains("may write "), "{said}");
+    assert!(!line_of(explain("--pairs 100")).starts_with('-'));
+}
+
+#[test]
+fn a_join_that_passes_its_budget_takes_no_other_result_with_it() {
+    let place = many_to_many();
+    // Far fewer pairs than there are.
+    let line = "explain shop one.k other.k --memory 1MiB --write-budget 0 --pairs 100 --analyze --join all";
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let output = run(place.path(), &words);
+    let (text, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("rare_join: this operator would write more than the 0 bytes"), "{said}");
+    assert!(text.contains("no result: this operator would write more than the 0 bytes"), "{text}");
+    assert!(text.contains("  as run") && text.ends_with("90000 pairs\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn what_is_never_equal_is_no_join() {
+    let place = many_to_many();
+    let said = failure_of(place.path(), &["explain", "shop", "one.k", "other.name"], 2);
+    assert!(
+        said.contains("one.k holds numbers, other.name texts: none of them are ever equal"),
+        "{said}"
+    );
 }

@@ -653,3 +653,51 @@ fn a_cache_merges_and_hits_and_says_so() {
     let table = stdout_of(path, &with(&sweep));
     assert!(table.contains("cache-units"), "{table}");
 }
+
+#[test]
+fn a_file_that_exists_is_kept_unless_it_may_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let job = ["--workload", "uniform", "--requests", "100", "--warm-up", "0"];
+    for option in ["--json", "--record"] {
+        fs::write(path.join("mine"), "mine").unwrap();
+        let arguments = with(&[&job[..], &[option, "mine"]].concat());
+        let said = failure_of(path, &arguments, 2);
+        assert!(said.contains("mine: exists already") && said.contains("--overwrite"), "{said}");
+        assert_eq!(fs::read(path.join("mine")).unwrap(), b"mine");
+        stdout_of(path, &[&arguments[..], &["--overwrite"]].concat());
+        assert_ne!(fs::read(path.join("mine")).unwrap(), b"mine");
+    }
+    // What could not be recorded is not in the way of the next try.
+    let wrong = ["--trace", "nowhere", "--record", "new"];
+    failure_of(path, &with(&wrong), 3);
+    assert!(!path.join("new").exists());
+}
+
+#[test]
+fn a_device_without_end_is_no_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for more in [&[][..], &["--format", "msr"]] {
+        let said = failure_of(path, &with(&[&["--trace", "/dev/zero"], more].concat()), 2);
+        assert!(said.contains("no line ends within 16 MiB"), "{more:?}: {said}");
+    }
+    let columns = ["--trace", "/dev/zero", "--columns", "op,offset,size", "--skip-bad"];
+    assert_eq!(json_of(path, &columns)["skipped_lines"], 1);
+}
+
+#[test]
+fn a_trace_of_which_nothing_is_understood_can_be_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let more = ["--trace", "pipe", "--columns", "op,offset,size", "--skip-bad"];
+    let child = start(directory.path(), &with(&more));
+    // Opens once somebody reads, who listens for Ctrl-C by then.
+    let mut writer = fs::File::options().write(true).open(&pipe).unwrap();
+    std::io::Write::write_all(&mut writer, &b"nothing\n".repeat(20_000)).unwrap();
+    interrupt(&child);
+    while std::io::Write::write_all(&mut writer, &b"nothing\n".repeat(1000)).is_ok() {}
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+}

@@ -3,6 +3,7 @@
 use crate::error::LabError;
 use crate::experiment::Experiment;
 use include_dir::{Dir, include_dir};
+use nandu_drives::profile::read_text;
 use nandu_probe::text::nearest;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 /// The folder in the working directory that comes first.
 pub const FOLDER: &str = "experiments";
+
+/// The longest file: experiments have some thousand bytes.
+const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// An experiment that can be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +92,8 @@ fn safe_name(path: &Path) -> String {
 }
 
 fn load_file(name: &str, path: &Path) -> Result<Experiment, LabError> {
-    let text = fs::read_to_string(path).map_err(|error| LabError::file("read", path, &error))?;
+    let text = read_text(path, FILE_BYTES_MAX);
+    let text = text.map_err(|error| LabError::file("read", path, &error))?;
     Experiment::parse(name, &path.display().to_string(), &text)
 }
 
@@ -109,7 +114,7 @@ fn collect_files(root: &Path, folder: &Path, texts: &mut BTreeMap<String, (Strin
             collect_files(root, &path, texts);
         } else if path.extension().is_some_and(|ending| ending == "toml") {
             let name = safe_name(&path.strip_prefix(root).unwrap_or(&path).with_extension(""));
-            let text = fs::read_to_string(&path).unwrap_or_default();
+            let text = read_text(&path, FILE_BYTES_MAX).unwrap_or_default();
             texts.insert(name, (path.display().to_string(), text));
         }
     }

@@ -155,8 +155,10 @@ impl Experiment {
     /// # Errors
     /// [`LabError::Invalid`] with the line; an unknown key or series comes with the nearest one.
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, LabError> {
-        let mut experiment: Self =
-            toml::from_str(text).map_err(|error| toml_error(file, text, &error))?;
+        let wrong = |error: toml::de::Error| toml_error(file, text, &error);
+        let mut experiment: Self = toml::from_str(text).map_err(wrong)?;
+        // Read as a table later on, which takes no number past 2^63.
+        text.parse::<toml::Table>().map_err(wrong)?;
         experiment.name = name.into();
         experiment.text = text.into();
         let invalid = |(word, message): (String, String)| LabError::Invalid {

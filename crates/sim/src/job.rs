@@ -27,6 +27,8 @@ use nandu_trace::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Requests of a workload, if nobody says how many.
 const REQUEST_COUNT: u64 = 1_000_000;
@@ -163,7 +165,7 @@ impl Job {
         record: Record<'_>,
     ) -> Result<SimReport, SimError> {
         let (setup, mut simulation) = self.prepare()?;
-        let mut source = self.source(&simulation)?;
+        let mut source = self.source(&simulation, observer.stop_flag())?;
         let units = self.warm_up_units(&setup, &simulation)?;
         if units > 0 {
             match &self.input {
@@ -198,13 +200,17 @@ impl Job {
         Ok(report)
     }
 
-    /// The first `count` requests as they are understood, and what their source is.
+    /// The first `count` requests as they are understood, and what their source is. `stop` ends it.
     ///
     /// # Errors
     /// If the drive or the source is wrong.
-    pub fn dry_run(&self, count: usize) -> Result<(Vec<TraceRequest>, String), SimError> {
+    pub fn dry_run(
+        &self,
+        count: usize,
+        stop: Arc<AtomicBool>,
+    ) -> Result<(Vec<TraceRequest>, String), SimError> {
         let (_, simulation) = self.prepare()?;
-        let mut source = self.source(&simulation)?;
+        let mut source = self.source(&simulation, stop)?;
         let mut requests = Vec::new();
         while requests.len() < count {
             let before = requests.len();
@@ -243,13 +249,17 @@ impl Job {
 
     /// The requests of the job for a drive like that of `simulation`; without the limit of a
     /// workload, since the warm-up takes its requests from the same source.
-    fn source(&self, simulation: &Simulation) -> Result<Box<dyn RequestSource>, SimError> {
+    fn source(
+        &self,
+        simulation: &Simulation,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Box<dyn RequestSource>, SimError> {
         match &self.input {
             Input::Workload(text) => self.workload(text, simulation),
             Input::Trace { file, options } => {
                 let mut options = options.clone();
                 options.capacity_bytes = Some(simulation.capacity_bytes());
-                Ok(open_trace(Path::new(file), &options)?)
+                Ok(open_trace(Path::new(file), &options, stop)?)
             }
         }
     }

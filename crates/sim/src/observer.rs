@@ -1,5 +1,8 @@
 //! Who watches a simulation, and may stop it.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 /// What the simulation is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -29,6 +32,11 @@ pub trait SimObserver {
     /// Whether to stop.
     fn is_cancelled(&self) -> bool {
         false
+    }
+
+    /// A flag that says the same to who reads a trace.
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::default()
     }
 }
 

@@ -345,7 +345,11 @@ impl Simulation {
             if left == 0 || units_left == 0 {
                 break;
             }
-            source.next_batch(&mut batch, BATCH.min(left).min(units_left))?;
+            let taken = source.next_batch(&mut batch, BATCH.min(left).min(units_left));
+            if (taken.is_err() || batch.is_empty()) && observer.is_cancelled() {
+                return Err(SimError::Cancelled);
+            }
+            taken?;
             if batch.is_empty() {
                 break;
             }

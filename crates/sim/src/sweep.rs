@@ -9,6 +9,7 @@
 //! 2. A sweep that is stopped keeps what was finished.
 
 use crate::{Job, Phase, SimError, SimObserver, SimReport};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -170,7 +171,7 @@ const PARTS: u64 = 1000;
 struct Shared {
     next: AtomicUsize,
     parts: AtomicU64,
-    is_stopped: AtomicBool,
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Shared {
@@ -218,6 +219,10 @@ impl SimObserver for Worker<'_> {
 
     fn is_cancelled(&self) -> bool {
         self.shared.is_stopped.load(Ordering::Relaxed)
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shared.is_stopped)
     }
 }
 

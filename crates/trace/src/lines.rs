@@ -4,7 +4,8 @@
 //!   buffer │ given out │ start … whole lines, perhaps a partial one … end │ room │
 //! ```
 //!
-//! 1. The buffer never grows: a line that does not fit is trouble, and its rest is passed over.
+//! 1. The buffer never grows: a line that does not fit is trouble, and its rest is passed over, up to
+//!    [`SKIPPED_BYTES_MAX`]: behind that nothing more comes.
 //! 2. Trouble of the stream is told after the last whole line before it, and once.
 
 use std::io::Read;
@@ -12,6 +13,8 @@ use std::io::Read;
 const BUFFER_BYTES: usize = 256 << 10;
 /// Longest line.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
+/// How long a line may be to be passed over: what has none that end, such as `/dev/zero`, is no trace.
+const SKIPPED_BYTES_MAX: usize = 16 << 20;
 
 /// What a reader found.
 pub(crate) enum Line<'a> {
@@ -91,9 +94,18 @@ impl LineReader {
     fn next_line_from_stream(&mut self) -> Line<'_> {
         let mut searched = self.end - self.start;
         let mut too_long = false;
+        let mut skipped_bytes = 0;
         loop {
             if searched > LINE_BYTES_MAX {
                 too_long = true;
+                skipped_bytes += searched;
+                if skipped_bytes > SKIPPED_BYTES_MAX {
+                    let most = SKIPPED_BYTES_MAX >> 20;
+                    let message =
+                        format!("no line ends within {most} MiB; this is no trace of lines");
+                    self.stream_ended = true;
+                    self.trouble = Some(message);
+                }
                 self.start = self.end;
                 searched = 0;
             }
@@ -211,6 +223,24 @@ mod tests {
     fn trouble_comes_after_the_whole_lines_and_names_its_own() {
         let text = b"one\ntwo\nhalf".to_vec();
         assert_eq!(all(Drip(Cursor::new(text), true)), ["one", "two", "(cable pulled)"]);
+    }
+
+    #[test]
+    fn a_stream_without_lines_ends_in_trouble() {
+        let read = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let counted = std::sync::Arc::clone(&read);
+        struct Zeros(std::sync::Arc<std::sync::atomic::AtomicU64>);
+        impl Read for Zeros {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                buffer.fill(0);
+                self.0.fetch_add(buffer.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                Ok(buffer.len())
+            }
+        }
+        let said = all(Cursor::new("one\n").chain(Zeros(counted)));
+        assert_eq!(said, ["one", "(no line ends within 16 MiB; this is no trace of lines)"]);
+        let most = (SKIPPED_BYTES_MAX + 2 * BUFFER_BYTES) as u64;
+        assert!(read.load(std::sync::atomic::Ordering::Relaxed) <= most);
     }
 
     #[test]

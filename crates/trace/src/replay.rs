@@ -27,18 +27,22 @@ use nandu_base::Nanos;
 use nandu_device::Operation;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Opens the trace at `path`, plain or compressed with gzip or zstd.
+/// Opens the trace at `path`, plain or compressed with gzip or zstd. Once `stop` is set, what reads on
+/// gets an error: where nothing of a trace is a request, its reader looks at nobody else.
 ///
 /// # Errors
 /// If it cannot be read, its format is not recognised, or the options make no sense.
 pub fn open_trace(
     path: &Path,
     options: &TraceOptions,
+    stop: Arc<AtomicBool>,
 ) -> Result<Box<dyn RequestSource>, TraceError> {
     let file = path.display().to_string();
     match std::fs::File::open(path) {
-        Ok(stream) => open_reader(stream, &file, options),
+        Ok(stream) => open_reader(Stoppable { stream, stop }, &file, options),
         Err(error) => Err(TraceError::File { file, message: format!("cannot be opened: {error}") }),
     }
 }
@@ -92,6 +96,21 @@ pub fn open_reader(
         ended: false,
         timeline,
     }))
+}
+
+/// A file that nobody reads on once the flag is set.
+struct Stoppable {
+    stream: std::fs::File,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for Stoppable {
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, std::io::Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(std::io::Error::other("stopped on request"));
+        }
+        self.stream.read(buffer)
+    }
 }
 
 fn is_wanted(format: TraceFormat, options: &TraceOptions) -> bool {

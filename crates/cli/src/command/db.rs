@@ -13,13 +13,13 @@ use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use nandu::{
     CheckReport, Column, ColumnType, Database, DatabaseOptions, Flow, RestartReport, StorageError,
-    TableDefinition, TableKind, Tables, Value, ValueRef, WriteTransaction,
+    TableDefinition, TableKind, Tables, Value, ValueRef, WriteTransaction, real_in,
 };
 use nandu_base::ByteCount;
 use nandu_probe::table::Table;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// How null is written.
@@ -30,6 +30,8 @@ const ROWS_PER_COMMIT: u64 = 2048;
 const TEXT_BYTES_PER_COMMIT: u64 = 4 << 20;
 /// Lines that a scan hands over together.
 const OUTPUT_BYTES: usize = 1 << 16;
+/// Bytes of a line at most, which hold while it is read.
+const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Make, fill, read and check a database in a directory
 #[derive(Debug, Args)]
@@ -325,8 +327,10 @@ impl<'a> Lines<'a> {
     /// Goes to the next line; false behind the last one.
     fn advance(&mut self) -> Result<bool, Failure> {
         self.line.clear();
-        let byte_count = self.reader.read_line(&mut self.line).map_err(|error| {
-            let what = format!("cannot read line {} of {}", self.number + 1, self.path.display());
+        let what = || format!("cannot read line {} of {}", self.number + 1, self.path.display());
+        let mut bounded = self.reader.by_ref().take(LINE_BYTES_MAX + 1);
+        let byte_count = bounded.read_line(&mut self.line).map_err(|error| {
+            let what = what();
             match error.kind() {
                 io::ErrorKind::InvalidData => Failure::input(format!("{what}: it is not UTF-8")),
                 _ => Failure::system(what, &error),
@@ -334,6 +338,10 @@ impl<'a> Lines<'a> {
         })?;
         if byte_count == 0 {
             return Ok(false);
+        }
+        if byte_count as u64 > LINE_BYTES_MAX {
+            let most = LINE_BYTES_MAX >> 20;
+            return Err(Failure::input(format!("{}: it has more than {most} MiB", what())));
         }
         self.bytes_read += byte_count as u64;
         self.number += 1;
@@ -492,7 +500,9 @@ fn parse_value(text: &str, column_type: ColumnType) -> Result<Value, String> {
     Ok(match column_type {
         _ if text == NULL => Value::Null,
         ColumnType::Integer => Value::Integer(text.parse().map_err(|_| is_no("integer"))?),
-        ColumnType::Real => Value::Real(text.parse().map_err(|_| is_no("number"))?),
+        ColumnType::Real => {
+            Value::Real(real_in(text).ok_or_else(|| is_no("number that a double holds"))?)
+        }
         ColumnType::Text => Value::Text(unescape(text)?),
         ColumnType::Blob => {
             let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();

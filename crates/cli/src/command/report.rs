@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{check_destination, write_file};
+use crate::output::OutputFiles;
 use clap::Args;
 use nandu_lab::write_report;
 use std::path::PathBuf;
@@ -19,6 +19,8 @@ pub(crate) struct ReportArguments {
     /// Write a copy here, too
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputFiles,
 }
 
 /// Writes it.
@@ -30,7 +32,7 @@ pub(crate) fn run(arguments: &ReportArguments, context: &Context) -> Result<(), 
         )));
     }
     if let Some(path) = &arguments.output {
-        check_destination(path)?;
+        arguments.files.check(path)?;
     }
     let written = write_report(&arguments.directory)?;
     let mut shown = &written;
@@ -38,7 +40,7 @@ pub(crate) fn run(arguments: &ReportArguments, context: &Context) -> Result<(), 
         let html = std::fs::read(&written).map_err(|error| {
             Failure::system(format!("cannot read {}", written.display()), &error)
         })?;
-        write_file(copy, &html)?;
+        arguments.files.write(copy, &html)?;
         shown = copy;
     }
     context.output.line(&shown.display().to_string())

@@ -14,6 +14,7 @@ use nandu_trace::{
 };
 use proptest::prelude::*;
 use std::io::Cursor;
+use std::sync::Arc;
 
 type Short = (u64, Operation, u64, u64, u8);
 
@@ -384,7 +385,8 @@ fn what_no_format_understands_is_refused_with_the_way_out() {
     assert_eq!(error_of("", &none), "t: the file is empty");
     let compact = TraceOptions { format: Some(TraceFormat::Compact), ..none.clone() };
     assert!(error_of("1 2 3 4 5\n", &compact).contains("is no trace of the format compact"));
-    let missing = open_trace(std::path::Path::new("no-such-trace"), &none).err().unwrap();
+    let missing =
+        open_trace(std::path::Path::new("no-such-trace"), &none, Arc::default()).err().unwrap();
     assert!(missing.to_string().starts_with("no-such-trace: cannot be opened: "), "{missing}");
     assert!(TraceFormat::parse("mrs").unwrap_err().to_string().contains("msr"));
     for format in TraceFormat::ALL {

@@ -1,7 +1,7 @@
 //! What device and processor cost: from files that were measured, or assumed.
 
 use crate::failure::Failure;
-use crate::output::{check_destination, read_file, to_json, write_file};
+use crate::output::{OutputFiles, read_file, to_json};
 use crate::stopwatch::Stopwatch;
 use nandu_base::Nanos;
 use nandu_device::Operation;
@@ -19,15 +19,19 @@ const ASSUMED_READ_BYTES_PER_SECOND: u64 = 1_500_000_000;
 const ASSUMED_WRITE_BYTES_PER_SECOND: u64 = 800_000_000;
 
 /// The processor: measured now, as it was measured earlier, or modelled.
-pub(super) fn processor(file: Option<&Path>, is_measured: bool) -> Result<CpuCosts, Failure> {
+pub(super) fn processor(
+    file: Option<&Path>,
+    is_measured: bool,
+    files: OutputFiles,
+) -> Result<CpuCosts, Failure> {
     if is_measured {
         if let Some(path) = file {
-            check_destination(path)?;
+            files.check(path)?;
         }
         let stopwatch = Stopwatch::start();
         let costs = measure_processor(Arc::new(move || Nanos(stopwatch.nanos())))?;
         if let Some(path) = file {
-            write_file(path, format!("{}\n", to_json(&costs)).as_bytes())?;
+            files.write(path, format!("{}\n", to_json(&costs)).as_bytes())?;
         }
         return Ok(costs);
     }

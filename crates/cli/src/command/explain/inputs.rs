@@ -1,6 +1,6 @@
 //! The two tables of a join, opened: heaps, trees and PAX pages, what is compared, and the index that serves it.
 //!
-//! 1. Both sides compare as many columns.
+//! 1. Both sides compare as many columns, of kinds that can be equal.
 //! 2. Of a table in PAX pages what is not asked for is not read, but for what is compared.
 //! 3. An index serves a join if its columns are those that are compared, in their order; a tree, if its key
 //!    begins with them.
@@ -11,7 +11,7 @@ use nandu::{TableDefinition, TableKind, Tables};
 use nandu_base::ByteCount;
 use nandu_query::cost::{Convention, CostModel, IndexStats, JoinQuestion, JoinSide};
 use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
-use nandu_query::join::{Join, JoinInput, JoinType};
+use nandu_query::join::{Join, JoinInput, JoinType, check_comparable};
 use nandu_query::plan::{Budget, Indexes, Plans, plans};
 use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation};
 use nandu_query::{Key, Limits, QueryError, Relation};
@@ -133,8 +133,10 @@ impl<'t> Inputs<'t> {
                 left.table, counts.0, right.table, counts.1
             )));
         }
+        let definitions = (tables.definition(&left.table)?, tables.definition(&right.table)?);
         let left = Side::open(tables, left, wanted)?;
         let right = Side::open(tables, right, wanted)?;
+        check_comparable((definitions.0, &left.key), (definitions.1, &right.key))?;
         Ok(Self { tables, left, right, join_type, pair_count: None })
     }
 
@@ -164,6 +166,7 @@ impl<'t> Inputs<'t> {
         let right = self.right.known(self.page_bytes())?;
         let mut question = JoinQuestion::new(left, right, duplicates.max(1));
         question.pair_count = self.pair_count.unwrap_or(question.pair_count);
+        question.pairs_are_guessed = self.pair_count.is_none();
         Ok(question.with_join_type(self.join_type))
     }
 

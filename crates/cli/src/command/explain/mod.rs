@@ -9,6 +9,7 @@ mod sweep;
 
 use crate::Context;
 use crate::failure::Failure;
+use crate::output::OutputFiles;
 use crate::progress::Progress;
 use crate::stopwatch::{Stopwatch, date};
 use clap::Args;
@@ -68,7 +69,8 @@ pub(crate) struct ExplainArguments {
     /// tables in PAX pages are the others not read
     #[arg(long, value_parser = SideArgument::parse, value_name = "COLUMNS")]
     columns: Vec<SideArgument>,
-    /// Pairs of rows with equal keys; without it every row of the larger table is thought to have a partner
+    /// Pairs of rows with equal keys; without it every row of the larger table is thought to have a partner,
+    /// and what may have to write pairs is no choice under a write budget
     #[arg(long, value_name = "NUMBER")]
     pairs: Option<u64>,
     /// Memory of the join
@@ -103,6 +105,8 @@ pub(crate) struct ExplainArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    files: OutputFiles,
 }
 
 /// What a run gives beside its costs.
@@ -142,7 +146,8 @@ impl Provenance {
 /// Does it.
 pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(), Failure> {
     let (device, name) = costs::device(arguments.profile.as_deref())?;
-    let processor = costs::processor(arguments.processor.as_deref(), arguments.calibrate)?;
+    let processor =
+        costs::processor(arguments.processor.as_deref(), arguments.calibrate, arguments.files)?;
     let most = arguments.sweep.iter().map(|memory| memory.0).max();
     let mut options = DatabaseOptions::default();
     options.settings.pool_bytes = most.unwrap_or(arguments.memory.0) + POOL_BYTES;
@@ -179,29 +184,54 @@ fn answer(
     let inputs = arguments.open(&tables)?;
     let found = inputs.plans(costs, arguments.memory, arguments.write_budget)?;
     let mut explanation = Explanation::new(&found);
-    let mut pair_count = None;
+    let (mut pair_count, mut failed) = (None, None);
     if arguments.analyze {
         let chosen = chosen_plans(&arguments.join, &found.feasible, inputs.indexes())?;
         let progress = Progress::new(&context.interrupt, chosen.len());
         for plan in chosen {
             progress.show(0.0, plan.kind.name());
             let limits = inputs.limits(arguments.memory, arguments.write_budget);
-            let (actual, pairs) = run_plan(&inputs, plan, limits, context)?;
+            let ran = run_plan(&inputs, plan, limits, context);
             progress.step_done();
-            explanation.note(plan.kind, plan.is_swapped, actual);
-            check_pairs(&mut pair_count, pairs, plan)?;
+            match ran {
+                Ok((actual, pairs)) => {
+                    explanation.note(plan.kind, plan.is_swapped, actual);
+                    check_pairs(&mut pair_count, pairs, plan)?;
+                }
+                // What the other joins did is worth telling all the same.
+                Err(error) if ends_alone(&error) => {
+                    explanation.note_failure(plan.kind, plan.is_swapped, error.to_string());
+                    failed = failed.or(Some(Failure::from(error).at(plan.kind.name())));
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
     }
-    let device = costs.1;
+    print(arguments, context, (&explanation, pair_count), costs.1)?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// Tells what was found.
+fn print(
+    arguments: &ExplainArguments,
+    context: &Context,
+    (explanation, pair_count): (&Explanation, Option<u64>),
+    device: &str,
+) -> Result<(), Failure> {
     if arguments.json {
         let memory_bytes = arguments.memory.0;
-        let (provenance, explanation) = (Provenance::here(), &explanation);
+        let provenance = Provenance::here();
         let answer = Answer { provenance, device, memory_bytes, explanation, pair_count };
         return context.output.json(&answer);
     }
     let pairs = pair_count.map(|count| format!("{count} pairs\n")).unwrap_or_default();
     let memory = arguments.memory;
     context.output.text(&format!("device: {device}; memory: {memory}\n{explanation}{pairs}"))
+}
+
+/// Whether an error is that of one join, whose limits it passed.
+const fn ends_alone(error: &QueryError) -> bool {
+    matches!(error, QueryError::WriteBudget { .. } | QueryError::TooLittleMemory { .. })
 }
 
 /// Every join gives as many pairs.

@@ -8,12 +8,14 @@
 //!
 //! 1. What is estimated at more than [`HOPELESS`] times the cheapest is not run.
 
-use super::{Costs, ExplainArguments, Provenance, check_pairs, costs, run_plan};
+use super::{Costs, ExplainArguments, Provenance, check_pairs, costs, ends_alone, run_plan};
 use crate::Context;
 use crate::failure::Failure;
+use crate::output::complain;
 use crate::progress::Progress;
 use nandu::Database;
 use nandu_base::{ByteCount, Nanos};
+use nandu_query::QueryError;
 use nandu_query::plan::{Actual, Plan};
 use serde::Serialize;
 use std::fmt::Write;
@@ -68,7 +70,8 @@ pub(super) fn run(
     for (place, &memory) in arguments.sweep.iter().enumerate() {
         if arguments.calibrate && place > 0 {
             progress.show(0.0, "measuring the processor");
-            processor = costs::processor(arguments.processor.as_deref(), true)?;
+            processor =
+                costs::processor(arguments.processor.as_deref(), true, arguments.files.again())?;
         }
         let chosen = plans(arguments, database, (device, name, &processor), memory)?;
         let mut actuals: Vec<Vec<Actual>> = vec![Vec::new(); chosen.len()];
@@ -76,13 +79,18 @@ pub(super) fn run(
         for _ in 0..arguments.repetitions {
             for (plan, actuals) in chosen.iter().zip(&mut actuals) {
                 progress.show(0.0, &format!("{} in {memory}", plan.kind));
-                let (actual, pairs) = run_cold(arguments, context, database, (plan, memory))?;
-                check_pairs(&mut pair_count, pairs, plan)?;
-                actuals.push(actual);
+                match run_cold(arguments, context, database, (plan, memory))? {
+                    Ok((actual, pairs)) => {
+                        check_pairs(&mut pair_count, pairs, plan)?;
+                        actuals.push(actual);
+                    }
+                    // The others are worth telling all the same.
+                    Err(why) => complain(&format!("note: no result in {memory}: {why}")),
+                }
             }
         }
-        let runs: Vec<Run> =
-            chosen.iter().zip(actuals).map(|(plan, actuals)| run_of(plan, actuals)).collect();
+        let ran = chosen.iter().zip(actuals).filter(|(_, actuals)| !actuals.is_empty());
+        let runs: Vec<Run> = ran.map(|(plan, actuals)| run_of(plan, actuals)).collect();
         progress.step_done();
         let fastest = runs.iter().min_by_key(|run| run.actual.time_ns);
         let Some(fastest) = fastest else {
@@ -124,12 +132,15 @@ fn run_cold(
     context: &Context,
     database: &Database,
     (plan, memory): (&Plan, ByteCount),
-) -> Result<(Actual, u64), Failure> {
+) -> Result<Result<(Actual, u64), QueryError>, Failure> {
     database.drop_cached_pages()?;
     let tables = database.read();
     let inputs = arguments.open(&tables)?;
     let limits = inputs.limits(memory, arguments.write_budget);
-    Ok(run_plan(&inputs, plan, limits, context)?)
+    match run_plan(&inputs, plan, limits, context) {
+        Err(error) if !ends_alone(&error) => Err(error.into()),
+        ran => Ok(ran),
+    }
 }
 
 fn run_of(plan: &Plan, mut actuals: Vec<Actual>) -> Run {

@@ -18,7 +18,7 @@ mod work;
 use super::{parse_duration, parse_size};
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{check_destination, complain, to_json, write_file};
+use crate::output::{OutputFiles, complain, to_json};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use nandu_base::{ByteCount, Nanos};
@@ -105,6 +105,8 @@ pub(crate) struct ProbeArguments {
     /// Write the derived device profile as JSON
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputFiles,
 }
 
 /// The standard series.
@@ -184,7 +186,7 @@ fn check_outputs(arguments: &ProbeArguments) -> Result<(), Failure> {
     let paths: Vec<&Path> =
         std::iter::once(arguments.json_file()).chain(others).flatten().collect();
     for (position, path) in paths.iter().enumerate() {
-        check_destination(path)?;
+        arguments.files.check(path)?;
         if paths[..position].contains(path) || **path == *arguments.target {
             let path = path.display();
             return Err(Failure::input(format!("{path}: is named twice; name another file")));
@@ -268,16 +270,16 @@ fn simulated_size(name: &str, asked: Option<ByteCount>) -> Result<Option<ByteCou
 
 fn write_outputs(arguments: &ProbeArguments, report: &ProbeReport) -> Result<(), Failure> {
     if let Some(path) = arguments.json_file() {
-        write_file(path, format!("{}\n", to_json(report)).as_bytes())?;
+        arguments.files.write(path, format!("{}\n", to_json(report)).as_bytes())?;
     }
     if let Some(path) = &arguments.parquet {
         let mut bytes = Vec::new();
         parquet::write_results(&mut bytes, &report.results)?;
-        write_file(path, &bytes)?;
+        arguments.files.write(path, &bytes)?;
     }
     if let Some(path) = &arguments.profile {
         match &report.profile {
-            Some(profile) => write_file(path, profile.to_json().as_bytes())?,
+            Some(profile) => arguments.files.write(path, profile.to_json().as_bytes())?,
             None => {
                 complain("note: no profile was derived, since no pure reads or writes were run")
             }

@@ -23,7 +23,8 @@ struct Understood<'a> {
 
 /// Prints the first requests of the job.
 pub(super) fn print(job: &Job, as_json: bool, context: &Context) -> Result<(), Failure> {
-    let (requests, source) = job.dry_run(REQUEST_COUNT)?;
+    let stop = context.interrupt.flag();
+    let (requests, source) = job.dry_run(REQUEST_COUNT, stop)?;
     if as_json {
         return context.output.json(&Understood { source: &source, requests: &requests });
     }
@@ -44,15 +45,25 @@ pub(super) fn print(job: &Job, as_json: bool, context: &Context) -> Result<(), F
 }
 
 /// Runs the job and writes what was measured as a compact trace.
-pub(super) fn record(job: &Job, path: &Path, watch: &mut Watch) -> Result<SimReport, Failure> {
+pub(super) fn record(
+    job: &Job,
+    file: File,
+    path: &Path,
+    watch: &mut Watch,
+) -> Result<SimReport, Failure> {
     let name = path.display().to_string();
-    let file = File::create(path)
-        .map_err(|error| Failure::system(format!("cannot write {name}"), &error))?;
-    let mut writer =
-        CompactWriter::new(BufWriter::new(file), &name).map_err(nandu_sim::SimError::from)?;
-    let report = job.run_recorded(watch, &mut |requests| {
-        requests.iter().try_for_each(|request| writer.push(request))
-    })?;
-    writer.finish().map_err(nandu_sim::SimError::from)?;
-    Ok(report)
+    let recorded = || {
+        let mut writer = CompactWriter::new(BufWriter::new(file), &name)?;
+        let report = job.run_recorded(watch, &mut |requests| {
+            requests.iter().try_for_each(|request| writer.push(request))
+        })?;
+        writer.finish()?;
+        Ok::<_, nandu_sim::SimError>(report)
+    };
+    Ok(recorded().inspect_err(|_| {
+        // Half a trace is none, and would be in the way of the next try.
+        if path.is_file() {
+            let _ = std::fs::remove_file(path);
+        }
+    })?)
 }

@@ -5,7 +5,6 @@
 use super::{SimArguments, warn, write_json};
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::write_file;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use nandu_base::LatencySummary;
@@ -53,7 +52,7 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     let columns: Vec<(&str, Column)> =
         columns.iter().map(|(name, column)| (name.as_str(), column.clone())).collect();
     write_columns(&mut bytes, "sweep", &columns)?;
-    write_file(&arguments.parquet, &bytes)?;
+    arguments.files.write(&arguments.parquet, &bytes)?;
     let reports: Vec<&SimReport> = rows.iter().map(|row| row.report).collect();
     write_json(arguments, &reports)?;
     if arguments.json_to_stdout() {

@@ -16,7 +16,7 @@ mod table;
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{check_destination, complain, to_json, wrap, write_file};
+use crate::output::{OutputFiles, complain, to_json, wrap};
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::Args;
@@ -24,6 +24,8 @@ use nandu_probe::table::WIDTH_MAX;
 use nandu_sim::{Phase, SimObserver};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A simulation that is done sooner tells no progress.
@@ -73,6 +75,8 @@ pub(crate) struct SimArguments {
     /// Write the report as JSON to FILE; without FILE to stdout, and nothing else there
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    files: OutputFiles,
 }
 
 /// Simulates.
@@ -86,10 +90,11 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
         return grid::run(&job, arguments, context);
     }
     let stopwatch = Stopwatch::start();
-    let mut watch = Watch { progress: Progress::new(&context.interrupt, 1), stopwatch };
+    let (progress, stop) = (Progress::new(&context.interrupt, 1), context.interrupt.flag());
+    let mut watch = Watch { progress, stopwatch, stop };
     let mut report = match &arguments.record {
         None => job.run(&mut watch)?,
-        Some(path) => dry_run::record(&job, path, &mut watch)?,
+        Some(path) => dry_run::record(&job, arguments.files.create(path)?, path, &mut watch)?,
     };
     report.wall_ns = Some(stopwatch.nanos());
     drop(watch);
@@ -123,7 +128,7 @@ fn warn(text: &str) {
 fn write_json(arguments: &SimArguments, value: &impl Serialize) -> Result<(), Failure> {
     match arguments.json_file() {
         None => Ok(()),
-        Some(path) => write_file(path, (to_json(value) + "\n").as_bytes()),
+        Some(path) => arguments.files.write(path, (to_json(value) + "\n").as_bytes()),
     }
 }
 
@@ -132,7 +137,7 @@ fn check_outputs(arguments: &SimArguments) -> Result<(), Failure> {
     let outputs = [arguments.json_file(), arguments.record.as_deref(), parquet];
     let paths: Vec<&Path> = outputs.into_iter().flatten().collect();
     for (position, path) in paths.iter().enumerate() {
-        check_destination(path)?;
+        arguments.files.check(path)?;
         let is_input = arguments.source.trace() == Some(path);
         if paths[..position].contains(path) || is_input {
             let path = path.display();
@@ -146,6 +151,7 @@ fn check_outputs(arguments: &SimArguments) -> Result<(), Failure> {
 struct Watch {
     progress: Progress,
     stopwatch: Stopwatch,
+    stop: Arc<AtomicBool>,
 }
 
 impl SimObserver for Watch {
@@ -163,5 +169,9 @@ impl SimObserver for Watch {
 
     fn is_cancelled(&self) -> bool {
         self.progress.is_interrupted()
+    }
+
+    fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 }
