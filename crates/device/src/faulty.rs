@@ -230,6 +230,12 @@ impl<D: Inspect> FaultyDevice<D> {
         image
     }
 
+    /// What `sector` holds without writes that are in flight: no flush that is issued now covers them.
+    fn completed_image_of(&self, sector: u64) -> Vec<u8> {
+        let under = self.writes_in_flight.values().flatten().find(|(other, _)| *other == sector);
+        under.map_or_else(|| self.image_of(sector), |(_, image)| image.clone())
+    }
+
     /// The write that is being served when the power goes: its first sectors arrive for good.
     fn tear(&mut self, request: &Request) {
         let (Some(count), Some(buffer)) = (self.plan.torn_sector_count, &request.buffer) else {
@@ -383,8 +389,9 @@ impl<D: Inspect> Device for FaultyDevice<D> {
                 }
             }
             Operation::Flush => {
-                let images =
-                    self.volatile.keys().map(|&sector| (sector, self.image_of(sector))).collect();
+                let volatile = self.volatile.keys();
+                let images = volatile.map(|&sector| (sector, self.completed_image_of(sector)));
+                let images = images.collect();
                 self.flush_marks.insert(request.id, images);
             }
             Operation::Read => {}
@@ -584,6 +591,20 @@ mod tests {
         run(&mut device, write(1, 0, 1, 5)).result.unwrap();
         run(&mut device, write(2, 0, 2, 5));
         assert_eq!(first_bytes(&device, 5), [2, 2, 2, 0, 0]);
+    }
+
+    #[test]
+    fn a_flush_does_not_cover_a_write_that_is_in_flight_when_it_is_issued() {
+        let mut device = device(FaultPlan::default());
+        let filled = |byte| Some(IoBuffer::copy_of(&[byte; 512]));
+        run(&mut device, Request::write(1, 0, 1, filled(1))).result.unwrap();
+        device.submit(device.now(), Request::write(2, 0, 1, filled(2))).unwrap();
+        device.submit(device.now(), Request::flush(3)).unwrap();
+        while device.next_completion(Nanos::MAX).is_some() {}
+        device.cut_power();
+        device.power_on();
+        let read = run(&mut device, Request::read(4, 0, 1, filled(0)));
+        assert_eq!(read.buffer.unwrap()[..], [1; 512], "the first was flushed, the second not");
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn random_histories_return_what_was_flushed_or_written_later() {
 }
 
 #[test]
-fn an_array_that_follows_the_load_bears_one_bad_member_while_it_moves() {
+fn an_array_that_follows_the_load_returns_nothing_wrong_while_it_moves() {
     let (mut all, mut moved_count) = (world::Tally::default(), 0);
     for seed in 0..SEED_COUNT {
         match adaptive::run(seed) {

@@ -183,15 +183,18 @@ pub(crate) struct World {
 /// What is wrong with the array.
 pub(crate) type Violation = String;
 
-fn member(setup: &Setup) -> Member {
+/// Members are not equally fast, so that fragments of a write are done one after the other.
+fn member(setup: &Setup, index: usize) -> Member {
     let rows = setup.row_count * u64::from(setup.fragment_sectors + 1) + 2;
     let geometry = Geometry::new(512, rows).expect("a member has sectors");
-    let config = MemoryConfig { geometry, queue_depth_max: 4, ..MemoryConfig::default() };
+    let access_ns = Nanos(10_000 + 4000 * index as u64);
+    let config =
+        MemoryConfig { geometry, access_ns, queue_depth_max: 4, ..MemoryConfig::default() };
     SharedDevice::new(FaultyDevice::new(MemoryDevice::new(config), FaultPlan::default()))
 }
 
 fn members(setup: &Setup) -> Vec<Member> {
-    (0..setup.member_count).map(|_| member(setup)).collect()
+    (0..usize::from(setup.member_count)).map(|index| member(setup, index)).collect()
 }
 
 fn config(setup: &Setup) -> ArrayConfig {
@@ -581,7 +584,7 @@ impl World {
             device.lock().power_on();
             device.lock().set_plan(FaultPlan::default());
         } else {
-            self.members[index] = member(setup);
+            self.members[index] = member(setup, index);
             lock(&self.plug).members = self.members.clone();
         }
         self.health[index] = Health::Behind;
@@ -668,6 +671,7 @@ impl World {
         for index in 0..self.members.len() {
             let state = array.member_state(index).expect("there is such a member");
             self.health[index] = match (state, self.health[index]) {
+                _ if away.contains(&index) => Health::Broken,
                 (MemberState::Healthy, _) => Health::Good,
                 (_, Health::Good) if !self.has_exceeded => {
                     return Err(format!("member {index} is {state:?} without a reason"));
