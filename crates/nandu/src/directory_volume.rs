@@ -38,8 +38,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How often a lock is taken again that its holder removed meanwhile, with what it had made.
-const LOCK_ATTEMPT_COUNT: u32 = 16;
+/// How often a lock is tried again that its holder removed meanwhile, with what it had made, or that
+/// this process itself seems to hold: a process that it is starting has all its locks for a moment.
+const LOCK_ATTEMPT_COUNT: u32 = 2000;
 /// The number of the process that holds a lock is shorter.
 const HOLDER_BYTES_MAX: u64 = 32;
 /// So much of an empty file that is given a length is filled with zeros: it is going to be a log, and
@@ -501,9 +502,7 @@ impl ReadAt for DirectoryReader {
 /// Takes the lock of a directory, shared for those who only read. `None` if there is none to take.
 fn take_lock(handle: &DirectoryHandle, read_only: bool) -> Result<Option<File>, StorageError> {
     let place = || handle.path().display().to_string();
-    for _ in 0..LOCK_ATTEMPT_COUNT {
-        #[cfg(test)]
-        let _starting = tests::STARTING.read();
+    for attempt in 1..=LOCK_ATTEMPT_COUNT {
         let Some(mut lock) = making::open_lock(handle, read_only)? else { return Ok(None) };
         let answer = if read_only { lock.try_lock_shared() } else { lock.try_lock() };
         match answer {
@@ -520,6 +519,10 @@ fn take_lock(handle: &DirectoryHandle, read_only: bool) -> Result<Option<File>, 
                 // A holder that has not written its number yet is held all the same.
                 let _ = lock.take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
                 let holder = holder.trim().parse().ok();
+                if holder == Some(std::process::id()) && attempt < LOCK_ATTEMPT_COUNT {
+                    std::thread::yield_now();
+                    continue;
+                }
                 return Err(StorageError::Locked { place: place(), holder });
             }
             Err(TryLockError::Error(error)) => {

@@ -233,25 +233,6 @@ const PART: &str = "NANDU_TEST_PART";
 /// How a process ends that was to die.
 const DIED: i32 = 77;
 
-/// Held while a process is started: until it runs its program, it has the locks of all tests.
-pub(super) static STARTING: RwLock<()> = RwLock::new(());
-
-/// Starts a process that locks directories below `own` alone.
-fn start(command: &mut Command, own: &Path) -> Child {
-    let _starting = STARTING.write();
-    let child = command.spawn().unwrap();
-    // It closes what it inherits a moment after it was started.
-    let is_inherited = |target: PathBuf| target.ends_with("nandu.lock") && !target.starts_with(own);
-    loop {
-        let entries = std::fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter();
-        let targets = entries.flatten().flatten().map(|entry| std::fs::read_link(entry.path()));
-        if !targets.flatten().any(is_inherited) {
-            return child;
-        }
-        std::thread::yield_now();
-    }
-}
-
 thread_local! {
     /// After how many further changes to a directory this process dies.
     static LIFE: Cell<Option<u32>> = const { Cell::new(None) };
@@ -283,7 +264,7 @@ fn play(part: &str, directory: &Path, shell: Option<&str>) -> Child {
         "--nocapture",
     ]);
     command.env(PART, format!("{part}:{}", directory.display()));
-    start(command.stdin(Stdio::piped()).stdout(Stdio::piped()), directory)
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// No test of its own: what other tests start in a second process.
