@@ -30,22 +30,43 @@ fn failing(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_violation_names_the_command_that_shows_it_again_with_the_lie_and_the_world() {
-    for (lie, world) in [("flushes-ignored", "memory"), ("writes-lost", "ssd")] {
+fn a_violation_names_the_command_that_shows_it_again_with_the_bug_and_the_world() {
+    for (bug, world) in [("flushes-ignored", "memory"), ("writes-lost", "ssd")] {
         let campaign =
-            failing(&["crash", "--json", "--seeds", "40", "--lie", lie, "--world", world]);
+            failing(&["crash", "--json", "--seeds", "40", "--plant", bug, "--world", world]);
         let violation = &campaign["violations"][0];
         let replay = violation["replay"].as_str().unwrap();
-        assert!(replay.contains(&format!("--lie {lie}")), "{replay}");
+        assert!(replay.contains(&format!("--plant {bug}")), "{replay}");
         let again: Vec<&str> = replay.split(' ').skip(1).chain(["--json"]).collect();
         assert_eq!(failing(&again)["violations"][0], *violation, "{replay}");
     }
 }
 
 #[test]
+fn each_bug_is_told_with_the_seed_that_finds_it() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["crash", "--plant", "all", "--seeds", "2", "--json"];
+    let json: Value = serde_json::from_str(&stdout_of(place.path(), &words)).unwrap();
+    let bugs = json["bugs"].as_array().unwrap();
+    let find = |bug: &str, world: &str| {
+        bugs.iter().find(|found| found["bug"] == bug && found["world"] == world).unwrap()
+    };
+    for world in ["memory", "ssd"] {
+        let found = find("flushes-ignored", world);
+        let seed = found["first_seed"].as_u64().unwrap();
+        assert_eq!(found["seed_count"], seed + 1);
+        assert!(!found["what"].as_str().unwrap().is_empty());
+    }
+    let table = stdout_of(place.path(), &["crash", "--plant", "all", "--seeds", "1"]);
+    assert!(table.contains("first seed") && table.contains("writes-lost"), "{table}");
+}
+
+#[test]
 fn words_that_contradict_each_other_are_refused() {
     let place = tempfile::tempdir().unwrap();
     failure_of(place.path(), &["crash", "--seed", "1", "--seeds", "2"], 2);
+    let said = failure_of(place.path(), &["crash", "--plant", "moths"], 2);
+    assert!(said.contains("writes-lost") && said.contains("undo-skipped"), "{said}");
     let said = failure_of(place.path(), &["crash", "--world", "tape"], 2);
     assert!(said.contains("memory") && said.contains("ssd"), "{said}");
 }

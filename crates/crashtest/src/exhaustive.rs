@@ -11,7 +11,7 @@
 //! 2. What a second opening shows is what the first one showed.
 
 use crate::life::{End, Outcome, Simulation, Stop, Violation, guarded};
-use crate::{Lie, Scenario, WorldKind};
+use crate::{Bug, Scenario, WorldKind};
 use nandu_base::Rng;
 
 /// Runs with a cut at the same request, each with another moment and another fate for what was not
@@ -44,15 +44,19 @@ struct Cut {
 pub fn cut_at_every_request(
     seed: u64,
     world: WorldKind,
-    lie: Lie,
+    bug: Bug,
     restart_step: usize,
 ) -> Result<Outcome, Violation> {
-    let mut scenario = Scenario::of_seed(seed, world, lie);
+    let mut scenario = Scenario::of_seed(seed, world, bug);
     scenario.log_apart = false;
     scenario.transaction_count_max = scenario.transaction_count_max.min(TRANSACTION_COUNT_MAX);
     scenario.change_count_max = scenario.change_count_max.min(CHANGE_COUNT_MAX);
     let run = |cut: Cut| {
-        guarded(seed, || Simulation::new(&scenario).run_to_cut(cut)).map_err(|mut violation| {
+        let walk = || {
+            let _planted = scenario.plant()?;
+            Simulation::new(&scenario).run_to_cut(cut)
+        };
+        guarded(seed, walk).map_err(|mut violation| {
             let restart = cut
                 .at_of_restart
                 .map_or(String::new(), |at| format!(" and at {at} of the restart"));

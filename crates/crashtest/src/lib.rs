@@ -20,35 +20,41 @@
 //! The database lies on sectors in memory or on whole simulated SSDs ([`WorldKind`]). Beside seeds
 //! there is a walk that leaves no request out ([`cut_at_every_request`]).
 //!
-//! The world can lie on purpose ([`Lie`]): each lie is a bug that an engine or a device may have, and
-//! a campaign has to find it.
+//! Bugs can be planted ([`Bug`]), in the device and in the engine, and a campaign has to find them
+//! ([`find_planted`]).
 
+mod bug;
 mod drive;
 mod exhaustive;
+mod fault;
 mod life;
 mod model;
+mod planted;
 mod room;
 mod scenario;
 #[cfg(test)]
 mod tests;
+mod watched;
 mod world;
 
+pub use bug::Bug;
 pub use drive::{Drive, LAYER_COUNT};
 pub use exhaustive::{RESTART_STEP, cut_at_every_request};
 pub use life::{Outcome, Violation, run_seed};
+pub use planted::{PlantedBug, find_planted};
 pub use scenario::{Faults, Scenario};
-pub use world::{Lie, WorldKind};
+pub use world::WorldKind;
 
 /// What repeats a seed on the command line.
 #[must_use]
-pub fn replay_command(seed: u64, world: WorldKind, lie: Lie) -> String {
+pub fn replay_command(seed: u64, world: WorldKind, bug: Bug) -> String {
     let world = match world {
         WorldKind::Memory => "",
         WorldKind::Ssd => " --world ssd",
     };
-    let lie = match lie {
-        Lie::None => String::new(),
-        lie => format!(" --lie {}", lie.label()),
+    let plant = match bug {
+        Bug::None => String::new(),
+        bug => format!(" --plant {}", bug.label()),
     };
-    format!("nandu crash{world}{lie} --seed {seed}")
+    format!("nandu crash{world}{plant} --seed {seed}")
 }

@@ -12,9 +12,11 @@
 
 use crate::model::{self, HEAP, History, INDEX, KEYED, KeyValue, PASSING, State};
 use crate::room::Room;
+use crate::watched::{Watch, WatchedVolume};
 use crate::world::{self, WorldDevice};
-use crate::{Lie, Scenario, WorldKind};
+use crate::{Bug, Scenario, WorldKind};
 use nandu_base::{FlashOperation, Rng, to_index};
+use nandu_device::DeviceError::Media;
 use nandu_device::{Device, FaultPlan};
 use nandu_storage::database::{
     Column, ColumnType, LoadOptions, NewTable, Row, RowOrder, TableKind, WriteTransaction,
@@ -28,8 +30,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Requests within which a planned fault comes: early, later, late.
-const FAULT_WITHIN_REQUESTS: [u64; 3] = [20, 120, 800];
 /// Most rows that are inserted at once, less one.
 const BATCH_ROW_COUNT_MAX: u64 = 30;
 /// Most rows of a load, and memory of its sorts: several runs.
@@ -51,6 +51,10 @@ pub struct Outcome {
     pub cut_count: u64,
     /// Operations that failed.
     pub error_count: u64,
+    /// Requests that failed by plan or ever after.
+    pub failed_request_count: u64,
+    /// Of them, flushes: each lost some of what it was to make durable.
+    pub failed_sync_count: u64,
     /// Changes that were refused for want of room, and taken back.
     pub refused_count: u64,
     /// Bits that flipped.
@@ -79,6 +83,8 @@ impl Outcome {
         self.commit_count += other.commit_count;
         self.cut_count += other.cut_count;
         self.error_count += other.error_count;
+        self.failed_request_count += other.failed_request_count;
+        self.failed_sync_count += other.failed_sync_count;
         self.refused_count += other.refused_count;
         self.flip_count += other.flip_count;
         self.told_count += other.told_count;
@@ -104,9 +110,12 @@ pub struct Violation {
 ///
 /// # Errors
 /// The first promise that is broken; a panic is one.
-pub fn run_seed(seed: u64, world: WorldKind, lie: Lie) -> Result<Outcome, Violation> {
-    let scenario = Scenario::of_seed(seed, world, lie);
-    guarded(seed, || Simulation::new(&scenario).run())
+pub fn run_seed(seed: u64, world: WorldKind, bug: Bug) -> Result<Outcome, Violation> {
+    let scenario = Scenario::of_seed(seed, world, bug);
+    guarded(seed, || {
+        let _planted = scenario.plant()?;
+        Simulation::new(&scenario).run()
+    })
 }
 
 /// Why a history ends before its time.
@@ -151,14 +160,17 @@ pub(crate) fn guarded<T>(
 
 pub(crate) struct Simulation<'s> {
     pub(crate) scenario: &'s Scenario,
-    rng: Rng,
-    data: WorldDevice,
-    log: Option<WorldDevice>,
+    pub(crate) rng: Rng,
+    pub(crate) data: WorldDevice,
+    pub(crate) log: Option<WorldDevice>,
     blackout: Arc<AtomicBool>,
     history: History,
     outcome: Outcome,
-    /// The request that is to fail: on the log's own device or on that of the data, and which.
-    failing: Option<(bool, u64)>,
+    /// Requests that had failed when the last life was over.
+    failed_before: u64,
+    /// The power goes once so many promises more were made.
+    pub(crate) promises_until_cut: Option<u64>,
+    pub(crate) watch: Watch,
     /// Bits that flipped, and those of them that did while the log was open.
     flip_count: u64,
     flip_count_in_open_log: usize,
@@ -192,7 +204,9 @@ impl<'s> Simulation<'s> {
             blackout,
             history,
             outcome: Outcome::default(),
-            failing: None,
+            failed_before: 0,
+            promises_until_cut: None,
+            watch: Watch::default(),
             flip_count: 0,
             flip_count_in_open_log: 0,
             room: Room::of(scenario),
@@ -268,6 +282,11 @@ impl<'s> Simulation<'s> {
         self.outcome.trace = trace(&self.data) ^ self.log.as_ref().map_or(0, trace).rotate_left(1);
         self.outcome.request_count = self.request_count();
         for device in std::iter::once(&self.data).chain(&self.log) {
+            let failed = device.lock().ground().failed();
+            self.outcome.failed_request_count += failed.request_count;
+            self.outcome.failed_sync_count += failed.flush_count;
+        }
+        for device in std::iter::once(&self.data).chain(&self.log) {
             if let Some(flash) = device.counters().flash {
                 self.outcome.program_count += flash.commands.programmed_pages();
                 self.outcome.erase_count += flash.commands.total(FlashOperation::Erase);
@@ -318,27 +337,38 @@ impl<'s> Simulation<'s> {
                 | StorageError::Corrupt { .. }
                 | StorageError::NotADatabase { .. }
         );
-        match self.flip_count > 0 && tells_damage {
+        let is_unreadable = matches!(error, StorageError::Device { error: Media { .. }, .. })
+            && self.is_in_part_unreadable();
+        match is_unreadable || (self.flip_count > 0 && tells_damage) {
             true => Stop::Told,
             false => Stop::Broken(format!("{what} failed without a fault: {error}")),
         }
     }
 
     fn fault_came(&self) -> bool {
-        let has_failed = |(of_log, at): (bool, u64)| {
-            let log = self.log.as_ref().filter(|_| of_log);
-            log.unwrap_or(&self.data).lock().request_count() >= at
-        };
-        self.is_dark() || self.failing.is_some_and(has_failed)
+        self.is_dark() || self.failed_count() > self.failed_before
+    }
+
+    fn is_in_part_unreadable(&self) -> bool {
+        self.devices().any(|device| device.lock().ground().unreadable_count() > 0)
+    }
+
+    fn devices(&self) -> impl Iterator<Item = &WorldDevice> {
+        std::iter::once(&self.data).chain(&self.log)
+    }
+
+    fn failed_count(&self) -> u64 {
+        self.devices().map(|device| device.lock().ground().failed().request_count).sum()
     }
 
     fn volumes(&self, is_new: bool) -> Result<Volumes, StorageError> {
         let volume = |device: &WorldDevice| -> Result<Box<dyn Volume>, StorageError> {
-            let device = Box::new(device.clone());
-            Ok(Box::new(match is_new {
-                true => DeviceVolume::format(device)?,
-                false => DeviceVolume::open(device)?,
-            }))
+            let handle = Box::new(device.clone());
+            let volume = match is_new {
+                true => DeviceVolume::format(handle)?,
+                false => DeviceVolume::open(handle)?,
+            };
+            Ok(Box::new(WatchedVolume::new(volume, device.clone(), self.watch.clone())))
         };
         Ok(Volumes { data: volume(&self.data)?, log: self.log.as_ref().map(volume).transpose()? })
     }
@@ -411,6 +441,7 @@ impl<'s> Simulation<'s> {
 
     /// Ends a blackout; what was in flight is over, and no fault is planned.
     pub(crate) fn restore(&mut self) -> Result<(), String> {
+        self.watch.disarm();
         let is_dark = self.blackout.swap(false, Ordering::Relaxed);
         self.outcome.cut_count += u64::from(is_dark);
         for device in std::iter::once(&self.data).chain(&self.log) {
@@ -427,25 +458,21 @@ impl<'s> Simulation<'s> {
         }
         // What was forgotten ended in the dark.
         self.blackout.store(false, Ordering::Relaxed);
-        self.failing = None;
+        self.failed_before = self.failed_count();
+        self.promises_until_cut = None;
         Ok(())
     }
 
-    pub(crate) fn plan_fault(&mut self, life: u64) {
-        let faults = self.scenario.faults;
-        let of_log = self.log.is_some() && self.rng.below(2) == 0;
-        let device = self.log.as_ref().filter(|_| of_log).unwrap_or(&self.data);
-        let within = FAULT_WITHIN_REQUESTS[to_index(self.rng.below(3))];
-        let at = device.lock().request_count() + 1 + self.rng.below(within);
-        let plan = if faults.failed_requests && (life.is_multiple_of(2) || !faults.power_cuts) {
-            self.failing = Some((of_log, at));
-            FaultPlan { fail_requests: vec![at], ..FaultPlan::default() }
-        } else if faults.power_cuts {
-            self.scenario.cut(&mut self.rng, at)
-        } else {
-            return;
-        };
-        device.lock().ground().set_plan(plan);
+    /// Something was promised just now. True if the power goes for it.
+    fn promise(&mut self) -> bool {
+        let Some(left_count) = &mut self.promises_until_cut else { return false };
+        *left_count -= 1;
+        if *left_count > 0 {
+            return false;
+        }
+        self.promises_until_cut = None;
+        self.cut_power_now();
+        true
     }
 
     /// Compares with the history, checks every page and reference, audits.
@@ -467,6 +494,7 @@ impl<'s> Simulation<'s> {
         let report = tables.check().map_err(|error| self.judge("the check", &error))?;
         if let Some(finding) = report.findings.first() {
             return Err(match self.flip_count {
+                0 if self.is_in_part_unreadable() => Stop::Told,
                 0 => Stop::Broken(format!("the check found: {finding}")),
                 _ => Stop::Told,
             });
@@ -486,15 +514,32 @@ impl<'s> Simulation<'s> {
                 self.outcome.error_count += 1;
                 return Ok(End::Crashed);
             }
-            if self.rng.below(25) == 0 {
-                if self.accept("a checkpoint", database.checkpoint())?.is_none() {
-                    return Ok(End::Crashed);
-                }
-                self.history.note_durable();
+            if self.promise() {
+                return Ok(End::Crashed);
+            }
+            let is_due = self.rng.below(if self.fault_came() { 2 } else { 25 }) == 0;
+            if is_due && !self.take_checkpoint(database)? {
+                return Ok(End::Crashed);
             }
         }
         // Otherwise the process dies, with the power on.
         Ok(if self.rng.below(2) == 0 { End::Closed } else { End::Died })
+    }
+
+    /// A checkpoint; half of the users try again, or go on, where it fails. False if the life ends here.
+    fn take_checkpoint(&mut self, database: &Database) -> Result<bool, Stop> {
+        loop {
+            if self.accept("a checkpoint", database.checkpoint())?.is_some() {
+                self.history.note_durable();
+                return Ok(!self.promise());
+            }
+            match self.rng.below(4) {
+                _ if self.is_dark() => return Ok(false),
+                0 | 1 => return Ok(false),
+                2 => return Ok(true),
+                _ => {}
+            }
+        }
     }
 
     /// One transaction. False if something failed and the database has to be opened again.
@@ -578,7 +623,7 @@ impl<'s> Simulation<'s> {
         Ok(was_there == state.keyed.insert(key, value).is_some())
     }
 
-    /// Inserts rows that lie beside each other, all at once; none if one of them is there.
+    /// Inserts rows that bug beside each other, all at once; none if one of them is there.
     fn insert_neighbours(
         &mut self,
         writer: &mut WriteTransaction<'_>,

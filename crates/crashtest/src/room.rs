@@ -78,11 +78,11 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Lie, WorldKind};
+    use crate::{Bug, WorldKind};
 
     #[test]
     fn small_changes_may_not_be_refused_and_large_ones_may() {
-        let scenario = Scenario::of_seed(1, WorldKind::Memory, Lie::None);
+        let scenario = Scenario::of_seed(1, WorldKind::Memory, Bug::None);
         let mut room = Room::of(&scenario);
         let no_space = StorageError::NoSpace { what: "log".to_owned() };
         let too_large = |found_bytes, limit_bytes| StorageError::TooLarge {

@@ -2,11 +2,12 @@
 //! seed leaves some features out, so that others come up more often).
 
 use crate::drive::Drive;
-use crate::{Lie, WorldKind};
+use crate::{Bug, WorldKind};
 use nandu_base::Rng;
 use nandu_device::{FaultPlan, UnflushedFate};
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
+use nandu_storage::plant::Planted;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::{Settings, propagation::PropagationKind};
 
@@ -21,8 +22,10 @@ const CHECKPOINT_PAGES_MIN: u64 = 16;
 pub struct Faults {
     /// Power cuts.
     pub power_cuts: bool,
-    /// Requests that fail.
+    /// Requests that fail, some of them syncs that lose what they were to make durable.
     pub failed_requests: bool,
+    /// Whether what cannot be read once may be unreadable for ever.
+    pub lasting: bool,
     /// Power cuts while the database is being opened, at most so many in a row.
     pub cuts_at_restart_max: u64,
     /// Bits that flip between two lives. Nothing else goes wrong then, so that what was lost or told is
@@ -31,10 +34,23 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// Some of them.
+    fn any(one_of: &mut impl FnMut(&[u64]) -> u64) -> Self {
+        let power_cuts = one_of(&[0, 1, 1, 1, 1]) == 1;
+        Self {
+            power_cuts,
+            failed_requests: one_of(&[0, 1]) == 1,
+            lasting: one_of(&[0, 0, 0, 1]) == 1,
+            cuts_at_restart_max: one_of(&[0, 1, 3]),
+            flipped_bits: false,
+        }
+    }
+
     /// Bits flip and nothing else happens.
     const FLIPPED_BITS: Self = Self {
         power_cuts: false,
         failed_requests: false,
+        lasting: false,
         cuts_at_restart_max: 0,
         flipped_bits: true,
     };
@@ -76,14 +92,14 @@ pub struct Scenario {
     /// What goes wrong.
     pub faults: Faults,
     /// What goes wrong and is not said.
-    pub lie: Lie,
+    pub bug: Bug,
 }
 
 impl Scenario {
     /// The history of a seed. In every world it has the same workload, as far as the drive has room.
     #[must_use]
-    pub fn of_seed(seed: u64, world: WorldKind, lie: Lie) -> Self {
-        let mut scenario = Self::in_memory(seed, lie);
+    pub fn of_seed(seed: u64, world: WorldKind, bug: Bug) -> Self {
+        let mut scenario = Self::in_memory(seed, bug);
         if world == WorldKind::Ssd {
             scenario.move_to(Drive::of_seed(seed));
         }
@@ -104,19 +120,23 @@ impl Scenario {
         self.drive = Some(drive);
     }
 
-    fn in_memory(seed: u64, lie: Lie) -> Self {
+    fn in_memory(seed: u64, bug: Bug) -> Self {
         let mut rng = Rng::for_part(seed, "scenario");
         let mut one_of =
             |choices: &[u64]| choices[nandu_base::to_index(rng.below(choices.len() as u64))];
         let page_bytes =
-            one_of(&[512, 512, 1024, 1024, 2048, 2048, 4096, 4096, 8192, 16_384, 32_768, 65_536]);
+            one_of(&[512, 1024, 1024, 2048, 2048, 4096, 4096, 4096, 8192, 16_384, 32_768, 65_536]);
         let frame_count = one_of(&[32, 40, 64, 200]);
         let interval_pages = one_of(&[CHECKPOINT_PAGES_MIN, 32, 128, 1024]);
         let checkpoint_bytes = (page_bytes * interval_pages).min(CHECKPOINT_BYTES_MAX);
         let log_bytes = (checkpoint_bytes * one_of(&[4, 6, 16])).max(512 << 10);
         let sector_bytes = one_of(&[512, 512, 512, 4096]).min(page_bytes);
-        let torn_pages = match one_of(&[0, 0, 1]) {
-            _ if lie == Lie::TornPagesTrusted => TornPages::Trust,
+        let double_write_bytes = match one_of(&[4, 4, 16, 0]) {
+            0 => None,
+            page_count => Some(page_count * page_bytes),
+        };
+        let torn_pages = match one_of(&[0, 1, 1]) {
+            _ if bug == Bug::TornPagesTrusted => TornPages::Trust,
             0 => TornPages::LogImages,
             _ => TornPages::DoubleWrite,
         };
@@ -130,9 +150,9 @@ impl Scenario {
             1 => ReplacementKind::TwoQ,
             _ => ReplacementKind::Lru,
         };
-        let propagation = match one_of(&[0, 0, 1]) {
+        let propagation = match one_of(&[0, 0, 0, 1]) {
             // What these plant is something about pages in their places.
-            1 if !matches!(lie, Lie::TornPagesTrusted | Lie::ChecksumsForged) => {
+            1 if !matches!(bug, Bug::TornPagesTrusted | Bug::ChecksumsForged) => {
                 PropagationKind::LogStructured
             }
             _ => PropagationKind::InPlace,
@@ -143,27 +163,22 @@ impl Scenario {
             replacement,
             propagation,
             torn_pages,
+            double_write_bytes,
             durability,
             log_bytes,
             checkpoint_bytes,
             ..Settings::default()
         };
-        let power_cuts = one_of(&[0, 1, 1, 1, 1]) == 1;
-        let faults = Faults {
-            power_cuts,
-            failed_requests: one_of(&[0, 0, 1]) == 1,
-            cuts_at_restart_max: one_of(&[0, 1, 3]),
-            flipped_bits: false,
-        };
-        let flips_bits = one_of(&[1, 0, 0, 0, 0, 0]) == 1 || lie == Lie::ChecksumsForged;
+        let faults = Faults::any(&mut one_of);
+        let flips_bits = one_of(&[1, 0, 0, 0, 0, 0]) == 1 || bug == Bug::ChecksumsForged;
         Self {
             seed,
             settings,
             sector_bytes: nandu_base::to_u32(sector_bytes),
             device_bytes: (64 << 20) + 2 * log_bytes,
             drive: None,
-            log_apart: one_of(&[0, 0, 1]) == 1,
-            life_count: one_of(&[2, 3, 5]),
+            log_apart: one_of(&[0, 1]) == 1,
+            life_count: one_of(&[3, 4, 6]),
             transaction_count_max: one_of(&[5, 20, 60]),
             change_count_max: one_of(&[1, 4, 20, 60]),
             value_bytes_max: one_of(&[20, 120, 120, 1000, 20_000]),
@@ -173,20 +188,31 @@ impl Scenario {
             changes_catalog: one_of(&[0, 0, 1]) == 1,
             faults: if flips_bits { Faults::FLIPPED_BITS } else { faults },
             loads_tables: one_of(&[0, 1]) == 1,
-            lie,
+            bug,
         }
     }
 
-    /// A plan that cuts the power at the `number`-th request from now.
+    /// Plants the engine's bug, if that is where it is.
+    pub(crate) fn plant(&self) -> Result<Option<Planted>, String> {
+        let Bug::OfEngine(bug) = self.bug else { return Ok(None) };
+        Planted::new(bug).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// A plan that cuts the power at request `at`.
     pub(crate) fn cut(&self, rng: &mut Rng, at: u64) -> FaultPlan {
-        let fates = [UnflushedFate::Dropped, UnflushedFate::Kept, UnflushedFate::Torn];
-        let unflushed = match self.lie {
-            Lie::TornPagesTrusted => UnflushedFate::Torn,
-            _ => fates[nandu_base::to_index(rng.below(3))],
+        FaultPlan { power_cut_at_request: Some(at), ..self.fate(rng) }
+    }
+
+    /// A plan that says what a cut takes, whenever it comes.
+    pub(crate) fn fate(&self, rng: &mut Rng) -> FaultPlan {
+        let torn = UnflushedFate::Torn;
+        let fates = [UnflushedFate::Dropped, UnflushedFate::Kept, torn, torn];
+        let unflushed = match self.bug {
+            Bug::TornPagesTrusted => UnflushedFate::Torn,
+            _ => fates[nandu_base::to_index(rng.below(4))],
         };
         let torn = rng.below(9);
         FaultPlan {
-            power_cut_at_request: Some(at),
             torn_sector_count: (torn > 0).then_some(nandu_base::to_u32(torn)),
             unflushed,
             seed: rng.next_u64(),

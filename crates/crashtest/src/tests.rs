@@ -2,16 +2,14 @@
 
 use super::*;
 use nandu_storage::StorageError;
+use nandu_storage::plant::EngineBug;
 
 /// Seeds in the gate; a campaign by hand takes as many as it likes.
-const SEED_COUNT: u64 = 200;
-/// Over simulated SSDs: each of the layers ten times.
-const SSD_SEED_COUNT: u64 = 10 * LAYER_COUNT;
+const SEED_COUNT: u64 = 120;
+/// Over simulated SSDs: each of the layers six times.
+const SSD_SEED_COUNT: u64 = 6 * LAYER_COUNT;
 /// Page mapping, block mapping, BAST, and page mapping with a map on flash over two planes.
 const EVERY_REQUEST_SEEDS: [u64; 4] = [0, 13, 14, 11];
-
-/// Seeds among which each planted bug is found.
-const PLANTED_SEED_COUNT: u64 = 400;
 
 fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -30,8 +28,8 @@ fn run_seeds(world: WorldKind, count: u64) -> Outcome {
     let mut total = Outcome::default();
     for seed in 0..count {
         let outcome =
-            run_seed(seed, world, Lie::None).unwrap_or_else(|Violation { seed, what }| {
-                panic!("{what}\nreplay: {}", replay_command(seed, world, Lie::None))
+            run_seed(seed, world, Bug::None).unwrap_or_else(|Violation { seed, what }| {
+                panic!("{what}\nreplay: {}", replay_command(seed, world, Bug::None))
             });
         total.add(&outcome);
     }
@@ -54,9 +52,9 @@ fn nothing_committed_is_lost_and_nothing_uncommitted_is_seen() {
 fn flipped_bits_are_told_or_do_no_harm() {
     for world in [WorldKind::Memory, WorldKind::Ssd] {
         let (mut total, mut count) = (Outcome::default(), 0);
-        let flips = |seed: &u64| Scenario::of_seed(*seed, world, Lie::None).faults.flipped_bits;
+        let flips = |seed: &u64| Scenario::of_seed(*seed, world, Bug::None).faults.flipped_bits;
         for seed in (0..).filter(flips).take(60) {
-            let outcome = run_seed(seed, world, Lie::None);
+            let outcome = run_seed(seed, world, Bug::None);
             total.add(&outcome.unwrap_or_else(|violation| panic!("{violation:?}")));
             count += 1;
         }
@@ -71,7 +69,7 @@ fn flipped_bits_are_told_or_do_no_harm() {
 #[test]
 fn an_error_without_a_fault_is_a_broken_promise() {
     let scenario = (0..)
-        .map(|seed| Scenario::of_seed(seed, WorldKind::Memory, Lie::None))
+        .map(|seed| Scenario::of_seed(seed, WorldKind::Memory, Bug::None))
         .find(|scenario| scenario.faults.failed_requests && !scenario.faults.power_cuts)
         .unwrap();
     let mut simulation = life::Simulation::new(&scenario);
@@ -101,7 +99,7 @@ fn the_same_holds_over_simulated_ssds_of_every_layer() {
 #[test]
 fn a_cut_at_every_request_over_an_ssd_loses_nothing_either() {
     for seed in EVERY_REQUEST_SEEDS {
-        let total = cut_at_every_request(seed, WorldKind::Ssd, Lie::None, restart_step());
+        let total = cut_at_every_request(seed, WorldKind::Ssd, Bug::None, restart_step());
         let total = total.unwrap_or_else(|violation| panic!("{violation:?}"));
         println!("seed {seed}: {total:?}");
         assert!(total.cut_count > 200, "{total:?}");
@@ -112,9 +110,9 @@ fn a_cut_at_every_request_over_an_ssd_loses_nothing_either() {
 fn the_same_seed_gives_the_same_requests() {
     for world in [WorldKind::Memory, WorldKind::Ssd] {
         for seed in [1, 7, 23, 42] {
-            assert_eq!(run_seed(seed, world, Lie::None), run_seed(seed, world, Lie::None));
+            assert_eq!(run_seed(seed, world, Bug::None), run_seed(seed, world, Bug::None));
         }
-        let trace = |seed| run_seed(seed, world, Lie::None).unwrap().trace;
+        let trace = |seed| run_seed(seed, world, Bug::None).unwrap().trace;
         assert_ne!(trace(1), trace(2));
     }
 }
@@ -122,7 +120,7 @@ fn the_same_seed_gives_the_same_requests() {
 #[test]
 fn seeds_go_through_all_layers_and_share_their_workload_among_worlds() {
     let scenarios: Vec<Scenario> =
-        (0..LAYER_COUNT).map(|seed| Scenario::of_seed(seed, WorldKind::Ssd, Lie::None)).collect();
+        (0..LAYER_COUNT).map(|seed| Scenario::of_seed(seed, WorldKind::Ssd, Bug::None)).collect();
     let mut layers: Vec<String> = scenarios
         .iter()
         .map(|scenario| format!("{:?}", scenario.drive.as_ref().unwrap().config.ftl.kind()))
@@ -135,43 +133,68 @@ fn seeds_go_through_all_layers_and_share_their_workload_among_worlds() {
     assert_eq!(sizes, (9..=16).map(|log2| 1 << log2).collect(), "all page sizes");
     for seed in 0..400 {
         in_memory_settings(seed).check().unwrap();
-        Scenario::of_seed(seed, WorldKind::Ssd, Lie::None).settings.check().unwrap();
+        Scenario::of_seed(seed, WorldKind::Ssd, Bug::None).settings.check().unwrap();
     }
     for scenario in scenarios {
-        let in_memory = Scenario::of_seed(scenario.seed, WorldKind::Memory, Lie::None);
+        let in_memory = Scenario::of_seed(scenario.seed, WorldKind::Memory, Bug::None);
         assert_eq!(in_memory.drive, None);
         assert_eq!(in_memory.settings.page_bytes, scenario.settings.page_bytes);
         assert_eq!(in_memory.faults, scenario.faults);
     }
 }
 
+/// Seeds among which each planted bug is found.
+const fn bound(world: WorldKind) -> u64 {
+    match world {
+        WorldKind::Memory => 50,
+        WorldKind::Ssd => 120,
+    }
+}
+
+/// The seed that finds a bug first, by the table that is kept.
+fn kept_seed(bug: Bug, world: WorldKind) -> Option<u64> {
+    let table = include_str!("../../../results/amd-epyc-2core/crash/planted.json");
+    let table: serde_json::Value = serde_json::from_str(table).unwrap();
+    let is_it = |line: &&serde_json::Value| {
+        line["bug"] == bug.label() && line["world"] == serde_json::to_value(world).unwrap()
+    };
+    table["bugs"].as_array().unwrap().iter().find(is_it)?["first_seed"].as_u64()
+}
+
+/// What seeds do not find so soon (`docs/crash-simulation.md`).
+const UNFOUND: [(Bug, WorldKind); 4] = [
+    (Bug::OfEngine(EngineBug::ControlBlockUnsynced), WorldKind::Memory),
+    (Bug::OfEngine(EngineBug::ControlBlockUnsynced), WorldKind::Ssd),
+    (Bug::OfEngine(EngineBug::LapUnsynced), WorldKind::Ssd),
+    (Bug::OfEngine(EngineBug::NothingPutBack), WorldKind::Ssd),
+];
+
 #[test]
-fn planted_bugs_are_found() {
-    let lies = [
-        Lie::FlushesIgnored,
-        Lie::TornPagesTrusted,
-        Lie::WritesLost,
-        Lie::WritesMisdirected,
-        Lie::ChecksumsForged,
-    ];
+fn each_planted_bug_is_found_within_its_bound() {
+    let mut unnoticed = Vec::new();
     for world in [WorldKind::Memory, WorldKind::Ssd] {
-        for lie in lies {
-            let found = (0..PLANTED_SEED_COUNT).find_map(|seed| run_seed(seed, world, lie).err());
-            println!("{lie:?} in {world:?}: {found:?}");
-            assert!(found.is_some(), "{lie:?} goes unnoticed in {world:?}");
+        for bug in Bug::all().filter(|bug| !UNFOUND.contains(&(*bug, world))) {
+            let kept = kept_seed(bug, world).filter(|seed| *seed < bound(world));
+            // The kept seed first; after a change it may be another one.
+            let is_found = kept.is_some_and(|seed| run_seed(seed, world, bug).is_err())
+                || find_planted(bug, world, bound(world)).first_seed.is_some();
+            if !is_found {
+                unnoticed.push((bug, world));
+            }
         }
     }
+    assert!(unnoticed.is_empty(), "{unnoticed:?}");
 }
 
 #[test]
 fn a_cut_at_every_request_finds_flushes_that_an_ssd_ignores() {
     let found = EVERY_REQUEST_SEEDS
         .into_iter()
-        .map(|seed| cut_at_every_request(seed, WorldKind::Ssd, Lie::FlushesIgnored, RESTART_STEP))
+        .map(|seed| cut_at_every_request(seed, WorldKind::Ssd, Bug::FlushesIgnored, RESTART_STEP))
         .find(Result::is_err);
     assert!(found.is_some());
 }
 
 fn in_memory_settings(seed: u64) -> nandu_storage::Settings {
-    Scenario::of_seed(seed, WorldKind::Memory, Lie::None).settings
+    Scenario::of_seed(seed, WorldKind::Memory, Bug::None).settings
 }

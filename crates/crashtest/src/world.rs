@@ -1,23 +1,24 @@
-//! The devices under a database: with faults, a trace, and lies on demand.
+//! The devices under a database: with faults, a trace, and bugs on demand.
 //!
 //! ```text
-//!   volume ─► TracedDevice: hash, lie, blackout, ─┬► memory   sectors kept, dropped or torn by a plan
-//!                           flipped bits          └► ssd      what controller, layer and chips lose
+//!   volume ─► TracedDevice: hash, bug, ─┬► memory      sectors kept, dropped or torn by a plan
+//!         blackout, flipped bits        └► host cache ─► ssd   what controller, layer and chips lose
 //! ```
 //!
 //! 1. Devices of one world lose their power together: what one has not submitted by then is lost.
 //! 2. The trace is a hash of every request and every byte written, in order of submission.
 
 mod flips;
+mod host_cache;
 mod memory;
 mod ssd;
 
-use crate::Scenario;
+use crate::{Bug, Scenario};
 use flips::Flips;
 use nandu_base::{Nanos, Rng};
 use nandu_device::{
-    Completion, Counters, Device, DeviceInfo, FaultPlan, Geometry, Operation, Rejected, Request,
-    SharedDevice,
+    Completion, Counters, Device, DeviceInfo, FailureCounts, FaultPlan, Geometry, Operation,
+    Rejected, Request, SharedDevice,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -40,6 +41,15 @@ pub(crate) trait Ground: Device + Send {
     /// How many requests were submitted, by which a plan counts.
     fn submitted_count(&self) -> u64;
 
+    /// How many flushes were, by which a plan counts them.
+    fn submitted_flush_count(&self) -> u64;
+
+    /// Requests that failed though the power was on.
+    fn failed(&self) -> FailureCounts;
+
+    /// Sectors that cannot be read any more.
+    fn unreadable_count(&self) -> usize;
+
     /// Goes by another plan from now on; a cut that was to come does not.
     fn set_plan(&mut self, plan: FaultPlan);
 
@@ -58,49 +68,15 @@ pub(crate) trait Ground: Device + Send {
     fn audit(&self);
 }
 
-/// What the world does wrong, unasked: bugs that a campaign has to find.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lie {
-    /// Nothing.
-    #[default]
-    None,
-    /// Flushes are acknowledged and not done, as if the engine forgot them.
-    FlushesIgnored,
-    /// Torn pages are not repaired, as if the engine trusted the device.
-    TornPagesTrusted,
-    /// Every hundredth write is acknowledged and not done.
-    WritesLost,
-    /// Every hundredth write goes to the sectors behind its own.
-    WritesMisdirected,
-    /// Bits flip, and checksums of pages fit even so, as if the engine did not look at them.
-    ChecksumsForged,
-}
-
-impl Lie {
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::FlushesIgnored => "flushes-ignored",
-            Self::TornPagesTrusted => "torn-pages-trusted",
-            Self::WritesLost => "writes-lost",
-            Self::WritesMisdirected => "writes-misdirected",
-            Self::ChecksumsForged => "checksums-forged",
-        }
-    }
-}
-
 /// Requests of one history to one device; more are an endless loop.
 const REQUEST_COUNT_MAX: u64 = 20_000_000;
-/// How often a lie about writes is told.
-const LIE_PERIOD: u64 = 100;
+/// Of so many writes one goes wrong, where some do.
+const BUG_PERIOD: u64 = 100;
 
-/// A device whose requests are hashed, and which may lie.
+/// A device whose requests are hashed, and which may have a bug.
 pub(crate) struct TracedDevice {
     inner: Box<dyn Ground>,
-    lie: Lie,
+    bug: Bug,
     write_count: u64,
     hash: u64,
     /// Whether some device of this world lost its power.
@@ -125,9 +101,9 @@ pub(crate) fn device(
         Some(drive) => ssd::ground(geometry, drive, scenario.seed),
     };
     let (hash, blackout) = (0xCBF2_9CE4_8422_2325, Arc::clone(blackout));
-    let lie = scenario.lie;
+    let bug = scenario.bug;
     let flips = scenario.faults.flipped_bits.then(|| Flips::new(sector_bytes));
-    SharedDevice::new(TracedDevice { inner, lie, write_count: 0, hash, blackout, flips })
+    SharedDevice::new(TracedDevice { inner, bug, write_count: 0, hash, blackout, flips })
 }
 
 impl TracedDevice {
@@ -146,7 +122,7 @@ impl TracedDevice {
     /// Flips a bit of a sector from `first_sector` on that was written, in a page of `page_bytes` for
     /// those who forge; false if there is none, or bits do not flip here.
     pub(crate) fn flip_bit(&mut self, rng: &mut Rng, first_sector: u64, page_bytes: u32) -> bool {
-        let forged_page_bytes = (self.lie == Lie::ChecksumsForged).then_some(page_bytes);
+        let forged_page_bytes = (self.bug == Bug::ChecksumsForged).then_some(page_bytes);
         let flips = self.flips.as_mut();
         flips.is_some_and(|flips| flips.flip(rng, first_sector, forged_page_bytes))
     }
@@ -184,23 +160,23 @@ impl TracedDevice {
         let lies = match request.operation {
             Operation::Write => {
                 self.write_count += 1;
-                self.write_count.is_multiple_of(LIE_PERIOD)
+                self.write_count.is_multiple_of(BUG_PERIOD)
             }
-            Operation::Flush => self.lie == Lie::FlushesIgnored,
+            Operation::Flush => self.bug == Bug::FlushesIgnored,
             Operation::Read | Operation::Trim => false,
         };
         let end = self.inner.info().geometry.sector_count;
-        match (lies, self.lie) {
-            (true, Lie::FlushesIgnored) if request.operation == Operation::Flush => {
+        match (lies, self.bug) {
+            (true, Bug::FlushesIgnored) if request.operation == Operation::Flush => {
                 Request::read(request.id, 0, 1, None)
             }
-            (true, Lie::WritesLost) => {
+            (true, Bug::WritesLost) => {
                 let Request { id, first_sector, sector_count, .. } = request;
                 // The buffer comes back as that of a read, which nobody looks at.
                 let buffer = request.buffer.take();
                 Request::read(id, first_sector.0, sector_count, buffer)
             }
-            (true, Lie::WritesMisdirected) => {
+            (true, Bug::WritesMisdirected) => {
                 let count = u64::from(request.sector_count);
                 if request.first_sector.0 + 2 * count <= end {
                     request.first_sector.0 += count;

@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use nandu_crashtest::{
-    Lie, Outcome, RESTART_STEP, Scenario, Violation, WorldKind, cut_at_every_request,
-    replay_command, run_seed,
+    Bug, Outcome, PlantedBug, RESTART_STEP, Scenario, Violation, WorldKind, cut_at_every_request,
+    find_planted, replay_command, run_seed,
 };
 use nandu_probe::table::Table;
 use serde::Serialize;
@@ -19,7 +19,8 @@ Examples:
   nandu crash                      a hundred seeds
   nandu crash --seeds 10000        the soak
   nandu crash --seed 195           one seed again, with its settings
-  nandu crash --lie flushes-ignored   a planted bug, to see that it is found
+  nandu crash --plant flushes-ignored   a planted bug, to see that it is found
+  nandu crash --plant all --seeds 200   each planted bug, and the first seed that finds it
   nandu crash --world ssd          whole simulated SSDs below, of every translation layer
   nandu crash --world ssd --seed 14 --every-request
                                    a small run, cut at each of its requests
@@ -46,9 +47,10 @@ pub(crate) struct CrashArguments {
     /// After every so manieth of these cuts, cut the restart at each of its requests, too
     #[arg(long, value_name = "STEP", requires = "every_request")]
     restart_step: Option<NonZeroUsize>,
-    /// A bug to plant in the device below
-    #[arg(long, value_enum, default_value_t = LieArgument::None)]
-    lie: LieArgument,
+    /// A bug to plant, by its name; `all` looks for each of them, in memory and over SSDs, and tells the
+    /// first seed that finds it
+    #[arg(long, value_name = "BUG", default_value = "none")]
+    plant: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -71,33 +73,63 @@ impl WorldArgument {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LieArgument {
-    /// Nothing
-    None,
-    /// Flushes are acknowledged and not done
-    FlushesIgnored,
-    /// Torn pages are not repaired
-    TornPagesTrusted,
-    /// Some writes are acknowledged and not done
-    WritesLost,
-    /// Some writes go to the wrong place
-    WritesMisdirected,
-    /// Bits flip, and checksums of pages fit even so
-    ChecksumsForged,
+/// The name that stands for each bug.
+const ALL_BUGS: &str = "all";
+
+/// The bug of a name that this build can plant.
+fn bug_of(label: &str) -> Result<Bug, Failure> {
+    let Some(bug) = Bug::of_label(label) else {
+        let known: Vec<&str> = Bug::all().map(Bug::label).collect();
+        let what =
+            format!("there is no bug {label}; there are {} and {ALL_BUGS}", known.join(", "));
+        return Err(Failure::input(what));
+    };
+    if !bug.is_built_in() {
+        let what = format!(
+            "{label} is a bug of the engine, which this build does not have; take one that does: \
+             cargo run --release --features plant -- crash --plant {label}"
+        );
+        return Err(Failure::input(what));
+    }
+    Ok(bug)
 }
 
-impl LieArgument {
-    const fn lie(self) -> Lie {
-        match self {
-            Self::None => Lie::None,
-            Self::FlushesIgnored => Lie::FlushesIgnored,
-            Self::TornPagesTrusted => Lie::TornPagesTrusted,
-            Self::WritesLost => Lie::WritesLost,
-            Self::WritesMisdirected => Lie::WritesMisdirected,
-            Self::ChecksumsForged => Lie::ChecksumsForged,
+/// All planted bugs, and which seeds find them.
+#[derive(Serialize)]
+struct Hunt {
+    seed_count_max: u64,
+    bugs: Vec<PlantedBug>,
+}
+
+fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
+    let seed_count_max = arguments.seeds;
+    let bugs: Vec<Bug> = Bug::all().filter(|bug| bug.is_built_in()).collect();
+    let progress = Progress::new(&context.interrupt, 2 * bugs.len());
+    let mut hunt = Hunt { seed_count_max, bugs: Vec::new() };
+    std::panic::set_hook(Box::new(|_| {}));
+    for bug in bugs {
+        for world in [WorldKind::Memory, WorldKind::Ssd] {
+            if !progress.is_interrupted() {
+                hunt.bugs.push(find_planted(bug, world, seed_count_max));
+                progress.step_done();
+            }
         }
     }
+    let _ = std::panic::take_hook();
+    drop(progress);
+    if arguments.json {
+        return context.output.json(&hunt);
+    }
+    let mut table = Table::new(&["planted bug", "over", "first seed"]);
+    for found in &hunt.bugs {
+        let world = match found.world {
+            WorldKind::Memory => "memory",
+            WorldKind::Ssd => "ssd",
+        };
+        let seed = found.first_seed.map_or("none".to_owned(), |seed| seed.to_string());
+        table.row(vec![found.bug.to_owned(), world.to_owned(), seed]);
+    }
+    context.output.text(&table.render())
 }
 
 /// A violation, and what shows it again.
@@ -120,14 +152,17 @@ struct Campaign {
 
 /// Runs the seeds.
 pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
-    let lie = arguments.lie.lie();
+    if arguments.plant == ALL_BUGS {
+        return find_all(arguments, context);
+    }
+    let bug = bug_of(&arguments.plant)?;
     let world = arguments.world.kind();
     let (first_seed, count) = match arguments.seed {
         Some(seed) => (seed, 1),
         None => (arguments.from, arguments.seeds),
     };
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
-        context.output.line(&format!("{:#?}", Scenario::of_seed(seed, world, lie)))?;
+        context.output.line(&format!("{:#?}", Scenario::of_seed(seed, world, bug)))?;
     }
     let progress = Progress::new(&context.interrupt, nandu_base::to_index(count));
     let mut campaign = Campaign {
@@ -140,14 +175,14 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
     };
     let restart_step = arguments.restart_step.map_or(RESTART_STEP, NonZeroUsize::get);
     let run = |seed| match arguments.every_request {
-        true => cut_at_every_request(seed, world, lie, restart_step),
-        false => run_seed(seed, world, lie),
+        true => cut_at_every_request(seed, world, bug, restart_step),
+        false => run_seed(seed, world, bug),
     };
     let replay = |seed| {
         let every = if arguments.every_request { " --every-request" } else { "" };
         let step = arguments.restart_step;
         let step = step.map_or(String::new(), |step| format!(" --restart-step {step}"));
-        format!("{}{every}{step}", replay_command(seed, world, lie))
+        format!("{}{every}{step}", replay_command(seed, world, bug))
     };
     // A panic inside a history is a violation, told like any other.
     std::panic::set_hook(Box::new(|_| {}));
@@ -188,6 +223,8 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         commit_count,
         cut_count,
         error_count,
+        failed_request_count,
+        failed_sync_count,
         refused_count,
         flip_count,
         told_count,
@@ -205,6 +242,8 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         ("requests to devices", request_count),
         ("commits acknowledged", commit_count),
         ("power cuts", cut_count),
+        ("requests that failed", failed_request_count),
+        ("of them syncs", failed_sync_count),
         ("operations that failed", error_count),
         ("changes refused for want of room", refused_count),
         ("bits flipped", flip_count),

@@ -1,7 +1,7 @@
 //! Sectors in memory: the plan says what a power cut does to those that were not flushed.
 
 use super::Ground;
-use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
+use nandu_device::{FailureCounts, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
 
 pub(super) fn ground(geometry: Geometry) -> Box<dyn Ground> {
     let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
@@ -11,6 +11,18 @@ pub(super) fn ground(geometry: Geometry) -> Box<dyn Ground> {
 impl Ground for FaultyDevice<MemoryDevice> {
     fn submitted_count(&self) -> u64 {
         Self::submitted_count(self)
+    }
+
+    fn submitted_flush_count(&self) -> u64 {
+        Self::submitted_flush_count(self)
+    }
+
+    fn failed(&self) -> FailureCounts {
+        Self::failed(self)
+    }
+
+    fn unreadable_count(&self) -> usize {
+        Self::unreadable_count(self)
     }
 
     fn set_plan(&mut self, plan: FaultPlan) {

@@ -13,17 +13,17 @@
 //! 2. The moments follow from the plan's seed, those inside recoveries from the scenario's.
 
 use super::Ground;
+use super::host_cache::HostCache;
 use crate::drive::Drive;
 use nandu_base::{Nanos, Rng, to_index};
-use nandu_device::queue::InFlight;
 use nandu_device::{
-    Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, FaultPlan, Geometry,
+    Completion, Counters, Device, DeviceError, DeviceInfo, FailureCounts, FaultPlan, Geometry,
     Rejected, Request,
 };
 use nandu_drives::ssd::Ssd;
 
 /// A cut comes within 2^k ns of its request, for a drawn k: an instant, a program, a merge.
-const DELAY_LOG2_NS: [u32; 6] = [0, 15, 18, 20, 22, 24];
+const DELAY_LOG2_NS: [u32; 8] = [0, 15, 18, 19, 20, 21, 22, 24];
 /// How long the power stays away.
 const DARK: Nanos = Nanos(1_000_000);
 
@@ -38,8 +38,6 @@ struct PluggedSsd {
     submitted_count: u64,
     cut_at: Option<Nanos>,
     power_is_on: bool,
-    /// Of requests that were to fail.
-    failed: CompletionQueue,
 }
 
 pub(super) fn ground(geometry: Geometry, drive: &Drive, seed: u64) -> Box<dyn Ground> {
@@ -48,7 +46,7 @@ pub(super) fn ground(geometry: Geometry, drive: &Drive, seed: u64) -> Box<dyn Gr
     if drive.is_full {
         ssd.fill_at_once().expect("the drive is fresh");
     }
-    Box::new(PluggedSsd {
+    Box::new(HostCache::new(PluggedSsd {
         ssd,
         plan: FaultPlan::default(),
         plan_rng: Rng::new(0),
@@ -57,8 +55,7 @@ pub(super) fn ground(geometry: Geometry, drive: &Drive, seed: u64) -> Box<dyn Gr
         submitted_count: 0,
         cut_at: None,
         power_is_on: true,
-        failed: CompletionQueue::default(),
-    })
+    }))
 }
 
 impl PluggedSsd {
@@ -79,6 +76,19 @@ impl PluggedSsd {
 impl Ground for PluggedSsd {
     fn submitted_count(&self) -> u64 {
         self.submitted_count
+    }
+
+    // What fails is the business of the host's memory above.
+    fn submitted_flush_count(&self) -> u64 {
+        0
+    }
+
+    fn failed(&self) -> FailureCounts {
+        FailureCounts::default()
+    }
+
+    fn unreadable_count(&self) -> usize {
+        0
     }
 
     fn set_plan(&mut self, plan: FaultPlan) {
@@ -139,20 +149,10 @@ impl Device for PluggedSsd {
             self.plan_cut(now);
         }
         self.pass_time(now.max(self.ssd.now()));
-        if self.plan.fail_requests.contains(&self.submitted_count) && self.power_is_on {
-            let what = format!("fault planned for request {}", self.submitted_count);
-            let first_sector = request.first_sector.0;
-            let error = DeviceError::Media { first_sector, what };
-            self.failed.push(InFlight::of(request, now).complete(now, Err(error)));
-            return Ok(());
-        }
         self.ssd.submit(now, request)
     }
 
     fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-        if let Some(completion) = self.failed.pop(until) {
-            return Some(completion);
-        }
         let Some(cut_at) = self.cut_at else {
             return self.ssd.next_completion(until);
         };
@@ -167,7 +167,7 @@ impl Device for PluggedSsd {
     }
 
     fn in_flight(&self) -> u32 {
-        self.ssd.in_flight() + self.failed.len()
+        self.ssd.in_flight()
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {

@@ -1,0 +1,92 @@
+//! What goes wrong in one life of a database, and when.
+//!
+//! 1. In one life one thing goes wrong: the power goes, or one request fails, or the device is full.
+//! 2. It is drawn where something was promised or relied upon, more often than anywhere.
+
+use crate::life::Simulation;
+use crate::watched::Place;
+use nandu_base::to_index;
+use nandu_device::{Failure, FaultPlan};
+use nandu_storage::engine::TornPages;
+use nandu_storage::propagation::PropagationKind;
+
+/// Requests within which a planned fault comes: early, later, late.
+const FAULT_WITHIN_REQUESTS: [u64; 3] = [20, 120, 800];
+/// Flushes within which one fails, promises within which the power goes, and writes to some kind of file.
+const FAULT_WITHIN_FLUSHES: u64 = 30;
+const FAULT_WITHIN_SYNCS: u64 = 4;
+const CUT_WITHIN_PROMISES: u64 = 25;
+const CUT_WITHIN_WRITES: [u64; 2] = [4, 20];
+
+impl Simulation<'_> {
+    /// What goes wrong in this life, and when.
+    pub(crate) fn plan_fault(&mut self, life: u64) {
+        let faults = self.scenario.faults;
+        if faults.failed_requests && (life.is_multiple_of(2) || !faults.power_cuts) {
+            self.plan_failure();
+        } else if faults.power_cuts {
+            self.plan_power_cut();
+        }
+    }
+
+    /// One request fails, a sync by preference, or the device is full from then on.
+    fn plan_failure(&mut self) {
+        let of_log = self.log.is_some() && self.rng.below(3) == 0;
+        let log = self.log.as_ref().filter(|_| of_log);
+        let mut device = log.unwrap_or(&self.data).lock();
+        let within = FAULT_WITHIN_REQUESTS[to_index(self.rng.below(3))];
+        let number = 1 + self.rng.below(within);
+        let at = device.request_count() + number;
+        let failure = match self.scenario.faults.lasting {
+            true => Failure::DamagesForEver,
+            false => Failure::Damages,
+        };
+        let plan = FaultPlan { failure, seed: self.rng.next_u64(), ..FaultPlan::default() };
+        let plan = match self.rng.below(8) {
+            0 => FaultPlan { full_from_request: Some(at), ..plan },
+            1 | 2 => FaultPlan { fail_requests: vec![at], ..plan },
+            3..=5 => {
+                let number = 1 + self.rng.below(FAULT_WITHIN_SYNCS);
+                self.watch.arm_sync(Place::any_synced(&mut self.rng), number, plan.clone());
+                // Until it comes, the host keeps what it may lose then.
+                FaultPlan { fail_flush: Some(u64::MAX), ..plan }
+            }
+            _ => {
+                let ahead = 1 + self.rng.below(FAULT_WITHIN_FLUSHES);
+                let fail_flush = Some(device.ground().submitted_flush_count() + ahead);
+                FaultPlan { fail_flush, ..plan }
+            }
+        };
+        device.ground().set_plan(plan);
+    }
+
+    /// The power goes at some request, after some promise, or where the engine relies on an order.
+    fn plan_power_cut(&mut self) {
+        for device in std::iter::once(&self.data).chain(&self.log) {
+            let plan = self.scenario.fate(&mut self.rng);
+            device.lock().ground().set_plan(plan);
+        }
+        match self.rng.below(4) {
+            0 => self.promises_until_cut = Some(1 + self.rng.below(CUT_WITHIN_PROMISES)),
+            1 | 2 => {
+                let settings = &self.scenario.settings;
+                let is_written_twice = settings.torn_pages == TornPages::DoubleWrite
+                    && settings.propagation == PropagationKind::InPlace;
+                let place = Place::any(&mut self.rng, is_written_twice);
+                let within = CUT_WITHIN_WRITES[to_index(self.rng.below(2))];
+                let number = 1 + self.rng.below(within);
+                let delay = [0, 0, 1, 2][to_index(self.rng.below(4))];
+                let plan = self.scenario.fate(&mut self.rng);
+                self.watch.arm(place, number, delay, plan);
+            }
+            _ => {
+                let of_log = self.log.is_some() && self.rng.below(2) == 0;
+                let device = self.log.as_ref().filter(|_| of_log).unwrap_or(&self.data);
+                let within = FAULT_WITHIN_REQUESTS[to_index(self.rng.below(3))];
+                let at = device.lock().request_count() + 1 + self.rng.below(within);
+                let plan = self.scenario.cut(&mut self.rng, at);
+                device.lock().ground().set_plan(plan);
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Which seed finds which planted bug first: the measure of how well seeds look.
+
+use crate::{Bug, Violation, WorldKind, run_seed};
+use serde::Serialize;
+
+/// A bug, and the first seed that breaks a promise with it.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlantedBug {
+    /// Its name.
+    pub bug: &'static str,
+    /// What the database lies on.
+    pub world: WorldKind,
+    /// The first seed from 0 on that finds it, if one of those that were tried does.
+    pub first_seed: Option<u64>,
+    /// How many were tried, that one included.
+    pub seed_count: u64,
+    /// The promise that it breaks.
+    pub what: Option<String>,
+}
+
+/// Looks for a bug with the seeds from 0 on.
+#[must_use]
+pub fn find_planted(bug: Bug, world: WorldKind, seed_count_max: u64) -> PlantedBug {
+    let found = (0..seed_count_max).find_map(|seed| run_seed(seed, world, bug).err());
+    let first_seed = found.as_ref().map(|violation| violation.seed);
+    PlantedBug {
+        bug: bug.label(),
+        world,
+        first_seed,
+        seed_count: first_seed.map_or(seed_count_max, |seed| seed + 1),
+        what: found.map(|Violation { what, .. }| what),
+    }
+}
