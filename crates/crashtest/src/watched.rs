@@ -8,7 +8,7 @@ use crate::world::WorldDevice;
 use nandu_base::{Nanos, Rng, to_index};
 use nandu_device::{Completion, Counters, FaultPlan, Operation, TimeSource};
 use nandu_storage::volume::DeviceVolume;
-use nandu_storage::{FileId, FileRequest, StorageError, Volume};
+use nandu_storage::{FileId, Lsn, FileRequest, StorageError, Volume};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a write goes to.
@@ -206,8 +206,16 @@ impl Volume for WatchedVolume {
         self.inner.files()
     }
 
-    fn create(&mut self, name: &str) -> Result<FileId, StorageError> {
-        self.inner.create(name)
+    fn create_logged(&mut self, name: &str, records_from: Lsn) -> Result<FileId, StorageError> {
+        self.inner.create_logged(name, records_from)
+    }
+
+    fn records_from(&self, file: FileId) -> Lsn {
+        self.inner.records_from(file)
+    }
+
+    fn finish_making(&mut self) -> Result<(), StorageError> {
+        self.inner.finish_making()
     }
 
     fn remove(&mut self, file: FileId) -> Result<(), StorageError> {
