@@ -227,7 +227,7 @@ impl<D: Ground> Ground for HostCache<D> {
         // A cut at a request only says when; what waits until then was settled before.
         if plan.power_cut_at_request.is_none() {
             let changes_nothing = plan.failure == Failure::ChangesNothing;
-            self.waits_for_cut = changes_nothing && plan.seed % 4 > 0;
+            self.waits_for_cut = changes_nothing && !plan.seed.is_multiple_of(4);
         }
         if plan.fail_flush.is_none() && !self.waits_for_cut {
             self.write_all();
