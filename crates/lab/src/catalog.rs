@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 /// The folder in the working directory that comes first.
-pub const FOLDER: &str = "experiments";
+const FOLDER: &str = "experiments";
 
 /// The longest file: experiments have some thousand bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;

@@ -14,7 +14,7 @@
 //!
 //! Absent on purpose: the terminal. Progress goes to a [`RunObserver`], text comes back as strings.
 
-pub mod catalog;
+mod catalog;
 pub mod claim;
 pub mod drive_costs;
 pub mod error;

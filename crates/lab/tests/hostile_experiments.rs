@@ -8,7 +8,7 @@ mod hostile;
 
 use hostile::{measured, mutate_text};
 use nandu_base::Rng;
-use nandu_lab::{Experiment, catalog};
+use nandu_lab::{Experiment, list, load};
 
 /// Mutants of each experiment.
 const MUTANT_COUNT: u64 = 12;
@@ -18,8 +18,9 @@ const MEMORY_BYTES_MAX: usize = 256 << 20;
 #[test]
 fn mutated_experiments_are_experiments_or_an_error() {
     let (mut good_count, mut error_count) = (0, 0);
-    for entry in catalog::list() {
-        let (file, text) = catalog::text_of(&entry.name).unwrap();
+    for entry in list() {
+        let text = load(&entry.name).unwrap().text;
+        let file = format!("{}.toml", entry.name);
         let mut rng = Rng::for_part(MUTANT_COUNT, &entry.name);
         for round in 0..MUTANT_COUNT {
             let mut mutated = text.clone();
