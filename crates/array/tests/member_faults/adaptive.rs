@@ -38,7 +38,7 @@ fn adaptive(layouts: &[Layout]) -> AdaptiveConfig {
 /// What the array did wrong.
 pub(crate) fn run(seed: u64) -> Result<(Tally, u64), Violation> {
     let mut rng = Rng::for_part(seed, "members of an array that follows the load");
-    let bears_one = seed % 2 == 0;
+    let bears_one = seed.is_multiple_of(2);
     let is_meant = |layout: &Layout| !bears_one || layout.spare_count() > 0;
     let layouts: Vec<Layout> = Layout::all(4).filter(is_meant).collect();
     let write_return = [WriteReturn::Needed, WriteReturn::All][to_index(rng.below(2))];

@@ -12,18 +12,18 @@ const KEPT: UnflushedFate = UnflushedFate::Kept;
 fn write_all(world: &mut World) {
     let count = to_u32(world.sector_count());
     world.begin_write(0, count);
-    world.take_all().unwrap();
+    world.take_all().expect("the array keeps its word");
 }
 
 fn flush(world: &mut World) {
     world.begin_flush();
-    world.take_all().unwrap();
+    world.take_all().expect("the array keeps its word");
 }
 
 fn cut(world: &mut World, fates: &[UnflushedFate], away: &[usize]) -> bool {
     world.plan_cut(u64::MAX, fates, 1);
     world.cut();
-    world.open(away).unwrap()
+    world.open(away).expect("the array keeps its word")
 }
 
 fn all(code: (u8, u8, u8)) -> [Setup; 2] {
