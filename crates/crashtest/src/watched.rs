@@ -8,7 +8,7 @@ use crate::world::WorldDevice;
 use nandu_base::{Nanos, Rng, to_index};
 use nandu_device::{Completion, Counters, FaultPlan, Operation, TimeSource};
 use nandu_storage::volume::DeviceVolume;
-use nandu_storage::{FileId, Lsn, FileRequest, StorageError, Volume};
+use nandu_storage::{FileId, FileRequest, Lsn, StorageError, Volume};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a write goes to.
