@@ -175,8 +175,11 @@ fn a_kept_result_that_is_not_what_the_code_finds_is_exit_code_1() {
     fs::write(&series, "head\nno point\n").unwrap();
     let said = failure_of(path, &verify, 2);
     assert!(said.contains("series.csv:2: "), "{said}");
+    fs::create_dir(path.join("empty")).unwrap();
     let said = stdout_of(path, &["verify", name, "--kept", "empty"]);
-    assert!(!said.contains("kept"), "{said}");
+    assert!(said.contains("no result is kept"), "{said}");
+    let said = failure_of(path, &["verify", name, "--kept", "typo"], 2);
+    assert!(said.contains("typo: no such directory"), "{said}");
 }
 
 #[test]
@@ -188,7 +191,7 @@ fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
                 erase_us = 1500\nerase_block_page_count = 64\nlive_fractions = [0.5]\n\
                 [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\n\
                 high = 470\n[[shape]]\nclass = \"sanity\"\nkind = \"value_within\"\nseries = \"dynamic\"\n\
-                low = 0\n";
+                low = 1\n";
     fs::create_dir(path.join("experiments")).unwrap();
     fs::write(path.join("experiments/small.toml"), text).unwrap();
     let said = stdout_of(path, &["verify", "small", "--perturb", "--json", "--out", "o"]);
@@ -206,4 +209,11 @@ fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
     assert_eq!(fs::read_to_string(path.join("experiments/small.toml")).unwrap(), text);
     let again = stdout_of(path, &["verify", "small", "--perturb", "--resume", "--out", "o"]);
     assert!(again.contains("moved by"), "{again}");
+
+    // A file elsewhere is what is perturbed, also where a built-in experiment has its name.
+    fs::create_dir(path.join("elsewhere")).unwrap();
+    fs::write(path.join("elsewhere/tour.toml"), text).unwrap();
+    let words = ["verify", "elsewhere/tour.toml", "--perturb", "--json", "--out", "o"];
+    let said: serde_json::Value = serde_json::from_str(&stdout_of(path, &words)).unwrap();
+    assert_eq!(said[0]["rows"].as_array().unwrap(), rows);
 }
