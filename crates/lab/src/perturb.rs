@@ -574,24 +574,8 @@ mod tests {
         assert_eq!(unnoticed(&experiment, Some(&kept)), [""; 0]);
     }
 
-    /// TODO(#21): experiments whose table is not kept yet, since it takes long.
-    const PENDING: [&str; 15] = [
-        "s000/chapter-7-log",
-        "s000/figure-3-1",
-        "s000/figure-4-1",
-        "s000/figure-4-2",
-        "s000/figure-5-1",
-        "s000/figure-5-1-kernel",
-        "s000/figure-6-1",
-        "s001/error-bars",
-        "s001/figure-1",
-        "s001/figure-2",
-        "s001/figure-3",
-        "s001/late-joins",
-        "s002/table-3-1",
-        "s003/write-intervals",
-        "ssd-iq/zipf",
-    ];
+    /// TODO(#21): experiments whose table is not kept yet, since it takes hours.
+    const PENDING: [&str; 3] = ["s001/error-bars", "s001/figure-1", "s002/table-3-1"];
 
     #[test]
     fn every_prediction_that_ships_is_moved_by_some_parameter() {
