@@ -488,11 +488,12 @@ const LIMIT: i64 = 150;
 /// all that these joins write in its buffer, and finds 6 MB in a dozen stripes: where in one they begin is not known.
 /// Minipages that are fetched lie a page apart: a disk reads on over such a gap, where the model has a seek; a drive
 /// with many dies has nothing under way between the end of a batch and the first pages of the next one.
-const LIMITS: [(&str, &str, i64); 11] = [
+const LIMITS: [(&str, &str, i64); 12] = [
     ("device-a", "grace_hash", 170),
     ("nvme-tlc-2024", "block_nested_loops", 220),
     ("nvme-tlc-2024", "index_nested_loops", 300),
     ("nvme-tlc-2024", "index_sort_merge", 310),
+    ("nvme-tlc-2024", "grace_hash", 160),
     ("nvme-tlc-2024", "hybrid_hash", 190),
     ("nvme-tlc-2024", "flash_join", 410),
     ("nvme-tlc-2024", "rare_join", 470),
