@@ -9,7 +9,7 @@
 //!       @ 4KiB"]  ───── the same figure ─────┘
 //! ```
 //!
-//! 1. A figure is a series at a place, derived ones as [products](crate::product) of measured ones: a ratio has
+//! 1. A figure is a series at a place, derived ones as products of measured ones: a ratio has
 //!    no second name, no direction, and no ratio of ratios hides it.
 //! 2. No prediction speaks of a figure that follows from what was fitted at one of its places: of a fitted
 //!    figure, its inverse, or the order or ratio of two.
