@@ -18,7 +18,7 @@
 //!    stored on all of them before anybody learns it: each sector is what was flushed last, or written
 //!    later, and stays so.
 //! 8. A flush covers all that was answered before it, and a record on the members says who has it
-//!    ([`record`], [`membership`], [`flush`]).
+//!    (`record`, `membership`, `flush`).
 //!
 //! A write of a part of a stripe reads the rest and writes the stripe anew. If the power fails in the
 //! middle and members lose different fragments, the stripe may be lost: the write hole of RAID 5.

@@ -1,6 +1,6 @@
 //! Bugs that can be planted in the engine, so that the crash simulator shows that it would find them.
 //!
-//! 1. They exist in builds with the feature `plant` only. In all others [`is_planted`] is the constant
+//! 1. They exist in builds with the feature `plant` only. In all others `is_planted` is the constant
 //!    false, and what stands behind it is not compiled.
 //! 2. A bug is planted for the calling thread, as long as its [`Planted`] lives.
 
