@@ -100,7 +100,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         let within = self.config.member_timeout.unwrap_or_default();
         for id in self.members[index].give_up() {
             let addressee = self.addressees.remove(&id).expect("members are asked for somebody");
-            self.tell(addressee, &Err(DeviceError::NoAnswer { within }), None);
+            self.tell(index, addressee, &Err(DeviceError::NoAnswer { within }), None);
         }
     }
 
@@ -127,18 +127,20 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             Addressee::Flush { .. } => 0,
         };
         member.note(&completion.result, error_count_max);
-        self.tell(addressee, &completion.result, completion.buffer);
+        self.tell(index, addressee, &completion.result, completion.buffer);
     }
 
+    /// Tells what member `index` answered, or that it did not.
     fn tell(
         &mut self,
+        index: usize,
         addressee: Addressee,
         result: &Result<(), DeviceError>,
         buffer: Option<IoBuffer>,
     ) {
         match addressee {
             Addressee::Fragment { job, number, .. } => {
-                self.fragment_done(job, number, result.is_ok(), buffer);
+                self.fragment_done((job, number), index, result.is_ok(), buffer);
             }
             Addressee::Flush { flush, .. } => self.flush_answered(flush),
         }

@@ -152,11 +152,12 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.members[member].send(self.clock.now(), request, service);
     }
 
-    /// A fragment was read or stored, or its member failed to.
+    /// A fragment was read or stored by `member`, or it failed to. That one is named, since the extent of the
+    /// stripe may have moved to other members meanwhile.
     pub(super) fn fragment_done(
         &mut self,
-        id: u64,
-        number: u8,
+        (id, number): (u64, u8),
+        member: usize,
         is_done: bool,
         buffer: Option<IoBuffer>,
     ) {
@@ -167,7 +168,6 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
             job.missed |= u32::from(!is_done) << number;
             if !is_done && matches!(job.kind, JobKind::Read | JobKind::Repair) {
                 // It missed a write before, or what others decided: it must not be asked again.
-                let member = self.member_of(job.stripe, number);
                 self.members[member].state = MemberState::Failed;
             }
             return self.stored(id, job);

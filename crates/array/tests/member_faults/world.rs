@@ -298,6 +298,8 @@ impl World {
 
     fn make_bad(&mut self, index: usize, health: Health) {
         self.health[index] = health;
+        // What is worse than a disturbance does not end with it.
+        self.is_disturbed[index] = false;
         self.tally.bad_count += 1;
         self.note_excess();
     }
@@ -544,8 +546,12 @@ impl World {
         cut(&self.members[index], fate, seed);
     }
 
-    /// Some of the next requests to member `index` fail.
+    /// Some of the next requests to member `index` fail. One that is bad already stays as it is: its requests that
+    /// nobody will answer would be held against it when the disturbance is over.
     pub(crate) fn disturb(&mut self, index: usize, after: u64, count: u64) {
+        if self.health[index] != Health::Good {
+            return;
+        }
         self.make_bad(index, Health::Broken);
         self.is_disturbed[index] = true;
         let first = self.members[index].lock().submitted_count() + 1 + after;
