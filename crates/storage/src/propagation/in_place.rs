@@ -38,6 +38,8 @@ pub struct DoubleWriteFile {
 pub struct InPlace {
     page_bytes: u32,
     double_write: Option<DoubleWrite>,
+    /// Whether a write in place failed, and may have torn pages, since the lap began.
+    has_failed: bool,
     /// Tickets of the reads in flight, with their pages.
     reads: Vec<(u64, PageAddress)>,
     unsynced: BTreeSet<FileId>,
@@ -75,7 +77,7 @@ impl InPlace {
         }
         let double_write = double_write.map(|file| DoubleWrite::new(page_bytes, file));
         let (reads, unsynced, writer) = (Vec::new(), BTreeSet::new(), Writer::new(page_bytes));
-        Ok(Self { page_bytes, double_write, reads, unsynced, writer })
+        Ok(Self { page_bytes, double_write, has_failed: false, reads, unsynced, writer })
     }
 
     /// Restores torn pages from the double-write file, to be called before redo, and gives back how
@@ -147,7 +149,7 @@ impl Propagation for InPlace {
                 double_write.note_writes(part);
             }
             self.unsynced.extend(part.iter().map(|page| page.address.file));
-            self.writer.write(io, part)?;
+            self.writer.write(io, part).inspect_err(|_| self.has_failed = true)?;
             part.iter_mut().for_each(|page| page.changed.clear());
         }
         Ok(())
@@ -159,6 +161,11 @@ impl Propagation for InPlace {
             self.unsynced.remove(&file);
         }
         if let Some(double_write) = &mut self.double_write {
+            // Their copies are in this lap alone.
+            if self.has_failed {
+                double_write.recover(io)?;
+                self.has_failed = false;
+            }
             double_write.end_lap();
         }
         Ok(())
