@@ -12,7 +12,8 @@
 //! ```
 //!
 //! 1. Pages are written in place only after the batch with their copies is durable.
-//! 2. A lap begins at the start of the file, after everything written in place is durable. So at any
+//! 2. A lap begins at the start of the file, after everything written in place is durable, and what a
+//!    write that failed tore there is put together again: its copies are in the lap alone. So at any
 //!    cut, each sector of a torn page is of some write of this lap or of the durable page before it.
 //!    Bytes that none of these writes changed are alike in all of them; laying the changes over them,
 //!    in order and from the last whole copy on, gives the last write.

@@ -8,7 +8,7 @@ use crate::pool::tests::disk::{Disk, SECTOR_BYTES};
 use crate::propagation::ChangedRanges;
 use crate::volume::SharedIo;
 use nandu_base::{Rng, to_u32};
-use nandu_device::{FaultPlan, UnflushedFate};
+use nandu_device::{Failure, FaultPlan, UnflushedFate};
 use std::sync::Arc;
 
 const PAGE_BYTES: u32 = 2 * SECTOR_BYTES;
@@ -126,6 +126,53 @@ fn a_double_write_restores_what_a_cut_tore() {
 #[test]
 fn without_a_double_write_pages_stay_torn() {
     assert!(cut_everywhere(false) > 20);
+}
+
+#[test]
+fn what_a_failed_write_tore_outlives_the_laps_after_it() {
+    let disk = Disk::new(FaultPlan::default());
+    write_batches(&disk, true);
+    let request_count = disk.request_count();
+    let mut torn_count = 0;
+    for request in 1..=request_count {
+        for seed in 0..4 {
+            let fail_requests = vec![request];
+            let plan = FaultPlan {
+                fail_requests,
+                failure: Failure::Damages,
+                seed,
+                ..FaultPlan::default()
+            };
+            let disk = Disk::new(plan);
+            let io = io_on(&disk);
+            let mut io = io.lock();
+            let mut writer = in_place(true);
+            // Whoever is told of the failure does not write these pages again, but others, in laps of their own.
+            let mut failed = None;
+            for round in 1..=6 {
+                let pages = (1..=PAGE_COUNT).filter(|page| (page + round) % 2 == 0);
+                let mut pages: Vec<PageWrite> =
+                    pages.map(|page| filled(page, round as u8)).collect();
+                pages.retain(|page| failed.is_none_or(|it: u32| it != page.address.page % 2));
+                if writer.write(&mut io, &mut pages).is_err() {
+                    failed = Some(round % 2);
+                }
+            }
+            drop(io);
+            let disk = disk.reopen(FaultPlan::default());
+            let io = io_on(&disk);
+            let mut io = io.lock();
+            let mut reader = in_place(true);
+            torn_count += reader.recover(&mut io).unwrap();
+            for page in 1..=PAGE_COUNT {
+                let read = read(&mut reader, &mut io, page);
+                let is_empty = read.buffer.iter().all(|byte| *byte == 0);
+                let is_sound = is_empty || page_is_sound(&read.buffer, read.address);
+                assert!(is_sound, "request {request}, seed {seed}: page {page} is torn");
+            }
+        }
+    }
+    assert!(torn_count > 0, "some were still torn at the end");
 }
 
 #[test]

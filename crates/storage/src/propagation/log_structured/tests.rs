@@ -36,7 +36,7 @@ fn restart(disk: &Disk, plan: FaultPlan) {
     device.cut_power();
     while device.next_completion(Nanos::MAX).is_some() {}
     device.power_on();
-    device.plan_faults(plan);
+    device.set_plan(plan);
 }
 
 /// Small segments, so that everything happens often.
@@ -311,7 +311,7 @@ proptest! {
         let mut bench = Bench::new(disk(8192, FaultPlan::default()), small()).unwrap();
         for (after, fate) in cuts {
             let plan = faults::cut_after(&bench, after, fate, seed);
-            bench.disk.lock().plan_faults(plan);
+            bench.disk.lock().set_plan(plan);
             for _ in 0..200 {
                 if random_step(&mut bench, &mut rng, 120).is_err() {
                     break;

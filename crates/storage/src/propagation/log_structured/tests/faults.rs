@@ -45,7 +45,7 @@ fn a_cut_at_every_request_loses_nothing_that_was_synced() {
         for fate in 0..3 {
             let mut bench = Bench::new(disk(4096, FaultPlan::default()), small()).unwrap();
             let plan = cut_after(&bench, request, fate, request);
-            bench.disk.lock().plan_faults(plan);
+            bench.disk.lock().set_plan(plan);
             small_run(&mut bench).expect_err("the power goes");
             bench.reopen(FaultPlan::default()).unwrap();
             bench.write(&[page(1, 1), page(2, 7)]).unwrap();
@@ -65,7 +65,7 @@ fn a_cut_at_every_request_of_opening_loses_nothing() {
         // Something behind the last sync, torn, and then a cut while that is looked at.
         bench.write(&[page(1, 3), page(1, 4), page(2, 5)]).unwrap();
         bench.propagation.emit(&mut bench.io.lock(), HOST).unwrap();
-        bench.disk.lock().plan_faults(FaultPlan {
+        bench.disk.lock().set_plan(FaultPlan {
             unflushed: UnflushedFate::Torn,
             seed: request,
             ..FaultPlan::default()
@@ -90,7 +90,7 @@ fn a_request_that_fails_gives_an_error_and_loses_nothing() {
         let failure = Failure::Damages;
         let plan =
             FaultPlan { fail_requests: vec![at], failure, seed: request, ..FaultPlan::default() };
-        bench.disk.lock().plan_faults(plan);
+        bench.disk.lock().set_plan(plan);
         let mut rng = Rng::new(5);
         for step in 0..45 {
             // Whether the pages of a call that failed are there is not known; they are written again.
