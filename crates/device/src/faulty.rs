@@ -76,6 +76,15 @@ pub struct FaultPlan {
     pub seed: u64,
 }
 
+impl FaultPlan {
+    /// Whether request `number` is to fail, which is flush `flush_number` if it is one.
+    #[must_use]
+    pub fn fails(&self, number: u64, flush_number: Option<u64>) -> bool {
+        let is_its_flush = flush_number.is_some() && flush_number == self.fail_flush;
+        is_its_flush || self.fail_requests.contains(&number)
+    }
+}
+
 /// Requests that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureCounts {
@@ -149,12 +158,6 @@ impl<D: Inspect> FaultyDevice<D> {
     }
 
     /// Goes by another plan from now on. Requests are still counted from the first one.
-    pub fn plan_faults(&mut self, plan: FaultPlan) {
-        self.rng = Rng::for_part(plan.seed, "faulty device");
-        self.plan = plan;
-    }
-
-    /// Another plan from here on; requests go on being counted.
     pub fn set_plan(&mut self, plan: FaultPlan) {
         self.rng = Rng::for_part(plan.seed, "faulty device");
         self.plan = plan;
@@ -366,8 +369,7 @@ impl<D: Inspect> Device for FaultyDevice<D> {
             return Ok(());
         }
         let flush_number = is_flush.then_some(self.submitted_flush_count);
-        let is_planned = self.plan.fail_requests.contains(&number)
-            || (is_flush && self.plan.fail_flush == flush_number);
+        let is_planned = self.plan.fails(number, flush_number);
         if is_planned || self.is_unreadable(&request) {
             if is_planned && self.plan.failure != Failure::ChangesNothing {
                 self.damage(&request);

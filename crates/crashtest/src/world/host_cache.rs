@@ -282,8 +282,8 @@ impl<D: Ground> Device for HostCache<D> {
             self.fail(now, request, DeviceError::NoSpace);
             return Ok(());
         }
-        let is_planned = self.plan.fail_requests.contains(&number)
-            || (is_flush && self.plan.fail_flush == Some(self.submitted_flush_count));
+        let flush_number = is_flush.then_some(self.submitted_flush_count);
+        let is_planned = self.plan.fails(number, flush_number);
         if is_planned || self.is_unreadable(&request) {
             if is_planned && self.plan.failure != Failure::ChangesNothing {
                 self.damage(&request);

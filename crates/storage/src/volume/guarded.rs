@@ -220,7 +220,7 @@ mod tests {
 
     fn fail_next(device: &TestDevice, ahead: u64) {
         let at = device.lock().submitted_count() + ahead;
-        device.lock().plan_faults(FaultPlan { fail_requests: vec![at], ..FaultPlan::default() });
+        device.lock().set_plan(FaultPlan { fail_requests: vec![at], ..FaultPlan::default() });
     }
 
     fn transfer(io: &SharedIo, file: FileId, operation: Operation) -> Result<(), StorageError> {

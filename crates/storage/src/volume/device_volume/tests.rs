@@ -277,12 +277,12 @@ fn a_failed_write_leaves_zeros_not_the_bytes_of_a_removed_file() {
         write_fill(&mut volume, new, 0, 8, 1).unwrap();
         let next = disk.lock().submitted_count() + 1;
         disk.lock()
-            .plan_faults(FaultPlan { fail_requests: vec![next + failing], ..FaultPlan::default() });
+            .set_plan(FaultPlan { fail_requests: vec![next + failing], ..FaultPlan::default() });
         let written = write_fill(&mut volume, new, 16, 100, 2);
         assert_eq!(written.is_err(), failing == 0, "request {failing}");
         let synced = volume.sync(new, volume.now());
         volume.audit();
-        disk.lock().plan_faults(FaultPlan::default());
+        disk.lock().set_plan(FaultPlan::default());
         let mut volume = if synced.is_ok() { open(&disk).unwrap() } else { volume };
         let fills = read_fills(&mut volume, new, 0, 200).unwrap_or_default();
         assert!(fills.iter().all(|fill| [0, 1, 2].contains(fill)), "invariant 2");
@@ -444,7 +444,7 @@ fn reuse_of_units(fail: u64, cut: u64, seed: u64) -> u64 {
     volume.sync(old, volume.now()).unwrap();
     volume.remove(old).unwrap();
     let start = disk.lock().submitted_count();
-    disk.lock().plan_faults(FaultPlan {
+    disk.lock().set_plan(FaultPlan {
         fail_requests: vec![start + fail],
         power_cut_at_request: Some(start + cut),
         torn_sector_count: Some(1),
@@ -464,7 +464,7 @@ fn reuse_of_units(fail: u64, cut: u64, seed: u64) -> u64 {
     let count = disk.lock().submitted_count() - start;
     disk.lock().cut_power();
     disk.lock().power_on();
-    disk.lock().plan_faults(FaultPlan::default());
+    disk.lock().set_plan(FaultPlan::default());
     let mut volume = DeviceVolume::open(boxed(&disk, false)).unwrap();
     volume.audit();
     assert_eq!(read_fills(&mut volume, keeper, 0, 9).unwrap(), [7, 7, 7, 7, 7, 7, 7, 7, 0]);
@@ -502,7 +502,7 @@ proptest! {
         let start = disk.lock().submitted_count();
         let unflushed =
             [UnflushedFate::Dropped, UnflushedFate::Kept, UnflushedFate::Torn][usize::from(fate)];
-        disk.lock().plan_faults(FaultPlan {
+        disk.lock().set_plan(FaultPlan {
             fail_requests: vec![start + 1 + failing, start + 2 + failing],
             power_cut_at_request: Some(start + 1 + cut_after),
             torn_sector_count: Some(torn),
@@ -522,7 +522,7 @@ proptest! {
         drop(volume);
         disk.lock().cut_power();
         disk.lock().power_on();
-        disk.lock().plan_faults(FaultPlan::default());
+        disk.lock().set_plan(FaultPlan::default());
         let mut volume = DeviceVolume::open(boxed(&disk, has_trim)).unwrap();
         volume.audit();
         for (&file, expected) in &model {
