@@ -41,11 +41,6 @@ pub fn list() -> Vec<ExperimentEntry> {
     texts().into_iter().map(entry).collect()
 }
 
-/// The names of all experiments.
-pub(crate) fn names() -> impl Iterator<Item = String> {
-    texts().into_keys()
-}
-
 /// Where each was found, and its text, by name.
 fn texts() -> BTreeMap<String, (String, String)> {
     let mut texts = BTreeMap::new();
@@ -77,8 +72,8 @@ pub fn load(name_or_path: &str) -> Result<Experiment, LabError> {
     if let Some(text) = EMBEDDED.get_file(&file).and_then(|file| file.contents_utf8()) {
         return Experiment::parse(name_or_path, &file, text);
     }
-    let names: Vec<String> = names().collect();
-    let nearest = nearest(name_or_path, names.iter().map(String::as_str)).map(str::to_owned);
+    let texts = texts();
+    let nearest = nearest(name_or_path, texts.keys().map(String::as_str)).map(str::to_owned);
     Err(LabError::UnknownExperiment { name: name_or_path.into(), nearest })
 }
 

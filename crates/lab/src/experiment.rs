@@ -28,6 +28,9 @@ use nandu_probe::text::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What the name of an experiment at the scale of the paper ends with.
+const FULL_ENDING: &str = "-full";
+
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,7 +161,7 @@ impl Experiment {
         let wrong = |error: toml::de::Error| toml_error(file, text, &error);
         let mut experiment: Self = toml::from_str(text).map_err(wrong)?;
         // Read as a table later on, which takes no number past 2^63.
-        text.parse::<toml::Table>().map_err(wrong)?;
+        let table: toml::Table = text.parse().map_err(wrong)?;
         experiment.name = name.into();
         experiment.text = text.into();
         let invalid = |(word, message): (String, String)| LabError::Invalid {
@@ -167,14 +170,13 @@ impl Experiment {
             message,
         };
         experiment.check().map_err(invalid)?;
-        let table: toml::Table = text.parse().expect("it was parsed before");
         if let Some(path) = experiment.fitted.keys().find(|path| !has_key(&table, path)) {
             let message = format!("`[fitted]` speaks of `{path}`, a key that is not there");
             return Err(invalid((path.clone(), message)));
         }
         if !experiment.full.is_empty() {
             let in_full = |message: String| invalid(("[full".to_owned(), message));
-            let measure = full_measure(text, &experiment.full).map_err(in_full)?;
+            let measure = full_measure(table, &experiment.full).map_err(in_full)?;
             experiment.full_measure = Some(Box::new(measure));
             let full = experiment.clone().at_full_scale().expect("it has one");
             full.check().map_err(|(_, message)| in_full(message))?;
@@ -187,9 +189,14 @@ impl Experiment {
     #[must_use]
     pub fn at_full_scale(mut self) -> Option<Self> {
         self.measure = *self.full_measure.take()?;
-        self.name.push_str("-full");
+        self.name.push_str(FULL_ENDING);
         self.full = toml::Table::new();
         Some(self)
+    }
+
+    /// Its name at whichever scale.
+    pub(crate) fn base_name(&self) -> &str {
+        self.name.strip_suffix(FULL_ENDING).unwrap_or(&self.name)
     }
 
     /// Every series that the experiment may have.
@@ -538,9 +545,8 @@ fn has_key(table: &toml::Table, path: &str) -> bool {
     path.contains('.') && place.is_some()
 }
 
-/// The measurement of `text` with the keys of `full` in place.
-fn full_measure(text: &str, full: &toml::Table) -> Result<ExperimentKind, String> {
-    let mut table: toml::Table = text.parse().expect("it was parsed before");
+/// The measurement of an experiment's `table` with the keys of `full` in place.
+fn full_measure(mut table: toml::Table, full: &toml::Table) -> Result<ExperimentKind, String> {
     let measure = table.get_mut("measure").and_then(toml::Value::as_table_mut);
     let measure = measure.expect("every experiment has one");
     merge(measure, full);

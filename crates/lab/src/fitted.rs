@@ -58,8 +58,7 @@ pub fn check(experiments: &[Experiment], profiles: &[Profile]) -> Vec<String> {
     let links = links(experiments, profiles, &mut wrong);
     let mut others: BTreeMap<&String, Option<Vec<String>>> = BTreeMap::new();
     for Link { parameter, experiment: name, series, .. } in &links {
-        let base = |experiment: &Experiment| experiment.name.trim_end_matches("-full") == name;
-        let own = experiments.iter().find(|experiment| base(experiment));
+        let own = experiments.iter().find(|experiment| experiment.base_name() == name);
         if own.is_none() && !others.contains_key(name) {
             others.insert(name, catalog::load(name).ok().map(|other| other.series_names()));
         }
@@ -124,7 +123,7 @@ fn links(experiments: &[Experiment], profiles: &[Profile], wrong: &mut Vec<Strin
     }
     for experiment in experiments {
         for (path, figures) in &experiment.fitted {
-            read(path, figures, Some(experiment.name.trim_end_matches("-full")));
+            read(path, figures, Some(experiment.base_name()));
         }
     }
     links
@@ -168,7 +167,7 @@ struct Fitted<'a> {
 impl<'a> Fitted<'a> {
     fn of(experiment: &'a Experiment, links: &'a [Link]) -> Self {
         let products = experiment.products();
-        let name = experiment.name.trim_end_matches("-full");
+        let name = experiment.base_name();
         let mut figures = Vec::new();
         for link in links.iter().filter(|link| link.experiment == name) {
             let meant = products.iter().filter(|(series, _)| matches(&link.series, series));

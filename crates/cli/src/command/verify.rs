@@ -211,8 +211,13 @@ fn run_all(
                     None => None,
                 };
                 if !arguments.json {
-                    let kept = arguments.kept.as_ref().map(|_| kept.as_ref());
-                    progress.aside(|| print(&outcome, kept, context))?;
+                    progress.aside(|| {
+                        print(&outcome, context)?;
+                        match &arguments.kept {
+                            Some(_) => print_kept(kept.as_ref(), outcome.seed, context),
+                            None => Ok(()),
+                        }
+                    })?;
                 }
                 verified.push(Verified::of(outcome, kept));
             }
@@ -229,24 +234,22 @@ fn options(arguments: &VerifyArguments) -> RunOptions<'static> {
     options
 }
 
-/// Prints the verdicts and, where that was asked, what became of the kept result.
-fn print(outcome: &Outcome, kept: Option<Option<&Kept>>, context: &Context) -> Result<(), Failure> {
+fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
     let (name, seeds) = (&outcome.experiment, outcome.seeds.len());
     let counts = outcome.counts();
     let seeds = if seeds > 1 { format!(", {seeds} seeds") } else { String::new() };
     context.output.heading(&format!("{name}: {counts}{seeds}"))?;
-    outcome_text::print_verdicts(outcome, context)?;
-    let kept = match kept {
-        None => return Ok(()),
-        Some(None) => {
-            let mark = context.output.verdict(true, "none ");
-            return outcome_text::print_item(&mark, "no result is kept", context);
-        }
-        Some(Some(kept)) => kept,
+    outcome_text::print_verdicts(outcome, context)
+}
+
+/// What became of the kept result.
+fn print_kept(kept: Option<&Kept>, seed: u64, context: &Context) -> Result<(), Failure> {
+    let (is_well, mark, text) = match kept {
+        None => (true, "none ", "no result is kept".to_owned()),
+        Some(kept) if kept.is_current() => (true, "same ", kept.text(seed)),
+        Some(kept) => (false, "STALE", kept.text(seed)),
     };
-    let mark = if kept.is_current() { "same " } else { "STALE" };
-    let mark = context.output.verdict(kept.is_current(), mark);
-    outcome_text::print_item(&mark, &kept.text(outcome.seed), context)
+    outcome_text::print_item(&context.output.verdict(is_well, mark), &text, context)
 }
 
 /// What nandu reproduces, by what it is worth.
