@@ -6,7 +6,7 @@
 use crate::life::Simulation;
 use crate::watched::Place;
 use nandu_base::to_index;
-use nandu_device::{Failure, FaultPlan};
+use nandu_device::{Failure, FaultPlan, UnflushedFate};
 use nandu_storage::engine::TornPages;
 use nandu_storage::propagation::PropagationKind;
 
@@ -66,17 +66,24 @@ impl Simulation<'_> {
             let plan = self.scenario.fate(&mut self.rng);
             device.lock().ground().set_plan(plan);
         }
-        match self.rng.below(4) {
+        match self.rng.below(6) {
             0 => self.promises_until_cut = Some(1 + self.rng.below(CUT_WITHIN_PROMISES)),
-            1 | 2 => {
+            1..=4 => {
                 let settings = &self.scenario.settings;
                 let is_written_twice = settings.torn_pages == TornPages::DoubleWrite
                     && settings.propagation == PropagationKind::InPlace;
                 let place = Place::any(&mut self.rng, is_written_twice);
-                let within = CUT_WITHIN_WRITES[to_index(self.rng.below(2))];
+                // A lap seldom ends twice, and once its first copies are durable it is too late.
+                let (within, delays) = match place {
+                    Place::LapStart => (1, [0, 0, 0, 0, 1]),
+                    _ => (CUT_WITHIN_WRITES[to_index(self.rng.below(2))], [0, 0, 1, 2, 4]),
+                };
                 let number = 1 + self.rng.below(within);
-                let delay = [0, 0, 1, 2][to_index(self.rng.below(4))];
-                let plan = self.scenario.fate(&mut self.rng);
+                let delay = delays[to_index(self.rng.below(5))];
+                let mut plan = self.scenario.fate(&mut self.rng);
+                if place == Place::LapStart {
+                    plan.unflushed = UnflushedFate::Torn;
+                }
                 self.watch.arm(place, number, delay, plan);
             }
             _ => {

@@ -32,6 +32,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most rows that are inserted at once, less one.
 const BATCH_ROW_COUNT_MAX: u64 = 30;
+/// So many transactions make pages enough dirty that one checkpoint fills a short lap of their copies.
+const LAP_TRANSACTION_COUNT_MIN: u64 = 60;
 /// Most rows of a load, and memory of its sorts: several runs.
 const LOAD_ROW_COUNT_MAX: u64 = 400;
 const LOAD_SORT_BYTES: u64 = 4 << 10;
@@ -509,7 +511,8 @@ impl<'s> Simulation<'s> {
     /// Transactions until one fails, or enough are done.
     pub(crate) fn live(&mut self, database: &Database) -> Result<End, Stop> {
         let count = self.rng.below(self.scenario.transaction_count_max + 1);
-        for _ in 0..count {
+        let least = if self.watch.waits_for_lap() { LAP_TRANSACTION_COUNT_MIN } else { 0 };
+        for _ in 0..count.max(least) {
             if !self.transact(database)? {
                 self.outcome.error_count += 1;
                 return Ok(End::Crashed);
@@ -521,6 +524,10 @@ impl<'s> Simulation<'s> {
             if is_due && !self.take_checkpoint(database)? {
                 return Ok(End::Crashed);
             }
+        }
+        // What waits for pages to be written shall not wait in vain.
+        if self.watch.is_armed() && !self.take_checkpoint(database)? {
+            return Ok(End::Crashed);
         }
         // Otherwise the process dies, with the power on.
         Ok(if self.rng.below(2) == 0 { End::Closed } else { End::Died })

@@ -131,7 +131,7 @@ impl Scenario {
         let checkpoint_bytes = (page_bytes * interval_pages).min(CHECKPOINT_BYTES_MAX);
         let log_bytes = (checkpoint_bytes * one_of(&[4, 6, 16])).max(512 << 10);
         let sector_bytes = one_of(&[512, 512, 512, 4096]).min(page_bytes);
-        let double_write_bytes = match one_of(&[4, 4, 16, 0]) {
+        let double_write_bytes = match one_of(&[2, 2, 2, 4, 0]) {
             0 => None,
             page_count => Some(page_count * page_bytes),
         };

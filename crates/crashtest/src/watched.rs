@@ -40,6 +40,8 @@ impl Place {
             LapStart,
             LapStart,
             LapStart,
+            LapStart,
+            LapStart,
             Copies,
             Pages,
             Pages,
@@ -109,6 +111,16 @@ impl Watch {
     pub(crate) fn arm_sync(&self, place: Place, number: u64, plan: FaultPlan) {
         let kind = FaultKind::Sync;
         *self.lock() = Some(Armed { place, left_count: number, kind, plan });
+    }
+
+    /// Whether a fault still waits for its place.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Whether it waits for a lap of the double write to end.
+    pub(crate) fn waits_for_lap(&self) -> bool {
+        self.lock().as_ref().is_some_and(|armed| armed.place == Place::LapStart)
     }
 
     pub(crate) fn disarm(&self) {

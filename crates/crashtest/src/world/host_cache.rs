@@ -18,7 +18,7 @@ use nandu_base::{Nanos, Rng, SectorIndex, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
     Completion, CompletionQueue, Counters, Device, DeviceError, DeviceInfo, Failure, FailureCounts,
-    FaultPlan, IoBuffer, Operation, Rejected, Request,
+    FaultPlan, IoBuffer, Operation, Rejected, Request, UnflushedFate,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,9 +116,9 @@ impl<D: Ground> HostCache<D> {
 
     /// Brings some of what waits to the device; the rest waits on. A kernel writes whole pages of its own.
     fn write_some(&mut self) {
-        let bytes_at_once = [512, 512, 2048, 4096][to_index(self.rng.below(4))];
+        let bytes_at_once = [512, 512, 512, 2048, 4096][to_index(self.rng.below(5))];
         let sectors_at_once = (bytes_at_once / self.sector_bytes() as u64).max(1);
-        let kept_of = 1 + self.rng.below(4);
+        let kept_of = [2, 2, 2, 3, 4][to_index(self.rng.below(5))];
         let (mut group, mut is_written) = (u64::MAX, false);
         for sector in self.dirty.keys().copied().collect::<Vec<u64>>() {
             if sector / sectors_at_once != group {
@@ -296,9 +296,10 @@ impl<D: Ground> Device for HostCache<D> {
         let is_cut = self.plan.power_cut_at_request == Some(number);
         if is_cut {
             // The kernel has written some, perhaps long ago.
-            let has_waiting = !self.dirty.is_empty();
+            let is_between = self.is_caching() || !self.dirty.is_empty();
             self.write_some();
-            if has_waiting && self.rng.below(4) > 0 {
+            let is_torn = self.plan.unflushed == UnflushedFate::Torn;
+            if is_between && (is_torn || self.rng.below(4) > 0) {
                 self.cut_after(&request);
                 return self.inner.submit(now, request);
             }
