@@ -37,6 +37,9 @@ const LAP_TRANSACTION_COUNT_MIN: u64 = 60;
 /// Most rows of a load, and memory of its sorts: several runs.
 const LOAD_ROW_COUNT_MAX: u64 = 400;
 const LOAD_SORT_BYTES: u64 = 4 << 10;
+/// Files that a load makes: runs of rows of up to a hundred bytes, and half as many where those of an index
+/// are sorted, too.
+const LOAD_FILE_COUNT: u64 = 3 * LOAD_ROW_COUNT_MAX * 100 / LOAD_SORT_BYTES;
 /// Most bits that flip between two lives.
 const FLIP_COUNT_MAX: u64 = model::KEPT_COUNT as u64;
 
@@ -662,6 +665,7 @@ impl<'s> Simulation<'s> {
             state.passing = None;
         } else if self.scenario.loads_tables {
             self.room.ask(LOAD_ROW_COUNT_MAX, 100);
+            self.room.ask_files(LOAD_FILE_COUNT);
             let loaded = self.load(writer);
             self.outcome.failed_load_count += u64::from(loaded.is_err());
             self.outcome.load_count += 1;

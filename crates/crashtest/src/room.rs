@@ -3,7 +3,7 @@
 //!
 //! 1. A row is too long only if it has more than an eighth of the pool, and the limit is no less.
 //! 2. There is no room in the log only for a transaction that may take a quarter of it, and none on the
-//!    device only once an eighth of it was asked for.
+//!    device only once an eighth of it was asked for, or the files of one transaction may take as much.
 
 use crate::Scenario;
 use nandu_storage::StorageError;
@@ -14,6 +14,8 @@ const IMAGES_PER_CHANGE: u64 = 4;
 const BYTES_PER_BYTE: u64 = 3;
 /// Bytes of a row beside its value.
 const ROW_BYTES: u64 = 64;
+/// A file grows by so many pages at least.
+const PAGES_PER_FILE: u64 = 16;
 /// What is asked for counts as too much from this part of pool, log and device on.
 const POOL_SHARE: u64 = 8;
 const LOG_SHARE: u64 = 4;
@@ -26,8 +28,9 @@ pub(crate) struct Room {
     pool_bytes: u64,
     log_bytes: u64,
     device_bytes: u64,
-    /// Of the transaction at hand.
+    /// Of the transaction at hand, in the log and in files that it makes.
     asked_bytes: u64,
+    asked_file_bytes: u64,
     /// Of all.
     asked_in_all_bytes: u64,
 }
@@ -40,6 +43,7 @@ impl Room {
             log_bytes: scenario.settings.log_bytes,
             device_bytes: scenario.device_bytes,
             asked_bytes: 0,
+            asked_file_bytes: 0,
             asked_in_all_bytes: 0,
         }
     }
@@ -47,6 +51,12 @@ impl Room {
     /// A transaction begins.
     pub(crate) const fn begin(&mut self) {
         self.asked_bytes = 0;
+        self.asked_file_bytes = 0;
+    }
+
+    /// So many files: large pages make them large, however little is in them.
+    pub(crate) const fn ask_files(&mut self, count: u64) {
+        self.asked_file_bytes += count * PAGES_PER_FILE * self.page_bytes;
     }
 
     /// A change of so many rows with such values.
@@ -68,7 +78,9 @@ impl Room {
                 found_bytes > limit_bytes && *limit_bytes >= self.pool_bytes / POOL_SHARE
             }
             StorageError::NoSpace { .. } => {
-                self.asked_bytes >= self.log_bytes / LOG_SHARE || !self.is_left()
+                self.asked_bytes >= self.log_bytes / LOG_SHARE
+                    || self.asked_file_bytes >= self.device_bytes / DEVICE_SHARE
+                    || !self.is_left()
             }
             _ => false,
         }
@@ -98,6 +110,12 @@ mod tests {
         assert!(!room.excuses(&too_large(limit, limit)), "it is not above the limit");
         assert!(room.excuses(&too_large(limit + 1, limit)));
         assert!(!room.excuses(&StorageError::PoolExhausted { frame_count: 32 }));
+        room.ask_files(1);
+        assert!(!room.excuses(&no_space), "there is room for one file");
+        room.ask_files(scenario.device_bytes / u64::from(scenario.settings.page_bytes));
+        assert!(room.excuses(&no_space));
+        room.begin();
+        assert!(!room.excuses(&no_space));
         while room.asked_bytes < scenario.settings.log_bytes / LOG_SHARE {
             room.ask(1, 1000);
         }
