@@ -7,7 +7,9 @@
 //! 1. The file is read once, from front to back, so a pipe will do.
 //! 2. A field that is the null text (nothing, unless said otherwise) is null in every column.
 //! 3. Every complaint about the content names the file, the line and the column.
-//! 4. A record has a most number of bytes and of fields, which hold while it is read: a quote that nothing
+//! 4. A quote that nothing closes before the end of the file is an error: a mark is read behind the end,
+//!    which is a record of its own unless a quote is open.
+//! 5. A record has a most number of bytes and of fields, which hold while it is read: a quote that nothing
 //!    closes, or a device without end, takes no more memory than that.
 
 use crate::source::emptied;
@@ -19,7 +21,7 @@ use nandu_storage::database::{Column, ColumnType};
 use nandu_storage::sqlite::{ValueRef, real_in};
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rows from which types are inferred.
 const SAMPLE_ROW_COUNT: usize = 10_000;
@@ -58,6 +60,8 @@ pub struct CsvRows {
     reader: Reader<Bounded>,
     /// Bytes that may still be read for the record under way.
     left: Arc<AtomicU64>,
+    lines: Arc<LineEnds>,
+    mark_byte: u8,
     file: String,
     columns: Vec<Column>,
     null: Vec<u8>,
@@ -71,10 +75,45 @@ pub struct CsvRows {
     is_done: bool,
 }
 
-/// A file, or what stands in for one, which ends in an error once nothing is left of what may be read.
+/// A file, or what stands in for one, with a mark behind its end; it ends in an error once nothing is left
+/// of what may be read.
 struct Bounded {
     input: Box<dyn Read + Send>,
     left: Arc<AtomicU64>,
+    lines: Arc<LineEnds>,
+    /// What is left of the mark, once the input is at its end.
+    mark: Option<Vec<u8>>,
+    /// The field of the mark.
+    mark_byte: u8,
+}
+
+/// How lines end, as the first one does.
+#[derive(Debug, Default)]
+struct LineEnds {
+    is_known: AtomicBool,
+    are_crlf: AtomicBool,
+}
+
+/// Bytes of the mark's field: control characters, so many that no file ends so.
+const MARK_BYTES: usize = 24;
+
+impl LineEnds {
+    /// Looks for the first end of a line.
+    fn look(&self, bytes: &[u8]) {
+        if self.is_known.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
+            self.are_crlf.store(at > 0 && bytes[at - 1] == b'\r', Ordering::Relaxed);
+            self.is_known.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Lines that the reader counts with a record's last byte: a line feed behind a carriage return is
+    /// counted with the next record.
+    fn counted_with_record(&self) -> u64 {
+        u64::from(!self.are_crlf.load(Ordering::Relaxed))
+    }
 }
 
 impl Read for Bounded {
@@ -84,7 +123,21 @@ impl Read for Bounded {
             return Err(std::io::ErrorKind::FileTooLarge.into());
         }
         let end = target.len().min(to_index(left));
-        let count = self.input.read(&mut target[..end])?;
+        let mut count = match self.mark {
+            None => self.input.read(&mut target[..end])?,
+            Some(_) => 0,
+        };
+        self.lines.look(&target[..count]);
+        if count == 0 && end > 0 {
+            let mark = self.mark.get_or_insert_with(|| {
+                let line_end = if self.lines.counted_with_record() == 0 { "\r\n" } else { "\n" };
+                let field = vec![self.mark_byte; MARK_BYTES];
+                [line_end.as_bytes(), &field, line_end.as_bytes()].concat()
+            });
+            count = end.min(mark.len());
+            target[..count].copy_from_slice(&mark[..count]);
+            mark.drain(..count);
+        }
         self.left.store(left - count as u64, Ordering::Relaxed);
         Ok(count)
     }
@@ -101,17 +154,27 @@ impl CsvRows {
         byte_count: Option<u64>,
         options: &CsvOptions,
     ) -> Result<Self, LoadError> {
-        let left = Arc::default();
+        let (left, lines) = (Arc::default(), Arc::default());
+        let mark_byte = if options.delimiter == 1 { 2 } else { 1 };
+        let bounded = Bounded {
+            input,
+            left: Arc::clone(&left),
+            lines: Arc::clone(&lines),
+            mark: None,
+            mark_byte,
+        };
         let reader = ReaderBuilder::new()
             .delimiter(options.delimiter)
             .has_headers(false)
             // Input here, for a better message.
             .flexible(true)
             .buffer_capacity(BUFFER_BYTES)
-            .from_reader(Bounded { input, left: Arc::clone(&left) });
+            .from_reader(bounded);
         let mut rows = Self {
             reader,
             left,
+            lines,
+            mark_byte,
             file: file.to_owned(),
             columns: Vec::new(),
             null: options.null.clone().into_bytes(),
@@ -196,7 +259,10 @@ impl CsvRows {
     fn read(&mut self, record: &mut ByteRecord) -> Result<bool, LoadError> {
         // The buffer holds bytes of the next record, too.
         self.left.store(RECORD_BYTES_MAX + BUFFER_BYTES as u64, Ordering::Relaxed);
-        let (start, line) = (self.reader.position().byte(), self.reader.position().line());
+        let start = self.reader.position().byte();
+        // A line feed behind a carriage return is read with the next record.
+        let line = self.reader.position().line()
+            + u64::from(start > 0) * (1 - self.lines.counted_with_record());
         let too_large = |what: String| {
             let what = format!(
                 "a record has more than {what}; is a quote left open, or the delimiter another?"
@@ -219,7 +285,36 @@ impl CsvRows {
         if record.len() > FIELD_COUNT_MAX {
             return too_large(format!("{FIELD_COUNT_MAX} fields"));
         }
-        Ok(is_record)
+        let is_marked = record.iter().next_back().is_some_and(|last| self.ends_with_mark(last));
+        if !is_record || !is_marked {
+            self.correct_line(record);
+            return Ok(is_record);
+        }
+        if record.len() == 1 && record[0].len() == MARK_BYTES {
+            record.clear();
+            return Ok(false);
+        }
+        let what = "a quote is opened in this record and not closed before the end of the file";
+        Err(LoadError::input(format!("{}:{line}", self.file), what))
+    }
+
+    /// Whether the last field of a record runs into the mark, with the end of its line or without.
+    fn ends_with_mark(&self, field: &[u8]) -> bool {
+        let field = field.strip_suffix(b"\n").unwrap_or(field);
+        let field = field.strip_suffix(b"\r").unwrap_or(field);
+        field.len() >= MARK_BYTES
+            && field[field.len() - MARK_BYTES..].iter().all(|byte| *byte == self.mark_byte)
+    }
+
+    /// The reader's line is where it stood before the record: it may be that of an empty line before it,
+    /// or where lines end in two bytes that of the record before.
+    fn correct_line(&self, record: &mut ByteRecord) {
+        let Some(mut position) = record.position().cloned() else { return };
+        let inside = record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
+        let behind = inside + self.lines.counted_with_record();
+        let line = self.reader.position().line().saturating_sub(behind).max(1);
+        position.set_line(line);
+        record.set_position(Some(position));
     }
 
     fn place_of(&self, record: &ByteRecord) -> String {

@@ -1,8 +1,8 @@
-//! Parquet files of flat columns, uncompressed or with Snappy, by the row reader of the crate
-//! `parquet`.
+//! Parquet files of flat columns, by the row reader of the crate `parquet`; compressed with Snappy,
+//! gzip, Brotli, LZ4 or Zstandard, or not.
 //!
 //! ```text
-//!   boolean, integers        ─► integer        dates, times    ─► text, as ISO 8601 has them
+//!   boolean, integers        ─► integer        dates, times    ─► text (`moment`)
 //!   float, double, decimal   ─► real           strings ─► text        other bytes ─► blob
 //! ```
 //!
@@ -10,8 +10,11 @@
 //! 2. The crate panics about some files that break rules of the format; to the caller that is an error, too.
 //! 3. Reading behind the end of the file fails: the crate would go on counting what is not there.
 
+mod moment;
+
 use crate::{LoadError, RowSink, RowSource};
 use bytes::Bytes;
+use moment::Moment;
 use nandu_storage::database::{Column, ColumnType};
 use nandu_storage::sqlite::{ValueRef, real_in};
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
@@ -33,6 +36,8 @@ pub struct ParquetRows {
     rows: RowIter<'static>,
     file: String,
     columns: Vec<Column>,
+    /// Of each column, what kind of time it has, if any.
+    moments: Vec<Option<Moment>>,
     row_count: u64,
     read_count: u64,
     /// Values as text that a row has no text for, back to back.
@@ -62,11 +67,12 @@ impl ParquetRows {
         };
         let columns: Result<Vec<Column>, LoadError> = fields.iter().map(column).collect();
         let columns = columns?;
+        let moments = fields.iter().map(|field| Moment::of(field)).collect();
         if columns.is_empty() {
             return Err(LoadError::input(file, "it has no columns"));
         }
         let rows = guarded(&file, || Ok(RowIter::from_file_into(Box::new(reader))))?;
-        Ok(Self { rows, file, columns, row_count, read_count: 0, text: String::new() })
+        Ok(Self { rows, file, columns, moments, row_count, read_count: 0, text: String::new() })
     }
 
     /// The columns.
@@ -82,29 +88,30 @@ impl ParquetRows {
         };
         self.text.clear();
         let mut ends = Vec::new();
-        for (name, field) in row.get_column_iter() {
-            if is_shown_as_text(field) {
-                if !is_in_range(field) {
-                    return Err(of_column(name, "a date or time that no calendar has".to_owned()));
-                }
-                self.text += &field.to_string();
-                ends.push(self.text.len());
+        for ((name, field), moment) in row.get_column_iter().zip(&self.moments) {
+            if !is_shown_as_text(field, *moment) {
+                continue;
             }
+            self.text += &match moment {
+                Some(moment) => moment.text_of(field).ok_or_else(|| {
+                    of_column(name, "a date or time that no calendar has".to_owned())
+                })?,
+                None => field.to_string(),
+            };
+            ends.push(self.text.len());
         }
         let mut values = Vec::with_capacity(self.columns.len());
         let (mut start, mut ends) = (0, ends.into_iter());
-        for (name, field) in row.get_column_iter() {
-            let mut shown = "";
-            if is_shown_as_text(field) {
+        for ((name, field), moment) in row.get_column_iter().zip(&self.moments) {
+            let shown = is_shown_as_text(field, *moment).then(|| {
                 let end = ends.next().expect("one end for each such field");
-                shown = &self.text[start..end];
-                start = end;
-            }
+                &self.text[std::mem::replace(&mut start, end)..end]
+            });
             let value = value_of(field, shown).ok_or_else(|| {
                 of_column(
                     name,
-                    match field {
-                        Field::Decimal(_) => {
+                    match (field, shown) {
+                        (Field::Decimal(_), Some(shown)) => {
                             let shown = shown.trim_end_matches('.');
                             format!(
                                 "{shown} is an integer that no double is; cast it to one of 64 bits"
@@ -201,12 +208,12 @@ fn type_of(field: &Type) -> Option<ColumnType> {
     if !is_flat {
         return None;
     }
+    if Moment::of(field).is_some() {
+        return Some(ColumnType::Text);
+    }
     match (field.get_physical_type(), field.get_basic_info().converted_type()) {
         (Physical::BOOLEAN, _) => Some(ColumnType::Integer),
         (Physical::INT32 | Physical::INT64, C::DECIMAL) => Some(ColumnType::Real),
-        (Physical::INT32, C::DATE | C::TIME_MILLIS)
-        | (Physical::INT64, C::TIME_MICROS | C::TIMESTAMP_MILLIS | C::TIMESTAMP_MICROS)
-        | (Physical::INT96, C::NONE) => Some(ColumnType::Text),
         (
             Physical::INT32,
             C::NONE | C::INT_8 | C::INT_16 | C::INT_32 | C::UINT_8 | C::UINT_16 | C::UINT_32,
@@ -224,60 +231,32 @@ fn type_of(field: &Type) -> Option<ColumnType> {
     }
 }
 
-const fn is_shown_as_text(field: &Field) -> bool {
-    matches!(
-        field,
-        Field::Date(_)
-            | Field::TimeMillis(_)
-            | Field::TimeMicros(_)
-            | Field::TimestampMillis(_)
-            | Field::TimestampMicros(_)
-            | Field::Decimal(_)
-    )
+/// Whether a value has a text in place of a number.
+fn is_shown_as_text(field: &Field, moment: Option<Moment>) -> bool {
+    *field != Field::Null && (moment.is_some() || matches!(field, Field::Decimal(_)))
 }
 
-/// Whether a date or time is one that can be written out.
-fn is_in_range(field: &Field) -> bool {
-    /// Years up to 262,000 before and after 1970, in days.
-    const DAYS: i64 = 95_000_000;
-    const DAY_SECONDS: i64 = 86_400;
-    let most = |per_second: i64| DAYS.saturating_mul(DAY_SECONDS * per_second);
-    match field {
-        Field::Date(days) => (-DAYS..=DAYS).contains(&i64::from(*days)),
-        Field::TimestampMillis(at) => (-most(1000)..=most(1000)).contains(at),
-        Field::TimestampMicros(at) => (-most(1_000_000)..=most(1_000_000)).contains(at),
-        Field::TimeMillis(since) => (0..DAY_SECONDS * 1000).contains(&i64::from(*since)),
-        Field::TimeMicros(since) => (0..DAY_SECONDS * 1_000_000).contains(since),
-        _ => true,
-    }
-}
-
-/// The value of a field; `shown` is its text where it has no value of its own. `None` where it is too
-/// large.
-fn value_of<'f>(field: &'f Field, shown: &'f str) -> Option<ValueRef<'f>> {
-    Some(match field {
-        Field::Null => ValueRef::Null,
-        Field::Bool(value) => ValueRef::Integer(i64::from(*value)),
-        Field::Byte(value) => ValueRef::Integer(i64::from(*value)),
-        Field::Short(value) => ValueRef::Integer(i64::from(*value)),
-        Field::Int(value) => ValueRef::Integer(i64::from(*value)),
-        Field::Long(value) => ValueRef::Integer(*value),
-        Field::UByte(value) => ValueRef::Integer(i64::from(*value)),
-        Field::UShort(value) => ValueRef::Integer(i64::from(*value)),
-        Field::UInt(value) => ValueRef::Integer(i64::from(*value)),
-        Field::ULong(value) => ValueRef::Integer(i64::try_from(*value).ok()?),
-        Field::Float16(value) => ValueRef::Real(f64::from(*value)),
-        Field::Float(value) => ValueRef::Real(f64::from(*value)),
-        Field::Double(value) => ValueRef::Real(*value),
-        Field::Decimal(_) => ValueRef::Real(real_in(shown)?),
-        Field::Str(text) => ValueRef::Text(text.as_bytes()),
-        Field::Bytes(bytes) => ValueRef::Blob(bytes.data()),
-        Field::Date(_)
-        | Field::TimeMillis(_)
-        | Field::TimeMicros(_)
-        | Field::TimestampMillis(_)
-        | Field::TimestampMicros(_) => ValueRef::Text(shown.as_bytes()),
-        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => return None,
+/// The value of a field; `shown` is its text where it stands for a number. `None` where it is too large.
+fn value_of<'f>(field: &'f Field, shown: Option<&'f str>) -> Option<ValueRef<'f>> {
+    Some(match (field, shown) {
+        (Field::Decimal(_), shown) => ValueRef::Real(real_in(shown?)?),
+        (_, Some(shown)) => ValueRef::Text(shown.as_bytes()),
+        (Field::Null, _) => ValueRef::Null,
+        (Field::Bool(value), _) => ValueRef::Integer(i64::from(*value)),
+        (Field::Byte(value), _) => ValueRef::Integer(i64::from(*value)),
+        (Field::Short(value), _) => ValueRef::Integer(i64::from(*value)),
+        (Field::Int(value), _) => ValueRef::Integer(i64::from(*value)),
+        (Field::Long(value), _) => ValueRef::Integer(*value),
+        (Field::UByte(value), _) => ValueRef::Integer(i64::from(*value)),
+        (Field::UShort(value), _) => ValueRef::Integer(i64::from(*value)),
+        (Field::UInt(value), _) => ValueRef::Integer(i64::from(*value)),
+        (Field::ULong(value), _) => ValueRef::Integer(i64::try_from(*value).ok()?),
+        (Field::Float16(value), _) => ValueRef::Real(f64::from(*value)),
+        (Field::Float(value), _) => ValueRef::Real(f64::from(*value)),
+        (Field::Double(value), _) => ValueRef::Real(*value),
+        (Field::Str(text), _) => ValueRef::Text(text.as_bytes()),
+        (Field::Bytes(bytes), _) => ValueRef::Blob(bytes.data()),
+        _ => return None,
     })
 }
 
@@ -295,7 +274,7 @@ fn guarded<T>(file: &str, call: impl FnOnce() -> Result<T, ParquetError>) -> Res
 fn bad(file: &str, error: &ParquetError) -> LoadError {
     let what = match error {
         ParquetError::NYI(_) => {
-            format!("{error}; write it again uncompressed or with Snappy, in plain or dictionary")
+            format!("{error}; write it again in plain or dictionary encoding")
         }
         _ => format!("{error}; is it a Parquet file, and whole?"),
     };

@@ -168,3 +168,50 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_quote_that_nothing_closes_is_an_error_with_its_line() {
+    let all_text = CsvOptions::default();
+    for end in ["\n", "\r\n", ""] {
+        for line in ["\n", "\r\n"] {
+            let file = format!("id,name{line}1,a{line}2,\"b{line}3,c{line}4,d{end}");
+            let said = complaint(&file, &all_text);
+            assert!(said.starts_with("rows.csv:3: a quote is opened"), "{said} of {file:?}");
+        }
+    }
+    let said = complaint("id,\"name\n1,a\n", &all_text);
+    assert!(said.starts_with("rows.csv:1: a quote is opened"), "{said}");
+    let odd = CsvOptions { delimiter: 1, ..CsvOptions::default() };
+    let said = complaint("id\u{1}name\n1\u{1}\"a\n", &odd);
+    assert!(said.starts_with("rows.csv:2: a quote is opened"), "{said}");
+    assert_eq!(all(&mut open("id\u{1}name\n1\u{1}a", &odd).unwrap()).unwrap().len(), 1);
+    // Quotes that are closed at the very end, and one that opens nothing.
+    let closed = all(&mut open("name\n\"a\nb\"", &all_text).unwrap()).unwrap();
+    assert_eq!(closed, [[text("a\nb")]]);
+    let inside = all(&mut open("name,n\n5\" disk,1\n", &all_text).unwrap()).unwrap();
+    assert_eq!(inside, [[text("5\" disk"), Value::Integer(1)]]);
+}
+
+proptest! {
+    #[test]
+    fn a_complaint_names_the_line_of_its_record(
+        rows in proptest::collection::vec((0_usize..3, 0_usize..3), 1..20),
+        is_crlf in any::<bool>(),
+        is_ended in any::<bool>(),
+    ) {
+        let end = if is_crlf { "\r\n" } else { "\n" };
+        let types = vec![("id".to_owned(), ColumnType::Integer)];
+        let options = CsvOptions { types, ..CsvOptions::default() };
+        let (mut file, mut line) = (format!("id,name{end}"), 2);
+        for (empty_count, inner_count) in &rows {
+            file += &end.repeat(*empty_count);
+            line += empty_count;
+            file += &format!("1,\"{}\"{end}", format!("x{end}").repeat(*inner_count));
+            line += 1 + inner_count;
+        }
+        file += "wrong,\"two\nlines\"";
+        file += if is_ended { end } else { "" };
+        let said = complaint(&file, &options);
+        prop_assert!(said.starts_with(&format!("rows.csv:{line}, column id")), "{said} of {file:?}");
+    }
+}

@@ -60,9 +60,16 @@ fn all(source: &mut ParquetRows) -> Result<Vec<Vec<Value>>, LoadError> {
 fn values_of_all_kinds_and_nulls_arrive() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("rows.parquet");
-    for compression in
-        [parquet::basic::Compression::UNCOMPRESSED, parquet::basic::Compression::SNAPPY]
-    {
+    use parquet::basic::Compression as C;
+    for compression in [
+        C::UNCOMPRESSED,
+        C::SNAPPY,
+        C::GZIP(Default::default()),
+        C::BROTLI(Default::default()),
+        C::LZ4,
+        C::LZ4_RAW,
+        C::ZSTD(Default::default()),
+    ] {
         write(&path, compression, 2);
         let mut source = ParquetRows::open(&path).unwrap();
         use ColumnType::{Blob, Integer, Real, Text};
@@ -177,4 +184,52 @@ fn values_that_no_column_holds_are_refused_with_their_row() {
         column.typed::<ByteArrayType>().write_batch(&wild, None, None).unwrap();
     });
     assert!(told.contains("rows.parquet: ") && told.contains("Utf8Error"), "{told}");
+}
+
+#[test]
+fn dates_and_times_are_written_as_the_file_means_them() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("rows.parquet");
+    let shown = |column: &str, value: i64| {
+        let schema = format!("message rows {{ REQUIRED {column}; }}");
+        let schema = Arc::new(parse_message_type(&schema).unwrap());
+        let file = File::create(&path).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut written = group.next_column().unwrap().unwrap();
+        if column.starts_with("INT32") {
+            let value = i32::try_from(value).unwrap();
+            written.typed::<Int32Type>().write_batch(&[value], None, None).unwrap();
+        } else {
+            written.typed::<Int64Type>().write_batch(&[value], None, None).unwrap();
+        }
+        written.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        match &all(&mut ParquetRows::open(&path).unwrap()).unwrap()[0][0] {
+            Value::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    // 2024-10-04 12:30:00.
+    let second = 1_728_045_000;
+    let tests = [
+        ("INT64 x (TIMESTAMP(MILLIS,false))", second * 1000 + 5, "2024-10-04 12:30:00.005"),
+        ("INT64 x (TIMESTAMP(MILLIS,true))", second * 1000 + 5, "2024-10-04 12:30:00.005 +00:00"),
+        ("INT64 x (TIMESTAMP(MICROS,false))", second * 1_000_000 + 5, "2024-10-04 12:30:00.000005"),
+        (
+            "INT64 x (TIMESTAMP(NANOS,false))",
+            second * 1_000_000_000 + 7,
+            "2024-10-04 12:30:00.000000007",
+        ),
+        ("INT64 x (TIMESTAMP(NANOS,true))", -1, "1969-12-31 23:59:59.999999999 +00:00"),
+        ("INT64 x (TIMESTAMP_MILLIS)", 0, "1970-01-01 00:00:00.000 +00:00"),
+        ("INT32 x (TIME(MILLIS,true))", 45_000_001, "12:30:00.001"),
+        ("INT64 x (TIME(MICROS,false))", 45_000_000_001, "12:30:00.000001"),
+        ("INT64 x (TIME(NANOS,false))", 45_000_000_000_001, "12:30:00.000000001"),
+        ("INT32 x (DATE)", -1, "1969-12-31"),
+    ];
+    for (column, value, expected) in tests {
+        assert_eq!(shown(column, value), expected, "{column}");
+    }
 }
