@@ -49,13 +49,16 @@ impl History {
 
     /// A commit that is durable, by a flush of the log.
     pub(crate) fn add_durable(&mut self, state: State) {
-        self.states.push(state);
+        self.add(state);
         self.note_durable();
     }
 
-    /// A commit that may or may not be durable.
+    /// A commit that may or may not be durable. One that changed nothing is no state of its own: it puts
+    /// nothing into the log, so losing the last flush loses the commit before it.
     pub(crate) fn add(&mut self, state: State) {
-        self.states.push(state);
+        if state != *self.last() {
+            self.states.push(state);
+        }
     }
 
     /// All that was committed is durable, by the log and by what it says of itself.
@@ -119,5 +122,23 @@ pub(crate) fn key_value(record: RecordView<'_>) -> KeyValue {
     match record.get(1) {
         ValueRef::Blob(bytes) => (key, bytes.to_vec()),
         _ => (key, b"no blob".to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_changed_nothing_is_no_flush_that_can_be_lost() {
+        let state = |key| State { keyed: [(key, Vec::new())].into(), ..State::default() };
+        let mut history = History::default();
+        history.settle(state(1));
+        history.add_durable(state(2));
+        history.add_durable(state(2));
+        assert!(!history.contains(&state(1), 0));
+        assert!(history.contains(&state(1), 1), "one flush was lost, and with it one state");
+        history.add_durable(state(3));
+        assert!(!history.contains(&state(1), 1));
     }
 }
