@@ -290,3 +290,138 @@ fn rows_of_values_that_no_column_holds_are_refused_with_their_line() {
     assert!(told.contains("line 1 of /dev/zero: it has more than 16 MiB"), "{told}");
     assert!(stdout_of(directory, &["db", "check", "shop"]).contains("0 rows"));
 }
+
+#[test]
+fn rows_and_tables_come_go_and_change() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let columns = ["id:integer", "name:text", "price:real", "photo:blob"];
+    stdout_of(
+        directory,
+        &[&["db", "create", "shop", "c"], &columns[..], &["--key", "id"]].concat(),
+    );
+    stdout_of(directory, &[&["db", "create", "shop", "t"], &columns[..]].concat());
+    stdout_of(directory, &["db", "index", "shop", "t", "by_name", "name"]);
+    for (row, said) in [(["7", "Ida", "2.5", "00ff"], "1\n"), (["-8", "\\N", "1e300", ""], "2\n")] {
+        stdout_of(directory, &[&["db", "insert", "shop", "c"], &row[..]].concat());
+        let number = stdout_of(directory, &[&["db", "insert", "shop", "t"], &row[..]].concat());
+        assert_eq!(number, said);
+    }
+    let said = failure_of(directory, &["db", "insert", "shop", "c", "7", "x", "1.0", ""], 2);
+    assert!(said.contains("exists already"), "{said}");
+    let said = failure_of(directory, &["db", "insert", "shop", "c", "7"], 2);
+    assert!(said.contains("1 values instead of 4: c has the columns id, name, price"), "{said}");
+    stdout_of(
+        directory,
+        &["db", "update", "shop", "c", "7", "--set", "name=a\\tb", "--set", "price=3"],
+    );
+    stdout_of(directory, &["db", "update", "shop", "t", "2", "--set", "name=Ole"]);
+    assert_eq!(stdout_of(directory, &["db", "get", "shop", "c", "7"]), "7\ta\\tb\t3.0\t00ff\n");
+    assert_eq!(stdout_of(directory, &["db", "get", "shop", "t", "2"]), "-8\tOle\t1e300\t\n");
+    for (words, part) in [
+        (&["update", "shop", "c", "7", "--set", "id=8"][..], "delete the row and insert it anew"),
+        (&["update", "shop", "c", "9", "--set", "name=x"], "c has no row 9"),
+        (&["update", "shop", "c", "7", "--set", "nam=x"], "did you mean name?"),
+        (&["update", "shop", "c", "7", "--set", "price=x"], "is no number"),
+        (&["delete", "shop", "t", "3"], "t has no row 3"),
+        (&["delete", "shop", "t", "3", "4"], "have one number each"),
+        (&["drop", "shop", "d"], "there is no table d"),
+    ] {
+        let said = failure_of(directory, &[&["db"], words].concat(), 2);
+        assert!(said.contains(part), "{said}");
+    }
+    stdout_of(directory, &["db", "delete", "shop", "c", "-8"]);
+    stdout_of(directory, &["db", "delete", "shop", "t", "1"]);
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "c"]), "7\ta\\tb\t3.0\t00ff\n");
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "t"]), "-8\tOle\t1e300\t\n");
+    let schema = stdout_of(directory, &["db", "schema", "shop"]);
+    let made = format!(
+        "nandu db create shop c {0} --key id\nnandu db create shop t {0}\n\
+         nandu db index shop t by_name name\n",
+        columns.join(" ")
+    );
+    assert_eq!(schema, made);
+    let json = stdout_of(directory, &["db", "schema", "shop", "t", "--json"]);
+    assert!(json.contains("\"by_name\"") && !json.contains("\"c\""), "{json}");
+    stdout_of(directory, &["db", "drop", "shop", "c"]);
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("1 rows"));
+}
+
+#[test]
+fn rows_leave_as_csv_json_and_parquet_and_come_back() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let columns = ["id:integer", "name:text", "price:real", "photo:blob"];
+    stdout_of(directory, &[&["db", "create", "shop", "t"], &columns[..]].concat());
+    for row in [
+        ["7", "a \"b\", c", "2.5", "00ff"],
+        ["8", "two\\nlines", "\\N", "\\N"],
+        ["9", "\\N", "inf", ""],
+    ] {
+        stdout_of(directory, &[&["db", "insert", "shop", "t"], &row[..]].concat());
+    }
+    let csv = "id,name,price,photo\n7,\"a \"\"b\"\", c\",2.5,00ff\n8,\"two\nlines\",,\n9,,inf,\n";
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "t", "--format", "csv"]), csv);
+    let json = stdout_of(directory, &["db", "scan", "shop", "t", "--format", "json"]);
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    let wanted = serde_json::json!({"id": 7, "name": "a \"b\", c", "price": 2.5, "photo": "00ff"});
+    assert_eq!(first, wanted);
+    let third: serde_json::Value = serde_json::from_str(json.lines().nth(2).unwrap()).unwrap();
+    assert_eq!(third["price"], "inf", "JSON has no such number");
+    for file in ["rows.csv", "rows.json", "rows.parquet", "rows.tsv"] {
+        assert_eq!(stdout_of(directory, &["db", "export", "shop", "t", file]), "3 rows\n");
+        let said = failure_of(directory, &["db", "export", "shop", "t", file], 2);
+        assert!(said.contains("--overwrite"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(directory.join("rows.csv")).unwrap(), csv);
+    assert_eq!(std::fs::read_to_string(directory.join("rows.json")).unwrap(), json);
+    let all = stdout_of(directory, &["db", "scan", "shop", "t"]);
+    stdout_of(directory, &["load", "parquet", "rows.parquet", "--table", "p", "shop"]);
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "p"]), all, "to the last bit");
+    stdout_of(directory, &[&["db", "create", "shop", "back"], &columns[..]].concat());
+    stdout_of(directory, &["db", "load", "shop", "back", "rows.tsv"]);
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "back"]), all);
+    let said = failure_of(directory, &["db", "export", "shop", "t", "rows.xls"], 2);
+    assert!(said.contains(".parquet"), "{said}");
+    let said = failure_of(directory, &["db", "export", "shop", "tt", "new.csv"], 2);
+    assert!(said.contains("there is no table tt"), "{said}");
+    assert_eq!(names(directory), ["rows.csv", "rows.json", "rows.parquet", "rows.tsv", "shop"]);
+}
+
+#[test]
+fn a_compact_copy_has_the_same_rows_in_less_room() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    make_shop(directory);
+    {
+        let database = open_shop(directory);
+        let mut write = database.write().unwrap();
+        for id in (0..2000).filter(|id| id % 10 != 0) {
+            write.delete("t", id + 1).unwrap();
+            write.delete_by_key("c", &[nandu::ValueRef::Integer(id)]).unwrap();
+        }
+        write.commit().unwrap();
+        database.close().unwrap();
+    }
+    assert_eq!(stdout_of(directory, &["db", "compact", "shop", "small"]), "400 rows\n");
+    for table in ["t", "c"] {
+        let scan = |shop| stdout_of(directory, &["db", "scan", shop, table]);
+        assert_eq!(scan("small"), scan("shop"));
+    }
+    let schema = |shop: &str| stdout_of(directory, &["db", "schema", shop]).replace(shop, "x");
+    assert_eq!(schema("small"), schema("shop"));
+    assert!(stdout_of(directory, &["db", "check", "small"]).contains("400 rows"));
+    let pages = |shop| {
+        let json = stdout_of(directory, &["db", "stat", shop, "--json"]);
+        let stats: serde_json::Value = serde_json::from_str(&json).unwrap();
+        stats
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|stat| stat["page_count"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(2 * pages("small") < pages("shop"), "{} of {}", pages("small"), pages("shop"));
+    let said = failure_of(directory, &["db", "compact", "shop", "small"], 2);
+    assert!(said.contains("small"), "{said}");
+}

@@ -3,6 +3,7 @@
 //!
 //! 1. Column names differ, ignoring case; a key names columns that exist, each once.
 
+use super::tables::did_you_mean;
 use crate::pax::check_span_pages;
 use crate::sqlite::{Value, ValueRef, exact_real};
 use crate::{FileId, StorageError};
@@ -124,6 +125,17 @@ impl Column {
 }
 
 impl ColumnType {
+    /// Its name, as commands take it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Real => "real",
+            Self::Text => "text",
+            Self::Blob => "blob",
+        }
+    }
+
     /// The type as `sqlite3` declares it. INT rather than INTEGER, which would make a column the row's
     /// number.
     #[must_use]
@@ -167,7 +179,11 @@ impl TableDefinition {
     pub fn column(&self, name: &str) -> Result<usize, StorageError> {
         let found = self.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
         found.ok_or_else(|| StorageError::NotFound {
-            what: format!("column {name} in table {}", self.name),
+            what: format!(
+                "column {name} in table {}{}",
+                self.name,
+                did_you_mean(name, self.columns.iter().map(|column| column.name.as_str()))
+            ),
         })
     }
 

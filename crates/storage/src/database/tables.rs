@@ -187,7 +187,12 @@ impl Tables {
     }
 
     pub(super) fn table(&self, name: &str) -> Result<&OpenTable, StorageError> {
-        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name))
+        self.open.get(&catalog::key_of(name)).ok_or_else(|| self.no_table(name))
+    }
+
+    fn no_table(&self, name: &str) -> StorageError {
+        let meant = did_you_mean(name, self.definitions().map(|table| table.name.as_str()));
+        StorageError::NotFound { what: format!("table {name}{meant}") }
     }
 
     /// Lends a row of a heap table, or of one in PAX pages, to `look`, which must not read pages itself.
@@ -611,6 +616,16 @@ fn pages_there(engine: &Engine, file: FileId) -> Option<u64> {
 
 pub(super) fn no_table(name: &str) -> StorageError {
     StorageError::NotFound { what: format!("table {name}") }
+}
+
+/// The end of a complaint about `name`: which of those that there are was meant.
+pub(super) fn did_you_mean<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
+    let name = name.to_lowercase();
+    known
+        .map(|known| (strsim::jaro_winkler(&name, &known.to_lowercase()), known))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|left, right| left.0.total_cmp(&right.0))
+        .map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"))
 }
 
 /// The row in a record.

@@ -1,0 +1,127 @@
+//! `nandu db insert`, `update`, `delete` and `drop`: one row, or one table, in a transaction of its own.
+
+use super::open;
+use super::read::{RowName, row_name};
+use super::text::parse_value;
+use crate::Context;
+use crate::failure::Failure;
+use nandu::{RecordView, Row, TableDefinition, TableKind, Value, ValueRef};
+use std::path::Path;
+
+/// Stores a row that is not there yet; tells its number if it gets one.
+pub(super) fn insert(
+    directory: &Path,
+    table: &str,
+    values: &[String],
+    context: &Context,
+) -> Result<(), Failure> {
+    let database = open(directory)?;
+    let definition = database.read().definition(table)?.clone();
+    let (found, wanted) = (values.len(), definition.columns.len());
+    if found != wanted {
+        let names: Vec<&str> =
+            definition.columns.iter().map(|column| column.name.as_str()).collect();
+        return Err(Failure::input(format!(
+            "{found} values instead of {wanted}: {} has the columns {}",
+            definition.name,
+            names.join(", ")
+        )));
+    }
+    let pairs = values.iter().zip(&definition.columns);
+    let row: Result<Row, String> =
+        pairs.map(|(text, column)| parse_value(text, column.column_type)).collect();
+    let row = row.map_err(Failure::input)?;
+    let mut write = database.write()?;
+    let number = write.insert(&definition.name, &refs(&row))?;
+    write.commit()?;
+    database.close()?;
+    match definition.kind {
+        TableKind::Clustered { .. } => Ok(()),
+        _ => context.output.line(&number.to_string()),
+    }
+}
+
+/// Changes some values of a row that is there.
+pub(super) fn update(
+    directory: &Path,
+    table: &str,
+    key: &[String],
+    settings: &[(String, String)],
+) -> Result<(), Failure> {
+    let database = open(directory)?;
+    let definition = database.read().definition(table)?.clone();
+    let name = row_name(&definition, key)?;
+    let mut changes = Vec::new();
+    for (column, text) in settings {
+        let place = definition.column(column)?;
+        if let TableKind::Clustered { key } = &definition.kind
+            && key.contains(&place)
+        {
+            return Err(Failure::input(format!(
+                "--set {column}: it is part of the key of {}, which names the row; delete the row \
+                 and insert it anew",
+                definition.name
+            )));
+        }
+        let value = parse_value(text, definition.columns[place].column_type);
+        changes.push((place, value.map_err(Failure::input)?));
+    }
+    let mut write = database.write()?;
+    let look = |row: RecordView<'_>| -> Row {
+        (0..definition.columns.len()).map(|index| row.get(index).to_value()).collect()
+    };
+    let found = match &name {
+        RowName::Number(number) => write.get(table, *number, look)?,
+        RowName::Key(values) => write.get_by_key(table, &refs(values), look)?,
+    };
+    let Some(mut row) = found else { return Err(no_row(&definition, key)) };
+    for (place, value) in changes {
+        row[place] = value;
+    }
+    match name {
+        RowName::Number(number) => write.update(table, number, &refs(&row))?,
+        RowName::Key(_) => write.put(table, &refs(&row)).map(drop)?,
+    }
+    write.commit()?;
+    Ok(database.close()?)
+}
+
+/// Removes a row.
+pub(super) fn delete(directory: &Path, table: &str, key: &[String]) -> Result<(), Failure> {
+    let database = open(directory)?;
+    let definition = database.read().definition(table)?.clone();
+    let name = row_name(&definition, key)?;
+    let mut write = database.write()?;
+    let was_there = match &name {
+        RowName::Number(number) => {
+            let is_there = write.get(table, *number, |_| ())?.is_some();
+            if is_there {
+                write.delete(table, *number)?;
+            }
+            is_there
+        }
+        RowName::Key(values) => write.delete_by_key(table, &refs(values))?,
+    };
+    if !was_there {
+        return Err(no_row(&definition, key));
+    }
+    write.commit()?;
+    Ok(database.close()?)
+}
+
+/// Removes a table.
+pub(super) fn drop_table(directory: &Path, table: &str) -> Result<(), Failure> {
+    let database = open(directory)?;
+    let mut write = database.write()?;
+    write.drop_table(table)?;
+    write.commit()?;
+    Ok(database.close()?)
+}
+
+fn refs(row: &[Value]) -> Vec<ValueRef<'_>> {
+    row.iter().map(Value::as_ref).collect()
+}
+
+fn no_row(definition: &TableDefinition, key: &[String]) -> Failure {
+    Failure::input(format!("{} has no row {}", definition.name, key.join(" ")))
+}

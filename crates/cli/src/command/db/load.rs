@@ -1,0 +1,191 @@
+//! `nandu db load`: the rows of a file of lines.
+//!
+//! 1. A load commits every `ROWS_PER_COMMIT` rows, so that any number fits the log. It always ends
+//!    between two commits and says where; a file with fewer rows is stored as a whole or not at all.
+
+use super::open;
+use super::text::parse_value;
+use crate::Context;
+use crate::failure::Failure;
+use crate::output;
+use crate::progress::Progress;
+use nandu::{Database, TableDefinition, TableKind, Value, ValueRef, WriteTransaction};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+/// Even if each row changes a page of 64 KiB of its own, their images fill half the log.
+const ROWS_PER_COMMIT: u64 = 2048;
+/// Or so much text, for rows that are large.
+const TEXT_BYTES_PER_COMMIT: u64 = 4 << 20;
+/// Bytes of a line at most, which hold while it is read.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+/// What is read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Stores the rows of a file, but for lines at its beginning.
+pub(super) fn load(
+    directory: &Path,
+    table: &str,
+    file: &Path,
+    skip: u64,
+    context: &Context,
+) -> Result<(), Failure> {
+    let mut lines = Lines::open(file, skip)?;
+    let database = open(directory)?;
+    let start = lines.number;
+    let mut stored = start;
+    let outcome = load_lines(&database, table, &mut lines, &mut stored, context);
+    let closed = database.close();
+    let how_far = format!("the first {stored} rows are stored; --skip {stored} goes on from there");
+    if let Err(failure) = outcome {
+        if failure.is_interrupted() {
+            return Err(Failure::interrupted(how_far));
+        }
+        if stored > start {
+            output::complain(&how_far);
+        }
+        return Err(failure);
+    }
+    closed?;
+    context.output.line(&format!("{} rows", stored - start))
+}
+
+/// Keeps in `stored` how many lines are durable.
+fn load_lines(
+    database: &Database,
+    table: &str,
+    lines: &mut Lines<'_>,
+    stored: &mut u64,
+    context: &Context,
+) -> Result<(), Failure> {
+    let definition = database.read().definition(table)?.clone();
+    let progress = Progress::new(&context.interrupt, 1);
+    loop {
+        let mut write = database.write()?;
+        let bytes_before = lines.bytes_read;
+        let mut has_more = true;
+        while has_more
+            && lines.number < *stored + ROWS_PER_COMMIT
+            && lines.bytes_read < bytes_before + TEXT_BYTES_PER_COMMIT
+        {
+            has_more = lines.advance()?;
+            if has_more {
+                store(&mut write, &definition, &lines.line)
+                    .map_err(|failure| failure.at(&lines.place()))?;
+            }
+        }
+        // What is dropped is rolled back.
+        if context.interrupt.is_set() {
+            return Err(Failure::interrupted(""));
+        }
+        write.commit()?;
+        *stored = lines.number;
+        if !has_more {
+            return Ok(());
+        }
+        progress.show(lines.fraction(), &format!("{stored} rows"));
+    }
+}
+
+fn store(
+    write: &mut WriteTransaction<'_>,
+    definition: &TableDefinition,
+    line: &str,
+) -> Result<(), Failure> {
+    let (found, wanted) = (line.split('\t').count(), definition.columns.len());
+    if found != wanted {
+        return Err(Failure::input(format!(
+            "{found} values instead of {wanted}; put one tab between two values"
+        )));
+    }
+    let pairs = line.split('\t').zip(&definition.columns);
+    let row: Result<Vec<Value>, String> =
+        pairs.map(|(field, column)| parse_value(field, column.column_type)).collect();
+    let row = row.map_err(Failure::input)?;
+    let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+    match definition.kind {
+        // One in PAX pages says why it takes none.
+        TableKind::Heap | TableKind::Pax { .. } => {
+            write.insert(&definition.name, &row).map(drop)?;
+        }
+        TableKind::Clustered { .. } => write.put(&definition.name, &row).map(drop)?,
+    }
+    Ok(())
+}
+
+/// A file that is read line by line.
+struct Lines<'a> {
+    path: &'a Path,
+    reader: BufReader<File>,
+    byte_count: u64,
+    bytes_read: u64,
+    /// Of the current line, from 1.
+    number: u64,
+    line: String,
+}
+
+impl<'a> Lines<'a> {
+    /// Opens a file and leaves out lines at its beginning.
+    fn open(path: &'a Path, skip: u64) -> Result<Self, Failure> {
+        let failed = |error: &io::Error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                Failure::input(format!("{}: no such file; check the spelling", path.display()))
+            }
+            _ => Failure::system(format!("cannot read {}", path.display()), error),
+        };
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        let byte_count = file.metadata().map_err(|error| failed(&error))?.len();
+        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut lines =
+            Self { path, reader, byte_count, bytes_read: 0, number: 0, line: String::new() };
+        while lines.number < skip {
+            if !lines.advance()? {
+                let count = lines.number;
+                return Err(Failure::input(format!(
+                    "{}: --skip {skip}, but it has {count} lines",
+                    path.display()
+                )));
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Goes to the next line; false behind the last one.
+    fn advance(&mut self) -> Result<bool, Failure> {
+        self.line.clear();
+        let what = || format!("cannot read line {} of {}", self.number + 1, self.path.display());
+        let mut bounded = self.reader.by_ref().take(LINE_BYTES_MAX + 1);
+        let byte_count = bounded.read_line(&mut self.line).map_err(|error| {
+            let what = what();
+            match error.kind() {
+                io::ErrorKind::InvalidData => Failure::input(format!("{what}: it is not UTF-8")),
+                _ => Failure::system(what, &error),
+            }
+        })?;
+        if byte_count == 0 {
+            return Ok(false);
+        }
+        if byte_count as u64 > LINE_BYTES_MAX {
+            let most = LINE_BYTES_MAX >> 20;
+            return Err(Failure::input(format!("{}: it has more than {most} MiB", what())));
+        }
+        self.bytes_read += byte_count as u64;
+        self.number += 1;
+        if self.line.ends_with('\n') {
+            self.line.pop();
+        }
+        if self.line.ends_with('\r') {
+            self.line.pop();
+        }
+        Ok(true)
+    }
+
+    fn place(&self) -> String {
+        format!("{}:{}", self.path.display(), self.number)
+    }
+
+    fn fraction(&self) -> f64 {
+        self.bytes_read as f64 / self.byte_count.max(1) as f64
+    }
+}

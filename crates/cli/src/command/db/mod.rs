@@ -1,0 +1,367 @@
+//! `nandu db`: makes, fills, reads and checks a database in a directory.
+//!
+//! ```text
+//!   here: arguments, create, index, check, stat      change: rows and tables come and go
+//!   load: the rows of a file of lines                read:   get, scan, export
+//!   text: rows as lines                              schema: what tables are, compact
+//! ```
+
+mod change;
+mod load;
+mod read;
+mod schema;
+mod text;
+
+use crate::Context;
+use crate::database;
+use crate::failure::Failure;
+use crate::output::OutputFiles;
+use clap::{Args, Subcommand};
+use nandu::{
+    CheckReport, Column, ColumnType, Database, DatabaseOptions, RestartReport, StorageError,
+    TableKind,
+};
+use nandu_base::ByteCount;
+use nandu_probe::table::Table;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use text::RowFormat;
+
+/// Make, fill, read and check a database in a directory
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nandu db create shop customers id:integer name:text --key id
+  nandu db load shop customers customers.tsv
+  nandu db index shop orders by_customer customer
+  nandu db get shop customers 7
+  nandu db scan shop customers --limit 10 --format csv
+  nandu db insert shop customers 8 Ole
+  nandu db update shop customers 8 --set name=Ola
+  nandu db delete shop customers 8
+  nandu db export shop customers customers.parquet
+  nandu db check shop
+  nandu db stat shop
+
+Types are integer, real, text and blob (hexadecimal). Rows are lines with tabs between
+the values, as PostgreSQL's COPY writes them; \\N is null. A table without --key is a
+file DIRECTORY/TABLE.sqlite that sqlite3 opens, and its rows have numbers.")]
+pub(crate) struct DbArguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a table, and the database if there is none
+    Create {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// Its columns, NAME:TYPE
+        #[arg(required = true, value_parser = parse_column)]
+        columns: Vec<Column>,
+        /// Columns that identify a row and order the table, with commas between them
+        #[arg(long, value_delimiter = ',')]
+        key: Vec<String>,
+        /// Bytes of a page of a new database, a power of two from 512 to 64 KiB; 4096 without it
+        #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
+        page_size: Option<ByteCount>,
+    },
+    /// Store the rows of a file
+    Load {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// A line for each row
+        file: PathBuf,
+        /// Leave out so many lines, which were loaded before
+        #[arg(long, default_value = "0")]
+        skip: u64,
+    },
+    /// Make an index of a table without --key
+    Index {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// What the index is called
+        index: String,
+        /// Its columns, most significant first
+        #[arg(required = true)]
+        columns: Vec<String>,
+    },
+    /// Print one row
+    Get {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// The values of the key, or the row's number
+        #[arg(required = true, allow_hyphen_values = true)]
+        key: Vec<String>,
+    },
+    /// Print all rows
+    Scan {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// Stop after so many
+        #[arg(long)]
+        limit: Option<u64>,
+        /// How rows are written
+        #[arg(long, value_enum, default_value = "tsv")]
+        format: RowFormat,
+    },
+    /// Write a table to a file whose name ends in .csv, .json, .parquet or .tsv
+    Export {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        files: OutputFiles,
+    },
+    /// Store one row
+    Insert {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// A value for each column, as `load` reads them
+        #[arg(required = true, allow_hyphen_values = true)]
+        values: Vec<String>,
+    },
+    /// Change values of one row
+    Update {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// The values of the key, or the row's number
+        #[arg(required = true, allow_negative_numbers = true)]
+        key: Vec<String>,
+        /// A column and its new value; several times for several
+        #[arg(long, required = true, value_name = "COLUMN=VALUE", value_parser = parse_setting)]
+        set: Vec<(String, String)>,
+    },
+    /// Remove one row
+    Delete {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+        /// The values of the key, or the row's number
+        #[arg(required = true, allow_hyphen_values = true)]
+        key: Vec<String>,
+    },
+    /// Remove a table with its indexes
+    Drop {
+        /// The directory
+        directory: PathBuf,
+        /// The table
+        table: String,
+    },
+    /// Say what tables there are: as the commands that make them
+    Schema {
+        /// The directory
+        directory: PathBuf,
+        /// One table; all without it
+        table: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy all tables into a new database, without the room that changes left
+    Compact {
+        /// The directory
+        directory: PathBuf,
+        /// The directory of the new database
+        target: PathBuf,
+    },
+    /// Verify every page, tree and reference
+    Check {
+        /// The directory
+        directory: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say how large the tables and indexes are
+    Stat {
+        /// The directory
+        directory: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does it.
+pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Failure> {
+    match &arguments.action {
+        Action::Create { directory, table, columns, key, page_size } => {
+            create(directory, table, columns, key, *page_size)
+        }
+        Action::Load { directory, table, file, skip } => {
+            load::load(directory, table, file, *skip, context)
+        }
+        Action::Index { directory, table, index, columns } => {
+            make_index(directory, table, index, columns)
+        }
+        Action::Get { directory, table, key } => read::get(directory, table, key, context),
+        Action::Scan { directory, table, limit, format } => {
+            read::scan(directory, table, *limit, *format, context)
+        }
+        Action::Export { directory, table, file, files } => {
+            read::export(directory, table, file, *files, context)
+        }
+        Action::Insert { directory, table, values } => {
+            change::insert(directory, table, values, context)
+        }
+        Action::Update { directory, table, key, set } => change::update(directory, table, key, set),
+        Action::Delete { directory, table, key } => change::delete(directory, table, key),
+        Action::Drop { directory, table } => change::drop_table(directory, table),
+        Action::Schema { directory, table, json } => {
+            schema::schema(directory, table.as_deref(), *json, context)
+        }
+        Action::Compact { directory, target } => schema::compact(directory, target, context),
+        Action::Check { directory, json } => check(directory, *json, context),
+        Action::Stat { directory, json } => stat(directory, *json, context),
+    }
+}
+
+fn open(directory: &Path) -> Result<Database, StorageError> {
+    database::open(directory, &DatabaseOptions::default()).map(|(database, _)| database)
+}
+
+fn open_to_read(directory: &Path) -> Result<Database, StorageError> {
+    database::open_to_read(directory).map(|(database, _)| database)
+}
+
+fn create(
+    directory: &Path,
+    table: &str,
+    columns: &[Column],
+    key: &[String],
+    page_size: Option<ByteCount>,
+) -> Result<(), Failure> {
+    let index_of = |name: &String| {
+        let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+        place.ok_or_else(|| Failure::input(format!("--key {name}: the table has no such column")))
+    };
+    let key: Result<Vec<usize>, Failure> = key.iter().map(index_of).collect();
+    let kind = match key? {
+        key if key.is_empty() => TableKind::Heap,
+        key => TableKind::Clustered { key },
+    };
+    let options = DatabaseOptions::default();
+    database::fill(directory, options, page_size, |database| {
+        let mut write = database.write()?;
+        write.create_table(table, columns.to_vec(), kind)?;
+        Ok(write.commit()?)
+    })?;
+    Ok(())
+}
+
+fn make_index(
+    directory: &Path,
+    table: &str,
+    index: &str,
+    columns: &[String],
+) -> Result<(), Failure> {
+    let database = open(directory)?;
+    let mut write = database.write()?;
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    write.create_index(table, index, &columns)?;
+    write.commit()?;
+    Ok(database.close()?)
+}
+
+/// What `check --json` prints.
+#[derive(Serialize)]
+struct CheckAnswer<'a> {
+    #[serde(flatten)]
+    report: &'a CheckReport,
+    /// What opening the database took, if it had not been closed.
+    restart: Option<RestartReport>,
+}
+
+fn check(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
+    let (database, restart) = database::open_to_read(directory)?;
+    let report = database.read().check()?;
+    database.close()?;
+    let output = context.output;
+    if json {
+        output.json(&CheckAnswer { report: &report, restart })?;
+    } else {
+        for finding in &report.findings {
+            output.line(finding)?;
+        }
+        output.line(&format!(
+            "{} files, {} pages, {} rows, {} index entries looked at",
+            report.file_count, report.page_count, report.row_count, report.index_entry_count
+        ))?;
+    }
+    match report.findings.len() {
+        0 => Ok(()),
+        count => Err(Failure::shape(format!("{count} rules are broken; restore a copy"))),
+    }
+}
+
+fn stat(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
+    let database = open_to_read(directory)?;
+    let stats = database.read().stat()?;
+    database.close()?;
+    if json {
+        return context.output.json(&stats);
+    }
+    let mut table = Table::new(&["name", "kind", "rows", "pages", "levels", "size"]);
+    for stat in stats {
+        table.row(vec![
+            stat.name,
+            stat.kind.to_owned(),
+            stat.row_count.to_string(),
+            stat.page_count.to_string(),
+            stat.level_count.to_string(),
+            ByteCount(stat.file_bytes).to_string(),
+        ]);
+    }
+    context.output.text(&table.render())
+}
+
+/// For clap: `id:integer`.
+pub(super) fn parse_column(text: &str) -> Result<Column, String> {
+    let (name, column_type) =
+        text.rsplit_once(':').ok_or("write NAME:TYPE, id:integer for example")?;
+    let known = [ColumnType::Integer, ColumnType::Real, ColumnType::Text, ColumnType::Blob];
+    let column_type = known
+        .into_iter()
+        .find(|known| known.label() == column_type)
+        .ok_or_else(|| format!("`{column_type}` is no type; write integer, real, text or blob"))?;
+    Ok(Column::new(name, column_type))
+}
+
+/// For clap: `name=Ola`.
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    let (column, value) = text.split_once('=').ok_or("write COLUMN=VALUE, name=Ola for example")?;
+    Ok((column.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_and_settings_are_read() {
+        assert_eq!(parse_column("id:integer"), Ok(Column::new("id", ColumnType::Integer)));
+        assert!(parse_column("id").is_err() && parse_column("id:int").is_err());
+        assert_eq!(parse_setting("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(parse_setting("a").is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! `nandu db get`, `scan` and `export`: rows of a table, printed or in a file.
+
+use super::open_to_read;
+use super::text::{RowFormat, line_of, parse_value};
+use crate::Context;
+use crate::failure::Failure;
+use crate::output::OutputFiles;
+use crate::progress::Progress;
+use nandu::{Column, Flow, TableDefinition, TableKind, Tables, Value, ValueRef};
+use nandu_load::ParquetWriter;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+/// Bytes that a scan hands over together.
+const OUTPUT_BYTES: usize = 1 << 16;
+/// Rows between two looks at the progress.
+const ROWS_PER_LOOK: u64 = 4096;
+
+/// Prints one row.
+pub(super) fn get(
+    directory: &Path,
+    table: &str,
+    key: &[String],
+    context: &Context,
+) -> Result<(), Failure> {
+    let database = open_to_read(directory)?;
+    let row = row_of(&database.read(), table, key)?;
+    database.close()?;
+    let Some(row) = row else {
+        return Err(Failure::input(format!("{table} has no row {}", key.join(" "))));
+    };
+    context.output.line(&row)
+}
+
+fn row_of(tables: &Tables, table: &str, key: &[String]) -> Result<Option<String>, Failure> {
+    let definition = tables.definition(table)?;
+    let look = |row: nandu::RecordView<'_>| line_of(&row, definition.columns.len());
+    match row_name(definition, key)? {
+        RowName::Number(number) => Ok(tables.get(table, number, look)?),
+        RowName::Key(values) => {
+            let values: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
+            Ok(tables.get_by_key(table, &values, look)?)
+        }
+    }
+}
+
+/// What a user calls a row.
+pub(super) enum RowName {
+    /// In a heap.
+    Number(i64),
+    /// In a clustered table.
+    Key(Vec<Value>),
+}
+
+/// The row that these words name.
+pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<RowName, Failure> {
+    let table = &definition.name;
+    let TableKind::Clustered { key: places } = &definition.kind else {
+        let [number] = key else {
+            let found = key.len();
+            return Err(Failure::input(format!(
+                "{found} values, but rows of {table} have one number each"
+            )));
+        };
+        let parsed = number.parse();
+        let parsed = parsed.map_err(|_| Failure::input(format!("{number} is no row number")))?;
+        return Ok(RowName::Number(parsed));
+    };
+    if key.len() != places.len() {
+        let (found, wanted) = (key.len(), places.len());
+        return Err(Failure::input(format!("{found} values, the key of {table} has {wanted}")));
+    }
+    let types = places.iter().map(|&place| definition.columns[place].column_type);
+    let values: Result<Vec<Value>, String> =
+        key.iter().zip(types).map(|(text, column_type)| parse_value(text, column_type)).collect();
+    Ok(RowName::Key(values.map_err(Failure::input)?))
+}
+
+/// Prints rows.
+pub(super) fn scan(
+    directory: &Path,
+    table: &str,
+    limit: Option<u64>,
+    format: RowFormat,
+    context: &Context,
+) -> Result<(), Failure> {
+    let database = open_to_read(directory)?;
+    let mut outcome = Ok(());
+    let mut left = limit.unwrap_or(u64::MAX);
+    let mut lines = String::new();
+    {
+        let tables = database.read();
+        let columns = tables.definition(table)?.columns.clone();
+        lines += &format.head(&columns);
+        tables.scan(table, |_, row| {
+            if left == 0 || context.interrupt.is_set() {
+                return Flow::Break(());
+            }
+            left -= 1;
+            lines += &format.line(&row, &columns);
+            if lines.len() >= OUTPUT_BYTES {
+                outcome = context.output.text(&lines);
+                lines.clear();
+            }
+            if outcome.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
+        })?;
+    }
+    database.close()?;
+    outcome?;
+    context.output.text(&lines)?;
+    if context.interrupt.is_set() {
+        return Err(Failure::interrupted("more rows may follow"));
+    }
+    Ok(())
+}
+
+/// What takes the rows of an export.
+enum Sink<W: std::io::Write + Send> {
+    Lines(W, RowFormat, Vec<Column>),
+    Parquet(Box<ParquetWriter<W>>),
+}
+
+/// Writes a table to a file, which is there as a whole or not at all.
+pub(super) fn export(
+    directory: &Path,
+    table: &str,
+    file: &Path,
+    files: OutputFiles,
+    context: &Context,
+) -> Result<(), Failure> {
+    let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let format = match extension {
+        "csv" => Some(RowFormat::Csv),
+        "json" | "jsonl" => Some(RowFormat::Json),
+        "tsv" => Some(RowFormat::Tsv),
+        "parquet" => None,
+        _ => {
+            return Err(Failure::input(format!(
+                "{}: its name has to end in .csv, .json, .parquet or .tsv, which says the format",
+                file.display()
+            )));
+        }
+    };
+    files.check(file)?;
+    let failed =
+        |error: &std::io::Error| Failure::system(format!("cannot write {}", file.display()), error);
+    let database = open_to_read(directory)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // Under a name of its own until it is whole, and gone if it never is.
+    let partial = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+        .map_err(|error| failed(&error))?;
+    let mut row_count = 0;
+    {
+        let tables = database.read();
+        let definition = tables.definition(table)?.clone();
+        let mut writer = BufWriter::new(partial.as_file());
+        let mut sink = match format {
+            Some(format) => {
+                let head = format.head(&definition.columns);
+                writer.write_all(head.as_bytes()).map_err(|error| failed(&error))?;
+                Sink::Lines(writer, format, definition.columns.clone())
+            }
+            None => Sink::Parquet(Box::new(ParquetWriter::new(
+                writer,
+                &definition.columns,
+                &file.display().to_string(),
+            )?)),
+        };
+        let progress = Progress::new(&context.interrupt, 1);
+        let mut outcome: Result<(), Failure> = Ok(());
+        tables.scan(table, |_, row| {
+            outcome = match &mut sink {
+                Sink::Lines(writer, format, columns) => writer
+                    .write_all(format.line(&row, columns).as_bytes())
+                    .map_err(|error| failed(&error)),
+                Sink::Parquet(writer) => writer.push(&row).map_err(Failure::from),
+            };
+            row_count += 1;
+            if row_count % ROWS_PER_LOOK == 0 {
+                // How many there are, only another scan would say.
+                progress.show(0.0, &format!("{row_count} rows"));
+            }
+            let goes_on = outcome.is_ok() && !context.interrupt.is_set();
+            if goes_on { Flow::Continue(()) } else { Flow::Break(()) }
+        })?;
+        outcome?;
+        if context.interrupt.is_set() {
+            return Err(Failure::interrupted("nothing was written"));
+        }
+        match sink {
+            Sink::Lines(mut writer, ..) => writer.flush().map_err(|error| failed(&error))?,
+            Sink::Parquet(writer) => writer.finish()?,
+        }
+    }
+    database.close()?;
+    partial.persist(file).map_err(|error| failed(&error.error))?;
+    context.output.line(&format!("{row_count} rows"))
+}

@@ -1,0 +1,126 @@
+//! `nandu db schema` and `compact`: what tables there are, and all of them copied.
+
+use super::open_to_read;
+use crate::Context;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use nandu::{DatabaseOptions, Flow, NewDatabase, TableDefinition, TableKind};
+use nandu_load::{LoadOptions, NewTable, RowOrder};
+use std::path::Path;
+
+/// Rows between two looks at the progress.
+const ROWS_PER_LOOK: u64 = 4096;
+
+/// Prints the commands that make the tables, or JSON.
+pub(super) fn schema(
+    directory: &Path,
+    table: Option<&str>,
+    json: bool,
+    context: &Context,
+) -> Result<(), Failure> {
+    let database = open_to_read(directory)?;
+    let definitions: Vec<TableDefinition> = {
+        let tables = database.read();
+        match table {
+            Some(table) => vec![tables.definition(table)?.clone()],
+            None => tables.definitions().cloned().collect(),
+        }
+    };
+    database.close()?;
+    if json {
+        return context.output.json(&definitions);
+    }
+    let place = directory.display().to_string();
+    let lines: String = definitions.iter().map(|table| commands_of(table, &place)).collect();
+    context.output.text(&lines)
+}
+
+fn commands_of(table: &TableDefinition, place: &str) -> String {
+    let TableDefinition { name, columns, kind, indexes, .. } = table;
+    let names = |places: &[usize], between: &str| {
+        let names: Vec<&str> = places.iter().map(|place| columns[*place].name.as_str()).collect();
+        names.join(between)
+    };
+    if let TableKind::Pax { span_pages } = kind {
+        let columns: Vec<String> = columns
+            .iter()
+            .map(|column| format!("{}:{}", column.name, column.column_type.label()))
+            .collect();
+        let columns = columns.join(" ");
+        return format!(
+            "# {name} {columns}, loaded in PAX pages, {span_pages} at a time: nandu load --pax\n"
+        );
+    }
+    let mut line = format!("nandu db create {place} {name}");
+    for column in columns {
+        line += &format!(" {}:{}", column.name, column.column_type.label());
+    }
+    if let TableKind::Clustered { key } = kind {
+        line += &format!(" --key {}", names(key, ","));
+    }
+    line.push('\n');
+    for index in indexes {
+        let columns = names(&index.columns, " ");
+        line += &format!("nandu db index {place} {name} {} {columns}\n", index.name);
+    }
+    line
+}
+
+/// Loads all tables into a new database.
+pub(super) fn compact(directory: &Path, target: &Path, context: &Context) -> Result<(), Failure> {
+    let database = open_to_read(directory)?;
+    let mut row_count = 0_u64;
+    {
+        let tables = database.read();
+        let mut options = DatabaseOptions::default();
+        options.settings.page_bytes = tables.engine().settings().page_bytes;
+        let new = NewDatabase::begin(target, &options)?;
+        let definitions: Vec<TableDefinition> = tables.definitions().cloned().collect();
+        let progress = Progress::new(&context.interrupt, 1);
+        for (number, definition) in definitions.iter().enumerate() {
+            let fraction = number as f64 / definitions.len() as f64;
+            let table = new_table_of(definition);
+            let options = LoadOptions { order: RowOrder::Ascending, ..LoadOptions::default() };
+            let mut write = new.database().write()?;
+            write.load_table(&table, &options, |load| -> Result<(), Failure> {
+                let mut outcome = Ok(());
+                let mut row = Vec::new();
+                tables.scan(&definition.name, |_, record| {
+                    row.clear();
+                    row.extend((0..definition.columns.len()).map(|at| record.get(at).to_value()));
+                    let refs: Vec<nandu::ValueRef<'_>> =
+                        row.iter().map(nandu::Value::as_ref).collect();
+                    outcome = load.push(&refs);
+                    row_count += 1;
+                    if row_count.is_multiple_of(ROWS_PER_LOOK) {
+                        progress.show(fraction, &format!("{}, {row_count} rows", table.name));
+                    }
+                    let goes_on = outcome.is_ok() && !context.interrupt.is_set();
+                    if goes_on { Flow::Continue(()) } else { Flow::Break(()) }
+                })?;
+                if context.interrupt.is_set() {
+                    return Err(Failure::interrupted("the new database is removed"));
+                }
+                outcome.map_err(Failure::from)
+            })?;
+            write.commit()?;
+        }
+        new.keep()?.close()?;
+    }
+    database.close()?;
+    context.output.line(&format!("{row_count} rows"))
+}
+
+fn new_table_of(definition: &TableDefinition) -> NewTable {
+    let TableDefinition { name, columns, kind, indexes, .. } = definition;
+    let name_of = |place: &usize| columns[*place].name.clone();
+    NewTable {
+        name: name.clone(),
+        columns: columns.clone(),
+        kind: kind.clone(),
+        indexes: indexes
+            .iter()
+            .map(|index| (index.name.clone(), index.columns.iter().map(name_of).collect()))
+            .collect(),
+    }
+}
