@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The chance is spent by the block a page lies in: second-chance copies have open blocks of their own,
-//! without which the published deviation of the variant without isolation does not appear.
+//! without which the published deviation of the variant without isolation does not appear. That deviation
+//! is a fit, therefore, and no prediction (`s003/table-2-response-time`).
 //! Merges of queued logical blocks are spread over the host writes until the next block is reclaimed;
 //! idle time does them earlier. Without isolation they are all done at once.
 //!

@@ -486,8 +486,11 @@ impl Claim {
                 (steps(evidence.find(series)?, *direction)?, [low, f64::INFINITY])
             }
             Self::Constant { series, factor } => {
-                let values = || evidence.find(series).into_iter().flat_map(|found| &found.points);
-                evidence.find(series)?;
+                let found = evidence.find(series)?;
+                if found.points.len() < 2 {
+                    return Err(format!("two points of {series}"));
+                }
+                let values = || found.points.iter();
                 let least = values().fold(f64::INFINITY, |least, point| least.min(point.1));
                 let most = values().fold(f64::NEG_INFINITY, |most, point| most.max(point.1));
                 let at = values().find(|point| point.1 >= most).map_or(0.0, |point| point.0);
@@ -575,6 +578,10 @@ impl<'a> Evidence<'a> {
                 let series = if pattern == name { String::new() } else { name.clone() };
                 found.push(FoundPoint { series, x: x.0, value: over(ours, *value) });
             }
+        }
+        let has = |place: &&Place| found.iter().any(|point| is_near(place.0, point.x));
+        if let Some(place) = at.wanted().unwrap_or_default().iter().find(|place| !has(place)) {
+            return Err(format!("{pattern} has no published value at {}", place.0));
         }
         if found.is_empty() {
             return Err(format!("{pattern} has no published value there"));

@@ -221,6 +221,18 @@ impl Experiment {
             Err((name.to_owned(), format!("no series is called `{name}`{nearest}")))
         };
         self.published.iter().try_for_each(|published| known(&published.series))?;
+        let products = self.products();
+        for ratio in self.derived_ratios() {
+            if products.get(&ratio.name).is_some_and(Product::is_one) {
+                let message = format!("`{}` is 1, whatever is measured", ratio.name);
+                return Err((ratio.name, message));
+            }
+            if names.iter().filter(|name| **name == ratio.name).count() > 1 {
+                // What shapes are judged by and what they are said to follow from would be two series.
+                let message = format!("there are two series called `{}`", ratio.name);
+                return Err((ratio.name, message));
+            }
+        }
         self.check_shapes(known)?;
         for ratio in self.derived_ratios() {
             known(&ratio.numerator)?;
@@ -680,6 +692,36 @@ high = 467
             names,
             ["a.read.of_disk", "a.write.of_disk", "b.read.of_disk", "b.write.of_disk"]
         );
+    }
+
+    #[test]
+    fn two_series_of_one_name_are_refused() {
+        let derived = |name: &str| {
+            format!(
+                "[[derived]]\nname = \"{name}\"\nnumerator = \"dynamic\"\ndenominator = \"naive\"\n\n"
+            )
+        };
+        let with = |derived: &str| SMALL.replace("[[shape]]", &format!("{derived}[[shape]]"));
+        assert!(Experiment::parse("small", "small.toml", &with(&derived("gain"))).is_ok());
+        let error = error_of(&with(&derived("dynamic")));
+        assert!(error.contains("two series called `dynamic`"), "{error}");
+        let error = error_of(&with(&derived("gain").repeat(2)));
+        assert!(error.contains("two series called `gain`"), "{error}");
+    }
+
+    #[test]
+    fn a_series_that_cancels_is_refused() {
+        let derived = |name: &str, numerator: &str, denominator: &str| {
+            format!(
+                "[[derived]]\nname = \"{name}\"\nnumerator = \"{numerator}\"\ndenominator = \"{denominator}\"\n\n"
+            )
+        };
+        let with = |derived: &str| SMALL.replace("[[shape]]", &format!("{derived}[[shape]]"));
+        let error = error_of(&with(&derived("one", "naive", "naive")));
+        assert!(error.contains("`one` is 1, whatever is measured"), "{error}");
+        let gains = derived("gain", "naive", "dynamic") + &derived("again", "naive", "dynamic");
+        let error = error_of(&with(&(gains + &derived("one", "gain", "again"))));
+        assert!(error.contains("`one` is 1, whatever is measured"), "{error}");
     }
 
     #[test]

@@ -552,7 +552,7 @@ mod tests {
 
     #[test]
     fn a_prediction_without_a_row_or_that_nothing_moves_is_told() {
-        let experiment = catalog::load("s000/figure-8-1").unwrap();
+        let experiment = catalog::load("s000/figure-8-3").unwrap();
         let is_prediction = |shape: &&Shape| shape.standing.class == Class::Prediction;
         let count = experiment.shape.iter().filter(is_prediction).count();
         assert!(count > 0);

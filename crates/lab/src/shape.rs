@@ -11,7 +11,7 @@
 //!
 //! 1. A shape that names what a paper published has its limits from there, and says the place in the paper.
 //! 2. What differs does not hold as the paper has it: where it does, its verdict fails, since it is no
-//!    difference any more.
+//!    difference any more. An order does so at no seed, or it would differ by chance.
 //! 3. An order holds at every seed, a value by its median over the seeds; a verdict shows the spread.
 //! 4. A shape about a series or point that was not measured, at whichever seed, does not hold.
 //! 5. A verdict's text holds the numbers that decided it.
@@ -257,17 +257,24 @@ impl Shape {
             Some(ours) => {
                 let misses =
                     if self.claim.is_by_point() { !points.iter().any(keeps) } else { !claim_holds };
+                // An order is met at every seed or missed at every seed; else it is chance.
+                let is_met_at = |seed: usize| {
+                    points.iter().all(|point| (low..=high).contains(&point.by_seed[seed]))
+                };
+                let is_chance = self.claim.is_of_every_seed() && (0..findings.len()).any(is_met_at);
                 let decided: &[PointOverSeeds] =
                     if self.claim.is_by_point() { &points } else { std::slice::from_ref(worst) };
                 let is_ours =
                     decided.iter().all(|point| (ours[0]..=ours[1]).contains(&point.decides));
                 if !misses {
                     text.push_str("; this is no difference any more");
+                } else if is_chance {
+                    text.push_str("; at some seed it is so, and chance is no difference");
                 } else if !is_ours {
                     let [low, high] = ours.map(digits);
                     text.push_str(&format!("; ours was {low} to {high} when it was looked into"));
                 }
-                misses && is_ours
+                misses && !is_chance && is_ours
             }
         };
         Ok(Verdict {

@@ -114,6 +114,15 @@ fn monotone_allows_its_slack_and_constant_compares_the_extremes() {
 }
 
 #[test]
+fn what_has_one_point_or_no_published_value_at_a_place_does_not_hold() {
+    let one = [series("flat", &[(1.0, 2.0)])];
+    let constant = "class='own'\nkind='constant'\nseries='flat'\nfactor=1.01";
+    assert!(!judge(constant, &[&one]).holds, "one point always hardly changes");
+    assert!(predicts("kind='ratio_to_published'\nseries='rising'\nat=2"));
+    assert!(!predicts("kind='ratio_to_published'\nseries='rising'\nat=[2, 4]"), "none at 4");
+}
+
+#[test]
 fn what_was_not_measured_does_not_hold() {
     assert!(!holds("kind='monotone'\nseries='nobody'\ndirection='rising'"));
     assert!(!holds("kind='value_within'\nseries='flat'\nat=3\nlow=0\nhigh=9"));
@@ -162,6 +171,20 @@ fn what_differs_must_differ_and_by_as_much_as_is_written_down() {
     let moved = differs("10", "[3.8, 3.9]");
     assert!(!moved.holds && moved.text.contains("when it was looked into"), "{}", moved.text);
     assert_eq!(moved.reason, "r");
+}
+
+#[test]
+fn an_order_that_differs_at_some_seeds_only_is_chance() {
+    let order = |values: [f64; 3]| {
+        let seeds = values.map(|y| [series("flat", &[(1.0, 2.0)]), series("b", &[(1.0, y)])]);
+        let seeds: Vec<&[Series]> = seeds.iter().map(<[Series; 2]>::as_slice).collect();
+        let text = "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\n\
+                    kind='ordering'\nabove='b'\nbelow='flat'\nours=[0.9, 1.0]";
+        judge(text, &seeds)
+    };
+    assert!(order([1.9, 1.8, 2.0]).holds);
+    let verdict = order([1.9, 1.8, 2.1]);
+    assert!(!verdict.holds && verdict.text.contains("chance"), "{}", verdict.text);
 }
 
 #[test]
