@@ -267,6 +267,10 @@ impl Volume for WatchedVolume {
         self.inner.sync(file, now)
     }
 
+    fn sync_found(&mut self) -> Result<(), StorageError> {
+        self.inner.sync_found()
+    }
+
     fn idle_until(&mut self, time: Nanos) -> Nanos {
         self.inner.idle_until(time)
     }

@@ -453,6 +453,16 @@ impl Volume for DirectoryVolume {
         self.set.sync(index).map_err(|error| self.device_error(file, "cannot sync", error))
     }
 
+    fn sync_found(&mut self) -> Result<(), StorageError> {
+        self.check_writable()?;
+        self.handle.sync()?;
+        for (&file, found) in &self.files {
+            let synced = self.set.sync(found.index);
+            synced.map_err(|error| self.device_error(file, "cannot sync", error))?;
+        }
+        Ok(())
+    }
+
     fn idle_until(&mut self, time: Nanos) -> Nanos {
         self.set.idle_until(time)
     }
@@ -576,9 +586,10 @@ fn write_manifest(handle: &DirectoryHandle, manifest: &Manifest) -> Result<(), S
     // What lies there is of a making or a change that was cut off, or a link of somebody.
     handle.unlink(&OwnName::NewManifest)?;
     let mut file = handle.open_file(&OwnName::NewManifest, Access::MakeNew)?;
-    let written = file.write_all(manifest.encode().as_bytes()).and_then(|()| file.sync_all());
     let path = handle.path_of(&OwnName::Manifest);
+    let written = file.write_all(manifest.encode().as_bytes());
     written.map_err(|error| system_error("cannot write", &path, &error))?;
+    file.sync_all().map_err(|error| failed_sync(&path, &error))?;
     handle.rename(&OwnName::NewManifest, &OwnName::Manifest)?;
     handle.sync()
 }
@@ -611,6 +622,17 @@ pub(crate) fn system_error(what: &str, path: &Path, error: &std::io::Error) -> S
                 message: error.to_string(),
             },
         },
+    }
+}
+
+/// A sync failed. Whatever the reason, it is no refusal after which all is as before, as that of a write
+/// for want of room.
+fn failed_sync(path: &Path, error: &std::io::Error) -> StorageError {
+    let what = "cannot sync".to_owned();
+    let (code, message) = (error.raw_os_error().unwrap_or(0), error.to_string());
+    StorageError::Device {
+        what: format!("{what} {}", path.display()),
+        error: DeviceError::System { what, code, message },
     }
 }
 

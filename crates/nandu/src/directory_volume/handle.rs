@@ -5,7 +5,7 @@
 //! 2. A name is one of the volume's own or a checked [`FileName`]: there is no other way to make one.
 //! 3. Symbolic links are not followed, and nothing but regular files is opened.
 
-use super::system_error;
+use super::{failed_sync, system_error};
 use nandu_storage::StorageError;
 use nandu_storage::volume::{FileName, RESERVED_NAMES};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
@@ -181,7 +181,7 @@ impl DirectoryHandle {
     /// Makes durable which entries there are.
     pub(super) fn sync(&self) -> Result<(), StorageError> {
         step();
-        self.file.sync_all().map_err(|error| system_error("cannot sync", &self.path, &error))
+        self.file.sync_all().map_err(|error| failed_sync(&self.path, &error))
     }
 
     /// The names of all entries; those that are not UTF-8 with replacements.

@@ -120,6 +120,26 @@ fn files_are_there_after_opening_again() {
 }
 
 #[test]
+fn what_an_earlier_process_left_unsynced_is_synced_file_by_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("volume");
+    let mut volume = DirectoryVolume::create(&path, OPTIONS).unwrap();
+    for name in ["a", "b", "c"] {
+        let file = volume.create(name).unwrap();
+        write_fill(&mut volume, file, 0, 1, 7).unwrap();
+    }
+    drop(volume);
+    let mut volume = DirectoryVolume::open(&path, OPTIONS).unwrap();
+    assert_eq!(volume.counters().flushes.request_count, 0);
+    volume.sync_found().unwrap();
+    assert_eq!(volume.counters().flushes.request_count, 3);
+    drop(volume);
+    let options = DirectoryOptions { read_only: true, ..OPTIONS };
+    let answer = DirectoryVolume::open(&path, options).unwrap().sync_found();
+    assert!(matches!(answer, Err(StorageError::ReadOnly { .. })), "{answer:?}");
+}
+
+#[test]
 fn foreign_directories_are_told_apart_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -9,7 +9,7 @@
 //! 2. After an error in the middle of a row, what the row's earlier steps did is taken back.
 
 use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
-use super::tables::{OpenTable, Rows, Tables, encode, entry_key, no_table, row_of};
+use super::tables::{OpenTable, Rows, Tables, encode, entry_key, no_table, row_of, unless_full};
 use super::{Row, catalog, key};
 use crate::btree::Tree;
 use crate::engine::{Action, Savepoint, StructureKind};
@@ -307,7 +307,7 @@ impl Tables {
         self.catalog_changed = false;
         self.dropped_files.clear();
         for file in std::mem::take(&mut self.created_files) {
-            self.engine.remove_file(file)?;
+            unless_full(self.engine.remove_file(file))?;
         }
         Ok(())
     }
@@ -325,7 +325,7 @@ impl Tables {
 
     pub(super) fn remove_dropped_files(&mut self) -> Result<(), StorageError> {
         for file in std::mem::take(&mut self.dropped_files) {
-            self.engine.remove_file(file)?;
+            unless_full(self.engine.remove_file(file))?;
         }
         Ok(())
     }

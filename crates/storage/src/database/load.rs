@@ -295,7 +295,7 @@ impl Tables {
     }
 
     fn remove_created_file(&mut self, file: FileId) -> Result<(), StorageError> {
-        self.engine.remove_file(file)?;
+        self.engine.remove_unlogged_file(file)?;
         self.created_files.retain(|&created| created != file);
         Ok(())
     }
@@ -304,7 +304,7 @@ impl Tables {
     /// or at the next opening.
     fn remove_files_from(&mut self, first: usize) {
         for file in self.created_files.split_off(first) {
-            if self.engine.remove_file(file).is_err() {
+            if self.engine.remove_unlogged_file(file).is_err() {
                 self.created_files.push(file);
             }
         }

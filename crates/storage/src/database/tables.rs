@@ -85,6 +85,15 @@ pub struct TableStat {
     pub file_bytes: u64,
 }
 
+/// What came of removing a file to which nothing refers. Where there is no room to note that it goes,
+/// it goes at a later opening.
+pub(super) fn unless_full(removed: Result<(), StorageError>) -> Result<(), StorageError> {
+    match removed {
+        Err(StorageError::NoSpace { .. }) => Ok(()),
+        answer => answer,
+    }
+}
+
 /// What happens in a scan after a row.
 pub type Flow = ControlFlow<()>;
 
@@ -153,7 +162,7 @@ impl Tables {
         }
         for (file, _) in self.engine.files() {
             if !self.engine.is_read_only() && !known.contains(&file) {
-                self.engine.remove_file(file)?;
+                unless_full(self.engine.remove_unlogged_file(file))?;
             }
         }
         Ok(())

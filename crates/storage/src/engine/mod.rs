@@ -172,6 +172,12 @@ impl Engine {
             true => log_file.rest(analysis.end, &settings.log_config()),
             false => log_file.resume(analysis.end, &settings.log_config())?,
         };
+        if !control.is_clean && !read_only {
+            // Redo passes over changes that a page has, so the page must not be lost any more.
+            for io in [&data_io, &log_io] {
+                io.lock().volume().sync_found()?;
+            }
+        }
         clock.charge(&mut report.log_scan);
         report.was_closed = control.is_clean;
         let clock = restart::Stopwatch::start(&data_io, &log_io);
@@ -423,6 +429,22 @@ impl Engine {
         self.data_io.lock().volume().remove(file)?;
         // Only now: a restart that still finds the file may redo changes to its pages.
         self.pool.forget(file, 1)
+    }
+
+    /// As [`Self::remove_file`], of a file of whose pages a restart would read no record: one that was
+    /// filled past the log, or any right after opening. Where there is no room to note that it goes, it
+    /// gives its own back first.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn remove_unlogged_file(&mut self, file: FileId) -> Result<(), StorageError> {
+        match self.remove_file(file) {
+            Err(StorageError::NoSpace { .. }) => {
+                self.data_io.lock().volume().set_byte_count(file, 0)?;
+                self.remove_file(file)
+            }
+            answer => answer,
+        }
     }
 
     /// Pages of files that a crash removed before the propagation had forgotten them durably: other

@@ -2,6 +2,7 @@
 
 mod exhaustive;
 mod failures;
+mod file_caches;
 mod regressions;
 mod restarts;
 

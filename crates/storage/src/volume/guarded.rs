@@ -67,6 +67,15 @@ impl GuardedVolume {
             }
         })
     }
+
+    /// A sync failed. That there is no room, or that the file system takes no more writes, is no better
+    /// than any other reason: what waited in memory for its place is lost.
+    fn note_sync(&self, error: &StorageError) {
+        // This is told before anything was tried.
+        if !matches!(error, StorageError::NotFound { .. }) {
+            self.stop.note(error);
+        }
+    }
 }
 
 impl Volume for GuardedVolume {
@@ -154,14 +163,12 @@ impl Volume for GuardedVolume {
 
     fn sync(&mut self, file: FileId, now: Nanos) -> Result<Nanos, StorageError> {
         self.stop.check()?;
-        self.inner.sync(file, now).inspect_err(|error| {
-            use StorageError::{NotFound, ReadOnly};
-            // These are told before anything was tried. That there is no room is not: what waited in
-            // memory for its place is lost like all else.
-            if !matches!(error, NotFound { .. } | ReadOnly { .. }) {
-                self.stop.note(error);
-            }
-        })
+        self.inner.sync(file, now).inspect_err(|error| self.note_sync(error))
+    }
+
+    fn sync_found(&mut self) -> Result<(), StorageError> {
+        self.stop.check()?;
+        self.inner.sync_found().inspect_err(|error| self.note_sync(error))
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
@@ -204,7 +211,48 @@ mod tests {
     use super::super::testing::SharedDevice;
     use super::super::{DeviceVolume, IoOwner, SharedIo};
     use super::*;
-    use nandu_device::{FaultPlan, FaultyDevice, Geometry, IoBuffer, MemoryConfig, MemoryDevice};
+    use nandu_device::{
+        Device, DeviceError, DeviceInfo, FaultPlan, FaultyDevice, Geometry, IoBuffer, MemoryConfig,
+        MemoryDevice, Rejected, Request,
+    };
+
+    /// A device whose flushes end with this error, once there is one.
+    #[derive(Debug)]
+    struct Reasoned(MemoryDevice, Option<DeviceError>);
+
+    impl Device for Reasoned {
+        fn info(&self) -> &DeviceInfo {
+            self.0.info()
+        }
+
+        fn now(&self) -> Nanos {
+            self.0.now()
+        }
+
+        fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+            self.0.submit(now, request)
+        }
+
+        fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+            let mut completion = self.0.next_completion(until)?;
+            if let (Operation::Flush, Some(error)) = (completion.operation, &self.1) {
+                completion.result = Err(error.clone());
+            }
+            Some(completion)
+        }
+
+        fn in_flight(&self) -> u32 {
+            self.0.in_flight()
+        }
+
+        fn idle_until(&mut self, time: Nanos) -> Nanos {
+            self.0.idle_until(time)
+        }
+
+        fn counters(&self) -> Counters {
+            self.0.counters()
+        }
+    }
 
     type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;
 
@@ -268,6 +316,28 @@ mod tests {
         let flush = transfer(&io, file, Operation::Flush);
         assert!(matches!(flush, Err(StorageError::Device { .. })), "{flush:?}");
         assert!(is_stopped(&io, file));
+    }
+
+    #[test]
+    fn a_sync_that_failed_counts_whatever_its_reason() {
+        for error in [DeviceError::NoSpace, DeviceError::ReadOnly, DeviceError::PowerLost] {
+            for is_inside in [false, true] {
+                let geometry = Geometry { sector_bytes: 512, sector_count: 1 << 14 };
+                let memory = MemoryConfig { geometry, ..MemoryConfig::default() };
+                let device = SharedDevice::new(Reasoned(MemoryDevice::new(memory), None));
+                let volume = DeviceVolume::format(Box::new(device.clone())).unwrap();
+                let io = SharedIo::new(Box::new(volume), Arc::default());
+                let file = io.lock().volume().create("table").unwrap();
+                device.lock().1 = Some(error.clone());
+                let failed = match is_inside {
+                    true => io.lock().volume().create("other").map(drop),
+                    false => io.lock().sync(file),
+                };
+                failed.unwrap_err();
+                device.lock().1 = None;
+                assert!(is_stopped(&io, file), "{error}, inside of another call: {is_inside}");
+            }
+        }
     }
 
     #[test]

@@ -142,6 +142,15 @@ pub trait Volume: Send {
     /// leaves it alone, as [`Io`] sees to.
     fn sync(&mut self, file: FileId, now: Nanos) -> Result<Nanos, StorageError>;
 
+    /// Makes durable what is there, also what an earlier process wrote and did not sync: a kernel shows
+    /// it, and a power cut may take it. Volumes whose opening does that have nothing to do here.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    fn sync_found(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
     /// Lets time pass without requests. Nothing may be in flight.
     fn idle_until(&mut self, time: Nanos) -> Nanos;
 

@@ -8,7 +8,7 @@
 
 use super::{DeviceVolume, Extent, FileEntry, FreeUnits, OWN_ID, PIECE_BYTES_MAX, Piece, Table};
 use crate::volume::Volume;
-use crate::volume::device_volume::table::{Layout, RANGE_COUNT_MAX, Slot, padded};
+use crate::volume::device_volume::table::{Layout, RANGE_COUNT_MAX, Slot, VERSION, padded};
 use crate::{FileId, StorageError};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::{CompletionQueue, Device, DeviceError, Geometry, IoBuffer, Operation, Request};
@@ -98,7 +98,8 @@ impl DeviceVolume {
         let place = self.name().to_owned();
         for trouble in &troubles {
             if let Slot::OtherVersion(version) = trouble {
-                let what = format!("its layout has version {version}, this program reads 1");
+                let what =
+                    format!("its layout has version {version}, this program reads {VERSION}");
                 return StorageError::NotADatabase { place, what };
             }
         }
@@ -195,7 +196,9 @@ impl DeviceVolume {
 
     fn flush(&mut self, now: Nanos) -> Result<(), StorageError> {
         let done = self.run(now, Request::flush(OWN_ID));
-        done.map(drop).map_err(|error| self.error_of(format!("flush of {}", self.name()), error))
+        // Whatever the reason, it is no refusal after which all is as before.
+        let what = || format!("flush of {}", self.name());
+        done.map(drop).map_err(|error| StorageError::Device { what: what(), error })
     }
 
     /// Fills the smallest gaps between a file's written ranges until there are at most so many ranges.

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The first bytes of each slot.
 const MAGIC: &[u8; 16] = b"nandu volume\0\0\r\n";
 /// The version of the layout that is written and read.
-const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 2;
 /// Bytes of a slot's header.
 pub(super) const HEADER_BYTES: usize = 52;
 /// Most ranges that a file's written bytes may fall into.
