@@ -8,25 +8,29 @@ use nandu_base::{Nanos, Rng, to_index};
 use nandu_device::testing::run;
 use nandu_device::{Completion, Device, DeviceError, Geometry, IoBuffer, Operation, Request};
 use nandu_drives::ssd::{Ssd, SsdConfig};
+use nandu_ftl::FtlKind;
 use std::collections::BTreeMap;
 
 const SECTORS: u64 = 1024;
-/// Every layer that recovers, over a chip; a new kind is one line. The pages of `pdl_mlc` share cells.
-const LAYERS: [(&str, &str); 10] = [
-    ("myers_slc", "{ kind = \"page\" }"),
+/// Bytes of an erase block of `myers_slc`.
+const ERASE_BLOCK_BYTES: u64 = 64 * 2048;
+const PLAIN: (&str, &str) = ("myers_slc", "{ kind = \"page\" }");
+/// What page mapping can do besides, over a chip. The pages of `pdl_mlc` share cells.
+const PAGE_MAPS: [(&str, &str); 3] = [
     ("myers_slc", "{ kind = \"page\", unit_bytes = 512 }"),
     ("pdl_mlc", "{ kind = \"page\", unit_bytes = 1024 }"),
     (
         "pdl_mlc",
         "{ kind = \"page\", checkpoint_interval_rows = 50, trim_durability = \"journaled\" }",
     ),
-    ("myers_slc", "{ kind = \"dftl\", cached_entry_count = 16 }"),
-    ("myers_slc", "{ kind = \"block\" }"),
-    ("myers_slc", "{ kind = \"bast\", log_block_count = 3 }"),
-    ("myers_slc", "{ kind = \"fast\", log_block_count = 3 }"),
-    ("myers_slc", "{ kind = \"faster\", log_block_count = 4, isolation_block_count = 1 }"),
-    ("myers_slc", "{ kind = \"chunk\", chunk_bytes = 262144 }"),
 ];
+
+/// Drives of every layer; each has to recover.
+fn drives() -> Vec<SsdConfig> {
+    let of_kind =
+        |kind: &FtlKind| SsdConfig { ftl: kind.small(ERASE_BLOCK_BYTES), ..config(PLAIN) };
+    FtlKind::ALL.iter().map(of_kind).chain(PAGE_MAPS.map(config)).collect()
+}
 
 fn config((chip, ftl): (&str, &str)) -> SsdConfig {
     let text = format!(
@@ -180,10 +184,10 @@ impl Host {
 
 #[test]
 fn flushed_sectors_survive_on_every_layer_that_recovers() {
-    for layer in LAYERS {
+    for drive in drives() {
         for write_buffer_bytes in [0, 32_768] {
             for seed in 0..12 {
-                let config = SsdConfig { write_buffer_bytes, ..config(layer) };
+                let config = SsdConfig { write_buffer_bytes, ..drive.clone() };
                 let mut host = Host::new(&config, seed);
                 for _ in 0..4 {
                     for _ in 0..host.rng.below(120) {
@@ -198,12 +202,12 @@ fn flushed_sectors_survive_on_every_layer_that_recovers() {
 
 #[test]
 fn acknowledged_sectors_survive_behind_a_capacitor() {
-    for layer in LAYERS {
+    for drive in drives() {
         for seed in 0..6 {
             let config = SsdConfig {
                 write_buffer_bytes: 32_768,
                 power_loss_protected: true,
-                ..config(layer)
+                ..drive.clone()
             };
             let mut host = Host::new(&config, seed);
             assert!(!host.ssd.info().volatile_cache);
@@ -221,7 +225,7 @@ fn acknowledged_sectors_survive_behind_a_capacitor() {
 fn a_request_is_torn_between_mapping_units_only() {
     let mut torn_count = 0;
     for delay_ns in (0..700_000).step_by(10_000) {
-        let mut ssd = drive(&config(LAYERS[0]));
+        let mut ssd = drive(&config(PLAIN));
         run(&mut ssd, Request::write(1, 0, 16, filled(1, 16))).result.unwrap();
         run(&mut ssd, Request::flush(2)).result.unwrap();
         ssd.submit(ssd.now(), Request::write(3, 0, 16, filled(2, 16))).unwrap();
@@ -242,7 +246,7 @@ fn a_request_is_torn_between_mapping_units_only() {
 
 #[test]
 fn a_drive_without_the_journal_refuses_a_cut() {
-    let config = SsdConfig { power_cut_journal: false, ..config(LAYERS[0]) };
+    let config = SsdConfig { power_cut_journal: false, ..config(PLAIN) };
     let refused = drive(&config).power_cut(Nanos(1));
     assert!(matches!(refused, Err(DeviceError::Unsupported { .. })), "{refused:?}");
 }

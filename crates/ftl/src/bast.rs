@@ -16,11 +16,12 @@
 //! 3. In a sequential log block every readable page lies in its place.
 //! 4. All log blocks stand once in the order of eviction.
 
-use crate::FtlError;
+use crate::config::{LayerConfig, on_each_plane};
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, NONE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, Survivors};
+use crate::{Ftl, FtlError};
 use nandu_base::Cause;
-use nandu_nand::{Content, NandArray, Ticket};
+use nandu_nand::{Content, Geometry, NandArray, Ticket};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a log block's own entry, and of a slot's: which page it holds.
@@ -54,10 +55,22 @@ impl Default for BastConfig {
     }
 }
 
-impl BastConfig {
-    /// Erase blocks besides the data blocks.
-    pub(crate) fn kept_aside(&self) -> u64 {
-        u64::from(self.log_block_count) + u64::from(MERGE_RESERVE)
+impl LayerConfig for BastConfig {
+    fn small(_: u64) -> Self {
+        Self { log_block_count: 4, ..Self::default() }
+    }
+
+    fn blocks_aside(&self, shape: &Geometry, _: u64) -> u64 {
+        on_each_plane(shape, u64::from(self.log_block_count) + u64::from(MERGE_RESERVE))
+    }
+
+    fn build(
+        &self,
+        nand: &NandArray,
+        unit_count: u64,
+        _seed: u64,
+    ) -> Result<Box<dyn Ftl>, FtlError> {
+        Ok(Box::new(BastFtl::new(self, nand, unit_count)?))
     }
 }
 

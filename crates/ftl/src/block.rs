@@ -10,11 +10,12 @@
 //!
 //! A rewrite of a full block costs B-1 reads, B programs and one erase.
 
-use crate::FtlError;
+use crate::config::{LayerConfig, on_each_plane};
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, Survivors};
+use crate::{Ftl, FtlError};
 use nandu_base::Cause;
-use nandu_nand::{Content, NandArray, Ticket};
+use nandu_nand::{Content, Geometry, NandArray, Ticket};
 use serde::{Deserialize, Serialize};
 
 /// Parameters of [`BlockFtl`]: none.
@@ -22,10 +23,22 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct BlockConfig {}
 
-impl BlockConfig {
-    /// Erase blocks besides the data blocks.
-    pub(crate) const fn kept_aside() -> u64 {
-        MERGE_RESERVE as u64
+impl LayerConfig for BlockConfig {
+    fn small(_: u64) -> Self {
+        Self {}
+    }
+
+    fn blocks_aside(&self, shape: &Geometry, _: u64) -> u64 {
+        on_each_plane(shape, MERGE_RESERVE.into())
+    }
+
+    fn build(
+        &self,
+        nand: &NandArray,
+        unit_count: u64,
+        _seed: u64,
+    ) -> Result<Box<dyn Ftl>, FtlError> {
+        Ok(Box::new(BlockFtl::new(self, nand, unit_count)?))
     }
 }
 

@@ -29,14 +29,15 @@
 mod log;
 mod recovery;
 
+use crate::config::{LayerConfig, flash_pages_of, on_each_plane};
 use crate::contract::check_range;
 use crate::fast::LOG_PAGE_BYTES;
 use crate::hybrid::block_map::PageKind;
 use crate::settled::{Settled, end_of};
-use crate::stock::{Condition, Stock};
+use crate::stock::{Condition, Stock, lost_erase_blocks};
 use crate::{Ftl, FtlError, MergeCounts, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{Content, NandArray, NandError, Payload, Ticket};
+use nandu_nand::{Content, Geometry, NandArray, NandConfig, NandError, Payload, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -103,6 +104,34 @@ impl ChunkConfig {
             MergeMode::Replacement => 0,
             MergeMode::AllAtOnce => u64::from(self.log_page_count).div_ceil(pages.max(1)),
         }
+    }
+}
+
+impl LayerConfig for ChunkConfig {
+    fn small(erase_block_bytes: u64) -> Self {
+        Self::new(4 * erase_block_bytes)
+    }
+
+    fn blocks_aside(&self, shape: &Geometry, _: u64) -> u64 {
+        let chunk_blocks = self.chunk_bytes.div_ceil(shape.erase_block_bytes());
+        let log_chunks = self.log_chunk_count(flash_pages_of(shape, self.chunk_bytes));
+        let chunks = u64::from(self.active_chunk_count) + 3 + log_chunks;
+        on_each_plane(shape, chunk_blocks.saturating_mul(chunks))
+    }
+
+    fn lost_erase_blocks(&self, nand: &NandConfig) -> u64 {
+        let blocks = self.chunk_bytes / nand.geometry.erase_block_bytes().max(1);
+        let together = u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
+        lost_erase_blocks(nand, |block| block / together)
+    }
+
+    fn build(
+        &self,
+        nand: &NandArray,
+        unit_count: u64,
+        _seed: u64,
+    ) -> Result<Box<dyn Ftl>, FtlError> {
+        Ok(Box::new(ChunkFtl::new(self, nand, unit_count)?))
     }
 }
 

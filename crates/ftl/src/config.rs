@@ -1,9 +1,13 @@
 //! Which layer, with which parameters: the variants a profile can name.
+//!
+//! 1. There is one list of layers, `layers!`. Both enums follow from it, and the tests that every layer
+//!    has to pass go through [`FtlKind::ALL`].
+//! 2. What differs between layers stands beside each, as its `LayerConfig`.
 
 use crate::stock::lost_erase_blocks;
 use crate::{
-    BastConfig, BastFtl, BlockConfig, BlockFtl, ChunkConfig, ChunkFtl, Dftl, DftlConfig,
-    FastConfig, FastFtl, FasterConfig, FasterFtl, Ftl, FtlError, PageConfig, PageFtl,
+    BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, Ftl, FtlError,
+    PageConfig,
 };
 use nandu_nand::{Geometry, NandArray, NandConfig};
 use serde::{Deserialize, Serialize};
@@ -12,73 +16,127 @@ use serde::{Deserialize, Serialize};
 /// most 15 of 16 where four planes work together and half of all erase blocks are bad.
 const ENLARGING_STEPS: u32 = 400;
 
-/// The kinds of layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FtlKind {
-    /// [`PageFtl`].
-    Page,
-    /// [`ChunkFtl`].
-    Chunk,
-    /// [`Dftl`].
-    Dftl,
-    /// [`BlockFtl`].
-    Block,
-    /// [`BastFtl`].
-    Bast,
-    /// [`FastFtl`].
-    Fast,
-    /// [`FasterFtl`].
-    Faster,
+/// What the parameters of a layer say of it: how much of an array it takes, and how it is made. Each
+/// layer says it in its own file.
+pub(crate) trait LayerConfig {
+    /// Parameters for arrays of a few dozen erase blocks of so many bytes: what the layer holds in memory
+    /// or in a log is so small that a short history cleans, merges and evicts.
+    fn small(erase_block_bytes: u64) -> Self
+    where
+        Self: Sized;
+
+    /// Bytes of a unit on chips with that flash page.
+    fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
+        flash_page_bytes
+    }
+
+    /// Erase blocks of each plane that hold no data when `logical_bytes` are held. `shape` gives
+    /// everything but the erase block count.
+    fn blocks_aside(&self, shape: &Geometry, logical_bytes: u64) -> u64;
+
+    /// Erase blocks of `nand` that the layer cannot use: those that come bad, and those that it uses
+    /// together with one of them.
+    fn lost_erase_blocks(&self, nand: &NandConfig) -> u64 {
+        lost_erase_blocks(nand, |block| block)
+    }
+
+    /// The layer over `nand`, with `unit_count` units for the host. `seed` drives random policies.
+    ///
+    /// # Errors
+    /// [`FtlError::Configuration`] if it does not fit the array.
+    fn build(&self, nand: &NandArray, unit_count: u64, seed: u64)
+    -> Result<Box<dyn Ftl>, FtlError>;
 }
 
-/// A layer with its parameters: `{ kind = "page", ... }`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum FtlConfig {
-    /// Any unit anywhere.
-    Page(PageConfig),
-    /// Chunks, replaced by copying.
-    Chunk(ChunkConfig),
-    /// Any unit anywhere, with the map on flash.
-    Dftl(DftlConfig),
-    /// Erase blocks, rewritten in whole.
-    Block(BlockConfig),
-    /// Erase blocks, a few of which own a log block.
-    Bast(BastConfig),
-    /// Erase blocks, which share a ring of log blocks.
-    Fast(FastConfig),
-    /// The same with second chances and an isolation area.
-    Faster(FasterConfig),
+/// Flash pages that hold so many bytes.
+pub(crate) fn flash_pages_of(shape: &Geometry, logical_bytes: u64) -> u64 {
+    logical_bytes.div_ceil(u64::from(shape.flash_page_bytes.max(1)))
+}
+
+/// So many erase blocks of the whole array, in erase blocks of each plane.
+pub(crate) fn on_each_plane(shape: &Geometry, erase_block_count: u64) -> u64 {
+    erase_block_count.div_ceil(u64::from(shape.die_count()) * u64::from(shape.planes_per_die))
+}
+
+/// Makes both enums out of the one list of layers.
+macro_rules! layers {
+    ($($(#[$doc:meta])* $kind:ident($config:ty) = $name:literal;)+) => {
+        /// The kinds of layer.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum FtlKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        /// A layer with its parameters: `{ kind = "page", ... }`.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(tag = "kind")]
+        pub enum FtlConfig {
+            $($(#[$doc])* #[serde(rename = $name)] $kind($config),)+
+        }
+
+        impl FtlKind {
+            /// All of them, which every test of layers goes through.
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            /// Its name in profiles and commands.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+
+            /// With parameters for arrays of a few dozen erase blocks of so many bytes: a short history
+            /// has it clean, merge and evict.
+            #[must_use]
+            pub fn small(self, erase_block_bytes: u64) -> FtlConfig {
+                match self {
+                    $(Self::$kind => FtlConfig::$kind(<$config>::small(erase_block_bytes)),)+
+                }
+            }
+        }
+
+        impl FtlConfig {
+            /// Its kind.
+            #[must_use]
+            pub const fn kind(&self) -> FtlKind {
+                match self {
+                    $(Self::$kind(_) => FtlKind::$kind,)+
+                }
+            }
+
+            fn layer(&self) -> &dyn LayerConfig {
+                match self {
+                    $(Self::$kind(config) => config,)+
+                }
+            }
+        }
+    };
+}
+
+// The crash simulator goes through them in this order: another one changes what its seeds stand for.
+layers! {
+    /// [`crate::PageFtl`]: any unit anywhere.
+    Page(PageConfig) = "page";
+    /// [`crate::BlockFtl`]: erase blocks, rewritten in whole.
+    Block(BlockConfig) = "block";
+    /// [`crate::BastFtl`]: erase blocks, a few of which own a log block.
+    Bast(BastConfig) = "bast";
+    /// [`crate::FastFtl`]: erase blocks, which share a ring of log blocks.
+    Fast(FastConfig) = "fast";
+    /// [`crate::FasterFtl`]: the same with second chances and an isolation area.
+    Faster(FasterConfig) = "faster";
+    /// [`crate::Dftl`]: any unit anywhere, with the map on flash.
+    Dftl(DftlConfig) = "dftl";
+    /// [`crate::ChunkFtl`]: chunks, replaced by copying.
+    Chunk(ChunkConfig) = "chunk";
 }
 
 impl FtlConfig {
-    /// Its kind.
-    #[must_use]
-    pub const fn kind(&self) -> FtlKind {
-        match self {
-            Self::Page(_) => FtlKind::Page,
-            Self::Chunk(_) => FtlKind::Chunk,
-            Self::Dftl(_) => FtlKind::Dftl,
-            Self::Block(_) => FtlKind::Block,
-            Self::Bast(_) => FtlKind::Bast,
-            Self::Fast(_) => FtlKind::Fast,
-            Self::Faster(_) => FtlKind::Faster,
-        }
-    }
-
     /// Bytes of a unit on chips with that flash page.
     #[must_use]
     pub fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
-        match self {
-            Self::Page(config) => config.unit_bytes.unwrap_or(flash_page_bytes),
-            Self::Chunk(_)
-            | Self::Dftl(_)
-            | Self::Block(_)
-            | Self::Bast(_)
-            | Self::Fast(_)
-            | Self::Faster(_) => flash_page_bytes,
-        }
+        self.layer().unit_bytes(flash_page_bytes)
     }
 
     /// What `NandConfig::units_per_flash_page` must be for it; at least 1.
@@ -101,30 +159,7 @@ impl FtlConfig {
         let planes = u128::from(shape.die_count()) * u128::from(shape.planes_per_die);
         let wanted = u128::from(logical_bytes) * (1_000_000 + u128::from(over_provisioning_ppm));
         let blocks = wanted.div_ceil(1_000_000).div_ceil(block_bytes).div_ceil(planes);
-        let unit_count = logical_bytes.div_ceil(u64::from(shape.flash_page_bytes.max(1)));
-        let log_for = (unit_count, shape.flash_pages_per_erase_block);
-        let aside = match self {
-            Self::Page(config) => {
-                let unit_bytes = self.unit_bytes(shape.flash_page_bytes).max(1);
-                let unit_count = logical_bytes.div_ceil(u64::from(unit_bytes));
-                u128::from(config.kept_aside(shape, unit_count))
-            }
-            Self::Chunk(config) => {
-                let chunk_blocks = u128::from(config.chunk_bytes).div_ceil(block_bytes);
-                let page_bytes = u64::from(shape.flash_page_bytes.max(1));
-                let log_chunks = config.log_chunk_count(config.chunk_bytes / page_bytes);
-                let chunks = u128::from(config.active_chunk_count) + 3 + u128::from(log_chunks);
-                (chunk_blocks * chunks).div_ceil(planes)
-            }
-            Self::Dftl(config) => {
-                let unit_count = logical_bytes / u64::from(shape.flash_page_bytes.max(1));
-                u128::from(config.kept_aside(shape, unit_count)).div_ceil(planes)
-            }
-            Self::Block(_) => u128::from(BlockConfig::kept_aside()).div_ceil(planes),
-            Self::Bast(config) => u128::from(config.kept_aside()).div_ceil(planes),
-            Self::Fast(config) => u128::from(config.kept_aside(log_for)).div_ceil(planes),
-            Self::Faster(config) => u128::from(config.kept_aside(log_for)).div_ceil(planes),
-        };
+        let aside = u128::from(self.layer().blocks_aside(shape, logical_bytes));
         u32::try_from(blocks + aside).unwrap_or(u32::MAX)
     }
 
@@ -132,20 +167,7 @@ impl FtlConfig {
     /// together with one of them.
     #[must_use]
     pub fn lost_erase_blocks(&self, nand: &NandConfig) -> u64 {
-        let shape = &nand.geometry;
-        let dies = shape.die_count();
-        let of_row = dies * shape.planes_per_die;
-        let chunk_blocks = match self {
-            Self::Chunk(config) => config.chunk_bytes / shape.erase_block_bytes().max(1),
-            _ => 1,
-        };
-        let together = u32::try_from(chunk_blocks).unwrap_or(u32::MAX).max(1);
-        match self {
-            Self::Page(config) if config.multi_plane => {
-                lost_erase_blocks(nand, |block| block / of_row * dies + block % dies)
-            }
-            _ => lost_erase_blocks(nand, |block| block / together),
-        }
+        self.layer().lost_erase_blocks(nand)
     }
 
     /// Erase blocks per plane so that besides those that this layer cannot use there are as many as
@@ -176,14 +198,6 @@ impl FtlConfig {
         unit_count: u64,
         seed: u64,
     ) -> Result<Box<dyn Ftl>, FtlError> {
-        Ok(match self {
-            Self::Page(config) => Box::new(PageFtl::new(config, nand, unit_count, seed)?),
-            Self::Chunk(config) => Box::new(ChunkFtl::new(config, nand, unit_count)?),
-            Self::Dftl(config) => Box::new(Dftl::new(config, nand, unit_count)?),
-            Self::Block(config) => Box::new(BlockFtl::new(config, nand, unit_count)?),
-            Self::Bast(config) => Box::new(BastFtl::new(config, nand, unit_count)?),
-            Self::Fast(config) => Box::new(FastFtl::new(config, nand, unit_count)?),
-            Self::Faster(config) => Box::new(FasterFtl::new(config, nand, unit_count)?),
-        })
+        self.layer().build(nand, unit_count, seed)
     }
 }

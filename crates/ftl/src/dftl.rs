@@ -31,8 +31,11 @@
 //! write is durable when it answers. A trim is volatile.
 
 mod cleaning;
+mod config;
 mod recovery;
 mod table;
+
+pub use config::DftlConfig;
 
 use crate::contract::check_range;
 use crate::settled::Settled;
@@ -41,7 +44,6 @@ use crate::victim::Buckets;
 use crate::{Ftl, FtlError, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
 use nandu_nand::{Content, Divisor, Geometry, NO_LPN, NandArray, Payload, Ticket};
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use table::{MappingTable, UNMAPPED};
 
@@ -53,55 +55,6 @@ const CACHED_ENTRY_BYTES: u64 = 8;
 /// and one that the frontier it cleans for takes.
 const LEAST_RESERVE: u32 = 3;
 const NO_BLOCK: u32 = u32::MAX;
-
-/// Parameters of [`Dftl`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct DftlConfig {
-    /// Entries of the cached mapping table, 1 or more, of 8 bytes each.
-    pub cached_entry_count: u32,
-    /// Part of them, per million, that the protected segment may hold; less than 1000000.
-    pub protected_ppm: u32,
-    /// Free erase blocks of the whole array that are kept after a call, 3 or more.
-    pub reserve_count: u32,
-    /// Free erase blocks above the reserve that cleaning in idle time aims at; 0 = none.
-    pub idle_clean_count: u32,
-    /// Whether copies of cleaning have erase blocks of their own, as under [`crate::PageFtl`]; in the
-    /// paper they share those of the host.
-    pub separate_copies: bool,
-}
-
-impl Default for DftlConfig {
-    /// 8192 entries, 6552 of them protected, as in the authors' simulator (flash reference 2.6.1).
-    fn default() -> Self {
-        Self {
-            cached_entry_count: 8192,
-            protected_ppm: 799_805,
-            reserve_count: 4,
-            idle_clean_count: 0,
-            separate_copies: false,
-        }
-    }
-}
-
-impl DftlConfig {
-    /// Erase blocks of the array that hold no unit: reserve, frontiers and `unit_count` units' map.
-    pub(crate) fn kept_aside(&self, shape: &Geometry, unit_count: u64) -> u64 {
-        let translation_pages = unit_count.div_ceil(u64::from(entries_per_page(shape)));
-        let map = translation_pages.div_ceil(u64::from(shape.flash_pages_per_erase_block.max(1)));
-        self.reserve_and_frontiers(shape) + map
-    }
-
-    fn reserve_and_frontiers(&self, shape: &Geometry) -> u64 {
-        let streams = 2 + u64::from(self.separate_copies);
-        u64::from(self.reserve_count) + streams * u64::from(shape.die_count())
-    }
-
-    fn protected_entry_count(&self) -> u32 {
-        let scaled = u64::from(self.cached_entry_count) * u64::from(self.protected_ppm);
-        to_u32(scaled / 1_000_000)
-    }
-}
 
 fn entries_per_page(shape: &Geometry) -> u32 {
     (shape.flash_page_bytes / STORED_ENTRY_BYTES).max(1)

@@ -21,11 +21,12 @@
 //! writes it costs a partial merge for one write in B. The two-page rule copies the first page from the
 //! log (one read, one program) when the second follows it; it is this project's.
 
-use crate::FtlError;
+use crate::config::{LayerConfig, flash_pages_of, on_each_plane};
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, NONE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, LogSpace, Survivors};
+use crate::{Ftl, FtlError};
 use nandu_base::Cause;
-use nandu_nand::{Content, NandArray, Ticket};
+use nandu_nand::{Content, Geometry, NandArray, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -68,10 +69,26 @@ impl FastConfig {
         let least = if self.sw_trigger == SequentialTrigger::Off { 1 } else { 2 };
         LogSpace { block_count: self.log_block_count, ppm: self.log_ppm, least }
     }
+}
 
-    /// Erase blocks besides the data blocks, for (units, flash pages of an erase block).
-    pub(crate) fn kept_aside(&self, (unit_count, pages_per_block): (u64, u32)) -> u64 {
-        u64::from(self.log_space().resolve(unit_count, pages_per_block)) + u64::from(MERGE_RESERVE)
+impl LayerConfig for FastConfig {
+    fn small(_: u64) -> Self {
+        Self { log_block_count: Some(6), ..Self::default() }
+    }
+
+    fn blocks_aside(&self, shape: &Geometry, logical_bytes: u64) -> u64 {
+        let unit_count = flash_pages_of(shape, logical_bytes);
+        let log = self.log_space().resolve(unit_count, shape.flash_pages_per_erase_block);
+        on_each_plane(shape, u64::from(log) + u64::from(MERGE_RESERVE))
+    }
+
+    fn build(
+        &self,
+        nand: &NandArray,
+        unit_count: u64,
+        _seed: u64,
+    ) -> Result<Box<dyn Ftl>, FtlError> {
+        Ok(Box::new(FastFtl::new(self, nand, unit_count)?))
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! host unit (Lpn) ──▶ page: any unit anywhere, cleaning            one sibling file each,
-//!                     chunk: large chunks, copied to be replaced   one FtlConfig variant each
+//!                     chunk: large chunks, copied to be replaced   one line of `layers!` each
 //!                     dftl:  any unit anywhere, the map on flash
 //!                     block: erase blocks in place
 //!                     bast:  a few erase blocks own a log block each

@@ -7,37 +7,31 @@ mod common;
 
 use common::{Timed, quick_timing};
 use nandu_base::{Lpn, Nanos, Rng};
-use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, DftlConfig, FastConfig, FasterConfig, FtlConfig,
-    FtlError, MergeMode, PageConfig, TrimDurability,
-};
+use nandu_ftl::{ChunkConfig, FtlConfig, FtlError, FtlKind, MergeMode, PageConfig, TrimDurability};
 use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules};
 
 const DIES: u32 = 3;
 const PLANES: u32 = 2;
 const PAGES: u32 = 8;
 
+/// One of every kind, and what else has a say in which erase blocks a layer can use.
 fn layers() -> Vec<FtlConfig> {
-    vec![
-        FtlConfig::Page(PageConfig::default()),
+    let mut layers: Vec<FtlConfig> =
+        FtlKind::ALL.iter().map(|kind| kind.small(u64::from(PAGES) * 512)).collect();
+    layers.extend([
         FtlConfig::Page(PageConfig { multi_plane: false, ..PageConfig::default() }),
         FtlConfig::Page(PageConfig {
             trim_durability: TrimDurability::Journaled,
             checkpoint_interval_rows: 40,
             ..PageConfig::default()
         }),
-        FtlConfig::Chunk(ChunkConfig::new(4 * 8 * 512)),
         FtlConfig::Chunk(ChunkConfig {
             merge_mode: MergeMode::AllAtOnce,
             log_page_count: 50,
             ..ChunkConfig::new(4 * 8 * 512)
         }),
-        FtlConfig::Dftl(DftlConfig { cached_entry_count: 20, ..DftlConfig::default() }),
-        FtlConfig::Block(BlockConfig {}),
-        FtlConfig::Bast(BastConfig::default()),
-        FtlConfig::Fast(FastConfig { log_block_count: Some(6), ..FastConfig::default() }),
-        FtlConfig::Faster(FasterConfig { log_block_count: Some(6), ..FasterConfig::default() }),
-    ]
+    ]);
+    layers
 }
 
 fn chips(erase_blocks_per_plane: u32, rules: Rules) -> NandConfig {

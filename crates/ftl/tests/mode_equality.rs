@@ -6,8 +6,7 @@
 
 use nandu_base::{FlashCounters, FlashOperation, Lpn, Nanos, Rng, WearSummary};
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, CleaningFrontier, DftlConfig, FastConfig, FasterConfig,
-    Ftl, FtlConfig, FtlKind, PageConfig, VictimPolicy,
+    ChunkConfig, CleaningFrontier, DftlConfig, Ftl, FtlConfig, FtlKind, PageConfig, VictimPolicy,
 };
 use nandu_nand::{
     Content, Energy, Geometry, NandArray, NandConfig, Rules, Scheduling, Service, Suspend, Timing,
@@ -16,39 +15,6 @@ use std::sync::Arc;
 
 const UNITS: u64 = 240;
 const STEPS: u64 = 6000;
-
-/// Every kind that there is: a new one does not compile until it stands here.
-fn layer(kind: FtlKind) -> FtlConfig {
-    match kind {
-        FtlKind::Page => FtlConfig::Page(PageConfig::default()),
-        FtlKind::Chunk => FtlConfig::Chunk(ChunkConfig {
-            active_chunk_count: 2,
-            copy_back: true,
-            map_write_per_page_write: true,
-            map_cache_chunks: 2,
-            ..ChunkConfig::new(2048)
-        }),
-        FtlKind::Dftl => {
-            FtlConfig::Dftl(DftlConfig { cached_entry_count: 24, ..DftlConfig::default() })
-        }
-        FtlKind::Block => FtlConfig::Block(BlockConfig {}),
-        FtlKind::Bast => FtlConfig::Bast(BastConfig::default()),
-        FtlKind::Fast => FtlConfig::Fast(FastConfig { log_ppm: 200_000, ..FastConfig::default() }),
-        FtlKind::Faster => {
-            FtlConfig::Faster(FasterConfig { log_ppm: 200_000, ..FasterConfig::default() })
-        }
-    }
-}
-
-const KINDS: [FtlKind; 7] = [
-    FtlKind::Page,
-    FtlKind::Chunk,
-    FtlKind::Dftl,
-    FtlKind::Block,
-    FtlKind::Bast,
-    FtlKind::Fast,
-    FtlKind::Faster,
-];
 
 /// One of every kind, and what else a layer may decide by: victims, frontiers, streams, wear.
 fn layers() -> Vec<FtlConfig> {
@@ -60,7 +26,16 @@ fn layers() -> Vec<FtlConfig> {
     let pages = victims.into_iter().chain([streams, wear]).map(FtlConfig::Page);
     let separate_copies =
         DftlConfig { cached_entry_count: 24, separate_copies: true, ..DftlConfig::default() };
-    KINDS.map(layer).into_iter().chain(pages).chain([FtlConfig::Dftl(separate_copies)]).collect()
+    let chunk = ChunkConfig {
+        active_chunk_count: 2,
+        copy_back: true,
+        map_write_per_page_write: true,
+        map_cache_chunks: 2,
+        ..ChunkConfig::new(2048)
+    };
+    let kinds = FtlKind::ALL.iter().map(|kind| kind.small(8 * 64));
+    let others = [FtlConfig::Dftl(separate_copies), FtlConfig::Chunk(chunk)];
+    kinds.chain(pages).chain(others).collect()
 }
 
 /// When the next request is issued.

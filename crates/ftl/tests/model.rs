@@ -8,8 +8,8 @@ mod common;
 use common::{Timed, quick_timing};
 use nandu_base::{Lpn, Nanos, Rng};
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, CleaningMode, DftlConfig, DieChoice, FastConfig,
-    FasterConfig, Ftl, FtlConfig, FtlError, LogEviction, MergeMode, PageConfig, SequentialTrigger,
+    BastConfig, ChunkConfig, CleaningMode, DftlConfig, DieChoice, FastConfig, FasterConfig, Ftl,
+    FtlConfig, FtlError, FtlKind, LogEviction, MergeMode, PageConfig, SequentialTrigger,
     VictimPolicy,
 };
 use nandu_nand::{Content, Energy, Geometry, NandArray, NandConfig, Rules, Ticket};
@@ -201,8 +201,27 @@ fn small_pages(nand: NandArray) -> NandArray {
     NandArray::new(config).unwrap()
 }
 
+/// Layers of every kind over a few dies, each with as many erase blocks as it needs and a few more.
+fn every_layer(dies: u32, units: u64) -> impl Iterator<Item = (FtlConfig, NandArray)> {
+    FtlKind::ALL.iter().map(move |kind| {
+        let shape = array(dies, 1, 1, 1).config().geometry;
+        let config = kind.small(shape.erase_block_bytes());
+        let blocks = config.erase_blocks_per_plane(&shape, units * 512, 100_000) + 1;
+        (config, array(dies, 1, blocks, 1))
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_layer_behaves_like_an_array(steps in steps(40)) {
+        for dies in [1, 3] {
+            for (config, nand) in every_layer(dies, 40) {
+                run(&config, nand, 40, &steps)?;
+            }
+        }
+    }
 
     #[test]
     fn page_mapping_behaves_like_an_array(steps in steps(30)) {
@@ -249,12 +268,6 @@ proptest! {
             let config = dftl(cached_entry_count, protected_ppm);
             run(&config, small_pages(array(1, 1, 16, 1)), 30, &steps)?;
         }
-    }
-
-    #[test]
-    fn block_mapping_behaves_like_an_array(steps in steps(30)) {
-        run(&FtlConfig::Block(BlockConfig {}), array(1, 1, 9, 1), 30, &steps)?;
-        run(&FtlConfig::Block(BlockConfig {}), array(3, 1, 3, 1), 30, &steps)?;
     }
 
     #[test]
@@ -357,12 +370,7 @@ fn too_little_room_is_refused_and_wear_ends_in_device_full() {
 
 #[test]
 fn initialising_takes_no_time_and_counts_nothing() {
-    for config in [
-        page(VictimPolicy::Greedy, 512),
-        FtlConfig::Chunk(ChunkConfig::new(4096)),
-        dftl(4, 500_000),
-    ] {
-        let mut nand = array(2, 1, 16, 1);
+    for (config, mut nand) in every_layer(2, 64) {
         let mut ftl = config.build(&nand, 64, 1).unwrap();
         ftl.initialise_sequential(&mut nand).unwrap();
         assert_eq!((nand.idle_at(), ftl.host_pages().1), (Nanos::ZERO, 0));

@@ -5,6 +5,7 @@
 
 use nandu_base::{Cause, FlashOperation, Nanos, to_index};
 use nandu_device::Operation;
+use nandu_ftl::FtlKind;
 use nandu_sim::{
     Arrivals, CacheUse, DriveChoice, InitialState, Input, Job, Measurement, Mode, RunConfig,
     SimReport, Simulation, Unwatched,
@@ -237,7 +238,7 @@ fn report(ftl: &str, mode: Mode, settings: &[(&str, &str)], workload: &str) -> S
 
 #[test]
 fn checks_hold_through_the_cache_of_every_layer_and_both_modes_issue_the_same_commands() {
-    for ftl in ["page", "chunk", "block", "bast", "fast", "faster", "dftl"] {
+    for ftl in FtlKind::ALL.iter().map(|kind| kind.name()) {
         for workload in ["zipf:0.9,read=30", "uniform:read=40,trim=5,size=6KiB,align=512"] {
             for cache_units in ["1", "300"] {
                 let mut settings = vec![("cache_units", cache_units), ("ssd.channel_count", "2")];

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use nandu_base::Rng;
+use nandu_ftl::FtlKind;
 use nandu_sim::{DriveChoice, SimError};
 
 /// What is set to what.
@@ -72,7 +73,8 @@ fn try_out(choice: &DriveChoice) -> Result<(), SimError> {
 
 #[test]
 fn settings_of_any_value_are_a_drive_or_an_error() {
-    let layers = [None, Some("page"), Some("chunk"), Some("dftl"), Some("bast"), Some("fast")];
+    let kinds = FtlKind::ALL.iter().map(|kind| Some(kind.name()));
+    let layers: Vec<Option<&str>> = std::iter::once(None).chain(kinds).collect();
     let mut rng = Rng::new(22);
     let pick = |count: usize, rng: &mut Rng| nandu_base::to_index(rng.below(count as u64));
     let (mut drive_count, mut error_count) = (0, 0);

@@ -4,6 +4,7 @@
 
 use nandu_base::Nanos;
 use nandu_device::Operation;
+use nandu_ftl::FtlKind;
 use nandu_sim::{
     Arrivals, DriveChoice, InitialState, Input, Job, Measurement, Mode, RunConfig, SimError,
     SimReport, Simulation, Unwatched,
@@ -154,11 +155,11 @@ fn both_modes_issue_the_same_commands_for_every_layer() {
             ("ssd.dies_per_channel", "2"),
         ],
     ];
-    for kind in KINDS {
+    for kind in FtlKind::ALL.iter().map(|kind| kind.name()) {
         for shape in shapes {
             for workload in ["uniform", "uniform:read=40,trim=5,size=6KiB", "uniform:rate=2000"] {
                 let mut settings = shape.to_vec();
-                if *kind == "chunk" {
+                if kind == "chunk" {
                     settings.push(("ssd.ftl.chunk_bytes", "262144"));
                 }
                 let closed = report(kind, Mode::Closed, &settings, workload);
@@ -172,9 +173,6 @@ fn both_modes_issue_the_same_commands_for_every_layer() {
         }
     }
 }
-
-/// Every kind of layer.
-const KINDS: &[&str] = &["page", "chunk", "block", "bast", "fast", "faster", "dftl"];
 
 #[test]
 fn writes_that_are_served_together_are_measured_as_one_by_one() {

@@ -1,4 +1,5 @@
-//! Documents: one title, lines that fit, all listed, and a README whose test command is the one run.
+//! Documents: one title, lines that fit, fences that open with a word at most, all listed, and a README
+//! whose test command is the one run.
 //!
 //! Files under `results/` are written by programs and need not have this form.
 
@@ -9,13 +10,14 @@ const PROSE_COLUMNS_MAX: usize = 100;
 /// What a user is told to run and what continuous integration runs.
 const TEST_COMMAND: &str = "cargo test";
 
-/// Exactly one `# Title` in each document, and prose that fits the columns.
+/// Exactly one `# Title` in each document, prose that fits the columns, and whole drawings.
 pub(super) fn check_form(tree: &SourceTree) -> Vec<Problem> {
     tree.with_extension("md")
         .filter(|file| !file.path.starts_with("results/"))
         .flat_map(|file| {
             let mut problems = check_title(file);
             problems.extend(check_columns(file));
+            problems.extend(check_fences(file));
             problems
         })
         .collect()
@@ -50,6 +52,27 @@ fn check_columns(file: &SourceFile) -> Vec<Problem> {
             Problem::new(&file.path, number, what, "break the line")
         })
         .collect()
+}
+
+/// A fence opens with the language at most. What else stands there is not shown: the first line of a
+/// drawing that was joined with its fence, and so of a drawing that somebody broke anew like prose.
+fn check_fences(file: &SourceFile) -> Vec<Problem> {
+    let mut is_open = false;
+    let mut problems = Vec::new();
+    for (number, line) in file.lines() {
+        let line = line.trim_start();
+        let Some(rest) = ["```", "~~~"].iter().find_map(|mark| line.strip_prefix(mark)) else {
+            continue;
+        };
+        is_open = !is_open;
+        let word_count = rest.split_whitespace().count();
+        if word_count > usize::from(is_open) {
+            let what = format!("a fence with {word_count} words behind it, which nobody is shown");
+            let remedy = "put them into lines of their own, each as it was drawn";
+            problems.push(Problem::new(&file.path, number, what, remedy));
+        }
+    }
+    problems
 }
 
 /// `docs/README.md` links to every document under `docs/`.
@@ -109,6 +132,16 @@ mod tests {
         let text = format!("# A\n{fits}\n| {long} |\n[{long}](x)\n```\n{long}\n```\n{long}\n");
         let found = problems_of(&[("a.md", &text), ("results/b.md", &long)], check_form);
         assert_eq!(found, ["a.md:8: 101 columns, more than 100; break the line"]);
+    }
+
+    #[test]
+    fn a_fence_that_swallowed_the_first_line_of_its_drawing_is_found() {
+        let whole = ("a.md", "# A\n\n```text\ncli ─► lab\n```\n\n  ~~~\nx\n  ~~~\n");
+        let joined = ("b.md", "# B\n```text cli ─► lab ─► probe\n │\n``` the end\n");
+        let found = problems_of(&[whole, joined], check_form);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("b.md:2: a fence with 6 words behind it"), "{found:?}");
+        assert!(found[1].starts_with("b.md:4: a fence with 2 words behind it"), "{found:?}");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Parameters of the page map: what a profile may say under `[ftl]`.
 
-use crate::VictimPolicy;
+use crate::config::LayerConfig;
+use crate::stock::lost_erase_blocks;
+use crate::{Ftl, FtlError, PageFtl, VictimPolicy};
 use nandu_base::to_u32;
-use nandu_nand::Geometry;
+use nandu_nand::{Geometry, NandArray, NandConfig};
 use serde::{Deserialize, Serialize};
 
 /// Where copies of cleaning go.
@@ -183,22 +185,6 @@ impl PageConfig {
         journaled || self.checkpoint_interval_rows > 0
     }
 
-    /// Erase blocks of a plane that they and the metadata of `unit_count` units take.
-    pub(crate) fn kept_aside(&self, shape: &Geometry, unit_count: u64) -> u32 {
-        let planes = if self.multi_plane { shape.planes_per_die.max(1) } else { 1 };
-        let metadata = if self.writes_metadata() {
-            let row_bytes = u64::from(shape.flash_page_bytes) * u64::from(planes);
-            let rows = u64::from(shape.flash_pages_per_erase_block.max(1));
-            // A group takes four bytes, and there are fewer of them than units.
-            let groups = super::metadata::group_count(2 * unit_count, row_bytes, rows);
-            to_u32(groups.div_ceil(u64::from(shape.die_count().max(1))))
-        } else {
-            0
-        };
-        let groups = self.groups_aside().saturating_add(metadata);
-        if self.multi_plane { groups } else { groups.div_ceil(shape.planes_per_die.max(1)) }
-    }
-
     pub(super) const fn levels_by_wear(&self) -> bool {
         self.dynamic_wear_levelling || self.static_wear_threshold > 0
     }
@@ -250,5 +236,52 @@ impl PageConfig {
             ));
         }
         Ok(())
+    }
+}
+
+impl LayerConfig for PageConfig {
+    fn small(_: u64) -> Self {
+        Self::default()
+    }
+
+    fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
+        self.unit_bytes.unwrap_or(flash_page_bytes)
+    }
+
+    fn blocks_aside(&self, shape: &Geometry, logical_bytes: u64) -> u64 {
+        let unit_bytes = u64::from(self.unit_bytes(shape.flash_page_bytes).max(1));
+        let unit_count = logical_bytes.div_ceil(unit_bytes);
+        let planes = if self.multi_plane { shape.planes_per_die.max(1) } else { 1 };
+        let metadata = if self.writes_metadata() {
+            let row_bytes = u64::from(shape.flash_page_bytes) * u64::from(planes);
+            let rows = u64::from(shape.flash_pages_per_erase_block.max(1));
+            // A group takes four bytes, and there are fewer of them than units.
+            let groups = super::metadata::group_count(2 * unit_count, row_bytes, rows);
+            to_u32(groups.div_ceil(u64::from(shape.die_count().max(1))))
+        } else {
+            0
+        };
+        let groups = self.groups_aside().saturating_add(metadata);
+        let is_wide = self.multi_plane;
+        u64::from(if is_wide { groups } else { groups.div_ceil(shape.planes_per_die.max(1)) })
+    }
+
+    fn lost_erase_blocks(&self, nand: &NandConfig) -> u64 {
+        let dies = nand.geometry.die_count();
+        let of_row = dies * nand.geometry.planes_per_die;
+        if self.multi_plane {
+            lost_erase_blocks(nand, |block| block / of_row * dies + block % dies)
+        } else {
+            lost_erase_blocks(nand, |block| block)
+        }
+    }
+
+    fn build(
+        &self,
+        nand: &NandArray,
+        unit_count: u64,
+        seed: u64,
+    ) -> Result<Box<dyn Ftl>, FtlError> {
+        Ok(Box::new(PageFtl::new(self, nand, unit_count, seed)?))
     }
 }

@@ -14,7 +14,8 @@
 //! 5. Flushed trims stay trimmed, where the layer promises that; otherwise an old value may return.
 //! 6. The layer's and the array's audits hold, and the device goes on working.
 //!
-//! A new kind is one line of the `matrix!` at the end of this file.
+//! A new kind is cut as it stands in `FtlKind::ALL`; parameters that make it work otherwise are a line of
+//! the `matrix!`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -25,14 +26,14 @@ mod run;
 
 use model::Trims;
 use nandu_ftl::{
-    BastConfig, BlockConfig, ChunkConfig, CleaningFrontier, CleaningMode, DftlConfig, DieChoice,
-    DieOrder, FastConfig, FasterConfig, FtlConfig, LogEviction, MergeMode, PageConfig,
+    BastConfig, ChunkConfig, CleaningFrontier, CleaningMode, DftlConfig, DieChoice, DieOrder,
+    FastConfig, FasterConfig, FtlConfig, FtlKind, LogEviction, MergeMode, PageConfig,
     SequentialTrigger, TrimDurability, VictimPolicy,
 };
 
 /// A layer over a shape of array.
 struct Subject {
-    name: &'static str,
+    name: String,
     config: FtlConfig,
     shape: Shape,
     /// Units of the host.
@@ -182,7 +183,7 @@ macro_rules! matrix {
     ($($name:ident: $config:expr, $shape:expr, $units:expr, $trims:expr;)+) => {
         $(#[test]
         fn $name() {
-            let name = stringify!($name);
+            let name = stringify!($name).to_owned();
             let (config, shape) = ($config, $shape);
             run::all_cuts(&Subject { name, config, shape, units: $units, trims: $trims });
         })+
@@ -222,8 +223,6 @@ matrix! {
     dftl_over_dies: dftl(false), Shape { flash_page_bytes: 16, ..THREE_DIES }, 24, Trims::Volatile;
     dftl_separate: dftl(true), Shape { blocks: 8, flash_page_bytes: 16, ..THREE_DIES }, 28, Trims::Volatile;
     dftl_worn: dftl(false), Shape { flash_page_bytes: 16, blocks: 24, ..WORN }, 20, Trims::Volatile;
-    block: FtlConfig::Block(BlockConfig {}), ONE_DIE, 24, Trims::Volatile;
-    block_over_dies: FtlConfig::Block(BlockConfig {}), THREE_DIES, 24, Trims::Volatile;
     bast_lru: bast(LogEviction::Lru), ONE_DIE, 20, Trims::Volatile;
     bast_fifo: bast(LogEviction::Fifo), THREE_DIES, 40, Trims::Volatile;
     fast_first_page: fast(3, SequentialTrigger::Offset0), ONE_DIE, 20, Trims::Volatile;
@@ -235,15 +234,47 @@ matrix! {
     chunk_over_dies: chunk(true, MergeMode::Replacement), THREE_DIES, 40, Trims::Volatile;
     chunk_with_log: chunk(true, MergeMode::AllAtOnce), Shape { blocks: 8, ..THREE_DIES }, 40, Trims::Volatile;
     chunk_worn: chunk(false, MergeMode::Replacement), Shape { blocks: 24, ..WORN }, 20, Trims::Volatile;
-    block_worn: FtlConfig::Block(BlockConfig {}), WORN, 20, Trims::Volatile;
     bast_worn: bast(LogEviction::Lru), WORN, 20, Trims::Volatile;
     fast_worn: fast(3, SequentialTrigger::Offset0), WORN, 20, Trims::Volatile;
     faster_worn: faster(5, 2), WORN, 20, Trims::Volatile;
 }
 
+/// Every kind over that shape, with as many erase blocks as it needs and so many more.
+fn every_layer(place: &str, shape: Shape, spare_blocks: u32, units: u64) -> Vec<Subject> {
+    let subject = |kind: &FtlKind| {
+        let mut shape = shape;
+        let geometry = run::geometry(&shape);
+        let config = kind.small(geometry.erase_block_bytes());
+        let bytes = units * u64::from(shape.flash_page_bytes);
+        shape.blocks = config.erase_blocks_per_plane(&geometry, bytes, 0) + spare_blocks;
+        let name = format!("every_{}_{place}", kind.name());
+        Subject { name, config, shape, units, trims: Trims::Volatile }
+    };
+    FtlKind::ALL.iter().map(subject).collect()
+}
+
+#[test]
+fn every_layer_on_one_die() {
+    every_layer("one_die", ONE_DIE, 2, 24).iter().for_each(run::all_cuts);
+}
+
+#[test]
+fn every_layer_over_dies() {
+    every_layer("over_dies", THREE_DIES, 1, 30).iter().for_each(run::all_cuts);
+}
+
+#[test]
+fn every_layer_worn() {
+    every_layer("worn", WORN, 7, 20).iter().for_each(run::all_cuts);
+}
+
+#[test]
+fn every_layer_at_the_end_of_its_life_recovers_to_be_read() {
+    every_layer("end", WORN, 7, 20).iter().for_each(run::to_the_end);
+}
+
 #[test]
 fn a_device_at_the_end_of_its_life_recovers_to_be_read() {
-    let block = FtlConfig::Block(BlockConfig {});
     let chunk = |merge_mode| chunk(false, merge_mode);
     let wide = Shape { blocks: 24, ..WORN };
     for (name, config, shape) in [
@@ -254,7 +285,6 @@ fn a_device_at_the_end_of_its_life_recovers_to_be_read() {
         ("page_both_end", page_metadata(512, 9, JOURNALED), Shape { endurance: 4, ..LONG }),
         ("dftl_end", dftl(false), Shape { flash_page_bytes: 16, ..wide }),
         ("dftl_separate_end", dftl(true), Shape { flash_page_bytes: 16, ..wide }),
-        ("block_end", block, WORN),
         ("bast_end", bast(LogEviction::Lru), WORN),
         ("bast_fifo_end", bast(LogEviction::Fifo), WORN),
         ("fast_end", fast(3, SequentialTrigger::Offset0), WORN),
@@ -267,6 +297,7 @@ fn a_device_at_the_end_of_its_life_recovers_to_be_read() {
         ("chunk_map_end", chunk_with_map_cache(), wide),
     ] {
         let trims = if name == "page_both_end" { Trims::Journaled } else { Trims::Volatile };
+        let name = name.to_owned();
         run::to_the_end(&Subject { name, config, shape, units: 20, trims });
     }
 }

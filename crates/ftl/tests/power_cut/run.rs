@@ -1,8 +1,8 @@
 //! One run with one cut, and the enumeration of all of them.
 
-use crate::Subject;
 use crate::common::quick_timing;
 use crate::model::{Model, Trims, decode};
+use crate::{Shape, Subject};
 use nandu_base::{Lpn, Nanos, Ppn, Rng};
 use nandu_ftl::{Ftl, FtlConfig, FtlError};
 use nandu_nand::{Energy, Geometry, NO_LPN, NandArray, NandConfig, NandError, Rules, Ticket};
@@ -53,7 +53,7 @@ impl Cut {
 pub(crate) fn all_cuts(subject: &Subject) {
     if let Ok(recipe) = std::env::var("NANDU_POWER_CUT") {
         let mut parts = recipe.split('/');
-        if parts.next() == Some(subject.name) {
+        if parts.next() == Some(&subject.name) {
             let seed = parts.next().unwrap().parse().unwrap();
             try_cut(subject, seed, Cut::parse(parts.next().unwrap()).unwrap());
         }
@@ -99,10 +99,8 @@ fn try_cut(subject: &Subject, seed: u64, cut: Cut) -> bool {
 }
 
 fn recipe(subject: &Subject, seed: u64, cut: Cut) -> String {
-    let (name, cut) = (subject.name, cut.encode());
-    format!(
-        "replay: NANDU_POWER_CUT={name}/{seed}/{cut} cargo test -p nandu-ftl --test power_cut {name}"
-    )
+    let (name, cut) = (&subject.name, cut.encode());
+    format!("replay: NANDU_POWER_CUT={name}/{seed}/{cut} cargo test -p nandu-ftl --test power_cut")
 }
 
 /// Just before, at, and halfway between the moments at which something of the run begins or ends.
@@ -145,7 +143,7 @@ impl<'a> Run<'a> {
         let nand = NandArray::new(array_config(subject)).unwrap();
         let ftl = subject.config.build(&nand, subject.units, seed).unwrap();
         let model = Model::new(subject.units, subject.trims);
-        let rng = Rng::for_part(seed, subject.name);
+        let rng = Rng::for_part(seed, &subject.name);
         let shape = subject.shape;
         let unbuffered = shape.units_per_flash_page * shape.planes == 1 && !shape.paired;
         let step_count = if unbuffered { STEP_COUNT } else { 2 * STEP_COUNT };
@@ -478,18 +476,22 @@ fn sequences(nand: &NandArray) -> Vec<Option<u64>> {
     (0..nand.geometry().flash_page_count()).map(Ppn).map(sequence).collect()
 }
 
+pub(crate) fn geometry(shape: &Shape) -> Geometry {
+    Geometry {
+        channel_count: 1,
+        dies_per_channel: shape.dies,
+        planes_per_die: shape.planes,
+        erase_blocks_per_plane: shape.blocks,
+        flash_pages_per_erase_block: shape.pages,
+        flash_page_bytes: shape.flash_page_bytes,
+        spare_bytes: 16,
+    }
+}
+
 fn array_config(subject: &Subject) -> NandConfig {
     let shape = subject.shape;
     NandConfig {
-        geometry: Geometry {
-            channel_count: 1,
-            dies_per_channel: shape.dies,
-            planes_per_die: shape.planes,
-            erase_blocks_per_plane: shape.blocks,
-            flash_pages_per_erase_block: shape.pages,
-            flash_page_bytes: shape.flash_page_bytes,
-            spare_bytes: 16,
-        },
+        geometry: geometry(&shape),
         timing: quick_timing(),
         energy: Energy::default(),
         rules: Rules { endurance: shape.endurance, paired_pages: shape.paired, ..Rules::default() },

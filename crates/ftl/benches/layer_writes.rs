@@ -1,46 +1,53 @@
-//! How many host writes a second the log-block layers do, and how many pages they move for one: the
-//! median of five. Uniform random writes make nearly all work merges; the sequential load is what remains
-//! without. Run by `cargo test` it only checks that it runs.
+//! How many host writes a second the layers do, and how many pages they move for one: the median of five.
+//! Uniform random writes make nearly all work of log-block layers merges; the sequential load is what
+//! remains without. Run by `cargo test` it only checks that every layer runs.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 #![allow(clippy::disallowed_types, reason = "a benchmark reads the wall clock")]
 
 use nandu_base::{Lpn, Nanos, Rng};
-use nandu_ftl::{BastConfig, FastConfig, FasterConfig, FtlConfig, SequentialTrigger};
+use nandu_ftl::{FastConfig, FasterConfig, FtlConfig, FtlKind, SequentialTrigger};
 use nandu_nand::{Energy, Geometry, NandArray, NandConfig, Rules, preset};
 use std::time::Instant;
 
-fn layers() -> [(&'static str, FtlConfig); 5] {
+/// Spare space besides what a layer keeps aside, per million of the data.
+const SPARE_PPM: u32 = 70_000;
+
+/// Every kind, and logs of shares of the data as papers have them.
+fn layers(erase_block_bytes: u64) -> Vec<(String, FtlConfig)> {
     let fast = |log_ppm, sw_trigger| {
         FtlConfig::Fast(FastConfig { log_block_count: None, log_ppm, sw_trigger })
     };
     let faster = FasterConfig { log_ppm: 100_000, ..FasterConfig::default() };
-    [
-        ("bast, 8 log blocks", FtlConfig::Bast(BastConfig::default())),
+    let kinds = FtlKind::ALL.iter().map(|kind| (kind.name(), kind.small(erase_block_bytes)));
+    let logs = [
         ("fast, 3 % log", fast(30_000, SequentialTrigger::Offset0)),
         ("fast, 10 % log", fast(100_000, SequentialTrigger::Off)),
         ("fast, 25 % log", fast(250_000, SequentialTrigger::Off)),
         ("faster, 10 % log", FtlConfig::Faster(faster)),
-    ]
+    ];
+    kinds.chain(logs).map(|(name, config)| (name.to_owned(), config)).collect()
 }
 
 fn main() {
     let measure = std::env::args().any(|argument| argument == "--bench");
-    let (data_blocks, writes) = if measure { (8192, 1_000_000) } else { (64, 1000) };
+    let (data_blocks, writes) = if measure { (8192, 200_000) } else { (64, 1000) };
     let chip = preset("myers_slc").expect("a preset of that name");
-    for (name, config) in layers() {
+    let shape = Geometry {
+        channel_count: 4,
+        dies_per_channel: 1,
+        planes_per_die: 1,
+        erase_blocks_per_plane: 0,
+        flash_pages_per_erase_block: chip.flash_pages_per_erase_block,
+        flash_page_bytes: chip.flash_page_bytes,
+        spare_bytes: chip.spare_bytes,
+    };
+    for (name, config) in layers(shape.erase_block_bytes()) {
         for random in [true, false] {
-            let mut geometry = Geometry {
-                channel_count: 4,
-                dies_per_channel: 1,
-                planes_per_die: 1,
-                erase_blocks_per_plane: 0,
-                flash_pages_per_erase_block: chip.flash_pages_per_erase_block,
-                flash_page_bytes: chip.flash_page_bytes,
-                spare_bytes: chip.spare_bytes,
-            };
+            let mut geometry = shape;
             let bytes = data_blocks * geometry.erase_block_bytes();
-            geometry.erase_blocks_per_plane = config.erase_blocks_per_plane(&geometry, bytes, 0);
+            geometry.erase_blocks_per_plane =
+                config.erase_blocks_per_plane(&geometry, bytes, SPARE_PPM);
             let mut nand = NandArray::new(NandConfig {
                 geometry,
                 timing: chip.timing,
