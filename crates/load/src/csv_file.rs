@@ -20,8 +20,6 @@ use nandu_base::to_index;
 use nandu_storage::database::{Column, ColumnType};
 use nandu_storage::sqlite::{ValueRef, real_in};
 use std::io::Read;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rows from which types are inferred.
 const SAMPLE_ROW_COUNT: usize = 10_000;
@@ -58,10 +56,6 @@ impl Default for CsvOptions {
 /// Rows of a CSV file.
 pub struct CsvRows {
     reader: Reader<Bounded>,
-    /// Bytes that may still be read for the record under way.
-    left: Arc<AtomicU64>,
-    lines: Arc<LineEnds>,
-    mark_byte: u8,
     file: String,
     columns: Vec<Column>,
     null: Vec<u8>,
@@ -79,66 +73,54 @@ pub struct CsvRows {
 /// of what may be read.
 struct Bounded {
     input: Box<dyn Read + Send>,
-    left: Arc<AtomicU64>,
-    lines: Arc<LineEnds>,
+    /// Bytes that may still be read for the record under way.
+    left: u64,
+    /// Bytes that were read, those of the mark included.
+    given: u64,
+    /// Whether lines end in two bytes, as the first one does; none before that.
+    are_crlf: Option<bool>,
     /// What is left of the mark, once the input is at its end.
     mark: Option<Vec<u8>>,
-    /// The field of the mark.
+    /// What the field of the mark is made of.
     mark_byte: u8,
 }
 
-/// How lines end, as the first one does.
-#[derive(Debug, Default)]
-struct LineEnds {
-    is_known: AtomicBool,
-    are_crlf: AtomicBool,
-}
-
-/// Bytes of the mark's field: control characters, so many that no file ends so.
+/// Bytes of the mark's field.
 const MARK_BYTES: usize = 24;
 
-impl LineEnds {
-    /// Looks for the first end of a line.
-    fn look(&self, bytes: &[u8]) {
-        if self.is_known.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Some(at) = bytes.iter().position(|byte| *byte == b'\n') {
-            self.are_crlf.store(at > 0 && bytes[at - 1] == b'\r', Ordering::Relaxed);
-            self.is_known.store(true, Ordering::Relaxed);
-        }
-    }
-
+impl Bounded {
     /// Lines that the reader counts with a record's last byte: a line feed behind a carriage return is
     /// counted with the next record.
-    fn counted_with_record(&self) -> u64 {
-        u64::from(!self.are_crlf.load(Ordering::Relaxed))
+    fn lines_with_record(&self) -> u64 {
+        u64::from(self.are_crlf != Some(true))
     }
 }
 
 impl Read for Bounded {
     fn read(&mut self, target: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.left.load(Ordering::Relaxed);
-        if left == 0 {
+        if self.left == 0 {
             return Err(std::io::ErrorKind::FileTooLarge.into());
         }
-        let end = target.len().min(to_index(left));
+        let end = target.len().min(to_index(self.left));
         let mut count = match self.mark {
             None => self.input.read(&mut target[..end])?,
             Some(_) => 0,
         };
-        self.lines.look(&target[..count]);
+        if self.are_crlf.is_none()
+            && let Some(at) = target[..count].iter().position(|byte| *byte == b'\n')
+        {
+            self.are_crlf = Some(at > 0 && target[at - 1] == b'\r');
+        }
         if count == 0 && end > 0 {
-            let mark = self.mark.get_or_insert_with(|| {
-                let line_end = if self.lines.counted_with_record() == 0 { "\r\n" } else { "\n" };
-                let field = vec![self.mark_byte; MARK_BYTES];
-                [line_end.as_bytes(), &field, line_end.as_bytes()].concat()
-            });
+            let before = if self.are_crlf == Some(true) { "\r\n" } else { "\n" };
+            let field = vec![self.mark_byte; MARK_BYTES];
+            let mark = self.mark.get_or_insert_with(|| [before.as_bytes(), &field, b"\n"].concat());
             count = end.min(mark.len());
             target[..count].copy_from_slice(&mark[..count]);
             mark.drain(..count);
         }
-        self.left.store(left - count as u64, Ordering::Relaxed);
+        self.left -= count as u64;
+        self.given += count as u64;
         Ok(count)
     }
 }
@@ -154,15 +136,8 @@ impl CsvRows {
         byte_count: Option<u64>,
         options: &CsvOptions,
     ) -> Result<Self, LoadError> {
-        let (left, lines) = (Arc::default(), Arc::default());
         let mark_byte = if options.delimiter == 1 { 2 } else { 1 };
-        let bounded = Bounded {
-            input,
-            left: Arc::clone(&left),
-            lines: Arc::clone(&lines),
-            mark: None,
-            mark_byte,
-        };
+        let bounded = Bounded { input, left: 0, given: 0, are_crlf: None, mark: None, mark_byte };
         let reader = ReaderBuilder::new()
             .delimiter(options.delimiter)
             .has_headers(false)
@@ -172,9 +147,6 @@ impl CsvRows {
             .from_reader(bounded);
         let mut rows = Self {
             reader,
-            left,
-            lines,
-            mark_byte,
             file: file.to_owned(),
             columns: Vec::new(),
             null: options.null.clone().into_bytes(),
@@ -258,11 +230,11 @@ impl CsvRows {
     /// Reads the next record; false behind the last one.
     fn read(&mut self, record: &mut ByteRecord) -> Result<bool, LoadError> {
         // The buffer holds bytes of the next record, too.
-        self.left.store(RECORD_BYTES_MAX + BUFFER_BYTES as u64, Ordering::Relaxed);
+        self.reader.get_mut().left = RECORD_BYTES_MAX + BUFFER_BYTES as u64;
         let start = self.reader.position().byte();
         // A line feed behind a carriage return is read with the next record.
         let line = self.reader.position().line()
-            + u64::from(start > 0) * (1 - self.lines.counted_with_record());
+            + u64::from(start > 0) * (1 - self.reader.get_ref().lines_with_record());
         let too_large = |what: String| {
             let what = format!(
                 "a record has more than {what}; is a quote left open, or the delimiter another?"
@@ -271,7 +243,7 @@ impl CsvRows {
         };
         let is_record = match self.reader.read_byte_record(record).map_err(csv::Error::into_kind) {
             Ok(is_record) => is_record,
-            Err(ErrorKind::Io(_)) if self.left.load(Ordering::Relaxed) == 0 => {
+            Err(ErrorKind::Io(_)) if self.reader.get_ref().left == 0 => {
                 return too_large(format!("{} MiB", RECORD_BYTES_MAX >> 20));
             }
             Err(ErrorKind::Io(error)) => {
@@ -285,12 +257,16 @@ impl CsvRows {
         if record.len() > FIELD_COUNT_MAX {
             return too_large(format!("{FIELD_COUNT_MAX} fields"));
         }
-        let is_marked = record.iter().next_back().is_some_and(|last| self.ends_with_mark(last));
-        if !is_record || !is_marked {
+        // The mark is the last that is read, and has no line of its own where a quote is open.
+        let Bounded { given, mark_byte, .. } = *self.reader.get_ref();
+        let is_at_mark = self.reader.get_ref().mark.is_some()
+            && self.reader.position().byte() == given
+            && is_record;
+        if !is_at_mark {
             self.correct_line(record);
             return Ok(is_record);
         }
-        if record.len() == 1 && record[0].len() == MARK_BYTES {
+        if record.len() == 1 && record[0] == [mark_byte; MARK_BYTES] {
             record.clear();
             return Ok(false);
         }
@@ -298,20 +274,12 @@ impl CsvRows {
         Err(LoadError::input(format!("{}:{line}", self.file), what))
     }
 
-    /// Whether the last field of a record runs into the mark, with the end of its line or without.
-    fn ends_with_mark(&self, field: &[u8]) -> bool {
-        let field = field.strip_suffix(b"\n").unwrap_or(field);
-        let field = field.strip_suffix(b"\r").unwrap_or(field);
-        field.len() >= MARK_BYTES
-            && field[field.len() - MARK_BYTES..].iter().all(|byte| *byte == self.mark_byte)
-    }
-
     /// The reader's line is where it stood before the record: it may be that of an empty line before it,
     /// or where lines end in two bytes that of the record before.
     fn correct_line(&self, record: &mut ByteRecord) {
         let Some(mut position) = record.position().cloned() else { return };
         let inside = record.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64;
-        let behind = inside + self.lines.counted_with_record();
+        let behind = inside + self.reader.get_ref().lines_with_record();
         let line = self.reader.position().line().saturating_sub(behind).max(1);
         position.set_line(line);
         record.set_position(Some(position));

@@ -3,6 +3,8 @@
 use super::*;
 use nandu_storage::sqlite::Value;
 use proptest::prelude::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn open(text: &str, options: &CsvOptions) -> Result<CsvRows, LoadError> {
     let input: Box<dyn Read + Send> = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
@@ -185,6 +187,10 @@ fn a_quote_that_nothing_closes_is_an_error_with_its_line() {
     let said = complaint("id\u{1}name\n1\u{1}\"a\n", &odd);
     assert!(said.starts_with("rows.csv:2: a quote is opened"), "{said}");
     assert_eq!(all(&mut open("id\u{1}name\n1\u{1}a", &odd).unwrap()).unwrap().len(), 1);
+    // Bytes like the mark's are rows like others, also at the end.
+    let like = "\u{1}".repeat(24);
+    let rows = all(&mut open(&format!("name\n{like}\nb{like}\n{like}\n"), &all_text).unwrap());
+    assert_eq!(rows.unwrap(), [[text(&like)], [text(&format!("b{like}"))], [text(&like)]]);
     // Quotes that are closed at the very end, and one that opens nothing.
     let closed = all(&mut open("name\n\"a\nb\"", &all_text).unwrap()).unwrap();
     assert_eq!(closed, [[text("a\nb")]]);
