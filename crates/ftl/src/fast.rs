@@ -21,7 +21,7 @@
 //! writes it costs a partial merge for one write in B. The two-page rule copies the first page from the
 //! log (one read, one program) when the second follows it; it is this project's.
 
-use crate::config::{LayerConfig, flash_pages_of, on_each_plane};
+use crate::config::LayerConfig;
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, NONE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, LogSpace, Survivors};
 use crate::{Ftl, FtlError};
@@ -77,9 +77,7 @@ impl LayerConfig for FastConfig {
     }
 
     fn blocks_aside(&self, shape: &Geometry, logical_bytes: u64) -> u64 {
-        let unit_count = flash_pages_of(shape, logical_bytes);
-        let log = self.log_space().resolve(unit_count, shape.flash_pages_per_erase_block);
-        on_each_plane(shape, u64::from(log) + u64::from(MERGE_RESERVE))
+        self.log_space().blocks_aside(shape, logical_bytes, MERGE_RESERVE)
     }
 
     fn build(

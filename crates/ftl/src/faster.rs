@@ -24,7 +24,7 @@
 //! is the rule that without a spare erase block pages are merged instead of given their chance.
 //! There is no sequential log block; whether the experiments of S003 had one is not known.
 
-use crate::config::{LayerConfig, flash_pages_of, on_each_plane};
+use crate::config::LayerConfig;
 use crate::fast::LOG_PAGE_BYTES;
 use crate::hybrid::block_map::{BlockMap, MERGE_RESERVE, NONE, PageKind};
 use crate::hybrid::{HybridFtl, LogScheme, LogSpace, Survivors};
@@ -83,9 +83,7 @@ impl LayerConfig for FasterConfig {
     }
 
     fn blocks_aside(&self, shape: &Geometry, logical_bytes: u64) -> u64 {
-        let unit_count = flash_pages_of(shape, logical_bytes);
-        let log = self.log_space().resolve(unit_count, shape.flash_pages_per_erase_block);
-        on_each_plane(shape, u64::from(log) + u64::from(RESERVE))
+        self.log_space().blocks_aside(shape, logical_bytes, RESERVE)
     }
 
     fn build(

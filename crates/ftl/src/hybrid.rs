@@ -17,11 +17,12 @@
 pub(crate) mod block_map;
 mod recovery;
 
+use crate::config::{flash_pages_of, on_each_plane};
 use crate::contract::check_range;
 use crate::{Ftl, FtlError, MergeCounts, ReadOutcome};
 use block_map::BlockMap;
 use nandu_base::{Lpn, Nanos, to_u32};
-use nandu_nand::{Content, NandArray, Ticket};
+use nandu_nand::{Content, Geometry, NandArray, Ticket};
 use std::fmt;
 
 pub(crate) use recovery::Survivors;
@@ -96,6 +97,13 @@ impl LogSpace {
         let blocks = pages.div_ceil(1_000_000 * u128::from(pages_per_block.max(1)));
         let share = u32::try_from(blocks).unwrap_or(u32::MAX).max(self.least);
         self.block_count.unwrap_or(share)
+    }
+
+    /// Log blocks for so many bytes and `reserve` more, in erase blocks of each plane.
+    pub(crate) fn blocks_aside(self, shape: &Geometry, logical_bytes: u64, reserve: u32) -> u64 {
+        let unit_count = flash_pages_of(shape, logical_bytes);
+        let log = self.resolve(unit_count, shape.flash_pages_per_erase_block);
+        on_each_plane(shape, u64::from(log) + u64::from(reserve))
     }
 
     /// Refuses a count below the least.

@@ -2,10 +2,10 @@
 
 use super::open;
 use super::read::{RowName, row_name};
-use super::text::parse_value;
+use super::text::{parse_row, parse_value, refs};
 use crate::Context;
 use crate::failure::Failure;
-use nandu::{RecordView, Row, TableDefinition, TableKind, Value, ValueRef};
+use nandu::{RecordView, Row, TableDefinition, TableKind};
 use std::path::Path;
 
 /// Stores a row that is not there yet; tells its number if it gets one.
@@ -27,10 +27,8 @@ pub(super) fn insert(
             names.join(", ")
         )));
     }
-    let pairs = values.iter().zip(&definition.columns);
-    let row: Result<Row, String> =
-        pairs.map(|(text, column)| parse_value(text, column.column_type)).collect();
-    let row = row.map_err(Failure::input)?;
+    let types = definition.columns.iter().map(|column| column.column_type);
+    let row = parse_row(values.iter().map(String::as_str), types)?;
     let mut write = database.write()?;
     let number = write.insert(&definition.name, &refs(&row))?;
     write.commit()?;
@@ -116,10 +114,6 @@ pub(super) fn drop_table(directory: &Path, table: &str) -> Result<(), Failure> {
     write.drop_table(table)?;
     write.commit()?;
     Ok(database.close()?)
-}
-
-fn refs(row: &[Value]) -> Vec<ValueRef<'_>> {
-    row.iter().map(Value::as_ref).collect()
 }
 
 fn no_row(definition: &TableDefinition, key: &[String]) -> Failure {

@@ -4,12 +4,12 @@
 //!    between two commits and says where; a file with fewer rows is stored as a whole or not at all.
 
 use super::open;
-use super::text::parse_value;
+use super::text::{parse_row, refs};
 use crate::Context;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
-use nandu::{Database, TableDefinition, TableKind, Value, ValueRef, WriteTransaction};
+use nandu::{Database, TableDefinition, TableKind, WriteTransaction};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -99,11 +99,9 @@ fn store(
             "{found} values instead of {wanted}; put one tab between two values"
         )));
     }
-    let pairs = line.split('\t').zip(&definition.columns);
-    let row: Result<Vec<Value>, String> =
-        pairs.map(|(field, column)| parse_value(field, column.column_type)).collect();
-    let row = row.map_err(Failure::input)?;
-    let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+    let types = definition.columns.iter().map(|column| column.column_type);
+    let row = parse_row(line.split('\t'), types)?;
+    let row = refs(&row);
     match definition.kind {
         // One in PAX pages says why it takes none.
         TableKind::Heap | TableKind::Pax { .. } => {

@@ -1,12 +1,12 @@
 //! `nandu db get`, `scan` and `export`: rows of a table, printed or in a file.
 
 use super::open_to_read;
-use super::text::{RowFormat, line_of, parse_value};
+use super::text::{RowFormat, line_of, parse_row, refs};
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::OutputFiles;
 use crate::progress::Progress;
-use nandu::{Column, Flow, TableDefinition, TableKind, Tables, Value, ValueRef};
+use nandu::{Column, Flow, Row, TableDefinition, TableKind, Tables};
 use nandu_load::ParquetWriter;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
@@ -37,10 +37,7 @@ fn row_of(tables: &Tables, table: &str, key: &[String]) -> Result<Option<String>
     let look = |row: nandu::RecordView<'_>| line_of(&row, definition.columns.len());
     match row_name(definition, key)? {
         RowName::Number(number) => Ok(tables.get(table, number, look)?),
-        RowName::Key(values) => {
-            let values: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
-            Ok(tables.get_by_key(table, &values, look)?)
-        }
+        RowName::Key(values) => Ok(tables.get_by_key(table, &refs(&values), look)?),
     }
 }
 
@@ -49,7 +46,7 @@ pub(super) enum RowName {
     /// In a heap.
     Number(i64),
     /// In a clustered table.
-    Key(Vec<Value>),
+    Key(Row),
 }
 
 /// The row that these words name.
@@ -71,9 +68,7 @@ pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<R
         return Err(Failure::input(format!("{found} values, the key of {table} has {wanted}")));
     }
     let types = places.iter().map(|&place| definition.columns[place].column_type);
-    let values: Result<Vec<Value>, String> =
-        key.iter().zip(types).map(|(text, column_type)| parse_value(text, column_type)).collect();
-    Ok(RowName::Key(values.map_err(Failure::input)?))
+    Ok(RowName::Key(parse_row(key.iter().map(String::as_str), types)?))
 }
 
 /// Prints rows.

@@ -1,6 +1,7 @@
 //! `nandu db schema` and `compact`: what tables there are, and all of them copied.
 
 use super::open_to_read;
+use super::text::refs;
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -88,9 +89,7 @@ pub(super) fn compact(directory: &Path, target: &Path, context: &Context) -> Res
                 tables.scan(&definition.name, |_, record| {
                     row.clear();
                     row.extend((0..definition.columns.len()).map(|at| record.get(at).to_value()));
-                    let refs: Vec<nandu::ValueRef<'_>> =
-                        row.iter().map(nandu::Value::as_ref).collect();
-                    outcome = load.push(&refs);
+                    outcome = load.push(&refs(&row));
                     row_count += 1;
                     if row_count.is_multiple_of(ROWS_PER_LOOK) {
                         progress.show(fraction, &format!("{}, {row_count} rows", table.name));

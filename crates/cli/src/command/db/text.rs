@@ -10,8 +10,9 @@
 //!    reads.
 //! 2. A blob is hexadecimal. A number that JSON cannot write, an infinity, is a text there.
 
+use crate::failure::Failure;
 use clap::ValueEnum;
-use nandu::{Column, ColumnType, RecordView, Value, real_in};
+use nandu::{Column, ColumnType, RecordView, Row, Value, ValueRef, real_in};
 
 /// How null is written.
 const NULL: &str = "\\N";
@@ -87,6 +88,21 @@ fn shown(value: Value) -> String {
         Value::Text(text) => text,
         Value::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
     }
+}
+
+/// The values that texts of `tsv` stand for, in columns of these types.
+pub(super) fn parse_row<'t>(
+    texts: impl Iterator<Item = &'t str>,
+    types: impl Iterator<Item = ColumnType>,
+) -> Result<Row, Failure> {
+    let row: Result<Row, String> =
+        texts.zip(types).map(|(text, column_type)| parse_value(text, column_type)).collect();
+    row.map_err(Failure::input)
+}
+
+/// A row as the engine takes it.
+pub(super) fn refs(row: &[Value]) -> Vec<ValueRef<'_>> {
+    row.iter().map(Value::as_ref).collect()
 }
 
 /// The value that a text of `tsv` stands for, in a column of a type.
