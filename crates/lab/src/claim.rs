@@ -39,7 +39,7 @@ pub const CONSTANT_MAX: f64 = 100.0;
 /// Between these lies what a paper states as "at least" or "at most".
 pub const ONE_SIDED: [f64; 2] = [1e-6, 1e6];
 /// The end of a published range over its beginning, at most: "two to three orders" is the widest that says
-/// something.
+/// something. So far ours may be from a published bound on the side that the paper leaves open.
 pub const RANGE_MAX: f64 = 10.0;
 
 /// A place on an x axis: a number, or a size such as `"4KiB"`.
@@ -134,7 +134,8 @@ pub enum PublishedValue {
 
 impl PublishedValue {
     /// The limits for ours: within 30 % of a value, at a crossover within a factor of 2. A printed range is
-    /// its own limit where it is wider than that about its centre.
+    /// its own limit where it is wider than that about its centre; a bound reaches [`RANGE_MAX`] times as far
+    /// to its open side.
     #[must_use]
     pub fn limits(self, tolerance: f64) -> [f64; 2] {
         match self {
@@ -143,8 +144,8 @@ impl PublishedValue {
                 let centre = (low * high).sqrt();
                 [low.min(centre / tolerance), high.max(centre * tolerance)]
             }
-            Self::AtLeast { at_least } => [at_least, f64::INFINITY],
-            Self::AtMost { at_most } => [f64::NEG_INFINITY, at_most],
+            Self::AtLeast { at_least } => [at_least, RANGE_MAX * at_least],
+            Self::AtMost { at_most } => [at_most / RANGE_MAX, at_most],
         }
     }
 

@@ -11,7 +11,8 @@
 //!
 //! 1. A shape that names what a paper published has its limits from there, and says the place in the paper.
 //! 2. What differs does not hold as the paper has it: where it does, its verdict fails, since it is no
-//!    difference any more. An order does so at no seed, or it would differ by chance.
+//!    difference any more. An order does so at no seed, or it would differ by chance. Of a value the seed may
+//!    decide: its `ours` then reaches across a limit.
 //! 3. An order holds at every seed, a value by its median over the seeds; a verdict shows the spread.
 //! 4. A shape about a series or point that was not measured, at whichever seed, does not hold.
 //! 5. A verdict's text holds the numbers that decided it.
@@ -255,8 +256,11 @@ impl Shape {
         let holds = match ours {
             None => claim_holds,
             Some(ours) => {
-                let misses =
+                let is_missed =
                     if self.claim.is_by_point() { !points.iter().any(keeps) } else { !claim_holds };
+                let reaches_over = |limit: f64| ours[0] < limit && limit < ours[1];
+                let is_left_to_seeds =
+                    !self.claim.is_of_every_seed() && (reaches_over(low) || reaches_over(high));
                 // An order is met at every seed or missed at every seed; else it is chance.
                 let is_met_at = |seed: usize| {
                     points.iter().all(|point| (low..=high).contains(&point.by_seed[seed]))
@@ -266,7 +270,9 @@ impl Shape {
                     if self.claim.is_by_point() { &points } else { std::slice::from_ref(worst) };
                 let is_ours =
                     decided.iter().all(|point| (ours[0]..=ours[1]).contains(&point.decides));
-                if !misses {
+                if !is_missed && is_left_to_seeds {
+                    text.push_str("; at the limit, where the seed decides");
+                } else if !is_missed {
                     text.push_str("; this is no difference any more");
                 } else if is_chance {
                     text.push_str("; at some seed it is so, and chance is no difference");
@@ -274,7 +280,7 @@ impl Shape {
                     let [low, high] = ours.map(digits);
                     text.push_str(&format!("; ours was {low} to {high} when it was looked into"));
                 }
-                misses && !is_chance && is_ours
+                (is_missed || is_left_to_seeds) && !is_chance && is_ours
             }
         };
         Ok(Verdict {

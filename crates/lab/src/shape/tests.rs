@@ -174,6 +174,38 @@ fn what_differs_must_differ_and_by_as_much_as_is_written_down() {
 }
 
 #[test]
+fn a_value_at_its_limit_is_a_difference_whatever_the_seed() {
+    // A published 10 allows for 7.7 and more.
+    let verdict = |value: f64, ours: &str| {
+        let text = format!(
+            "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\nours={ours}\n\
+             kind='value_within'\nseries='a'\nat=1\npublished=10"
+        );
+        judge(&text, &[&[series("a", &[(1.0, value)])]])
+    };
+    for (value, is_told) in [(7.5, false), (8.0, true)] {
+        let verdict = verdict(value, "[7.4, 8.1]");
+        assert!(verdict.holds, "{}", verdict.text);
+        assert_eq!(verdict.text.contains("the seed decides"), is_told, "{}", verdict.text);
+    }
+    assert!(!verdict(7.3, "[7.4, 8.1]").holds && !verdict(8.2, "[7.4, 8.1]").holds);
+    assert!(!verdict(8.0, "[7.9, 8.1]").holds, "within the limits as a whole it is met");
+}
+
+#[test]
+fn a_published_bound_is_no_claim_about_what_is_far_beyond_it() {
+    let holds = |published: &str, value: f64| {
+        let text = format!(
+            "class='prediction'\nsource='[S] S000 table 1'\nkind='value_within'\nseries='a'\n\
+             published={published}"
+        );
+        judge(&text, &[&[series("a", &[(1.0, value)])]]).holds
+    };
+    assert!(holds("{ at_least = 2 }", 19.0) && !holds("{ at_least = 2 }", 21.0));
+    assert!(holds("{ at_most = 2 }", 0.3) && !holds("{ at_most = 2 }", 0.1));
+}
+
+#[test]
 fn an_order_that_differs_at_some_seeds_only_is_chance() {
     let order = |values: [f64; 3]| {
         let seeds = values.map(|y| [series("flat", &[(1.0, 2.0)]), series("b", &[(1.0, y)])]);
