@@ -57,6 +57,13 @@ pub trait Device {
 
     /// What the device has done so far.
     fn counters(&self) -> Counters;
+
+    /// `count` buffers of `byte_count` zeros that requests of this device may carry, as any other of its
+    /// alignment may. Of these a real device may know the memory beforehand, which spares the kernel its
+    /// bookkeeping for each request.
+    fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
+        IoBuffer::batch(count, byte_count, self.info().buffer_alignment.max(1) as usize)
+    }
 }
 
 /// A device whose stored bytes can be looked at and changed behind its back: simulators only.

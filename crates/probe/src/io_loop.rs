@@ -17,7 +17,7 @@ use crate::ProbeError;
 use crate::pattern::{Access, DataKind, Pattern};
 use crate::runner::{Observer, TimelinePoint};
 use nandu_base::{AddressGenerator, LatencyHistogram, Nanos, Permutation, Rng, to_index, to_u32};
-use nandu_device::{Completion, Device, DeviceInfo, IoBuffer, Operation, Request};
+use nandu_device::{Completion, Device, IoBuffer, Operation, Request};
 use std::collections::VecDeque;
 
 /// The timeline is coarsened rather than made longer than this.
@@ -87,13 +87,13 @@ pub(crate) struct IoLoop<'a> {
 }
 
 impl<'a> IoLoop<'a> {
-    /// Makes room and buffers for `pattern`, which must be valid for `info`.
-    pub(crate) fn new(pattern: &'a Pattern, info: &DeviceInfo) -> Self {
+    /// Makes room and buffers for `pattern`, which must be valid for `device`.
+    pub(crate) fn new(pattern: &'a Pattern, device: &mut dyn Device) -> Self {
+        let places = places_for(pattern, device);
+        let info = device.info();
         let sector_bytes = u64::from(info.geometry.sector_bytes);
         let depth = pattern.queue_depth as usize;
         let first_byte = pattern.area.start + pattern.alignment_offset_bytes;
-        let mut data = Rng::for_part(pattern.seed, "data");
-        let places = (0..depth).map(|_| Place::new(pattern, info, &mut data)).collect();
         Self {
             pattern,
             name: pattern.name(),
@@ -346,21 +346,28 @@ fn limit_fraction(
     by_count.max(by_time).min(1.0)
 }
 
-impl Place {
-    fn new(pattern: &Pattern, info: &DeviceInfo, data: &mut Rng) -> Self {
-        if !info.needs_buffers {
-            return Self::default();
-        }
-        let length = to_index(pattern.request_bytes.0);
-        let make = || IoBuffer::with_alignment(length, info.buffer_alignment.max(1) as usize);
-        let read_buffer = (pattern.read_percent > 0).then(make);
-        let write_buffer = pattern.writes().then(|| {
-            let mut buffer = make();
-            fill(&mut buffer, pattern.data, data);
-            buffer
-        });
-        Self { read_buffer, write_buffer, first_sector: 0 }
+/// A place for each request of the queue, with buffers where the device wants them.
+fn places_for(pattern: &Pattern, device: &mut dyn Device) -> Vec<Place> {
+    let depth = pattern.queue_depth as usize;
+    let mut places: Vec<Place> = (0..depth).map(|_| Place::default()).collect();
+    if !device.info().needs_buffers {
+        return places;
     }
+    let (reads, writes) = (pattern.read_percent > 0, pattern.writes());
+    let count = depth * (usize::from(reads) + usize::from(writes));
+    let mut buffers = device.buffers(count, to_index(pattern.request_bytes.0)).into_iter();
+    let mut data = Rng::for_part(pattern.seed, "data");
+    for place in &mut places {
+        if reads {
+            place.read_buffer = buffers.next();
+        }
+        if writes {
+            place.write_buffer = buffers.next();
+            let buffer = place.write_buffer.as_mut().expect("as many as were asked for");
+            fill(buffer, pattern.data, &mut data);
+        }
+    }
+    places
 }
 
 fn fill(bytes: &mut [u8], data: DataKind, rng: &mut Rng) {

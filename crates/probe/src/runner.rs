@@ -197,7 +197,7 @@ pub fn run_pattern(
     observer: &mut dyn Observer,
 ) -> Result<PatternResult, ProbeError> {
     pattern.validate(device.info())?;
-    let mut io = IoLoop::new(pattern, device.info());
+    let mut io = IoLoop::new(pattern, device);
     let mut runs = Vec::with_capacity(pattern.repetitions as usize);
     let progress_share = 1.0 / f64::from(pattern.repetitions);
     for repetition in 0..pattern.repetitions {
@@ -304,7 +304,7 @@ fn run_fill(
     pattern.validate(device.info())?;
     let order =
         RunOrder { repetition: 0, from_start: true, progress_base: 0.0, progress_share: 1.0 };
-    IoLoop::new(pattern, device.info()).run(device, order, observer).map(|_| ())
+    IoLoop::new(pattern, device).run(device, order, observer).map(|_| ())
 }
 
 fn trim(

@@ -254,14 +254,20 @@ impl Device for FileDrive {
     fn counters(&self) -> Counters {
         self.queue.counters()
     }
+
+    fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
+        self.queue.buffers(count, byte_count, buffer_alignment(&self.info))
+    }
 }
 
 /// A zeroed buffer that `device` accepts for `byte_count` bytes.
 #[must_use]
 pub fn buffer_for(device: &FileDrive, byte_count: usize) -> IoBuffer {
-    let alignment =
-        (device.info.buffer_alignment as usize).max(nandu_device::buffer::DEFAULT_ALIGNMENT);
-    IoBuffer::with_alignment(byte_count, alignment)
+    IoBuffer::with_alignment(byte_count, buffer_alignment(&device.info))
+}
+
+fn buffer_alignment(info: &DeviceInfo) -> usize {
+    (info.buffer_alignment as usize).max(nandu_device::buffer::DEFAULT_ALIGNMENT)
 }
 
 #[cfg(test)]

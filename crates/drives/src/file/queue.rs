@@ -17,7 +17,7 @@ use super::system;
 use super::uring::{Command, Ring};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::queue::InFlight;
-use nandu_device::{Completion, Counters, DeviceError, Operation};
+use nandu_device::{Completion, Counters, DeviceError, IoBuffer, Operation};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -126,6 +126,14 @@ impl FileQueue {
     /// A file that was added.
     pub(super) fn file(&self, file: u32) -> &OpenFile {
         self.files[file as usize].as_ref().expect("files that were added are there")
+    }
+
+    /// Zeroed buffers whose memory the kernel knows beforehand, where it can.
+    pub(super) fn buffers(&mut self, count: usize, len: usize, alignment: usize) -> Vec<IoBuffer> {
+        match &mut self.ring {
+            Some(ring) => ring.buffers(count, len, alignment),
+            None => IoBuffer::batch(count, len, alignment),
+        }
     }
 
     pub(super) const fn has_ring(&self) -> bool {

@@ -113,6 +113,36 @@ fn requests_in_flight_survive_the_drop_of_their_drive() {
     assert!(bytes[..4096 * depth as usize].iter().all(|&byte| byte == 7));
 }
 
+/// More rounds than the ring keeps pieces of memory registered, so early buffers are used after theirs went.
+#[test]
+fn buffers_known_to_the_kernel_carry_what_others_do() {
+    let directory = tempfile::tempdir().unwrap();
+    for engine in [EngineKind::Auto, EngineKind::Psync] {
+        let mut drive =
+            drive_in(directory.path(), FileOptions { engine, ..FileOptions::default() });
+        let sector_bytes = u64::from(drive.info().geometry.sector_bytes);
+        let sector_count = nandu_base::to_u32(8192 / sector_bytes);
+        let mut kept: Vec<IoBuffer> = Vec::new();
+        for round in 0..7_u8 {
+            kept.extend(drive.buffers(3, 8192));
+            for (place, mut buffer) in (0_u8..).zip(std::mem::take(&mut kept)) {
+                let first_sector = u64::from(place) * u64::from(sector_count);
+                buffer.fill(round * 32 + place);
+                let write = Request::write(1, first_sector, sector_count, Some(buffer));
+                let mut buffer = run(&mut drive, write).buffer.unwrap();
+                buffer.fill(0);
+                let read = Request::read(2, first_sector, sector_count, Some(buffer));
+                let buffer = run(&mut drive, read).buffer.unwrap();
+                assert!(buffer.iter().all(|&byte| byte == round * 32 + place), "{round} {place}");
+                kept.push(buffer);
+            }
+        }
+        drive.audit();
+        drop(drive);
+        assert_eq!(kept[0][0], 6 * 32, "buffers outlive their drive");
+    }
+}
+
 #[test]
 fn a_time_limit_in_the_past_still_starts_the_request() {
     let directory = tempfile::tempdir().unwrap();

@@ -11,12 +11,16 @@
 //!    spares the interrupts, where the kernel has them (6.1); COOP_TASKRUN (5.19) is the next best.
 //!    A shared ring has none of them: a completion must not wait for the thread that submitted.
 //! 3. The completion ring is at least as large as the number in flight, so it never overflows.
+//! 4. Memory that is registered with the ring stays in place as long as it is: the ring keeps a buffer of its
+//!    own out of the same allocation, which lives until the last of its buffers goes.
 
 #![allow(unsafe_code, reason = "the kernel reads and writes memory that is named in ring entries")]
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use nandu_device::IoBuffer;
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -34,6 +38,17 @@ pub(super) enum RingUse {
 
 /// Registered in place of a file that is not there yet, or not any more.
 const NO_FILE: i32 = -1;
+
+/// How many pieces of memory are registered at a time; the oldest makes room.
+const REGIONS_MAX: usize = 4;
+
+/// Registered memory.
+struct Region {
+    /// Its addresses.
+    addresses: Range<usize>,
+    /// Keeps it in place (invariant 4).
+    _keeper: IoBuffer,
+}
 
 /// What the kernel is to do.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +86,9 @@ pub(super) enum Command {
 pub(super) struct Ring {
     ring: IoUring,
     queued_count: u32,
+    /// By the index under which the kernel knows it; empty where the kernel registers no memory.
+    regions: Vec<Option<Region>>,
+    next_region: usize,
     reaped: Box<[MaybeUninit<cqueue::Entry>; BATCH]>,
 }
 
@@ -88,9 +106,14 @@ impl Ring {
             let _ = ring.submitter().register_ring_fd();
         }
         ring.submission().sync();
+        // From Linux 5.19 on; without it memory is looked up for each request.
+        let can_register = ring.submitter().register_buffers_sparse(REGIONS_MAX as u32).is_ok();
+        let region_count = if can_register { REGIONS_MAX } else { 0 };
         Ok(Self {
             ring,
             queued_count: 0,
+            regions: (0..region_count).map(|_| None).collect(),
+            next_region: 0,
             reaped: Box::new([const { MaybeUninit::uninit() }; BATCH]),
         })
     }
@@ -99,6 +122,39 @@ impl Ring {
     pub(super) fn set_file(&mut self, index: u32, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let descriptor = file.map_or(NO_FILE, |file| file.as_raw_fd());
         self.ring.submitter().register_files_update(index, &[descriptor]).map(drop)
+    }
+
+    /// `count` buffers of `len` zero bytes at multiples of `alignment`, whose memory the kernel knows from
+    /// now on; where it does not want to (it counts as locked memory, which has a limit), they are like others.
+    pub(super) fn buffers(&mut self, count: usize, len: usize, alignment: usize) -> Vec<IoBuffer> {
+        let mut buffers = IoBuffer::batch(count + 1, len, alignment);
+        let keeper = buffers.pop().expect("one more than was asked for");
+        let start = buffers.first().map_or(0, |first| first.as_ptr().addr());
+        let addresses = start..keeper.as_ptr().addr();
+        if self.regions.is_empty() || addresses.is_empty() {
+            return buffers;
+        }
+        let index = self.next_region;
+        let memory =
+            libc::iovec { iov_base: buffers[0].as_mut_ptr().cast(), iov_len: addresses.len() };
+        // SAFETY: the memory is one allocation, of which the region keeps a part (invariant 4). A request that
+        // is under way with the region that goes holds its pages in the kernel.
+        let answer =
+            unsafe { self.ring.submitter().register_buffers_update(index as u32, &[memory], None) };
+        // The one that was there is gone from the kernel's table in either case.
+        self.regions[index] = answer.is_ok().then_some(Region { addresses, _keeper: keeper });
+        self.next_region = (index + 1) % self.regions.len();
+        buffers
+    }
+
+    /// Under which number the kernel knows `len` bytes from `address` on.
+    fn region_of(&self, address: usize, len: u32) -> Option<u16> {
+        let is_within = |region: &Region| {
+            region.addresses.start <= address && address + len as usize <= region.addresses.end
+        };
+        let index =
+            self.regions.iter().position(|region| region.as_ref().is_some_and(is_within))?;
+        u16::try_from(index).ok()
     }
 
     fn build(depth: u32, ring_use: RingUse) -> io::Result<IoUring> {
@@ -125,7 +181,12 @@ impl Ring {
     /// The memory that `command` names stays valid and unused until the completion with `tag` was
     /// reaped (invariant 1).
     pub(super) unsafe fn push(&mut self, command: Command, file: u32, tag: u32) {
-        let entry = entry_of(command, types::Fixed(file)).user_data(u64::from(tag));
+        let region = match command {
+            Command::Read { memory, len, .. } => self.region_of(memory.addr(), len),
+            Command::Write { memory, len, .. } => self.region_of(memory.addr(), len),
+            Command::Flush | Command::PunchHole { .. } => None,
+        };
+        let entry = entry_of(command, types::Fixed(file), region).user_data(u64::from(tag));
         // SAFETY: passed on to the caller.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the ring has an entry for every request that may be in flight");
@@ -182,16 +243,22 @@ impl Ring {
     }
 }
 
-fn entry_of(command: Command, file: types::Fixed) -> squeue::Entry {
-    match command {
-        Command::Read { memory, len, offset } => {
+fn entry_of(command: Command, file: types::Fixed, region: Option<u16>) -> squeue::Entry {
+    match (command, region) {
+        (Command::Read { memory, len, offset }, None) => {
             opcode::Read::new(file, memory, len).offset(offset).build()
         }
-        Command::Write { memory, len, offset } => {
+        (Command::Read { memory, len, offset }, Some(region)) => {
+            opcode::ReadFixed::new(file, memory, len, region).offset(offset).build()
+        }
+        (Command::Write { memory, len, offset }, None) => {
             opcode::Write::new(file, memory, len).offset(offset).build()
         }
-        Command::Flush => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
-        Command::PunchHole { offset, len } => {
+        (Command::Write { memory, len, offset }, Some(region)) => {
+            opcode::WriteFixed::new(file, memory, len, region).offset(offset).build()
+        }
+        (Command::Flush, _) => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+        (Command::PunchHole { offset, len }, _) => {
             opcode::Fallocate::new(file, len).offset(offset).mode(super::system::PUNCH_HOLE).build()
         }
     }
