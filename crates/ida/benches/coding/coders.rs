@@ -8,8 +8,13 @@ use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
 /// Something that encodes and decodes.
 pub(crate) trait Coder {
-    /// Its name in the table.
-    fn name(&self) -> &'static str;
+    /// Its name in the table; coders of one name are ways of one library.
+    fn name(&self) -> &str;
+
+    /// By which of its functions the library does `work`, if it has several that can.
+    fn function(&self, _work: Work) -> &'static str {
+        ""
+    }
 
     /// Does `work` once for `data`. Decoding computes the first data fragments.
     fn run(&mut self, work: Work, data: &[&[u8]]);
@@ -49,7 +54,7 @@ impl Own {
 }
 
 impl Coder for Own {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "nandu-ida"
     }
 
@@ -73,7 +78,7 @@ impl Coder for Own {
     }
 }
 
-/// Intel's library.
+/// Intel's library, by the functions that take any matrix.
 pub(crate) struct Isal<'a> {
     library: &'a Library,
     encode_tables: Vec<u8>,
@@ -85,6 +90,16 @@ pub(crate) struct Isal<'a> {
 impl<'a> Isal<'a> {
     pub(crate) fn new(library: &'a Library, n: usize, m: usize, data: &[&[u8]]) -> Self {
         let matrix = library.matrix(n, m);
+        Self::with_matrix(library, &matrix, n, m, data)
+    }
+
+    fn with_matrix(
+        library: &'a Library,
+        matrix: &[u8],
+        n: usize,
+        m: usize,
+        data: &[&[u8]],
+    ) -> Self {
         let lost = (n - m).min(m);
         let inverse = library.invert(matrix[lost * m..][..m * m].to_vec(), m);
         let mut coder = Self {
@@ -97,11 +112,23 @@ impl<'a> Isal<'a> {
         coder.run(Work::Encode, data);
         coder
     }
+
+    /// What is left to decode from: the data that are not lost, then coded fragments.
+    fn sources<'s>(&'s self, data: &[&'s [u8]], lost: usize) -> Vec<&'s [u8]> {
+        let mut sources = data[lost..].to_vec();
+        sources.extend(self.coded.fragments());
+        sources.truncate(data.len());
+        sources
+    }
 }
 
 impl Coder for Isal<'_> {
-    fn name(&self) -> &'static str {
-        "isa-l"
+    fn name(&self) -> &str {
+        &self.library.name
+    }
+
+    fn function(&self, _: Work) -> &'static str {
+        "ec_encode_data"
     }
 
     fn run(&mut self, work: Work, data: &[&[u8]]) {
@@ -110,11 +137,11 @@ impl Coder for Isal<'_> {
                 self.library.code(&self.encode_tables, data, &mut self.coded.fragments_mut());
             }
             Work::Decode => {
-                let targets = &mut self.decoded.fragments_mut();
-                let mut sources = data[targets.len()..].to_vec();
-                sources.extend(self.coded.fragments());
-                sources.truncate(data.len());
-                self.library.code(&self.decode_tables, &sources, targets);
+                let mut decoded = std::mem::replace(&mut self.decoded, Buffers::none());
+                let mut targets = decoded.fragments_mut();
+                let sources = self.sources(data, targets.len());
+                self.library.code(&self.decode_tables, &sources, &mut targets);
+                self.decoded = decoded;
             }
         }
     }
@@ -123,6 +150,70 @@ impl Coder for Isal<'_> {
         self.run(work, data);
         self.run(Work::Decode, data);
         assert_decoded(self.name(), &self.decoded.fragments(), data);
+    }
+}
+
+/// Intel's library, by its functions for RAID with one or two spare fragments. It has none that decodes
+/// two; these are computed with the same constants by the function for any matrix.
+pub(crate) struct IsalRaid<'a>(Isal<'a>);
+
+impl<'a> IsalRaid<'a> {
+    /// `None` where n - m is neither 1 nor 2.
+    pub(crate) fn new(library: &'a Library, n: usize, m: usize, data: &[&[u8]]) -> Option<Self> {
+        if !(1..=2).contains(&(n - m)) {
+            return None;
+        }
+        // P is the sum, Q the sum with powers of 2, as raid.h has them.
+        let mut matrix = vec![0; n * m];
+        let mut power = 1_u8;
+        for column in 0..m {
+            matrix[column * m + column] = 1;
+            matrix[m * m + column] = 1;
+            if n - m == 2 {
+                matrix[(m + 1) * m + column] = power;
+            }
+            power = (power << 1) ^ if power & 0x80 == 0 { 0 } else { 0x1D };
+        }
+        let mut coder = Self(Isal::with_matrix(library, &matrix, n, m, data));
+        // The function for any matrix has computed the same from the matrix as those for RAID do.
+        let by_matrix: Vec<Vec<u8>> =
+            coder.0.coded.fragments().iter().map(|part| part.to_vec()).collect();
+        coder.run(Work::Encode, data);
+        assert!(coder.0.coded.fragments() == by_matrix, "the constants are those of raid.h");
+        Some(coder)
+    }
+}
+
+impl Coder for IsalRaid<'_> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn function(&self, work: Work) -> &'static str {
+        match (work, self.0.coded.count()) {
+            (_, 1) => "xor_gen",
+            (Work::Encode, _) => "pq_gen",
+            (Work::Decode, _) => "ec_encode_data, P and Q",
+        }
+    }
+
+    fn run(&mut self, work: Work, data: &[&[u8]]) {
+        let library = self.0.library;
+        match work {
+            Work::Encode => library.parity(data, &mut self.0.coded.fragments_mut()),
+            Work::Decode if self.0.coded.count() == 1 => {
+                let mut decoded = std::mem::replace(&mut self.0.decoded, Buffers::none());
+                library.parity(&self.0.sources(data, 1), &mut decoded.fragments_mut());
+                self.0.decoded = decoded;
+            }
+            Work::Decode => self.0.run(work, data),
+        }
+    }
+
+    fn check(&mut self, work: Work, data: &[&[u8]]) {
+        self.run(work, data);
+        self.run(Work::Decode, data);
+        assert_decoded(self.name(), &self.0.decoded.fragments(), data);
     }
 }
 
@@ -149,7 +240,7 @@ impl Erasure {
 }
 
 impl Coder for Erasure {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "reed-solomon-erasure"
     }
 
@@ -202,7 +293,7 @@ impl Leopard {
 }
 
 impl Coder for Leopard {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "reed-solomon-simd"
     }
 

@@ -1,8 +1,8 @@
 //! Encoding and decoding, GB of data a second on one core, side by side with reed-solomon-erasure,
-//! reed-solomon-simd and, where its library is installed (Debian: libisal2), Intel's ISA-L.
+//! reed-solomon-simd and Intel's ISA-L: the system's (Debian: libisal2), or each that `--isal` names.
 //!
 //! ```text
-//! cargo bench -p nandu-ida --bench coding -- --rounds 15 --out results/MACHINE/ida
+//! cargo bench -p nandu-ida --bench coding -- --rounds 15 --isal libisal.so.2 --out results/MACHINE/ida
 //! ```
 //!
 //! Seconds are those of CPU time of the thread, so that other programs on the machine take none away;
@@ -13,6 +13,8 @@
 //! 2. All coders read the same fragments, at addresses that are multiples of 4096.
 //! 3. Decoding computes as many lost data fragments as the code can spare, its matrix being ready.
 //! 4. A coder whose answer is wrong ends the run.
+//! 5. A library that has several functions for the same work is measured with each; the table has the
+//!    one with the greater median in that cell, and says which.
 //!
 //! Run by `cargo test --benches` it only checks that everything runs.
 
@@ -23,9 +25,9 @@ mod coders;
 mod isal;
 mod report;
 
-use coders::{Coder, Erasure, Isal, Leopard, Own};
+use coders::{Coder, Erasure, Isal, IsalRaid, Leopard, Own};
 use nandu_ida::{Kernel, checksum};
-use report::{KernelFigure, Measurement, Report};
+use report::{Contender, KernelFigure, Measurement, Report};
 use std::time::Duration;
 
 /// The codes of the comparison, n and m.
@@ -38,6 +40,27 @@ struct Options {
     rounds: usize,
     slice: Duration,
     out: Option<String>,
+    /// Paths or names of ISA-L's library, one for each version to compare with.
+    isal: Vec<String>,
+    instructions: Instructions,
+}
+
+/// Which instructions ours and ISA-L may use; the crates find their best in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instructions {
+    /// All that this processor has.
+    Best,
+    /// As on a processor with AVX2 and nothing newer.
+    Avx2,
+}
+
+impl Instructions {
+    fn kernel(self) -> Kernel {
+        match self {
+            Self::Best => Kernel::best(),
+            Self::Avx2 => Kernel::Avx2,
+        }
+    }
 }
 
 /// What is computed.
@@ -57,9 +80,19 @@ struct Buffers {
 impl Buffers {
     fn new(count: usize, length: usize) -> Self {
         assert!(length.is_multiple_of(4096), "fragments are whole pages");
-        let bytes = vec![0; count * length + 4096];
+        let mut bytes = vec![0; count * length + 4096];
         let start = bytes.as_ptr().align_offset(4096);
+        bytes.truncate(start + count * length);
         Self { bytes, start, length }
+    }
+
+    /// A place holder while the fragments are lent elsewhere.
+    const fn none() -> Self {
+        Self { bytes: Vec::new(), start: 0, length: 1 }
+    }
+
+    fn count(&self) -> usize {
+        (self.bytes.len() - self.start) / self.length
     }
 
     fn fragments(&self) -> Vec<&[u8]> {
@@ -89,16 +122,18 @@ fn main() {
             std::process::exit(2);
         }
     };
-    let library = isal::Library::open();
-    if let Err(error) = &library {
-        eprintln!("ISA-L is left out: {error}; install libisal2");
-    }
-    let library = library.ok();
-    let mut report = Report::new(options.rounds, library.is_some());
+    let libraries = match libraries(&options) {
+        Ok(libraries) => libraries,
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::exit(1);
+        }
+    };
+    let mut report = Report::new(options.rounds, &options.isal, options.instructions);
     for (n, m) in CODES {
         for length in FRAGMENT_BYTES {
             for work in [Work::Encode, Work::Decode] {
-                let measurement = compare(n, m, length, work, library.as_ref(), &options);
+                let measurement = compare(n, m, length, work, &libraries, &options);
                 println!("{}", measurement.line());
                 report.measurements.push(measurement);
             }
@@ -121,15 +156,19 @@ fn compare(
     m: usize,
     length: usize,
     work: Work,
-    library: Option<&isal::Library>,
+    libraries: &[isal::Library],
     options: &Options,
 ) -> Measurement {
     let mut data = Buffers::new(m, length);
     data.fill();
     let data = data.fragments();
     let mut coders: Vec<Box<dyn Coder + '_>> =
-        vec![Box::new(Own::new(n, m, &data, Kernel::best()))];
-    coders.extend(library.map(|library| Box::new(Isal::new(library, n, m, &data)) as Box<_>));
+        vec![Box::new(Own::new(n, m, &data, options.instructions.kernel()))];
+    for library in libraries {
+        coders.push(Box::new(Isal::new(library, n, m, &data)));
+        let raid = IsalRaid::new(library, n, m, &data);
+        coders.extend(raid.map(|raid| Box::new(raid) as Box<_>));
+    }
     coders.push(Box::new(Erasure::new(n, m, &data)));
     coders.push(Box::new(Leopard::new(n, m, &data)));
     for coder in &mut coders {
@@ -143,8 +182,30 @@ fn compare(
             rates[index].push(rate);
         }
     }
-    let names = coders.iter().map(|coder| coder.name()).collect();
-    Measurement { n, m, length, work, names, rates }
+    let contenders = coders.iter().zip(rates).map(|(coder, rates)| Contender {
+        name: coder.name().to_owned(),
+        function: coder.function(work),
+        rates,
+    });
+    Measurement { n, m, length, work, contenders: contenders.collect() }
+}
+
+/// ISA-L in each version that was asked for; that of the system only where it is.
+fn libraries(options: &Options) -> Result<Vec<isal::Library>, String> {
+    if !options.isal.is_empty() {
+        return options
+            .isal
+            .iter()
+            .map(|path| isal::Library::open(path, options.instructions))
+            .collect();
+    }
+    match isal::Library::open(isal::SYSTEM_NAME, options.instructions) {
+        Ok(library) => Ok(vec![library]),
+        Err(error) => {
+            eprintln!("ISA-L is left out: {error}; install libisal2");
+            Ok(Vec::new())
+        }
+    }
 }
 
 /// How fast each kernel of this processor encodes.
@@ -193,7 +254,9 @@ fn rate(bytes: usize, slice: Duration, mut run: impl FnMut()) -> f64 {
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { rounds: 15, slice: Duration::from_millis(20), out: None };
+    let slice = Duration::from_millis(20);
+    let instructions = Instructions::Best;
+    let mut options = Options { rounds: 15, slice, out: None, isal: Vec::new(), instructions };
     let mut arguments = std::env::args().skip(1);
     let mut measured = false;
     while let Some(argument) = arguments.next() {
@@ -205,14 +268,29 @@ fn options() -> Result<Options, String> {
                 options.rounds = text.parse().map_err(|_| format!("--rounds {text}: no count"))?;
             }
             "--out" => options.out = Some(value()?),
-            _ => return Err(format!("{argument}: unknown; there are --rounds and --out")),
+            "--isal" => options.isal.push(value()?),
+            "--instructions" => {
+                options.instructions = match value()?.as_str() {
+                    "best" => Instructions::Best,
+                    "avx2" if Kernel::available().any(|kernel| kernel == Kernel::Avx2) => {
+                        Instructions::Avx2
+                    }
+                    other => {
+                        return Err(format!("--instructions {other}: best, or avx2 if it has it"));
+                    }
+                }
+            }
+            _ => {
+                let known = "--rounds, --isal, --instructions and --out";
+                return Err(format!("{argument}: unknown; there are {known}"));
+            }
         }
     }
     if options.rounds == 0 {
         return Err("--rounds 0 measures nothing; take 1 or more".into());
     }
     if !measured {
-        options = Options { rounds: 1, slice: Duration::ZERO, out: None };
+        options = Options { rounds: 1, slice: Duration::ZERO, out: None, ..options };
     }
     Ok(options)
 }
