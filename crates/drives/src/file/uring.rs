@@ -107,7 +107,10 @@ impl Ring {
         }
         ring.submission().sync();
         // From Linux 5.19 on; without it memory is looked up for each request.
-        let can_register = ring.submitter().register_buffers_sparse(REGIONS_MAX as u32).is_ok();
+        let can_register = ring
+            .submitter()
+            .register_buffers_sparse(nandu_base::to_u32(REGIONS_MAX as u64))
+            .is_ok();
         let region_count = if can_register { REGIONS_MAX } else { 0 };
         Ok(Self {
             ring,
@@ -139,8 +142,13 @@ impl Ring {
             libc::iovec { iov_base: buffers[0].as_mut_ptr().cast(), iov_len: addresses.len() };
         // SAFETY: the memory is one allocation, of which the region keeps a part (invariant 4). A request that
         // is under way with the region that goes holds its pages in the kernel.
-        let answer =
-            unsafe { self.ring.submitter().register_buffers_update(index as u32, &[memory], None) };
+        let answer = unsafe {
+            self.ring.submitter().register_buffers_update(
+                nandu_base::to_u32(index as u64),
+                &[memory],
+                None,
+            )
+        };
         // The one that was there is gone from the kernel's table in either case.
         self.regions[index] = answer.is_ok().then_some(Region { addresses, _keeper: keeper });
         self.next_region = (index + 1) % self.regions.len();
