@@ -7,13 +7,14 @@
 //!        nandu, load, drives, probe, sim, lab    interrupt ◄── Ctrl-C
 //! ```
 //!
-//! 1. With `--json` stdout holds JSON and nothing else.
+//! 1. With `--json`, which every command takes, stdout holds one JSON document and nothing else.
 //! 2. Every way out has its exit code, which the help states.
 
 mod command;
 mod database;
 mod failure;
 mod interrupt;
+mod json;
 mod output;
 mod progress;
 mod stopwatch;
@@ -21,13 +22,17 @@ mod stopwatch;
 use clap::Parser;
 use failure::Failure;
 use interrupt::Interrupt;
+use nandu_lab::machine::COMMIT;
 use output::Output;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 /// What every command gets.
 struct Context {
     interrupt: Interrupt,
     output: Output,
+    /// Nobody wants to see how far the work is.
+    is_quiet: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -52,16 +57,28 @@ Exit codes:
 
 /// What flash does to a database: measures storage devices, real and simulated, with the same code.
 #[derive(Debug, Parser)]
-#[command(name = "nandu", version, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "nandu", version = version(), after_help = AFTER_HELP, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: command::Command,
+    /// Tell no progress; warnings and errors are told all the same
+    #[arg(long, short, global = true)]
+    quiet: bool,
+}
+
+/// What `--version` says: with the commit that the program was built from, where there was one.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| match COMMIT {
+        "unknown" => env!("CARGO_PKG_VERSION").to_owned(),
+        commit => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
+    });
+    &VERSION
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = Interrupt::install().and_then(|interrupt| {
-        let context = Context { interrupt, output: Output::new() };
+        let context = Context { interrupt, output: Output::new(), is_quiet: arguments.quiet };
         arguments.command.run(&context)
     });
     match outcome {

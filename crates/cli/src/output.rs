@@ -3,17 +3,22 @@
 //! 1. Results go to stdout, everything about the work itself to stderr.
 //! 2. A reader who goes away ends the program quietly.
 //! 3. A file that exists is replaced only if the user said so.
-//! 4. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset.
+//! 4. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset. Lines are as wide as that
+//!    terminal, or 100 characters.
 
 use crate::failure::Failure;
+use crate::json;
 use clap::Args;
 use nandu_drives::profile::read_text;
+use nandu_probe::table::{Table, WIDTH_MAX};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+/// A terminal that is narrower breaks lines itself.
+const WIDTH_MIN: usize = 40;
 /// The longest text: profiles of devices and plans have some thousand bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
@@ -21,13 +26,33 @@ const TEXT_BYTES_MAX: u64 = 16 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     is_styled: bool,
+    /// Characters of a line.
+    width: usize,
 }
 
 impl Output {
     /// Looks at what stdout is.
     pub(crate) fn new() -> Self {
         let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { is_styled: io::stdout().is_terminal() && !wants_none }
+        let is_terminal = io::stdout().is_terminal();
+        let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| is_terminal);
+        let width = size.map_or(WIDTH_MAX, |(width, _)| usize::from(width.0).max(WIDTH_MIN));
+        Self { is_styled: is_terminal && !wants_none, width }
+    }
+
+    /// Characters of a line of a table: the terminal's, and 100 where there is none.
+    pub(crate) const fn width(self) -> usize {
+        self.width
+    }
+
+    /// Characters of a line of running text, which nobody reads when it is longer than 100.
+    pub(crate) fn text_width(self) -> usize {
+        self.width.min(WIDTH_MAX)
+    }
+
+    /// Writes a table as wide as the terminal allows.
+    pub(crate) fn table(self, table: &Table) -> Result<(), Failure> {
+        self.text(&table.render_within(self.width))
     }
 
     /// Writes `text` as it is.
@@ -49,9 +74,9 @@ impl Output {
         self.text(&format!("\n{}\n", self.strong(heading)))
     }
 
-    /// Writes a value as indented JSON.
-    pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Failure> {
-        self.line(&to_json(value))
+    /// Writes what `command` found as indented JSON; `value` is an object ([`json`](crate::json)).
+    pub(crate) fn json(self, command: &'static str, value: &impl Serialize) -> Result<(), Failure> {
+        self.line(&json::document(command, value))
     }
 
     /// `text` in bold.
@@ -72,11 +97,6 @@ impl Output {
     fn styled(self, code: &str, text: &str) -> String {
         if self.is_styled { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.into() }
     }
-}
-
-/// Indented JSON.
-pub(crate) fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("our own types have string keys and finite numbers")
 }
 
 /// Writes one line to stderr. Where even that fails there is nobody to tell.

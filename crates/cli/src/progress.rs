@@ -1,21 +1,25 @@
-//! How far the work is, on stderr: a bar on a terminal, a few lines elsewhere.
+//! How far the work is and how long the rest may take, on stderr: a bar on a terminal, a few lines elsewhere,
+//! and nothing with `--quiet`.
 //!
 //! 1. Elsewhere at most one line is written per tenth of the work, beside one per step of a run.
 //! 2. Dropping the last clone leaves the line of the bar empty.
 
+use crate::Context;
 use crate::interrupt::Interrupt;
 use crate::output;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::stopwatch::{Stopwatch, in_words};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use nandu_lab::RunObserver;
 use nandu_probe::Observer;
 use std::cell::RefCell;
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 const PARTS: u64 = 1000;
-const TEMPLATE: &str = "  {bar:28.cyan/black.dim} {percent:>3} %  {msg}";
+const TEMPLATE: &str = "  {bar:28.cyan/black.dim} {percent:>3} %  {left}{wide_msg}";
 
 /// A view on the work; clones share it.
 #[derive(Clone, Debug)]
@@ -29,6 +33,8 @@ struct State {
     /// Hidden where stderr is no terminal.
     bar: ProgressBar,
     is_terminal: bool,
+    is_quiet: bool,
+    stopwatch: Stopwatch,
     done_count: usize,
     step_count: usize,
     /// The step's own name, which comes before what it does.
@@ -44,17 +50,27 @@ impl Drop for State {
 
 impl Progress {
     /// Watches work of `step_count` steps.
-    pub(crate) fn new(interrupt: &Interrupt, step_count: usize) -> Self {
+    pub(crate) fn new(context: &Context, step_count: usize) -> Self {
+        let is_quiet = context.is_quiet;
         let is_terminal = io::stderr().is_terminal();
+        let is_drawn = is_terminal && !is_quiet;
         let draw =
-            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+            if is_drawn { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(PARTS), draw);
         let style = ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
+        let style = style.with_key("left", write_time_left);
         bar.set_style(style.progress_chars("━╸─"));
-        let label = String::new();
-        let tenths_told = 0;
-        let state = State { bar, is_terminal, done_count: 0, step_count, label, tenths_told };
-        Self { state: Rc::new(RefCell::new(state)), interrupt: interrupt.clone() }
+        let state = State {
+            bar,
+            is_terminal,
+            is_quiet,
+            stopwatch: Stopwatch::start(),
+            done_count: 0,
+            step_count,
+            label: String::new(),
+            tenths_told: 0,
+        };
+        Self { state: Rc::new(RefCell::new(state)), interrupt: context.interrupt.clone() }
     }
 
     /// Sets how many steps there are, once that is known.
@@ -97,16 +113,30 @@ impl State {
                     "" => what.to_string(),
                     label => format!("{label}: {what}"),
                 };
-                self.bar.set_message(message.chars().take(60).collect::<String>());
+                self.bar.set_message(message);
             }
+            return;
+        }
+        if self.is_quiet {
             return;
         }
         let tenths = parts * 10 / PARTS;
         // A run tells its steps by name, which is enough.
         if tenths > self.tenths_told && self.label.is_empty() && !what.is_empty() {
             self.tenths_told = tenths;
-            output::complain(&format!("  {:>3} %  {what}", tenths * 10));
+            let left = self.stopwatch.time_left(overall);
+            let left = if left.is_empty() { left } else { format!("  {left}") };
+            output::complain(&format!("  {:>3} %  {what}{left}", tenths * 10));
         }
+    }
+}
+
+/// What the bar expects of the rest, and nothing before it knows.
+fn write_time_left(state: &ProgressState, writer: &mut dyn fmt::Write) {
+    let seconds = state.eta().as_secs_f64();
+    if state.pos() > 0 && seconds >= 1.0 {
+        // A bar that cannot be written is no trouble.
+        let _ = write!(writer, "{}  ", in_words(seconds));
     }
 }
 
@@ -135,7 +165,7 @@ impl RunObserver for Progress {
         (state.done_count, state.step_count) = (index, count);
         state.label = label.to_string();
         state.show(0.0, if resumed { "kept from before" } else { "starts" });
-        if !state.is_terminal {
+        if !state.is_terminal && !state.is_quiet {
             let kept = if resumed { "  (kept from before)" } else { "" };
             output::complain(&format!("  [{:>2}/{count}] {label}{kept}", index + 1));
         }

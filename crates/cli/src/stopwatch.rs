@@ -43,7 +43,8 @@ pub(crate) fn date() -> String {
     nandu_lab::machine::date_text(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-fn in_words(seconds: f64) -> String {
+/// `12 s left`, `10 min left`, `2.5 h left`.
+pub(crate) fn in_words(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s left"),
         s if s < 5400.0 => format!("{:.0} min left", s / 60.0),

@@ -168,7 +168,7 @@ fn a_page_size_that_is_not_the_databases_is_refused() {
     assert!(said.contains("shop has pages of 8192 bytes"), "{said}");
     let stat = stdout_of(directory, &["db", "stat", "shop", "--json"]);
     let stat: serde_json::Value = serde_json::from_str(&stat).unwrap();
-    assert_eq!(stat.as_array().unwrap().len(), 1);
+    assert_eq!(stat["stats"].as_array().unwrap().len(), 1);
     stdout_of(directory, &create("b", "8192"));
     stdout_of(directory, &["db", "create", "shop", "c", "id:integer"]);
 }
@@ -414,7 +414,7 @@ fn a_compact_copy_has_the_same_rows_in_less_room() {
     let pages = |shop| {
         let json = stdout_of(directory, &["db", "stat", shop, "--json"]);
         let stats: serde_json::Value = serde_json::from_str(&json).unwrap();
-        stats
+        stats["stats"]
             .as_array()
             .unwrap()
             .iter()

@@ -40,7 +40,7 @@ fn drives_are_listed_within_100_columns_and_as_json() {
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     let json: serde_json::Value =
         serde_json::from_str(&stdout_of(directory.path(), &["drives", "--json"])).unwrap();
-    let drives = json.as_array().unwrap();
+    let drives = json["drives"].as_array().unwrap();
     assert!(drives.iter().any(|drive| drive["address"] == "sim:wd2000jb"));
     for drive in drives {
         for figure in drive["figures"].as_array().unwrap() {
@@ -68,7 +68,10 @@ fn experiments_are_listed_and_a_wrong_name_is_corrected() {
     assert!(list.lines().all(|line| line.chars().count() <= 100), "{list}");
     let json: serde_json::Value =
         serde_json::from_str(&stdout_of(directory.path(), &["list", "--json"])).unwrap();
-    assert!(json.as_array().unwrap().iter().all(|entry| entry["error"].is_null()), "{json}");
+    assert!(
+        json["experiments"].as_array().unwrap().iter().all(|entry| entry["error"].is_null()),
+        "{json}"
+    );
     let said = failure_of(directory.path(), &["run", "tuor"], 2);
     assert!(said.starts_with("error: ") && said.contains("did you mean `tour`"), "{said}");
     assert!(common::names(directory.path()).is_empty(), "a typo leaves nothing");
@@ -97,4 +100,73 @@ fn a_report_of_nothing_says_what_to_do() {
     let output = run(directory.path(), &["report", "."]);
     assert_eq!(output.status.code(), Some(2));
     assert!(common::stderr(&output).contains("nandu run"));
+}
+
+#[test]
+fn the_version_says_the_commit_it_was_built_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = stdout_of(directory.path(), &["--version"]);
+    let rest = said.strip_prefix(concat!("nandu ", env!("CARGO_PKG_VERSION"))).unwrap().trim();
+    // Without a repository there is no commit to tell.
+    let is_commit = |text: &str| text.len() == 12 && text.chars().all(|c| c.is_ascii_hexdigit());
+    let inside = rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    assert!(rest.is_empty() || inside.is_some_and(is_commit), "{said}");
+}
+
+#[test]
+fn shells_and_man_learn_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = stdout_of(path, &["completions", shell]);
+        for word in ["explain", "completions", "queue-depth"] {
+            assert!(script.contains(word), "{shell} knows no {word}");
+        }
+    }
+    stdout_of(path, &["man", "man1"]);
+    let pages = common::names(&path.join("man1"));
+    for page in ["nandu.1", "nandu-probe.1", "nandu-db.1", "nandu-db-load.1", "nandu-man.1"] {
+        assert!(pages.iter().any(|name| name == page), "{page} is not in {pages:?}");
+    }
+    let page = std::fs::read_to_string(path.join("man1/nandu-db-load.1")).unwrap();
+    assert!(page.contains("nandu db load") && page.contains("skip"), "{page}");
+    let said = failure_of(path, &["man", "man1"], 2);
+    assert!(said.contains("--overwrite"), "{said}");
+    stdout_of(path, &["man", "man1", "--overwrite"]);
+}
+
+#[test]
+fn a_profile_is_printed_as_the_file_that_it_is_and_can_be_used_as_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let text = stdout_of(path, &["drives", "--toml", "device-a"]);
+    let own = include_str!("../../../profiles/device-a.toml");
+    assert_eq!(text, own);
+    std::fs::write(path.join("mine.toml"), &text).unwrap();
+    let shown = stdout_of(path, &["drives", "mine.toml"]);
+    assert!(shown.contains("sim:mine") && shown.contains("ssd.channel_count"), "{shown}");
+    let said = failure_of(path, &["drives", "--toml", "myers_slc"], 2);
+    assert!(said.contains("is a chip") && said.contains("chip = \"myers_slc\""), "{said}");
+}
+
+#[test]
+fn chips_are_listed_and_shown_with_their_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = stdout_of(directory.path(), &["drives"]);
+    assert!(table.contains("myers_slc") && table.contains("tlc_2026"), "{table}");
+    let chip = stdout_of(directory.path(), &["drives", "myers_slc"]);
+    assert!(chip.contains("[S]") && chip.contains("200 us"), "{chip}");
+    assert!(chip.lines().all(|line| line.chars().count() <= 100), "{chip}");
+}
+
+#[test]
+fn quiet_leaves_out_progress_and_keeps_errors() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let words = ["run", "s000/figure-2-1", "--out", "a"];
+    assert!(common::stderr(&run(path, &words)).contains("[ 1/"));
+    let output = run(path, &[&words[..3], &["b", "--quiet"]].concat());
+    assert_eq!((output.status.code(), common::stderr(&output).as_str()), (Some(0), ""));
+    let said = failure_of(path, &["-q", "run", "tuor"], 2);
+    assert!(said.contains("did you mean"), "{said}");
 }

@@ -104,7 +104,7 @@ fn the_same_seed_gives_the_same_files_and_its_shapes_hold() {
     }
     let verdicts = stdout_of(path, &["verify", "s000/figure-2-1", "--json"]);
     let verdicts: serde_json::Value = serde_json::from_str(&verdicts).unwrap();
-    assert_eq!(verdicts[0]["holds"], true);
+    assert_eq!(verdicts["experiments"][0]["holds"], true);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_shape_that_fails_is_exit_code_1_and_the_json_says_which() {
     let output = run(directory.path(), &["verify", "wrong.toml", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let verdicts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(verdicts[0]["verdicts"][0]["holds"], false);
+    assert_eq!(verdicts["experiments"][0]["verdicts"][0]["holds"], false);
     let ran = run(directory.path(), &["run", "wrong.toml"]);
     assert_eq!(ran.status.code(), Some(0), "`run` shows a failed shape and goes on");
 }
@@ -196,7 +196,7 @@ fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
     fs::write(path.join("experiments/small.toml"), text).unwrap();
     let said = stdout_of(path, &["verify", "small", "--perturb", "--json", "--out", "o"]);
     let said: serde_json::Value = serde_json::from_str(&said).unwrap();
-    let rows = said[0]["rows"].as_array().unwrap();
+    let rows = said["experiments"][0]["rows"].as_array().unwrap();
     let row = |parameter: &str, factor: f64| {
         let is_it = |row: &&serde_json::Value| {
             row["parameter"] == parameter && row["factor"].as_f64() == Some(factor)
@@ -215,5 +215,33 @@ fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
     fs::write(path.join("elsewhere/tour.toml"), text).unwrap();
     let words = ["verify", "elsewhere/tour.toml", "--perturb", "--json", "--out", "o"];
     let said: serde_json::Value = serde_json::from_str(&stdout_of(path, &words)).unwrap();
-    assert_eq!(said[0]["rows"].as_array().unwrap(), rows);
+    assert_eq!(said["experiments"][0]["rows"].as_array().unwrap(), rows);
+}
+
+#[test]
+fn a_paper_is_all_its_experiments_and_one_report() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let text = |title: &str| {
+        format!(
+            "title = \"{title}\"\nquestion = \"q\"\nmethod = \"Equation 2.2.\"\npaper = \"-\"\n\
+             reference = \"none\"\n[measure]\nkind = \"closed_form\"\nread_us = 20\nwrite_us = 200\n\
+             erase_us = 1500\nerase_block_page_count = 64\nlive_fractions = [0.5]\n"
+        )
+    };
+    fs::create_dir_all(path.join("experiments/mine")).unwrap();
+    for name in ["first", "second"] {
+        fs::write(path.join(format!("experiments/mine/{name}.toml")), text(name)).unwrap();
+    }
+    let output = run(path, &["run", "mine"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("mine/second (2 of 2)"), "{}", stderr(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.find("first") < said.find("second"), "{said}");
+    assert!(said.contains("report: out/mine/report.html"), "{said}");
+    for file in ["first/outcome.json", "second/report.html", "report.html"] {
+        assert!(path.join("out/mine").join(file).is_file(), "{file}");
+    }
+    let page = fs::read_to_string(path.join("out/mine/report.html")).unwrap();
+    assert!(page.contains("first") && page.contains("second"));
 }

@@ -239,7 +239,7 @@ fn a_sweep_has_a_row_for_each_combination_in_order() {
     assert!(text.contains("6 of 6 rows"), "{text}");
     let reports: Value =
         serde_json::from_str(&fs::read_to_string(path.join("grid.json")).unwrap()).unwrap();
-    let order: Vec<(String, u64)> = reports
+    let order: Vec<(String, u64)> = reports["reports"]
         .as_array()
         .unwrap()
         .iter()
@@ -285,7 +285,7 @@ fn a_sweep_that_is_interrupted_keeps_its_rows() {
     assert!(said.iter().any(|line| line.contains("1 of 2 simulations are done")), "{said:?}");
     let reports: Value =
         serde_json::from_str(&fs::read_to_string(path.join("grid.json")).unwrap()).unwrap();
-    assert_eq!(reports.as_array().unwrap().len(), 1);
+    assert_eq!(reports["reports"].as_array().unwrap().len(), 1);
 }
 
 #[test]
@@ -533,7 +533,8 @@ fn a_trace_says_how_many_different_pages_it_touches() {
 }
 
 /// Fields of a report with the kind of value that each has; what is in brackets may be null.
-const FIELDS: [(&str, &str); 35] = [
+const FIELDS: [(&str, &str); 36] = [
+    ("nandu", "object"),
     ("config", "object"),
     ("seed", "count"),
     ("requests", "object"),

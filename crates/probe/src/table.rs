@@ -1,6 +1,7 @@
-//! Tables for terminals: text columns to the left, numbers to the right, 100 columns at most.
+//! Tables for terminals: text columns to the left, numbers to the right.
 //!
-//! 1. No line is wider than [`WIDTH_MAX`]; where it would be, the widest text column is cut.
+//! 1. No line is wider than asked for; where it would be, the widest text column is cut, but none below 8
+//!    characters.
 
 use crate::pattern::Access;
 use crate::profile::DeviceProfile;
@@ -9,7 +10,7 @@ use nandu_base::units::three_digits;
 use nandu_base::{ByteCount, Nanos};
 use nandu_device::Operation;
 
-/// Columns of a terminal that everybody has.
+/// The width of tables whose reader is no terminal, and of running text at most, in characters.
 pub const WIDTH_MAX: usize = 100;
 const GAP: usize = 2;
 const COLUMN_WIDTH_MIN: usize = 8;
@@ -48,10 +49,16 @@ impl Table {
         self.rows.len()
     }
 
-    /// The table as lines, each ended by a newline.
+    /// The table as lines of at most [`WIDTH_MAX`] characters, each ended by a newline.
     #[must_use]
     pub fn render(&self) -> String {
-        let widths = self.widths();
+        self.render_within(WIDTH_MAX)
+    }
+
+    /// The same with lines of at most `width_max` characters, as far as columns of 8 fit in there.
+    #[must_use]
+    pub fn render_within(&self, width_max: usize) -> String {
+        let widths = self.widths(width_max);
         let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
         let mut text = String::new();
         for cells in [&self.headings, &rule].into_iter().chain(&self.rows) {
@@ -68,7 +75,7 @@ impl Table {
         text
     }
 
-    fn widths(&self) -> Vec<usize> {
+    fn widths(&self, width_max: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.headings.iter().map(|h| h.chars().count()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -76,7 +83,7 @@ impl Table {
             }
         }
         let gaps = GAP * widths.len().saturating_sub(1);
-        while widths.iter().sum::<usize>() + gaps > WIDTH_MAX {
+        while widths.iter().sum::<usize>() + gaps > width_max {
             // Numbers are cut only where no text is left to cut.
             let widest = |numbers: bool| {
                 (0..widths.len())
@@ -288,6 +295,10 @@ mod tests {
         let text = table.render();
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
         assert!(text.contains("~  123456"), "{text}");
+        let wide = table.render_within(200);
+        assert!(wide.contains(&"x".repeat(150)), "{wide}");
+        let narrow = table.render_within(40);
+        assert_eq!(narrow.lines().map(|line| line.chars().count()).max(), Some(40), "{narrow}");
     }
 
     #[test]

@@ -104,7 +104,7 @@ struct Hunt {
 fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
     let seed_count_max = arguments.seeds;
     let bugs: Vec<Bug> = Bug::all().filter(|bug| bug.is_built_in()).collect();
-    let progress = Progress::new(&context.interrupt, 2 * bugs.len());
+    let progress = Progress::new(context, 2 * bugs.len());
     let mut hunt = Hunt { seed_count_max, bugs: Vec::new() };
     std::panic::set_hook(Box::new(|_| {}));
     for bug in bugs {
@@ -118,7 +118,7 @@ fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure
     let _ = std::panic::take_hook();
     drop(progress);
     if arguments.json {
-        return context.output.json(&hunt);
+        return context.output.json("crash --plant all", &hunt);
     }
     let mut table = Table::new(&["planted bug", "over", "first seed"]);
     for found in &hunt.bugs {
@@ -129,7 +129,7 @@ fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure
         let seed = found.first_seed.map_or("none".to_owned(), |seed| seed.to_string());
         table.row(vec![found.bug.to_owned(), world.to_owned(), seed]);
     }
-    context.output.text(&table.render())
+    context.output.table(&table)
 }
 
 /// A violation, and what shows it again.
@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
         context.output.line(&format!("{:#?}", Scenario::of_seed(seed, world, bug)))?;
     }
-    let progress = Progress::new(&context.interrupt, nandu_base::to_index(count));
+    let progress = Progress::new(context, nandu_base::to_index(count));
     let mut campaign = Campaign {
         world,
         every_request: arguments.every_request,
@@ -202,7 +202,7 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
     let _ = std::panic::take_hook();
     drop(progress);
     if arguments.json {
-        context.output.json(&campaign)?;
+        context.output.json("crash", &campaign)?;
     } else {
         show(&campaign, context)?;
     }
@@ -258,7 +258,7 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
     ] {
         table.row(vec![what.to_owned(), times.to_string()]);
     }
-    context.output.text(&table.render())?;
+    context.output.table(&table)?;
     for BrokenPromise { seed, what, replay } in &campaign.violations {
         context.output.line(&format!("seed {seed}: {what}\n  replay: {replay}"))?;
     }

@@ -1,12 +1,13 @@
-//! `nandu drives`: the simulated drives, each figure with its source.
+//! `nandu drives`: the simulated drives, each figure with its source, and the chips that they are made of.
 
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::wrap;
 use clap::Args;
-use nandu_base::ByteCount;
-use nandu_drives::profile::{Profile, ProfileFigure};
-use nandu_probe::table::{Table, WIDTH_MAX};
+use nandu_base::{ByteCount, Nanos};
+use nandu_drives::profile::{Profile, ProfileError, ProfileFigure};
+use nandu_nand::{ChipPreset, Timing, preset, presets};
+use nandu_probe::table::Table;
 use serde::Serialize;
 
 /// List the simulated drives, or show one with the source of every figure
@@ -16,13 +17,18 @@ Examples:
   nandu drives
   nandu drives device-a
   nandu drives array:stripe:sim:device-a*4
+  nandu drives myers_slc                         a chip, as `nandu sim` takes it
+  nandu drives --toml device-a > profiles/mine.toml   a profile to begin one's own with
   nandu drives --json
 
 Marks of a source: [S] the paper, [V] verified elsewhere, [C] computed or fitted to a published
 figure, [M] recalled or assumed. A drive is a file, ./profiles/NAME.toml; `sim:NAME` is its address.")]
 pub(crate) struct DrivesArguments {
-    /// A drive, with or without `sim:` before its name, or the file of one
+    /// A drive, with or without `sim:` before its name, the file of one, or a chip
     name: Option<String>,
+    /// Print the drive's profile as the file that it is, with its comments
+    #[arg(long, requires = "name", conflicts_with = "json")]
+    toml: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -55,19 +61,61 @@ impl Drive {
     }
 }
 
+/// A chip without the array around it.
+#[derive(Serialize)]
+struct Chip {
+    name: &'static str,
+    source: &'static str,
+    planes_per_die: u32,
+    flash_pages_per_erase_block: u32,
+    flash_page_bytes: u32,
+    spare_bytes: u32,
+    read_ns: u64,
+    program_ns: u64,
+    erase_ns: u64,
+    /// 0 where transfers are folded into the times.
+    bus_bytes_per_second: u64,
+    endurance: u32,
+}
+
+impl Chip {
+    fn of(preset: &ChipPreset) -> Self {
+        let Timing { read_ns, program_ns, erase_ns, bus_bytes_per_second, .. } = preset.timing;
+        Self {
+            name: preset.name,
+            source: preset.source,
+            planes_per_die: preset.planes_per_die,
+            flash_pages_per_erase_block: preset.flash_pages_per_erase_block,
+            flash_page_bytes: preset.flash_page_bytes,
+            spare_bytes: preset.spare_bytes,
+            read_ns: read_ns.0,
+            program_ns: program_ns.0,
+            erase_ns: erase_ns.0,
+            bus_bytes_per_second,
+            endurance: preset.endurance,
+        }
+    }
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct DrivesAndChips {
+    drives: Vec<Drive>,
+    chips: Vec<Chip>,
+}
+
 /// Prints them.
 pub(crate) fn run(arguments: &DrivesArguments, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     if let Some(name) = &arguments.name {
-        let profile = Profile::load(name.strip_prefix("sim:").unwrap_or(name))?;
-        let drive = Drive::of(&profile);
-        return if arguments.json { output.json(&drive) } else { show(&drive, context) };
+        return run_one(name, arguments, context);
     }
     let loaded: Result<Vec<Profile>, _> =
         Profile::list().iter().map(|name| Profile::load(name)).collect();
     let drives: Vec<Drive> = loaded?.iter().map(Drive::of).collect();
+    let chips: Vec<Chip> = presets().iter().map(Chip::of).collect();
     if arguments.json {
-        return output.json(&drives);
+        return output.json("drives", &DrivesAndChips { drives, chips });
     }
     let mut table = Table::new(&["address", "kind", ">capacity", "paper", "title"]);
     for drive in &drives {
@@ -77,11 +125,81 @@ pub(crate) fn run(arguments: &DrivesArguments, context: &Context) -> Result<(), 
         let cells = [address.as_str(), kind, &capacity, paper, title];
         table.row(cells.map(str::to_string).to_vec());
     }
-    output.text(&table.render())?;
+    output.table(&table)?;
+    output.heading("Chips, for `nandu sim` and for profiles")?;
+    let mut table = Table::new(&["chip", ">page", ">pages a block", ">read", ">program", ">erase"]);
+    for chip in &chips {
+        table.row(vec![
+            chip.name.to_owned(),
+            ByteCount(u64::from(chip.flash_page_bytes)).to_string(),
+            chip.flash_pages_per_erase_block.to_string(),
+            Nanos(chip.read_ns).to_string(),
+            Nanos(chip.program_ns).to_string(),
+            Nanos(chip.erase_ns).to_string(),
+        ]);
+    }
+    output.table(&table)?;
     output.line(&format!(
         "\n{}",
         output.faint("`nandu drives NAME` shows where each figure is from.")
     ))
+}
+
+/// A drive, or else the chip of that name.
+fn run_one(name: &str, arguments: &DrivesArguments, context: &Context) -> Result<(), Failure> {
+    let output = context.output;
+    let loaded = Profile::load(name.strip_prefix("sim:").unwrap_or(name));
+    if let (Err(ProfileError::NotFound { .. }), Ok(chip)) = (&loaded, preset(name)) {
+        if arguments.toml {
+            return Err(Failure::input(format!(
+                "{name} is a chip and no drive; a profile names it: chip = \"{name}\" in [ssd]"
+            )));
+        }
+        let chip = Chip::of(chip);
+        return if arguments.json {
+            output.json("drives CHIP", &chip)
+        } else {
+            show_chip(&chip, context)
+        };
+    }
+    let profile = loaded?;
+    if arguments.toml {
+        return print_profile(&profile, context);
+    }
+    let drive = Drive::of(&profile);
+    if arguments.json { output.json("drives DRIVE", &drive) } else { show(&drive, context) }
+}
+
+/// The text of a profile, whose last line has an end.
+fn print_profile(profile: &Profile, context: &Context) -> Result<(), Failure> {
+    let end = if profile.text.ends_with('\n') { "" } else { "\n" };
+    context.output.text(&format!("{}{end}", profile.text))
+}
+
+fn show_chip(chip: &Chip, context: &Context) -> Result<(), Failure> {
+    let output = context.output;
+    let bus = match chip.bus_bytes_per_second {
+        0 => "as much as wanted: transfers are part of the times".to_owned(),
+        rate => format!("{} MB/s", rate / 1_000_000),
+    };
+    output.line(&output.strong(chip.name))?;
+    for (name, value) in [
+        ("planes of a die", chip.planes_per_die.to_string()),
+        ("pages of a block", chip.flash_pages_per_erase_block.to_string()),
+        ("page", ByteCount(u64::from(chip.flash_page_bytes)).to_string()),
+        ("spare area", ByteCount(u64::from(chip.spare_bytes)).to_string()),
+        ("read", Nanos(chip.read_ns).to_string()),
+        ("program", Nanos(chip.program_ns).to_string()),
+        ("erase", Nanos(chip.erase_ns).to_string()),
+        ("bus", bus),
+        ("erases it stands", chip.endurance.to_string()),
+    ] {
+        output.line(&format!("  {name:<18}{value}"))?;
+    }
+    for line in wrap(chip.source, output.text_width() - 6) {
+        output.line(&format!("      {}", output.faint(&line)))?;
+    }
+    Ok(())
 }
 
 fn show(drive: &Drive, context: &Context) -> Result<(), Failure> {
@@ -100,7 +218,7 @@ fn show(drive: &Drive, context: &Context) -> Result<(), Failure> {
     for figure in &drive.figures {
         output.line(&format!("\n  {} = {}", figure.path, output.strong(&figure.value)))?;
         let source = figure.source.as_deref().unwrap_or("no source");
-        for line in wrap(source, WIDTH_MAX - 6) {
+        for line in wrap(source, output.text_width() - 6) {
             output.line(&format!("      {}", output.faint(&line)))?;
         }
     }

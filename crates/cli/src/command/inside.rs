@@ -44,7 +44,7 @@ pub(super) struct View<'a> {
 pub(super) fn print(view: &View<'_>, context: &Context) -> Result<(), Failure> {
     if !view.time_shares.is_empty() {
         context.output.heading("Where time goes: a chip command of the host, on average")?;
-        context.output.text(&table(view).render())?;
+        context.output.table(&table(view))?;
     }
     if !view.die_held_share.is_empty() {
         context.output.heading("Dies and channels")?;

@@ -7,6 +7,9 @@ use clap::Args;
 use nandu_lab::ExperimentEntry;
 use serde::Serialize;
 
+/// Titles are not squeezed into less.
+const TITLE_WIDTH_MIN: usize = 30;
+
 /// List the experiments that `nandu run` knows
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -30,6 +33,12 @@ struct Entry<'a> {
     error: Option<&'a str>,
 }
 
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Entries<'a> {
+    experiments: Vec<Entry<'a>>,
+}
+
 impl<'a> Entry<'a> {
     fn of(entry: &'a ExperimentEntry) -> Self {
         let (title, error) = match &entry.title {
@@ -45,7 +54,8 @@ impl<'a> Entry<'a> {
 pub(crate) fn run(arguments: &ListArguments, context: &Context) -> Result<(), Failure> {
     let entries = nandu_lab::list();
     if arguments.json {
-        return context.output.json(&entries.iter().map(Entry::of).collect::<Vec<_>>());
+        let experiments = entries.iter().map(Entry::of).collect();
+        return context.output.json("list", &Entries { experiments });
     }
     let output = context.output;
     let width = entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0);
@@ -55,7 +65,7 @@ pub(crate) fn run(arguments: &ListArguments, context: &Context) -> Result<(), Fa
             Ok(title) => title.clone(),
             Err(error) => format!("cannot be read: {error}"),
         };
-        let space = 100_usize.saturating_sub(width + 2);
+        let space = output.text_width().saturating_sub(width + 2).max(TITLE_WIDTH_MIN);
         let indent = " ".repeat(width + 2);
         let mut lines = wrap(&title, space).into_iter();
         output.line(&format!("{name}  {}", lines.next().unwrap_or_default()))?;

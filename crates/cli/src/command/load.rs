@@ -350,7 +350,7 @@ fn load(
     let mut options = DatabaseOptions::default();
     options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
     let (reports, restart) = database::fill(directory, options, common.page_size, |database| {
-        let progress = Progress::new(&context.interrupt, jobs.len());
+        let progress = Progress::new(context, jobs.len());
         let mut watch = Watch { progress, table: String::new() };
         Ok(load_tables(database, &mut jobs, &mut watch)?)
     })?;
@@ -359,7 +359,7 @@ fn load(
     let tables: Vec<TableSummary<'_>> =
         pairs.map(|(job, report)| TableSummary { table: &job.table.name, report }).collect();
     if common.json {
-        return context.output.json(&Summary { tables, seconds, restart });
+        return context.output.json("load", &Summary { tables, seconds, restart });
     }
     let mut table = Table::new(&["table", "rows", "index entries", "data", "files"]);
     for TableSummary { table: name, report } in &tables {
@@ -371,7 +371,8 @@ fn load(
             ByteCount(report.file_bytes).to_string(),
         ]);
     }
-    context.output.text(&format!("{}{seconds:.1} s\n", table.render()))
+    context.output.table(&table)?;
+    context.output.line(&format!("{seconds:.1} s"))
 }
 
 impl CommonArguments {

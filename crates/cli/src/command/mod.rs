@@ -1,5 +1,6 @@
 //! The commands: one sibling file each, with its arguments and its `run`.
 
+mod completions;
 mod crash;
 mod db;
 mod drives;
@@ -7,6 +8,7 @@ mod explain;
 mod inside;
 mod list;
 mod load;
+mod man;
 mod outcome_text;
 mod probe;
 mod report;
@@ -33,6 +35,8 @@ pub(crate) enum Command {
     Db(db::DbArguments),
     Load(Box<load::LoadArguments>),
     Explain(explain::ExplainArguments),
+    Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
 }
 
 impl Command {
@@ -50,6 +54,8 @@ impl Command {
             Self::Db(arguments) => db::run(arguments, context),
             Self::Load(arguments) => load::run(arguments, context),
             Self::Explain(arguments) => explain::run(arguments, context),
+            Self::Completions(arguments) => completions::run(arguments, context),
+            Self::Man(arguments) => man::run(arguments, context),
         }
     }
 }

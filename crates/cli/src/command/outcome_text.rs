@@ -1,6 +1,6 @@
 //! An outcome on the terminal: its tables, what holds and what does not, its notes.
 //!
-//! 1. No line is wider than 100 columns; a table that would be is printed in parts.
+//! 1. No line is wider than the terminal; a table that would be is printed in parts.
 
 use crate::Context;
 use crate::failure::Failure;
@@ -8,13 +8,13 @@ use crate::output::wrap;
 use nandu_lab::Outcome;
 use nandu_lab::outcome::{Cell, Grid};
 use nandu_lab::report::number;
-use nandu_probe::table::{Table, WIDTH_MAX};
+use nandu_probe::table::Table;
 
 /// Prints everything.
 pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     output.heading(&outcome.title)?;
-    for line in wrap(&outcome.question, WIDTH_MAX) {
+    for line in wrap(&outcome.question, output.text_width()) {
         output.line(&output.faint(&line))?;
     }
     for grid in &outcome.grids {
@@ -50,7 +50,7 @@ pub(crate) fn print_verdicts(outcome: &Outcome, context: &Context) -> Result<(),
 /// A mark and a text behind it, in as many lines as it takes.
 pub(crate) fn print_item(mark: &str, text: &str, context: &Context) -> Result<(), Failure> {
     let indent = if mark == "-" { 4 } else { 9 };
-    for (position, line) in wrap(text, WIDTH_MAX - indent).iter().enumerate() {
+    for (position, line) in wrap(text, context.output.text_width() - indent).iter().enumerate() {
         let start = if position == 0 { format!("  {mark}  ") } else { " ".repeat(indent) };
         let start = if indent == 4 { start.replacen("-  ", "- ", 1) } else { start };
         context.output.line(&format!("{start}{line}"))?;
@@ -63,7 +63,7 @@ fn print_grid(grid: &Grid, context: &Context) -> Result<(), Failure> {
     let title =
         if axis.is_empty() { grid.title.clone() } else { format!("{}, {axis}", grid.title) };
     context.output.heading(&title)?;
-    for columns in parts(grid) {
+    for columns in parts(grid, context.output.width()) {
         let mut headings = vec![String::new()];
         headings.extend(columns.iter().map(|&column| format!(">{}", grid.columns[column])));
         let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
@@ -72,7 +72,7 @@ fn print_grid(grid: &Grid, context: &Context) -> Result<(), Failure> {
             line.extend(columns.iter().map(|&column| cell_text(&cells[column])));
             table.row(line);
         }
-        context.output.text(&table.render())?;
+        context.output.table(&table)?;
     }
     let has_published = grid.cells.iter().flatten().any(|cell| cell.published.is_some());
     if has_published {
@@ -81,15 +81,15 @@ fn print_grid(grid: &Grid, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The columns of each part, so that every part fits the width.
-fn parts(grid: &Grid) -> Vec<Vec<usize>> {
+/// The columns of each part, so that every part fits into lines of `width_max`.
+fn parts(grid: &Grid, width_max: usize) -> Vec<Vec<usize>> {
     let row_width = grid.rows.iter().map(|row| row.chars().count()).max().unwrap_or(0);
     let mut parts: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
     for (column, heading) in grid.columns.iter().enumerate() {
         let cells = grid.cells.iter().map(|row| cell_text(&row[column]).chars().count());
         let width = 2 + cells.max().unwrap_or(0).max(heading.chars().count());
-        if used.saturating_add(width) > WIDTH_MAX {
+        if used.saturating_add(width) > width_max {
             parts.push(Vec::new());
             used = row_width;
         }
@@ -128,7 +128,7 @@ mod tests {
             rows: vec!["row".into()],
             cells: vec![vec![cell; 7]],
         };
-        let parts = parts(&grid);
+        let parts = parts(&grid, 100);
         assert_eq!(parts.concat(), (0..7).collect::<Vec<_>>(), "no column is lost");
         assert!(parts.len() > 1 && parts.iter().all(|part| part.len() <= 3), "{parts:?}");
     }

@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::output::OutputFiles;
 use clap::Args;
 use nandu_lab::write_report;
-use std::path::PathBuf;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
 
 /// Write the report of all results in a directory: one HTML file that needs no network
 #[derive(Debug, Args)]
@@ -19,8 +20,17 @@ pub(crate) struct ReportArguments {
     /// Write a copy here, too
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print the path of the report as JSON, and nothing else on stdout
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     files: OutputFiles,
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Written<'a> {
+    report: &'a Path,
 }
 
 /// Writes it.
@@ -42,6 +52,9 @@ pub(crate) fn run(arguments: &ReportArguments, context: &Context) -> Result<(), 
         })?;
         arguments.files.write(copy, &html)?;
         shown = copy;
+    }
+    if arguments.json {
+        return context.output.json("report", &Written { report: shown });
     }
     context.output.line(&shown.display().to_string())
 }

@@ -1,17 +1,19 @@
-//! `nandu run`: one experiment, with its tables on the terminal and its report beside the results.
+//! `nandu run`: an experiment, or all of a paper, with tables on the terminal and a report beside the results.
 
 use super::{command_line, outcome_text, parse_size};
 use crate::Context;
 use crate::failure::Failure;
+use crate::output::complain;
 use crate::progress::Progress;
 use clap::Args;
 use nandu_base::ByteCount;
 use nandu_drives::target::{DEFAULT_SCRATCH_BYTES, OpenOptions, OpenTarget, Target, TargetError};
-use nandu_lab::{LabError, LocalTarget, RunOptions, write_report};
+use nandu_lab::{Experiment, LabError, LocalTarget, Outcome, RunOptions, write_report};
+use serde::Serialize;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
-/// Run an experiment: measure, compare with what was published, write a report
+/// Run an experiment, or all of a paper: measure, compare with what was published, write a report
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -20,12 +22,13 @@ Examples:
   nandu run s000/table-3-1 --seed 7
   nandu run s000/figure-4-2 --full
   nandu run mine.toml --out results
+  nandu run s003                      every experiment of that paper; report in out/s003
 
 Ctrl-C stops after the requests in flight. Finished steps stay; the same command goes on from there.
 `nandu list` shows the experiments.")]
 pub(crate) struct RunArguments {
-    /// Name of an experiment, or its file, which ends in .toml
-    #[arg(value_name = "NAME|FILE")]
+    /// Name of an experiment, or its file, which ends in .toml, or a paper: what stands before the slash
+    #[arg(value_name = "NAME|FILE|PAPER")]
     experiment: String,
     /// Results go to DIR/NAME, the report to DIR/NAME/report.html
     #[arg(long, value_name = "DIR", default_value = "out")]
@@ -39,7 +42,8 @@ pub(crate) struct RunArguments {
     /// Size of that scratch file
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1GiB")]
     size: ByteCount,
-    /// At the scale of the paper, where that takes long; results go to DIR/NAME-full
+    /// At the scale of the paper, where that takes long; results go to DIR/NAME-full. Of a whole paper those
+    /// that have one scale run at that
     #[arg(long)]
     full: bool,
     /// Measure again what an earlier run has finished
@@ -50,32 +54,93 @@ pub(crate) struct RunArguments {
     json: bool,
 }
 
+/// What several experiments give as JSON.
+#[derive(Serialize)]
+struct Outcomes {
+    outcomes: Vec<Outcome>,
+}
+
 /// Runs it.
 pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Failure> {
-    let mut experiment = nandu_lab::load(&arguments.experiment)?;
-    nandu_lab::fitted::check_with_profiles(std::slice::from_ref(&experiment))
-        .map_err(Failure::input)?;
-    if arguments.full {
-        let name = experiment.name.clone();
-        let Some(full) = experiment.at_full_scale() else {
-            return Err(Failure::input(format!("{name} has one scale; leave out --full")));
-        };
-        experiment = full;
-    }
+    let members = members_of(&arguments.experiment);
+    let is_paper = !members.is_empty();
+    let names = if is_paper { members } else { vec![arguments.experiment.clone()] };
+    // All are read before the first one runs.
+    let experiments: Result<Vec<Experiment>, Failure> =
+        names.iter().map(|name| load(name, arguments.full, is_paper)).collect();
+    let experiments = experiments?;
+    nandu_lab::fitted::check_with_profiles(&experiments).map_err(Failure::input)?;
     if !arguments.dir.is_dir() {
         return Err(Failure::input(format!(
             "{}: no such directory; --dir names the one whose disk is measured",
             arguments.dir.display()
         )));
     }
-    let mut progress = Progress::new(&context.interrupt, 1);
+    let mut outcomes = Vec::new();
+    for (index, experiment) in experiments.iter().enumerate() {
+        if is_paper && !context.is_quiet {
+            let (number, count) = (index + 1, experiments.len());
+            complain(&format!("{} ({number} of {count})", experiment.name));
+        }
+        let outcome = run_one(experiment, arguments, context)?;
+        if !arguments.json {
+            outcome_text::print(&outcome, context)?;
+        }
+        if is_paper {
+            write_report(&arguments.out.join(&experiment.name))?;
+        }
+        outcomes.push(outcome);
+    }
+    let last = outcomes.pop().expect("there is at least one experiment");
+    let name = if is_paper { &arguments.experiment } else { &last.experiment };
+    let report = write_report(&arguments.out.join(name))?;
+    if !arguments.json {
+        let report = context.output.strong(&report.display().to_string());
+        return context.output.line(&format!("\nreport: {report}"));
+    }
+    if !is_paper {
+        return context.output.json("run", &last);
+    }
+    outcomes.push(last);
+    context.output.json("run PAPER", &Outcomes { outcomes })
+}
+
+/// The experiments of a paper, in the order of the list; none where `name` is no paper's.
+fn members_of(name: &str) -> Vec<String> {
+    let entries = nandu_lab::list().into_iter().map(|entry| entry.name);
+    let in_paper = |member: &String| {
+        member.strip_prefix(name).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
+    };
+    entries.filter(in_paper).collect()
+}
+
+/// Reads an experiment; one of a paper that has a single scale has that with `--full`, too.
+fn load(name: &str, is_full: bool, is_of_paper: bool) -> Result<Experiment, Failure> {
+    let experiment = nandu_lab::load(name)?;
+    if !is_full {
+        return Ok(experiment);
+    }
+    let name = experiment.name.clone();
+    match experiment.clone().at_full_scale() {
+        Some(full) => Ok(full),
+        None if is_of_paper => Ok(experiment),
+        None => Err(Failure::input(format!("{name} has one scale; leave out --full"))),
+    }
+}
+
+fn run_one(
+    experiment: &Experiment,
+    arguments: &RunArguments,
+    context: &Context,
+) -> Result<Outcome, Failure> {
+    let mut progress = Progress::new(context, 1);
     let trouble = RefCell::new(None);
     let mut options = RunOptions::new(&arguments.out);
     options.seed = arguments.seed;
     options.resume = !arguments.fresh;
     options.command = command_line();
     options.local = Some(local_target(arguments, &progress, &trouble));
-    let answer = nandu_lab::run(&experiment, &options, &mut progress);
+    let answer = nandu_lab::run(experiment, &options, &mut progress);
     drop(options);
     drop(progress);
     let outcome = answer.map_err(|error| match (error, trouble.take()) {
@@ -83,15 +148,7 @@ pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Fai
         (LabError::Step { .. }, Some(error)) => in_run(error.into()),
         (error, _) => error.into(),
     })?;
-    let report = write_report(&arguments.out.join(&experiment.name))?;
-    if arguments.json {
-        return context.output.json(&outcome);
-    }
-    outcome_text::print(&outcome, context)?;
-    context.output.line("")?;
-    context
-        .output
-        .line(&format!("report: {}", context.output.strong(&report.display().to_string())))
+    Ok(outcome)
 }
 
 /// An interrupt while the scratch file was being filled, told as the run's.

@@ -92,6 +92,12 @@ struct Verified {
     kept: Option<Kept>,
 }
 
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct AllVerified<'a> {
+    experiments: &'a [Verified],
+}
+
 impl Verified {
     fn of(outcome: Outcome, kept: Option<Kept>) -> Self {
         let holds = outcome.holds();
@@ -128,7 +134,7 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
         return Err(Failure::input("no shape to verify; name an experiment that has some"));
     }
     if arguments.json {
-        context.output.json(&verified)?;
+        context.output.json("verify", &AllVerified { experiments: &verified })?;
     } else {
         summary(&verified, context)?;
     }
@@ -184,7 +190,7 @@ fn run_all(
             });
         }
         drop(sender);
-        let progress = Progress::new(&context.interrupt, 1);
+        let progress = Progress::new(context, 1);
         let mut shares = vec![0_u32; experiments.len()];
         let mut waiting = BTreeMap::new();
         let mut verified = Vec::new();

@@ -1,19 +1,27 @@
 //! `nandu db insert`, `update`, `delete` and `drop`: one row, or one table, in a transaction of its own.
 
-use super::open;
 use super::read::{RowName, row_name};
 use super::text::{parse_row, parse_value, refs};
-use crate::Context;
+use super::{Answering, open};
 use crate::failure::Failure;
 use nandu::{RecordView, Row, TableDefinition, TableKind};
+use serde::Serialize;
 use std::path::Path;
+
+/// What `insert --json` prints.
+#[derive(Serialize)]
+struct InsertAnswer<'a> {
+    table: &'a str,
+    /// The row's number, of a table that has no key.
+    number: Option<i64>,
+}
 
 /// Stores a row that is not there yet; tells its number if it gets one.
 pub(super) fn insert(
     directory: &Path,
     table: &str,
     values: &[String],
-    context: &Context,
+    to: &Answering<'_>,
 ) -> Result<(), Failure> {
     let database = open(directory)?;
     let definition = database.read().definition(table)?.clone();
@@ -33,10 +41,12 @@ pub(super) fn insert(
     let number = write.insert(&definition.name, &refs(&row))?;
     write.commit()?;
     database.close()?;
-    match definition.kind {
-        TableKind::Clustered { .. } => Ok(()),
-        _ => context.output.line(&number.to_string()),
-    }
+    let number = match definition.kind {
+        TableKind::Clustered { .. } => None,
+        _ => Some(number),
+    };
+    let answer = InsertAnswer { table: &definition.name, number };
+    to.tell("db insert", &answer, number.map(|number| number.to_string()))
 }
 
 /// Changes some values of a row that is there.

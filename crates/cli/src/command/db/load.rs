@@ -3,13 +3,14 @@
 //! 1. A load commits every `ROWS_PER_COMMIT` rows, so that any number fits the log. It always ends
 //!    between two commits and says where; a file with fewer rows is stored as a whole or not at all.
 
-use super::open;
 use super::text::{parse_row, refs};
+use super::{Answering, open};
 use crate::Context;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
 use nandu::{Database, TableDefinition, TableKind, WriteTransaction};
+use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -23,19 +24,28 @@ const LINE_BYTES_MAX: u64 = 16 << 20;
 /// What is read at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
+/// What `load --json` prints.
+#[derive(Serialize)]
+struct LoadAnswer<'a> {
+    table: &'a str,
+    row_count: u64,
+    /// Lines of the file that are stored, those that were left out included: what `--skip` takes.
+    line_count: u64,
+}
+
 /// Stores the rows of a file, but for lines at its beginning.
 pub(super) fn load(
     directory: &Path,
     table: &str,
     file: &Path,
     skip: u64,
-    context: &Context,
+    to: &Answering<'_>,
 ) -> Result<(), Failure> {
     let mut lines = Lines::open(file, skip)?;
     let database = open(directory)?;
     let start = lines.number;
     let mut stored = start;
-    let outcome = load_lines(&database, table, &mut lines, &mut stored, context);
+    let outcome = load_lines(&database, table, &mut lines, &mut stored, to.context);
     let closed = database.close();
     let how_far = format!("the first {stored} rows are stored; --skip {stored} goes on from there");
     if let Err(failure) = outcome {
@@ -48,7 +58,9 @@ pub(super) fn load(
         return Err(failure);
     }
     closed?;
-    context.output.line(&format!("{} rows", stored - start))
+    let row_count = stored - start;
+    let answer = LoadAnswer { table, row_count, line_count: stored };
+    to.tell("db load", &answer, Some(format!("{row_count} rows")))
 }
 
 /// Keeps in `stored` how many lines are durable.
@@ -60,7 +72,7 @@ fn load_lines(
     context: &Context,
 ) -> Result<(), Failure> {
     let definition = database.read().definition(table)?.clone();
-    let progress = Progress::new(&context.interrupt, 1);
+    let progress = Progress::new(context, 1);
     loop {
         let mut write = database.write()?;
         let bytes_before = lines.bytes_read;

@@ -49,6 +49,46 @@ file DIRECTORY/TABLE.sqlite that sqlite3 opens, and its rows have numbers.")]
 pub(crate) struct DbArguments {
     #[command(subcommand)]
     action: Action,
+    /// Print JSON, and nothing else on stdout
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// A command of `nandu db` that prints: where to, and whether as JSON.
+struct Answering<'c> {
+    context: &'c Context,
+    as_json: bool,
+}
+
+impl Answering<'_> {
+    /// Prints what `command` did: as JSON all of it, as text a line, where there is something to say.
+    fn tell(
+        &self,
+        command: &'static str,
+        value: &impl Serialize,
+        line: Option<String>,
+    ) -> Result<(), Failure> {
+        match line {
+            _ if self.as_json => self.context.output.json(command, value),
+            Some(line) => self.context.output.line(&line),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is told of one table.
+#[derive(Serialize)]
+struct OfTable<'a> {
+    table: &'a str,
+    /// Of an index.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<&'a str>,
+}
+
+impl<'a> OfTable<'a> {
+    const fn of(table: &'a str) -> Self {
+        Self { table, index: None }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,8 +139,8 @@ enum Action {
         directory: PathBuf,
         /// The table
         table: String,
-        /// The values of the key, or the row's number
-        #[arg(required = true, allow_hyphen_values = true)]
+        /// The values of the key, or the row's number; behind -- where one begins with a hyphen
+        #[arg(required = true, allow_negative_numbers = true)]
         key: Vec<String>,
     },
     /// Print all rows
@@ -112,9 +152,9 @@ enum Action {
         /// Stop after so many
         #[arg(long)]
         limit: Option<u64>,
-        /// How rows are written
-        #[arg(long, value_enum, default_value = "tsv")]
-        format: RowFormat,
+        /// How rows are written [default: tsv]
+        #[arg(long, value_enum)]
+        format: Option<RowFormat>,
     },
     /// Write a table to a file whose name ends in .csv, .json, .parquet or .tsv
     Export {
@@ -133,8 +173,8 @@ enum Action {
         directory: PathBuf,
         /// The table
         table: String,
-        /// A value for each column, as `load` reads them
-        #[arg(required = true, allow_hyphen_values = true)]
+        /// A value for each column, as `load` reads them; behind -- where one begins with a hyphen
+        #[arg(required = true, allow_negative_numbers = true)]
         values: Vec<String>,
     },
     /// Change values of one row
@@ -156,8 +196,8 @@ enum Action {
         directory: PathBuf,
         /// The table
         table: String,
-        /// The values of the key, or the row's number
-        #[arg(required = true, allow_hyphen_values = true)]
+        /// The values of the key, or the row's number; behind -- where one begins with a hyphen
+        #[arg(required = true, allow_negative_numbers = true)]
         key: Vec<String>,
     },
     /// Remove a table with its indexes
@@ -173,9 +213,6 @@ enum Action {
         directory: PathBuf,
         /// One table; all without it
         table: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Copy all tables into a new database, without the room that changes left
     Compact {
@@ -188,51 +225,53 @@ enum Action {
     Check {
         /// The directory
         directory: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Say how large the tables and indexes are
     Stat {
         /// The directory
         directory: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
 }
 
 /// Does it.
 pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Failure> {
+    let to = &Answering { context, as_json: arguments.json };
     match &arguments.action {
         Action::Create { directory, table, columns, key, page_size } => {
-            create(directory, table, columns, key, *page_size)
+            create(directory, table, columns, key, *page_size)?;
+            to.tell("db create", &OfTable::of(table), None)
         }
         Action::Load { directory, table, file, skip } => {
-            load::load(directory, table, file, *skip, context)
+            load::load(directory, table, file, *skip, to)
         }
         Action::Index { directory, table, index, columns } => {
-            make_index(directory, table, index, columns)
+            make_index(directory, table, index, columns)?;
+            to.tell("db index", &OfTable { table, index: Some(index) }, None)
         }
-        Action::Get { directory, table, key } => read::get(directory, table, key, context),
+        Action::Get { directory, table, key } => read::get(directory, table, key, to),
         Action::Scan { directory, table, limit, format } => {
-            read::scan(directory, table, *limit, *format, context)
+            read::scan(directory, table, *limit, *format, to)
         }
         Action::Export { directory, table, file, files } => {
-            read::export(directory, table, file, *files, context)
+            read::export(directory, table, file, *files, to)
         }
-        Action::Insert { directory, table, values } => {
-            change::insert(directory, table, values, context)
+        Action::Insert { directory, table, values } => change::insert(directory, table, values, to),
+        Action::Update { directory, table, key, set } => {
+            change::update(directory, table, key, set)?;
+            to.tell("db update", &OfTable::of(table), None)
         }
-        Action::Update { directory, table, key, set } => change::update(directory, table, key, set),
-        Action::Delete { directory, table, key } => change::delete(directory, table, key),
-        Action::Drop { directory, table } => change::drop_table(directory, table),
-        Action::Schema { directory, table, json } => {
-            schema::schema(directory, table.as_deref(), *json, context)
+        Action::Delete { directory, table, key } => {
+            change::delete(directory, table, key)?;
+            to.tell("db delete", &OfTable::of(table), None)
         }
-        Action::Compact { directory, target } => schema::compact(directory, target, context),
-        Action::Check { directory, json } => check(directory, *json, context),
-        Action::Stat { directory, json } => stat(directory, *json, context),
+        Action::Drop { directory, table } => {
+            change::drop_table(directory, table)?;
+            to.tell("db drop", &OfTable::of(table), None)
+        }
+        Action::Schema { directory, table } => schema::schema(directory, table.as_deref(), to),
+        Action::Compact { directory, target } => schema::compact(directory, target, to),
+        Action::Check { directory } => check(directory, to),
+        Action::Stat { directory } => stat(directory, to),
     }
 }
 
@@ -292,13 +331,13 @@ struct CheckAnswer<'a> {
     restart: Option<RestartReport>,
 }
 
-fn check(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
+fn check(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
     let (database, restart) = database::open_to_read(directory)?;
     let report = database.read().check()?;
     database.close()?;
-    let output = context.output;
-    if json {
-        output.json(&CheckAnswer { report: &report, restart })?;
+    let output = to.context.output;
+    if to.as_json {
+        output.json("db check", &CheckAnswer { report: &report, restart })?;
     } else {
         for finding in &report.findings {
             output.line(finding)?;
@@ -314,12 +353,18 @@ fn check(directory: &Path, json: bool, context: &Context) -> Result<(), Failure>
     }
 }
 
-fn stat(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> {
+/// What `stat --json` prints.
+#[derive(Serialize)]
+struct StatAnswer<T: Serialize> {
+    stats: T,
+}
+
+fn stat(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
     let database = open_to_read(directory)?;
     let stats = database.read().stat()?;
     database.close()?;
-    if json {
-        return context.output.json(&stats);
+    if to.as_json {
+        return to.context.output.json("db stat", &StatAnswer { stats });
     }
     let mut table = Table::new(&["name", "kind", "rows", "pages", "levels", "size"]);
     for stat in stats {
@@ -332,7 +377,7 @@ fn stat(directory: &Path, json: bool, context: &Context) -> Result<(), Failure> 
             ByteCount(stat.file_bytes).to_string(),
         ]);
     }
-    context.output.text(&table.render())
+    to.context.output.table(&table)
 }
 
 /// For clap: `id:integer`.

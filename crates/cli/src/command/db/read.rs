@@ -1,13 +1,14 @@
 //! `nandu db get`, `scan` and `export`: rows of a table, printed or in a file.
 
-use super::open_to_read;
-use super::text::{RowFormat, line_of, parse_row, refs};
-use crate::Context;
+use super::text::{RowFormat, line_of, object_of, parse_row, refs};
+use super::{Answering, open_to_read};
 use crate::failure::Failure;
+use crate::json;
 use crate::output::OutputFiles;
 use crate::progress::Progress;
-use nandu::{Column, Flow, Row, TableDefinition, TableKind, Tables};
+use nandu::{Column, Flow, RecordView, Row, TableDefinition, TableKind, Tables};
 use nandu_load::ParquetWriter;
+use serde::Serialize;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
@@ -16,25 +17,55 @@ const OUTPUT_BYTES: usize = 1 << 16;
 /// Rows between two looks at the progress.
 const ROWS_PER_LOOK: u64 = 4096;
 
+/// What `get --json` prints.
+#[derive(Serialize)]
+struct GetAnswer<'a> {
+    table: &'a str,
+    row: serde_json::Value,
+}
+
+/// What `scan --json` prints before the rows.
+#[derive(Serialize)]
+struct ScanAnswer<'a> {
+    table: &'a str,
+    columns: &'a [Column],
+}
+
+/// What `export --json` prints.
+#[derive(Serialize)]
+struct ExportAnswer<'a> {
+    table: &'a str,
+    file: &'a Path,
+    row_count: u64,
+}
+
 /// Prints one row.
 pub(super) fn get(
     directory: &Path,
     table: &str,
     key: &[String],
-    context: &Context,
+    to: &Answering<'_>,
 ) -> Result<(), Failure> {
     let database = open_to_read(directory)?;
-    let row = row_of(&database.read(), table, key)?;
+    let look = |row: &RecordView<'_>, columns: &[Column]| {
+        (line_of(row, columns.len()), object_of(row, columns))
+    };
+    let row = row_of(&database.read(), table, key, look)?;
     database.close()?;
-    let Some(row) = row else {
+    let Some((line, row)) = row else {
         return Err(Failure::input(format!("{table} has no row {}", key.join(" "))));
     };
-    context.output.line(&row)
+    to.tell("db get", &GetAnswer { table, row }, Some(line))
 }
 
-fn row_of(tables: &Tables, table: &str, key: &[String]) -> Result<Option<String>, Failure> {
+fn row_of<T>(
+    tables: &Tables,
+    table: &str,
+    key: &[String],
+    look: impl Fn(&RecordView<'_>, &[Column]) -> T,
+) -> Result<Option<T>, Failure> {
     let definition = tables.definition(table)?;
-    let look = |row: nandu::RecordView<'_>| line_of(&row, definition.columns.len());
+    let look = |row: RecordView<'_>| look(&row, &definition.columns);
     match row_name(definition, key)? {
         RowName::Number(number) => Ok(tables.get(table, number, look)?),
         RowName::Key(values) => Ok(tables.get_by_key(table, &refs(&values), look)?),
@@ -76,9 +107,15 @@ pub(super) fn scan(
     directory: &Path,
     table: &str,
     limit: Option<u64>,
-    format: RowFormat,
-    context: &Context,
+    format: Option<RowFormat>,
+    to: &Answering<'_>,
 ) -> Result<(), Failure> {
+    if to.as_json && format.is_some() {
+        return Err(Failure::input(
+            "--json prints one document, --format one line for each row; leave one of them out",
+        ));
+    }
+    let (context, format) = (to.context, format.unwrap_or(RowFormat::Tsv));
     let database = open_to_read(directory)?;
     let mut outcome = Ok(());
     let mut left = limit.unwrap_or(u64::MAX);
@@ -86,13 +123,24 @@ pub(super) fn scan(
     {
         let tables = database.read();
         let columns = tables.definition(table)?.columns.clone();
-        lines += &format.head(&columns);
+        lines += &if to.as_json {
+            json::begin_rows("db scan", &ScanAnswer { table, columns: &columns })
+        } else {
+            format.head(&columns)
+        };
+        let mut is_first = true;
         tables.scan(table, |_, row| {
             if left == 0 || context.interrupt.is_set() {
                 return Flow::Break(());
             }
             left -= 1;
-            lines += &format.line(&row, &columns);
+            if to.as_json {
+                let comma = if is_first { "" } else { "," };
+                lines += &format!("{comma}\n    {}", object_of(&row, &columns));
+                is_first = false;
+            } else {
+                lines += &format.line(&row, &columns);
+            }
             if lines.len() >= OUTPUT_BYTES {
                 outcome = context.output.text(&lines);
                 lines.clear();
@@ -103,6 +151,9 @@ pub(super) fn scan(
     database.close()?;
     outcome?;
     context.output.text(&lines)?;
+    if to.as_json {
+        context.output.line("\n  ]\n}")?;
+    }
     if context.interrupt.is_set() {
         return Err(Failure::interrupted("more rows may follow"));
     }
@@ -121,8 +172,9 @@ pub(super) fn export(
     table: &str,
     file: &Path,
     files: OutputFiles,
-    context: &Context,
+    to: &Answering<'_>,
 ) -> Result<(), Failure> {
+    let context = to.context;
     let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let format = match extension {
         "csv" => Some(RowFormat::Csv),
@@ -161,7 +213,7 @@ pub(super) fn export(
                 &file.display().to_string(),
             )?)),
         };
-        let progress = Progress::new(&context.interrupt, 1);
+        let progress = Progress::new(context, 1);
         let mut outcome: Result<(), Failure> = Ok(());
         tables.scan(table, |_, row| {
             outcome = match &mut sink {
@@ -189,5 +241,6 @@ pub(super) fn export(
     }
     database.close()?;
     partial.persist(file).map_err(|error| failed(&error.error))?;
-    context.output.line(&format!("{row_count} rows"))
+    let answer = ExportAnswer { table, file, row_count };
+    to.tell("db export", &answer, Some(format!("{row_count} rows")))
 }

@@ -1,23 +1,35 @@
 //! `nandu db schema` and `compact`: what tables there are, and all of them copied.
 
-use super::open_to_read;
 use super::text::refs;
-use crate::Context;
+use super::{Answering, open_to_read};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use nandu::{DatabaseOptions, Flow, NewDatabase, TableDefinition, TableKind};
 use nandu_load::{LoadOptions, NewTable, RowOrder};
+use serde::Serialize;
 use std::path::Path;
 
 /// Rows between two looks at the progress.
 const ROWS_PER_LOOK: u64 = 4096;
 
+/// What `schema --json` prints.
+#[derive(Serialize)]
+struct SchemaAnswer<'a> {
+    tables: &'a [TableDefinition],
+}
+
+/// What `compact --json` prints.
+#[derive(Serialize)]
+struct CompactAnswer<'a> {
+    database: &'a Path,
+    row_count: u64,
+}
+
 /// Prints the commands that make the tables, or JSON.
 pub(super) fn schema(
     directory: &Path,
     table: Option<&str>,
-    json: bool,
-    context: &Context,
+    to: &Answering<'_>,
 ) -> Result<(), Failure> {
     let database = open_to_read(directory)?;
     let definitions: Vec<TableDefinition> = {
@@ -28,12 +40,12 @@ pub(super) fn schema(
         }
     };
     database.close()?;
-    if json {
-        return context.output.json(&definitions);
+    if to.as_json {
+        return to.context.output.json("db schema", &SchemaAnswer { tables: &definitions });
     }
     let place = directory.display().to_string();
     let lines: String = definitions.iter().map(|table| commands_of(table, &place)).collect();
-    context.output.text(&lines)
+    to.context.output.text(&lines)
 }
 
 fn commands_of(table: &TableDefinition, place: &str) -> String {
@@ -68,7 +80,8 @@ fn commands_of(table: &TableDefinition, place: &str) -> String {
 }
 
 /// Loads all tables into a new database.
-pub(super) fn compact(directory: &Path, target: &Path, context: &Context) -> Result<(), Failure> {
+pub(super) fn compact(directory: &Path, target: &Path, to: &Answering<'_>) -> Result<(), Failure> {
+    let context = to.context;
     let database = open_to_read(directory)?;
     let mut row_count = 0_u64;
     {
@@ -77,7 +90,7 @@ pub(super) fn compact(directory: &Path, target: &Path, context: &Context) -> Res
         options.settings.page_bytes = tables.engine().settings().page_bytes;
         let new = NewDatabase::begin(target, &options)?;
         let definitions: Vec<TableDefinition> = tables.definitions().cloned().collect();
-        let progress = Progress::new(&context.interrupt, 1);
+        let progress = Progress::new(context, 1);
         for (number, definition) in definitions.iter().enumerate() {
             let fraction = number as f64 / definitions.len() as f64;
             let table = new_table_of(definition);
@@ -107,7 +120,8 @@ pub(super) fn compact(directory: &Path, target: &Path, context: &Context) -> Res
         new.keep()?.close()?;
     }
     database.close()?;
-    context.output.line(&format!("{row_count} rows"))
+    let answer = CompactAnswer { database: target, row_count };
+    to.tell("db compact", &answer, Some(format!("{row_count} rows")))
 }
 
 fn new_table_of(definition: &TableDefinition) -> NewTable {

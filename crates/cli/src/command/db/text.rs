@@ -47,14 +47,16 @@ impl RowFormat {
                 Value::Text(text) => text,
                 value => shown(value),
             })),
-            Self::Json => {
-                let fields = columns.iter().map(|column| column.name.clone()).zip(values);
-                let object: serde_json::Map<String, serde_json::Value> =
-                    fields.map(|(name, value)| (name, json_of(value))).collect();
-                serde_json::Value::Object(object).to_string() + "\n"
-            }
+            Self::Json => object_of(row, columns).to_string() + "\n",
         }
     }
+}
+
+/// A row as an object by the names of the columns.
+pub(super) fn object_of(row: &RecordView<'_>, columns: &[Column]) -> serde_json::Value {
+    let values = (0..columns.len()).map(|index| row.get(index).to_value());
+    let fields = columns.iter().map(|column| column.name.clone()).zip(values);
+    fields.map(|(name, value)| (name, json_of(value))).collect()
 }
 
 fn csv_line(fields: impl Iterator<Item = String>) -> String {

@@ -1,7 +1,8 @@
 //! What device and processor cost: from files that were measured, or assumed.
 
 use crate::failure::Failure;
-use crate::output::{OutputFiles, read_file, to_json};
+use crate::json;
+use crate::output::{OutputFiles, read_file};
 use crate::stopwatch::Stopwatch;
 use nandu_base::Nanos;
 use nandu_device::Operation;
@@ -31,7 +32,7 @@ pub(super) fn processor(
         let stopwatch = Stopwatch::start();
         let costs = measure_processor(Arc::new(move || Nanos(stopwatch.nanos())))?;
         if let Some(path) = file {
-            files.write(path, format!("{}\n", to_json(&costs)).as_bytes())?;
+            files.write(path, format!("{}\n", json::plain(&costs)).as_bytes())?;
         }
         return Ok(costs);
     }

@@ -187,7 +187,7 @@ fn answer(
     let (mut pair_count, mut failed) = (None, None);
     if arguments.analyze {
         let chosen = chosen_plans(&arguments.join, &found.feasible, inputs.indexes())?;
-        let progress = Progress::new(&context.interrupt, chosen.len());
+        let progress = Progress::new(context, chosen.len());
         for plan in chosen {
             progress.show(0.0, plan.kind.name());
             let limits = inputs.limits(arguments.memory, arguments.write_budget);
@@ -222,7 +222,7 @@ fn print(
         let memory_bytes = arguments.memory.0;
         let provenance = Provenance::here();
         let answer = Answer { provenance, device, memory_bytes, explanation, pair_count };
-        return context.output.json(&answer);
+        return context.output.json("explain", &answer);
     }
     let pairs = pair_count.map(|count| format!("{count} pairs\n")).unwrap_or_default();
     let memory = arguments.memory;

@@ -63,7 +63,7 @@ pub(super) fn run(
     database: &Database,
     costs: Costs<'_>,
 ) -> Result<(), Failure> {
-    let progress = Progress::new(&context.interrupt, arguments.sweep.len());
+    let progress = Progress::new(context, arguments.sweep.len());
     let mut points = Vec::new();
     let mut pair_count = None;
     let (device, name, mut processor) = (costs.0, costs.1, *costs.2);
@@ -104,7 +104,7 @@ pub(super) fn run(
     let worst = points.iter().map(|point| point.chosen_by_fastest).fold(1.0, f64::max);
     let sweep = Sweep { provenance: Provenance::here(), device: name, points, worst };
     if arguments.json {
-        return context.output.json(&sweep);
+        return context.output.json("explain --sweep", &sweep);
     }
     context.output.text(&table(&sweep))
 }

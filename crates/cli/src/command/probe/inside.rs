@@ -79,7 +79,7 @@ impl InsideReport {
             let (count, wait) = (link.request_count.to_string(), time(link.wait_ns));
             table.row(vec![name.into(), count, percent(link.busy_share), wait]);
         }
-        context.output.text(&table.render())?;
+        context.output.table(&table)?;
         let elapsed = Nanos(self.elapsed_ns);
         context.output.line(&format!("Over all that was done in {elapsed}, preparations included."))
     }

@@ -18,7 +18,8 @@ mod work;
 use super::{parse_duration, parse_size};
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{OutputFiles, complain, to_json};
+use crate::json;
+use crate::output::{OutputFiles, complain};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
 use nandu_base::{ByteCount, Nanos};
@@ -169,14 +170,14 @@ pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<(), F
     let target = Target::parse(&arguments.target)?;
     check_arguments(arguments, &target)?;
     let sources = work::Sources::read(arguments)?;
-    let mut progress = Progress::new(&context.interrupt, 1);
+    let mut progress = Progress::new(context, 1);
     let open = open(arguments, &target, &progress)?;
     let (work, notes) = work::Work::of(arguments, &target, &sources, open.device().info())?;
     let report = measure::measure(open, work, notes, arguments, &mut progress)?;
     drop(progress);
     write_outputs(arguments, &report)?;
     if arguments.json_to_stdout() {
-        return context.output.json(&report);
+        return context.output.json("probe", &report);
     }
     report::print(&report, context)
 }
@@ -270,7 +271,7 @@ fn simulated_size(name: &str, asked: Option<ByteCount>) -> Result<Option<ByteCou
 
 fn write_outputs(arguments: &ProbeArguments, report: &ProbeReport) -> Result<(), Failure> {
     if let Some(path) = arguments.json_file() {
-        arguments.files.write(path, format!("{}\n", to_json(report)).as_bytes())?;
+        arguments.files.write(path, format!("{}\n", json::document("probe", report)).as_bytes())?;
     }
     if let Some(path) = &arguments.parquet {
         let mut bytes = Vec::new();

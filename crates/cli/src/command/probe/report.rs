@@ -10,8 +10,7 @@ use nandu_base::units::three_digits;
 use nandu_device::DeviceInfo;
 use nandu_drives::file::{DiskDescription, MachineDescription};
 use nandu_probe::table::{
-    Table, WIDTH_MAX, model_table, pattern_table, profile_summary, throughput, throughput_table,
-    time,
+    Table, model_table, pattern_table, profile_summary, throughput, throughput_table, time,
 };
 use nandu_probe::{BurstResult, DeviceProfile, EnduranceResult, Finding, PatternResult, Severity};
 use serde::Serialize;
@@ -66,7 +65,7 @@ pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failu
     }
     if let Some(profile) = &report.profile {
         context.output.heading("Throughput")?;
-        context.output.text(&throughput_table(profile).render())?;
+        context.output.table(&throughput_table(profile))?;
     }
     if report.results.iter().any(|result| !result.pattern.label.is_empty())
         || report.profile.is_none()
@@ -117,14 +116,14 @@ fn print_patterns(report: &ProbeReport, context: &Context) -> Result<(), Failure
         return Ok(());
     }
     context.output.heading("Patterns")?;
-    context.output.text(&pattern_table(&report.results).render())
+    context.output.table(&pattern_table(&report.results))
 }
 
 fn print_profile(profile: &DeviceProfile, context: &Context) -> Result<(), Failure> {
     let models = model_table(profile);
     if models.row_count() > 0 {
         context.output.heading("Time of one request: t(b) = t0 + b / F")?;
-        context.output.text(&models.render())?;
+        context.output.table(&models)?;
     }
     context.output.heading("Profile")?;
     context.output.text(&profile_summary(profile))
@@ -146,7 +145,7 @@ fn print_bursts(bursts: &[BurstResult], context: &Context) -> Result<(), Failure
             burst.recovery_time.to_string(),
         ]);
     }
-    context.output.text(&table.render())
+    context.output.table(&table)
 }
 
 fn print_endurance(endurance: &EnduranceResult, context: &Context) -> Result<(), Failure> {
@@ -167,7 +166,7 @@ fn print_endurance(endurance: &EnduranceResult, context: &Context) -> Result<(),
             point.erase_count_max.map_or_else(|| "-".into(), |count| count.to_string()),
         ]);
     }
-    context.output.text(&table.render())?;
+    context.output.table(&table)?;
     let end = match &endurance.failure {
         Some(failure) => format!("The device failed: {failure}"),
         None => format!("The device lived through {} passes.", endurance.points.len()),
@@ -188,7 +187,7 @@ fn print_findings(report: &ProbeReport, context: &Context) -> Result<(), Failure
     for (kind, text) in findings.chain(notes) {
         let mark = format!("{kind:<7}");
         let mark = if kind == "warning" { output.verdict(false, &mark) } else { mark };
-        for (position, line) in wrap(text, WIDTH_MAX - 11).iter().enumerate() {
+        for (position, line) in wrap(text, output.text_width() - 11).iter().enumerate() {
             let start = if position == 0 { format!("  {mark}  ") } else { " ".repeat(11) };
             output.line(&format!("{start}{line}"))?;
         }

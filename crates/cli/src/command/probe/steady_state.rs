@@ -145,7 +145,7 @@ impl SteadyStateReport {
                 if window.contains(&round) { "*".into() } else { String::new() },
             ]);
         }
-        output.text(&table.render())?;
+        output.table(&table)?;
         output.heading("Steady state (SNIA PTS 2.0.2)")?;
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let mut limits = Table::new(&["over the window", ">measured", ">limit", "holds"]);
@@ -157,7 +157,7 @@ impl SteadyStateReport {
             let holds = if share.abs() <= limit { "yes" } else { "no" };
             limits.row(vec![name.into(), percent(share), percent(limit), holds.into()]);
         }
-        output.text(&limits.render())?;
+        output.table(&limits)?;
         let rounds = result.runs.len();
         let verdict = if state.reached {
             let (first, last) = (window.start + 1, window.end);

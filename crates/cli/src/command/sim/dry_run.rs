@@ -26,7 +26,9 @@ pub(super) fn print(job: &Job, as_json: bool, context: &Context) -> Result<(), F
     let stop = context.interrupt.flag();
     let (requests, source) = job.dry_run(REQUEST_COUNT, stop)?;
     if as_json {
-        return context.output.json(&Understood { source: &source, requests: &requests });
+        return context
+            .output
+            .json("sim --dry-run", &Understood { source: &source, requests: &requests });
     }
     context.output.line(&source)?;
     let mut table =
@@ -41,7 +43,7 @@ pub(super) fn print(job: &Job, as_json: bool, context: &Context) -> Result<(), F
             request.stream.to_string(),
         ]);
     }
-    context.output.text(&table.render())
+    context.output.table(&table)
 }
 
 /// Runs the job and writes what was measured as a compact trace.

@@ -11,12 +11,19 @@ use nandu_base::LatencySummary;
 use nandu_probe::parquet::{Column, write_columns};
 use nandu_probe::table::{Table, rate, time};
 use nandu_sim::{Axis, Job, SimError, SimReport, Sweep, TimeShare, WarningKind};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A finished simulation.
 struct Row<'a> {
     point: &'a [String],
     report: &'a SimReport,
+}
+
+/// What is printed as JSON, in the order of the grid.
+#[derive(Serialize)]
+struct Reports<'a> {
+    reports: &'a [&'a SimReport],
 }
 
 /// Runs the grid.
@@ -33,7 +40,7 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     let threads = arguments.threads.map_or(cores, |threads| threads as usize);
     let stopwatch = Stopwatch::start();
     let clock = || stopwatch.nanos();
-    let progress = Progress::new(&context.interrupt, 1);
+    let progress = Progress::new(context, 1);
     let outcomes = sweep.run(threads, Some(&clock), &mut |at| {
         let left = stopwatch.time_left(at.fraction);
         progress.show(at.fraction, &format!("{} of {} done  {left}", at.done_count, at.run_count));
@@ -54,20 +61,21 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     write_columns(&mut bytes, "sweep", &columns)?;
     arguments.files.write(&arguments.parquet, &bytes)?;
     let reports: Vec<&SimReport> = rows.iter().map(|row| row.report).collect();
-    write_json(arguments, &reports)?;
+    let found = Reports { reports: &reports };
+    write_json(arguments, "sim --sweep", &found)?;
     if arguments.json_to_stdout() {
-        context.output.json(&reports)?;
+        context.output.json("sim --sweep", &found)?;
     } else {
-        context.output.text(&table(&axes, &rows).render())?;
+        context.output.table(&table(&axes, &rows))?;
         let parquet = arguments.parquet.display();
         context.output.line(&format!("\n{} of {} rows: {parquet}", rows.len(), outcomes.len()))?;
     }
-    warn_of(&rows);
+    warn_of(&rows, context);
     conclude(&outcomes, &sweep, rows.len())
 }
 
 /// One warning of each kind, with how many rows have it.
-fn warn_of(rows: &[Row<'_>]) {
+fn warn_of(rows: &[Row<'_>], context: &Context) {
     let mut kinds: BTreeMap<WarningKind, Vec<(&[String], &str)>> = BTreeMap::new();
     for row in rows {
         for warning in &row.report.warnings {
@@ -77,7 +85,8 @@ fn warn_of(rows: &[Row<'_>]) {
     for warnings in kinds.values() {
         if let Some((point, text)) = warnings.first() {
             let (count, of) = (warnings.len(), rows.len());
-            warn(&format!("{count} of {of} simulations, first {}: {text}", point.join(" ")));
+            let first = point.join(" ");
+            warn(&format!("{count} of {of} simulations, first {first}: {text}"), context);
         }
     }
 }

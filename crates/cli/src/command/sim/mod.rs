@@ -16,11 +16,11 @@ mod table;
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{OutputFiles, complain, to_json, wrap};
+use crate::json;
+use crate::output::{OutputFiles, complain, wrap};
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::Args;
-use nandu_probe::table::WIDTH_MAX;
 use nandu_sim::{Phase, SimObserver};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
         return grid::run(&job, arguments, context);
     }
     let stopwatch = Stopwatch::start();
-    let (progress, stop) = (Progress::new(&context.interrupt, 1), context.interrupt.flag());
+    let (progress, stop) = (Progress::new(context, 1), context.interrupt.flag());
     let mut watch = Watch { progress, stopwatch, stop };
     let mut report = match &arguments.record {
         None => job.run(&mut watch)?,
@@ -99,11 +99,11 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
     report.wall_ns = Some(stopwatch.nanos());
     drop(watch);
     for warning in &report.warnings {
-        warn(&warning.text);
+        warn(&warning.text, context);
     }
-    write_json(arguments, &report)?;
+    write_json(arguments, "sim", &report)?;
     if arguments.json_to_stdout() {
-        return context.output.json(&report);
+        return context.output.json("sim", &report);
     }
     table::print(&report, context)
 }
@@ -119,16 +119,22 @@ impl SimArguments {
 }
 
 /// Says on stderr what to know before the figures are believed.
-fn warn(text: &str) {
-    for line in wrap(&format!("warning: {text}"), WIDTH_MAX) {
+fn warn(text: &str, context: &Context) {
+    for line in wrap(&format!("warning: {text}"), context.output.text_width()) {
         complain(&line);
     }
 }
 
-fn write_json(arguments: &SimArguments, value: &impl Serialize) -> Result<(), Failure> {
+fn write_json(
+    arguments: &SimArguments,
+    command: &'static str,
+    value: &impl Serialize,
+) -> Result<(), Failure> {
     match arguments.json_file() {
         None => Ok(()),
-        Some(path) => arguments.files.write(path, (to_json(value) + "\n").as_bytes()),
+        Some(path) => {
+            arguments.files.write(path, (json::document(command, value) + "\n").as_bytes())
+        }
     }
 }
 

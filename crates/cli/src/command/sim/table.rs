@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::wrap;
 use nandu_base::units::three_digits;
 use nandu_base::{ByteCount, Nanos};
-use nandu_probe::table::{Table, WIDTH_MAX, rate, time};
+use nandu_probe::table::{Table, rate, time};
 use nandu_sim::SimReport;
 
 /// Prints it.
@@ -56,13 +56,13 @@ fn print_head(report: &SimReport, context: &Context) -> Result<(), Failure> {
         "  {} logical pages, utilisation {:.3}, {mode} mode, seed {}",
         echo.logical_pages, echo.utilisation, report.seed
     ))?;
-    for line in wrap(&report.source, WIDTH_MAX - 4) {
+    for line in wrap(&report.source, output.text_width() - 4) {
         output.line(&format!("  {}", output.faint(&line)))?;
     }
     if report.skipped_lines > 0 {
         let first = report.first_skipped.as_deref().unwrap_or_default();
         let said = format!("{} bad lines skipped; the first: {first}", report.skipped_lines);
-        for line in wrap(&said, WIDTH_MAX - 4) {
+        for line in wrap(&said, output.text_width() - 4) {
             output.line(&format!("  {line}"))?;
         }
     }
@@ -81,7 +81,7 @@ fn print_work(report: &SimReport, context: &Context) -> Result<(), Failure> {
             table.row(vec![operation.clone(), cause.clone(), count.to_string(), per_page(count)]);
         }
     }
-    context.output.text(&table.render())?;
+    context.output.table(&table)?;
     context.output.line(&format!(
         "\nwrite amplification {}{}",
         context.output.strong(&format!("{:.4}", report.write_amplification)),
@@ -102,7 +102,7 @@ fn print_times(report: &SimReport, context: &Context) -> Result<(), Failure> {
         row.extend([of.p50, of.p99, of.p999, of.max].map(|nanos| Nanos(nanos).to_string()));
         table.row(row);
     }
-    context.output.text(&table.render())
+    context.output.table(&table)
 }
 
 /// What only some layers and sources have.

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use nandu_lab::machine::COMMIT;
 use nandu_lab::perturb::{self, Noticed, Row, Sensitivity, ShapeKey, Trial};
 use nandu_lab::{Class, Experiment, Verdict};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,6 +28,12 @@ use tempfile::TempDir;
 
 /// Folders that come before what is inside the program.
 const FOLDERS: [&str; 2] = ["profiles", "experiments"];
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct AllPerturbed<'a> {
+    experiments: Vec<&'a Sensitivity>,
+}
 
 /// Perturbs all and prints who noticed.
 pub(super) fn run(
@@ -65,7 +71,8 @@ pub(super) fn run(
         found.push((experiment, sensitivity));
     }
     if arguments.json {
-        context.output.json(&found.iter().map(|(_, found)| found).collect::<Vec<_>>())?;
+        let experiments: Vec<&Sensitivity> = found.iter().map(|(_, found)| found).collect();
+        context.output.json("verify --perturb", &AllPerturbed { experiments })?;
     }
     let unnoticed: Vec<String> = found
         .iter()
@@ -134,7 +141,7 @@ fn perturb_one(
             });
         }
         drop(sender);
-        let progress = Progress::new(&context.interrupt, 1);
+        let progress = Progress::new(context, 1);
         for (count, (index, row)) in done.iter().enumerate() {
             let what = format!("{}: {} x {}", experiment.name, row.parameter, row.factor);
             progress.show((count + 1) as f64 / trials.len() as f64, &what);
@@ -181,6 +188,11 @@ struct Scratch(TempDir);
 
 #[derive(Deserialize)]
 struct Answer {
+    experiments: Vec<ExperimentAnswer>,
+}
+
+#[derive(Deserialize)]
+struct ExperimentAnswer {
     verdicts: Vec<Verdict>,
 }
 
@@ -211,8 +223,8 @@ impl Scratch {
             .stdin(Stdio::null())
             .output()
             .map_err(|error| error.to_string())?;
-        let answer: Result<Vec<Answer>, _> = serde_json::from_slice(&output.stdout);
-        match answer.map(|mut all| all.pop()) {
+        let answer: Result<Answer, _> = serde_json::from_slice(&output.stdout);
+        match answer.map(|mut all| all.experiments.pop()) {
             Ok(Some(answer)) => Ok(answer.verdicts),
             _ => {
                 let said = String::from_utf8_lossy(&output.stderr);

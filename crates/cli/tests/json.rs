@@ -1,0 +1,162 @@
+//! `--json`: every command takes it, and prints what `docs/nandu.schema.json` says.
+
+#![allow(clippy::unwrap_used, reason = "a test of a file that is not what it should be has failed")]
+
+mod common;
+#[path = "common/schema.rs"]
+mod schema;
+
+use common::{run, stderr, stdout_of};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+const SCHEMA: &str = include_str!("../../../docs/nandu.schema.json");
+
+/// A closed form takes no time, and one claim of it holds.
+const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.\"\npaper = \"-\"\n\
+    reference = \"none\"\n[measure]\nkind = \"closed_form\"\nread_us = 20\nwrite_us = 200\n\
+    erase_us = 1500\nerase_block_page_count = 64\nlive_fractions = [0.5]\n\
+    [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
+
+/// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
+const RUNS: [(&str, &str); 38] = [
+    ("run", "run tiny/one --out out"),
+    ("run PAPER", "run tiny --out out"),
+    ("list", "list"),
+    ("verify", "verify tiny/one --kept out"),
+    ("verify --perturb", "verify tiny/one --perturb --out perturbed"),
+    ("report", "report out"),
+    ("probe", "probe sim:device-a --size 16MiB --request-count 4 --request-bytes 4KiB"),
+    ("probe", "probe sim:device-a --size 16MiB --request-count 4 --series s002"),
+    ("probe", "probe sim:device-a --size 4MiB --request-count 20 --series steady-state"),
+    ("probe", "probe . --size 4MiB --request-bytes 4KiB --duration 20ms --queue-depth 1"),
+    ("sim", "sim myers_slc --workload uniform:read=50 --physical-erase-blocks 64 --requests 100"),
+    (
+        "sim --sweep",
+        "sim myers_slc --workload uniform --physical-erase-blocks 64 --requests 100 --sweep seed=1,2",
+    ),
+    ("sim --dry-run", "sim myers_slc --workload uniform --dry-run"),
+    ("drives", "drives"),
+    ("drives DRIVE", "drives device-a"),
+    ("drives CHIP", "drives myers_slc"),
+    ("crash", "crash --seeds 1"),
+    ("crash --plant all", "crash --seeds 1 --plant all"),
+    ("load", "load tpch --scale-factor 0.001 --tables customer,orders shop"),
+    ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze"),
+    ("explain --sweep", "explain shop customer.c_custkey orders.o_custkey --sweep 256KiB"),
+    ("completions", "completions bash"),
+    ("man", "man pages"),
+    ("db create", "db create shop people id:integer name:text --key id"),
+    ("db create", "db create shop notes text:text"),
+    ("db load", "db load shop people rows.tsv"),
+    ("db index", "db index shop notes by_text text"),
+    ("db insert", "db insert shop people 8 Ole"),
+    ("db insert", "db insert shop notes hello"),
+    ("db get", "db get shop people 7"),
+    ("db scan", "db scan shop people"),
+    ("db update", "db update shop people 8 --set name=Ola"),
+    ("db export", "db export shop people people.csv"),
+    ("db schema", "db schema shop"),
+    ("db stat", "db stat shop"),
+    ("db check", "db check shop"),
+    ("db compact", "db compact shop smaller"),
+    ("db delete", "db delete shop people 8"),
+];
+/// Those that leave less.
+const LAST: [(&str, &str); 1] = [("db drop", "db drop shop people")];
+
+#[test]
+fn every_command_prints_what_the_schema_says() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::create_dir_all(path.join("experiments/tiny")).unwrap();
+    fs::write(path.join("experiments/tiny/one.toml"), TINY).unwrap();
+    fs::write(path.join("rows.tsv"), "7\tIda\n9\t\\N\n").unwrap();
+    let (mut tested, mut printed) = (BTreeSet::new(), BTreeSet::new());
+    for (command, words) in RUNS.into_iter().chain(LAST) {
+        let words: Vec<&str> = words.split(' ').chain(["--json"]).collect();
+        let text = stdout_of(path, &words);
+        let value: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{words:?}: {error} in {text}"));
+        assert_eq!(value["nandu"]["command"], command, "{words:?}");
+        let found = schema::violations(&schema, &value);
+        assert!(found.is_empty(), "{words:?}: {found:#?}");
+        printed.insert(command.to_owned());
+        let depth = if words[0] == "db" { 2 } else { 1 };
+        tested.insert(words[..depth].join(" "));
+    }
+    // Neither a command of the program nor one of the schema was left out.
+    let mut all = commands_in(path, &["--help"]);
+    assert!(all.remove("db"));
+    all.extend(commands_in(path, &["db", "--help"]).iter().map(|name| format!("db {name}")));
+    assert_eq!(tested, all);
+    let of_schema =
+        schema["anyOf"].as_array().unwrap().iter().map(|branch| command_of(&schema, branch));
+    assert_eq!(printed, of_schema.collect());
+}
+
+/// The names under `Commands:` in a help text.
+fn commands_in(path: &Path, words: &[&str]) -> BTreeSet<String> {
+    let help = stdout_of(path, words);
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+        // What is indented further goes on with the line before it.
+        let name = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?;
+        name.split(' ').next().map(str::to_owned)
+    });
+    names.filter(|name| name != "help").collect()
+}
+
+/// The name of the command whose document a branch of the schema describes.
+fn command_of(schema: &Value, branch: &Value) -> String {
+    let pointer = branch["$ref"].as_str().unwrap().strip_prefix('#').unwrap();
+    let definition = schema.pointer(pointer).unwrap();
+    let definition = definition.pointer("/allOf/0").unwrap_or(definition);
+    let name = definition.pointer("/properties/nandu/allOf/1/properties/command/const");
+    name.unwrap().as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_verdict_of_a_shape_has_its_value_its_bounds_and_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("tiny.toml"), TINY).unwrap();
+    let said = stdout_of(directory.path(), &["verify", "tiny.toml", "--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let decided = &said["experiments"][0]["verdicts"][0]["decided"];
+    let number = |key: &str| decided[key].as_f64().unwrap_or_else(|| panic!("{key} in {decided}"));
+    assert!((460.0..=470.0).contains(&number("value")), "{decided}");
+    assert_eq!((number("low"), number("high"), number("x")), (460.0, 470.0, 0.5));
+}
+
+#[test]
+fn a_command_that_fails_prints_no_json_and_says_why_on_stderr() {
+    let directory = tempfile::tempdir().unwrap();
+    for words in ["db stat nowhere", "probe sim:nothing", "explain nowhere a.b c.d", "run nothing"]
+    {
+        let words: Vec<&str> = words.split(' ').chain(["--json"]).collect();
+        let output = run(directory.path(), &words);
+        assert!(output.stdout.is_empty(), "{words:?}");
+        assert!(stderr(&output).starts_with("error: "), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn rows_are_one_document_or_lines_but_not_both() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    stdout_of(path, &["db", "create", "shop", "t", "a:integer"]);
+    let empty: Value =
+        serde_json::from_str(&stdout_of(path, &["db", "scan", "shop", "t", "--json"])).unwrap();
+    assert_eq!(empty["rows"], json!([]));
+    for value in ["-1", "2"] {
+        stdout_of(path, &["db", "insert", "shop", "t", value]);
+    }
+    let rows: Value =
+        serde_json::from_str(&stdout_of(path, &["db", "--json", "scan", "shop", "t"])).unwrap();
+    assert_eq!(rows["rows"], json!([{ "a": -1 }, { "a": 2 }]));
+    let both = run(path, &["db", "scan", "shop", "t", "--json", "--format", "json"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+}
