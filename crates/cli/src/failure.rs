@@ -211,6 +211,7 @@ impl From<LoadError> for Failure {
         let kind = match error {
             LoadError::Storage(error) => return error.into(),
             LoadError::Cancelled => return Self::interrupted("nothing was stored"),
+            LoadError::Write { .. } => FailureKind::Device,
             LoadError::File { ref error, .. } if error.kind() != io::ErrorKind::NotFound => {
                 FailureKind::Device
             }

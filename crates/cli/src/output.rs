@@ -2,7 +2,7 @@
 //!
 //! 1. Results go to stdout, everything about the work itself to stderr.
 //! 2. A reader who goes away ends the program quietly.
-//! 3. A file that exists is replaced only if the user said so.
+//! 3. A file that exists is replaced only if the user said so; no link to a file is ever followed.
 //! 4. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset. Lines are as wide as that
 //!    terminal, or 100 characters.
 
@@ -11,11 +11,13 @@ use crate::json;
 use clap::Args;
 use nandu_drives::profile::read_text;
 use nandu_probe::table::{Table, WIDTH_MAX};
+use rustix::fs::OFlags;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use tempfile::NamedTempFile;
 
 /// A terminal that is narrower breaks lines itself.
 const WIDTH_MIN: usize = 40;
@@ -124,10 +126,16 @@ impl OutputFiles {
                 folder.display()
             )));
         }
-        let Ok(kind) = fs::metadata(path).map(|metadata| metadata.file_type()) else {
-            return Ok(());
-        };
-        let refused = if kind.is_dir() {
+        let of_type = |metadata: fs::Metadata| metadata.file_type();
+        let Ok(named) = fs::symlink_metadata(path).map(of_type) else { return Ok(()) };
+        let target = fs::metadata(path).map(of_type);
+        let is_file = |kind: &fs::FileType| kind.is_file() || kind.is_dir();
+        // Links to pipes and terminals are let through: /dev/stdout is one.
+        let is_link = named.is_symlink() && target.as_ref().map_or(true, is_file);
+        let kind = target.unwrap_or(named);
+        let refused = if is_link {
+            "is a symbolic link, and what it leads to might be somebody else's; name a file"
+        } else if kind.is_dir() {
             "is a directory; name a file"
         } else if kind.is_block_device() {
             "is a block device; name a file"
@@ -145,18 +153,31 @@ impl OutputFiles {
         let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
         let mut options = File::options();
         options.write(true);
+        // Whoever made a file or a link since the check keeps it.
         match (is_special, self.overwrite) {
             (true, _) => {}
             (false, true) => {
-                options.create(true).truncate(true);
+                let no_links = OFlags::NOFOLLOW.bits().cast_signed();
+                options.create(true).truncate(true).custom_flags(no_links);
             }
-            // Whoever made it since the check keeps it.
             (false, false) => {
                 options.create_new(true);
             }
         }
         let opened = options.open(path);
         opened.map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+    }
+
+    /// Gives a file that was written under a name of its own the one that the user wanted.
+    pub(crate) fn persist(self, whole: NamedTempFile, path: &Path) -> Result<(), Failure> {
+        self.check(path)?;
+        let persisted = match self.overwrite {
+            true => whole.persist(path),
+            false => whole.persist_noclobber(path),
+        };
+        let failed =
+            |error: &io::Error| Failure::system(format!("cannot write {}", path.display()), error);
+        persisted.map(drop).map_err(|error| failed(&error.error))
     }
 
     /// Writes a whole file.
@@ -230,9 +251,6 @@ mod tests {
         careful.write(&path, b"mine").unwrap();
         let said = careful.write(&path, b"theirs").unwrap_err().report().unwrap();
         assert!(said.contains("x.json: exists already") && said.contains("--overwrite"), "{said}");
-        let link = directory.path().join("link");
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(careful.check(&link).is_err());
         let dangling = directory.path().join("dangling");
         std::os::unix::fs::symlink("elsewhere", &dangling).unwrap();
         assert!(careful.write(&dangling, b"through it").is_err());
@@ -241,5 +259,42 @@ mod tests {
         careful.again().write(&path, b"newer").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"newer");
         careful.write(Path::new("/dev/null"), b"nothing is lost").unwrap();
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_whatever_may_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str| directory.path().join(name);
+        fs::write(place("mine"), b"mine").unwrap();
+        fs::create_dir(place("folder")).unwrap();
+        for (name, target) in [("link", "mine"), ("dangling", "new"), ("of-folder", "folder")] {
+            std::os::unix::fs::symlink(target, place(name)).unwrap();
+            for overwrite in [false, true] {
+                let files = OutputFiles { overwrite };
+                let said = files.write(&place(name), b"theirs").unwrap_err().report().unwrap();
+                assert!(said.contains("symbolic link"), "{name}: {said}");
+                let whole = NamedTempFile::new_in(directory.path()).unwrap();
+                assert!(files.persist(whole, &place(name)).is_err(), "{name}");
+            }
+        }
+        assert_eq!(fs::read(place("mine")).unwrap(), b"mine");
+        assert!(!place("new").exists());
+        // What leads to no file, as /dev/stdout may, takes what it is given.
+        std::os::unix::fs::symlink("/dev/null", place("nowhere")).unwrap();
+        OutputFiles { overwrite: false }.write(&place("nowhere"), b"nothing is lost").unwrap();
+    }
+
+    #[test]
+    fn a_whole_file_takes_a_place_that_is_free_or_may_be_taken() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.csv");
+        let whole = || NamedTempFile::new_in(directory.path()).unwrap();
+        let careful = OutputFiles { overwrite: false };
+        careful.persist(whole(), &path).unwrap();
+        fs::write(&path, b"mine").unwrap();
+        assert!(careful.persist(whole(), &path).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        OutputFiles { overwrite: true }.persist(whole(), &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"");
     }
 }

@@ -16,6 +16,13 @@ pub enum LoadError {
         /// The system's answer.
         error: std::io::Error,
     },
+    /// A file that cannot be written.
+    Write {
+        /// Its name.
+        file: String,
+        /// The system's answer.
+        error: std::io::Error,
+    },
     /// A file says something that cannot be loaded.
     Input {
         /// The file, with the line or row and the column where they are known.
@@ -47,6 +54,7 @@ impl fmt::Display for LoadError {
         match self {
             Self::Storage(error) => write!(formatter, "{error}"),
             Self::File { file, error } => write!(formatter, "cannot read {file}: {error}"),
+            Self::Write { file, error } => write!(formatter, "cannot write {file}: {error}"),
             Self::Input { place, what } => write!(formatter, "{place}: {what}"),
             Self::Invalid { what } => formatter.write_str(what),
             Self::Cancelled => formatter.write_str("stopped; nothing was stored"),
@@ -58,7 +66,7 @@ impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Storage(error) => Some(error),
-            Self::File { error, .. } => Some(error),
+            Self::File { error, .. } | Self::Write { error, .. } => Some(error),
             _ => None,
         }
     }

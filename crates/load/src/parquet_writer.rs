@@ -50,7 +50,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// # Errors
     /// If it cannot be written.
     pub fn new(output: W, columns: &[Column], file: &str) -> Result<Self, LoadError> {
-        let failed = |error| failed(file, &error);
+        let failed = |error| failed(file, error);
         let fields: Result<Vec<Arc<Type>>, ParquetError> = columns.iter().map(field_of).collect();
         let fields = fields.map_err(failed)?;
         let schema =
@@ -87,9 +87,9 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// If it cannot be written.
     pub fn finish(mut self) -> Result<(), LoadError> {
         self.end_group()?;
-        let Self { writer, file, .. } = self;
-        let mut output = writer.into_inner().map_err(|error| failed(&file, &error))?;
-        output.flush().map_err(|error| LoadError::invalid(format!("cannot write {file}: {error}")))
+        let Self { writer, file, .. } = &mut self;
+        let ended = writer.finish().and_then(|_| Ok(writer.flush()?));
+        ended.map_err(|error| failed(file, error))
     }
 
     fn end_group(&mut self) -> Result<(), LoadError> {
@@ -119,7 +119,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             }
             group.close().map(drop)
         };
-        written().map_err(|error| failed(file, &error))
+        written().map_err(|error| failed(file, error))
     }
 }
 
@@ -183,6 +183,58 @@ fn field_of(column: &Column) -> Result<Arc<Type>, ParquetError> {
     field.build().map(Arc::new)
 }
 
-fn failed(file: &str, error: &ParquetError) -> LoadError {
-    LoadError::invalid(format!("cannot write {file}: {error}"))
+/// The system's refusal, if it was one that stopped the writer.
+fn failed(file: &str, error: ParquetError) -> LoadError {
+    let error = match error {
+        ParquetError::External(cause) => match cause.downcast::<std::io::Error>() {
+            Ok(error) => *error,
+            Err(cause) => std::io::Error::other(cause),
+        },
+        error => std::io::Error::other(error),
+    };
+    LoadError::Write { file: file.to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nandu_storage::sqlite::{Value, encode_record};
+    use std::io::{Error, ErrorKind};
+
+    /// Takes so many writes, then it is full.
+    struct Full(u32);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.checked_sub(1).ok_or(Error::from(ErrorKind::StorageFull))?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            self.write(&[]).map(drop)
+        }
+    }
+
+    fn write_all(room: u32) -> Result<(), LoadError> {
+        let columns = [Column::new("id", ColumnType::Integer), Column::new("x", ColumnType::Text)];
+        let mut writer = ParquetWriter::new(Full(room), &columns, "x.parquet")?;
+        for id in 0..3 {
+            let row = [Value::Integer(id), Value::from("some text")];
+            let mut record = Vec::new();
+            encode_record(row.iter().map(Value::as_ref), &mut record);
+            writer.push(&RecordView::new(&record).unwrap())?;
+        }
+        writer.finish()
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_any_write_is_the_systems_answer() {
+        let mut room = 0;
+        while let Err(error) = write_all(room) {
+            let LoadError::Write { error: cause, .. } = &error else { panic!("{error}") };
+            assert_eq!(cause.kind(), ErrorKind::StorageFull, "after {room} writes: {error}");
+            room += 1;
+        }
+        assert!(room > 3, "a file takes several writes");
+    }
 }

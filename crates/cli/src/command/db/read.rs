@@ -10,12 +10,15 @@ use nandu::{Column, Flow, RecordView, Row, TableDefinition, TableKind, Tables};
 use nandu_load::ParquetWriter;
 use serde::Serialize;
 use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Bytes that a scan hands over together.
 const OUTPUT_BYTES: usize = 1 << 16;
 /// Rows between two looks at the progress.
 const ROWS_PER_LOOK: u64 = 4096;
+/// Who may read and write an exported file, but for those whom the user's mask excludes.
+const MODE: u32 = 0o666;
 
 /// What `get --json` prints.
 #[derive(Serialize)]
@@ -194,7 +197,9 @@ pub(super) fn export(
     let database = open_to_read(directory)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     // Under a name of its own until it is whole, and gone if it never is.
-    let partial = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+    let partial = tempfile::Builder::new()
+        .permissions(std::fs::Permissions::from_mode(MODE))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
         .map_err(|error| failed(&error))?;
     let mut row_count = 0;
     {
@@ -240,7 +245,7 @@ pub(super) fn export(
         }
     }
     database.close()?;
-    partial.persist(file).map_err(|error| failed(&error.error))?;
+    files.persist(partial, file)?;
     let answer = ExportAnswer { table, file, row_count };
     to.tell("db export", &answer, Some(format!("{row_count} rows")))
 }
