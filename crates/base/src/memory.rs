@@ -1,7 +1,8 @@
-//! Large memory in large pages, where the system gives them on request: a buffer pool whose frames lie
-//! side by side in them hands the kernel one piece for a request of many pages, not one for each.
+//! Large memory: whether the system gives so much, asked before it is needed, and large pages, where
+//! the system gives them on request. A buffer pool whose frames lie side by side in them hands the
+//! kernel one piece for a request of many pages, not one for each.
 //!
-//! What the memory holds is the same either way; systems without large pages ignore the wish.
+//! 1. What the memory holds is the same with large pages and without; systems without ignore the wish.
 
 #![allow(unsafe_code, reason = "the wish for large pages has no safe interface")]
 
@@ -15,6 +16,14 @@ pub fn prefer_large_pages(memory: &mut [u8]) {
     if memory.len() >= LARGE_BYTES {
         advise(memory);
     }
+}
+
+/// Whether the system would give so many bytes now, beside what is taken: a program that takes them all
+/// the same ends on the spot. A limit of the process (`ulimit -v`) says no, and so does a system that
+/// could never hold them; a limit on what is touched, as that of a group of processes, is not seen.
+#[must_use]
+pub fn has_room(bytes: u64) -> bool {
+    usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
 
 #[cfg(target_os = "linux")]
@@ -34,6 +43,12 @@ fn advise(_memory: &mut [u8]) {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_is_room_for_some_and_not_for_all() {
+        assert!(has_room(0) && has_room(1 << 20));
+        assert!(!has_room(1 << 62) && !has_room(u64::MAX));
+    }
 
     #[test]
     fn asking_changes_nothing() {

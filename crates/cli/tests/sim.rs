@@ -443,6 +443,22 @@ fn options_of_the_drive_and_the_run_reach_the_simulation() {
 }
 
 #[test]
+fn a_drive_that_no_memory_holds_is_refused_before_it_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "ulimit -v 6000000; exec \"$0\" \"$@\"";
+    for ftl in ["page", "fast", "dftl", "block"] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", line, env!("CARGO_BIN_EXE_nandu"), "sim", "myers_slc"]);
+        command.args(["--physical-erase-blocks", "16777216", "--workload", "uniform"]);
+        command.args(["--requests", "100", "--ftl", ftl]).current_dir(directory.path());
+        let output = command.output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{ftl}: {said}");
+        assert!(said.contains("of memory, which the system does not give"), "{ftl}: {said}");
+    }
+}
+
+#[test]
 fn the_event_mode_shows_where_time_goes_and_draws_every_die() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 /// most 15 of 16 where four planes work together and half of all erase blocks are bad.
 const ENLARGING_STEPS: u32 = 400;
 
+/// What a layer holds in memory for each unit, roughly: where it is, and whether that is valid.
+const MAP_BYTES_PER_UNIT: u64 = 8;
+
 /// What the parameters of a layer say of it: how much of an array it takes, and how it is made. Each
 /// layer says it in its own file.
 pub(crate) trait LayerConfig {
@@ -191,13 +194,22 @@ impl FtlConfig {
     /// The layer over `nand`, with `unit_count` units for the host. `seed` drives random policies.
     ///
     /// # Errors
-    /// [`FtlError::Configuration`] if it does not fit the array.
+    /// [`FtlError::Configuration`] if it does not fit the array, or takes memory that the system does
+    /// not give.
     pub fn build(
         &self,
         nand: &NandArray,
         unit_count: u64,
         seed: u64,
     ) -> Result<Box<dyn Ftl>, FtlError> {
+        let bytes = unit_count.saturating_mul(MAP_BYTES_PER_UNIT);
+        if !nandu_base::has_room(bytes) {
+            return Err(FtlError::Configuration(format!(
+                "a layer over {unit_count} units takes {} of memory, which the system does not \
+                 give; take a smaller drive or larger units",
+                nandu_base::ByteCount(bytes)
+            )));
+        }
         self.layer().build(nand, unit_count, seed)
     }
 }

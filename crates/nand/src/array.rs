@@ -158,11 +158,30 @@ pub struct NandArray {
     pub(crate) cleaning_yields: bool,
 }
 
+/// Whether there is memory for the state of all flash pages and erase blocks.
+fn check_room(config: &NandConfig) -> Result<(), NandError> {
+    let NandConfig { geometry, rules, units_per_flash_page, .. } = config;
+    let pages = geometry.flash_page_count();
+    let counted = u64::from(rules.programs_per_erase > 1);
+    let page_bytes = 4 * u64::from(*units_per_flash_page) + 4 + counted;
+    let blocks = u64::from(geometry.erase_block_count()) * size_of::<EraseBlock>() as u64;
+    let bytes = pages.saturating_mul(page_bytes).saturating_add(blocks);
+    if nandu_base::has_room(bytes) {
+        return Ok(());
+    }
+    Err(NandError::Configuration(format!(
+        "an array of {pages} flash pages takes {} of memory, which the system does not give; take \
+         fewer or larger ones",
+        nandu_base::ByteCount(bytes)
+    )))
+}
+
 impl NandArray {
     /// An erased array.
     ///
     /// # Errors
-    /// [`NandError::Configuration`] names the field that cannot be.
+    /// [`NandError::Configuration`] names the field that cannot be, or says how much memory the array
+    /// would take that the system does not give.
     pub fn new(config: NandConfig) -> Result<Self, NandError> {
         let geometry = config.geometry;
         geometry.validate()?;
@@ -196,6 +215,7 @@ impl NandArray {
             let text = "timing: bus_bytes_per_second is too low: a transfer would take over 4 s";
             return Err(NandError::Configuration(text.into()));
         }
+        check_room(&config)?;
         let group_count = geometry.erase_block_count() as usize / geometry.planes_per_die as usize;
         let blocks = config.rules.factory_bad().take(geometry.erase_block_count() as usize);
         Ok(Self {
