@@ -589,7 +589,7 @@ fn write_manifest(handle: &DirectoryHandle, manifest: &Manifest) -> Result<(), S
     let path = handle.path_of(&OwnName::Manifest);
     let written = file.write_all(manifest.encode().as_bytes());
     written.map_err(|error| system_error("cannot write", &path, &error))?;
-    file.sync_all().map_err(|error| failed_sync(&path, &error))?;
+    handle.sync_file(&OwnName::NewManifest, &file)?;
     handle.rename(&OwnName::NewManifest, &OwnName::Manifest)?;
     handle.sync()
 }

@@ -5,6 +5,8 @@
 //! 2. A name is one of the volume's own or a checked [`FileName`]: there is no other way to make one.
 //! 3. Symbolic links are not followed, and nothing but regular files is opened.
 
+#[cfg(test)]
+use super::tests::{after_sync, before_change};
 use super::{failed_sync, system_error};
 use nandu_storage::StorageError;
 use nandu_storage::volume::{FileName, RESERVED_NAMES};
@@ -112,7 +114,7 @@ impl DirectoryHandle {
             Access::MakeNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
         if flags.contains(OFlags::CREATE) {
-            step();
+            before_change(&self.path);
         }
         let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
         let path = || self.path_of(name);
@@ -160,7 +162,7 @@ impl DirectoryHandle {
 
     /// Removes an entry, if it is there and no directory.
     pub(super) fn unlink(&self, name: &impl EntryName) -> Result<(), StorageError> {
-        step();
+        before_change(&self.path);
         match rustix::fs::unlinkat(&*self.file, name.entry(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(system_error("cannot remove", &self.path_of(name), &error.into())),
@@ -173,15 +175,26 @@ impl DirectoryHandle {
         from: &impl EntryName,
         to: &impl EntryName,
     ) -> Result<(), StorageError> {
-        step();
+        before_change(&self.path);
         rustix::fs::renameat(&*self.file, from.entry(), &*self.file, to.entry())
             .map_err(|error| system_error("cannot rename", &self.path_of(from), &error.into()))
     }
 
     /// Makes durable which entries there are.
+    #[track_caller]
     pub(super) fn sync(&self) -> Result<(), StorageError> {
-        step();
-        self.file.sync_all().map_err(|error| failed_sync(&self.path, &error))
+        before_change(&self.path);
+        self.file.sync_all().map_err(|error| failed_sync(&self.path, &error))?;
+        after_sync(&self.path, None);
+        Ok(())
+    }
+
+    /// Makes durable what the entry of this name, the open `file`, holds.
+    #[track_caller]
+    pub(super) fn sync_file(&self, name: &impl EntryName, file: &File) -> Result<(), StorageError> {
+        file.sync_all().map_err(|error| failed_sync(&self.path_of(name), &error))?;
+        after_sync(&self.path, Some(name.entry()));
+        Ok(())
     }
 
     /// The names of all entries; those that are not UTF-8 with replacements.
@@ -201,26 +214,29 @@ impl DirectoryHandle {
 
 /// Makes a directory that is not there yet, durably; says whether it was made.
 pub(super) fn make_directory(path: &Path) -> Result<bool, StorageError> {
-    step();
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    before_change(parent);
     match std::fs::create_dir(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(error) => return Err(system_error("cannot make", path, &error)),
         Ok(()) => {}
     }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    DirectoryHandle::open(parent.unwrap_or(Path::new(".")))?.sync()?;
+    DirectoryHandle::open(parent)?.sync()?;
     Ok(true)
 }
 
 /// Removes a directory if it is empty.
 pub(super) fn remove_directory(path: &Path) {
-    step();
+    before_change(path);
     // One that somebody put something into stays.
     let _ = std::fs::remove_dir(path);
 }
 
-/// A change to a directory is next. Tests end the process here.
-fn step() {
-    #[cfg(test)]
-    super::tests::die_if_due();
-}
+/// A change to this directory is next. Tests end the process here, or note what a power cut would leave.
+#[cfg(not(test))]
+const fn before_change(_directory: &Path) {}
+
+/// The entries of this directory, or what one of them holds, were made durable.
+#[cfg(not(test))]
+const fn after_sync(_directory: &Path, _entry: Option<&str>) {}

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 mod hostile;
 mod making;
+mod power;
 
 const MANIFEST_NAME: &str = "nandu.files";
 const NEW_MANIFEST_NAME: &str = "nandu.files.new";
@@ -258,8 +259,12 @@ thread_local! {
     static LIFE: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// A change to a directory is next: ends the process, as a kill would, if its time has come.
-pub(super) fn die_if_due() {
+pub(super) use power::after_sync;
+
+/// A change to a directory is next: notes what a power cut would leave, and ends the process, as a kill
+/// would, if its time has come.
+pub(super) fn before_change(directory: &Path) {
+    power::note(directory);
     match LIFE.get() {
         Some(0) => std::process::exit(DIED),
         Some(left) => LIFE.set(Some(left - 1)),
