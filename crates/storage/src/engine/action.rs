@@ -27,6 +27,9 @@ const COMPARED_BYTES: usize = 64;
 /// Room for what the compensation of a change says beyond its action.
 const RESERVE_EXTRA_BYTES: u64 = 256;
 
+/// Images of pages that are kept for later actions: most touch fewer pages.
+const SPARE_COUNT_MAX: usize = 16;
+
 /// What the engine keeps from action to action, so that none allocates.
 #[derive(Debug, Default)]
 pub(super) struct ActionScratch {
@@ -166,7 +169,7 @@ impl<'e> Action<'e> {
                 note_difference(&page.before, &mut frame);
             }
             frame.set_lsn(lsn);
-            spare.push(page.before);
+            keep(spare, page.before);
         }
         Ok(Some(lsn))
     }
@@ -186,8 +189,16 @@ impl<'e> Action<'e> {
             } else {
                 pool.frame_mut(page.frame).restore(&page.before);
             }
-            scratch.spare.push(page.before);
+            keep(&mut scratch.spare, page.before);
         }
+    }
+}
+
+/// Keeps the memory of an image for a later one. A page that an action made has none, and is not kept:
+/// there would be more of them with each page that is ever made.
+fn keep(spare: &mut Vec<Vec<u8>>, image: Vec<u8>) {
+    if image.capacity() > 0 && spare.len() < SPARE_COUNT_MAX {
+        spare.push(image);
     }
 }
 
