@@ -1,5 +1,5 @@
-//! Nandu's file drive beside fio: the same job on the same filled file, in alternation, and the
-//! ratios of requests per second and of CPU time per request.
+//! `nandu probe` beside fio at its best: the same job on the same filled file, in alternation, and the
+//! ratios of requests per second and of processor time per request.
 //!
 //! ```text
 //!   fill FILE ─► for each pair, for each job: nandu, fio (every other pair: fio, nandu)
@@ -7,12 +7,15 @@
 //! ```
 //!
 //! 1. A ratio is taken within a pair, whose halves ran one after the other; the median is reported.
-//! 2. Both halves count the CPU time of the job alone, without start-up: fio in its JSON, ours by
-//!    getrusage. fio's own clocks and histograms stay as they are by default, ours are on too.
+//! 2. Ours is the program that users have, with what it always counts. fio has what makes it cheaper: with
+//!    io_uring registered files, fixed buffers, no vectors, and batches where requests queue. Both tell the
+//!    processor time of the job alone, without start-up. fio's own clocks and histograms stay on.
 //! 3. The file is removed at the end, also after an error.
 
+use nandu_drives::file::{disk_description, machine_description};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,20 +26,20 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 5)]
     seconds: u32,
     /// How many pairs of each job.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 9)]
     pairs: u32,
     /// Size of the file.
-    #[arg(long, default_value = "1GiB")]
-    size: String,
+    #[arg(long, default_value = "1GiB", value_parser = nandu_base::ByteCount::parse)]
+    size: nandu_base::ByteCount,
     /// Only jobs whose label holds this text, such as `psync randread`; nothing is kept then.
     #[arg(long)]
     only: Option<String>,
     /// Where the file is made; by default `out/` of the repository.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// A `fio_pair` that is built already.
+    /// A release build of `nandu` that is there already.
     #[arg(long)]
-    driver: Option<PathBuf>,
+    program: Option<PathBuf>,
 }
 
 /// One job, in fio's words.
@@ -47,6 +50,9 @@ struct Job {
     block_bytes: u32,
     depth: u32,
 }
+
+/// How many requests fio hands over together where so many may be in flight.
+const FIO_BATCH: u32 = 8;
 
 const fn job(engine: &'static str, pattern: &'static str, block_bytes: u32, depth: u32) -> Job {
     Job { engine, pattern, block_bytes, depth }
@@ -79,8 +85,7 @@ impl Job {
 struct Half {
     requests: f64,
     seconds: f64,
-    user_ns: f64,
-    system_ns: f64,
+    processor_ns: f64,
 }
 
 impl Half {
@@ -89,7 +94,7 @@ impl Half {
     }
 
     fn cpu_ns_per_request(self) -> f64 {
-        (self.user_ns + self.system_ns) / self.requests
+        self.processor_ns / self.requests
     }
 }
 
@@ -108,17 +113,16 @@ struct Pair {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let fio_version = capture(Command::new("fio").arg("--version"))
         .map_err(|_| "fio does not start; install it with `apt-get install fio`".to_string())?;
-    let driver = match &options.driver {
-        Some(driver) => driver.clone(),
-        None => build_driver(root)?,
+    let program = match &options.program {
+        Some(program) => program.clone(),
+        None => build_program(root)?,
     };
     let directory = options.dir.clone().unwrap_or_else(|| root.join("out"));
     std::fs::create_dir_all(&directory)
         .map_err(|error| format!("{}: cannot be made: {error}", directory.display()))?;
     let file = ScratchName(directory.join(format!("pair-{}.nandu-scratch", std::process::id())));
-    let filled = json_of(Command::new(&driver).arg("fill").arg(&file.0).arg(&options.size))?;
-    let size_bytes = filled["bytes"].as_u64().ok_or("fill told no size")?;
-    let machine = json_of(Command::new(&driver).arg("machine").arg(&file.0))?;
+    fill(&file.0, options.size.0)
+        .map_err(|error| format!("{}: cannot be filled: {error}", file.0.display()))?;
 
     let mut pairs = Vec::new();
     for number in 1..=options.pairs {
@@ -126,8 +130,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
             if options.only.as_ref().is_some_and(|text| !job.label().contains(text)) {
                 continue;
             }
-            let nandu = || nandu_half(&driver, &file.0, job, options.seconds);
-            let fio = || fio_half(&file.0, job, options.seconds, size_bytes);
+            let nandu = || nandu_half(&program, &file.0, job, options);
+            let fio = || fio_half(&file.0, job, options);
             let (nandu, fio) = if number % 2 == 1 {
                 let first = nandu()?;
                 (first, fio()?)
@@ -151,16 +155,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let meta = serde_json::json!({
         "command": format!(
             "cargo xtask compare-fio --seconds {} --pairs {} --size {}",
-            options.seconds, options.pairs, options.size
+            options.seconds, options.pairs, options.size.0
         ),
         "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?,
         "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))?,
         "fio": fio_version,
-        "machine": machine["machine"],
-        "disk": machine["disk"],
+        "machine": machine_description(),
+        "disk": disk_description(&directory),
     });
-    let slug = machine["slug"].as_str().ok_or("machine told no slug")?;
-    write_results(&root.join("results").join(slug).join("compare-fio"), &meta, &pairs, &table)?;
+    let slug = machine_description().slug();
+    write_results(&root.join("results").join(&slug).join("compare-fio"), &meta, &pairs, &table)?;
     println!("{table}");
     Ok(())
 }
@@ -175,15 +179,29 @@ impl Drop for ScratchName {
     }
 }
 
-fn build_driver(root: &Path) -> Result<PathBuf, String> {
-    let arguments =
-        ["build", "--quiet", "--release", "-p", "nandu-drives", "--example", "fio_pair"];
+fn build_program(root: &Path) -> Result<PathBuf, String> {
+    let arguments = ["build", "--quiet", "--release", "-p", "nandu-cli"];
     let status = Command::new("cargo").current_dir(root).args(arguments).status();
     if !status.is_ok_and(|status| status.success()) {
         return Err(format!("cargo {} failed", arguments.join(" ")));
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    Ok(target.join("release/examples/fio_pair"))
+    Ok(target.join("release/nandu"))
+}
+
+/// A file of `size_bytes` that no file system or drive can shrink: what was never written reads faster than
+/// any medium.
+fn fill(path: &Path, size_bytes: u64) -> std::io::Result<()> {
+    let mut file = std::fs::File::create_new(path)?;
+    let (mut rng, mut left) = (nandu_base::Rng::new(1), size_bytes);
+    let mut bytes = vec![0; 1 << 20];
+    while left > 0 {
+        let count = left.min(bytes.len() as u64);
+        rng.fill(&mut bytes);
+        file.write_all(&bytes[..nandu_base::to_index(count)])?;
+        left -= count;
+    }
+    file.sync_all()
 }
 
 /// What a program prints, if it succeeds.
@@ -205,45 +223,63 @@ fn json_of(command: &mut Command) -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|error| format!("no JSON in `{text}`: {error}"))
 }
 
-fn nandu_half(driver: &Path, file: &Path, job: Job, seconds: u32) -> Result<Half, String> {
-    let mut command = Command::new(driver);
-    command.arg("run").arg(file).args([job.engine, job.pattern]);
-    command.args([job.block_bytes, job.depth, seconds].map(|number| number.to_string()));
-    let answer = json_of(&mut command)?;
-    let number = |key: &str| answer[key].as_f64().ok_or_else(|| format!("no `{key}` in {answer}"));
+fn nandu_half(program: &Path, file: &Path, job: Job, options: &Options) -> Result<Half, String> {
+    let description = file.with_extension("fio");
+    let text = format!(
+        "[pair]\nrw={}\nbs={}\niodepth={}\nsize={}\nruntime={}\ntime_based\n",
+        job.pattern, job.block_bytes, job.depth, options.size.0, options.seconds
+    );
+    let description = ScratchName(description);
+    std::fs::write(&description.0, text)
+        .map_err(|error| format!("{}: cannot be written: {error}", description.0.display()))?;
+    let mut command = Command::new(program);
+    command.arg("probe").arg(file).arg("--job").arg(&description.0).arg("--json");
+    command.arg(format!("--engine={}", job.engine.replace('_', "-")));
+    command.arg(if job.pattern.ends_with("write") { "--destroy-data" } else { "--read-only" });
+    nandu_answer(&json_of(&mut command)?)
+}
+
+fn nandu_answer(answer: &Value) -> Result<Half, String> {
+    let run = &answer["results"][0]["runs"][0];
+    let number =
+        |key: &str| run[key].as_f64().ok_or_else(|| format!("no `{key}` in nandu's {run}"));
     Ok(Half {
-        requests: number("requests")?,
-        seconds: number("seconds")?,
-        user_ns: number("user_ns")?,
-        system_ns: number("system_ns")?,
+        requests: number("request_count")?,
+        seconds: number("elapsed")? / 1e9,
+        processor_ns: number("processor_time")?,
     })
 }
 
-fn fio_half(file: &Path, job: Job, seconds: u32, size_bytes: u64) -> Result<Half, String> {
+fn fio_half(file: &Path, job: Job, options: &Options) -> Result<Half, String> {
     let mut command = Command::new("fio");
     command.args(["--name=pair", "--direct=1", "--time_based", "--norandommap", "--randrepeat=1"]);
     command.args(["--gtod_reduce=0", "--allow_file_create=0", "--output-format=json"]);
     command.arg(format!("--filename={}", file.display()));
     command.arg(format!("--ioengine={}", job.engine)).arg(format!("--rw={}", job.pattern));
     command.arg(format!("--bs={}", job.block_bytes)).arg(format!("--iodepth={}", job.depth));
-    command.arg(format!("--size={size_bytes}")).arg(format!("--runtime={seconds}"));
+    command.arg(format!("--size={}", options.size.0)).arg(format!("--runtime={}", options.seconds));
+    if job.engine == "io_uring" {
+        command.args(["--registerfiles=1", "--fixedbufs=1", "--nonvectored=1"]);
+    }
+    if job.depth > FIO_BATCH {
+        command.arg(format!("--iodepth_batch_submit={FIO_BATCH}"));
+        command.arg(format!("--iodepth_batch_complete_max={}", job.depth));
+    }
     fio_answer(&json_of(&mut command)?, job.pattern.ends_with("write"))
 }
 
-/// fio tells CPU time in percent of the job's runtime, which is in milliseconds.
+/// fio tells processor time in percent of the job's runtime, which is in milliseconds.
 fn fio_answer(answer: &Value, write: bool) -> Result<Half, String> {
     let job = &answer["jobs"][0];
     let side = &job[if write { "write" } else { "read" }];
     let number = |value: &Value, key: &str| {
         value[key].as_f64().ok_or_else(|| format!("fio's JSON has no `{key}`"))
     };
-    let cpu_ns =
-        |key| Ok::<f64, String>(number(job, key)? / 100.0 * number(job, "job_runtime")? * 1e6);
+    let percent = number(job, "usr_cpu")? + number(job, "sys_cpu")?;
     Ok(Half {
         requests: number(side, "total_ios")?,
         seconds: number(side, "runtime")? / 1e3,
-        user_ns: cpu_ns("usr_cpu")?,
-        system_ns: cpu_ns("sys_cpu")?,
+        processor_ns: percent / 100.0 * number(job, "job_runtime")? * 1e6,
     })
 }
 
@@ -293,21 +329,20 @@ fn write_results(
     pairs: &[Pair],
     table: &str,
 ) -> Result<(), String> {
-    let mut lines = String::from("job,pair,tool,requests,seconds,user_ns,system_ns\n");
+    let mut lines = String::from("job,pair,tool,requests,seconds,processor_ns\n");
     for pair in pairs {
         for (tool, half) in [("nandu", pair.nandu), ("fio", pair.fio)] {
             let (label, number) = (JOBS[pair.job_index].label(), pair.number);
-            let Half { requests, seconds, user_ns, system_ns } = half;
-            writeln!(
-                lines,
-                "{label},{number},{tool},{requests},{seconds},{user_ns:.0},{system_ns:.0}"
-            )
-            .expect("a string takes every line");
+            let Half { requests, seconds, processor_ns } = half;
+            writeln!(lines, "{label},{number},{tool},{requests},{seconds},{processor_ns:.0}")
+                .expect("a string takes every line");
         }
     }
-    let head = "# nandu and fio on the same file\n\nMedian of the pairs, least and most in \
-                brackets. A ratio is nandu's figure over fio's; more requests and less CPU are \
-                better. The machine and the command stand in meta.json.\n\n";
+    let head = "# nandu probe and fio on the same file\n\nMedian of the pairs, least and most in \
+                brackets. A ratio is nandu's figure over fio's; more\nrequests and less processor \
+                time are better. fio has registered files, fixed buffers and no\nvectors with \
+                io_uring, and batches of 8 at depth 32. The machine and the command stand \
+                in\nmeta.json.\n\n";
     let meta = serde_json::to_string_pretty(meta).map_err(|error| error.to_string())?;
     std::fs::create_dir_all(directory)
         .map_err(|error| format!("{}: cannot be made: {error}", directory.display()))?;
@@ -336,10 +371,31 @@ mod tests {
             "write": { "total_ios": 500, "runtime": 2000 },
         }]});
         let half = fio_answer(&answer, true).unwrap();
-        let expected = Half { requests: 500.0, seconds: 2.0, user_ns: 2e8, system_ns: 5e8 };
+        let expected = Half { requests: 500.0, seconds: 2.0, processor_ns: 7e8 };
         assert_eq!(half, expected);
         assert!((half.cpu_ns_per_request() - 1.4e6).abs() < 1e-6);
         assert!(fio_answer(&serde_json::json!({}), false).unwrap_err().contains("fio's JSON"));
+    }
+
+    #[test]
+    fn our_answer_counts_the_run_and_not_the_program() {
+        let answer = serde_json::json!({ "machine": { "processor_time": 9 }, "results": [{ "runs": [{
+            "request_count": 500, "elapsed": 2_000_000_000_u64, "processor_time": 700_000_000,
+        }]}]});
+        let expected = Half { requests: 500.0, seconds: 2.0, processor_ns: 7e8 };
+        assert_eq!(nandu_answer(&answer), Ok(expected));
+        assert!(nandu_answer(&serde_json::json!({})).unwrap_err().contains("request_count"));
+    }
+
+    #[test]
+    fn a_filled_file_has_its_size_and_no_zeros() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fill(&path, (1 << 20) + 512).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), (1 << 20) + 512);
+        assert!(bytes.chunks(512).all(|sector| sector.iter().any(|&byte| byte != 0)));
+        assert!(fill(&path, 1).is_err(), "a file that is there stays");
     }
 
     #[test]
@@ -353,7 +409,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_pairs() {
-        let half = |requests| Half { requests, seconds: 1.0, user_ns: 1e6, system_ns: 0.0 };
+        let half = |requests| Half { requests, seconds: 1.0, processor_ns: 1e6 };
         let pairs = [(100.0, 50.0), (30.0, 30.0), (10.0, 40.0)].map(|(nandu, fio)| Pair {
             job_index: 0,
             number: 1,

@@ -58,6 +58,12 @@ pub trait Device {
     /// What the device has done so far.
     fn counters(&self) -> Counters;
 
+    /// The processor time that this process has used so far; `None` of a device whose time is virtual.
+    /// What a request costs beside the time it takes is the difference between two of these.
+    fn processor_time(&self) -> Option<Nanos> {
+        None
+    }
+
     /// `count` buffers of `byte_count` zeros that requests of this device may carry, as any other of its
     /// alignment may. Of these a real device may know the memory beforehand, which spares the kernel its
     /// bookkeeping for each request.

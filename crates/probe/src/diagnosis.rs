@@ -330,6 +330,7 @@ mod tests {
             request_count: 10,
             byte_count: 10 * size,
             elapsed: Nanos::from_seconds(1),
+            processor_time: None,
             read,
             write,
             flush: LatencySummary::default(),

@@ -60,6 +60,8 @@ pub(crate) struct RunCounts {
     pub(crate) request_count: u64,
     pub(crate) byte_count: u64,
     pub(crate) elapsed: Nanos,
+    /// Where the device is real.
+    pub(crate) processor_time: Option<Nanos>,
 }
 
 /// Everything that one pattern needs while it runs; made once and used for all repetitions.
@@ -124,7 +126,12 @@ impl<'a> IoLoop<'a> {
         observer: &mut dyn Observer,
     ) -> Result<RunCounts, ProbeError> {
         self.reset(order)?;
-        let outcome = self.keep_busy(device, order, observer);
+        let before = device.processor_time();
+        let mut outcome = self.keep_busy(device, order, observer);
+        if let Ok(counts) = &mut outcome {
+            let spent = |before| device.processor_time().map(|now| now.saturating_sub(before));
+            counts.processor_time = before.and_then(spent);
+        }
         if outcome.is_err() {
             while let Some(completion) = device.next_completion(Nanos::MAX) {
                 self.take_back(completion);

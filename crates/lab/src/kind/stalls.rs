@@ -131,6 +131,7 @@ mod tests {
             request_count: 10,
             byte_count: 5120,
             elapsed: Nanos::from_millis(elapsed_ms),
+            processor_time: None,
             read: LatencySummary::default(),
             write,
             flush: LatencySummary::default(),
