@@ -261,6 +261,8 @@ fn fio_half(file: &Path, job: Job, options: &Options) -> Result<Half, String> {
     if job.engine == "io_uring" {
         command.args(["--registerfiles=1", "--fixedbufs=1", "--nonvectored=1"]);
     }
+    // By default fio changes a word of each sector before each write.
+    command.arg("--scramble_buffers=0");
     if job.depth > FIO_BATCH {
         command.arg(format!("--iodepth_batch_submit={FIO_BATCH}"));
         command.arg(format!("--iodepth_batch_complete_max={}", job.depth));

@@ -7,11 +7,14 @@
 #![allow(unsafe_code, reason = "the wish for large pages has no safe interface")]
 
 /// Bytes from which on a piece of memory holds a large page wherever it begins.
-const LARGE_BYTES: usize = 4 << 20;
+const LARGE_BYTES: usize = 2 * LARGE_PAGE_BYTES - 1;
+/// Bytes of a large page of x86-64, and of ARM64 with small pages of 4 KiB.
+pub const LARGE_PAGE_BYTES: usize = 2 << 20;
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
 
-/// Asks for large pages where `memory` has not been touched yet; does nothing for less than 4 MiB.
+/// Asks for large pages where `memory` has not been touched yet; does nothing for less than
+/// twice [`LARGE_PAGE_BYTES`] (a byte less is enough).
 pub fn prefer_large_pages(memory: &mut [u8]) {
     if memory.len() >= LARGE_BYTES {
         advise(memory);

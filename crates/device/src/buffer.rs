@@ -11,7 +11,7 @@
 //! 2. The memory of a batch is given back when the last of its buffers goes.
 
 use bytes::{Buf, BytesMut};
-use nandu_base::prefer_large_pages;
+use nandu_base::{LARGE_PAGE_BYTES, prefer_large_pages};
 use std::fmt;
 
 /// The alignment that direct I/O is content with everywhere.
@@ -39,14 +39,17 @@ impl IoBuffer {
     }
 
     /// `count` buffers of `len` zero bytes, each at a multiple of `alignment`, from one allocation:
-    /// for a pool, where each buffer should cost no more than its bytes.
+    /// for a pool, where each buffer should cost no more than its bytes. From 2 MiB on it begins where a
+    /// large page may, which makes large requests cheaper for the kernel.
     ///
     /// # Panics
     /// If `alignment` is no power of two.
     #[must_use]
     pub fn batch(count: usize, len: usize, alignment: usize) -> Vec<Self> {
         let step = len.next_multiple_of(alignment);
-        let mut memory = aligned_memory(count * step, alignment);
+        let byte_count = count * step;
+        let begins_at = if byte_count >= LARGE_PAGE_BYTES { LARGE_PAGE_BYTES } else { 1 };
+        let mut memory = aligned_memory(byte_count, begins_at.max(alignment));
         let mut next = || {
             let mut part = memory.split_to(step);
             part.truncate(len);
@@ -154,6 +157,14 @@ mod tests {
         let kept = buffers.swap_remove(3);
         drop(buffers);
         assert_eq!(kept[..], [3; 4096], "the memory stays until the last one goes");
+    }
+
+    #[test]
+    fn a_large_batch_begins_at_a_large_page() {
+        let buffers = IoBuffer::batch(3, 1 << 20, 512);
+        assert_eq!(buffers[0].as_ptr().addr() % LARGE_PAGE_BYTES, 0);
+        assert_eq!(buffers[1].as_ptr().addr() - buffers[0].as_ptr().addr(), 1 << 20);
+        assert_eq!(IoBuffer::batch(1, LARGE_PAGE_BYTES, 512)[0].len(), LARGE_PAGE_BYTES);
     }
 
     #[test]
