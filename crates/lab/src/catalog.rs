@@ -77,6 +77,12 @@ pub fn load(name_or_path: &str) -> Result<Experiment, LabError> {
     Err(LabError::UnknownExperiment { name: name_or_path.into(), nearest })
 }
 
+/// Whether an experiment has this name.
+pub(crate) fn has(name: &str) -> bool {
+    let file = format!("{name}.toml");
+    Path::new(FOLDER).join(&file).is_file() || EMBEDDED.get_file(&file).is_some()
+}
+
 /// A path without parts that lead out of the results' folder.
 fn safe_name(path: &Path) -> String {
     let parts = path.components().filter_map(|part| match part {

@@ -108,7 +108,8 @@ impl Places {
     }
 }
 
-fn is_near(x: f64, other: f64) -> bool {
+/// Whether two places of an x axis are the same but for rounding.
+pub(crate) fn is_near(x: f64, other: f64) -> bool {
     (x - other).abs() <= 1e-6 * x.abs().max(1e-3)
 }
 
@@ -438,6 +439,14 @@ impl Claim {
             Self::Monotone { .. } => "step",
             Self::Constant { .. } => "largest over smallest",
         }
+    }
+
+    /// Unit of the places of its numbers, as far as a series was measured.
+    #[must_use]
+    pub fn x_unit<'a>(&self, evidence: Evidence<'a>) -> &'a str {
+        let names = self.series_names();
+        let is_meant = |series: &&Series| names.iter().any(|name| matches(name, &series.name));
+        evidence.series.iter().find(is_meant).map_or("", |series| &series.x_unit)
     }
 
     /// What the paper prints, where the claim holds it.

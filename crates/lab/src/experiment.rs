@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What the name of an experiment at the scale of the paper ends with.
-const FULL_ENDING: &str = "-full";
+pub(crate) const FULL_ENDING: &str = "-full";
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -388,6 +388,7 @@ impl Experiment {
             grids: grids.collect(),
             notes,
             series,
+            published: self.published.clone(),
         }
     }
 
@@ -403,7 +404,9 @@ impl Experiment {
             // The longer name first, since the shorter may be its beginning.
             names.sort_by_key(|name| std::cmp::Reverse(name.len()));
             for name in names {
-                verdict.text = verdict.text.replace(name, &self.label(name));
+                let label = self.label(name);
+                verdict.text = verdict.text.replace(name, &label);
+                verdict.claim = verdict.claim.replace(name, &label);
             }
             verdict
         };

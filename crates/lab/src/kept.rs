@@ -12,6 +12,7 @@
 use crate::error::LabError;
 use crate::kind::bench::LOCAL;
 use crate::outcome::{Outcome, Series};
+use crate::points;
 use crate::run::Meta;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -159,25 +160,15 @@ fn is_simulated(name: &str) -> bool {
     name.split('.').all(|part| part != LOCAL)
 }
 
-/// The points of a file that [`Outcome::to_csv`] wrote.
+/// The points of a file that [`points::to_csv`] wrote.
 fn points_of(path: &Path, text: &str) -> Result<Points, LabError> {
-    let point = |(index, line): (usize, &str)| {
-        let fields: Vec<&str> = line.split(',').collect();
-        let number = |field: &str| field.parse::<f64>().ok();
-        let found = match fields.as_slice() {
-            [name, x, _, y, _] => number(x).zip(number(y)).map(|(x, y)| (*name, x, y)),
-            _ => None,
-        };
-        match found {
-            Some((name, x, y)) => Ok(((name.to_owned(), x.to_bits()), y)),
-            None => Err(LabError::Invalid {
-                file: path.display().to_string(),
-                line: index + 1,
-                message: "no point of a series: name, x, unit, y, unit".into(),
-            }),
+    let mut points = Points::new();
+    for series in points::from_csv(path, text)? {
+        for (x, y) in series.points {
+            points.insert((series.name.clone(), x.to_bits()), y);
         }
-    };
-    text.lines().enumerate().skip(1).map(point).collect()
+    }
+    Ok(points)
 }
 
 #[cfg(test)]
@@ -236,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_no_point_is_told_with_its_number() {
-        for wrong in ["a.b,1,B,0.1", "a.b,one,B,0.1,s", "", "a,1,B,2,s,3"] {
+        for wrong in ["a.b,1,B,0.1", "a.b,one,B,0.1,s", "", "a,1,B,,s,", "a,1,B,2,s,3,4"] {
             let text = format!("head\na.b,1,B,0.1,s\n{wrong}\nz,1,B,1,s\n");
             let error = points_of(Path::new("series.csv"), &text).unwrap_err().to_string();
             assert!(error.starts_with("series.csv:3: "), "{wrong}: {error}");

@@ -5,6 +5,7 @@
 //!    simulated runs with the same seed serialise to the same bytes.
 //! 2. The points of a series are sorted by x.
 
+use crate::experiment::Published;
 use crate::shape::Class;
 use serde::{Deserialize, Serialize};
 
@@ -58,8 +59,11 @@ pub struct Verdict {
     pub class: Class,
     /// Whether it holds; of a difference, whether it is the one that is written down.
     pub holds: bool,
-    /// What was claimed and found, with numbers.
+    /// What was claimed and found, with numbers; begins with `claim`.
     pub text: String,
+    /// What was claimed, without what was found.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub claim: String,
     /// Where it was published; empty for what was not, or stands with the published points.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
@@ -90,8 +94,11 @@ impl Verdict {
 /// The number furthest out, and its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
-    /// Where.
+    /// Where on the x axis of the series.
     pub x: f64,
+    /// Unit of x, such as `B`; empty for a pure number.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub x_unit: String,
     /// The number: the least of the seeds for an order, else their median. JSON has no infinity: `null`.
     #[serde(with = "finite")]
     pub value: f64,
@@ -248,6 +255,9 @@ pub struct Outcome {
     pub grids: Vec<Grid>,
     /// All series, by name.
     pub series: Vec<Series>,
+    /// Values that papers print, beside which `series` stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
     /// What a reader should know.
     pub notes: Vec<String>,
 }
@@ -291,18 +301,5 @@ impl Outcome {
     #[must_use]
     pub fn series(&self, name: &str) -> Option<&Series> {
         self.series.iter().find(|series| series.name == name)
-    }
-
-    /// All points as comma-separated values with a head.
-    #[must_use]
-    pub fn to_csv(&self) -> String {
-        let mut text = String::from("series,x,x_unit,y,y_unit\n");
-        for series in &self.series {
-            for (x, y) in &series.points {
-                let Series { name, x_unit, y_unit, .. } = series;
-                text.push_str(&format!("{name},{x},{x_unit},{y},{y_unit}\n"));
-            }
-        }
-        text
     }
 }

@@ -474,7 +474,14 @@ mod tests {
     use crate::outcome::Decided;
 
     fn verdict(holds: bool, value: f64) -> Verdict {
-        let decided = Decided { x: 0.0, value, low: None, high: None, by_seed: vec![value] };
+        let decided = Decided {
+            x: 0.0,
+            x_unit: String::new(),
+            value,
+            low: None,
+            high: None,
+            by_seed: vec![value],
+        };
         Verdict { holds, decided: Some(decided), ..Verdict::default() }
     }
 

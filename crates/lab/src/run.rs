@@ -18,6 +18,7 @@ use crate::experiment::Experiment;
 use crate::kind::bench::{Bench, LOCAL};
 use crate::machine::{COMMIT, Machine, date_text};
 use crate::outcome::{Outcome, Series, StepResult};
+use crate::points;
 use crate::report::markdown;
 use nandu_base::to_index;
 use nandu_device::Device;
@@ -328,7 +329,7 @@ fn store(
     outcome: &Outcome,
 ) -> Result<(), LabError> {
     write_json(&folder.join("outcome.json"), outcome)?;
-    write_file(&folder.join("series.csv"), &outcome.to_csv())?;
+    write_file(&folder.join("series.csv"), &points::to_csv(outcome))?;
     write_file(&folder.join("table.md"), &markdown::outcome(outcome))?;
     let stored_at = |index: usize| {
         let path = folder.join("steps").join(format!("{index:03}.json"));
@@ -349,7 +350,7 @@ fn store(
     write_json(&folder.join("meta.json"), &meta)
 }
 
-fn make_folder(path: &Path) -> Result<(), LabError> {
+pub(crate) fn make_folder(path: &Path) -> Result<(), LabError> {
     fs::create_dir_all(path).map_err(|error| LabError::file("create", path, &error))
 }
 

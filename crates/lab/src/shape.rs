@@ -228,16 +228,18 @@ impl Shape {
     pub fn judge(&self, seeds: &[Evidence<'_>]) -> Verdict {
         let findings: Result<Vec<Finding>, String> =
             seeds.iter().map(|evidence| self.claim.find(*evidence)).collect();
-        let verdict = findings.and_then(|findings| self.decide(&findings));
+        let x_unit = seeds.first().map_or("", |evidence| self.claim.x_unit(*evidence));
+        let verdict = findings.and_then(|findings| self.decide(&findings, x_unit));
         verdict.unwrap_or_else(|missing| Verdict {
             class: self.standing.class,
             holds: false,
             text: format!("{}: not measured: {missing}", self.claim.words()),
+            claim: self.claim.words(),
             ..Verdict::default()
         })
     }
 
-    fn decide(&self, findings: &[Finding]) -> Result<Verdict, String> {
+    fn decide(&self, findings: &[Finding], x_unit: &str) -> Result<Verdict, String> {
         let points = points_over_seeds(findings, self.claim.is_of_every_seed())?;
         let (low, high) = findings.first().map_or((0.0, 0.0), |found| (found.low, found.high));
         let keeps = |point: &PointOverSeeds| (low..=high).contains(&point.decides);
@@ -287,11 +289,13 @@ impl Shape {
             class: *class,
             holds,
             text,
+            claim: self.claim.words(),
             source: source.clone(),
             reason: reason.clone(),
             varied: varied.clone(),
             decided: Some(Decided {
                 x: worst.x,
+                x_unit: x_unit.into(),
                 value: worst.decides,
                 low: Some(low).filter(|low| low.is_finite()),
                 high: Some(high).filter(|high| high.is_finite()),

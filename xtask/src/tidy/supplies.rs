@@ -30,21 +30,16 @@ const LICENCES: [&str; 11] = [
 
 /// Crates of which several versions are built or at least locked: how many, and who asks for the older
 /// ones. No version of ours, or of those who ask, would bring them together.
-const DUPLICATES: [(&str, usize, &str); 15] = [
+const DUPLICATES: [(&str, usize, &str); 10] = [
     ("ahash", 2, "hashbrown of reed-solomon-erasure's cache, and parquet"),
     ("bitflags", 2, "redox_syscall, on another system"),
     ("cpufeatures", 2, "sha2 and reed-solomon-simd"),
-    ("darling", 2, "plotly_derive"),
-    ("darling_core", 2, "plotly_derive"),
-    ("darling_macro", 2, "plotly_derive"),
     ("getrandom", 3, "both versions of ahash"),
-    ("hashbrown", 5, "reed-solomon-erasure's cache, fjall, rusqlite's cache, plotly"),
-    ("indexmap", 2, "serde_with of plotly, for a feature that is off"),
+    ("hashbrown", 5, "reed-solomon-erasure's cache, fjall, rusqlite's cache, parquet"),
     ("parking_lot_core", 2, "reed-solomon-erasure"),
     ("r-efi", 2, "getrandom, on another system"),
     ("redox_syscall", 2, "parking_lot_core, on another system"),
-    ("schemars", 2, "serde_with of plotly, for a feature that is off"),
-    ("syn", 2, "macros of plotly and its templates"),
+    ("syn", 2, "zerocopy of parquet's ahash, fjall"),
     ("winnow", 2, "toml"),
 ];
 

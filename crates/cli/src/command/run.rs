@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Fai
     }
     let last = outcomes.pop().expect("there is at least one experiment");
     let name = if is_paper { &arguments.experiment } else { &last.experiment };
-    let report = write_report(&arguments.out.join(name))?;
+    let report = write_report(&arguments.out.join(name))?.path;
     if !arguments.json {
         let report = context.output.strong(&report.display().to_string());
         return context.output.line(&format!("\nreport: {report}"));

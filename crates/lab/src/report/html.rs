@@ -1,63 +1,79 @@
-//! One HTML file that opens without a network: text, tables, figures and the script that draws them.
+//! One HTML file that opens without a network: text, tables and figures, no script.
 //!
 //! ```text
 //!   head: styles                         the page forbids itself every connection (its policy)
 //!   nav  │ summary: experiments, verdicts, machine
-//!        │ experiment: question, verdicts, figures, tables; machine, commit, seed, command under each
-//!   plotly's script, once; page.js
+//!        │ experiment: question, figures, tables, shapes by class; machine, commit, seed, command
 //! ```
 //!
 //! 1. Every text that comes from outside is escaped.
 //! 2. The file names no address that a browser would fetch.
+//! 3. It is also well-formed XML, so that a test can read it.
 
-use super::figure::{self, Colours};
+use super::drawing::{Drawing, TEXT_STYLE};
+use super::found::{Found, State};
+use super::look::Colours;
 use super::number;
-use crate::outcome::{Cell, Figure, Grid, Outcome};
+use super::shapes;
+use super::ticks::size_text;
+use crate::outcome::{Axis, Cell, Figure, Grid, Outcome};
 use crate::run::Meta;
 use crate::shape::Class;
-use plotly::Plot;
 use std::fmt::Write as _;
 
 const STYLES: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
-/// Nothing may be loaded from anywhere.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-                      img-src data: blob:";
+/// Nothing may be loaded from anywhere, and nothing runs.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+/// A longer list of missed claims is folded.
+const OPEN_COUNT_MAX: usize = 12;
+/// A figure with values at more places shows them in `series.csv` alone.
+const PLACE_COUNT_MAX: usize = 60;
 
 /// The page that shows `runs`.
 #[must_use]
-pub fn page(runs: &[(Outcome, Meta)]) -> String {
-    let figures: Vec<Vec<&str>> = runs.iter().flat_map(|(outcome, _)| groups(outcome)).collect();
+pub fn page(runs: &[Found]) -> String {
+    let figures: Vec<Vec<&str>> = runs.iter().flat_map(|found| groups(&found.outcome)).collect();
     let colours = Colours::of(&figures);
     let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>nandu report</title>\n<style>\n{STYLES}</style>\n</head>\n<body>\n\
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <title>nandu report</title>\n<style>\n{STYLES}{TEXT_STYLE}</style>\n</head>\n<body>\n\
          <div class=\"page\">\n"
     );
     navigation(&mut html, runs);
     html.push_str("<main>\n");
     summary(&mut html, runs);
-    let mut plot_count = 0;
     for run in runs {
-        experiment(&mut html, run, &colours, &mut plot_count);
+        experiment(&mut html, run, &colours);
     }
-    html.push_str("</main>\n</div>\n");
-    if plot_count > 0 {
-        html.push_str(&plotly_script());
-        let _ = writeln!(html, "<script>\n{SCRIPT}</script>");
-    }
-    html.push_str("</body>\n</html>\n");
+    html.push_str("</main>\n</div>\n</body>\n</html>\n");
     html
 }
 
-/// Plotly's own script element, without the formula renderer that the crate puts behind it.
-fn plotly_script() -> String {
-    const END: &str = "</script>";
-    let scripts = Plot::offline_js_sources();
-    let end = scripts.find(END).map_or(scripts.len(), |position| position + END.len());
-    format!("{}\n", &scripts[..end])
+/// The pictures of `runs`, each with the name of its file: `s000-table-3-1-1.svg`.
+#[must_use]
+pub fn pictures(runs: &[Found]) -> Vec<(String, String)> {
+    let figures: Vec<Vec<&str>> = runs.iter().flat_map(|found| groups(&found.outcome)).collect();
+    let colours = Colours::of(&figures);
+    let mut found = Vec::new();
+    for Found { outcome, .. } in runs {
+        let name = &anchor(&outcome.experiment)[2..];
+        for (index, drawing) in drawings(outcome, &colours).enumerate() {
+            found.push((format!("{name}-{}.svg", index + 1), drawing.to_file()));
+        }
+    }
+    found
+}
+
+/// Figures with lines, then those with bars.
+fn drawings<'a>(
+    outcome: &'a Outcome,
+    colours: &'a Colours,
+) -> impl Iterator<Item = Drawing> + use<'a> {
+    let lines = outcome.figures.iter().map(|figure| Drawing::of_figure(figure, colours));
+    let bars = outcome.grids.iter().filter(|grid| grid.bars);
+    lines.chain(bars.map(|grid| Drawing::of_bars(grid, colours)))
 }
 
 /// The groups of each figure, which its colours must tell apart.
@@ -86,10 +102,12 @@ pub(super) fn prose(text: &str) -> String {
 }
 
 /// Text as it may stand in an element or an attribute.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
+            // XML has no place for these, however they are written.
+            control if control.is_control() && !"\n\t".contains(control) => safe.push('\u{fffd}'),
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
             '>' => safe.push_str("&gt;"),
@@ -116,11 +134,11 @@ fn mark(outcome: &Outcome) -> (&'static str, &'static str) {
     }
 }
 
-fn navigation(html: &mut String, runs: &[(Outcome, Meta)]) {
+fn navigation(html: &mut String, runs: &[Found]) {
     html.push_str("<nav aria-label=\"Experiments\">\n<p class=\"brand\">nandu</p>\n");
     html.push_str("<a href=\"#summary\">Summary</a>\n");
     let mut last_group = None;
-    for (outcome, _) in runs {
+    for Found { outcome, .. } in runs {
         let (group, short) =
             outcome.experiment.split_once('/').unwrap_or(("", &outcome.experiment));
         if last_group != Some(group) && !group.is_empty() {
@@ -138,24 +156,32 @@ fn navigation(html: &mut String, runs: &[(Outcome, Meta)]) {
     html.push_str("</nav>\n");
 }
 
-fn summary(html: &mut String, runs: &[(Outcome, Meta)]) {
+fn summary(html: &mut String, runs: &[Found]) {
     let _ = write!(
         html,
         "<header id=\"summary\">\n<h1>What does flash do to a database?</h1>\n\
-         <p class=\"lead\">{} and {}. Hollow markers and hatched bars are values that the papers \
+         <p class=\"lead\">{} and {}. Hollow markers and bars are values that the papers \
          print.</p>\n",
         counted(runs.len(), "experiment"),
-        counted(runs.iter().map(|(outcome, _)| outcome.figures.len()).sum(), "figure"),
+        counted(runs.iter().map(|found| drawn_count(&found.outcome)).sum(), "figure"),
     );
+    states(html, runs);
     standing(html, runs);
-    if let Some((_, meta)) = runs.first() {
+    // Each machine once, the first program of each.
+    let mut machines: Vec<&Meta> = Vec::new();
+    for Found { meta, .. } in runs {
+        if !machines.iter().any(|known| known.machine.processor == meta.machine.processor) {
+            machines.push(meta);
+        }
+    }
+    for meta in machines {
         machine(html, meta);
     }
     html.push_str(
         "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th>Experiment</th>\
          <th>Question</th><th>Shapes</th></tr></thead><tbody>\n",
     );
-    for (outcome, _) in runs {
+    for Found { outcome, .. } in runs {
         let (class, sign) = mark(outcome);
         let _ = writeln!(
             html,
@@ -171,9 +197,9 @@ fn summary(html: &mut String, runs: &[(Outcome, Meta)]) {
 }
 
 /// What is missed, first; then how many shapes of each class hold.
-fn standing(html: &mut String, runs: &[(Outcome, Meta)]) {
+fn standing(html: &mut String, runs: &[Found]) {
     let of_class = |class: Class| {
-        runs.iter().flat_map(move |(outcome, _)| {
+        runs.iter().flat_map(move |Found { outcome, .. }| {
             let verdicts = outcome.verdicts.iter().filter(move |verdict| verdict.class == class);
             verdicts.map(move |verdict| (outcome, verdict))
         })
@@ -182,8 +208,9 @@ fn standing(html: &mut String, runs: &[(Outcome, Meta)]) {
     if missed > 0 {
         let _ = writeln!(
             html,
-            "<details class=\"missed\" open><summary>What the papers found and nandu does not: {}</summary>\
+            "<details class=\"missed\"{}><summary>What the papers found and nandu does not: {}</summary>\
              <ul class=\"verdicts\">",
+            if missed > OPEN_COUNT_MAX { "" } else { " open=\"open\"" },
             counted(missed, "claim")
         );
         for (outcome, verdict) in of_class(Class::Differs) {
@@ -215,6 +242,39 @@ fn standing(html: &mut String, runs: &[(Outcome, Meta)]) {
     html.push_str("</ul>\n");
 }
 
+/// Which results are stale, and how many nobody has compared with what the code finds.
+fn states(html: &mut String, runs: &[Found]) {
+    for Found { outcome, state, .. } in runs {
+        if let State::Stale(why) = state {
+            let _ = writeln!(
+                html,
+                "<p class=\"stale\">Stale: <a href=\"#{}\">{}</a>: {}.</p>",
+                anchor(&outcome.experiment),
+                escape(&outcome.experiment),
+                escape(why)
+            );
+        }
+    }
+    let unchecked = runs.iter().filter(|found| found.state == State::Unchecked).count();
+    if unchecked > 0 {
+        let _ = writeln!(
+            html,
+            "<p class=\"note\">{} made by other commits than the one that wrote this page; <code>nandu verify \
+             --kept DIRECTORY</code> compares each simulated point with what the code finds.</p>",
+            if unchecked == 1 {
+                "One result was".into()
+            } else {
+                format!("{unchecked} results were")
+            }
+        );
+    }
+}
+
+/// Figures with lines and with bars.
+fn drawn_count(outcome: &Outcome) -> usize {
+    outcome.figures.len() + outcome.grids.iter().filter(|grid| grid.bars).count()
+}
+
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
@@ -234,12 +294,7 @@ fn machine(html: &mut String, meta: &Meta) {
     html.push_str("</dl>\n");
 }
 
-fn experiment(
-    html: &mut String,
-    (outcome, meta): &(Outcome, Meta),
-    colours: &Colours,
-    plot_count: &mut usize,
-) {
+fn experiment(html: &mut String, Found { outcome, meta, state }: &Found, colours: &Colours) {
     let _ = write!(
         html,
         "<section class=\"experiment\" id=\"{}\">\n<p class=\"name\">{}</p>\n<h2>{}</h2>\n\
@@ -251,33 +306,47 @@ fn experiment(
         prose(outcome.method.trim()),
         escape(&outcome.reference)
     );
-    verdict_list(html, outcome);
-    let provenance = provenance(meta);
-    for drawn in &outcome.figures {
-        let json = figure::lines(drawn, colours);
-        plot(html, &drawn.title, &drawn.caption, &json, plot_count);
-        values(html, drawn);
-        html.push_str(&provenance);
-        html.push_str("</figure>\n");
+    if !outcome.verdicts.is_empty() {
+        let (class, sign) = mark(outcome);
+        let _ = writeln!(
+            html,
+            "<p class=\"standing\"><span class=\"{class}\">{sign}</span> {}</p>",
+            outcome.counts()
+        );
     }
-    for grid in outcome.grids.iter().filter(|grid| grid.bars) {
-        plot(html, &grid.title, &grid.caption, &figure::bars(grid, colours), plot_count);
-        html.push_str(&provenance);
+    let bars = outcome.grids.iter().filter(|grid| grid.bars);
+    let figures = outcome.figures.iter().map(|figure| (&figure.caption, Some(figure)));
+    let figures = figures.chain(bars.map(|grid| (&grid.caption, None)));
+    for (drawing, (caption, figure)) in drawings(outcome, colours).zip(figures) {
+        let _ = write!(
+            html,
+            "<figure>\n<figcaption>{}</figcaption>\n{}",
+            escape(drawing.title()),
+            drawing.to_html()
+        );
+        caption_line(html, caption);
+        if let Some(figure) = figure {
+            values(html, figure);
+        }
         html.push_str("</figure>\n");
     }
     for grid in outcome.grids.iter().filter(|grid| !grid.bars) {
         table(html, grid);
-        html.push_str(&provenance);
         html.push_str("</figure>\n");
     }
+    shapes::tables(html, outcome);
     for note in &outcome.notes {
         let _ = writeln!(html, "<p class=\"note\">Note: {}</p>", prose(note));
     }
+    if let State::Stale(why) = state {
+        let _ = writeln!(html, "<p class=\"stale\">Stale: {}.</p>", escape(why));
+    }
+    html.push_str(&provenance(meta));
     html.push_str("</section>\n");
 }
 
 /// The style and the sign of what holds or fails; what is missed as written down is no success.
-const fn sign(holds: bool, class: Class) -> (&'static str, &'static str) {
+pub(super) const fn sign(holds: bool, class: Class) -> (&'static str, &'static str) {
     match (holds, class) {
         (true, Class::Differs) => ("unmet", "≠"),
         (true, _) => ("good", "✓"),
@@ -285,35 +354,7 @@ const fn sign(holds: bool, class: Class) -> (&'static str, &'static str) {
     }
 }
 
-fn verdict_list(html: &mut String, outcome: &Outcome) {
-    if outcome.verdicts.is_empty() {
-        return;
-    }
-    html.push_str("<ul class=\"verdicts\">\n");
-    for verdict in outcome.verdicts_by_class() {
-        let (class, sign) = sign(verdict.holds, verdict.class);
-        let word = verdict.mark();
-        let _ = write!(
-            html,
-            "<li class=\"{class}\"><span class=\"mark\" title=\"{word}\">{sign}</span>\
-             <span><b>{}</b>: {}",
-            verdict.class,
-            escape(&verdict.text)
-        );
-        if !verdict.reason.is_empty() {
-            let _ = write!(
-                html,
-                "<br>{} <em>Varied:</em> {}",
-                prose(&verdict.reason),
-                prose(&verdict.varied)
-            );
-        }
-        html.push_str("</span></li>\n");
-    }
-    html.push_str("</ul>\n");
-}
-
-/// Under each figure: where it comes from.
+/// Where an experiment's results come from.
 fn provenance(meta: &Meta) -> String {
     let local = meta.local.as_ref().map_or(String::new(), |local| format!(" · local: {local}"));
     format!(
@@ -329,20 +370,6 @@ fn provenance(meta: &Meta) -> String {
     )
 }
 
-fn plot(html: &mut String, title: &str, caption: &str, json: &str, plot_count: &mut usize) {
-    let number = *plot_count;
-    *plot_count += 1;
-    let _ = write!(
-        html,
-        "<figure>\n<figcaption>{}</figcaption>\n<div class=\"plot\" data-source=\"plot-{number}\" \
-         role=\"img\" aria-label=\"{}\"></div>\n\
-         <script type=\"application/json\" id=\"plot-{number}\">{json}</script>\n",
-        escape(title),
-        escape(title)
-    );
-    caption_line(html, caption);
-}
-
 fn caption_line(html: &mut String, caption: &str) {
     if !caption.is_empty() {
         let _ = writeln!(html, "<p class=\"caption\">{}</p>", prose(caption));
@@ -355,6 +382,14 @@ fn values(html: &mut String, figure: &Figure) {
         figure.traces.iter().flat_map(|trace| trace.points.iter().map(|point| point.0)).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
+    if places.len() > PLACE_COUNT_MAX {
+        let _ = writeln!(
+            html,
+            "<p class=\"caption\">The values at {} places are in <code>series.csv</code>.</p>",
+            places.len()
+        );
+        return;
+    }
     let _ = write!(
         html,
         "<details><summary>Values, {}</summary><div class=\"scroll\"><table><thead><tr><th>{}</th>",
@@ -366,9 +401,7 @@ fn values(html: &mut String, figure: &Figure) {
     }
     html.push_str("</tr></thead><tbody>\n");
     for place in places {
-        let shown =
-            if place.fract() == 0.0 { format!("{place:.0}") } else { format!("{place:.3}") };
-        let _ = write!(html, "<tr><td>{shown}</td>");
+        let _ = write!(html, "<tr><td>{}</td>", place_text(&figure.x, place));
         for trace in &figure.traces {
             let found = trace.points.iter().find(|point| point.0.total_cmp(&place).is_eq());
             let text = found.map_or_else(|| "–".to_owned(), |point| number(point.1));
@@ -377,6 +410,15 @@ fn values(html: &mut String, figure: &Figure) {
         html.push_str("</tr>\n");
     }
     html.push_str("</tbody></table></div></details>\n");
+}
+
+/// A place on an x axis.
+fn place_text(axis: &Axis, place: f64) -> String {
+    match axis.unit.as_str() {
+        "B" => size_text(place),
+        _ if place.fract() == 0.0 => format!("{place:.0}"),
+        _ => format!("{place:.3}"),
+    }
 }
 
 fn table(html: &mut String, grid: &Grid) {

@@ -1,12 +1,16 @@
-//! Outcomes for people: Markdown for the terminal, one HTML file for the browser.
+//! Outcomes for people: Markdown for the terminal, one HTML file for the browser, figures as SVG.
 
-pub mod figure;
+pub mod drawing;
+pub mod found;
 pub mod html;
+pub mod look;
 pub mod markdown;
+mod shapes;
+pub mod ticks;
 
 use crate::error::LabError;
-use crate::outcome::Outcome;
-use crate::run::{Meta, write_file};
+use crate::run::{make_folder, write_file};
+use found::{Collection, State};
 use nandu_base::units::three_digits;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,38 +37,47 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Reads all outcomes below `directory` and writes `report.html` there; returns its path.
+/// Folder of the figures beside a report.
+const FIGURES: &str = "figures";
+
+/// A report that was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The page.
+    pub path: PathBuf,
+    /// How many results it shows.
+    pub result_count: usize,
+    /// Names of results that do not belong to the experiment of their name any more, each with the reason.
+    pub stale: Vec<(String, String)>,
+    /// Folders that no experiment explains, each with the reason; the page leaves them out.
+    pub skipped: Vec<(PathBuf, String)>,
+}
+
+/// Writes `report.html` into `directory` over all results below it, and their figures as SVG files into
+/// `figures`. Nothing is run.
 ///
 /// # Errors
-/// Where there are no outcomes, or a file cannot be read or written.
-pub fn write_report(directory: &Path) -> Result<PathBuf, LabError> {
-    let mut folders = Vec::new();
-    find_outcomes(directory, &mut folders);
-    folders.sort();
-    let mut runs = Vec::new();
-    for folder in folders {
-        let outcome: Outcome = read_json(&folder.join("outcome.json"))?;
-        let meta: Meta = read_json(&folder.join("meta.json"))?;
-        runs.push((outcome, meta));
-    }
-    if runs.is_empty() {
+/// Where there are no results, or a file cannot be read or written.
+pub fn write_report(directory: &Path) -> Result<Report, LabError> {
+    let Collection { results, skipped } = found::results_below(directory)?;
+    if results.is_empty() {
         return Err(LabError::NoResults { directory: directory.into() });
     }
     let path = directory.join("report.html");
-    write_file(&path, &html::page(&runs))?;
-    Ok(path)
-}
-
-fn find_outcomes(folder: &Path, found: &mut Vec<PathBuf>) {
-    if folder.join("outcome.json").is_file() {
-        found.push(folder.into());
-        return;
+    write_file(&path, &html::page(&results))?;
+    let folder = directory.join(FIGURES);
+    let pictures = html::pictures(&results);
+    if !pictures.is_empty() {
+        make_folder(&folder)?;
     }
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            find_outcomes(&entry.path(), found);
-        }
+    for (name, svg) in pictures {
+        write_file(&folder.join(name), &svg)?;
     }
+    let stale = results.iter().filter_map(|found| match &found.state {
+        State::Stale(why) => Some((found.outcome.experiment.clone(), why.clone())),
+        _ => None,
+    });
+    Ok(Report { path, result_count: results.len(), stale: stale.collect(), skipped })
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {
