@@ -15,6 +15,7 @@ mod database;
 mod failure;
 mod interrupt;
 mod json;
+mod memory;
 mod output;
 mod progress;
 mod stopwatch;

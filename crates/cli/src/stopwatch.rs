@@ -45,10 +45,15 @@ pub(crate) fn date() -> String {
 
 /// `12 s left`, `10 min left`, `2.5 h left`.
 pub(crate) fn in_words(seconds: f64) -> String {
+    format!("{} left", duration_in_words(seconds))
+}
+
+/// `12 s`, `10 min`, `2.5 h`.
+pub(crate) fn duration_in_words(seconds: f64) -> String {
     match seconds {
-        s if s < 90.0 => format!("{s:.0} s left"),
-        s if s < 5400.0 => format!("{:.0} min left", s / 60.0),
-        s => format!("{:.1} h left", s / 3600.0),
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
     }
 }
 

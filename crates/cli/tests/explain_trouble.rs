@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{interrupt, names, run, start, stderr, stdout_of};
+use common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -127,4 +127,29 @@ fn time_in_which_others_have_the_processor_is_not_told_as_the_joins() {
     assert!(of(&stopped, "time_ns") > elsewhere, "it stood still meanwhile");
     let most = runs.iter().map(|run| of(run, "cpu_ns")).max().unwrap();
     assert!(of(&stopped, "cpu_ns") < 2 * most, "{stopped}, others took {most}");
+}
+
+#[test]
+fn where_no_join_can_be_run_the_error_says_what_would_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let load = "load tpch --scale-factor 0.001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    let explain = "explain shop customer.c_custkey orders.o_custkey";
+    let words = |more: &str| -> Vec<String> {
+        format!("{explain} {more}").split(' ').map(str::to_owned).collect()
+    };
+    let said = |more: &str| {
+        let words = words(more);
+        failure_of(directory, &words.iter().map(String::as_str).collect::<Vec<_>>(), 2)
+    };
+    let first = said("--memory 4KiB");
+    assert!(first.contains("no join can be run in 4 KiB; --memory 8KiB is enough"), "{first}");
+    let option = first.split_once("--memory ").unwrap().1.split(' ').next().unwrap();
+    let again = words(&format!("--memory {option}"));
+    stdout_of(directory, &again.iter().map(String::as_str).collect::<Vec<_>>());
+    let analyzed = said("--memory 4KiB --analyze");
+    assert!(analyzed.contains("no join can be run"), "{analyzed}");
+    let huge = said("--memory 999TiB");
+    assert!(huge.contains("--memory 999 TiB takes") && huge.contains("of memory"), "{huge}");
 }

@@ -207,3 +207,59 @@ fn a_steady_state_that_two_requests_a_round_cannot_show_is_not_claimed() {
     let read_only = [&what[..], &["--read-only"]].concat();
     failure_of(directory.path(), &read_only, 2);
 }
+
+#[test]
+fn a_mixed_job_tells_its_reads_and_its_writes_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let job = "[mix]\nrw=randrw\nrwmixread=70\nbs=4k\nsize=2m\n";
+    fs::write(path.join("job.fio"), job).unwrap();
+    let words = ["probe", "sim:device-a", "--size", "16MiB", "--job", "job.fio"];
+    let table = stdout_of(path, &words);
+    let line = |start: &str| {
+        let found = table.lines().find(|line| line.starts_with(start));
+        found.unwrap_or_else(|| panic!("no {start:?} in {table}"))
+    };
+    assert_eq!(line("mix").matches(" -").count(), 5, "rates of all, latencies of neither: {table}");
+    assert!(line("  its reads").contains(" us") && line("  its writes").contains("s"), "{table}");
+    let json = stdout_of(path, &[&words[..], &["--json"]].concat());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let medians = &json["results"][0]["medians"];
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{medians}"));
+    let (read, write) = (&medians["read"], &medians["write"]);
+    let sum = number(&read["iops"]) + number(&write["iops"]);
+    assert!((sum / number(&medians["iops"]) - 1.0).abs() < 1e-9, "{medians}");
+    assert!(number(&read["iops"]) > 1.5 * number(&write["iops"]), "{medians}");
+    assert!(number(&write["latency_mean_ns"]) > number(&read["latency_mean_ns"]), "{medians}");
+    assert_eq!(medians["latency_mean_ns"], read["latency_mean_ns"]);
+}
+
+#[test]
+fn an_option_of_fio_that_makes_another_load_is_refused_with_file_and_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    for key in ["rate_iops=100", "bsrange=4k-8k", "verify=md5"] {
+        fs::write(path.join("job.fio"), format!("[a]\nrw=randwrite\n{key}\n")).unwrap();
+        let said = failure_of(path, &["probe", "sim:device-a", "--job", "job.fio"], 2);
+        assert!(said.starts_with("error: job.fio:3: `"), "{said}");
+    }
+}
+
+#[test]
+fn a_drive_without_a_write_cache_is_not_said_to_have_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let own = include_str!("../../../profiles/device-a.toml");
+    let none = own.replace("write_buffer_bytes = 32768", "write_buffer_bytes = 0");
+    assert_ne!(own, none);
+    fs::write(path.join("bare.toml"), none).unwrap();
+    fs::create_dir(path.join("profiles")).unwrap();
+    fs::rename(path.join("bare.toml"), path.join("profiles/bare.toml")).unwrap();
+    let probe = |name: &str| {
+        stdout_of(path, &[&["probe", name, "--request-count", "200"], &SMALL[..4]].concat())
+    };
+    let said = probe("sim:bare").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!said.contains("cache"), "{said}");
+    let said = probe("sim:device-a").split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("write cache"), "{said}");
+}

@@ -718,3 +718,39 @@ fn a_trace_of_which_nothing_is_understood_can_be_stopped() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
 }
+
+#[test]
+fn a_long_warm_up_is_announced_with_the_smaller_drive() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = ["sim", "device-a", "--workload", "uniform", "--requests", "2000"];
+    let mut child = start(directory.path(), &words);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut said = lines.next().unwrap();
+    while !said.contains("--set capacity=") {
+        said += &format!(" {}", lines.next().unwrap_or_else(|| panic!("{said}")));
+    }
+    interrupt(&child);
+    drop(lines);
+    child.wait().unwrap();
+    assert!(said.starts_with("note: before it is measured the drive is written"), "{said}");
+    assert!(said.contains(" min;") || said.contains(" h;"), "{said}");
+    // What is offered is a drive, and is soon done.
+    let option = said.split_once("--set ").unwrap().1.split_whitespace().next().unwrap();
+    stdout_of(directory.path(), &[&words[..], &["--warm-up", "0", "--set", option]].concat());
+}
+
+#[test]
+fn a_drive_that_does_not_fit_the_memory_is_refused_before_it_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_nandu");
+    let sim = "sim myers_slc --workload uniform --requests 10 --physical-erase-blocks 16777216";
+    let limited = format!("ulimit -v 6000000; exec {program} {sim}");
+    let output = std::process::Command::new("sh")
+        .args(["-c", &limited])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("of memory") && said.contains("--physical-erase-blocks"), "{said}");
+}

@@ -66,6 +66,9 @@ pub struct DiagnosisInput<'a> {
     pub physical_block_bytes: Option<u32>,
     /// What the steady-state rule said, where it was asked.
     pub steady_state: Option<&'a SteadyState>,
+    /// Whether the drive answers writes from a cache, where that is known better than from the device,
+    /// which says no more than whether a flush is worth while.
+    pub write_cache: Option<bool>,
 }
 
 impl<'a> DiagnosisInput<'a> {
@@ -81,6 +84,7 @@ impl<'a> DiagnosisInput<'a> {
             direct: None,
             physical_block_bytes: None,
             steady_state: None,
+            write_cache: None,
         }
     }
 
@@ -147,7 +151,8 @@ fn page_cache(input: &DiagnosisInput<'_>) -> Option<Finding> {
         })
         .map(|result| {
             warning(format!(
-                "`{}` took {} on average, which no device does: a cache in memory answered",
+                "`{}` took {} on average, which no disk or flash does: memory answered, a cache or the \
+                 device itself",
                 result.pattern.name(),
                 time(result.medians.latency_mean_ns)
             ))
@@ -181,9 +186,17 @@ fn write_cache(input: &DiagnosisInput<'_>) -> Vec<Finding> {
         (first > BURST_FACTOR * last).then_some((result, first, last))
     });
     if let Some((result, first, last)) = fading {
+        let why = match (input.write_cache, input.info.volatile_cache) {
+            (Some(false), _) => {
+                "it has no write cache, so that it had clean flash at first and came to clean"
+            }
+            (Some(true), _) | (None, true) => "a write cache took the beginning",
+            (None, false) => {
+                "clean flash, or a cache that survives a power cut, took the beginning"
+            }
+        };
         findings.push(warning(format!(
-            "`{}` began at {} and ended at {}: a write cache took the beginning; run longer, or \
-             write the device full first",
+            "`{}` began at {} and ended at {}: {why}; run longer, or write the device full first",
             result.pattern.name(),
             throughput(first),
             throughput(last)
@@ -194,13 +207,22 @@ fn write_cache(input: &DiagnosisInput<'_>) -> Vec<Finding> {
             run.flush.count > 0 && run.flush.mean > FLUSH_FACTOR * run.write.mean.max(1.0)
         })
     });
+    let has_cache = input.write_cache.unwrap_or(input.info.volatile_cache);
     if let Some(result) = slow_flush {
+        let why = match has_cache {
+            true => "writes are answered from a volatile cache",
+            false => {
+                "it has no volatile cache, so a flush writes more than data, such as a journal"
+            }
+        };
         findings.push(note(format!(
-            "in `{}` a flush took over {FLUSH_FACTOR} times as long as a write: writes are answered \
-             from a volatile cache",
+            "in `{}` a flush took over {FLUSH_FACTOR} times as long as a write: {why}",
             result.pattern.name()
         )));
-    } else if input.info.volatile_cache && writes().any(|result| result.pattern.flush_every == 0) {
+    } else if has_cache
+        && input.info.volatile_cache
+        && writes().any(|result| result.pattern.flush_every == 0)
+    {
         findings.push(note(
             "writes were flushed at the end of each point only, which throughput counts: their \
              response times are those of the drive's write cache, not of durable writes"
@@ -374,7 +396,8 @@ mod tests {
         input.wall_time = Some(Nanos::from_seconds(1));
         input.memory = Some(ByteCount::gib(4));
         let found = texts(&input).join("\n");
-        for expected in ["95 % of a processor", "no device does", "fits the memory of 4 GiB"] {
+        for expected in ["95 % of a processor", "no disk or flash does", "fits the memory of 4 GiB"]
+        {
             assert!(found.contains(expected), "{found} lacks {expected}");
         }
         input.direct = Some(false);
@@ -397,12 +420,33 @@ mod tests {
         assert!(found.contains("began at 1.00 kB/s and ended at 300 B/s"), "{found}");
         let mut flushed = result(0, 4096, &[1e8], &[5; 24]);
         flushed.runs[0].flush = LatencySummary { count: 3, mean: 2e6, ..Default::default() };
-        let found = texts(&DiagnosisInput::new(&info, &[flushed])).join("\n");
-        assert!(found.contains("volatile cache"), "{found}");
+        let results = [flushed];
+        let found = texts(&DiagnosisInput::new(&info, &results)).join("\n");
+        assert!(found.contains("it has no volatile cache"), "{found}");
         let cached = DeviceInfo { volatile_cache: true, ..info };
+        let found = texts(&DiagnosisInput::new(&cached, &results)).join("\n");
+        assert!(found.contains("answered from a volatile cache"), "{found}");
         let plain = [result(0, 4096, &[1e8], &[5; 24])];
         let found = texts(&DiagnosisInput::new(&cached, &plain)).join("\n");
         assert!(found.contains("not of durable writes"), "{found}");
+    }
+
+    #[test]
+    fn a_drive_without_a_write_cache_is_said_to_have_none() {
+        // Its map may be lost in a power cut, so that a flush is worth while.
+        let info =
+            DeviceInfo { volatile_cache: true, ..info(TimeSource::Virtual, ByteCount::gib(100)) };
+        let said = |results: &[PatternResult], write_cache| {
+            let input = DiagnosisInput { write_cache, ..DiagnosisInput::new(&info, results) };
+            texts(&input).join("\n")
+        };
+        let plain = [result(0, 4096, &[1e8], &[5; 24])];
+        assert!(said(&plain, None).contains("the drive's write cache"));
+        assert_eq!(said(&plain, Some(false)), "");
+        let fading = [result(0, 4096, &[1e8], &[vec![1000; 6], vec![300; 18]].concat())];
+        let found = said(&fading, Some(false));
+        assert!(found.contains("no write cache") && found.contains("came to clean"), "{found}");
+        assert!(said(&fading, Some(true)).contains("a write cache took the beginning"));
     }
 
     #[test]

@@ -8,9 +8,11 @@
 //! Sizes follow fio's default `kb_base=1024`: `4k` and `4kb` are 4096, `4kib` is 4000. A bare
 //! `runtime` counts seconds, a bare `thinktime` microseconds.
 //!
-//! 1. Every key of the file either has an effect, or is named in a note with its line.
+//! 1. Every key of the file has an effect, or is named in a note with its line, or is refused with it: what
+//!    would make the load another than the one that is measured is never passed over.
 
 use crate::ProbeError;
+use crate::fio_refused::refusal;
 use crate::pattern::{Access, Area, DataKind, Limit, Pattern};
 use crate::text::{nearest, parse_duration};
 use nandu_base::{ByteCount, Distribution, Nanos};
@@ -58,7 +60,7 @@ pub struct FioJobs {
 }
 
 /// Keys that change the pattern.
-const KNOWN: [&str; 35] = [
+const KNOWN: [&str; 36] = [
     "blockalign",
     "blocksize",
     "bs",
@@ -76,6 +78,7 @@ const KNOWN: [&str; 35] = [
     "name",
     "new_group",
     "norandommap",
+    "number_ios",
     "numjobs",
     "offset",
     "random_distribution",
@@ -194,6 +197,10 @@ impl Reader<'_> {
             // A comment may follow a value after white space.
             let value = value.split(" #").next().unwrap_or(value).split(" ;").next();
             let setting = Setting { value: value.unwrap_or("").trim().into(), line };
+            if let Some(why) = refusal(key) {
+                let message = format!("`{key}` would be another load than can be made here: {why}");
+                return Err(self.wrong(line, message));
+            }
             if !KNOWN.contains(&key) {
                 notes.push(self.note(FioNoteKind::Unknown, line, unknown_key(key)));
                 continue;
@@ -223,7 +230,7 @@ impl Reader<'_> {
     ) -> Result<Pattern, ProbeError> {
         let settings = &job.settings;
         let (access, read_percent) = self.direction(settings)?;
-        let request_bytes = self.request_bytes(settings, notes)?;
+        let request_bytes = self.request_bytes(settings, read_percent)?;
         let area = self.area(settings, info)?;
         let limit = self.limit(settings, area, request_bytes, info, notes)?;
         let mut pattern = Pattern::new(access, read_percent, request_bytes, limit);
@@ -297,20 +304,31 @@ impl Reader<'_> {
         Ok(50)
     }
 
-    fn request_bytes(
-        &self,
-        settings: &Settings,
-        notes: &mut Vec<FioNote>,
-    ) -> Result<u64, ProbeError> {
+    /// fio takes `bs=READS,WRITES,TRIMS`, where one that is left out has the size before it; a job of
+    /// both kinds has one size here.
+    fn request_bytes(&self, settings: &Settings, read_percent: u8) -> Result<u64, ProbeError> {
         let Some(setting) = settings.get("bs").or_else(|| settings.get("blocksize")) else {
             return Ok(4096);
         };
-        let first = setting.value.split([',', '-']).next().unwrap_or_default();
-        if first != setting.value {
-            let text = format!("only the first size of bs={} is used", setting.value);
-            notes.push(self.note(FioNoteKind::Changed, setting.line, text));
+        let mut sizes = Vec::new();
+        for text in setting.value.split(',') {
+            sizes.push(self.size(&Setting { value: text.into(), line: setting.line })?);
         }
-        self.size(&Setting { value: first.into(), line: setting.line })
+        let read = sizes[0];
+        let write = sizes.get(1).copied().unwrap_or(read);
+        match read_percent {
+            100 => Ok(read),
+            0 => Ok(write),
+            _ if read == write => Ok(read),
+            _ => Err(self.wrong(
+                setting.line,
+                format!(
+                    "bs={}: requests of a job have one size here; write a job for reads and one \
+                     for writes",
+                    setting.value
+                ),
+            )),
+        }
     }
 
     fn area(&self, settings: &Settings, info: &DeviceInfo) -> Result<Area, ProbeError> {
@@ -352,7 +370,9 @@ impl Reader<'_> {
             Some(setting) => self.size_of(setting, length)?,
             None => length,
         };
-        let request_count = Some((moved / request_bytes.max(1)).max(1));
+        let by_size = (moved / request_bytes.max(1)).max(1);
+        let by_number = self.count(settings, "number_ios")?.map(u64::from);
+        let request_count = Some(by_number.map_or(by_size, |count| count.clamp(1, by_size)));
         Ok(Limit { request_count, duration })
     }
 
@@ -410,15 +430,13 @@ impl Reader<'_> {
                 })?;
                 Ok(Some(Distribution::Zipf { theta, clustered: false }))
             }
-            _ => {
-                let text = format!(
-                    "random_distribution={} is not known here; every address is used alike \
-                     (known: random, zipf:THETA)",
+            _ => Err(self.wrong(
+                setting.line,
+                format!(
+                    "random_distribution={} cannot be drawn here; use random or zipf:THETA",
                     setting.value
-                );
-                notes.push(self.note(FioNoteKind::Unknown, setting.line, text));
-                Ok(uniform)
-            }
+                ),
+            )),
         }
     }
 
@@ -554,7 +572,7 @@ mod tests {
     fn every_key_without_effect_is_named_with_its_line() {
         let jobs = parse(
             "[a]\nrw=randwrite\niodepht=4\nfilename=/dev/sdz\ndirect=0\nnumjobs=4\niodepth=32\n\
-             random_distribution=pareto:0.3\nsync=1\nbs=4k,8k\nfrobnicate=yes\n[b]\nrw=read\n",
+             invalidate=1\nsync=1\nbs=4k,8k\nfrobnicate=yes\n[b]\nrw=read\n",
         )
         .unwrap();
         let expected = [
@@ -563,9 +581,8 @@ mod tests {
             (FioNoteKind::Changed, 5, "`direct=0` is not followed"),
             (FioNoteKind::Changed, 6, "one queue of depth 128"),
             (FioNoteKind::Changed, 7, "cut to 64"),
-            (FioNoteKind::Unknown, 8, "pareto:0.3 is not known"),
+            (FioNoteKind::Ignored, 8, "`invalidate` has no effect"),
             (FioNoteKind::Changed, 9, "a flush after every write"),
-            (FioNoteKind::Changed, 10, "only the first size"),
             (FioNoteKind::Unknown, 11, "`frobnicate` is not known"),
             (FioNoteKind::Changed, 12, "job `b` runs after `a`"),
         ];
@@ -576,6 +593,34 @@ mod tests {
         }
         assert_eq!(jobs.patterns[0].queue_depth, 64);
         assert_eq!(jobs.patterns[0].flush_every, 1);
+        assert_eq!(jobs.patterns[0].request_bytes.0, 8192, "the size of writes is the second");
+    }
+
+    #[test]
+    fn what_would_be_another_load_is_refused_with_its_line() {
+        for key in [
+            "rate_iops=1000",
+            "rate=1m",
+            "bsrange=4k-64k",
+            "bssplit=4k/50:8k/50",
+            "verify=crc32c",
+            "verify_fatal=1",
+            "iodepth_batch=8",
+            "ramp_time=10",
+            "zonemode=strided",
+            "percentage_random=50",
+            "random_distribution=pareto:0.3",
+            "bs=4k-64k",
+        ] {
+            let error = parse(&format!("[global]\n{key}\n[a]\nrw=randrw\n")).unwrap_err();
+            let ProbeError::Parse { line, message, .. } = &error else { panic!("{error}") };
+            assert_eq!(*line, 2, "{key}: {message}");
+        }
+        let error = parse("[a]\nrw=randrw\nbs=4k,8k\n").unwrap_err();
+        assert!(error.to_string().contains("one size"), "{error}");
+        assert!(parse("[a]\nrw=randrw\nbs=4k,4k\n").is_ok());
+        let few = parse("[a]\nrw=randread\nnumber_ios=7\n").unwrap();
+        assert_eq!(few.patterns[0].limit.request_count, Some(7));
     }
 
     #[test]

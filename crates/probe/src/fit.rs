@@ -5,6 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A line that is further than this from a size that it was fitted to is no model of the device, 0.3 for
+/// 30 %: times of requests differ by more than that from size to size where a drive does something else
+/// than wait and transfer.
+pub const FIT_ERROR_MAX: f64 = 0.3;
+
 /// A fitted linear model of the time that a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +27,12 @@ pub struct LinearModel {
 }
 
 impl LinearModel {
+    /// Whether the line describes what was measured: no size is further off than [`FIT_ERROR_MAX`].
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.error_max <= FIT_ERROR_MAX
+    }
+
     /// The time of a request of `bytes`, in ns.
     #[must_use]
     pub fn time_ns(&self, bytes: u64) -> f64 {
@@ -126,6 +137,14 @@ mod tests {
         assert!(model.ns_per_byte == 0.0 && model.t0_ns > 0.0, "{model:?}");
         assert_eq!(fit_linear(&[(1000, 4000.0), (1000, 3000.0)]), None);
         assert_eq!(fit_linear(&[]), None);
+    }
+
+    #[test]
+    fn a_line_that_is_far_from_a_size_does_not_fit() {
+        let line = fit_linear(&[(512, 100.0), (4096, 150.0), (65_536, 900.0)]).unwrap();
+        assert!(line.fits(), "{line:?}");
+        let step = fit_linear(&[(512, 900.0), (4096, 100.0), (65_536, 900.0)]).unwrap();
+        assert!(step.error_max > FIT_ERROR_MAX && !step.fits(), "{step:?}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod diagnosis;
 pub mod endurance;
 pub mod error;
 pub mod fio_job;
+mod fio_refused;
 mod fit;
 mod io_loop;
 pub mod parquet;

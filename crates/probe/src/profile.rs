@@ -15,8 +15,8 @@
 //! 2. Only pure reads or writes without offset, think time, flush or skew become points.
 
 use crate::burst::BurstResult;
-pub use crate::fit::LinearModel;
 use crate::fit::fit_linear;
+pub use crate::fit::{FIT_ERROR_MAX, LinearModel};
 use crate::pattern::Access;
 use crate::runner::{PatternResult, median};
 use crate::streams::StreamProfile;

@@ -102,13 +102,48 @@ impl RunResult {
     }
 }
 
+/// The medians of reads or writes alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionMedians {
+    /// Bytes per second of these requests alone.
+    pub bytes_per_second: f64,
+    /// These requests per second.
+    pub iops: f64,
+    /// Their mean latency in ns.
+    pub latency_mean_ns: f64,
+    /// Their median latency in ns.
+    pub latency_p50_ns: f64,
+    /// Their 99th percentile of latency in ns.
+    pub latency_p99_ns: f64,
+}
+
+impl DirectionMedians {
+    /// Of the requests whose latencies `of` gives; `None` where there were none.
+    fn of(runs: &[RunResult], of: fn(&RunResult) -> &LatencySummary) -> Option<Self> {
+        if runs.iter().all(|run| of(run).count == 0) {
+            return None;
+        }
+        let over = |figure: &dyn Fn(&RunResult) -> f64| median(runs.iter().map(figure).collect());
+        // Requests of a pattern are all of one size.
+        let share = |run: &RunResult| of(run).count as f64 / run.request_count.max(1) as f64;
+        Some(Self {
+            bytes_per_second: over(&|run| run.bytes_per_second * share(run)),
+            iops: over(&|run| run.iops * share(run)),
+            latency_mean_ns: over(&|run| of(run).mean),
+            latency_p50_ns: over(&|run| of(run).p50 as f64),
+            latency_p99_ns: over(&|run| of(run).p99 as f64),
+        })
+    }
+}
+
 /// The median over the runs of a pattern, figure by figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Medians {
-    /// Throughput.
+    /// Throughput of reads and writes together.
     pub bytes_per_second: f64,
-    /// Requests per second.
+    /// Reads and writes per second, together.
     pub iops: f64,
     /// Mean latency of reads, or of writes where nothing is read, in ns.
     pub latency_mean_ns: f64,
@@ -120,6 +155,12 @@ pub struct Medians {
     pub time_per_request_ns: f64,
     /// Largest less smallest throughput over the median throughput.
     pub spread: f64,
+    /// Reads alone, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<DirectionMedians>,
+    /// Writes alone, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<DirectionMedians>,
 }
 
 impl Medians {
@@ -141,6 +182,8 @@ impl Medians {
                 run.elapsed.0 as f64 / run.request_count.max(1) as f64
             }),
             spread,
+            read: DirectionMedians::of(runs, |run| &run.read),
+            write: DirectionMedians::of(runs, |run| &run.write),
         }
     }
 }

@@ -4,10 +4,10 @@
 //!    characters.
 
 use crate::pattern::Access;
-use crate::profile::DeviceProfile;
-use crate::runner::PatternResult;
+use crate::profile::{DeviceProfile, ProfileModel};
+use crate::runner::{DirectionMedians, PatternResult, RunResult};
 use nandu_base::units::three_digits;
-use nandu_base::{ByteCount, Nanos};
+use nandu_base::{ByteCount, LatencySummary, Nanos};
 use nandu_device::Operation;
 
 /// The width of tables whose reader is no terminal, and of running text at most, in characters.
@@ -140,7 +140,8 @@ pub fn time(nanos: f64) -> String {
     Nanos(nanos.round() as u64).to_string()
 }
 
-/// One row per pattern: throughput, IOPS, latency and the spread of the repetitions.
+/// One row per pattern: throughput, IOPS, latency and the spread of the repetitions. A pattern that reads
+/// and writes has its latencies in two further rows, with the rates of reads and writes alone.
 #[must_use]
 pub fn pattern_table(results: &[PatternResult]) -> Table {
     let mut table = Table::new(&[
@@ -155,19 +156,45 @@ pub fn pattern_table(results: &[PatternResult]) -> Table {
     ]);
     for result in results {
         let medians = &result.medians;
-        let p999 = result.runs.iter().map(|run| run.main_latency().p999).max().unwrap_or(0);
-        table.row(vec![
-            result.pattern.name(),
-            throughput(medians.bytes_per_second),
-            rate(medians.iops),
-            time(medians.latency_mean_ns),
-            time(medians.latency_p50_ns),
-            time(medians.latency_p99_ns),
-            Nanos(p999).to_string(),
-            spread(result),
-        ]);
+        let mut row =
+            vec![result.pattern.name(), throughput(medians.bytes_per_second), rate(medians.iops)];
+        let directions = [
+            ("  its reads", medians.read, (|run| &run.read) as fn(&RunResult) -> &LatencySummary),
+            ("  its writes", medians.write, |run| &run.write),
+        ];
+        let is_mixed = medians.read.is_some() && medians.write.is_some();
+        let only = directions.iter().find_map(|(_, of, latency)| Some((*of.as_ref()?, *latency)));
+        match only.filter(|_| !is_mixed) {
+            Some((of, latency)) => row.extend(latencies(result, &of, latency)),
+            None => row.extend(["-"; 4].map(str::to_owned)),
+        }
+        row.push(spread(result));
+        table.row(row);
+        for (name, of, latency) in directions.iter().filter(|_| is_mixed) {
+            if let Some(of) = of {
+                let mut row = vec![(*name).into(), throughput(of.bytes_per_second), rate(of.iops)];
+                row.extend(latencies(result, of, *latency));
+                row.push("-".into());
+                table.row(row);
+            }
+        }
     }
     table
+}
+
+/// Mean, median, 99th and 99.9th percentile of one kind of request.
+fn latencies(
+    result: &PatternResult,
+    of: &DirectionMedians,
+    latency: fn(&RunResult) -> &LatencySummary,
+) -> [String; 4] {
+    let p999 = result.runs.iter().map(|run| latency(run).p999).max().unwrap_or(0);
+    [
+        time(of.latency_mean_ns),
+        time(of.latency_p50_ns),
+        time(of.latency_p99_ns),
+        Nanos(p999).to_string(),
+    ]
 }
 
 fn spread(result: &PatternResult) -> String {
@@ -210,18 +237,27 @@ pub fn throughput_table(profile: &DeviceProfile) -> Table {
     table
 }
 
-/// One row per fitted line t(b) = t0 + b/F.
+/// One row per fitted line t(b) = t0 + b/F; without its parameters where it does not fit.
 #[must_use]
 pub fn model_table(profile: &DeviceProfile) -> Table {
+    table_of_models(&profile.models)
+}
+
+fn table_of_models(models: &[ProfileModel]) -> Table {
     let mut table =
         Table::new(&["model at qd 1", ">t0", ">F", ">error max", ">error rms", ">sizes"]);
-    for model in &profile.models {
+    for model in models {
         let line = &model.line;
         let speed = line.bytes_per_second();
+        let [t0, speed] = match line.fits() {
+            true if speed.is_finite() => [time(line.t0_ns), throughput(speed)],
+            true => [time(line.t0_ns), "unlimited".into()],
+            false => ["no line".into(), "fits".into()],
+        };
         table.row(vec![
             format!("{} {}", model.access.label(), model.operation.label()),
-            time(line.t0_ns),
-            if speed.is_finite() { throughput(speed) } else { "unlimited".into() },
+            t0,
+            speed,
             format!("{:.1} %", line.error_max * 100.0),
             format!("{:.1} %", line.error_rms * 100.0),
             line.point_count.to_string(),
@@ -279,6 +315,7 @@ pub fn profile_summary(profile: &DeviceProfile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fit::fit_linear;
 
     #[test]
     fn numbers_stand_to_the_right_and_text_to_the_left() {
@@ -299,6 +336,20 @@ mod tests {
         assert!(wide.contains(&"x".repeat(150)), "{wide}");
         let narrow = table.render_within(40);
         assert_eq!(narrow.lines().map(|line| line.chars().count()).max(), Some(40), "{narrow}");
+    }
+
+    #[test]
+    fn a_line_that_does_not_fit_is_not_shown_as_a_model() {
+        let table = |times: [f64; 3]| {
+            let points: Vec<(u64, f64)> = [512, 4096, 65_536].into_iter().zip(times).collect();
+            let line = fit_linear(&points).unwrap();
+            let model = ProfileModel { operation: Operation::Write, access: Access::Random, line };
+            table_of_models(&[model]).render()
+        };
+        let text = table([900.0, 100.0, 900.0]);
+        assert!(text.contains("no line") && !text.contains("B/s"), "{text}");
+        let text = table([1e5, 1.1e5, 2e5]);
+        assert!(text.contains("B/s") && !text.contains("no line"), "{text}");
     }
 
     #[test]

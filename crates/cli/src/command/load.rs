@@ -347,6 +347,8 @@ fn load(
     context: &Context,
 ) -> Result<(), Failure> {
     let stopwatch = Stopwatch::start();
+    let what = format!("--memory {}", common.memory);
+    crate::memory::check_possible(common.memory, &what, "give less")?;
     let mut options = DatabaseOptions::default();
     options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
     let (reports, restart) = database::fill(directory, options, common.page_size, |database| {

@@ -25,6 +25,10 @@ use nandu_query::{Execution, JoinKind, Limits, QueryError};
 use serde::Serialize;
 use std::path::PathBuf;
 
+/// The least memory that is tried where no join can be run in what was given, and how often it is doubled:
+/// up to 1 TiB.
+const MEMORY_MIN: u64 = 4 << 10;
+const MEMORY_DOUBLINGS_MAX: u32 = 28;
 /// Memory of the pool beside that of the join.
 const POOL_BYTES: u64 = 16 << 20;
 
@@ -150,7 +154,11 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
         costs::processor(arguments.processor.as_deref(), arguments.calibrate, arguments.files)?;
     let most = arguments.sweep.iter().map(|memory| memory.0).max();
     let mut options = DatabaseOptions::default();
-    options.settings.pool_bytes = most.unwrap_or(arguments.memory.0) + POOL_BYTES;
+    let memory = ByteCount(most.unwrap_or(arguments.memory.0));
+    let option = if most.is_some() { "--sweep" } else { "--memory" };
+    let needed = ByteCount(memory.0.saturating_add(POOL_BYTES));
+    crate::memory::check_possible(needed, &format!("{option} {memory}"), "give less")?;
+    options.settings.pool_bytes = needed.0;
     let (database, _) = crate::database::open(&arguments.database, &options)?;
     let costs = (&device, name.as_str(), &processor);
     let answered = if arguments.sweep.is_empty() {
@@ -208,7 +216,55 @@ fn answer(
         }
     }
     print(arguments, context, (&explanation, pair_count), costs.1)?;
+    if !found.feasible.iter().any(|plan| plan.is_opened_with(inputs.indexes())) {
+        return Err(Failure::input(remedy(arguments, &inputs, costs)?));
+    }
     failed.map_or(Ok(()), Err)
+}
+
+/// Why no join can be run, and what would make one possible: more memory, more writes, or both.
+fn remedy(
+    arguments: &ExplainArguments,
+    inputs: &Inputs<'_>,
+    costs: Costs<'_>,
+) -> Result<String, Failure> {
+    let first = |memory: ByteCount, write_budget| -> Result<Option<Plan>, Failure> {
+        let found = inputs.plans(costs, memory, write_budget)?.feasible;
+        Ok(found.into_iter().find(|plan| plan.is_opened_with(inputs.indexes())))
+    };
+    let memories = (0..=MEMORY_DOUBLINGS_MAX).map(|power| ByteCount(MEMORY_MIN << power));
+    let larger: Vec<ByteCount> = memories.filter(|memory| *memory > arguments.memory).collect();
+    let budget = arguments.write_budget;
+    let mut given = format!("no join can be run in {}", arguments.memory);
+    if let Some(budget) = budget {
+        given += &format!(" that writes {budget} at most");
+    }
+    for &memory in &larger {
+        if let Some(plan) = first(memory, budget)? {
+            return Ok(format!("{given}; --memory {} is enough for {}", plain(memory), plan.kind));
+        }
+    }
+    if budget.is_some() {
+        for &memory in [arguments.memory].iter().chain(&larger) {
+            if let Some(plan) = first(memory, None)? {
+                let with = format!("with --memory {}", plain(memory));
+                return Ok(format!(
+                    "{given}; leave out --write-budget and {} can, {with}, which may write {}",
+                    plan.kind, plan.written
+                ));
+            }
+        }
+    }
+    Ok(format!("{given}, nor in any other memory; above stands what each join needs"))
+}
+
+/// A size as an option takes it: in whole KiB or MiB.
+fn plain(size: ByteCount) -> String {
+    if size.0.is_multiple_of(1 << 20) {
+        format!("{}MiB", size.0 >> 20)
+    } else {
+        format!("{}KiB", size.0 >> 10)
+    }
 }
 
 /// Tells what was found.

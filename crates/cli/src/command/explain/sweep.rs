@@ -94,7 +94,10 @@ pub(super) fn run(
         progress.step_done();
         let fastest = runs.iter().min_by_key(|run| run.actual.time_ns);
         let Some(fastest) = fastest else {
-            return Err(Failure::input(format!("no join can be run in {memory}")));
+            let why = format!(
+                "no join can be run in {memory}; `nandu explain --memory` says what one needs"
+            );
+            return Err(Failure::input(why));
         };
         let chosen_by_fastest =
             runs[0].actual.time_ns as f64 / fastest.actual.time_ns.max(1) as f64;

@@ -9,6 +9,7 @@ use nandu_base::Nanos;
 use nandu_base::units::three_digits;
 use nandu_device::DeviceInfo;
 use nandu_drives::file::{DiskDescription, MachineDescription};
+use nandu_probe::profile::FIT_ERROR_MAX;
 use nandu_probe::table::{
     Table, model_table, pattern_table, profile_summary, throughput, throughput_table, time,
 };
@@ -124,6 +125,16 @@ fn print_profile(profile: &DeviceProfile, context: &Context) -> Result<(), Failu
     if models.row_count() > 0 {
         context.output.heading("Time of one request: t(b) = t0 + b / F")?;
         context.output.table(&models)?;
+        if profile.models.iter().any(|model| !model.line.fits()) {
+            let text = format!(
+                "No line fits where it would miss a size by more than {:.0} %: the time of such requests \
+                 is no t0 + b / F, and --json has the nearest line only with its error.",
+                FIT_ERROR_MAX * 100.0
+            );
+            for line in wrap(&text, context.output.text_width()) {
+                context.output.line(&context.output.faint(&line))?;
+            }
+        }
     }
     context.output.heading("Profile")?;
     context.output.text(&profile_summary(profile))

@@ -51,7 +51,7 @@ pub(super) fn record(
     job: &Job,
     file: File,
     path: &Path,
-    watch: &mut Watch,
+    watch: &mut Watch<'_>,
 ) -> Result<SimReport, Failure> {
     let name = path.display().to_string();
     let recorded = || {

@@ -17,11 +17,13 @@ mod table;
 use crate::Context;
 use crate::failure::Failure;
 use crate::json;
+use crate::memory::check_free;
 use crate::output::{OutputFiles, complain, wrap};
 use crate::progress::Progress;
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{Stopwatch, duration_in_words};
 use clap::Args;
-use nandu_sim::{Phase, SimObserver};
+use nandu_base::ByteCount;
+use nandu_sim::{Job, Phase, Setup, SimObserver};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -89,9 +91,12 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
     if !arguments.sweep.is_empty() {
         return grid::run(&job, arguments, context);
     }
+    let setup = job.drive.resolve(false)?;
+    check_memory(&job, &setup)?;
     let stopwatch = Stopwatch::start();
     let (progress, stop) = (Progress::new(context, 1), context.interrupt.flag());
-    let mut watch = Watch { progress, stopwatch, stop };
+    let warm_up = WarmUp { started: None, is_told: context.is_quiet, setup: &setup, context };
+    let mut watch = Watch { progress, stopwatch, stop, warm_up };
     let mut report = match &arguments.record {
         None => job.run(&mut watch)?,
         Some(path) => dry_run::record(&job, arguments.files.create(path)?, path, &mut watch)?,
@@ -153,15 +158,90 @@ fn check_outputs(arguments: &SimArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What the simulator keeps of a flash page, of a mapping unit, and of a unit where all is checked, at the
+/// least, in bytes.
+const PAGE_BYTES: u64 = 4;
+const UNIT_BYTES: u64 = 9;
+const CHECKED_UNIT_BYTES: u64 = 15;
+
+/// Refuses a drive whose chips and map alone do not fit the memory that is free.
+fn check_memory(job: &Job, setup: &Setup) -> Result<(), Failure> {
+    let pages = setup.nand.geometry.flash_page_count();
+    let of_unit = UNIT_BYTES + if job.run.checks { CHECKED_UNIT_BYTES } else { 0 };
+    let units = pages.saturating_mul(u64::from(setup.nand.units_per_flash_page));
+    let needed = pages.saturating_mul(PAGE_BYTES).saturating_add(units.saturating_mul(of_unit));
+    let what = format!("a simulation of {pages} flash pages");
+    let advice = format!("simulate fewer erase blocks, with {}", smaller_drive(setup, 4));
+    check_free(ByteCount(needed), &what, &advice)
+}
+
+/// The option that makes a drive about so many times smaller.
+fn smaller_drive(setup: &Setup, factor: u64) -> String {
+    let power_below = |size: u64| 1_u64 << size.max(1).ilog2();
+    if nandu_nand::preset(&setup.name).is_ok() {
+        let blocks = u64::from(setup.nand.geometry.erase_block_count());
+        return format!("--physical-erase-blocks {}", power_below(blocks / factor).max(64));
+    }
+    let mebibytes = setup.geometry.capacity().0 >> 20;
+    format!("--set capacity={}MiB", power_below(mebibytes / factor).max(64))
+}
+
+/// Tells once how long the warm-up is going to take, where that is long.
+struct WarmUp<'a> {
+    started: Option<Stopwatch>,
+    is_told: bool,
+    setup: &'a Setup,
+    context: &'a Context,
+}
+
+/// A warm-up that takes longer is announced.
+const WARM_UP_SECONDS: f64 = 60.0;
+/// How long that of the smaller drive takes, about, which is offered.
+const SMALLER_SECONDS: f64 = 10.0;
+
+impl WarmUp<'_> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a ratio of two times of one day at most, both positive"
+    )]
+    fn look(&mut self, done: u64, total: u64) {
+        let started = *self.started.get_or_insert_with(Stopwatch::start);
+        if self.is_told || done == 0 || started.elapsed() < PATIENCE {
+            return;
+        }
+        self.is_told = true;
+        let seconds = started.elapsed().as_secs_f64() / done as f64 * total as f64;
+        if seconds < WARM_UP_SECONDS {
+            return;
+        }
+        let factor = (seconds / SMALLER_SECONDS).clamp(2.0, 1e6) as u64;
+        let text = format!(
+            "note: before it is measured the drive is written until it is steady, {total} units, which takes \
+             about {}; a smaller one has the same write amplification and response times: {}",
+            duration_in_words(seconds),
+            smaller_drive(self.setup, factor)
+        );
+        for line in wrap(&text, self.context.output.text_width()) {
+            complain(&line);
+        }
+    }
+}
+
 /// Shows how far a simulation is, if it takes long.
-struct Watch {
+struct Watch<'a> {
     progress: Progress,
     stopwatch: Stopwatch,
     stop: Arc<AtomicBool>,
+    warm_up: WarmUp<'a>,
 }
 
-impl SimObserver for Watch {
+impl SimObserver for Watch<'_> {
     fn progress(&mut self, phase: Phase, done: u64, total: u64) {
+        if phase == Phase::WarmUp {
+            let warm_up = &mut self.warm_up;
+            self.progress.aside(|| warm_up.look(done, total));
+        }
         if self.stopwatch.elapsed() < PATIENCE {
             return;
         }
