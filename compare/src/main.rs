@@ -12,8 +12,10 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the terminal")]
 
+mod busy;
 mod engine;
 mod joins;
+mod left_out;
 mod limit;
 mod measure;
 mod phase;

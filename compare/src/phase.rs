@@ -12,7 +12,7 @@ use crate::limit::drop_caches;
 use crate::measure::{
     Traffic, as_float, disk_bytes, fsync_probe, mean, memory_peak_mib, micros, percentile,
 };
-use crate::workload::{RECORD_BYTES, Workload, check_value, digest_of};
+use crate::workload::{RECORD_BYTES, Record, Workload, check_value, digest_of};
 use nandu_base::to_index;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,13 +37,19 @@ const RESIDENT_PASSES: usize = 4;
 const RESIDENT_TURNS: usize = 3;
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PhaseKind {
     /// Load all records without durability, close, sync.
     Build,
+    /// The same in another database, each call's records in the order of their keys.
+    BuildSorted,
     /// More inserts without durability.
     Insert,
+    /// The same, each call's records in the order of their keys.
+    InsertSorted,
     /// More inserts with a durable commit per 100.
     Durable,
     /// Lookups of D(r) on cold data.
@@ -55,8 +61,12 @@ pub(crate) enum PhaseKind {
     /// The same by two threads.
     Threads,
     /// The same by one thread that asks for eight at a time.
+    #[value(name = "batch-8")]
+    #[serde(rename = "batch-8")]
     Batch8,
     /// The same by one thread that asks for 32 at a time.
+    #[value(name = "batch-32")]
+    #[serde(rename = "batch-32")]
     Batch32,
     /// Lookups of keys that lie in the cache, by one thread and by two.
     Resident,
@@ -88,8 +98,9 @@ pub(crate) struct Answer {
 
 impl PhaseKind {
     /// In the order in which they run: reading first, so that all engines read what was built.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Build,
+        Self::BuildSorted,
         Self::Lookup,
         Self::Scan,
         Self::Uniform,
@@ -98,6 +109,7 @@ impl PhaseKind {
         Self::Batch32,
         Self::Resident,
         Self::Insert,
+        Self::InsertSorted,
         Self::Durable,
     ];
 
@@ -105,7 +117,9 @@ impl PhaseKind {
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Build => "build",
+            Self::BuildSorted => "build-sorted",
             Self::Insert => "insert",
+            Self::InsertSorted => "insert-sorted",
             Self::Durable => "durable",
             Self::Lookup => "lookup",
             Self::Scan => "scan",
@@ -119,7 +133,17 @@ impl PhaseKind {
 
     /// Whether it changes the database, and so needs a copy of its own.
     pub(crate) fn changes(self) -> bool {
-        matches!(self, Self::Insert | Self::Durable)
+        matches!(self, Self::Insert | Self::InsertSorted | Self::Durable)
+    }
+
+    /// Whether it makes a database.
+    pub(crate) fn is_build(self) -> bool {
+        matches!(self, Self::Build | Self::BuildSorted)
+    }
+
+    /// Whether records come in the order of their keys within a call.
+    fn is_sorted(self) -> bool {
+        matches!(self, Self::BuildSorted | Self::InsertSorted)
     }
 
     /// Whether it needs an engine that takes several keys at once.
@@ -170,8 +194,8 @@ pub(crate) fn run_as_process(text: &str) -> Result<String, Failure> {
 /// As for [`run_as_process`].
 pub(crate) fn run(job: &Job) -> Result<Answer, Failure> {
     let mut answer = match job.phase {
-        PhaseKind::Build => build(job),
-        PhaseKind::Insert => insert(job),
+        PhaseKind::Build | PhaseKind::BuildSorted => build(job),
+        PhaseKind::Insert | PhaseKind::InsertSorted => insert(job),
         PhaseKind::Durable => durable(job),
         PhaseKind::Lookup => lookup(job),
         PhaseKind::Scan => scan(job),
@@ -199,6 +223,21 @@ impl Job {
             thread_count,
         })
     }
+
+    /// Opens it to read, and waits for what the engine may have put off.
+    fn open_to_read(&self, thread_count: u32) -> Result<Box<dyn Store>, Failure> {
+        let mut store = self.open(Purpose::Read, thread_count)?;
+        store.settle()?;
+        Ok(store)
+    }
+
+    /// Inserts the records of a call, sorted by their keys first if the phase asks for it.
+    fn insert(&self, store: &mut dyn Store, records: &mut [Record]) -> Result<(), Failure> {
+        if self.phase.is_sorted() {
+            records.sort_unstable_by_key(|record| record.key);
+        }
+        store.insert(records)
+    }
 }
 
 fn build(job: &Job) -> Result<Answer, Failure> {
@@ -209,15 +248,23 @@ fn build(job: &Job) -> Result<Answer, Failure> {
     let mut time = started.elapsed();
     let mut left = job.workload.record_count;
     while left > 0 {
-        let records = keys.records(left.min(LOAD_RECORDS));
+        let mut records = keys.records(left.min(LOAD_RECORDS));
         left -= records.len() as u64;
-        time += timed(|| store.insert(&records))?;
+        time += timed(|| job.insert(store.as_mut(), &mut records))?;
     }
     time += timed(|| close(store, job))?;
     let mut answer = Answer::default();
     answer.set("seconds", time.as_secs_f64());
     answer.set_traffic(before, job.workload.record_count)?;
+    let settling = timed(|| {
+        let mut store = job.open(Purpose::Load, 1)?;
+        store.settle()?;
+        close(store, job)
+    })?;
+    answer.set("settling_seconds", settling.as_secs_f64());
     let user_bytes = as_float(job.workload.record_count * RECORD_BYTES);
+    let written_bytes = Traffic::so_far()?.since(before).written_bytes;
+    answer.set("settled_written_per_user_byte", written_bytes / user_bytes);
     answer.set("file_per_user_byte", disk_bytes(&job.directory)? / user_bytes);
     Ok(answer)
 }
@@ -226,10 +273,10 @@ fn insert(job: &Job) -> Result<Answer, Failure> {
     let before = Traffic::so_far()?;
     let half = job.operation_count / 2;
     let mut keys = job.workload.keys_after_build();
-    let [first, second] = [keys.records(half), keys.records(half)];
+    let [mut first, mut second] = [keys.records(half), keys.records(half)];
     let mut store = job.open(Purpose::Load, 1)?;
-    store.insert(&first)?;
-    let time = timed(|| store.insert(&second))?;
+    job.insert(store.as_mut(), &mut first)?;
+    let time = timed(|| job.insert(store.as_mut(), &mut second))?;
     let flush = timed(|| close(store, job))?;
     let mut answer = Answer::default();
     answer.set("us", micros(time) / as_float(half));
@@ -273,9 +320,10 @@ fn lookup(job: &Job) -> Result<Answer, Failure> {
     let keys = job.workload.lookups(job.operation_count, job.round);
     let before = Traffic::so_far()?;
     let started = Instant::now();
-    let store = job.open(Purpose::Read, 1)?;
-    let mut reader = store.reader()?;
+    let mut store = job.open(Purpose::Read, 1)?;
     let open = started.elapsed();
+    store.settle()?;
+    let mut reader = store.reader()?;
     let (first, second) = keys.split_at(keys.len() / 2);
     for &key in first {
         get(reader.as_mut(), key)?;
@@ -298,7 +346,7 @@ fn lookup(job: &Job) -> Result<Answer, Failure> {
 fn scan(job: &Job) -> Result<Answer, Failure> {
     let starts = scan_starts(job);
     let before = Traffic::so_far()?;
-    let store = job.open(Purpose::Read, 1)?;
+    let store = job.open_to_read(1)?;
     let mut reader = store.reader()?;
     let mut digest = 0;
     let mut scan_from = |start: u64| {
@@ -326,7 +374,7 @@ pub(crate) fn scan_starts(job: &Job) -> Vec<u64> {
 fn uniform(job: &Job, thread_count: u32) -> Result<Answer, Failure> {
     let keys = job.workload.uniform(job.operation_count, job.round);
     let before = Traffic::so_far()?;
-    let store = job.open(Purpose::Read, thread_count)?;
+    let store = job.open_to_read(thread_count)?;
     let part = keys.len() / to_index(u64::from(thread_count));
     let parts: Vec<_> = keys.chunks_exact(part).map(|keys| keys.split_at(part / 2)).collect();
     let time = race(store.as_ref(), &parts)?;
@@ -340,7 +388,7 @@ fn uniform(job: &Job, thread_count: u32) -> Result<Answer, Failure> {
 fn batch(job: &Job) -> Result<Answer, Failure> {
     let keys = job.workload.uniform(job.operation_count, job.round);
     let before = Traffic::so_far()?;
-    let store = job.open(Purpose::Read, 1)?;
+    let store = job.open_to_read(1)?;
     let mut reader = store.reader()?;
     let mut ask = |keys: &[u64]| {
         for part in keys.chunks(BATCH_KEYS) {
@@ -375,7 +423,7 @@ fn resident(job: &Job) -> Result<Answer, Failure> {
     let mut turns = [const { Vec::new() }; 2];
     for _ in 0..RESIDENT_TURNS {
         for (thread_count, turns) in [1_u32, 2].into_iter().zip(&mut turns) {
-            let store = job.open(Purpose::Read, thread_count)?;
+            let store = job.open_to_read(thread_count)?;
             let parts = vec![(keys.as_slice(), long.as_slice()); to_index(u64::from(thread_count))];
             let time = race(store.as_ref(), &parts)?;
             store.close()?;
@@ -429,7 +477,7 @@ fn get(reader: &mut dyn Reader, key: u64) -> Result<(), Failure> {
 }
 
 /// Reads the records of the last insert back after everything was measured.
-fn check_last(job: &Job, records: &[crate::workload::Record]) -> Result<(), Failure> {
+fn check_last(job: &Job, records: &[Record]) -> Result<(), Failure> {
     let store = job.open(Purpose::Read, 1)?;
     let mut reader = store.reader()?;
     records.iter().try_for_each(|record| get(reader.as_mut(), record.key))?;

@@ -6,16 +6,19 @@
 //! ```
 //!
 //! 1. Engines alternate within a phase, so that they meet the same weather of the disk.
-//! 2. All phases of a round start from the database of the build; those that change it get a copy.
-//! 3. A wrong answer ends the run. An engine that breaks is left out for the rest of that r, which
+//! 2. A run may be cut: by r, by round, by phases over databases that stay (`--databases`). What it
+//!    measures joins what is kept already (`--add`), if that was measured alike.
+//! 3. All phases of a round start from the database of the build; those that change it get a copy.
+//! 4. A wrong answer ends the run. An engine that breaks is left out for the rest of that r, which
 //!    the table says, and the run ends with an error after the table.
 
+use crate::busy::Watch;
 use crate::engine::EngineKind;
-use crate::limit::{MemoryLimit, drop_caches, files_below};
+use crate::limit::{MemoryLimit, drop_caches};
 use crate::phase::{Answer, Job, PhaseKind, SCAN_RECORDS, SUBCOMMAND, scan_starts};
 use crate::results::{self, Row};
 use crate::workload::Workload;
-use crate::{EXIT_WRONG, Failure, table};
+use crate::{EXIT_WRONG, Failure, left_out, table};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,9 +44,15 @@ pub(crate) struct Options {
     /// Shares of random keys, separated by commas [default: 0,0.33,1, quick: 1].
     #[arg(long, value_delimiter = ',')]
     r: Vec<f64>,
+    /// Phases, separated by commas, in the order of the run whatever the order here [default: all].
+    #[arg(long, value_enum, value_delimiter = ',')]
+    phases: Vec<PhaseKind>,
     /// How often each phase is measured [default: 3, quick: 1].
     #[arg(long)]
     rounds: Option<u32>,
+    /// The number of the first round: what is looked up follows from it.
+    #[arg(long, default_value_t = 1)]
+    first_round: u32,
     /// In how many of the rounds the databases are built anew; at least the first.
     #[arg(long, default_value_t = 1)]
     build_rounds: u32,
@@ -62,6 +71,13 @@ pub(crate) struct Options {
     /// Where databases are made, some gigabytes; by default `out/` of the repository.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// Where the built databases stay, and are read from where no phase builds them; by default they
+    /// go with the run.
+    #[arg(long)]
+    databases: Option<PathBuf>,
+    /// Add to the results that lie in `--out` already, in place of those of the same rounds.
+    #[arg(long, requires = "out")]
+    add: bool,
     /// Where results go; by default `results/MACHINE/compare-btree` for a full run of everything,
     /// else nowhere.
     #[arg(long)]
@@ -80,13 +96,17 @@ pub(crate) enum Scale {
     Quick,
 }
 
+/// The figure of every phase: the cores that others kept busy meanwhile.
+pub(crate) const OTHERS_SHARE: &str = "others_share";
+
 /// What of the options stays the same for all processes.
 pub(crate) struct Plan {
     pub(crate) engines: Vec<EngineKind>,
     pub(crate) random_ppm: Vec<u32>,
+    phases: Vec<PhaseKind>,
     pub(crate) record_count: u64,
     pub(crate) operation_count: u64,
-    pub(crate) rounds: u32,
+    rounds: std::ops::RangeInclusive<u32>,
     pub(crate) build_rounds: u32,
     pub(crate) cache_bytes: u64,
     pub(crate) limit_bytes: u64,
@@ -107,6 +127,11 @@ impl Options {
             chosen => chosen.to_vec(),
         };
         let rounds = u32::try_from(or(self.rounds.map(u64::from), 3, 1)).unwrap_or(u32::MAX);
+        if rounds == 0 || self.first_round == 0 {
+            return Err(Failure::Run(
+                "at least one round is needed, and the first is number 1".into(),
+            ));
+        }
         let plan = Plan {
             engines: match self.engines.as_slice() {
                 [] => EngineKind::ALL.to_vec(),
@@ -116,10 +141,14 @@ impl Options {
                 .iter()
                 .map(|&share| parts_per_million(share))
                 .collect::<Result<_, _>>()?,
+            phases: PhaseKind::ALL
+                .into_iter()
+                .filter(|phase| self.phases.is_empty() || self.phases.contains(phase))
+                .collect(),
             record_count: or(self.records, 2_000_000, 200_000),
             operation_count: or(self.operations, 20_000, 4_000),
-            rounds,
-            build_rounds: self.build_rounds.clamp(1, rounds.max(1)),
+            rounds: self.first_round..=self.first_round.saturating_add(rounds - 1),
+            build_rounds: self.build_rounds.clamp(1, rounds),
             cache_bytes: or(self.cache, 32, 8) << 20,
             limit_bytes: or(self.limit, 96, 40) << 20,
             page_bytes: self.page,
@@ -127,18 +156,23 @@ impl Options {
             is_whole: is_full
                 && self.engines.is_empty()
                 && self.r.is_empty()
+                && self.phases.is_empty()
                 && self.records.is_none()
                 && self.operations.is_none(),
         };
-        if plan.record_count < 1_000 || plan.operation_count < 400 || plan.rounds == 0 {
-            let remedy = "at least 1,000 records, 400 operations and one round are needed";
+        if plan.record_count < 1_000 || plan.operation_count < 400 {
+            let remedy = "at least 1,000 records and 400 operations are needed";
             return Err(Failure::Run(remedy.into()));
         }
         Ok(plan)
     }
 }
 
-fn parts_per_million(share: f64) -> Result<u32, Failure> {
+/// r as parts per million.
+///
+/// # Errors
+/// If it is not a share.
+pub(crate) fn parts_per_million(share: f64) -> Result<u32, Failure> {
     if !(0.0..=1.0).contains(&share) {
         return Err(Failure::Run(format!("r = {share} is not a share from 0 to 1")));
     }
@@ -179,18 +213,32 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
             Err(reason) => outcome.notes.push(format!("{} is left out: {reason}", engine.label())),
         }
     }
-    let meta = results::meta(&root, &plan, &limit, &scratch.0, &engines);
+    let mut meta = results::meta(&root, &plan, &limit, &scratch.0, &engines);
     for &random_ppm in &plan.random_ppm {
         let workload = Workload { seed: plan.seed, random_ppm, record_count: plan.record_count };
-        let directory = scratch.0.join(format!("r{random_ppm}"));
+        let name = format!("r{random_ppm}");
+        let directory = options.databases.as_ref().unwrap_or(&scratch.0).join(&name);
+        let copies = scratch.0.join(name).join("copy");
         let engines = engines.iter().map(|(engine, _)| *engine).collect();
-        let mut run = Run { plan: &plan, limit: &limit, workload, directory, engines };
+        let mut run = Run { plan: &plan, limit: &limit, workload, directory, copies, engines };
         run.all_rounds(&mut outcome)?;
-        remove_directory(&run.directory);
+        remove_directory(&run.copies);
+        if options.databases.is_none() {
+            remove_directory(&run.directory);
+        }
     }
-    results::derive_gains(&mut outcome.rows);
-    let medians = results::medians(&outcome.rows);
-    let table = table::whole(&medians, &meta, &outcome.notes);
+    results::complete(&mut meta);
+    report(options, &plan, &root, meta, outcome)
+}
+
+/// Keeps what was measured, where that is wanted, and answers with the table.
+fn report(
+    options: &Options,
+    plan: &Plan,
+    root: &Path,
+    mut meta: serde_json::Value,
+    mut outcome: Outcome,
+) -> Result<String, Failure> {
     let kept = match &options.out {
         Some(directory) => Some(directory.clone()),
         None if plan.is_whole => {
@@ -198,6 +246,13 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         }
         None => None,
     };
+    if let (Some(directory), true) = (&kept, options.add) {
+        results::add_to(directory, &mut meta, &mut outcome.rows)?;
+    }
+    results::derive_gains(&mut outcome.rows);
+    outcome.notes.extend(left_out::notes(&outcome.rows));
+    let medians = results::medians(&outcome.rows);
+    let table = table::whole(&medians, &meta, &outcome.notes);
     if let Some(directory) = kept {
         results::write(&directory, &meta, &outcome.rows, &medians, &table)?;
         eprintln!("kept in {}", directory.display());
@@ -214,16 +269,20 @@ struct Run<'a> {
     plan: &'a Plan,
     limit: &'a MemoryLimit,
     workload: Workload,
+    /// The databases.
     directory: PathBuf,
+    /// Databases that a phase changes.
+    copies: PathBuf,
     /// Those that have not broken.
     engines: Vec<EngineKind>,
 }
 
 impl Run<'_> {
     fn all_rounds(&mut self, outcome: &mut Outcome) -> Result<(), Failure> {
-        for round in 1..=self.plan.rounds {
-            for phase in PhaseKind::ALL {
-                if phase == PhaseKind::Build && round > self.plan.build_rounds {
+        let first_round = *self.plan.rounds.start();
+        for round in self.plan.rounds.clone() {
+            for &phase in &self.plan.phases {
+                if phase.is_build() && round - first_round >= self.plan.build_rounds {
                     continue;
                 }
                 let mut order = self.engines.clone();
@@ -250,8 +309,8 @@ impl Run<'_> {
     ) -> Result<(), Failure> {
         let r = f64::from(self.workload.random_ppm) / 1e6;
         let (engine_label, phase_label) = (engine.label(), phase.label());
-        let place =
-            format!("r {r} round {round} of {} {phase_label} {engine_label}", self.plan.rounds);
+        let last = self.plan.rounds.end();
+        let place = format!("r {r} round {round} of {last} {phase_label} {engine_label}");
         match self.answer(engine, phase, round) {
             Ok(answer) => {
                 let figures: Vec<String> = answer
@@ -291,8 +350,20 @@ impl Run<'_> {
                 make_directory(&built)?;
                 built
             }
+            PhaseKind::BuildSorted => {
+                let sorted = self.copies.join("sorted");
+                remove_directory(&sorted);
+                make_directory(&sorted)?;
+                sorted
+            }
+            _ if !built.is_dir() => {
+                return Err(Failure::Engine(format!(
+                    "{} is not built; name the phase build, or --databases where it is",
+                    built.display()
+                )));
+            }
             _ if phase.changes() => {
-                let copy = self.directory.join("copy").join("database");
+                let copy = self.copies.join("database");
                 remove_directory(&copy);
                 copy_directory(&built, &copy)?;
                 drop_caches(&built)?;
@@ -328,10 +399,14 @@ fn run_process(job: &Job) -> Result<Answer, Failure> {
     let fail = |error: &dyn std::fmt::Display| Failure::Run(format!("the phase: {error}"));
     let program = std::env::current_exe().map_err(|error| fail(&error))?;
     let text = serde_json::to_string(job).map_err(|error| fail(&error))?;
+    let watch = Watch::start();
     let output =
         Command::new(program).args([SUBCOMMAND, &text]).output().map_err(|error| fail(&error))?;
     if output.status.success() {
-        return serde_json::from_slice(&output.stdout).map_err(|error| fail(&error));
+        let mut answer: Answer =
+            serde_json::from_slice(&output.stdout).map_err(|error| fail(&error))?;
+        answer.metrics.insert(OTHERS_SHARE.into(), watch.others_share());
+        return Ok(answer);
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     let errors = errors.trim().trim_start_matches("error: ").to_string();
@@ -371,14 +446,17 @@ fn remove_directory(path: &Path) {
     let _ = std::fs::remove_dir_all(path);
 }
 
+/// Copies what lies in `source`; where a file has holes, the copy has them, too.
 fn copy_directory(source: &Path, target: &Path) -> Result<(), Failure> {
     make_directory(target)?;
-    for file in files_below(source)? {
-        let relative = file.strip_prefix(source).expect("it was found below");
-        let copy = target.join(relative);
-        make_directory(copy.parent().unwrap_or(target))?;
-        std::fs::copy(&file, &copy)
-            .map_err(|error| Failure::Run(format!("{}: {error}", copy.display())))?;
+    let output = Command::new("cp")
+        .args(["--recursive", "--no-target-directory", "--sparse=always"])
+        .args([source, target])
+        .output()
+        .map_err(|error| Failure::Run(format!("cp: {error}")))?;
+    if output.status.success() {
+        return Ok(());
     }
-    Ok(())
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::Run(format!("{}: {}", target.display(), errors.trim())))
 }

@@ -1,15 +1,16 @@
 //! What is kept of a run: every figure, their medians, the machine and the command.
 
 use crate::Failure;
+use crate::busy::load_average;
 use crate::engine::EngineKind;
 use crate::limit::MemoryLimit;
 use crate::measure::spread;
 use crate::phase::PhaseKind;
-use crate::plan::Plan;
+use crate::plan::{Plan, parts_per_million};
 use nandu_drives::file::{disk_description, machine_description};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -99,23 +100,108 @@ pub(crate) fn meta(
         command.push_str(&argument);
     }
     json!({
-        "command": command,
-        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
-        "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+        "runs": [{
+            "command": command,
+            "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"])),
+            "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"])),
+            "load_average_before": load_average(),
+        }],
         "seed": plan.seed,
         "records": plan.record_count,
         "operations": plan.operation_count,
-        "rounds": plan.rounds,
         "build_rounds": plan.build_rounds,
         "cache_bytes": plan.cache_bytes,
         "limit_bytes": plan.limit_bytes,
         "limit": limit.describe(),
         "page_bytes": plan.page_bytes,
         "engines": versions,
-        "load_average": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
         "machine": machine_description(),
         "disk": disk_description(scratch),
     })
+}
+
+/// Adds what is known only at the end of a run.
+pub(crate) fn complete(meta: &mut Value) {
+    meta["runs"][0]["load_average_after"] = load_average().into();
+}
+
+/// Joins a run with what is kept in `directory`: rows of the same round, phase and engine are
+/// replaced, and the command stands beside those before it.
+///
+/// # Errors
+/// If nothing is kept there, it cannot be read, or it was measured otherwise.
+pub(crate) fn add_to(
+    directory: &Path,
+    meta: &mut Value,
+    rows: &mut Vec<Row>,
+) -> Result<(), Failure> {
+    /// What has to be the same for figures to stand in one table.
+    const ALIKE: [&str; 8] = [
+        "seed",
+        "records",
+        "operations",
+        "cache_bytes",
+        "limit_bytes",
+        "limit",
+        "page_bytes",
+        "machine",
+    ];
+    let read = |name: &str| {
+        let path = directory.join(name);
+        std::fs::read_to_string(&path)
+            .map_err(|error| Failure::Run(format!("{}: {error}", path.display())))
+    };
+    let other: Value = serde_json::from_str(&read("meta.json")?)
+        .map_err(|error| Failure::Run(format!("{}/meta.json: {error}", directory.display())))?;
+    for key in ALIKE {
+        if other[key] != meta[key] {
+            return Err(Failure::Run(format!(
+                "what lies in {} was measured with another {key} ({} there, {} here); choose \
+                 another --out",
+                directory.display(),
+                other[key],
+                meta[key]
+            )));
+        }
+    }
+    let mut kept = rows_of(&read("runs.csv")?)
+        .map_err(|what| Failure::Run(format!("{}/runs.csv, {what}", directory.display())))?;
+    // Gains over rounds are derived anew.
+    kept.retain(|row| row.metric != "gain" || row.phase == PhaseKind::Resident);
+    let measured: BTreeSet<_> =
+        rows.iter().map(|row| (row.random_ppm, row.round, row.phase, row.engine)).collect();
+    kept.retain(|row| !measured.contains(&(row.random_ppm, row.round, row.phase, row.engine)));
+    kept.append(rows);
+    *rows = kept;
+    let mut runs = other["runs"].as_array().cloned().unwrap_or_default();
+    runs.extend(meta["runs"].as_array().cloned().unwrap_or_default());
+    meta["runs"] = runs.into();
+    let mut engines = other["engines"].as_object().cloned().unwrap_or_default();
+    engines.extend(meta["engines"].as_object().cloned().unwrap_or_default());
+    meta["engines"] = engines.into();
+    Ok(())
+}
+
+/// The rows of `runs.csv`; an error names the line.
+fn rows_of(text: &str) -> Result<Vec<Row>, String> {
+    let row = |line: &str| -> Option<Row> {
+        let fields: [&str; 6] = line.split(',').collect::<Vec<_>>().try_into().ok()?;
+        let [r, round, phase, engine, metric, value] = fields;
+        let is = |label: &str, wanted: &str| label == wanted;
+        Some(Row {
+            random_ppm: parts_per_million(r.parse().ok()?).ok()?,
+            round: round.parse().ok()?,
+            phase: PhaseKind::ALL.into_iter().find(|it| is(it.label(), phase))?,
+            engine: EngineKind::ALL.into_iter().find(|it| is(it.label(), engine))?,
+            metric: metric.into(),
+            value: value.parse().ok()?,
+        })
+    };
+    text.lines()
+        .enumerate()
+        .skip(1)
+        .map(|(index, line)| row(line).ok_or_else(|| format!("line {}: `{line}`", index + 1)))
+        .collect()
 }
 
 /// What a command prints, or that it is not known.
@@ -145,6 +231,11 @@ pub(crate) fn write(
     medians: &[Median],
     table: &str,
 ) -> Result<(), Failure> {
+    write_files(directory, meta, lines_of(rows), medians, table)
+}
+
+/// Every figure as a line.
+fn lines_of(rows: &[Row]) -> String {
     let mut lines = String::from("r,round,phase,engine,metric,value\n");
     for row in rows {
         let r = f64::from(row.random_ppm) / 1e6;
@@ -152,7 +243,7 @@ pub(crate) fn write(
         writeln!(lines, "{r},{},{phase},{engine},{},{:.4}", row.round, row.metric, row.value)
             .expect("a string takes every line");
     }
-    write_files(directory, meta, lines, medians, table)
+    lines
 }
 
 /// Writes the files that every comparison leaves: `runs` has its figures as lines.
@@ -219,5 +310,32 @@ mod tests {
         let Median { median, least, most, count, .. } = medians[0];
         assert_eq!([median, least, most].map(f64::to_bits), [3.0, 1.0, 5.0].map(f64::to_bits));
         assert_eq!(count, 3);
+    }
+
+    #[test]
+    fn a_part_joins_what_is_kept_if_that_was_measured_alike() {
+        let directory = tempfile::tempdir().unwrap();
+        let meta = |seed: u32, command: &str| json!({ "seed": seed, "engines": { command: "1" }, "runs": [{ "command": command }] });
+        let old = [row(1, PhaseKind::Scan, 5.0), row(2, PhaseKind::Scan, 6.0)];
+        let mut gain = row(1, PhaseKind::Threads, 2.0);
+        gain.metric = "gain".into();
+        let all = [&old[..], &[gain]].concat();
+        write(directory.path(), &meta(1, "first"), &all, &medians(&all), "").unwrap();
+        let mut both = meta(1, "second");
+        let mut rows = vec![row(2, PhaseKind::Scan, 7.0), row(1, PhaseKind::Insert, 8.0)];
+        add_to(directory.path(), &mut both, &mut rows).unwrap();
+        let values: Vec<u64> = rows.iter().map(|row| row.value.to_bits()).collect();
+        assert_eq!(values, [5.0_f64, 7.0, 8.0].map(f64::to_bits));
+        assert_eq!(both["runs"], json!([{ "command": "first" }, { "command": "second" }]));
+        assert_eq!(both["engines"], json!({ "first": "1", "second": "1" }));
+        let Err(Failure::Run(text)) = add_to(directory.path(), &mut meta(2, "x"), &mut rows) else {
+            panic!("another seed was taken")
+        };
+        assert!(text.contains("another seed (1 there, 2 here)"), "{text}");
+        std::fs::write(directory.path().join("runs.csv"), "head\n0,1,scan,lmdb,us,much\n").unwrap();
+        let Err(Failure::Run(text)) = add_to(directory.path(), &mut meta(1, "x"), &mut rows) else {
+            panic!("a broken line was taken")
+        };
+        assert!(text.ends_with("runs.csv, line 2: `0,1,scan,lmdb,us,much`"), "{text}");
     }
 }

@@ -4,7 +4,9 @@
 //! 1. One write transaction per call of `insert`; without `MDB_NOSYNC` its commit is durable. Where
 //!    nothing is durable, calls are cut so that a transaction's pages, which the library keeps apart
 //!    until it commits, fit the cache's budget.
-//! 2. A reader keeps one read transaction for its life.
+//! 2. With `MDB_WRITEMAP` pages are changed in the mapped file, which then is as long as the map, with
+//!    holes; else they are written by calls.
+//! 3. A reader keeps one read transaction for its life.
 
 #![allow(unsafe_code, reason = "a C interface")]
 
@@ -44,6 +46,8 @@ c_functions!(Functions {
 
 const MDB_NOSYNC: c_uint = 0x1_0000;
 const MDB_RDONLY: c_uint = 0x2_0000;
+const MDB_WRITEMAP: c_uint = 0x8_0000;
+const MDB_MAPASYNC: c_uint = 0x10_0000;
 const MDB_NORDAHEAD: c_uint = 0x80_0000;
 const MDB_NEXT: c_int = 8;
 const MDB_SET_RANGE: c_int = 17;
@@ -82,11 +86,19 @@ pub(super) fn version() -> Result<String, Failure> {
     Ok(format!("{major}.{minor}.{patch}"))
 }
 
-/// Opens or makes a database; the page size is the machine's.
-pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
+/// Opens or makes a database, written by calls or through its map; the page size is the machine's.
+pub(super) fn open(
+    settings: &Settings<'_>,
+    is_written_in_map: bool,
+) -> Result<Box<dyn Store>, Failure> {
     let functions = functions()?;
     let path = c_path(settings.directory)?;
-    let sync = if settings.purpose == Purpose::Load { MDB_NOSYNC } else { 0 };
+    let mode = match (settings.purpose, is_written_in_map) {
+        (Purpose::Load, true) => MDB_NOSYNC | MDB_WRITEMAP | MDB_MAPASYNC,
+        (Purpose::Load, false) => MDB_NOSYNC,
+        (Purpose::LoadDurably, true) => MDB_WRITEMAP,
+        _ => 0,
+    };
     let mut environment = ptr::null_mut();
     let mut database = 0;
     let mut transaction = ptr::null_mut();
@@ -94,7 +106,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
     unsafe {
         check(functions, (functions.mdb_env_create)(&raw mut environment))?;
         check(functions, (functions.mdb_env_set_mapsize)(environment, MAP_BYTES))?;
-        let flags = sync | MDB_NORDAHEAD;
+        let flags = mode | MDB_NORDAHEAD;
         check(functions, (functions.mdb_env_open)(environment, path.as_ptr(), flags, 0o644))?;
         let none = ptr::null_mut();
         check(functions, (functions.mdb_txn_begin)(environment, none, 0, &raw mut transaction))?;

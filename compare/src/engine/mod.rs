@@ -21,6 +21,7 @@ use nandu_storage::engine::TornPages;
 use nandu_storage::propagation::PropagationKind;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// One of the engines that are compared.
 #[derive(
@@ -31,8 +32,12 @@ pub(crate) enum EngineKind {
     BerkeleyDb,
     /// SQLite, a table with an integer primary key, from the system's library.
     Sqlite,
+    /// The same with its file mapped.
+    SqliteMmap,
     /// LMDB, from the system's library.
     Lmdb,
+    /// The same, changing pages in its map.
+    LmdbWritemap,
     /// RocksDB, from the system's library.
     Rocksdb,
     /// redb, built in.
@@ -48,6 +53,8 @@ pub(crate) enum EngineKind {
     NanduTrust,
     /// Ours, log-structured, with the wide pool.
     NanduLog,
+    /// As the wide one, with what no peer has: rows handed over in one call, and scans that read ahead.
+    NanduRuns,
 }
 
 /// What lies below an engine's interface; goals are set against the best of a family.
@@ -104,6 +111,15 @@ pub(crate) trait Store: Sync {
     /// The engine's.
     fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure>;
 
+    /// Waits for work that the engine put off, like compaction, so that it does not fall into what is
+    /// measured next.
+    ///
+    /// # Errors
+    /// If it does not end.
+    fn settle(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Brings everything into the files.
     ///
     /// # Errors
@@ -145,10 +161,12 @@ pub(crate) trait Reader {
 
 impl EngineKind {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::BerkeleyDb,
         Self::Sqlite,
+        Self::SqliteMmap,
         Self::Lmdb,
+        Self::LmdbWritemap,
         Self::Redb,
         Self::Rocksdb,
         Self::Fjall,
@@ -156,6 +174,7 @@ impl EngineKind {
         Self::NanduWide,
         Self::NanduTrust,
         Self::NanduLog,
+        Self::NanduRuns,
     ];
 
     /// As it is called on the command line and in results.
@@ -163,7 +182,9 @@ impl EngineKind {
         match self {
             Self::BerkeleyDb => "berkeley-db",
             Self::Sqlite => "sqlite",
+            Self::SqliteMmap => "sqlite-mmap",
             Self::Lmdb => "lmdb",
+            Self::LmdbWritemap => "lmdb-writemap",
             Self::Rocksdb => "rocksdb",
             Self::Redb => "redb",
             Self::Fjall => "fjall",
@@ -171,21 +192,29 @@ impl EngineKind {
             Self::NanduWide => "nandu-wide",
             Self::NanduTrust => "nandu-trust",
             Self::NanduLog => "nandu-log",
+            Self::NanduRuns => "nandu-runs",
         }
     }
 
     /// What lies below.
     pub(crate) fn family(self) -> Family {
         match self {
-            Self::BerkeleyDb | Self::Sqlite | Self::Lmdb | Self::Redb => Family::BTree,
+            Self::BerkeleyDb
+            | Self::Sqlite
+            | Self::SqliteMmap
+            | Self::Lmdb
+            | Self::LmdbWritemap
+            | Self::Redb => Family::BTree,
             Self::Rocksdb | Self::Fjall => Family::LogStructuredMerge,
-            Self::Nandu | Self::NanduWide | Self::NanduTrust | Self::NanduLog => Family::Nandu,
+            Self::Nandu | Self::NanduWide | Self::NanduTrust | Self::NanduLog | Self::NanduRuns => {
+                Family::Nandu
+            }
         }
     }
 
     /// Whether one thread can ask for several keys at once.
     pub(crate) fn has_batches(self) -> bool {
-        self.family() == Family::Nandu
+        self.family() == Family::Nandu || self == Self::Rocksdb
     }
 
     /// The version that would be measured.
@@ -195,12 +224,12 @@ impl EngineKind {
     pub(crate) fn version(self) -> Result<String, Failure> {
         match self {
             Self::BerkeleyDb => berkeley_db::version(),
-            Self::Sqlite => sqlite::version(),
-            Self::Lmdb => lmdb::version(),
+            Self::Sqlite | Self::SqliteMmap => sqlite::version(),
+            Self::Lmdb | Self::LmdbWritemap => lmdb::version(),
             Self::Rocksdb => rocksdb::version(),
             Self::Redb => Ok(locked_version("redb")),
             Self::Fjall => Ok(locked_version("fjall")),
-            Self::Nandu | Self::NanduWide | Self::NanduTrust | Self::NanduLog => {
+            Self::Nandu | Self::NanduWide | Self::NanduTrust | Self::NanduLog | Self::NanduRuns => {
                 Ok(env!("CARGO_PKG_VERSION").into())
             }
         }
@@ -211,20 +240,31 @@ impl EngineKind {
     /// # Errors
     /// The engine's, or that it is missing.
     pub(crate) fn open(self, settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
-        let ours = |has_wide_pool, torn_pages, propagation| {
-            nandu::open(settings, nandu::Variant { has_wide_pool, torn_pages, propagation })
+        let ours = |variant| nandu::open(settings, variant);
+        let narrow = nandu::Variant {
+            has_wide_pool: false,
+            is_in_runs: false,
+            torn_pages: TornPages::DoubleWrite,
+            propagation: PropagationKind::InPlace,
         };
+        let wide = nandu::Variant { has_wide_pool: true, ..narrow };
+        let trust = nandu::Variant { torn_pages: TornPages::Trust, ..wide };
         match self {
             Self::BerkeleyDb => berkeley_db::open(settings),
-            Self::Sqlite => sqlite::open(settings),
-            Self::Lmdb => lmdb::open(settings),
+            Self::Sqlite => sqlite::open(settings, false),
+            Self::SqliteMmap => sqlite::open(settings, true),
+            Self::Lmdb => lmdb::open(settings, false),
+            Self::LmdbWritemap => lmdb::open(settings, true),
             Self::Rocksdb => rocksdb::open(settings),
             Self::Redb => redb::open(settings),
             Self::Fjall => fjall::open(settings),
-            Self::Nandu => ours(false, TornPages::DoubleWrite, PropagationKind::InPlace),
-            Self::NanduWide => ours(true, TornPages::DoubleWrite, PropagationKind::InPlace),
-            Self::NanduTrust => ours(true, TornPages::Trust, PropagationKind::InPlace),
-            Self::NanduLog => ours(true, TornPages::Trust, PropagationKind::LogStructured),
+            Self::Nandu => ours(narrow),
+            Self::NanduWide => ours(wide),
+            Self::NanduTrust => ours(trust),
+            Self::NanduLog => {
+                ours(nandu::Variant { propagation: PropagationKind::LogStructured, ..trust })
+            }
+            Self::NanduRuns => ours(nandu::Variant { is_in_runs: true, ..wide }),
         }
     }
 }
@@ -235,6 +275,30 @@ fn locked_version(name: &str) -> String {
     LOCK.split_once(&format!("name = \"{name}\"\nversion = \""))
         .and_then(|(_, rest)| rest.split_once('"'))
         .map_or_else(|| "unknown".into(), |(version, _)| version.into())
+}
+
+/// Waits until `is_busy` has said no several times in a row: one piece of work may begin the next.
+///
+/// # Errors
+/// If it is busy for longer than any load of ours takes to settle.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "libraries that tell of their work in numbers only are asked again and again"
+)]
+fn wait_while(what: &str, mut is_busy: impl FnMut() -> bool) -> Result<(), Failure> {
+    const BETWEEN: Duration = Duration::from_millis(20);
+    const QUIET_COUNT: u32 = 10;
+    const LONGEST: Duration = Duration::from_secs(600);
+    let started = Instant::now();
+    let mut quiet_count = 0;
+    while quiet_count < QUIET_COUNT {
+        quiet_count = if is_busy() { 0 } else { quiet_count + 1 };
+        if started.elapsed() > LONGEST {
+            return Err(Failure::Engine(format!("{what} for more than {LONGEST:?}")));
+        }
+        std::thread::sleep(BETWEEN);
+    }
+    Ok(())
 }
 
 /// A key as byte-ordered engines keep it.

@@ -3,7 +3,8 @@
 //!
 //! 1. Loading goes without the log and ends with a flush of the write buffer; durable batches are
 //!    synced to the log.
-//! 2. Memory: to read, all of it is block cache; to write, half is, and a quarter each of two write
+//! 2. What compacts after a load is waited for outside the times; its bytes are told apart.
+//! 3. Memory: to read, all of it is block cache; to write, half is, and a quarter each of two write
 //!    buffers.
 
 #![allow(unsafe_code, reason = "a C interface")]
@@ -14,7 +15,7 @@ use super::{Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::Record;
 use nandu_base::to_index;
-use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::ptr;
 
 type Handle = *mut c_void;
@@ -33,6 +34,11 @@ c_functions!(Functions {
     rocksdb_cache_create_lru(usize) -> Handle;
     rocksdb_open(Handle, *const c_char, *mut *mut c_char) -> Handle;
     rocksdb_close(Handle);
+    rocksdb_property_int(Handle, *const c_char, *mut u64) -> c_int;
+    rocksdb_multi_get(
+        Handle, Handle, usize, *const *const c_char, *const usize, *mut *mut c_char, *mut usize,
+        *mut *mut c_char,
+    );
     rocksdb_free(Handle);
     rocksdb_writeoptions_create() -> Handle;
     rocksdb_writeoptions_disable_WAL(Handle, c_int);
@@ -59,6 +65,13 @@ c_functions!(Functions {
 
 /// Records in one batch where nothing asks for durability.
 const LOAD_BATCH_RECORDS: usize = 1000;
+/// What is above 0 while the library works by itself, or is about to.
+const BUSY_PROPERTIES: [&CStr; 4] = [
+    c"rocksdb.mem-table-flush-pending",
+    c"rocksdb.num-running-flushes",
+    c"rocksdb.compaction-pending",
+    c"rocksdb.num-running-compactions",
+];
 /// Those of Debian 12 and 13, then what a development package links to.
 const NAMES: [&str; 3] = ["librocksdb.so.7.8", "librocksdb.so.9.10", "librocksdb.so"];
 const PACKAGE: &str = "librocksdb7.8";
@@ -156,6 +169,18 @@ impl Store for RocksDb {
         Ok(Box::new(RocksDbReader(self)))
     }
 
+    fn settle(&mut self) -> Result<(), Failure> {
+        super::wait_while("RocksDB compacts", || {
+            BUSY_PROPERTIES.iter().any(|name| {
+                let mut value = 0;
+                let property = self.functions.rocksdb_property_int;
+                // SAFETY: the database is open; name and place outlive the call.
+                let code = unsafe { property(self.database, name.as_ptr(), &raw mut value) };
+                code != 0 || value > 0
+            })
+        })
+    }
+
     fn close(self: Box<Self>) -> Result<(), Failure> {
         let functions = self.functions;
         let mut error = ptr::null_mut();
@@ -192,6 +217,40 @@ impl Reader for RocksDbReader<'_> {
             outcome?;
         }
         Ok(true)
+    }
+
+    fn get_batch(&mut self, keys: &[u64], visit: &mut Visitor<'_>) -> Result<Option<u64>, Failure> {
+        let RocksDb { functions, database, read_options, .. } = *self.0;
+        let count = keys.len();
+        let bytes: Vec<[u8; 8]> = keys.iter().map(|key| key.to_be_bytes()).collect();
+        let places: Vec<*const c_char> = bytes.iter().map(|it| it.as_ptr().cast()).collect();
+        let key_sizes = vec![8_usize; count];
+        let (mut values, mut sizes) = (vec![ptr::null_mut(); count], vec![0_usize; count]);
+        let mut errors = vec![ptr::null_mut(); count];
+        // SAFETY: all six lists have `count` entries and outlive the call.
+        unsafe {
+            let (places, key_sizes) = (places.as_ptr(), key_sizes.as_ptr());
+            let (values, sizes) = (values.as_mut_ptr(), sizes.as_mut_ptr());
+            let errors = errors.as_mut_ptr();
+            let multi_get = functions.rocksdb_multi_get;
+            multi_get(database, read_options, count, places, key_sizes, values, sizes, errors);
+        }
+        let mut found = 0;
+        let mut outcome = Ok(());
+        for (((&key, value), size), error) in keys.iter().zip(values).zip(sizes).zip(errors) {
+            outcome = outcome.and(check(functions, error));
+            if !value.is_null() {
+                found += 1;
+                // SAFETY: the library gave `size` bytes away, which are freed once and not used after.
+                unsafe {
+                    if outcome.is_ok() {
+                        outcome = visit(key, std::slice::from_raw_parts(value.cast(), size));
+                    }
+                    (functions.rocksdb_free)(value.cast());
+                }
+            }
+        }
+        outcome.map(|()| Some(found))
     }
 
     fn scan(&mut self, start: u64, count: u64, visit: &mut Visitor<'_>) -> Result<(), Failure> {

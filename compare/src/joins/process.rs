@@ -16,6 +16,7 @@
 
 use super::contender::{Contender, Means};
 use crate::Failure;
+use crate::busy::Watch;
 use crate::limit::MemoryLimit;
 use crate::measure::{Traffic, as_float, memory_peak_mib};
 use nandu_query::JoinKind;
@@ -101,7 +102,7 @@ pub(crate) fn run(job: &Job, group_bytes: u64) -> Result<Run, Failure> {
     let fail = |error: &dyn std::fmt::Display| Failure::Run(format!("the join: {error}"));
     let program = std::env::current_exe().map_err(|error| fail(&error))?;
     let text = serde_json::to_string(&job).map_err(|error| fail(&error))?;
-    let busy = machine_busy();
+    let watch = Watch::start();
     let started = Instant::now();
     let mut child = Command::new(program)
         .args([super::SUBCOMMAND, &text])
@@ -120,9 +121,8 @@ pub(crate) fn run(job: &Job, group_bytes: u64) -> Result<Run, Failure> {
     }
     let account = wait(child).map_err(|error| fail(&error))?;
     let wall = started.elapsed();
-    let others = (machine_busy().saturating_sub(busy)).as_secs_f64() - account.cpu_s;
     let mut run = account.judge(&answer, errors.trim(), &limit, wall);
-    run.set("others_share", (others / wall.as_secs_f64()).max(0.0));
+    run.set("others_share", watch.others_share());
     if let Some(peak) = limit.peak_bytes() {
         run.set("group_peak_mb", as_float(peak) / 1e6);
     }
@@ -295,27 +295,6 @@ fn number(value: i64) -> f64 {
     as_float(u64::try_from(value).unwrap_or_default())
 }
 
-/// The time that all cores together were not idle since the machine was started.
-fn machine_busy() -> Duration {
-    busy_of(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
-}
-
-/// From the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
-fn busy_of(text: &str) -> Duration {
-    const TICK: Duration = Duration::from_millis(10);
-    const IDLE_AND_IOWAIT: std::ops::Range<usize> = 3..5;
-    const COUNTED: usize = 8;
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
-    let ticks: u32 = line
-        .split_whitespace()
-        .take(COUNTED)
-        .enumerate()
-        .filter(|(index, _)| !IDLE_AND_IOWAIT.contains(index))
-        .filter_map(|(_, value)| value.parse::<u32>().ok())
-        .sum();
-    TICK * ticks
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,13 +341,5 @@ mod tests {
         let account = wait(child).unwrap();
         assert_eq!(account.status.code(), Some(7));
         assert!(account.peak_rss_bytes > 0.0);
-    }
-
-    #[test]
-    fn a_machine_is_busy_with_all_but_idling_and_waiting() {
-        let text = "cpu  100 10 20 99999 500 1 2 3 77 0\ncpu0 5 5 5 5 5 5 5 5 0 0\n";
-        assert_eq!(busy_of(text), Duration::from_millis(1360));
-        assert_eq!(busy_of(""), Duration::ZERO);
-        assert!(machine_busy() > Duration::ZERO);
     }
 }

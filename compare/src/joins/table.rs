@@ -7,6 +7,7 @@
 use super::contender::Contender;
 use super::plan::{Cache, Limit, Setting};
 use super::results::Median;
+use crate::busy::DISTURBED_SHARE;
 use crate::table::{short, wrapped};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -28,8 +29,6 @@ const RATIOS: [&str; 3] = ["seconds", "cpu_s", "written_mb"];
 const CHOICE_METRIC: &str = "seconds";
 /// The peer that every join of ours is set beside.
 const RIVAL: Contender = Contender::Duckdb;
-/// The part of a core taken by others from which a run counts as disturbed.
-const DISTURBED_SHARE: f64 = 0.1;
 /// There is no ratio to what the table shows as nothing.
 const RATIO_OF_LEAST: f64 = 0.005;
 /// Of a reason, what the notes show.
@@ -67,7 +66,7 @@ pub(crate) fn whole(medians: &[Median], setting: &Setting, row: Option<&[String]
         text.push('\n');
         let of = medians.len();
         text.push_str(&wrapped(&format!(
-            "**Disturbed run**: in {count} of {of} lines others took more than a tenth of a core. \
+            "**Disturbed run**: in {count} of {of} lines others took more than a twentieth of a core. \
              Compare CPU seconds and bytes; times are not a result."
         )));
     }

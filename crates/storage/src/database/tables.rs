@@ -378,6 +378,32 @@ impl Tables {
         Ok(())
     }
 
+    /// The rows of a clustered table whose keys lie between the bounds, in the order of the key. A bound
+    /// may name the first columns of the key only. `ahead_count` leaves are asked for ahead; 0 suits
+    /// who stops within a leaf.
+    ///
+    /// # Errors
+    /// If there is no such clustered table, or a page cannot be read.
+    pub fn scan_by_key(
+        &self,
+        table: &str,
+        (lower, upper): (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
+        ahead_count: usize,
+        mut look: impl FnMut(RecordView<'_>) -> Flow,
+    ) -> Result<(), StorageError> {
+        let tree = self.table(table)?.clustered()?;
+        let (lower, upper) = (lower_bound(lower), upper_bound(upper));
+        let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
+        let bounds = (as_bytes(&lower), as_bytes(&upper));
+        let mut scan = tree.scan(bounds, Direction::Forward).with_ahead_count(ahead_count);
+        while let Some((_, value)) = scan.next(&self.engine).map_err(self.named())? {
+            if look(view_of(value)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Numbers of the rows whose indexed values lie between the bounds, in the order of the index. A
     /// bound may name the first columns only.
     ///

@@ -210,6 +210,54 @@ fn a_clustered_table_keeps_its_rows_by_key() {
 }
 
 #[test]
+fn a_clustered_table_is_read_from_key_to_key() {
+    let database = create(&device());
+    let mut writer = database.write().unwrap();
+    let kind = TableKind::Clustered { key: vec![0] };
+    writer.create_table("things", columns(), kind).unwrap();
+    for id in (0..300).rev().map(|id| id * 2) {
+        let (name, price) = (Value::Text("n".repeat(40)), Value::Real(0.5));
+        writer
+            .insert("things", &refs(&vec![Value::Integer(id), name, price, Value::Null]))
+            .unwrap();
+    }
+    writer.commit().unwrap();
+    let reader = database.read();
+    let ids = |lower: Bound<i64>, upper: Bound<i64>, ahead_count, most: usize| {
+        let values = |bound: Bound<i64>| bound.map(|id| [ValueRef::Integer(id)]);
+        let (lower, upper) = (values(lower), values(upper));
+        let bounds =
+            (lower.as_ref().map(<[_; 1]>::as_slice), upper.as_ref().map(<[_; 1]>::as_slice));
+        let mut ids = Vec::new();
+        let look = |record: RecordView<'_>| {
+            ids.push(record.get(0).to_value());
+            if ids.len() < most { Flow::Continue(()) } else { Flow::Break(()) }
+        };
+        reader.scan_by_key("things", bounds, ahead_count, look).unwrap();
+        ids
+    };
+    let even = |from: i64, to: i64| -> Vec<Value> {
+        (from..to).filter(|id| id % 2 == 0).map(Value::Integer).collect()
+    };
+    for ahead_count in [0, 3] {
+        let all = usize::MAX;
+        let from = Bound::Included(101);
+        assert_eq!(ids(from, Bound::Unbounded, ahead_count, all), even(101, 600));
+        assert_eq!(ids(from, Bound::Excluded(400), ahead_count, all), even(101, 400));
+        assert_eq!(
+            ids(Bound::Excluded(100), Bound::Included(102), ahead_count, all),
+            even(102, 103)
+        );
+        assert_eq!(ids(Bound::Unbounded, Bound::Unbounded, ahead_count, 5), even(0, 10));
+    }
+    assert!(
+        reader
+            .scan_by_key("nothing", (Bound::Unbounded, Bound::Unbounded), 0, |_| panic!())
+            .is_err()
+    );
+}
+
+#[test]
 fn a_clustered_table_refuses_an_index_and_says_what_would_do() {
     let database = create(&device());
     let mut writer = database.write().unwrap();
