@@ -2,6 +2,7 @@
 //!
 //! 1. A contender that cannot run inside a limit fails there; that is a result, not an error.
 
+use super::query::Query;
 use nandu_query::JoinKind;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,10 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
-    /// `DuckDB` over Parquet: hash join, which spills.
+    /// `DuckDB` over Parquet in small row groups: hash join, which spills.
     Duckdb,
+    /// The same over Parquet as `DuckDB` writes it when nobody says how.
+    DuckdbDefault,
     /// The same over tables of its own format.
     DuckdbTable,
     /// Block nested loops by hand in `DuckDB`, customer in two slices.
@@ -62,8 +65,10 @@ pub(crate) enum Means {
 /// What of the data a contender reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Format {
-    /// Shuffled Parquet, which all others are made from.
+    /// Shuffled Parquet in small row groups, which all others are made from.
     Parquet,
+    /// The same in row groups of the usual size.
+    DefaultParquet,
     /// A database of `DuckDB`.
     Duckdb,
     /// A database of `SQLite`.
@@ -74,8 +79,9 @@ pub(crate) enum Format {
 
 impl Contender {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Duckdb,
+        Self::DuckdbDefault,
         Self::DuckdbTable,
         Self::DuckdbBnl2,
         Self::DuckdbBnl8,
@@ -94,6 +100,7 @@ impl Contender {
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Duckdb => "duckdb",
+            Self::DuckdbDefault => "duckdb-default",
             Self::DuckdbTable => "duckdb-table",
             Self::DuckdbBnl2 => "duckdb-bnl-2",
             Self::DuckdbBnl8 => "duckdb-bnl-8",
@@ -114,6 +121,7 @@ impl Contender {
         let script = |script, variant, slice_count| Means::Script { script, variant, slice_count };
         match self {
             Self::Duckdb => script("duckdb_join.py", "parquet", 0),
+            Self::DuckdbDefault => script("duckdb_join.py", "default", 0),
             Self::DuckdbTable => script("duckdb_join.py", "table", 0),
             Self::DuckdbBnl2 => script("duckdb_join.py", "parquet", 2),
             Self::DuckdbBnl8 => script("duckdb_join.py", "parquet", 8),
@@ -137,6 +145,7 @@ impl Contender {
             | Self::DuckdbBnl8
             | Self::DatafusionHash
             | Self::DatafusionMerge => Format::Parquet,
+            Self::DuckdbDefault => Format::DefaultParquet,
             Self::DuckdbTable => Format::Duckdb,
             Self::Sqlite | Self::SqliteAutomatic => Format::Sqlite,
             Self::NanduBnl
@@ -145,6 +154,16 @@ impl Contender {
             | Self::NanduMerge
             | Self::NanduPlanned => Format::Nandu,
         }
+    }
+
+    /// Whether it takes part in a query: slices by hand and `SQLite`, which are far behind, only in
+    /// that of S001.
+    pub(crate) fn answers(self, query: Query) -> bool {
+        query == Query::Wide
+            || !matches!(
+                self,
+                Self::DuckdbBnl2 | Self::DuckdbBnl8 | Self::Sqlite | Self::SqliteAutomatic
+            )
     }
 
     /// Whether it uses no more than one thread, whatever it is given.

@@ -1,12 +1,13 @@
 //! Nandu's joins beside DuckDB, DataFusion and SQLite under memory limits, side by side in one run:
 //! `cargo xtask compare-joins`. The join is that of S001 (TPC-H customer and orders, full tuples, both
-//! in random order), the question whether what it found of disks holds against engines of today.
+//! in random order), the question whether what it found of disks holds against engines of today; three
+//! other joins are such as column stores are good at.
 //!
 //! ```text
 //!   stock: environment of Python ─► tables as generated ─► shuffled Parquet ─► databases
-//!   plan: for each scale, threads, limit, repetition, contender
+//!   plan: for each scale, query, headroom, threads, limit, repetition, contender
 //!            └► a process inside a memory limit, on so many cores ─► one row, what it took
-//!         ─► rows compared ─► medians ─► results/MACHINE/compare-joins/SCALE
+//!         ─► rows compared ─► medians ─► results/MACHINE/compare-joins/SCALE/QUERY
 //! ```
 //!
 //! What is asked and how each contender is set stands in `docs/compare-joins.md`.
@@ -15,6 +16,7 @@ mod contender;
 mod nandu;
 mod plan;
 mod process;
+mod query;
 mod results;
 mod stock;
 mod table;

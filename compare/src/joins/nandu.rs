@@ -10,6 +10,7 @@
 //! 2. Money is in cents and a date the number yyyymmdd.
 
 use super::process::Job;
+use super::query::Query;
 use crate::Failure;
 use nandu::{
     Column, ColumnType, Database, DatabaseOptions, Settings, StorageError, TableKind, ValueRef,
@@ -28,13 +29,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The directory of the database beside the other formats.
-pub(super) const DIRECTORY: &str = "nandu";
+/// The directory of a query's database beside the other formats: queries over the same tables share
+/// it.
+pub(super) fn directory_of(query: Query) -> String {
+    format!("nandu-{}", query.tables()[1])
+}
+
 const PAGE_BYTES: u32 = 16 << 10;
 /// Memory where nothing limits it.
 const UNLIMITED_BYTES: u64 = 1 << 30;
 /// What stays of the pool beside the grant: the catalogue, and the paths to leaves.
 const POOL_FRAMES: u32 = 64;
+/// Columns from the first on, among which the money of every query is.
+const MONEY_PLACES: usize = 6;
 /// What plans are made for: any flash drive, roughly. A request takes so long beside its bytes, and
 /// these go so fast.
 const REQUEST_NS: u64 = 100_000;
@@ -63,6 +70,33 @@ const ORDERS: [(&str, ColumnType); 9] = [
     ("o_comment", ColumnType::Text),
 ];
 
+const LINEITEM: [(&str, ColumnType); 16] = [
+    ("l_orderkey", ColumnType::Integer),
+    ("l_partkey", ColumnType::Integer),
+    ("l_suppkey", ColumnType::Integer),
+    ("l_linenumber", ColumnType::Integer),
+    ("l_quantity", ColumnType::Integer),
+    ("l_extendedprice", ColumnType::Integer),
+    ("l_discount", ColumnType::Integer),
+    ("l_tax", ColumnType::Integer),
+    ("l_returnflag", ColumnType::Text),
+    ("l_linestatus", ColumnType::Text),
+    ("l_shipdate", ColumnType::Integer),
+    ("l_commitdate", ColumnType::Integer),
+    ("l_receiptdate", ColumnType::Integer),
+    ("l_shipinstruct", ColumnType::Text),
+    ("l_shipmode", ColumnType::Text),
+    ("l_comment", ColumnType::Text),
+];
+
+fn columns_of(table: &str) -> &'static [(&'static str, ColumnType)] {
+    match table {
+        "customer" => &CUSTOMER,
+        "lineitem" => &LINEITEM,
+        _ => &ORDERS,
+    }
+}
+
 fn options(pool_bytes: u64) -> DatabaseOptions {
     let settings = Settings {
         page_bytes: PAGE_BYTES,
@@ -74,20 +108,20 @@ fn options(pool_bytes: u64) -> DatabaseOptions {
     DatabaseOptions { settings, ..DatabaseOptions::default() }
 }
 
-/// Makes a database in `directory`, which is new, of the rows that `lines_of` gives for each table.
+/// Makes a database of a query's tables in `directory`, which is new, of the rows that `lines_of` gives for each table.
 ///
 /// # Errors
 /// If a line is no row, or the database cannot be written.
 pub(super) fn make_database<R: BufRead>(
     directory: &Path,
+    query: Query,
     mut lines_of: impl FnMut(&str) -> Result<R, Failure>,
 ) -> Result<(), Failure> {
     std::fs::create_dir(directory)
         .map_err(|error| Failure::Run(format!("{}: {error}", directory.display())))?;
     let database = nandu::create_database(directory, &options(64 << 20)).map_err(failure)?;
-    let tables: [(&str, &[(&str, ColumnType)]); 2] = [("customer", &CUSTOMER), ("orders", &ORDERS)];
-    for (name, columns) in tables {
-        load(&database, name, columns, lines_of(name)?)?;
+    for name in query.tables() {
+        load(&database, name, columns_of(name), lines_of(name)?)?;
     }
     database.close().map_err(failure)
 }
@@ -157,7 +191,7 @@ fn row_of<'l>(line: &'l str, columns: &[(&str, ColumnType)]) -> Result<Vec<Value
         .collect()
 }
 
-/// Joins by `kind`, or by what the planner takes; the row of the wide query, and which join it was.
+/// Joins by `kind`, or by what the planner takes; the row of the query, and which join it was.
 ///
 /// # Errors
 /// The engine's.
@@ -166,25 +200,27 @@ pub(super) fn answer(
     kind: Option<JoinKind>,
 ) -> Result<(Vec<String>, JoinKind), Failure> {
     let memory_bytes = if job.memory_bytes == 0 { UNLIMITED_BYTES } else { job.memory_bytes };
-    let directory = job.data.join(DIRECTORY);
+    let directory = job.data.join(directory_of(job.query));
     let (database, _) = open_database(&directory, &options(memory_bytes)).map_err(failure)?;
-    let answer = answer_of(&database, memory_bytes, kind).map_err(failure)?;
+    let answer = answer_of(&database, job.query, memory_bytes, kind).map_err(failure)?;
     database.close().map_err(failure)?;
     Ok(answer)
 }
 
 fn answer_of(
     database: &Database,
+    query: Query,
     memory_bytes: u64,
     kind: Option<JoinKind>,
 ) -> Result<(Vec<String>, JoinKind), QueryError> {
     let tables = database.read();
-    let customer = HeapRelation::open(&tables, "customer")?;
-    let orders = HeapRelation::open(&tables, "orders")?;
-    let (customer_key, orders_key) = (Key::of(&[0]), Key::of(&[1]));
+    let [smaller, larger] = query.tables();
+    let (smaller, larger) =
+        (HeapRelation::open(&tables, smaller)?, HeapRelation::open(&tables, larger)?);
+    let [smaller_key, larger_key] = query.keys().map(|place| Key::of(&[place]));
     let join = Join {
-        left: JoinInput { relation: &customer, key: &customer_key },
-        right: JoinInput { relation: &orders, key: &orders_key },
+        left: JoinInput { relation: &smaller, key: &smaller_key },
+        right: JoinInput { relation: &larger, key: &larger_key },
         join_type: JoinType::Inner,
     };
     let frames = to_u32(memory_bytes / u64::from(PAGE_BYTES));
@@ -201,17 +237,40 @@ fn answer_of(
     let io = tables.engine().data_io();
     let stop = Arc::new(AtomicBool::new(false));
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
-    let mut wide = WideRow::default();
     let mut stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes)?;
-    while stream.advance()? {
-        for (left, right) in stream.batch().tuples() {
-            let (Some(left), Some(right)) = (left, right) else { continue };
-            wide.add(left.first_values()?, right.first_values()?)?;
+    let row = if query == Query::Wide {
+        let mut wide = WideRow::default();
+        while stream.advance()? {
+            for (left, right) in stream.batch().tuples() {
+                let (Some(left), Some(right)) = (left, right) else { continue };
+                wide.add(left.first_values()?, right.first_values()?)?;
+            }
         }
-    }
+        wide.as_text()
+    } else {
+        let [left_place, right_place] = query.money();
+        let (mut count, mut cents) = (0_i64, 0_i64);
+        while stream.advance()? {
+            for (left, right) in stream.batch().tuples() {
+                let (Some(left), Some(right)) = (left, right) else { continue };
+                count += 1;
+                let left = left.first_values::<MONEY_PLACES>()?[left_place];
+                let right = right.first_values::<MONEY_PLACES>()?[right_place];
+                cents += cents_of(left)? + cents_of(right)?;
+            }
+        }
+        vec![count.to_string(), cents.to_string()]
+    };
     drop(stream);
     execution.audit();
-    Ok((wide.as_text(), plan.kind))
+    Ok((row, plan.kind))
+}
+
+fn cents_of(value: ValueRef<'_>) -> Result<i64, QueryError> {
+    match value {
+        ValueRef::Integer(cents) => Ok(cents),
+        other => Err(QueryError::Invalid { what: format!("money is {other:?}") }),
+    }
 }
 
 /// The planner's best plan for `kind`, or of all that can be opened.
@@ -361,8 +420,8 @@ mod tests {
     #[test]
     fn the_row_is_that_of_the_tables_at_the_least_memory() {
         let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let directory = place.path().join(DIRECTORY);
-        make_database(&directory, |table| {
+        let directory = place.path().join(directory_of(Query::Wide));
+        make_database(&directory, Query::Wide, |table| {
             let lines: Vec<String> = match table {
                 "customer" => (0..3000).map(|key| customer_line(key * 7 % 3000 + 1)).collect(),
                 _ => (0..9000).map(|key| orders_line(key, key * 11 % 3500 + 1)).collect(),
@@ -379,6 +438,8 @@ mod tests {
             .collect();
         let job = Job {
             contender: Contender::NanduPlanned,
+            query: Query::Wide,
+            tables: Query::Wide.tables().map(String::from).into(),
             data: place.path().into(),
             temp: place.path().into(),
             memory_bytes: 2_000_000,
@@ -419,6 +480,8 @@ mod tests {
         ];
         assert_eq!(row[..12], expected.map(|field| field.to_string()));
         assert_eq!(row[12], "1995-01-09");
+        let narrow = Job { query: Query::Narrow, ..job };
+        assert_eq!(answer(&narrow, None).unwrap().0, row[..2]);
     }
 
     #[test]
@@ -427,7 +490,9 @@ mod tests {
         let told = |number: usize, line: &str| {
             let lines = format!("{}\n{line}\n", customer_line(1));
             let directory = place.path().join(number.to_string());
-            match make_database(&directory, |_| Ok(std::io::Cursor::new(lines.clone()))) {
+            match make_database(&directory, Query::Wide, |_| {
+                Ok(std::io::Cursor::new(lines.clone()))
+            }) {
                 Err(Failure::Run(text)) => text,
                 other => panic!("{other:?}"),
             }

@@ -1,8 +1,8 @@
 //! The run: which contender joins under which limit when, each time in a process of its own.
 //!
 //! ```text
-//!   for each scale factor:  make what is missing
-//!     for each number of threads, limit, repetition:
+//!   for each scale factor and query:  make what is missing
+//!     for each headroom, number of threads, limit, repetition:
 //!       for each contender, another one first each repetition:
 //!         drop the tables from the page cache ─► process inside the limit ─► row, what it took
 //! ```
@@ -13,6 +13,7 @@
 
 use super::contender::{Contender, Format, Means};
 use super::process::{self, Job};
+use super::query::Query;
 use super::results::{self, Sample};
 use super::stock::{self, Stock};
 use super::table;
@@ -33,11 +34,14 @@ pub(crate) struct Options {
     /// Scale factors of TPC-H, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "2")]
     scale_factor: Vec<f64>,
+    /// Queries, separated by commas; `wide` is that of S001.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "wide,narrow,lineitem,skewed")]
+    queries: Vec<Query>,
     /// Memory of an engine in MB, separated by commas; `none` leaves it alone.
-    #[arg(long, value_delimiter = ',', default_value = "32,100,300,600,none")]
+    #[arg(long, value_delimiter = ',', default_value = "100,300,none")]
     limits: Vec<Limit>,
     /// Threads of an engine, and cores of its process, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "1")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<u32>,
     /// How often each join is run.
     #[arg(long, default_value_t = 3)]
@@ -48,10 +52,11 @@ pub(crate) struct Options {
     /// Whether the peers' tables are in the page cache when a join starts.
     #[arg(long, value_enum, default_value = "cold")]
     cache: Cache,
-    /// What the group of a process may have beside the engine's memory, in MB: the program, its
-    /// libraries, and the page cache.
-    #[arg(long, default_value_t = 128)]
-    headroom: u64,
+    /// What the group of a process may have beside the engine's memory, in MB, separated by commas:
+    /// the program, its libraries, and the page cache. With little a spill has to go to the device,
+    /// with much it stays in memory beside the limit, as on most machines.
+    #[arg(long, value_delimiter = ',', default_value = "128,4000")]
+    headroom: Vec<u64>,
     /// Seconds after which a join is given up.
     #[arg(long, default_value_t = 600)]
     timeout: u32,
@@ -73,6 +78,13 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 }
+
+/// What a comparison has to have so as to leave nothing out.
+pub(crate) const WHOLE_LIMITS: [Limit; 3] = [Limit::Mb(100), Limit::Mb(300), Limit::None];
+/// The same.
+pub(crate) const WHOLE_THREADS: [u32; 2] = [1, 2];
+/// The same.
+pub(crate) const WHOLE_HEADROOM_MB: [u64; 2] = [128, 4000];
 
 /// What lies in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
@@ -139,6 +151,7 @@ impl fmt::Display for Limit {
 /// One join that is to be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
+    pub(crate) headroom_mb: u64,
     pub(crate) thread_count: u32,
     pub(crate) limit: Limit,
     pub(crate) repetition: u32,
@@ -147,9 +160,12 @@ pub(crate) struct Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { thread_count, limit, repetition, contender } = self;
+        let Self { headroom_mb, thread_count, limit, repetition, contender } = self;
         let label = contender.label();
-        write!(formatter, "threads {thread_count}, {limit}, repetition {repetition}: {label}")
+        write!(
+            formatter,
+            "headroom {headroom_mb} MB, threads {thread_count}, {limit}, repetition {repetition}: {label}"
+        )
     }
 }
 
@@ -157,35 +173,42 @@ impl fmt::Display for Step {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Setting {
     pub(crate) scale_factor: f64,
+    pub(crate) query: Query,
     pub(crate) seed: u64,
     pub(crate) repetitions: u32,
     pub(crate) cache: Cache,
-    pub(crate) headroom_mb: u64,
     pub(crate) timeout_s: u32,
 }
 
 impl Options {
-    fn contenders(&self) -> Vec<Contender> {
+    fn contenders(&self, query: Query) -> Vec<Contender> {
         let is_chosen = |it: &Contender| self.only.is_empty() || self.only.contains(it);
-        Contender::ALL.into_iter().filter(is_chosen).collect()
+        Contender::ALL.into_iter().filter(is_chosen).filter(|it| it.answers(query)).collect()
     }
 
-    /// All joins of a scale factor, in the order in which they run.
-    fn steps(&self) -> Vec<Step> {
+    /// All joins of a query at a scale factor, in the order in which they run.
+    fn steps(&self, query: Query) -> Vec<Step> {
         let mut steps = Vec::new();
-        for &thread_count in &self.threads {
-            for &limit in &self.limits {
-                for repetition in 1..=self.repetitions {
-                    let mut order = self.contenders();
-                    order.retain(|it| thread_count == 1 || !it.is_serial());
-                    let first = (repetition as usize - 1) % order.len().max(1);
-                    order.rotate_left(first);
-                    steps.extend(order.into_iter().map(|contender| Step {
-                        thread_count,
-                        limit,
-                        repetition,
-                        contender,
-                    }));
+        for &headroom_mb in &self.headroom {
+            for &thread_count in &self.threads {
+                for &limit in &self.limits {
+                    // Without a limit there is nothing to have room beside.
+                    if limit == Limit::None && headroom_mb != self.headroom[0] {
+                        continue;
+                    }
+                    for repetition in 1..=self.repetitions {
+                        let mut order = self.contenders(query);
+                        order.retain(|it| thread_count == 1 || !it.is_serial());
+                        let first = (repetition as usize - 1) % order.len().max(1);
+                        order.rotate_left(first);
+                        steps.extend(order.into_iter().map(|contender| Step {
+                            headroom_mb,
+                            thread_count,
+                            limit,
+                            repetition,
+                            contender,
+                        }));
+                    }
                 }
             }
         }
@@ -203,35 +226,35 @@ impl Options {
         Ok(())
     }
 
-    /// Whether the limits, the contenders and the state of the cache are those of the kept run.
+    /// Whether nothing of the comparison is left out.
     fn is_whole(&self) -> bool {
         self.only.is_empty()
             && self.cache == Cache::Cold
-            && self.limits
-                == [32, 100, 300, 600]
-                    .map(Limit::Mb)
-                    .into_iter()
-                    .chain([Limit::None])
-                    .collect::<Vec<_>>()
+            && Query::ALL.iter().all(|it| self.queries.contains(it))
+            && WHOLE_LIMITS.iter().all(|it| self.limits.contains(it))
+            && WHOLE_THREADS.iter().all(|it| self.threads.contains(it))
+            && WHOLE_HEADROOM_MB.iter().all(|it| self.headroom.contains(it))
             && self.scale_factor.iter().all(|&it| it >= 1.0)
     }
 
-    fn setting(&self, scale_factor: f64) -> Setting {
+    fn setting(&self, scale_factor: f64, query: Query) -> Setting {
         Setting {
             scale_factor,
+            query,
             seed: self.seed,
             repetitions: self.repetitions,
             cache: self.cache,
-            headroom_mb: self.headroom,
             timeout_s: self.timeout,
         }
     }
 
     fn listing(&self) -> String {
-        let steps = self.steps();
         let mut lines = Vec::new();
         for scale_factor in &self.scale_factor {
-            lines.extend(steps.iter().map(|step| format!("scale factor {scale_factor}, {step}")));
+            for &query in &self.queries {
+                let of = format!("scale factor {scale_factor}, {}", query.label());
+                lines.extend(self.steps(query).iter().map(|step| format!("{of}, {step}")));
+            }
         }
         lines.push(format!("{} joins", lines.len()));
         lines.join("\n")
@@ -257,29 +280,12 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     let mut texts = Vec::new();
     let mut is_wrong = false;
     for &scale_factor in &options.scale_factor {
-        let setting = options.setting(scale_factor);
-        let formats: BTreeSet<Format> =
-            options.contenders().into_iter().map(Contender::format).collect();
-        stock.make_tables(scale_factor, options.seed, &formats)?;
-        let meta = results::meta(&root, &setting, &directory);
-        let mut samples = all_samples(options, &stock, &setting)?;
-        let row = results::settle_row(&mut samples);
-        is_wrong |= samples.iter().any(|sample| sample.is_wrong);
-        let medians = results::medians(&samples);
-        let table = table::whole(&medians, &setting, row.as_deref());
-        let kept = match &options.out {
-            Some(directory) => Some(directory.clone()),
-            None if options.is_whole() => Some(
-                root.join("results").join(crate::results::machine_slug()).join("compare-joins"),
-            ),
-            None => None,
-        };
-        if let Some(directory) = kept {
-            let directory = directory.join(format!("sf{scale_factor}"));
-            results::write(&directory, &meta, &samples, &medians, &table)?;
-            eprintln!("kept in {}", directory.display());
+        for &query in &options.queries {
+            let setting = options.setting(scale_factor, query);
+            let (text, has_wrong) = one_query(options, &stock, &root, &setting)?;
+            texts.push(text);
+            is_wrong |= has_wrong;
         }
-        texts.push(if options.json { crate::results::json_of(&meta, &medians) } else { table });
     }
     let text = texts.join("\n");
     if is_wrong {
@@ -289,13 +295,46 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// Runs one query at one scale factor; its table, and whether a row was wrong.
+fn one_query(
+    options: &Options,
+    stock: &Stock,
+    root: &Path,
+    setting: &Setting,
+) -> Result<(String, bool), Failure> {
+    let Setting { scale_factor, query, .. } = *setting;
+    let formats: BTreeSet<Format> =
+        options.contenders(query).into_iter().map(Contender::format).collect();
+    stock.make_tables(scale_factor, options.seed, query, &formats)?;
+    let meta = results::meta(root, setting, stock.directory());
+    let mut samples = all_samples(options, stock, setting)?;
+    let row = results::settle_row(&mut samples);
+    let is_wrong = samples.iter().any(|sample| sample.is_wrong);
+    let medians = results::medians(&samples);
+    let table = table::whole(&medians, setting, row.as_deref());
+    let kept = match &options.out {
+        Some(directory) => Some(directory.clone()),
+        None if options.is_whole() => {
+            Some(root.join("results").join(crate::results::machine_slug()).join("compare-joins"))
+        }
+        None => None,
+    };
+    if let Some(directory) = kept {
+        let directory = directory.join(format!("sf{scale_factor}")).join(query.label());
+        results::write(&directory, &meta, &samples, &medians, &table)?;
+        eprintln!("kept in {}", directory.display());
+    }
+    let text = if options.json { crate::results::json_of(&meta, &medians) } else { table };
+    Ok((text, is_wrong))
+}
+
 fn all_samples(
     options: &Options,
     stock: &Stock,
     setting: &Setting,
 ) -> Result<Vec<Sample>, Failure> {
     let data = stock.data(setting.scale_factor, setting.seed);
-    let steps = options.steps();
+    let steps = options.steps(setting.query);
     let mut samples = Vec::with_capacity(steps.len());
     for (number, step) in steps.iter().enumerate() {
         let sample = one(*step, stock, setting, &data)?;
@@ -306,7 +345,8 @@ fn all_samples(
             Err(reason) => format!(", FAILED: {reason}"),
         };
         let of = steps.len();
-        eprintln!("{} of {of}: {step}: {}{ending}", number + 1, figures.join(", "));
+        let query = setting.query.label();
+        eprintln!("{query} {} of {of}: {step}: {}{ending}", number + 1, figures.join(", "));
         samples.push(sample);
     }
     Ok(samples)
@@ -323,6 +363,8 @@ fn one(step: Step, stock: &Stock, setting: &Setting, data: &Path) -> Result<Samp
     };
     let job = Job {
         contender: step.contender,
+        query: setting.query,
+        tables: setting.query.tables().map(String::from).into(),
         data: data.to_path_buf(),
         temp: stock.temporary(),
         memory_bytes: step.limit.memory_bytes(),
@@ -334,7 +376,7 @@ fn one(step: Step, stock: &Stock, setting: &Setting, data: &Path) -> Result<Samp
         variant: variant.into(),
         slice_count,
     };
-    let run = process::run(&job, step.limit.group_bytes(setting.headroom_mb))?;
+    let run = process::run(&job, step.limit.group_bytes(step.headroom_mb))?;
     // A process that was killed leaves what it spilled.
     stock.clear_temporary()?;
     Ok(Sample { step, outcome: run.outcome, plan: run.plan, metrics: run.metrics, is_wrong: false })
@@ -375,18 +417,34 @@ mod tests {
     #[test]
     fn every_contender_joins_under_every_limit_as_often_as_asked() {
         let options = options(&["--threads", "1,2", "--limits", "32,none", "--repetitions", "3"]);
-        let steps = options.steps();
-        for contender in Contender::ALL {
-            let count = steps.iter().filter(|step| step.contender == contender).count();
-            let thread_counts = if contender.is_serial() { 1 } else { 2 };
-            assert_eq!(count, 2 * 3 * thread_counts, "{}", contender.label());
+        for query in Query::ALL {
+            let steps = options.steps(query);
+            for contender in Contender::ALL {
+                let count = steps.iter().filter(|step| step.contender == contender).count();
+                let thread_counts = if contender.is_serial() { 1 } else { 2 };
+                // A limit with little room beside it and with much, and none.
+                let wanted = if contender.answers(query) { 3 * 3 * thread_counts } else { 0 };
+                assert_eq!(count, wanted, "{} {}", query.label(), contender.label());
+            }
         }
     }
 
     #[test]
     fn another_contender_is_first_each_repetition() {
-        let options = options(&["--limits", "100", "--only", "sqlite,duckdb"]);
-        let labels: Vec<&str> = options.steps().iter().map(|it| it.contender.label()).collect();
+        let options = options(&[
+            "--limits",
+            "100",
+            "--only",
+            "sqlite,duckdb",
+            "--threads",
+            "1",
+            "--headroom",
+            "128",
+            "--queries",
+            "wide",
+        ]);
+        let labels: Vec<&str> =
+            options.steps(Query::Wide).iter().map(|it| it.contender.label()).collect();
         assert_eq!(labels, ["duckdb", "sqlite", "sqlite", "duckdb", "duckdb", "sqlite"]);
         assert!(options.listing().ends_with("\n6 joins"));
     }
@@ -399,6 +457,9 @@ mod tests {
             ["--only", "duckdb"],
             ["--limits", "100"],
             ["--cache", "warm"],
+            ["--queries", "wide,narrow,lineitem"],
+            ["--threads", "1"],
+            ["--headroom", "128"],
             ["--scale-factor", "0.01"],
         ] {
             assert!(!options(&words).is_whole(), "{words:?}");

@@ -15,6 +15,7 @@
 #![allow(unsafe_code, reason = "wait4, alarm and the affinity of a process have no safe entrance")]
 
 use super::contender::{Contender, Means};
+use super::query::Query;
 use crate::Failure;
 use crate::busy::Watch;
 use crate::limit::MemoryLimit;
@@ -32,7 +33,10 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) contender: Contender,
-    /// The tables.
+    pub(crate) query: Query,
+    /// Its tables, the smaller one first.
+    pub(crate) tables: Vec<String>,
+    /// The directory of all tables.
     pub(crate) data: PathBuf,
     /// Where to spill.
     pub(crate) temp: PathBuf,

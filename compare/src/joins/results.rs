@@ -42,6 +42,7 @@ pub(crate) struct Sample {
 /// A contender under a limit over all repetitions.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Median {
+    pub(crate) headroom_mb: u64,
     #[serde(rename = "threads")]
     pub(crate) thread_count: u32,
     #[serde(serialize_with = "limit_in_mb")]
@@ -84,16 +85,16 @@ pub(crate) fn settle_row(samples: &mut [Sample]) -> Option<Vec<String>> {
     Some(row)
 }
 
-/// The medians over the repetitions, by threads, limit and contender.
+/// The medians over the repetitions, by headroom, threads, limit and contender.
 pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
-    let mut groups: BTreeMap<(u32, Limit, Contender), Vec<&Sample>> = BTreeMap::new();
+    let mut groups: BTreeMap<(u64, u32, Limit, Contender), Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
-        let Step { thread_count, limit, contender, .. } = sample.step;
-        groups.entry((thread_count, limit, contender)).or_default().push(sample);
+        let Step { headroom_mb, thread_count, limit, contender, .. } = sample.step;
+        groups.entry((headroom_mb, thread_count, limit, contender)).or_default().push(sample);
     }
     groups
         .into_iter()
-        .map(|((thread_count, limit, contender), samples)| {
+        .map(|((headroom_mb, thread_count, limit, contender), samples)| {
             let right: Vec<&Sample> =
                 samples.iter().copied().filter(|sample| sample.outcome.is_ok()).collect();
             let mut reasons: Vec<String> =
@@ -117,6 +118,7 @@ pub(crate) fn medians(samples: &[Sample]) -> Vec<Median> {
                 })
                 .collect();
             Median {
+                headroom_mb,
                 thread_count,
                 limit,
                 contender,
@@ -166,15 +168,18 @@ pub(crate) fn write(
 
 /// Every join as a line; the last field is why it failed.
 fn lines_of(samples: &[Sample]) -> String {
-    let mut lines =
-        format!("threads,limit_mb,repetition,contender,{},failure\n", METRICS.join(","));
+    let mut lines = format!(
+        "headroom_mb,threads,limit_mb,repetition,contender,{},failure\n",
+        METRICS.join(",")
+    );
     for Sample { step, outcome, metrics, .. } in samples {
         let limit = match step.limit {
             Limit::Mb(count) => count.to_string(),
             Limit::None => "none".into(),
         };
         let (contender, repetition) = (step.contender.label(), step.repetition);
-        write!(lines, "{},{limit},{repetition},{contender}", step.thread_count)
+        let Step { headroom_mb, thread_count, .. } = step;
+        write!(lines, "{headroom_mb},{thread_count},{limit},{repetition},{contender}")
             .expect("a string takes every line");
         for name in METRICS {
             let value = metrics.get(name).map_or(String::new(), |value| format!("{value:.3}"));
@@ -193,7 +198,13 @@ mod tests {
 
     fn sample(contender: Contender, repetition: u32, outcome: Result<&str, &str>) -> Sample {
         Sample {
-            step: Step { thread_count: 1, limit: Limit::Mb(100), repetition, contender },
+            step: Step {
+                headroom_mb: 128,
+                thread_count: 1,
+                limit: Limit::Mb(100),
+                repetition,
+                contender,
+            },
             outcome: outcome.map(|row| vec![row.into()]).map_err(str::to_string),
             plan: None,
             metrics: [("seconds".to_string(), f64::from(repetition))].into(),
@@ -238,6 +249,6 @@ mod tests {
         let [head, line] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
         assert_eq!(head.split(',').count(), line.split(',').count());
         assert!(line.ends_with(",\"a 'b' c\""), "{line}");
-        assert!(line.starts_with("1,100,1,duckdb,1.000,,"), "{line}");
+        assert!(line.starts_with("128,1,100,1,duckdb,1.000,,"), "{line}");
     }
 }

@@ -5,14 +5,15 @@
 //!   DIRECTORY/environment/   requirements.txt is what was installed
 //!             scripts/       as they stand in this program
 //!             temporary/     what peers spill into
-//!             sf2-seed1/     customer.parquet orders.parquet tables.duckdb tables.sqlite
-//!                            nandu/
+//!             sf2-seed1/     TABLE.parquet TABLE.default.parquet TABLE.duckdb tables.sqlite
+//!                            nandu-TABLE/       a table with the one that it is joined with
 //! ```
 //!
 //! 1. A file under its own name is whole: it is made under another and renamed.
 
 use super::contender::Format;
 use super::nandu;
+use super::query::{Query, TABLES};
 use crate::Failure;
 use std::collections::BTreeSet;
 use std::io::BufReader;
@@ -56,6 +57,11 @@ impl Stock {
         Ok(stock)
     }
 
+    /// The directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The interpreter with the peers.
     pub(crate) fn python(&self) -> PathBuf {
         self.directory.join("environment/bin/python")
@@ -86,7 +92,7 @@ impl Stock {
         self.directory.join(format!("sf{scale_factor}-seed{seed}"))
     }
 
-    /// Makes the tables in those of `formats` that are missing.
+    /// Makes what is missing of the tables of `query` in `formats`.
     ///
     /// # Errors
     /// If the generator or a peer fails.
@@ -94,36 +100,51 @@ impl Stock {
         &self,
         scale_factor: f64,
         seed: u64,
+        query: Query,
         formats: &BTreeSet<Format>,
     ) -> Result<(), Failure> {
         let data = self.data(scale_factor, seed);
         make_directory(&data)?;
-        if !["customer", "orders"].iter().all(|table| data.join(parquet_name(table)).exists()) {
-            self.make_parquet(scale_factor, seed, &data)?;
-        }
-        for (format, word, file) in [
-            (Format::Duckdb, "duckdb", "tables.duckdb"),
-            (Format::Sqlite, "sqlite", "tables.sqlite"),
-        ] {
-            if formats.contains(&format) && !data.join(file).exists() {
-                eprintln!("making {} of scale factor {scale_factor}", file);
-                self.prepare(&data, seed, word)?;
+        let tables = query.tables();
+        // Skewed orders are made from orders.
+        let sources = TABLES
+            .into_iter()
+            .filter(|table| tables.contains(table) || query == Query::Skewed && *table == "orders");
+        for table in sources {
+            if !data.join(parquet_name(table)).exists() {
+                self.make_parquet(scale_factor, seed, &data, table)?;
             }
         }
-        if formats.contains(&Format::Nandu) && !data.join(nandu::DIRECTORY).exists() {
-            eprintln!("making {} of scale factor {scale_factor}", nandu::DIRECTORY);
-            self.make_ours(&data)?;
+        for table in tables {
+            for (format, word, file) in [
+                (Format::DefaultParquet, "default", format!("{table}.default.parquet")),
+                (Format::Duckdb, "duckdb", format!("{table}.duckdb")),
+            ] {
+                if formats.contains(&format) && !data.join(&file).exists() {
+                    eprintln!("making {file} of scale factor {scale_factor}");
+                    self.prepare(&data, seed, word, table)?;
+                }
+            }
+        }
+        if formats.contains(&Format::Sqlite) && !data.join("tables.sqlite").exists() {
+            eprintln!("making tables.sqlite of scale factor {scale_factor}");
+            self.prepare(&data, seed, "sqlite", "")?;
+        }
+        let ours = nandu::directory_of(query);
+        if formats.contains(&Format::Nandu) && !data.join(&ours).exists() {
+            eprintln!("making {ours} of scale factor {scale_factor}");
+            self.make_ours(&data, query)?;
         }
         Ok(())
     }
 
-    fn make_ours(&self, data: &Path) -> Result<(), Failure> {
+    fn make_ours(&self, data: &Path, query: Query) -> Result<(), Failure> {
         let part = data.join("nandu.part");
         if part.exists() {
             std::fs::remove_dir_all(&part).map_err(|error| failure_at(&part, &error))?;
         }
         let mut children = Vec::new();
-        nandu::make_database(&part, |table| {
+        nandu::make_database(&part, query, |table| {
             let job = serde_json::json!({ "data": data, "make": "lines", "table": table });
             let mut child = Command::new(self.python())
                 .arg(self.scripts().join("prepare.py"))
@@ -141,28 +162,41 @@ impl Stock {
                 return Err(Failure::Run(format!("making tables: {status}")));
             }
         }
-        let whole = data.join(nandu::DIRECTORY);
+        let whole = data.join(nandu::directory_of(query));
         std::fs::rename(&part, &whole).map_err(|error| failure_at(&whole, &error))
     }
 
-    fn make_parquet(&self, scale_factor: f64, seed: u64, data: &Path) -> Result<(), Failure> {
-        eprintln!("generating scale factor {scale_factor}");
+    fn make_parquet(
+        &self,
+        scale_factor: f64,
+        seed: u64,
+        data: &Path,
+        table: &str,
+    ) -> Result<(), Failure> {
         let raw = data.join("raw");
-        let mut generator = Command::new(self.directory.join("environment/bin/tpchgen-cli"));
-        generator
-            .args(["parquet", "--overwrite", "--tables", "customer,orders", "--scale-factor"])
-            .arg(scale_factor.to_string())
-            .arg("--output-dir")
-            .arg(&raw);
-        complete(&mut generator, "the generator")?;
+        if table != "skewed" {
+            eprintln!("generating {table} of scale factor {scale_factor}");
+            let mut generator = Command::new(self.directory.join("environment/bin/tpchgen-cli"));
+            generator
+                .args(["parquet", "--overwrite", "--tables", table, "--scale-factor"])
+                .arg(scale_factor.to_string())
+                .arg("--output-dir")
+                .arg(&raw);
+            complete(&mut generator, "the generator")?;
+        }
         eprintln!("shuffling it");
-        self.prepare(data, seed, "parquet")?;
-        std::fs::remove_dir_all(&raw).map_err(|error| failure_at(&raw, &error))
+        self.prepare(data, seed, "parquet", table)?;
+        if raw.exists() {
+            std::fs::remove_dir_all(&raw).map_err(|error| failure_at(&raw, &error))?;
+        }
+        Ok(())
     }
 
-    fn prepare(&self, data: &Path, seed: u64, make: &str) -> Result<(), Failure> {
+    fn prepare(&self, data: &Path, seed: u64, make: &str, table: &str) -> Result<(), Failure> {
         let raw = data.join("raw");
-        let job = serde_json::json!({ "raw": raw, "data": data, "seed": seed, "make": make });
+        let job = serde_json::json!({
+            "raw": raw, "data": data, "seed": seed, "make": make, "table": table,
+        });
         let mut command = Command::new(self.python());
         command.arg(self.scripts().join("prepare.py")).arg(job.to_string());
         complete(&mut command, "making tables")

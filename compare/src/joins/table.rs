@@ -5,7 +5,7 @@
 //! 1. No line is wider than 100 columns.
 
 use super::contender::Contender;
-use super::plan::{Cache, Limit, Setting};
+use super::plan::{Cache, Limit, Setting, WHOLE_HEADROOM_MB, WHOLE_LIMITS, WHOLE_THREADS};
 use super::results::Median;
 use crate::busy::DISTURBED_SHARE;
 use crate::table::{short, wrapped};
@@ -27,8 +27,13 @@ const COLUMNS: [(&str, &str); 8] = [
 const RATIOS: [&str; 3] = ["seconds", "cpu_s", "written_mb"];
 /// By what a choice is judged.
 const CHOICE_METRIC: &str = "seconds";
-/// The peer that every join of ours is set beside.
-const RIVAL: Contender = Contender::Duckdb;
+/// The peers that every join of ours is set beside: the one over Parquet, and the one over tables of
+/// its own, which is the fair one, since ours reads tables of its own, too.
+const RIVALS: [Contender; 2] = [Contender::Duckdb, Contender::DuckdbTable];
+/// From how many repetitions on a median is one.
+const REPETITIONS: u32 = 3;
+/// Headroom from which it is room for a page cache.
+const ROOMY_MB: u64 = 1000;
 /// There is no ratio to what the table shows as nothing.
 const RATIO_OF_LEAST: f64 = 0.005;
 /// Of a reason, what the notes show.
@@ -43,22 +48,30 @@ millions of bytes.\n";
 
 /// The whole document.
 pub(crate) fn whole(medians: &[Median], setting: &Setting, row: Option<&[String]>) -> String {
-    let Setting { scale_factor, seed, repetitions, cache, headroom_mb, .. } = setting;
+    let Setting { scale_factor, query, seed, repetitions, cache, .. } = setting;
     let cache = match cache {
         Cache::Cold => "dropped from the page cache before each join",
         Cache::Warm => "read into the page cache, outside the group, before each join",
     };
-    let mut text = format!("# Joins under memory limits, TPC-H scale factor {scale_factor}\n\n");
+    let label = query.label();
+    let mut text =
+        format!("# Joins under memory limits: {label}, TPC-H scale factor {scale_factor}\n\n");
     text.push_str(&wrapped(&format!(
-        "The wide query over customer and orders in random order (seed {seed}), \
-         repetitions: {repetitions}; files are {cache}. Each join runs in a control group of its limit and \
-         {headroom_mb} MB. Command, commit, versions and machine: meta.json."
+        "Asked: {}; tables in random order (seed {seed}), repetitions: {repetitions}; files are \
+         {cache}. Each join runs in a control group of its limit and the headroom. Command, commit, \
+         versions and machine: meta.json.",
+        query.description()
     )));
     text.push('\n');
     text.push_str(LEGEND);
     if let Some(row) = row {
         text.push('\n');
         text.push_str(&wrapped(&format!("Row: {}", row.join(" "))));
+    }
+    let missing = missing_of(medians, setting);
+    if !missing.is_empty() {
+        text.push('\n');
+        text.push_str(&wrapped(&format!("**Left out**: {}.", missing.join("; "))));
     }
     let disturbed = medians.iter().filter(|it| figure(it, "others_share") > Some(DISTURBED_SHARE));
     let count = disturbed.count();
@@ -70,20 +83,55 @@ pub(crate) fn whole(medians: &[Median], setting: &Setting, row: Option<&[String]
              Compare CPU seconds and bytes; times are not a result."
         )));
     }
-    let points: BTreeSet<(u32, Limit)> =
-        medians.iter().map(|median| (median.thread_count, median.limit)).collect();
-    for (thread_count, limit) in points {
+    let place = |median: &Median| (median.headroom_mb, median.thread_count, median.limit);
+    let points: BTreeSet<(u64, u32, Limit)> = medians.iter().map(place).collect();
+    for (headroom_mb, thread_count, limit) in points {
         let threads = if thread_count == 1 { "thread" } else { "threads" };
-        writeln!(text, "\n## {limit}, {thread_count} {threads}\n")
+        let room = match limit {
+            Limit::None => "",
+            Limit::Mb(_) if headroom_mb < ROOMY_MB => " in a tight group",
+            Limit::Mb(_) => " and room for page cache",
+        };
+        writeln!(text, "\n## {limit}{room}, {thread_count} {threads}\n")
             .expect("a string takes every line");
+        if limit != Limit::None {
+            text.push_str(&format!("Headroom: {headroom_mb} MB.\n\n"));
+        }
         let here: Vec<&Median> = medians
             .iter()
-            .filter(|median| (median.thread_count, median.limit) == (thread_count, limit))
+            .filter(|median| place(median) == (headroom_mb, thread_count, limit))
             .collect();
         text.push_str(&table_of(&here));
         text.push_str(&notes_of(&here));
     }
     text
+}
+
+/// What a whole comparison has beside this.
+fn missing_of(medians: &[Median], setting: &Setting) -> Vec<String> {
+    let mut missing = Vec::new();
+    let mut miss = |what: &str, absent: Vec<String>| {
+        if !absent.is_empty() {
+            missing.push(format!("{what}{}", absent.join(", ")));
+        }
+    };
+    let has = |is: &dyn Fn(&Median) -> bool| medians.iter().any(is);
+    let absent = Contender::ALL.into_iter().filter(|it| it.answers(setting.query));
+    let absent = absent.filter(|it| !has(&|median| median.contender == *it));
+    miss("", absent.map(|it| it.label().into()).collect());
+    let absent = WHOLE_LIMITS.iter().filter(|it| !has(&|median| median.limit == **it));
+    miss("the limits ", absent.map(ToString::to_string).collect());
+    let absent = WHOLE_THREADS.iter().filter(|it| !has(&|median| median.thread_count == **it));
+    miss("threads ", absent.map(ToString::to_string).collect());
+    let absent = WHOLE_HEADROOM_MB.iter().filter(|it| !has(&|median| median.headroom_mb == **it));
+    miss("headroom in MB ", absent.map(ToString::to_string).collect());
+    if setting.repetitions < REPETITIONS {
+        miss(
+            "repetitions ",
+            vec![format!("{} of {REPETITIONS}", REPETITIONS - setting.repetitions)],
+        );
+    }
+    missing
 }
 
 fn table_of(medians: &[&Median]) -> String {
@@ -97,16 +145,21 @@ fn table_of(medians: &[&Median]) -> String {
         writeln!(text, "| {label} | {right} | {} |", cells.join(" | "))
             .expect("a string takes every line");
     }
-    let rival = medians.iter().find(|it| it.contender == RIVAL && it.right_count > 0);
-    let ours = |it: &&&Median| it.contender.is_ours() && it.right_count > 0;
-    for (median, rival) in medians.iter().filter(ours).zip(rival.iter().cycle()) {
-        let cells = COLUMNS.map(|(_, name)| {
-            let theirs = figure(rival, name).filter(|theirs| *theirs >= RATIO_OF_LEAST);
-            let is_ratio = RATIOS.contains(&name);
-            cell(theirs.filter(|_| is_ratio).and_then(|it| Some(figure(median, name)? / it)))
-        });
-        let label = format!("{} ÷ {}", median.contender.label(), RIVAL.label());
-        writeln!(text, "| {label} | | {} |", cells.join(" | ")).expect("a string takes every line");
+    for rival in RIVALS {
+        let Some(theirs) = medians.iter().find(|it| it.contender == rival && it.right_count > 0)
+        else {
+            continue;
+        };
+        for ours in medians.iter().filter(|it| it.contender.is_ours() && it.right_count > 0) {
+            let cells = COLUMNS.map(|(_, name)| {
+                let theirs = figure(theirs, name).filter(|theirs| *theirs >= RATIO_OF_LEAST);
+                let is_ratio = RATIOS.contains(&name);
+                cell(theirs.filter(|_| is_ratio).and_then(|it| Some(figure(ours, name)? / it)))
+            });
+            let label = format!("{} ÷ {}", ours.contender.label(), rival.label());
+            writeln!(text, "| {label} | | {} |", cells.join(" | "))
+                .expect("a string takes every line");
+        }
     }
     if let Some(ratio) = choice_ratio(medians) {
         let cells = COLUMNS.map(|(_, name)| cell((name == CHOICE_METRIC).then_some(ratio)));
@@ -156,21 +209,23 @@ fn cell(figure: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::query::Query;
     use super::*;
 
     fn setting() -> Setting {
         Setting {
             scale_factor: 10.0,
+            query: Query::Wide,
             seed: 1,
             repetitions: 3,
             cache: Cache::Cold,
-            headroom_mb: 128,
             timeout_s: 600,
         }
     }
 
     fn median(contender: Contender, limit: Limit, value: f64, reasons: &[&str]) -> Median {
         Median {
+            headroom_mb: 128,
             thread_count: 1,
             limit,
             contender,
@@ -195,7 +250,7 @@ mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
         }
-        assert!(text.contains("## 300 MB, 1 thread\n"), "{text}");
+        assert!(text.contains("## 300 MB in a tight group, 1 thread\n"), "{text}");
         assert!(text.contains("## no limit, 1 thread\n"), "{text}");
         let count = medians.len();
         assert!(
@@ -230,5 +285,24 @@ mod tests {
         assert!(text.contains("| duckdb | 3/3 | 0.05 |"), "{text}");
         assert!(text.contains("| datafusion-hash | 2/3 | 0.05 |"), "{text}");
         assert!(text.ends_with("\n\n- datafusion-hash: no memory\n"), "{text}");
+    }
+
+    #[test]
+    fn what_a_whole_comparison_has_beside_this_is_named() {
+        let limits = [Limit::Mb(100), Limit::None];
+        let mut medians: Vec<Median> = Contender::ALL
+            .into_iter()
+            .flat_map(|it| limits.map(|limit| median(it, limit, 1.0, &[])))
+            .collect();
+        medians.retain(|it| it.contender != Contender::DuckdbTable);
+        let text =
+            whole(&medians, &Setting { repetitions: 1, ..setting() }, None).replace('\n', " ");
+        let wanted = "**Left out**: duckdb-table; the limits 300 MB; threads 2; headroom in MB 4000; \
+                      repetitions 2 of 3.";
+        assert!(text.contains(wanted), "{text}");
+        let narrow = Setting { query: Query::Narrow, ..setting() };
+        medians.retain(|it| it.contender.answers(Query::Narrow));
+        let text = whole(&medians, &narrow, None);
+        assert!(text.contains("**Left out**: duckdb-table; the limits"), "{text}");
     }
 }

@@ -15,9 +15,9 @@ def answer(job):
     if job["memory_bytes"]:
         runtime = runtime.with_fair_spill_pool(job["memory_bytes"])
     context = datafusion.SessionContext(config, runtime)
-    for table in ("customer", "orders"):
-        context.register_parquet(table, f"{job['data']}/{table}.parquet")
-    frame = context.sql(harness.WIDE.format(customer="customer", orders="orders"))
+    for table in job["tables"]:
+        context.register_parquet(f"file_{table}", f"{job['data']}/{table}.parquet")
+    frame = context.sql(harness.query(job, *(f"file_{table}" for table in job["tables"])))
     plan = str(frame.execution_plan().display_indent())
     wanted = "SortMergeJoin" if is_merge else "HashJoin"
     if wanted not in plan:

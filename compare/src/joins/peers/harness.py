@@ -24,8 +24,25 @@ SELECT count(*),
 FROM {customer} AS customer JOIN {orders} AS orders ON c_custkey = o_custkey
 """
 
+# One column of either table beside the key. `lineitem` is the larger join; `skewed` are orders of few
+# customers.
+NARROW = """
+SELECT count(*), sum(o_totalprice + c_acctbal)
+FROM {customer} AS customer JOIN {orders} AS orders ON c_custkey = o_custkey
+"""
+LINEITEM = """
+SELECT count(*), sum(o_totalprice + l_extendedprice)
+FROM {customer} AS orders JOIN {orders} AS lineitem ON o_orderkey = l_orderkey
+"""
+QUERIES = {"wide": WIDE, "narrow": NARROW, "lineitem": LINEITEM, "skewed": NARROW}
+
 # Fields of the row that are maxima; all others are sums.
 MAXIMA = (11, 12)
+
+
+def query(job, smaller, larger):
+    """The query of the job over its two tables."""
+    return QUERIES[job["query"]].format(customer=smaller, orders=larger)
 
 
 def add(rows):

@@ -15,7 +15,7 @@ def answer(job):
     connection.execute(f"PRAGMA cache_size = -{cache}")
     connection.execute("PRAGMA temp_store = FILE")
     customer = "customer_heap" if job["variant"] == "automatic" else "customer"
-    query = harness.WIDE.format(customer=customer, orders="orders")
+    query = harness.query(job, customer, "orders")
     row = connection.execute(query).fetchone()
     return harness.as_text(row, money_is_cents=True)
 
