@@ -139,15 +139,15 @@ pub(crate) fn is_source(text: &str) -> bool {
     })
 }
 
-/// The keys of [`Standing`] in a shape.
-const STANDING: [&str; 6] = ["class", "source", "fitted", "reason", "varied", "ours"];
+/// The keys of [`Standing`] in a shape: what else stands there belongs to its claim.
+pub const STANDING_KEYS: [&str; 6] = ["class", "source", "fitted", "reason", "varied", "ours"];
 
 impl<'de> Deserialize<'de> for Shape {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
         let mut claim = toml::Table::deserialize(deserializer)?;
         let mut standing = toml::Table::new();
-        for key in STANDING {
+        for key in STANDING_KEYS {
             if let Some((key, value)) = claim.remove_entry(key) {
                 standing.insert(key, value);
             }
