@@ -34,7 +34,7 @@ impl Traffic {
         Ok(Self { read_bytes: value("read_bytes")?, written_bytes })
     }
 
-    /// Since `earlier`.
+    /// What was read and written since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             read_bytes: self.read_bytes - earlier.read_bytes,
@@ -94,7 +94,7 @@ pub(crate) fn fsync_probe(directory: &Path) -> Result<Vec<f64>, Failure> {
     Ok(times)
 }
 
-/// Microseconds.
+/// The duration in microseconds.
 pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
@@ -115,7 +115,7 @@ pub(crate) fn percentile(values: &mut [f64], percent: u64) -> f64 {
     values[to_index(rank)]
 }
 
-/// The mean.
+/// The arithmetic mean of the values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / as_float(values.len() as u64)
 }

@@ -25,7 +25,7 @@ pub(crate) const RECORD_BYTES: u64 = KEY_BYTES + VALUE_BYTES as u64;
 /// The payload of a record.
 pub(crate) type Value = [u8; VALUE_BYTES];
 
-/// One record.
+/// A record that is stored, with its key.
 #[derive(Clone, Copy)]
 pub(crate) struct Record {
     pub(crate) key: u64,

@@ -13,7 +13,7 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Which comparison.
+/// Which of the comparisons is run.
 #[derive(Clone, Copy)]
 pub(crate) enum Comparison {
     /// The B+-tree beside storage engines.

@@ -8,6 +8,7 @@ mod floors;
 mod heads;
 mod links;
 mod manifests;
+mod remarks;
 mod source;
 mod supplies;
 #[cfg(test)]
@@ -52,6 +53,7 @@ const CHECKS: &[Check] = &[
     documents::check_test_command,
     links::check,
     manifests::check,
+    remarks::check,
     words::check_names,
     words::check_remarks,
     words::check_machine_paths,

@@ -18,7 +18,7 @@ use nandu_base::to_index;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
 
-/// `MDB_val`.
+/// LMDB's `MDB_val`: bytes and their length.
 #[repr(C)]
 struct Bytes {
     size: usize,

@@ -159,7 +159,7 @@ impl Scenario {
     }
 }
 
-/// A member's queue.
+/// What a member has done and taken on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Server {
     busy_until: u64,

@@ -140,7 +140,7 @@ impl Layout {
 }
 
 impl StandardLayout {
-    /// All of them.
+    /// All layouts that have a name.
     pub const ALL: [Self; 4] = [Self::OneCopy, Self::Stripe, Self::Replication, Self::Parity];
 
     /// The name in experiments and tables.

@@ -17,7 +17,7 @@ impl VirtualClock {
         Self { now: Nanos::ZERO }
     }
 
-    /// The present.
+    /// The simulated time that has passed since the clock was made.
     #[must_use]
     pub const fn now(&self) -> Nanos {
         self.now

@@ -91,7 +91,7 @@ pub struct FlashCounters {
 }
 
 impl FlashCounters {
-    /// Counts one command.
+    /// Counts one command of `operation`, made on behalf of `cause`.
     #[inline]
     pub fn count(&mut self, operation: FlashOperation, cause: Cause) {
         self.add(operation, cause, 1);
@@ -177,7 +177,7 @@ pub struct WearSummary {
 }
 
 impl WearSummary {
-    /// For reports.
+    /// Mean erasures of an erase block, for reports.
     #[must_use]
     pub fn erase_count_mean(&self) -> f64 {
         self.erase_count_sum as f64 / self.erase_block_count.max(1) as f64

@@ -27,7 +27,7 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// An empty distribution.
+    /// An empty distribution, without any duration.
     #[must_use]
     pub fn new() -> Self {
         let buckets = Histogram::new_with_bounds(1, HIGHEST_NANOS, SIGNIFICANT_DIGITS)
@@ -35,7 +35,7 @@ impl LatencyHistogram {
         Self { buckets, sum_ns: 0, square_sum: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
-    /// Adds one duration.
+    /// Adds one duration to the distribution.
     #[inline]
     pub fn record(&mut self, latency: Nanos) {
         let nanos = latency.0;
@@ -69,7 +69,7 @@ impl LatencyHistogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Forgets everything.
+    /// Forgets all durations that were recorded.
     pub fn clear(&mut self) {
         self.buckets.reset();
         (self.sum_ns, self.square_sum, self.min_ns, self.max_ns) = (0, 0, u64::MAX, 0);

@@ -17,7 +17,7 @@ macro_rules! quantity {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Nothing.
+            /// The quantity of nothing, 0.
             pub const ZERO: Self = Self(0);
             /// The largest value; as a time, "never".
             pub const MAX: Self = Self(u64::MAX);
@@ -107,31 +107,31 @@ quantity!(
 );
 
 impl Nanos {
-    /// `count` microseconds.
+    /// A duration of `count` microseconds.
     #[must_use]
     pub const fn from_micros(count: u64) -> Self {
         Self(count * 1_000)
     }
 
-    /// `count` milliseconds.
+    /// A duration of `count` milliseconds.
     #[must_use]
     pub const fn from_millis(count: u64) -> Self {
         Self(count * 1_000_000)
     }
 
-    /// `count` seconds.
+    /// A duration of `count` seconds.
     #[must_use]
     pub const fn from_seconds(count: u64) -> Self {
         Self(count * 1_000_000_000)
     }
 
-    /// For reports only.
+    /// In seconds; for reports only, since it rounds.
     #[must_use]
     pub fn as_seconds_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// For reports only.
+    /// In microseconds; for reports only, since it rounds.
     #[must_use]
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
@@ -166,19 +166,19 @@ impl fmt::Display for Nanos {
 }
 
 impl ByteCount {
-    /// `count` binary kilobytes.
+    /// A size of `count` binary kilobytes.
     #[must_use]
     pub const fn kib(count: u64) -> Self {
         Self(count << 10)
     }
 
-    /// `count` binary megabytes.
+    /// A size of `count` binary megabytes.
     #[must_use]
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
     }
 
-    /// `count` binary gigabytes.
+    /// A size of `count` binary gigabytes.
     #[must_use]
     pub const fn gib(count: u64) -> Self {
         Self(count << 30)

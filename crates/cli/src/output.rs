@@ -24,7 +24,7 @@ const WIDTH_MIN: usize = 40;
 /// The longest text: profiles of devices and plans have some thousand bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-/// Standard output.
+/// Standard output, and how wide and how coloured it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     is_styled: bool,

@@ -11,7 +11,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts one.
+    /// A stopwatch that runs from now on.
     pub(crate) fn start() -> Self {
         Self { started: Instant::now() }
     }

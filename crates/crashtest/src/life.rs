@@ -102,7 +102,7 @@ impl Outcome {
     }
 }
 
-/// A broken promise.
+/// A promise of the engine that was broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// The seed that shows it.

@@ -67,7 +67,7 @@ impl History {
         self.durable = self.states.len() - 1;
     }
 
-    /// The latest commit.
+    /// The state after the latest commit.
     pub(crate) fn last(&self) -> &State {
         self.states.last().expect("there is always a state")
     }

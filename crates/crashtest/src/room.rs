@@ -48,7 +48,7 @@ impl Room {
         }
     }
 
-    /// A transaction begins.
+    /// Notes that a transaction begins, which has asked for nothing yet.
     pub(crate) const fn begin(&mut self) {
         self.asked_bytes = 0;
         self.asked_file_bytes = 0;

@@ -34,7 +34,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Some of them.
+    /// Faults that a history may meet, drawn by `one_of`.
     fn any(one_of: &mut impl FnMut(&[u64]) -> u64) -> Self {
         let power_cuts = one_of(&[0, 1, 1, 1, 1]) == 1;
         Self {
@@ -56,7 +56,7 @@ impl Faults {
     };
 }
 
-/// One simulated history.
+/// A simulated history: its workload, its device and its faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// Its seed.

@@ -248,7 +248,7 @@ impl Geometry {
         Ok(Self { sector_bytes, sector_count })
     }
 
-    /// The capacity.
+    /// Bytes of all sectors together.
     #[must_use]
     pub const fn capacity(&self) -> ByteCount {
         ByteCount(self.sector_bytes as u64 * self.sector_count)

@@ -85,7 +85,7 @@ impl FaultPlan {
     }
 }
 
-/// Requests that failed.
+/// How many requests failed, by the reason why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailureCounts {
     /// All of them.
@@ -118,7 +118,7 @@ pub struct FaultyDevice<D> {
 }
 
 impl<D: Inspect> FaultyDevice<D> {
-    /// Wraps `inner`.
+    /// A device that fails as `plan` says and otherwise does what `inner` does.
     #[must_use]
     pub fn new(inner: D, plan: FaultPlan) -> Self {
         let rng = Rng::for_part(plan.seed, "faulty device");
@@ -163,7 +163,7 @@ impl<D: Inspect> FaultyDevice<D> {
         self.plan = plan;
     }
 
-    /// The device below.
+    /// Gives back the device that was wrapped.
     pub fn into_inner(self) -> D {
         self.inner
     }

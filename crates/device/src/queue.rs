@@ -64,7 +64,7 @@ impl InFlight {
         Self { id, operation, issued_at, buffer }
     }
 
-    /// Ends it.
+    /// The completion of the request, with its buffer.
     #[must_use]
     pub fn complete(self, completed_at: Nanos, result: Result<(), DeviceError>) -> Completion {
         let Self { id, operation, issued_at, buffer } = self;
@@ -100,7 +100,7 @@ impl CompletionQueue {
         nandu_base::to_u32(self.heap.len() as u64)
     }
 
-    /// Whether none is.
+    /// Whether no completion is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()

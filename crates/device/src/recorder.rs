@@ -52,7 +52,7 @@ impl<D: Device> Recorder<D> {
         nandu_base::fnv1a(text.as_bytes())
     }
 
-    /// The device below.
+    /// Gives back the device that was recorded.
     pub fn into_inner(self) -> D {
         self.inner
     }

@@ -20,7 +20,7 @@ impl<D: Device> SharedDevice<D> {
         Self { info: device.info().clone(), device: Arc::new(Mutex::new(device)) }
     }
 
-    /// The device itself.
+    /// The device, locked: nobody else uses it until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, D> {
         // A test that panicked in between is over anyway.
         self.device.lock().unwrap_or_else(PoisonError::into_inner)

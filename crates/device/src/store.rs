@@ -4,7 +4,7 @@
 
 use nandu_base::{FixedHashMap, SectorIndex};
 
-/// Sparse sector contents.
+/// The contents of sectors; those that were never written take no memory.
 #[derive(Clone, Debug)]
 pub struct SectorStore {
     sector_bytes: usize,
@@ -41,7 +41,7 @@ impl SectorStore {
         }
     }
 
-    /// Forgets `sector_count` sectors.
+    /// Forgets the contents of `sector_count` sectors from `first_sector` on.
     pub fn clear(&mut self, first_sector: SectorIndex, sector_count: u64) {
         let end = first_sector.0 + sector_count;
         if sector_count > self.sectors.len() as u64 {

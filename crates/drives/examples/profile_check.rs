@@ -61,7 +61,7 @@ const random: bool = true;
 #[allow(non_upper_case_globals, reason = "the rows read better with words than with booleans")]
 const sequential: bool = false;
 
-/// All lines.
+/// All rows that the profiles are checked against.
 #[rustfmt::skip]
 pub(crate) fn rows() -> Vec<Row> {
     let two_mb = 2_000_384; // 2 MB in whole sectors

@@ -35,7 +35,7 @@ use std::path::Path;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../profiles");
 const FOLDER: &str = "profiles";
-/// The largest drive.
+/// The largest capacity that a profile may have, in bytes.
 const CAPACITY_BYTES_MAX: u64 = 1 << 50;
 /// The longest file: profiles have some thousand bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -284,7 +284,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Invariant 3.
+    /// Checks invariant 3: what was fitted is a figure of the section.
     fn check_fitted(&self) -> Result<(), String> {
         if self.fitted.is_empty() {
             return Ok(());
@@ -301,7 +301,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Its make.
+    /// Which make of drive the profile describes.
     #[must_use]
     pub const fn kind(&self) -> DriveKind {
         match self.drive {

@@ -85,7 +85,7 @@ impl Default for OpenOptions {
     }
 }
 
-/// An open target.
+/// A target that was opened, and what is known of it.
 pub struct OpenTarget {
     drive: OpenDrive,
     /// What it is.
@@ -99,7 +99,7 @@ enum OpenDrive {
 }
 
 impl OpenTarget {
-    /// The device.
+    /// The device of the target.
     #[must_use]
     pub fn device(&self) -> &dyn Device {
         match &self.drive {
@@ -116,7 +116,7 @@ impl OpenTarget {
         }
     }
 
-    /// The device alone.
+    /// Gives up the target and keeps its device.
     #[must_use]
     pub fn into_device(self) -> Box<dyn Device> {
         match self.drive {

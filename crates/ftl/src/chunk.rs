@@ -167,7 +167,7 @@ struct Active {
     next: u32,
 }
 
-/// A chunk-mapping layer.
+/// A translation layer that maps whole chunks: see the module.
 #[derive(Clone, Debug)]
 pub struct ChunkFtl {
     config: ChunkConfig,

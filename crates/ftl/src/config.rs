@@ -100,7 +100,7 @@ macro_rules! layers {
         }
 
         impl FtlConfig {
-            /// Its kind.
+            /// Which of the layers these parameters are for.
             #[must_use]
             pub const fn kind(&self) -> FtlKind {
                 match self {

@@ -115,7 +115,7 @@ struct Die {
     erases_since_levelling: u32,
 }
 
-/// A page-mapping layer.
+/// A translation layer that maps single pages: see the module.
 #[derive(Clone, Debug)]
 pub struct PageFtl {
     config: PageConfig,

@@ -230,7 +230,7 @@ impl Code {
         Ok(intact.map(|(number, _)| number).collect())
     }
 
-    /// The coding matrix.
+    /// The rows of the coding matrix.
     pub(crate) fn rows(&self) -> &Rows {
         &self.rows
     }

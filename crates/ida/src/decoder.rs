@@ -169,7 +169,7 @@ impl Reconstructor {
         Self { code, limit: limit.max(1), uses: 0, kept: BTreeMap::new() }
     }
 
-    /// The code.
+    /// The code that it decodes.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.code

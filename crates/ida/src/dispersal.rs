@@ -60,13 +60,13 @@ struct Header {
 }
 
 impl Dispersal {
-    /// Disperses with `code`.
+    /// A dispersal of files into the fragments of `code`.
     #[must_use]
     pub fn new(code: Code) -> Self {
         Self { code }
     }
 
-    /// The code.
+    /// The code that makes its fragments.
     #[must_use]
     pub fn code(&self) -> &Code {
         &self.code

@@ -34,7 +34,7 @@ pub const CROSSOVER_TOLERANCE: f64 = 2.0;
 pub const OWN_RANGE_MAX: f64 = 1000.0;
 /// Largest step in the wrong direction, and largest factor of what hardly changes.
 pub const SLACK_MAX: f64 = 0.2;
-/// See [`SLACK_MAX`].
+/// The largest `factor` of what hardly changes.
 pub const CONSTANT_MAX: f64 = 100.0;
 /// Between these lies what a paper states as "at least" or "at most".
 pub const ONE_SIDED: [f64; 2] = [1e-6, 1e6];

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 /// What the name of an experiment at the scale of the paper ends with.
 pub(crate) const FULL_ENDING: &str = "-full";
 
-/// An experiment.
+/// An experiment as its file describes it: see the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {

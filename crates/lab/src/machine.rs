@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 /// The commit that this program was built from.
 pub const COMMIT: &str = env!("NANDU_COMMIT");
 
-/// What ran.
+/// The machine that an experiment ran on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the processor.

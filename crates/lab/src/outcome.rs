@@ -154,7 +154,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// `request size (B)`.
+    /// The label with its unit, as an axis shows it: `request size (B)`.
     #[must_use]
     pub fn title(&self) -> String {
         if self.unit.is_empty() {

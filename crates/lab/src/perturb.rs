@@ -30,7 +30,7 @@ use std::path::Path;
 /// Least relative change of a deciding number that counts.
 pub const MOVED: f64 = 0.02;
 
-/// One number changed.
+/// One parameter with another value, in the file that holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// `device-a ssd.read_command_ns`, or `measure.cpu.row_ns` of the experiment itself.
@@ -72,7 +72,7 @@ pub struct ShapeKey {
 }
 
 impl ShapeKey {
-    /// Of `shape`.
+    /// What tells `shape` from the other shapes of its experiment.
     #[must_use]
     pub fn of(shape: &Shape) -> Self {
         let claim = serde_json::to_string(&shape.claim);

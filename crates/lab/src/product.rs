@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Product(BTreeMap<String, i64>);
 
 impl Product {
-    /// A measured series.
+    /// The product that is one measured series.
     pub(crate) fn of(series: &str) -> Self {
         Self(BTreeMap::from([(series.to_owned(), 1)]))
     }

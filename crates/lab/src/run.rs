@@ -45,7 +45,7 @@ pub struct LocalTarget<'a> {
     pub directory: PathBuf,
 }
 
-/// How to run.
+/// How an experiment is run: where to, by which seed, on which local device.
 pub struct RunOptions<'a> {
     /// Where results go.
     pub out_dir: PathBuf,
@@ -78,7 +78,7 @@ pub trait RunObserver: nandu_probe::Observer {
     fn stop_flag(&self) -> Arc<AtomicBool>;
 }
 
-/// Nobody watches.
+/// An observer who watches nothing and never stops the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

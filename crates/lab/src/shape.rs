@@ -47,7 +47,7 @@ impl Class {
     pub const ALL: [Self; 6] =
         [Self::Prediction, Self::Differs, Self::Fit, Self::ClosedForm, Self::Own, Self::Sanity];
 
-    /// One, and several.
+    /// The word for one shape of the class, and for several.
     #[must_use]
     pub const fn words(self) -> [&'static str; 2] {
         match self {

@@ -46,7 +46,7 @@ pub struct Dataset {
     pub comments: TpchComments,
 }
 
-/// How tables lie.
+/// How a table's rows are stored, and which columns are indexed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// How rows are stored.

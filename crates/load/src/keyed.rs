@@ -45,7 +45,7 @@ enum Keys {
     OrderAndCustomer,
 }
 
-/// One table's rows.
+/// The rows of one of the tables, as they are generated.
 #[derive(Debug)]
 pub struct KeyedRows {
     table: KeyedTable,

@@ -75,7 +75,7 @@ impl ParquetRows {
         Ok(Self { rows, file, columns, moments, row_count, read_count: 0, text: String::new() })
     }
 
-    /// The columns.
+    /// The columns of the file, in its order.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns

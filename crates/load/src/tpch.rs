@@ -67,7 +67,7 @@ pub enum TpchComments {
     Short,
 }
 
-/// One table's rows.
+/// The rows of one table, as they are generated.
 #[derive(Debug)]
 pub struct TpchRows {
     table: TpchTable,

@@ -128,7 +128,7 @@ pub(crate) struct SavedBlock {
     pub(crate) torn: Vec<u64>,
 }
 
-/// A chip array.
+/// An array of flash chips: see the module.
 #[derive(Clone, Debug)]
 pub struct NandArray {
     pub(crate) config: NandConfig,
@@ -252,7 +252,7 @@ impl NandArray {
         &self.config
     }
 
-    /// Its shape.
+    /// How many channels, dies, planes, erase blocks and pages it has.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.config.geometry

@@ -41,7 +41,7 @@ impl Divisor {
         Self { value, shift }
     }
 
-    /// Quotient and remainder.
+    /// The quotient and the remainder of `number` by this divisor.
     #[inline]
     #[must_use]
     pub const fn div_rem(self, number: u64) -> (u64, u64) {
@@ -51,7 +51,7 @@ impl Divisor {
         }
     }
 
-    /// The divisor.
+    /// The divisor as a number.
     #[must_use]
     pub const fn value(self) -> u64 {
         self.value

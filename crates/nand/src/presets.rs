@@ -171,7 +171,7 @@ const TLC: ChipPreset = ChipPreset {
     paired_pages: true,
 };
 
-/// Every preset.
+/// Every chip preset that is known by name.
 #[must_use]
 pub fn presets() -> &'static [ChipPreset] {
     PRESETS

@@ -112,7 +112,7 @@ impl PageTypes {
         Ok(types)
     }
 
-    /// The program times.
+    /// How long programs take, one duration for each kind of page.
     #[must_use]
     pub fn times(&self) -> &[Nanos] {
         &self.program_ns[..usize::from(self.count)]

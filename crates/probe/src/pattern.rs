@@ -109,7 +109,7 @@ impl Area {
     }
 }
 
-/// One experiment.
+/// A pattern of requests, and how long it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {

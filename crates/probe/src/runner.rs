@@ -24,7 +24,7 @@ pub trait Observer {
     fn is_cancelled(&self) -> bool;
 }
 
-/// Nobody watches.
+/// An observer whom nothing is shown and who never stops a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

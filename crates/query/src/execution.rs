@@ -225,7 +225,7 @@ impl Execution {
         if self.stop.load(Ordering::Relaxed) { Err(QueryError::Cancelled) } else { Ok(()) }
     }
 
-    /// Books a request.
+    /// Books a request of the execution in its counts.
     pub(crate) fn note_request(&self, is_write: bool, file: u16, offset_bytes: u64, bytes: u64) {
         let mut counts = self.counts.get();
         let (requests, total) = match is_write {
@@ -303,13 +303,13 @@ impl Execution {
 }
 
 impl Memory<'_> {
-    /// How many pages.
+    /// How many pages were granted.
     #[must_use]
     pub const fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// How many bytes.
+    /// How many bytes were granted.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.pages as usize * self.execution.page_bytes()

@@ -50,13 +50,13 @@ impl Key {
         Self { columns }
     }
 
-    /// How many columns.
+    /// How many columns the key has.
     #[must_use]
     pub fn column_count(&self) -> usize {
         self.columns.len()
     }
 
-    /// The columns.
+    /// The columns of the key, in its order.
     #[must_use]
     pub fn columns(&self) -> &[KeyColumn] {
         &self.columns

@@ -72,7 +72,7 @@ pub struct SpillWriter<'x> {
     is_fresh: bool,
 }
 
-/// Reads a bucket.
+/// Reads back the rows of a bucket.
 pub struct SpillStream<'x> {
     execution: &'x Execution,
     reader: BlockReader<'x>,
@@ -258,7 +258,7 @@ impl<'x> SpillWriter<'x> {
         })
     }
 
-    /// Rows so far.
+    /// How many rows were written so far.
     #[must_use]
     pub const fn tuple_count(&self) -> u64 {
         self.bucket.tuple_count
@@ -438,12 +438,12 @@ impl SpillStream<'_> {
         self.reader.has_more()
     }
 
-    /// As [`BlockReader::lend`].
+    /// Lends a buffer to the reader: see [`BlockReader::lend`].
     pub(crate) fn lend(&mut self, buffer: IoBuffer) -> Result<Option<IoBuffer>, QueryError> {
         self.reader.lend(buffer)
     }
 
-    /// As [`BlockReader::take_spare`].
+    /// Takes back a buffer: see [`BlockReader::take_spare`].
     pub(crate) const fn take_spare(&mut self) -> Option<IoBuffer> {
         self.reader.take_spare()
     }

@@ -25,7 +25,7 @@ pub const NO_TUPLE: u64 = u64::MAX;
 /// Low bits of an address: the offset in its segment.
 const OFFSET_BITS: u32 = 32;
 
-/// One row.
+/// A row: its number and its stored values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple<'a> {
     /// Its number in a heap table; 0 elsewhere.
@@ -150,7 +150,7 @@ pub const fn segment_address(segment: usize, offset: usize) -> u64 {
 }
 
 impl<'a> Area<'a> {
-    /// No memory.
+    /// Memory without a single byte.
     pub const EMPTY: Self = Self::Piece(&[]);
 
     /// The bytes from an address on.
@@ -181,7 +181,7 @@ impl<'a> Area<'a> {
 }
 
 impl<'a> TupleBatch<'a> {
-    /// The rows.
+    /// The rows of the batch, in order.
     pub fn tuples(&self) -> impl Iterator<Item = Tuple<'a>> + use<'a> {
         let Self { area, cells } = *self;
         cells.iter().map(move |&address| area.tuple(address))
@@ -189,7 +189,7 @@ impl<'a> TupleBatch<'a> {
 }
 
 impl<'a> PairBatch<'a> {
-    /// No pairs.
+    /// A batch without any pair.
     pub const EMPTY: Self =
         Self { first: Area::EMPTY, second: Area::EMPTY, first_side: Side::Left, pairs: &[] };
 
@@ -205,7 +205,7 @@ impl<'a> PairBatch<'a> {
 }
 
 impl Side {
-    /// The other one.
+    /// The side across the join from this one.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -260,7 +260,7 @@ impl RowArea {
         kept
     }
 
-    /// The rows.
+    /// The memory that the rows lie in.
     pub(crate) fn area(&self) -> Area<'_> {
         Area::Piece(&self.cells)
     }

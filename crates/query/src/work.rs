@@ -44,7 +44,7 @@ pub struct WorkCounts([u64; KIND_COUNT]);
 pub struct WorkCosts([u64; KIND_COUNT]);
 
 impl Work {
-    /// All of them.
+    /// All kinds of work, in the order of their counts.
     pub const ALL: [Self; KIND_COUNT] = [
         Self::Scan,
         Self::Build,
@@ -59,7 +59,7 @@ impl Work {
 }
 
 impl WorkCounts {
-    /// Counts work.
+    /// Adds `count` times this kind of work.
     pub const fn add(&mut self, work: Work, count: u64) {
         self.0[work as usize] += count;
     }

@@ -58,7 +58,7 @@ pub enum InitialState {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunConfig {
-    /// How time passes.
+    /// How time passes in the simulation.
     pub mode: Mode,
     /// Requests in flight at most; the closed mode has one.
     pub queue_depth: u32,

@@ -48,7 +48,7 @@ pub enum Input {
     },
 }
 
-/// One simulation.
+/// A simulation as a value: drive, load and settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {

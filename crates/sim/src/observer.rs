@@ -13,7 +13,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// For progress lines.
+    /// Its name in lines of progress.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ pub trait SimObserver {
     /// length of a trace is not known.
     fn progress(&mut self, phase: Phase, done: u64, total: u64);
 
-    /// Whether to stop.
+    /// Whether the simulation is to stop at the next request.
     fn is_cancelled(&self) -> bool {
         false
     }

@@ -50,12 +50,12 @@ impl Shadow {
         Some(Arc::from(content_of(lpn, self.last_version)))
     }
 
-    /// Forgets units.
+    /// Forgets the contents of `count` units from `first` on.
     pub(crate) fn trim(&mut self, first: u64, count: u64) {
         self.versions[to_index(first)..to_index(first + count)].fill(0);
     }
 
-    /// Invariant 1.
+    /// Checks invariant 1 for a unit that was read.
     pub(crate) fn compare(&mut self, lpn: Lpn, content: &Content) -> Result<(), String> {
         self.compared_count += 1;
         let version = self.versions[to_index(lpn.0)];
@@ -99,7 +99,7 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// The present.
+    /// The counters as they stand in `engine` now.
     pub(crate) fn of(engine: &Engine) -> Self {
         Self {
             counters: *engine.nand.counters(),

@@ -195,13 +195,13 @@ impl Simulation {
         self.engine.unit_bytes()
     }
 
-    /// The array.
+    /// The array of chips below the layer.
     #[must_use]
     pub const fn nand(&self) -> &NandArray {
         &self.engine.nand
     }
 
-    /// The layer.
+    /// The translation layer that is simulated.
     #[must_use]
     pub fn ftl(&self) -> &dyn Ftl {
         &*self.engine.ftl

@@ -65,7 +65,7 @@ struct Work {
 }
 
 impl Work {
-    /// Invariant 1.
+    /// Checks invariant 1, the limits of time.
     fn check_limits(&self) -> Result<(), String> {
         let Self { elapsed, usage, .. } = self;
         let lists = [("die", "held", &usage.die_held), ("channel", "busy", &usage.channel_busy)];
@@ -80,7 +80,7 @@ impl Work {
         Ok(())
     }
 
-    /// Invariant 2.
+    /// Checks invariant 2, times against counters.
     fn check_counters(&self, config: &NandConfig) -> Result<(), String> {
         let transfers: Nanos = self.usage.channel_busy.iter().copied().sum();
         let (begun_before, not_begun) = self.waiting;
@@ -121,7 +121,7 @@ impl Work {
         (least, most)
     }
 
-    /// Invariant 3.
+    /// Checks invariant 3, time held against time busy.
     fn check_held(&self, config: &NandConfig) -> Result<(), String> {
         let held: Nanos = self.usage.die_held.iter().copied().sum();
         let at_once = if config.timing.cache_register { 2 } else { 1 };

@@ -40,7 +40,7 @@ const EXCESS_PPM: u32 = 50_000;
 /// Write amplification from which on cleaning copies more than it gains.
 const COSTLY_AMPLIFICATION: f64 = 2.0;
 
-/// What is wrong.
+/// What is wrong with a run or its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarningKind {
@@ -54,7 +54,7 @@ pub enum WarningKind {
     StreamOverShare,
 }
 
-/// A warning.
+/// Something that makes the figures of a run doubtful, told beside them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// What is wrong.

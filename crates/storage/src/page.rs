@@ -20,9 +20,9 @@ use std::fmt;
 
 /// Bytes at the end of each page that belong to the engine.
 pub const TRAILER_BYTES: usize = 16;
-/// The smallest page.
+/// The smallest size of a page, in bytes.
 pub const PAGE_BYTES_MIN: u32 = 512;
-/// The largest page.
+/// The largest size of a page, in bytes.
 pub const PAGE_BYTES_MAX: u32 = 65_536;
 
 /// Checks a page size.

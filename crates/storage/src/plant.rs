@@ -47,7 +47,7 @@ pub enum EngineBug {
 }
 
 impl EngineBug {
-    /// All of them.
+    /// All bugs that can be planted.
     pub const ALL: [Self; 15] = [
         Self::CommitWithoutFlush,
         Self::ChecksumIgnored,
@@ -134,7 +134,7 @@ pub(crate) fn is_planted(bug: EngineBug) -> bool {
     BUG.get() == Some(bug)
 }
 
-/// Never.
+/// Without the feature no bug is planted, and this is no code.
 #[cfg(not(feature = "plant"))]
 #[inline(always)]
 pub(crate) const fn is_planted(_bug: EngineBug) -> bool {

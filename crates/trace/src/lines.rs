@@ -11,7 +11,7 @@
 use std::io::Read;
 
 const BUFFER_BYTES: usize = 256 << 10;
-/// Longest line.
+/// The longest line that is read, in bytes.
 pub(crate) const LINE_BYTES_MAX: usize = 64 << 10;
 /// How long a line may be to be passed over: what has none that end, such as `/dev/zero`, is no trace.
 const SKIPPED_BYTES_MAX: usize = 16 << 20;
@@ -26,7 +26,7 @@ pub(crate) enum Line<'a> {
     End,
 }
 
-/// Reads lines.
+/// Reads a file line by line, each of a limited length.
 pub(crate) struct LineReader {
     stream: Box<dyn Read + Send>,
     buffer: Box<[u8]>,
@@ -55,7 +55,7 @@ impl LineReader {
         self.line_number
     }
 
-    /// Asserts invariant 1.
+    /// Asserts the first invariant of the module.
     pub(crate) fn audit(&self) {
         assert!(self.start <= self.end, "what is given out has been read");
         assert!(self.end <= self.buffer.len(), "what is read lies in the buffer");

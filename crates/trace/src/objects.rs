@@ -51,7 +51,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The first byte.
+    /// Where the object begins, in bytes of the device.
     pub(crate) const fn offset_bytes(self) -> u64 {
         self.place.first() * UNIT_BYTES
     }

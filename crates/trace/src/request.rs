@@ -75,7 +75,7 @@ pub trait RequestSource: Send {
     fn next_batch(&mut self, batch: &mut Vec<TraceRequest>, limit: usize)
     -> Result<(), TraceError>;
 
-    /// Whether times matter.
+    /// Whether requests come at their times or after completions.
     fn pacing(&self) -> Pacing {
         Pacing::Open
     }

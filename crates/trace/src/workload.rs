@@ -58,7 +58,7 @@ pub enum WorkloadKind {
     },
 }
 
-/// When requests arrive.
+/// When requests arrive: by a clock of their own, or after completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arrival {

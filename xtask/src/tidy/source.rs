@@ -14,7 +14,7 @@ const HIDDEN_SOURCE_DIRECTORIES: &[&str] = &[".ci", ".cargo"];
 /// Kinds of file that have rules.
 const EXTENSIONS: &[&str] = &["rs", "md", "toml", "sh"];
 
-/// One file.
+/// The text of a file, and where it is.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
     /// Relative to the root.

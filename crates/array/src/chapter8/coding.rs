@@ -16,7 +16,7 @@ use crate::{ArrayError, Layout};
 use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What coding costs.
+/// What it costs to encode and decode fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coding {

@@ -23,7 +23,7 @@ pub enum Member {
     Disk(DiskMember),
 }
 
-/// A flash chip.
+/// What a flash chip takes for its commands, and when it cleans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashMember {
@@ -47,7 +47,7 @@ pub struct FlashMember {
     pub program_charge: ProgramCharge,
 }
 
-/// A disk.
+/// What a disk takes to position and to transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskMember {

@@ -100,7 +100,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.map.slot(self.map.place_of(stripe), stripe, number).0
     }
 
-    /// How `stripe` lies.
+    /// The shape in which `stripe` lies on the members.
     pub(super) fn shape(&self, stripe: u64) -> &Shape {
         &self.map.shapes[self.map.place_of(stripe).shape]
     }

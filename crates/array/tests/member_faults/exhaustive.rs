@@ -158,7 +158,7 @@ fn reopen(world: &mut World, away: &[usize]) -> Result<bool, Violation> {
     }
 }
 
-/// Invariant 1.
+/// Opens, reads and scrubs the array after the last cut (invariant 1).
 fn finish(world: &mut World) -> Result<(), Violation> {
     reopen(world, &[])?;
     world.read_all()?;

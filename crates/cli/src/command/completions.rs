@@ -28,7 +28,7 @@ struct Script {
     script: String,
 }
 
-/// Prints them.
+/// Prints the completions for a shell.
 pub(crate) fn run(arguments: &CompletionsArguments, context: &Context) -> Result<(), Failure> {
     let mut script = Vec::new();
     generate(arguments.shell, &mut Arguments::command(), "nandu", &mut script);

@@ -104,7 +104,7 @@ struct DrivesAndChips {
     chips: Vec<Chip>,
 }
 
-/// Prints them.
+/// Prints the drives, or the one that is named.
 pub(crate) fn run(arguments: &DrivesArguments, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     if let Some(name) = &arguments.name {

@@ -50,7 +50,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Prints them.
+/// Prints the experiments.
 pub(crate) fn run(arguments: &ListArguments, context: &Context) -> Result<(), Failure> {
     let entries = nandu_lab::list();
     if arguments.json {

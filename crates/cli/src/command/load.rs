@@ -226,7 +226,7 @@ struct TableSummary<'a> {
     report: LoadReport,
 }
 
-/// Does it.
+/// Loads what the command names.
 pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Failure> {
     match &arguments.source {
         Source::Tpch(arguments) => {

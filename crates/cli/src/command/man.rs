@@ -29,7 +29,7 @@ struct Pages {
     pages: Vec<PathBuf>,
 }
 
-/// Writes them.
+/// Writes the pages of the manual.
 pub(crate) fn run(arguments: &ManArguments, context: &Context) -> Result<(), Failure> {
     let directory = &arguments.directory;
     fs::create_dir_all(directory)

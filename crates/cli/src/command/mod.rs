@@ -40,7 +40,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Does what the command line asks.
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         match self {
             Self::Run(arguments) => run::run(arguments, context),

@@ -10,7 +10,7 @@ use nandu_lab::outcome::{Cell, Grid};
 use nandu_lab::report::number;
 use nandu_probe::table::Table;
 
-/// Prints everything.
+/// Prints the tables, verdicts and notes of an outcome.
 pub(crate) fn print(outcome: &Outcome, context: &Context) -> Result<(), Failure> {
     let output = context.output;
     output.heading(&outcome.title)?;

@@ -56,7 +56,7 @@ struct Skipped<'a> {
     reason: &'a str,
 }
 
-/// Writes it.
+/// Writes the report and tells what is stale.
 pub(crate) fn run(arguments: &ReportArguments, context: &Context) -> Result<(), Failure> {
     let directory = arguments.directory.clone().unwrap_or_else(|| {
         newest_machine(Path::new(KEPT)).unwrap_or_else(|| Path::new("out").into())

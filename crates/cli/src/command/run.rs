@@ -60,7 +60,7 @@ struct Outcomes {
     outcomes: Vec<Outcome>,
 }
 
-/// Runs it.
+/// Runs the experiments and writes their report.
 pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Failure> {
     let members = members_of(&arguments.experiment);
     let is_paper = !members.is_empty();

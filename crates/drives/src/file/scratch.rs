@@ -75,7 +75,7 @@ impl ScratchFile {
         Ok(Self { file, directory: path, size })
     }
 
-    /// Its size.
+    /// How long the file is.
     #[must_use]
     pub const fn size(&self) -> ByteCount {
         self.size

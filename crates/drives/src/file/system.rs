@@ -32,7 +32,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// Both together.
+    /// Time in the program and in the kernel together.
     #[must_use]
     pub fn total(self) -> Nanos {
         self.user + self.system

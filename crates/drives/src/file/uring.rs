@@ -42,7 +42,7 @@ const NO_FILE: i32 = -1;
 /// How many pieces of memory are registered at a time; the oldest makes room.
 const REGIONS_MAX: usize = 4;
 
-/// Registered memory.
+/// Memory that is registered with the ring.
 struct Region {
     /// Its addresses.
     addresses: Range<usize>,

@@ -29,7 +29,7 @@ pub enum SeekShape {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HddConfig {
-    /// Which model.
+    /// Which of the two models of a disk it is.
     pub model: HddModel,
     /// Time of any read before it reaches the cache or the arm: host, bus and controller.
     #[serde(default)]

@@ -162,7 +162,7 @@ impl DetailedEngine {
         Some(next.max(self.now))
     }
 
-    /// Lets happen what happens next, at `time`.
+    /// Goes to `time` and does the first thing that is due then, as [`Self::next_event`] found.
     fn step(&mut self, time: Nanos) {
         self.now = time;
         if self.destage.is_some_and(|destage| destage.ends_at <= time) {

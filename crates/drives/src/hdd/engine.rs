@@ -58,6 +58,6 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     fn advance(&mut self, time: Nanos);
     /// How long the parts worked so far.
     fn work(&self) -> WorkTimes;
-    /// Asserts the invariants.
+    /// Asserts the numbered invariants of the model.
     fn audit(&self);
 }

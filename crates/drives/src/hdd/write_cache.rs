@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-/// Dirty sectors.
+/// The sectors that wait in memory to be written to the disk.
 #[derive(Debug)]
 pub(crate) struct WriteCache {
     sector_count_max: u64,
@@ -84,7 +84,7 @@ impl WriteCache {
         self.extents.iter().map(|(&first, &end)| (first, end))
     }
 
-    /// Asserts the invariants.
+    /// Asserts the numbered invariants of the cache.
     pub(crate) fn audit(&self) {
         let mut previous_end = None;
         for (first, end) in self.extents() {

@@ -47,7 +47,7 @@ use write_buffer::{OpenUnit, WriteBuffer};
 /// Most requests that the host may have in flight; the drive itself works on fewer.
 const HOST_QUEUE_DEPTH: u32 = 1024;
 
-/// A simulated SSD.
+/// A simulated solid-state drive: see the module.
 pub struct Ssd {
     info: DeviceInfo,
     config: SsdConfig,

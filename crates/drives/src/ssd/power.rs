@@ -94,7 +94,7 @@ impl Ssd {
         }
     }
 
-    /// Rule 1.
+    /// Answers a request that comes while there is no power, with that error.
     pub(super) fn refuse_without_power(&mut self, now: Nanos, request: Request) {
         let error = Err(DeviceError::PowerLost);
         self.completions.push(InFlight::of(request, now).complete(now, error));

@@ -152,7 +152,7 @@ impl WriteBuffer {
         self.open.iter().find(|unit| unit.lpn == lpn)
     }
 
-    /// Any open unit.
+    /// Any unit that is still being filled, if there is one.
     pub(crate) fn peek_any(&self) -> Option<&OpenUnit> {
         self.open.front()
     }
@@ -174,7 +174,7 @@ impl WriteBuffer {
         self.open.pop_front()
     }
 
-    /// Asserts the invariants.
+    /// Asserts the numbered invariants of the buffer.
     pub(crate) fn audit(&self) {
         assert!(self.open.len() <= self.open_unit_count_max, "invariant 1");
         let mut lpns: Vec<Lpn> = self.open.iter().map(|unit| unit.lpn).collect();

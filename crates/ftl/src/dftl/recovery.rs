@@ -108,7 +108,7 @@ impl Dftl {
         }
     }
 
-    /// Invariant 3.
+    /// Writes the translation pages that differ or are missing (invariant 3).
     fn refresh_translations(
         &mut self,
         nand: &mut NandArray,

@@ -19,7 +19,7 @@
 
 use nandu_base::to_u32;
 
-/// No flash page.
+/// Stands in the table for a logical page that has no flash page.
 pub(super) const UNMAPPED: u32 = CACHED - 1;
 const CACHED: u32 = 1 << 31;
 const NONE: u32 = u32::MAX;
@@ -83,7 +83,7 @@ impl MappingTable {
         table
     }
 
-    /// Forgets everything.
+    /// Forgets all entries of the table and its lists.
     pub(super) fn reset(&mut self) {
         self.words.fill(UNMAPPED);
         self.entries.fill(VACANT);

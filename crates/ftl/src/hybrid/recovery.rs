@@ -30,7 +30,7 @@ pub(crate) struct Survivors {
 }
 
 impl Survivors {
-    /// All log blocks.
+    /// The erase blocks of all logs.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> {
         self.owned.iter().map(|&(_, block)| block).chain(self.shared.iter().copied())
     }

@@ -45,7 +45,7 @@ pub enum VictimPolicy {
 }
 
 impl VictimPolicy {
-    /// Every policy.
+    /// Every policy, in the order in which they are listed.
     pub const ALL: [Self; 6] =
         [Self::Greedy, Self::Fifo, Self::Windowed, Self::Random, Self::DChoices, Self::CostBenefit];
 

@@ -28,7 +28,7 @@ fn assert_decoded(name: &str, decoded: &[&[u8]], data: &[&[u8]]) {
     assert!(decoded.iter().zip(data).all(|(decoded, data)| decoded == data), "{name} is wrong");
 }
 
-/// This crate.
+/// The codes of this crate.
 pub(crate) struct Own {
     code: Code,
     decoder: Decoder,

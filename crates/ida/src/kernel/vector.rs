@@ -31,7 +31,7 @@ pub(super) trait Vector: Copy {
     /// What a vector becomes to be multiplied, once for all constants.
     type Factor: Copy;
 
-    /// All bytes 0.
+    /// A vector all of whose bytes are 0.
     unsafe fn zero() -> Self;
     /// The bytes at `source`, which is readable for [`Self::BYTES`] and need not be aligned.
     unsafe fn load(source: *const u8) -> Self;

@@ -54,7 +54,7 @@ const SAMPLE_SHARE: f64 = 0.05;
 /// Rows that are fetched to learn what that costs, as the index has them and by address.
 const SAMPLE_ROWS: [u64; 2] = [200, 1000];
 
-/// Parameters.
+/// The keys of an experiment of the kind `access_path`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessPath {

@@ -13,7 +13,7 @@ use nandu_base::ByteCount;
 use nandu_probe::{EnduranceOptions, Limit, run_endurance, text};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// The keys of an experiment of the kind `aging`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Aging {

@@ -37,7 +37,7 @@ pub enum AccessPattern {
 }
 
 impl AccessPattern {
-    /// All four.
+    /// All four patterns, in the order of tables.
     pub const ALL: [Self; 4] =
         [Self::SequentialRead, Self::RandomRead, Self::SequentialWrite, Self::RandomWrite];
 
@@ -64,7 +64,7 @@ impl AccessPattern {
         if self.writes() { 0 } else { 100 }
     }
 
-    /// Whether it writes.
+    /// Whether its requests are writes.
     #[must_use]
     pub const fn writes(self) -> bool {
         matches!(self, Self::SequentialWrite | Self::RandomWrite)

@@ -22,7 +22,7 @@ use nandu_probe::burst::RECOVERED_SHARE;
 use nandu_probe::{BurstOptions, BurstResult, run_burst, text};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// The keys of an experiment of the kind `burst`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burst {

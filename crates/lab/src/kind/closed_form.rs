@@ -20,7 +20,7 @@ use crate::outcome::Series;
 use nandu_ftl::closed_form::{dynamic_write_time, naive_write_time};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// The keys of an experiment of the kind `closed_form`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClosedForm {

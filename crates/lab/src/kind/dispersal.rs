@@ -23,7 +23,7 @@ use nandu_probe::text;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Parameters.
+/// The keys of an experiment of the kind `dispersal`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dispersal {
@@ -45,7 +45,7 @@ pub struct Dispersal {
     pub arrays: BTreeMap<String, ArrayVariant>,
 }
 
-/// Workers.
+/// How many workers ask, and how long they wait between requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {

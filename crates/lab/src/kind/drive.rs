@@ -20,7 +20,7 @@ use nandu_probe::{Access, Limit, Pattern, Preparation, ProbeError, prepare, run_
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A simulated drive.
+/// A simulated drive: a profile, and keys of it with other values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveVariant {
@@ -57,7 +57,7 @@ impl DriveVariant {
     }
 }
 
-/// Invariant 1.
+/// Merges `from` into `into` as invariant 1 says.
 pub(crate) fn merge(into: &mut toml::Table, from: &toml::Table) {
     for (key, value) in from {
         match (into.get_mut(key), value) {

@@ -64,7 +64,7 @@ const SPARE_PAGES: u32 = 64;
 /// The pool beside the memory of Grace hash.
 const SMALL_POOL_BYTES: u64 = 2 << 20;
 
-/// How tables lie.
+/// How the tables lie: in heaps or in trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TableLayout {
@@ -74,7 +74,7 @@ pub enum TableLayout {
     Tree,
 }
 
-/// Parameters.
+/// The keys of an experiment of the kind `index_join`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexJoin {

@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 /// Bytes of a page; any would do, since only its number counts.
 const PAGE_BYTES: u64 = 2048;
-/// Requests drawn together.
+/// How many requests are drawn at a time.
 const BATCH: usize = 4096;
 
-/// Parameters.
+/// The keys of an experiment of the kind `intervals`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intervals {

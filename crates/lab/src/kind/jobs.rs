@@ -20,7 +20,7 @@ use nandu_trace::WorkloadSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Parameters.
+/// The keys of an experiment of the kind `jobs`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Jobs {

@@ -63,7 +63,7 @@ pub enum RequestSize {
     Pages,
 }
 
-/// Parameters.
+/// The keys of an experiment of the kind `join`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JoinComparison {

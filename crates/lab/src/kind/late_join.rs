@@ -67,7 +67,7 @@ const WAYS: [(&str, JoinKind); 4] = [
     ("rare", JoinKind::RareJoin),
 ];
 
-/// Parameters.
+/// The keys of an experiment of the kind `late_join`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LateJoin {

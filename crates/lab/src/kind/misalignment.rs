@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// Fewest writes of a point.
 const REQUEST_COUNT_MIN: u64 = 16;
 
-/// Parameters.
+/// The keys of an experiment of the kind `misalignment`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Misalignment {

@@ -16,7 +16,7 @@ use nandu_probe::runner::median;
 use nandu_probe::{PatternResult, text};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// The keys of an experiment of the kind `probe`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
@@ -79,7 +79,7 @@ pub(crate) fn add_point(series: &mut [Series], x: f64, result: &PatternResult) {
     }
 }
 
-/// What is measured.
+/// What a step measures: a device that is named, or a drive of the experiment.
 #[derive(Clone, Copy)]
 enum Target<'a> {
     Device(&'a str),

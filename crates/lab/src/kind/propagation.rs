@@ -35,7 +35,7 @@ const FILE: &str = "pages";
 /// Pages that are written together while the file is prepared.
 const PREPARED_TOGETHER: usize = 64;
 
-/// Parameters.
+/// The keys of an experiment of the kind `propagation`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PropagationComparison {
@@ -55,7 +55,7 @@ pub struct PropagationComparison {
     pub operation_count: u64,
 }
 
-/// A propagation.
+/// A way to place pages, and whether writes are to survive a power cut.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PropagationVariant {

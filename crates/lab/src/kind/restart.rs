@@ -41,7 +41,7 @@ const GROUP_COUNT: u32 = 100;
 /// a checkpoint that nobody asked for.
 const LOG_PER_INTERVAL: u64 = 8;
 
-/// Parameters.
+/// The keys of an experiment of the kind `restart`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restart {

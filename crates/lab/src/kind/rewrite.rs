@@ -14,7 +14,7 @@ use nandu_base::{ByteCount, Nanos};
 use nandu_probe::{Access, Area, DataKind, Limit, Preparation, prepare, run_pattern, text};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// The keys of an experiment of the kind `rewrite`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rewrite {

@@ -29,7 +29,7 @@ const MEMBER_COUNT: u8 = 4;
 type Policy = (String, LayoutPolicy);
 type Runs = Result<Vec<PhaseSummary>, ArrayError>;
 
-/// Parameters.
+/// The keys of an experiment of the kind `shifting`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shifting {

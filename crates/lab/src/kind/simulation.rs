@@ -44,7 +44,7 @@ const SPARE_MAX: f64 = 20.0;
 /// Logical erase blocks of the smallest chip that has a steady state.
 const ERASE_BLOCK_COUNT_MIN: u32 = 64;
 
-/// Parameters.
+/// The keys of an experiment of the kind `simulation`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
@@ -121,7 +121,7 @@ pub struct Sweep {
     pub values: Vec<f64>,
 }
 
-/// What may vary.
+/// What the sweep of a simulation varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SweptQuantity {

@@ -235,7 +235,7 @@ impl Device for Held {
     }
 }
 
-/// Where pages lie.
+/// Where the pages of a database lie: on a drive, or in a directory.
 enum Place {
     Drive(SharedDevice<Held>),
     Directory(TempDir),
@@ -310,7 +310,7 @@ impl Site {
         }
     }
 
-    /// The volumes, empty.
+    /// Makes empty volumes in the places of the site.
     pub(crate) fn format(&self) -> Result<Volumes, StorageError> {
         let data: Box<dyn Volume> = match &self.data {
             Place::Drive(drive) => Box::new(DeviceVolume::format(Box::new(drive.clone()))?),

@@ -20,7 +20,7 @@ use nandu_ftl::closed_form::greedy_write_amplification;
 use nandu_probe::{Access, Limit, ProbeError, run_pattern, text};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// The keys of an experiment of the kind `spare`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spare {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// A window that takes this many times the median is a stall.
 const STALL_FACTOR: f64 = 4.0;
 
-/// Parameters.
+/// The keys of an experiment of the kind `stalls`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stalls {

@@ -19,7 +19,7 @@ use nandu_probe::profile::derive;
 use nandu_probe::{PatternResult, ProbeError, text};
 use serde::{Deserialize, Serialize};
 
-/// Parameters.
+/// The keys of an experiment of the kind `tour`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tour {

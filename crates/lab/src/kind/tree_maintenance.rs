@@ -34,7 +34,7 @@ const LOAD_BYTES_PER_RECORD: u64 = 512;
 /// Results are for so many operations.
 const REPORTED_COUNT: f64 = 10_000.0;
 
-/// Parameters.
+/// The keys of an experiment of the kind `tree_maintenance`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TreeMaintenance {

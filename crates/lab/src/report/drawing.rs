@@ -57,7 +57,7 @@ const FILE_STYLE: &str = "svg { --ink: #1b1f24; --soft: #59636e; --paper: #fffff
 pub const TEXT_STYLE: &str = ".x, .foot { text-anchor: middle } .y { text-anchor: end } \
      .row { font-weight: 600 } .rule { fill: none; stroke: var(--rule) }";
 
-/// A drawn figure.
+/// A figure as SVG, with its title and what its colours mean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawing {
     title: String,

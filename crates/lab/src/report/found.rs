@@ -194,7 +194,7 @@ fn other_verdicts(outcome: &Outcome, folder: &Path) -> Option<String> {
     }
 }
 
-/// Rule 2.
+/// The state of a result, as far as rule 2 goes.
 fn state(experiment: &Experiment, meta: &Meta, series: &[Series]) -> State {
     let names = experiment.series_names();
     if let Some(gone) = series.iter().find(|series| !names.contains(&series.name)) {

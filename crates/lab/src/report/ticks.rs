@@ -15,7 +15,7 @@ use super::number;
 use crate::outcome::Axis;
 use nandu_base::ByteCount;
 
-/// See rule 1.
+/// Fewer labels than these say too little of an axis (rule 1).
 const TICK_COUNT_MIN: usize = 3;
 /// More labels than these have no room on the figure.
 const TICK_COUNT_MAX: usize = 9;

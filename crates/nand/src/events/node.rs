@@ -124,7 +124,7 @@ struct Edge {
     next: u32,
 }
 
-/// The arenas.
+/// All nodes and edges, with lists of those that are free.
 #[derive(Clone, Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Node>,

@@ -74,7 +74,7 @@ impl Manifest {
         self.files.values().map(|listed| &listed.name).chain(&self.gone)
     }
 
-    /// The lines.
+    /// The manifest as the lines of its file.
     pub(super) fn encode(&self) -> String {
         let state = if self.is_made { "made" } else { "making" };
         let mut text = format!("{TITLE}{VERSION}\n{state} {:016x}\n", self.identity);

@@ -95,7 +95,7 @@ const SPILL_DEVICE_BYTES: u64 = 192 << 20;
 /// Says how much time has passed.
 type Clock = Arc<dyn Fn() -> Nanos + Send + Sync>;
 
-/// What is joined.
+/// Two tables that are joined, and what measures the joins.
 struct Bench<'a> {
     tables: &'a Tables,
     key: Key,

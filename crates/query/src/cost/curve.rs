@@ -60,7 +60,7 @@ impl Curve {
         curve
     }
 
-    /// The points.
+    /// The points that were measured, in order of x.
     #[must_use]
     pub fn points(&self) -> &[CurvePoint] {
         &self.points

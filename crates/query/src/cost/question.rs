@@ -48,13 +48,13 @@ impl JoinSide {
         self
     }
 
-    /// Its sizes.
+    /// How many pages and tuples of it a join sees.
     #[must_use]
     pub fn footprint(&self, convention: Convention) -> Footprint {
         Footprint::new(&self.stats, self.selectivity_ppm, convention)
     }
 
-    /// Tuples that qualify.
+    /// How many of its tuples qualify.
     #[must_use]
     pub fn qualifying_count(&self) -> u64 {
         scale_up(self.stats.tuple_count, self.selectivity_ppm.min(MILLION), MILLION)

@@ -51,7 +51,7 @@ pub enum PageOrder {
     },
 }
 
-/// A stored relation.
+/// What the cost model knows of a stored table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RelationStats {

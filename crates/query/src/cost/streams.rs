@@ -29,7 +29,7 @@ pub enum StreamKind {
     Scan,
 }
 
-/// A measured point.
+/// A mixture of streams whose speed was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredStream {
     /// What was done.

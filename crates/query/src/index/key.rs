@@ -45,7 +45,7 @@ impl Default for KeyRange {
 }
 
 impl KeyRange {
-    /// All rows.
+    /// The range that has all rows in it.
     pub const ALL: Self = Self { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
     /// Rows whose first column is below `value`, without those where it is NULL.
@@ -69,7 +69,7 @@ impl IndexKey {
         &self.columns
     }
 
-    /// Their types.
+    /// The types of the key's columns.
     #[must_use]
     pub fn types(&self) -> &[ColumnType] {
         &self.types

@@ -31,7 +31,7 @@ pub struct RowBuffer {
     first_noted: usize,
 }
 
-/// One row.
+/// A row that the buffer knows of, loaded or not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     pub(crate) row_number: i64,
@@ -49,7 +49,7 @@ enum ItemState {
 }
 
 impl Item {
-    /// Its group.
+    /// The number of the group that the row belongs to.
     #[inline]
     pub(crate) const fn group(&self) -> u32 {
         self.group & !GROUP_ALONE
@@ -99,7 +99,7 @@ impl RowBuffer {
         }
     }
 
-    /// Forgets all.
+    /// Forgets all items and drops the rows that are loaded.
     pub fn clear(&mut self) {
         self.items.clear();
         self.drop_rows();

@@ -42,7 +42,7 @@ enum Stage {
     End,
 }
 
-/// The join.
+/// Block nested loops as a stream of pairs: see the module.
 pub struct BlockNestedLoops<'x> {
     execution: &'x Execution,
     join: Join<'x>,

@@ -57,7 +57,7 @@ struct Entry {
     left: u64,
 }
 
-/// The join.
+/// FlashJoin as a stream of pairs: see the module.
 pub struct FlashJoin<'x> {
     execution: &'x Execution,
     late: LateJoin<'x>,

@@ -31,7 +31,7 @@ pub struct Settings {
     pub output_pages: u32,
 }
 
-/// The join.
+/// Grace hash join as a stream of pairs: see the module.
 pub struct GraceHash<'x> {
     execution: &'x Execution,
     join: Join<'x>,
@@ -59,7 +59,7 @@ impl<'x> GraceHash<'x> {
         Ok(Self { execution, join, settings, phase_two: None })
     }
 
-    /// Cuts one side.
+    /// Cuts the rows of one side into buckets by their hash.
     fn cut(&self, side: Side) -> Result<Vec<Bucket>, QueryError> {
         let Settings { bucket_count, input_pages, output_pages } = self.settings;
         let input = self.join.input(side);
@@ -92,7 +92,7 @@ impl<'x> GraceHash<'x> {
 }
 
 impl Settings {
-    /// All pages together.
+    /// The pages of all buffers together.
     #[must_use]
     pub const fn pages(&self) -> u32 {
         self.input_pages + self.bucket_count * self.output_pages

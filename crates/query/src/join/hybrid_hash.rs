@@ -174,7 +174,7 @@ struct Probing<'x> {
     walk: Walk,
 }
 
-/// The join.
+/// Hybrid hash join as a stream of pairs: see the module.
 pub struct HybridHash<'x> {
     execution: &'x Execution,
     join: Join<'x>,

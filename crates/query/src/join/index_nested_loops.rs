@@ -63,7 +63,7 @@ enum Stage {
     End,
 }
 
-/// The join.
+/// Index nested loops as a stream of pairs: see the module.
 pub struct IndexNestedLoops<'x> {
     execution: &'x Execution,
     settings: Settings,

@@ -75,7 +75,7 @@ enum Stage {
     End,
 }
 
-/// The join.
+/// Index sort-merge join as a stream of pairs: see the module.
 pub struct IndexSortMerge<'x> {
     execution: &'x Execution,
     pairs_come_out: bool,

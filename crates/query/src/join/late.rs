@@ -60,7 +60,7 @@ impl<'x> LateJoin<'x> {
         })
     }
 
-    /// The kernel.
+    /// The hybrid hash join over keys alone that finds the pairs.
     pub(super) fn kernel(
         &self,
         execution: &'x Execution,

@@ -99,7 +99,7 @@ pub trait JoinStream {
 }
 
 impl JoinType {
-    /// All of them.
+    /// All types of join, in the order in which they are explained.
     pub const ALL: [Self; 6] =
         [Self::Inner, Self::Left, Self::Right, Self::Full, Self::Semi, Self::Anti];
 
@@ -124,7 +124,7 @@ impl JoinType {
 }
 
 impl<'r> Join<'r> {
-    /// One side.
+    /// The relation and key of one side of the join.
     #[must_use]
     pub const fn input(&self, side: Side) -> JoinInput<'r> {
         match side {

@@ -31,7 +31,7 @@ pub struct Settings {
     pub inner_is_unique: bool,
 }
 
-/// The join.
+/// Nested loops as a stream of pairs: see the module.
 pub struct NestedLoops<'x> {
     execution: &'x Execution,
     join: Join<'x>,

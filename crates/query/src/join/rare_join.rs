@@ -57,7 +57,7 @@ enum Stage<'x> {
     End,
 }
 
-/// The last pass.
+/// The last pass: sorted pairs, and what is fetched for each.
 struct Pairs<'x> {
     sorted: Sort<'x>,
     fetch: PaxFetch<'x>,
@@ -69,7 +69,7 @@ struct Pairs<'x> {
     _memory: Memory<'x>,
 }
 
-/// The join.
+/// RARE-join as a stream of pairs: see the module.
 pub struct RareJoin<'x> {
     execution: &'x Execution,
     late: LateJoin<'x>,

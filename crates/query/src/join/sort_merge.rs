@@ -97,7 +97,7 @@ struct SpilledGroup<'x> {
     block: Vec<u64>,
 }
 
-/// The join.
+/// Sort-merge join as a stream of pairs: see the module.
 pub struct SortMerge<'x> {
     execution: &'x Execution,
     join: Join<'x>,

@@ -39,7 +39,7 @@ pub struct Actual {
     pub time_ns: u64,
 }
 
-/// One plan.
+/// One plan with its costs, as a row of the explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplanationRow {
     /// Its join.

@@ -36,7 +36,7 @@ pub struct Indexes<'x> {
 }
 
 impl<'x> Indexes<'x> {
-    /// None at all.
+    /// No index on either side.
     pub const NONE: Self = Self { left: None, right: None };
 
     /// That of one side.

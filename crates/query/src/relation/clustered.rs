@@ -28,7 +28,7 @@ const SAMPLE_COUNT: u32 = 16;
 /// What a cell has before a short record.
 const CELL_HEAD_BYTES: u64 = 3;
 
-/// A clustered table.
+/// A table that is a tree by its key.
 #[derive(Debug)]
 pub struct ClusteredRelation<'t> {
     name: String,
@@ -37,7 +37,7 @@ pub struct ClusteredRelation<'t> {
     size: RelationSize,
 }
 
-/// A scan.
+/// A scan over such a table, in the order of its key.
 struct ClusteredStream<'x> {
     relation: &'x ClusteredRelation<'x>,
     execution: &'x Execution,

@@ -24,7 +24,7 @@ use std::rc::Rc;
 /// Leaves that are looked at to estimate how many rows there are.
 pub(crate) const SAMPLE_COUNT: usize = 16;
 
-/// A heap table.
+/// A table whose rows lie in a heap file.
 #[derive(Debug)]
 pub struct HeapRelation<'t> {
     name: String,
@@ -36,7 +36,7 @@ pub struct HeapRelation<'t> {
     is_in_place: bool,
 }
 
-/// A scan.
+/// A scan over such a table, page by page.
 struct HeapStream<'x> {
     relation: &'x HeapRelation<'x>,
     execution: &'x Execution,

@@ -48,7 +48,7 @@ impl Rows {
         Tuple { row_number, record }.push_cell(&mut self.bytes);
     }
 
-    /// The rows.
+    /// The rows, in the order in which they were added.
     pub fn tuples(&self) -> impl Iterator<Item = Tuple<'_>> {
         let batch = TupleBatch { area: Area::Piece(&self.bytes), cells: &self.cells };
         batch.tuples()

@@ -88,7 +88,7 @@ impl LoserTree {
         &mut self.nodes
     }
 
-    /// The entries.
+    /// The entries, in the order of their leaves while they are no tree.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.nodes
     }

@@ -25,7 +25,7 @@ use crate::work::Work;
 use crate::{Execution, Key, QueryError};
 use nandu_device::IoBuffer;
 
-/// One run.
+/// A run that is being merged, and where it stands.
 struct Run<'x> {
     stream: SpillStream<'x>,
     bucket: Bucket,
@@ -50,7 +50,7 @@ struct Forecast<'x> {
     _memory: Memory<'x>,
 }
 
-/// Runs being merged.
+/// Merges several sorted runs into one.
 pub(crate) struct Merge<'x> {
     execution: &'x Execution,
     key: &'x Key,

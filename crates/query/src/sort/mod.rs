@@ -94,7 +94,7 @@ impl Settings {
         }
     }
 
-    /// All of it.
+    /// Pages of input, output and workspace together.
     #[must_use]
     pub fn memory_pages(&self) -> u32 {
         let Self { input_pages, output_pages, workspace_pages, .. } = *self;

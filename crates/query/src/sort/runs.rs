@@ -34,7 +34,7 @@ pub(crate) trait RunFormer<'x> {
     fn finish(self: Box<Self>) -> Result<Sorted<'x>, QueryError>;
 }
 
-/// Rows in order.
+/// What sorting leaves: rows in order, in memory or in runs.
 pub(crate) enum Sorted<'x> {
     /// All of them in memory.
     Rows(SortedRows<'x>),
@@ -49,7 +49,7 @@ pub(crate) struct SortedRows<'x> {
     memory: Memory<'x>,
 }
 
-/// Writes runs.
+/// Writes sorted rows as runs.
 pub(crate) struct RunWriter<'x> {
     execution: &'x Execution,
     memory: Option<Memory<'x>>,
@@ -115,7 +115,7 @@ impl<'x> SortedRows<'x> {
         self.workspace.address(self.workspace.tree.entries()[index].leaf)
     }
 
-    /// A row.
+    /// The row at `index` of the order.
     #[inline]
     pub(crate) fn tuple(&self, index: usize) -> Tuple<'_> {
         self.area().tuple(self.address(index))
@@ -185,7 +185,7 @@ impl<'x> RunWriter<'x> {
         self.execution.work(Work::Copy, std::mem::take(&mut self.copy_count));
     }
 
-    /// All runs.
+    /// Ends the last run; returns all of them.
     pub(crate) fn finish(mut self) -> Result<Vec<Bucket>, QueryError> {
         self.end_run()?;
         Ok(std::mem::take(&mut self.runs))

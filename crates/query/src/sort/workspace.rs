@@ -40,7 +40,7 @@ pub(crate) const SLOT_BYTES: usize = 24;
 /// Bytes that a row takes beside its cell, about: block sizes are rounded up to 8.
 pub(crate) const ROW_OVERHEAD_BYTES: usize = HEAD_BYTES + SLOT_BYTES + 4;
 
-/// Rows in segments.
+/// Memory for rows, in segments with lists of free blocks.
 #[derive(Debug)]
 struct Heap {
     segments: Vec<Vec<u8>>,
@@ -428,7 +428,7 @@ impl Workspace {
         is_in
     }
 
-    /// Sorts the entries.
+    /// Sorts the entries by `key`; returns how many comparisons that took.
     pub(crate) fn sort(&mut self, key: &Key) -> u64 {
         let Self { heap, tree, addresses, .. } = self;
         let mut compare_count = 0;

@@ -186,7 +186,7 @@ impl<'a> Node<'a> {
         self.level() == 0
     }
 
-    /// Cells of it.
+    /// How many cells the node has.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.slots.len()

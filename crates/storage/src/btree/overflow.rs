@@ -12,7 +12,7 @@ use super::{allocate, corrupt, edit::write_u32, operation};
 use crate::{ChangePages, FileId, PageAddress, PageOperation, ReadPages, StorageError};
 use nandu_base::{to_index, to_u32};
 
-/// The longest value.
+/// The longest value that a tree stores, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 /// Pages of a chain that are asked for ahead.
 const PREFETCH_COUNT: u32 = 16;

@@ -106,7 +106,7 @@ impl Tree {
         Self { file }
     }
 
-    /// Where it is.
+    /// The file that the tree lies in.
     #[must_use]
     pub const fn file(&self) -> FileId {
         self.file

@@ -66,7 +66,7 @@ pub struct LoadOptions {
     pub sort_bytes: u64,
 }
 
-/// What was loaded.
+/// How much was loaded: rows, bytes, and entries of indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoadReport {
     /// Rows of the table.
@@ -312,13 +312,13 @@ impl Tables {
 }
 
 impl TableLoad<'_> {
-    /// The table.
+    /// The definition of the table that is loaded.
     #[must_use]
     pub const fn definition(&self) -> &TableDefinition {
         self.definition
     }
 
-    /// Rows so far.
+    /// How many rows were loaded so far.
     #[must_use]
     pub const fn row_count(&self) -> u64 {
         self.report.row_count

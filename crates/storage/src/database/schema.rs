@@ -27,7 +27,7 @@ pub enum ColumnType {
     Blob,
 }
 
-/// One column.
+/// A column of a table: its name and its type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
@@ -70,7 +70,7 @@ pub struct IndexDefinition {
     pub file: FileId,
 }
 
-/// A table.
+/// A table as the database knows it: name, columns, key and layout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDefinition {

@@ -63,7 +63,7 @@ pub(super) enum ActionKind {
     },
 }
 
-/// The running action.
+/// The action that runs: its changes, not yet committed or undone.
 #[derive(Debug)]
 pub struct Action<'e> {
     engine: &'e mut Engine,

@@ -115,12 +115,12 @@ const MAGIC: &[u8; 16] = b"nandu database 1";
 const SETTINGS_BYTES_MAX: usize = 4096;
 
 impl Settings {
-    /// The log's part.
+    /// Those settings that concern the log.
     pub(super) fn log_config(&self) -> LogConfig {
         LogConfig { capacity_bytes: self.log_bytes, ..LogConfig::default() }
     }
 
-    /// The segments' part.
+    /// Those settings that concern segments, with the database's page size.
     pub(crate) fn segments(&self) -> LogStructuredSettings {
         LogStructuredSettings { page_bytes: self.page_bytes, ..self.log_structured.clone() }
     }

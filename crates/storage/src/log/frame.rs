@@ -67,7 +67,7 @@ impl Layout {
         Self { sector_bytes, capacity_bytes, salt }
     }
 
-    /// Checks the sizes.
+    /// Checks that the sizes of the log fit each other.
     pub(super) fn check(&self) -> Result<(), StorageError> {
         let Self { sector_bytes, capacity_bytes, .. } = *self;
         let least = Self::capacity_bytes_min(sector_bytes);

@@ -148,7 +148,7 @@ impl<'a> EncodedRecord<'a> {
 }
 
 impl RecordBuilder {
-    /// An empty builder.
+    /// A builder that holds no record yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -201,17 +201,17 @@ impl RecordBuilder {
         EncodedRecord(&self.bytes)
     }
 
-    /// A commit record.
+    /// The record of a transaction that commits.
     pub fn commit(&mut self, transaction: u64, previous: Lsn) -> EncodedRecord<'_> {
         self.begin(COMMIT, transaction, previous)
     }
 
-    /// An abort record.
+    /// The record of a transaction that is given up.
     pub fn abort(&mut self, transaction: u64, previous: Lsn) -> EncodedRecord<'_> {
         self.begin(ABORT, transaction, previous)
     }
 
-    /// An end record.
+    /// The record of a transaction that is over.
     pub fn end(&mut self, transaction: u64, previous: Lsn) -> EncodedRecord<'_> {
         self.begin(END, transaction, previous)
     }
@@ -402,7 +402,7 @@ fn take_dirty_page(cursor: &mut Cursor<'_>) -> Option<DirtyPageEntry> {
 }
 
 impl<'a> Changes<'a> {
-    /// No changes.
+    /// Changes of no bytes at all.
     #[must_use]
     pub const fn none() -> Self {
         Self { bytes: &[] }

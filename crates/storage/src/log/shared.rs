@@ -402,7 +402,7 @@ impl Drop for Leader<'_> {
 }
 
 impl RecordBuffer {
-    /// An empty buffer.
+    /// A buffer without any records in it.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -4,7 +4,7 @@
 /// Longest varint: 64 bits in groups of seven.
 const VARINT_BYTES_MAX: u32 = 10;
 
-/// Appends `value`.
+/// Appends `value`, in as many bytes as it needs.
 #[inline]
 pub(super) fn put_varint(bytes: &mut Vec<u8>, mut value: u64) {
     while value > 0x7F {

@@ -119,7 +119,7 @@ impl<'a> MinipageView<'a> {
     }
 }
 
-/// Values being gathered.
+/// Gathers the values of a column until they are a minipage.
 #[derive(Debug)]
 pub(super) struct MinipageBuffer {
     column_type: ColumnType,

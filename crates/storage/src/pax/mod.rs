@@ -42,7 +42,7 @@ const PIECE_PAGES: usize = 256;
 /// Rows of a PAX page at most: of columns of NULLs there could be any number.
 const ROW_COUNT_MAX: u32 = 1 << 16;
 
-/// An open table.
+/// A table in PAX pages that is open.
 #[derive(Debug)]
 pub struct PaxTable {
     file: FileId,
@@ -130,7 +130,7 @@ impl PaxTable {
         Ok(Self { file, column_types, header, value_bytes, pax_pages, minipages })
     }
 
-    /// Where it lies.
+    /// The file that the table lies in.
     #[must_use]
     pub const fn file(&self) -> FileId {
         self.file
@@ -142,7 +142,7 @@ impl PaxTable {
         self.header.page_count
     }
 
-    /// Rows.
+    /// How many rows the table has.
     #[must_use]
     pub const fn row_count(&self) -> u64 {
         self.header.row_count
@@ -154,7 +154,7 @@ impl PaxTable {
         &self.column_types
     }
 
-    /// Its PAX pages.
+    /// Its PAX pages, in the order of rows.
     #[must_use]
     pub fn pax_pages(&self) -> &[PaxPage] {
         &self.pax_pages

@@ -14,7 +14,7 @@
 use nandu_base::to_index;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The table.
+/// The table from pages to the frames that hold them.
 pub(super) struct PageTable {
     entries: Box<[AtomicU64]>,
     mask: u64,

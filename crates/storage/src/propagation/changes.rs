@@ -55,7 +55,7 @@ impl ChangedRanges {
         &self.ranges
     }
 
-    /// Forgets all.
+    /// Forgets all changes that were noted.
     pub fn clear(&mut self) {
         self.ranges.clear();
     }

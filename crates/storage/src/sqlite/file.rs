@@ -78,7 +78,7 @@ impl SqliteFile {
         Ok(Self { file, header, page_count, entries, place: place.to_owned() })
     }
 
-    /// The file's header.
+    /// The header of the file, as it was read.
     #[must_use]
     pub fn header(&self) -> &FileHeader {
         &self.header

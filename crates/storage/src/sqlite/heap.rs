@@ -176,7 +176,7 @@ impl HeapTable {
         &self.tree
     }
 
-    /// The columns.
+    /// The columns of the table.
     #[must_use]
     pub fn schema(&self) -> &TableSchema {
         &self.schema

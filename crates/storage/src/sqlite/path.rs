@@ -9,7 +9,7 @@ use super::tree::LongRow;
 use super::tree_page::{DEPTH_MAX, TreePageKind, be_u32, corrupt};
 use crate::{ChangePages, PageAddress, PageOperation, ReadPages, StorageError};
 
-/// A way down.
+/// A way from the root of a tree down to a cell.
 #[derive(Debug)]
 pub(super) struct Path {
     /// Each page with the index of the child that was taken; the leaf is the last.

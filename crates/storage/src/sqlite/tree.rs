@@ -61,7 +61,7 @@ impl TableTree {
         Self { root: 1, ..*table }
     }
 
-    /// The root page.
+    /// The number of the tree's root page.
     #[must_use]
     pub fn root(&self) -> u32 {
         self.root

@@ -47,7 +47,7 @@ impl FileName {
         Ok(Self(name.to_owned()))
     }
 
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -72,7 +72,7 @@ impl SharedIo {
         Arc::ptr_eq(&self.io, &other.io)
     }
 
-    /// The volume, alone.
+    /// The volume, locked: nobody else uses it until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, Io> {
         // What a panicking thread left is a queue of completions, whole at any time.
         self.io.lock().unwrap_or_else(PoisonError::into_inner)
@@ -91,7 +91,7 @@ impl Io {
         &mut self.volume
     }
 
-    /// The engine's present.
+    /// What the engine's clock says now.
     #[must_use]
     pub fn now(&self) -> Nanos {
         Nanos(self.clock.load(Ordering::Relaxed))

@@ -69,7 +69,7 @@ pub trait Volume: Send {
     /// Whether completed writes may be lost in a power cut unless flushed.
     fn volatile_cache(&self) -> bool;
 
-    /// The present.
+    /// What the volume's clock says now.
     fn now(&self) -> Nanos;
 
     /// All files, in the order of their numbers.

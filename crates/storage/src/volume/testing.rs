@@ -29,13 +29,13 @@ impl<D> Clone for SharedDevice<D> {
 }
 
 impl<D: Device> SharedDevice<D> {
-    /// Shares `device`.
+    /// Lets a volume and a test share `device`.
     pub fn new(device: D) -> Self {
         let info = device.info().clone();
         Self { info, device: Arc::new(Mutex::new(device)) }
     }
 
-    /// The device, alone.
+    /// The device, locked: nobody else uses it until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, D> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }

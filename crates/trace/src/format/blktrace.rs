@@ -29,7 +29,7 @@ const NOTIFY: u32 = 1 << 10;
 const DISCARD: u32 = 1 << 13;
 const READ: u32 = 1;
 
-/// blktrace.
+/// Reads the binary files of the kernel's `blktrace`.
 #[derive(Debug)]
 pub(super) struct Blktrace {
     is_big_endian: bool,

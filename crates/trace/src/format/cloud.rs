@@ -13,7 +13,7 @@ use super::{LineParser, Origin, RawRequest, SECOND_NS, SECTOR_BYTES, is_header, 
 use crate::field::{decimal, integer, scaled, shown, split};
 use nandu_device::Operation;
 
-/// Alibaba's block traces.
+/// Reads the block traces that Alibaba published.
 #[derive(Debug)]
 pub(super) struct Alibaba;
 

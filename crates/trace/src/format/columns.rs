@@ -39,7 +39,7 @@ enum OperationForm {
     ZeroWrites,
 }
 
-/// A described table.
+/// Reads a table whose columns a line of text describes.
 #[derive(Debug)]
 pub(crate) struct Columns {
     columns: Vec<Column>,

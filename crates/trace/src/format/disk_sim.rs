@@ -14,13 +14,13 @@ use nandu_device::Operation;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// DiskSim.
+/// Reads the ASCII traces of the simulator DiskSim.
 #[derive(Debug)]
 pub(super) struct DiskSim {
     pub(super) invert_types: bool,
 }
 
-/// MQSim and SSDSim.
+/// Reads the traces of the simulators MQSim and SSDSim.
 #[derive(Debug)]
 pub(super) struct MqSim {
     pub(super) invert_types: bool,

@@ -18,14 +18,14 @@ use nandu_device::Operation;
 
 const MICROSECOND_NS: u64 = 1_000;
 
-/// Version 2.
+/// Reads version 2 of fio's log of requests.
 #[derive(Debug, Default)]
 pub(super) struct FioV2 {
     seen_version: bool,
     at_us: u64,
 }
 
-/// Version 3.
+/// Reads version 3 of fio's log of requests.
 #[derive(Debug, Default)]
 pub(super) struct FioV3 {
     seen_version: bool,

@@ -21,7 +21,7 @@ use super::{LineParser, Origin, RawRequest, SECOND_NS, SECTOR_BYTES, cloud};
 use crate::field::{decimal, integer, scaled, shown, trim, words};
 use nandu_device::Operation;
 
-/// blkparse's default output.
+/// Reads what `blkparse` prints unless told otherwise.
 #[derive(Debug)]
 pub(super) struct Blkparse {
     /// Which of a request's events counts: `D` (issue), or `Q` where there is none.
@@ -130,7 +130,7 @@ impl LineParser for Blkparse {
     }
 }
 
-/// tracefs.
+/// Reads block events of the kernel's tracefs.
 #[derive(Debug)]
 pub(super) struct Ftrace;
 

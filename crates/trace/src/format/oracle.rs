@@ -27,11 +27,11 @@ const UNKNOWN: i64 = -2;
 /// What `tracePrint` writes above the columns.
 const TEXT_HEAD: &[u8] = b"# time,object,size";
 
-/// The binary form.
+/// Reads the binary form of libCacheSim's oracleGeneral.
 #[derive(Debug)]
 pub(super) struct OracleGeneral;
 
-/// The text form.
+/// Reads the text form of libCacheSim's oracleGeneral.
 #[derive(Debug)]
 pub(super) struct OracleText;
 

@@ -40,7 +40,7 @@ const LAYOUTS: [Layout; 2] = [
     },
 ];
 
-/// CloudPhysics' binary trace.
+/// Reads the binary trace of CloudPhysics.
 #[derive(Debug)]
 pub(super) struct Vscsi {
     layout: Layout,

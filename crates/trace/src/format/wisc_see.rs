@@ -11,7 +11,7 @@ use super::{LineParser, Origin, RawRequest, SECOND_NS};
 use crate::field::{decimal, integer, shown, split_words};
 use nandu_device::Operation;
 
-/// WiscSee.
+/// Reads the events of the simulator WiscSee.
 #[derive(Debug)]
 pub(super) struct WiscSee;
 

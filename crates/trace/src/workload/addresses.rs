@@ -28,7 +28,7 @@ pub(super) trait Slots {
     fn next(&mut self, span: u64) -> (u64, u8);
 }
 
-/// Every slot alike.
+/// Draws every slot with the same probability.
 #[derive(Clone, Debug)]
 pub(super) struct Uniform {
     rng: Rng,

@@ -47,7 +47,7 @@ impl Arrivals {
     }
 }
 
-/// A Poisson process.
+/// Draws the times of a Poisson process.
 #[derive(Clone, Debug)]
 pub(super) struct Exponential {
     rng: Rng,

@@ -233,7 +233,7 @@ enum Action {
     },
 }
 
-/// Does it.
+/// Does what the command asks of the database.
 pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Failure> {
     let to = &Answering { context, as_json: arguments.json };
     match &arguments.action {

@@ -105,7 +105,7 @@ pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<R
     Ok(RowName::Key(parse_row(key.iter().map(String::as_str), types)?))
 }
 
-/// Prints rows.
+/// Prints the rows of a table.
 pub(super) fn scan(
     directory: &Path,
     table: &str,

@@ -145,7 +145,7 @@ fn escape(text: String) -> String {
     text.replace('\n', r"\n").replace('\r', r"\r")
 }
 
-/// The reverse.
+/// The text that `escape` made of this one.
 fn unescape(text: &str) -> Result<String, String> {
     let mut plain = String::with_capacity(text.len());
     let mut letters = text.chars();

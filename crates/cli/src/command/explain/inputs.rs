@@ -39,7 +39,7 @@ struct Side<'t> {
 }
 
 impl SideArgument {
-    /// For clap.
+    /// Reads a side of the join, as clap asks.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let refused = || format!("{text:?} is no TABLE.COLUMN and no TABLE.COLUMN,COLUMN");
         let (table, columns) = text.split_once('.').ok_or_else(refused)?;
@@ -175,7 +175,7 @@ impl<'t> Inputs<'t> {
         Indexes { left: self.left.index.as_deref(), right: self.right.index.as_deref() }
     }
 
-    /// The join.
+    /// The join of the two sides.
     pub(super) fn join(&self) -> Join<'_> {
         Join { left: self.left.input(), right: self.right.input(), join_type: self.join_type }
     }

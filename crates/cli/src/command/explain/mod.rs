@@ -147,7 +147,7 @@ impl Provenance {
     }
 }
 
-/// Does it.
+/// Explains the join, or runs it too.
 pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(), Failure> {
     let (device, name) = costs::device(arguments.profile.as_deref())?;
     let processor =

@@ -56,7 +56,7 @@ struct Sweep<'a> {
     worst: f64,
 }
 
-/// Does it.
+/// Explains the join for each memory of the sweep.
 pub(super) fn run(
     arguments: &ExplainArguments,
     context: &Context,

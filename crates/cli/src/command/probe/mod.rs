@@ -164,7 +164,7 @@ impl ProbeArguments {
     }
 }
 
-/// Probes.
+/// Probes the target and prints what was found.
 pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<(), Failure> {
     check_outputs(arguments)?;
     let target = Target::parse(&arguments.target)?;

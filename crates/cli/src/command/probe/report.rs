@@ -56,7 +56,7 @@ pub(super) struct Machine {
     pub(super) elapsed: Nanos,
 }
 
-/// Prints it.
+/// Prints the report of a probe.
 pub(super) fn print(report: &ProbeReport, context: &Context) -> Result<(), Failure> {
     print_head(report, context)?;
     if let (Some(steady), Some(result)) = (&report.steady_state, report.results.first()) {

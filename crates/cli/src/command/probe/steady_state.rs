@@ -28,7 +28,7 @@ use serde::Serialize;
 
 /// The request that SNIA's rule tracks.
 const REQUEST_BYTES: ByteCount = ByteCount::kib(4);
-/// SNIA's round.
+/// How long a round of SNIA's test lasts.
 const ROUND: Nanos = Nanos::from_seconds(60);
 /// Bounds of a simulated round, so that the series takes seconds on drives of any size.
 const SIMULATED_REQUESTS_MIN: u64 = 500;

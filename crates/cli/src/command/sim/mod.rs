@@ -81,7 +81,7 @@ pub(crate) struct SimArguments {
     files: OutputFiles,
 }
 
-/// Simulates.
+/// Simulates, and prints the report or the sweep.
 pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Failure> {
     check_outputs(arguments)?;
     let job = job::of(arguments)?;

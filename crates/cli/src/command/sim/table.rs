@@ -9,7 +9,7 @@ use nandu_base::{ByteCount, Nanos};
 use nandu_probe::table::{Table, rate, time};
 use nandu_sim::SimReport;
 
-/// Prints it.
+/// Prints the report of a simulation.
 pub(super) fn print(report: &SimReport, context: &Context) -> Result<(), Failure> {
     print_head(report, context)?;
     print_work(report, context)?;

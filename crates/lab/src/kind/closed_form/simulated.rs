@@ -21,7 +21,7 @@ use nandu_ftl::{Ftl, FtlConfig, FtlError, PageConfig, VictimPolicy};
 use nandu_nand::{NandArray, NandProfile};
 use serde::{Deserialize, Serialize};
 
-/// What is simulated.
+/// A chip that is simulated beside the formulas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Simulated {

@@ -60,7 +60,7 @@ impl Measured {
     }
 }
 
-/// The loaded tables.
+/// The two tables, loaded, with their keys.
 pub(super) struct Tables {
     _site: Site,
     database: Database,

@@ -75,7 +75,7 @@ pub(crate) enum Processor {
     Modelled(CpuCosts),
 }
 
-/// When something began.
+/// When something began on the processor's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessorMark(CpuTime);
 

@@ -11,9 +11,9 @@
 use nandu_base::{FixedHashMap, to_index, to_u32};
 use nandu_trace::{Pacing, RequestSource, TraceError, TraceRequest};
 
-/// No neighbour.
+/// Stands for the neighbour of an entry at the end of its list.
 const NONE: u32 = u32::MAX;
-/// Requests drawn together.
+/// How many requests are drawn at a time.
 const BATCH: usize = 1024;
 
 struct Held {

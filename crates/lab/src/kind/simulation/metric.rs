@@ -5,7 +5,7 @@ use nandu_nand::Timing;
 use nandu_sim::Measurement;
 use serde::{Deserialize, Serialize};
 
-/// A figure.
+/// A figure that a simulation reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {

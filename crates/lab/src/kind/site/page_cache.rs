@@ -60,7 +60,7 @@ const fn mapped() -> ByteCount {
 pub(crate) type Cached = SharedDevice<PageCache<Held>>;
 
 impl PageCacheOrder {
-    /// `drive` behind it.
+    /// Puts this page cache before `drive`.
     pub(crate) fn before(&self, drive: Held, keeps_data: bool) -> Result<Cached, String> {
         let dirty = self.dirty.map_or(self.bytes.0 / 100 * DIRTY_PERCENT, |dirty| dirty.0);
         let config = PageCacheConfig {

@@ -233,7 +233,7 @@ struct Die {
     ending: bool,
 }
 
-/// A channel.
+/// A channel of the reference, with what waits for it.
 #[derive(Debug, Default)]
 struct Channel {
     /// Transfers that wait, in the order in which they became ready.

@@ -77,7 +77,7 @@ pub(super) struct PoolInSmall {
 }
 
 impl PoolInSmall {
-    /// An empty one.
+    /// A pool of `frame_count` frames that holds no page.
     pub(super) fn new(frame_count: u64) -> Self {
         let frame_count = frame_count.clamp(FRAME_COUNT_MIN, 1 << 24);
         Self {

@@ -25,7 +25,7 @@ pub enum OuterAccess {
 }
 
 impl OuterAccess {
-    /// All ways.
+    /// All ways to read the outer table.
     pub const ALL: [Self; 3] = [Self::TableScan, Self::KeyOrder, Self::AddressOrder];
 }
 
@@ -85,7 +85,7 @@ pub fn index_nested_loops(
     Some(tally.estimate + outer)
 }
 
-/// Reads R.
+/// The cost of reading the outer table R.
 fn read_outer(
     model: &CostModel<'_>,
     question: &JoinQuestion,

@@ -23,19 +23,19 @@ enum Source<'x> {
     Empty,
 }
 
-/// One side.
+/// The sorted rows of one side, one after the other.
 pub(super) struct Input<'x> {
     key: &'x Key,
     source: Source<'x>,
 }
 
 impl<'x> Input<'x> {
-    /// No rows.
+    /// A side that has no rows.
     pub(super) const fn empty(key: &'x Key) -> Self {
         Self { key, source: Source::Empty }
     }
 
-    /// Rows in memory.
+    /// A side whose rows are sorted in memory.
     pub(super) fn of_rows(key: &'x Key, rows: SortedRows<'x>) -> Result<Self, QueryError> {
         let (key_bytes, has_null) = (Vec::new(), false);
         let mut input = Self { key, source: Source::Rows { rows, next: 0, key_bytes, has_null } };
@@ -156,7 +156,7 @@ impl<'x> Input<'x> {
         }
     }
 
-    /// Forgets all copies.
+    /// Forgets the copies of rows, and keeps no more memory for them than the limit.
     pub(super) fn release_copies(&mut self) {
         if let Source::Runs { copies, limit_bytes, .. } = &mut self.source {
             copies.clear();

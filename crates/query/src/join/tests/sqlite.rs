@@ -331,7 +331,7 @@ impl Case {
     }
 }
 
-/// What is joined.
+/// The two tables that a test joins.
 struct Inputs<'r> {
     relations: [&'r dyn Relation; 2],
     indexes: [&'r dyn IndexLookup; 2],

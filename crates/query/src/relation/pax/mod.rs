@@ -61,7 +61,7 @@ pub struct PaxView<'t> {
     size: RelationSize,
 }
 
-/// A scan.
+/// A scan over a table in PAX pages.
 struct PaxStream<'x> {
     view: &'x PaxView<'x>,
     execution: &'x Execution,

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 /// PAX pages under way at most: more requests than that a device hardly gains from.
 pub(crate) const SLOT_COUNT_MAX: u32 = 32;
 
-/// One PAX page.
+/// A PAX page that is being read, with a buffer for each run.
 #[derive(Debug)]
 struct Slot {
     pax_page: usize,

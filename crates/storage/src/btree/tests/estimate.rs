@@ -68,7 +68,7 @@ fn a_sample_is_exact_for_one_leaf_and_close_for_many() {
     }
 }
 
-/// Spreads keys.
+/// Spreads successive keys over all numbers.
 fn mix(key: u64) -> u64 {
     key.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -12,7 +12,7 @@
 
 use super::{ReferenceBits, Replacement};
 
-/// Second chance.
+/// The policy CLOCK, which gives each page a second chance.
 #[derive(Debug)]
 pub struct Clock {
     is_in_use: Vec<bool>,

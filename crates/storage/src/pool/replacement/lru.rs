@@ -5,7 +5,7 @@
 
 use super::{FrameLists, ReferenceBits, Replacement};
 
-/// Least recently used.
+/// The policy LRU: the page used longest ago leaves.
 #[derive(Debug)]
 pub struct Lru {
     lists: FrameLists,

@@ -98,7 +98,7 @@ struct FrameLists {
     frame_count: u32,
 }
 
-/// In no list.
+/// Stands for a frame that is in no list.
 const NO_LIST: u8 = u8::MAX;
 
 impl FrameLists {

@@ -17,15 +17,15 @@ use super::{FrameLists, ReferenceBits, Replacement};
 use nandu_base::FixedHashMap;
 use std::collections::VecDeque;
 
-/// A1in.
+/// The number of the list A1in, of pages that came lately.
 const RECENT: u8 = 0;
-/// Am.
+/// The number of the list Am, of pages that came again.
 const FREQUENT: u8 = 1;
 
 /// Of the pages that are likely to leave soon, one in so many is listed from Am.
 const FREQUENT_SHARE_DIVISOR: usize = 4;
 
-/// 2Q.
+/// The policy 2Q: pages used once leave before those used again.
 #[derive(Debug)]
 pub struct TwoQueue {
     lists: FrameLists,

@@ -60,7 +60,7 @@ impl Frontier {
         }
     }
 
-    /// Whether nothing waits.
+    /// Whether nothing waits to be written.
     pub(super) const fn is_idle(&self) -> bool {
         self.alive_count == 0
     }

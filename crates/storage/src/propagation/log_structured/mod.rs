@@ -101,7 +101,7 @@ pub struct LogStructuredCounters {
     pub recovered_write_count: u64,
 }
 
-/// Where everything lies.
+/// The files of the segments and of the two maps.
 #[derive(Clone, Copy, Debug)]
 struct Files {
     segments: FileId,

@@ -27,7 +27,7 @@ pub(super) enum SegmentState {
     Empty,
 }
 
-/// One segment.
+/// What is known of one segment: its state and its live bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) state: SegmentState,
@@ -44,7 +44,7 @@ pub(super) struct Segment {
     pub(super) is_stuck: bool,
 }
 
-/// All segments.
+/// All segments, by number, with those that can be written.
 #[derive(Clone, Debug)]
 pub(super) struct SegmentTable {
     segment_bytes: u32,
@@ -56,7 +56,7 @@ pub(super) struct SegmentTable {
 }
 
 impl SegmentTable {
-    /// No segments yet.
+    /// A table without any segment yet.
     pub(super) const fn new(segment_bytes: u32) -> Self {
         Self {
             segment_bytes,

@@ -67,7 +67,7 @@ impl Default for LogStructuredSettings {
     }
 }
 
-/// The largest segment.
+/// The largest size of a segment, in bytes.
 const SEGMENT_BYTES_MAX: u32 = 64 << 20;
 /// Fewest segments in reserve: cleaning writes one, has the next one named, and so does whoever waits.
 const RESERVE_COUNT_MIN: u32 = 4;

@@ -74,7 +74,7 @@ pub enum SegmentVictimKind {
 }
 
 impl SegmentVictimKind {
-    /// Every policy.
+    /// Every policy, in the order in which they are listed.
     pub const ALL: [Self; 6] =
         [Self::Greedy, Self::CostBenefit, Self::Fifo, Self::Windowed, Self::Random, Self::DChoices];
 
