@@ -81,9 +81,9 @@ pub(crate) struct Options {
 
 /// What a comparison has to have so as to leave nothing out.
 pub(crate) const WHOLE_LIMITS: [Limit; 3] = [Limit::Mb(100), Limit::Mb(300), Limit::None];
-/// The same.
+/// Threads that such a comparison has to have.
 pub(crate) const WHOLE_THREADS: [u32; 2] = [1, 2];
-/// The same.
+/// Room beside the limit, in MB, that such a comparison has to have.
 pub(crate) const WHOLE_HEADROOM_MB: [u64; 2] = [128, 4000];
 
 /// What lies in the page cache.

@@ -57,7 +57,7 @@ impl Stock {
         Ok(stock)
     }
 
-    /// The directory.
+    /// The directory that the tables lie in.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }

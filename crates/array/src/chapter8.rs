@@ -53,7 +53,7 @@ pub struct Scenario {
     pub layout: Layout,
     /// What each member is.
     pub member: Member,
-    /// Who asks.
+    /// Who asks, and how often.
     pub load: Load,
     /// Bytes of a virtual block.
     pub block_bytes: u32,
@@ -78,7 +78,7 @@ pub enum ReplicaChoice {
     /// Those that are free first.
     #[default]
     LeastWork,
-    /// Any.
+    /// Any of them, drawn at random.
     Random,
 }
 

@@ -17,7 +17,7 @@ pub enum ArrayError {
     },
     /// A value of a configuration is out of range.
     Value {
-        /// Which.
+        /// Which setting is out of range.
         name: &'static str,
         /// What it may be.
         what: String,

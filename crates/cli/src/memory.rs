@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 const GROUPS: &str = "/sys/fs/cgroup";
-/// Of statm.
+/// Bytes of a page, as `statm` counts pages.
 const PAGE_BYTES: u64 = 4096;
 
 /// Refuses `needed` bytes that are sure to be touched soon, if they are more than are free now. `advice`

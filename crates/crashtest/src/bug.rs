@@ -6,7 +6,7 @@ use nandu_storage::plant::EngineBug;
 /// What goes wrong, unasked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bug {
-    /// Nothing.
+    /// No bug is planted.
     #[default]
     None,
     /// Flushes are acknowledged and not done, as if the engine forgot them.

@@ -184,7 +184,7 @@ pub(crate) struct Simulation<'s> {
 
 /// How a life ended.
 pub(crate) enum End {
-    /// In order.
+    /// It was closed in order.
     Closed,
     /// The process ended by itself.
     Died,

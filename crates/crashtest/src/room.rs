@@ -31,7 +31,7 @@ pub(crate) struct Room {
     /// Of the transaction at hand, in the log and in files that it makes.
     asked_bytes: u64,
     asked_file_bytes: u64,
-    /// Of all.
+    /// Of all transactions together.
     asked_in_all_bytes: u64,
 }
 

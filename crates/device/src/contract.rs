@@ -162,9 +162,9 @@ impl Request {
 /// The end of one request.
 #[derive(Debug)]
 pub struct Completion {
-    /// The request's.
+    /// The number of the request that is completed.
     pub id: u64,
-    /// The request's.
+    /// What the request asked for.
     pub operation: Operation,
     /// When it was issued.
     pub issued_at: Nanos,
@@ -189,7 +189,7 @@ impl Completion {
 pub struct Rejected {
     /// The request, unchanged.
     pub request: Request,
-    /// Why.
+    /// Why the device refused it.
     pub error: DeviceError,
 }
 

@@ -42,7 +42,7 @@ pub enum UnflushedFate {
 /// What a request that fails does, beside telling so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing.
+    /// It changes nothing on the device.
     #[default]
     ChangesNothing,
     /// A flush loses any part of what was written since the last one that succeeded; of a write any part

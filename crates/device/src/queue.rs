@@ -46,13 +46,13 @@ impl Ord for Entry {
 /// What is kept of a request while it is in flight.
 #[derive(Debug)]
 pub struct InFlight {
-    /// The request's.
+    /// The number of the request.
     pub id: u64,
-    /// The request's.
+    /// What the request asks for.
     pub operation: Operation,
     /// When it was issued.
     pub issued_at: Nanos,
-    /// The request's.
+    /// The buffer that the request brought.
     pub buffer: Option<IoBuffer>,
 }
 

@@ -8,9 +8,9 @@ use nandu_base::{FixedHashMap, Nanos, SectorIndex};
 pub struct RecordedRequest {
     /// What was asked.
     pub operation: Operation,
-    /// Where.
+    /// The sector at which the request began.
     pub first_sector: SectorIndex,
-    /// How much.
+    /// How many sectors it covered.
     pub sector_count: u32,
     /// When it was issued.
     pub issued_at: Nanos,

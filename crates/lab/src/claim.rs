@@ -86,9 +86,9 @@ pub enum Places {
     /// Wherever there are points.
     #[default]
     Everywhere,
-    /// At one.
+    /// At this one place.
     One(Place),
-    /// At each.
+    /// At each of these places.
     Several(Vec<Place>),
 }
 
@@ -117,18 +117,18 @@ pub(crate) fn is_near(x: f64, other: f64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PublishedValue {
-    /// A value.
+    /// A value, as the paper prints it.
     Value(f64),
-    /// From, to.
+    /// A range, from its lower to its upper end.
     Range([f64; 2]),
     /// "At least", which has no slack.
     AtLeast {
-        /// So much.
+        /// The least that the paper states.
         at_least: f64,
     },
     /// "At most", which has no slack.
     AtMost {
-        /// So much.
+        /// The most that the paper states.
         at_most: f64,
     },
 }
@@ -200,7 +200,7 @@ pub enum Claim {
         above: String,
         /// The smaller series.
         below: String,
-        /// Where.
+        /// Where they are compared.
         #[serde(default)]
         at: Places,
         /// How much larger, at least; without it, larger at all.
@@ -209,11 +209,11 @@ pub enum Claim {
     },
     /// The ratio of two series lies within limits, at `at` or wherever both have points.
     RatioWithin {
-        /// Divided.
+        /// The series that is divided.
         numerator: String,
-        /// By this.
+        /// The series that it is divided by.
         denominator: String,
-        /// Where.
+        /// Where the ratio is looked at.
         #[serde(default)]
         at: Places,
         /// Smallest ratio.
@@ -225,9 +225,9 @@ pub enum Claim {
     },
     /// A value lies within limits, at `at` or everywhere.
     ValueWithin {
-        /// Whose.
+        /// The series whose value it is.
         series: String,
-        /// Where.
+        /// Where the value is looked at.
         #[serde(default)]
         at: Places,
         /// Smallest value.
@@ -241,7 +241,7 @@ pub enum Claim {
     RatioToPublished {
         /// Whose; `*` stands for one part of the names of series.
         series: String,
-        /// Where.
+        /// Where the values are compared.
         #[serde(default)]
         at: Places,
         /// How far ours may be from the published value: 0.3, as everywhere, or less.
@@ -260,7 +260,7 @@ pub enum Claim {
     },
     /// A series only rises, or only falls.
     Monotone {
-        /// Which.
+        /// The series that rises or falls.
         series: String,
         /// Which way.
         direction: Direction,
@@ -270,7 +270,7 @@ pub enum Claim {
     },
     /// A series hardly changes: its largest value is at most `factor` times its smallest.
     Constant {
-        /// Which.
+        /// The series that hardly changes.
         series: String,
         /// How much larger, at most.
         factor: f64,
@@ -284,9 +284,9 @@ const fn one() -> f64 {
 /// Series to judge, and published values to judge them by.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
-    /// Ours.
+    /// The series that were measured.
     pub series: &'a [Series],
-    /// The paper's.
+    /// What papers print beside them.
     pub published: &'a [Published],
 }
 

@@ -90,9 +90,9 @@ pub struct Experiment {
 pub struct Derived {
     /// Its name; `{key}` stands for a name of `each`.
     pub name: String,
-    /// Divided.
+    /// The series that is divided.
     pub numerator: String,
-    /// By this.
+    /// The series that it is divided by.
     pub denominator: String,
     /// Names to put in place of `{key}`, in every combination.
     #[serde(default)]

@@ -16,7 +16,7 @@ pub struct Machine {
     pub thread_count: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// Kernel release.
+    /// Release of the kernel.
     pub kernel: String,
     /// The distribution.
     pub system: String,

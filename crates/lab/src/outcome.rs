@@ -170,7 +170,7 @@ impl Axis {
 pub struct Trace {
     /// Name of the series.
     pub series: String,
-    /// For people.
+    /// What the legend calls it.
     pub label: String,
     /// Decides the colour: the device, or the curve itself.
     pub group: String,
@@ -249,7 +249,7 @@ pub struct Outcome {
     pub config_hash: String,
     /// Whether the shapes hold.
     pub verdicts: Vec<Verdict>,
-    /// With lines.
+    /// Figures with lines.
     pub figures: Vec<Figure>,
     /// Tables and bars.
     pub grids: Vec<Grid>,

@@ -77,7 +77,7 @@ pub enum LayoutKind {
 pub struct IndexOn {
     /// The table's name.
     pub table: String,
-    /// The column's.
+    /// The column that is indexed.
     pub column: String,
 }
 

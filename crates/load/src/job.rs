@@ -8,7 +8,7 @@ use nandu_storage::database::{LoadOptions, LoadReport, NewTable};
 pub struct LoadJob {
     /// The table to make.
     pub table: NewTable,
-    /// How.
+    /// How the rows are loaded.
     pub options: LoadOptions,
     /// Its rows.
     pub source: Box<dyn RowSource>,

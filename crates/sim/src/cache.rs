@@ -91,7 +91,7 @@ pub(crate) struct UnitCache {
     /// Slot of each unit that is held.
     places: FixedHashMap<u64, u32>,
     vacant: Vec<u32>,
-    /// By use.
+    /// The slots in the order in which they were used.
     used: List,
     dirty: List,
     counts: CacheUse,

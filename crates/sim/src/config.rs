@@ -42,7 +42,7 @@ pub enum Arrivals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InitialState {
-    /// Nothing.
+    /// It holds nothing: no unit was ever written.
     Fresh,
     /// Every unit, as written once in order, without time or counts.
     Sequential,

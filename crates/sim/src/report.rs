@@ -326,7 +326,7 @@ impl Lifetime {
 /// Energy of the chips.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnergyUse {
-    /// In all.
+    /// Energy of the chips in all.
     pub joules: f64,
     /// For each byte that the host read or wrote; 0 where there was none.
     pub nanojoules_per_host_byte: f64,

@@ -99,7 +99,7 @@ pub struct Lsn(pub u64);
 /// Whether pages carry the trailer. Files of other programs do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// They do.
+    /// Pages carry it, with their checksum in it.
     #[default]
     Trailer,
     /// The whole page is the structure's.

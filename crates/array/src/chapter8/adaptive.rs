@@ -43,7 +43,7 @@ pub struct ShiftingLoad {
 /// Some time under one load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// How long.
+    /// How long the phase lasts.
     pub duration: Nanos,
     /// The workers of each object; every phase has the same number of objects.
     pub loads: Vec<Load>,

@@ -55,7 +55,7 @@ pub struct DiskMember {
     pub page_bytes: u32,
     /// Positioning, the same for each request.
     pub seek_ns: Nanos,
-    /// Transfer.
+    /// Speed of the transfer.
     pub bytes_per_second: u64,
 }
 

@@ -22,7 +22,7 @@ pub enum MemberState {
     Healthy,
     /// Written, and read where nothing else is left, until all its fragments are back.
     Rebuilding,
-    /// Left alone.
+    /// The member failed and is left alone.
     Failed,
 }
 

@@ -80,7 +80,7 @@ pub enum TableLayout {
 pub struct IndexJoin {
     /// What the tables lie on.
     pub drives: SiteDrives,
-    /// How.
+    /// How the tables lie, each layout by itself.
     pub layouts: Vec<TableLayout>,
     /// TPC-H's scale factor.
     pub scale_factor: f64,

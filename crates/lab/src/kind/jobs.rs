@@ -45,7 +45,7 @@ pub struct Jobs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobVariant {
-    /// They.
+    /// Settings of this variant.
     #[serde(default)]
     pub set: toml::Table,
 }
@@ -54,7 +54,7 @@ pub struct JobVariant {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SettingSweep {
-    /// Its key.
+    /// The setting that varies.
     pub key: String,
     /// Its values.
     pub values: Vec<toml::Value>,

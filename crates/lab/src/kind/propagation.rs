@@ -59,7 +59,7 @@ pub struct PropagationComparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PropagationVariant {
-    /// Which.
+    /// Where a page goes when it is written.
     pub propagation: PropagationKind,
     /// How, if it is log-structured; `page_bytes` is replaced.
     #[serde(default)]

@@ -112,7 +112,7 @@ pub struct Variant {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
-    /// Which.
+    /// Which quantity varies.
     pub of: SweptQuantity,
     /// Unit of x in tables of figures; percent of a spare space unless stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]

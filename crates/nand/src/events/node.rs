@@ -38,7 +38,7 @@ pub(crate) enum Progress {
     Parked,
     /// In the queue of its die.
     Queued,
-    /// Begun.
+    /// The command has begun.
     Begun,
 }
 

@@ -17,7 +17,7 @@ const MEMORY_PAGES_MIN: u64 = 3;
 /// The parts of memory in both phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraceHash {
-    /// k.
+    /// The number of buckets, k.
     pub bucket_count: u64,
     /// O: the buffer of each bucket.
     pub output_pages: u64,

@@ -73,7 +73,7 @@ impl JoinSide {
 pub struct JoinQuestion {
     /// R: the side that is hashed, or that leads.
     pub outer: JoinSide,
-    /// S.
+    /// The inner side, S.
     pub inner: JoinSide,
     /// Pairs of equal keys, were there no predicates.
     pub pair_count: u64,

@@ -185,7 +185,7 @@ pub enum Convention {
     /// stored, a chunk or a bucket of R is read by one request, and each request of a phase that reads
     /// and writes moves the head.
     AsInPaper {
-        /// F.
+        /// The fudge factor, F.
         fudge: Fudge,
     },
     /// Those of the operators here: tuples are copied compactly, spill files are full, everything is read

@@ -50,7 +50,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinType {
-    /// Pairs.
+    /// Pairs of rows whose keys are equal.
     #[default]
     Inner,
     /// Pairs, and rows of the left side without a partner.

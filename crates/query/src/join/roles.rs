@@ -6,7 +6,7 @@ use crate::QueryError;
 /// Which rows of one side come out by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alone {
-    /// None.
+    /// None comes out by itself.
     Never,
     /// Those with a partner, once each.
     Matched,

@@ -30,9 +30,9 @@ const INDEX_SORT_BYTES: u64 = 16 << 20;
 /// A table that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTable {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Its columns.
+    /// Columns of the table.
     pub columns: Vec<Column>,
     /// How its rows are stored.
     pub kind: TableKind,

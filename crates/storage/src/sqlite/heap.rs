@@ -41,7 +41,7 @@ pub(super) const ROOT: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FillFactor {
-    /// The least.
+    /// The least that is drawn.
     pub low_permille: u32,
     /// The most, to 1000.
     pub high_permille: u32,

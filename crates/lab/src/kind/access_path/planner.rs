@@ -13,7 +13,7 @@
 /// A way to the rows that a query wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessMethod {
-    /// All pages.
+    /// All pages of the table are read.
     Table,
     /// Rows as the index has them.
     Index,

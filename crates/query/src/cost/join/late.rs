@@ -34,7 +34,7 @@ pub(super) fn kernel(
 /// In which order the pairs of all batches name the rows of a side.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PairOrder {
-    /// In any.
+    /// In any order of rows.
     Any,
     /// So many times in that of the table: each page once, but for those at the ends of batches.
     Rising(u64),

@@ -84,7 +84,7 @@ pub(super) enum Slot {
     Damaged(String),
     /// A table of another version of the layout.
     OtherVersion(u32),
-    /// Something else.
+    /// Something else lies there, no table of ours.
     Foreign,
 }
 
