@@ -1,7 +1,9 @@
 //! How a command ends when it does not end well: what is said, and the exit code.
 //!
 //! 1. A cause is printed only if it says more than the line above it.
+//! 2. No name of Rust's types is printed, whoever made the message.
 
+use crate::plain_words::in_plain_words;
 use nandu::StorageError;
 use nandu_drives::file::FileError;
 use nandu_drives::profile::ProfileError;
@@ -109,7 +111,7 @@ impl Failure {
         for cause in &self.causes {
             text += &format!("\n  caused by: {cause}");
         }
-        Some(text)
+        Some(in_plain_words(&text))
     }
 }
 

@@ -17,6 +17,7 @@ mod interrupt;
 mod json;
 mod memory;
 mod output;
+mod plain_words;
 mod progress;
 mod stopwatch;
 
