@@ -168,9 +168,13 @@ impl OutputFiles {
         opened.map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
     }
 
-    /// Gives a file that was written under a name of its own the one that the user wanted.
+    /// Gives a file that was written under a name of its own the one that the user wanted. What it holds
+    /// is durable before that, so that a power cut leaves no empty file of that name.
     pub(crate) fn persist(self, whole: NamedTempFile, path: &Path) -> Result<(), Failure> {
         self.check(path)?;
+        let synced = whole.as_file().sync_all();
+        synced
+            .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))?;
         let persisted = match self.overwrite {
             true => whole.persist(path),
             false => whole.persist_noclobber(path),
