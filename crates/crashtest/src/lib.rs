@@ -17,7 +17,7 @@
 //!    works again.
 //! 5. Where bits flipped, rows are right or damage is told.
 //!
-//! The database lies on sectors in memory or on whole simulated SSDs ([`WorldKind`]). Beside seeds
+//! The database lies on sectors in memory, as a whole or file by file, or on simulated SSDs ([`WorldKind`]). Beside seeds
 //! there is a walk that leaves no request out ([`cut_at_every_request`]).
 //!
 //! Bugs can be planted ([`Bug`]), in the device and in the engine, and a campaign has to find them
@@ -27,6 +27,7 @@ mod bug;
 mod drive;
 mod exhaustive;
 mod fault;
+mod files_apart;
 mod life;
 mod model;
 mod planted;
@@ -51,6 +52,7 @@ pub fn replay_command(seed: u64, world: WorldKind, bug: Bug) -> String {
     let world = match world {
         WorldKind::Memory => "",
         WorldKind::Ssd => " --world ssd",
+        WorldKind::Files => " --world files",
     };
     let plant = match bug {
         Bug::None => String::new(),

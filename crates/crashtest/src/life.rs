@@ -10,6 +10,7 @@
 //!    tells of damage; or a change for which there is no room by any measure (`room`).
 //! 2. Damage that is told ends the history: what was damaged is for a copy to restore.
 
+use crate::files_apart::{FilesApart, KernelMemory};
 use crate::model::{self, HEAP, History, INDEX, KEYED, KeyValue, PASSING, State};
 use crate::room::Room;
 use crate::watched::{Watch, WatchedVolume};
@@ -168,6 +169,8 @@ pub(crate) struct Simulation<'s> {
     pub(crate) rng: Rng,
     pub(crate) data: WorldDevice,
     pub(crate) log: Option<WorldDevice>,
+    /// What the kernel keeps of the files on each device, where they are synced one by one.
+    kernel: [KernelMemory; 2],
     blackout: Arc<AtomicBool>,
     history: History,
     outcome: Outcome,
@@ -206,6 +209,7 @@ impl<'s> Simulation<'s> {
             rng,
             data,
             log,
+            kernel: Default::default(),
             blackout,
             history,
             outcome: Outcome::default(),
@@ -367,15 +371,22 @@ impl<'s> Simulation<'s> {
     }
 
     fn volumes(&self, is_new: bool) -> Result<Volumes, StorageError> {
-        let volume = |device: &WorldDevice| -> Result<Box<dyn Volume>, StorageError> {
+        let [of_data, of_log] = &self.kernel;
+        let volume = |device: &WorldDevice, kernel: &KernelMemory| {
             let handle = Box::new(device.clone());
             let volume = match is_new {
                 true => DeviceVolume::format(handle)?,
                 false => DeviceVolume::open(handle)?,
             };
-            Ok(Box::new(WatchedVolume::new(volume, device.clone(), self.watch.clone())))
+            let volume: Box<dyn Volume> = match self.scenario.files_apart {
+                true => Box::new(FilesApart::new(volume, kernel.clone())?),
+                false => Box::new(volume),
+            };
+            let watched = WatchedVolume::new(volume, device.clone(), self.watch.clone());
+            Ok::<Box<dyn Volume>, StorageError>(Box::new(watched))
         };
-        Ok(Volumes { data: volume(&self.data)?, log: self.log.as_ref().map(volume).transpose()? })
+        let log = self.log.as_ref().map(|log| volume(log, of_log)).transpose()?;
+        Ok(Volumes { data: volume(&self.data, of_data)?, log })
     }
 
     pub(crate) fn create(&mut self) -> Result<Database, StorageError> {
@@ -461,6 +472,9 @@ impl<'s> Simulation<'s> {
             device.ground().power_on()?;
             device.audit();
         }
+        if is_dark && self.scenario.files_apart {
+            self.kernel.iter().for_each(|kernel| kernel.lose(&mut self.rng));
+        }
         // What was forgotten ended in the dark.
         self.blackout.store(false, Ordering::Relaxed);
         self.failed_before = self.failed_count();
@@ -532,8 +546,14 @@ impl<'s> Simulation<'s> {
         if self.watch.is_armed() && !self.take_checkpoint(database)? {
             return Ok(End::Crashed);
         }
-        // Otherwise the process dies, with the power on.
-        Ok(if self.rng.below(2) == 0 { End::Closed } else { End::Died })
+        if self.rng.below(2) == 0 {
+            return Ok(End::Closed);
+        }
+        // The process dies, with the power on. A kernel keeps what evictions wrote, and nobody synced.
+        if self.scenario.files_apart && self.rng.below(4) > 0 {
+            self.accept("an eviction of all pages", database.drop_cached_pages())?;
+        }
+        Ok(End::Died)
     }
 
     /// A checkpoint; half of the users try again, or go on, where it fails. False if the life ends here.

@@ -69,6 +69,8 @@ pub struct Scenario {
     pub device_bytes: u64,
     /// The simulated SSD, where the world is one.
     pub drive: Option<Drive>,
+    /// Whether files are synced one by one.
+    pub files_apart: bool,
     /// Whether the log has a device of its own.
     pub log_apart: bool,
     /// How often the database is opened.
@@ -100,8 +102,10 @@ impl Scenario {
     #[must_use]
     pub fn of_seed(seed: u64, world: WorldKind, bug: Bug) -> Self {
         let mut scenario = Self::in_memory(seed, bug);
-        if world == WorldKind::Ssd {
-            scenario.move_to(Drive::of_seed(seed));
+        match world {
+            WorldKind::Memory => {}
+            WorldKind::Ssd => scenario.move_to(Drive::of_seed(seed)),
+            WorldKind::Files => scenario.files_apart = true,
         }
         scenario
     }
@@ -177,6 +181,7 @@ impl Scenario {
             sector_bytes: nandu_base::to_u32(sector_bytes),
             device_bytes: (64 << 20) + 2 * log_bytes,
             drive: None,
+            files_apart: false,
             log_apart: one_of(&[0, 1]) == 1,
             life_count: one_of(&[3, 4, 6]),
             transaction_count_max: one_of(&[5, 20, 60]),

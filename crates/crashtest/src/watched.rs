@@ -7,7 +7,6 @@
 use crate::world::WorldDevice;
 use nandu_base::{Nanos, Rng, to_index};
 use nandu_device::{Completion, Counters, FaultPlan, Operation, TimeSource};
-use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{FileId, FileRequest, Lsn, StorageError, Volume};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -133,7 +132,7 @@ impl Watch {
 }
 
 pub(crate) struct WatchedVolume {
-    inner: DeviceVolume,
+    inner: Box<dyn Volume>,
     device: WorldDevice,
     watch: Watch,
     /// Whether the last write was one of pages. Known while something waits.
@@ -141,7 +140,7 @@ pub(crate) struct WatchedVolume {
 }
 
 impl WatchedVolume {
-    pub(crate) const fn new(inner: DeviceVolume, device: WorldDevice, watch: Watch) -> Self {
+    pub(crate) const fn new(inner: Box<dyn Volume>, device: WorldDevice, watch: Watch) -> Self {
         Self { inner, device, watch, wrote_pages: false }
     }
 

@@ -34,6 +34,24 @@ pub enum WorldKind {
     /// A simulated SSD; what a power cut does follows from its buffer, its translation layer and its
     /// chips, and the layer rebuilds its map from them.
     Ssd,
+    /// Sectors in memory under files that are synced one by one, as in a directory: a kernel keeps what
+    /// was not synced, also for the next process, and a power cut takes any of it.
+    Files,
+}
+
+impl WorldKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Ssd, Self::Files];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Ssd => "ssd",
+            Self::Files => "files",
+        }
+    }
 }
 
 /// A device that may lose its power.

@@ -44,11 +44,15 @@ pub enum EngineBug {
     FailedSyncRetried,
     /// The log's control block is not synced by itself.
     ControlBlockUnsynced,
+    /// A checkpoint syncs one file of pages and takes the others for durable.
+    OneFileSynced,
+    /// A restart takes for durable what it finds.
+    FoundUnsynced,
 }
 
 impl EngineBug {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::CommitWithoutFlush,
         Self::ChecksumIgnored,
         Self::BatchUnsynced,
@@ -64,6 +68,8 @@ impl EngineBug {
         Self::TailPastTransaction,
         Self::FailedSyncRetried,
         Self::ControlBlockUnsynced,
+        Self::OneFileSynced,
+        Self::FoundUnsynced,
     ];
 
     /// Its name on the command line.
@@ -85,6 +91,8 @@ impl EngineBug {
             Self::TailPastTransaction => "tail-past-transaction",
             Self::FailedSyncRetried => "failed-sync-retried",
             Self::ControlBlockUnsynced => "control-block-unsynced",
+            Self::OneFileSynced => "one-file-synced",
+            Self::FoundUnsynced => "found-unsynced",
         }
     }
 }

@@ -62,6 +62,8 @@ enum WorldArgument {
     Memory,
     /// A simulated SSD: buffer, translation layer, chips
     Ssd,
+    /// Sectors in memory under files that are synced one by one, as in a directory
+    Files,
 }
 
 impl WorldArgument {
@@ -69,6 +71,7 @@ impl WorldArgument {
         match self {
             Self::Memory => WorldKind::Memory,
             Self::Ssd => WorldKind::Ssd,
+            Self::Files => WorldKind::Files,
         }
     }
 }
@@ -104,11 +107,11 @@ struct Hunt {
 fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
     let seed_count_max = arguments.seeds;
     let bugs: Vec<Bug> = Bug::all().filter(|bug| bug.is_built_in()).collect();
-    let progress = Progress::new(context, 2 * bugs.len());
+    let progress = Progress::new(context, WorldKind::ALL.len() * bugs.len());
     let mut hunt = Hunt { seed_count_max, bugs: Vec::new() };
     std::panic::set_hook(Box::new(|_| {}));
     for bug in bugs {
-        for world in [WorldKind::Memory, WorldKind::Ssd] {
+        for world in WorldKind::ALL {
             if !progress.is_interrupted() {
                 hunt.bugs.push(find_planted(bug, world, seed_count_max));
                 progress.step_done();
@@ -122,10 +125,7 @@ fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure
     }
     let mut table = Table::new(&["planted bug", "over", "first seed"]);
     for found in &hunt.bugs {
-        let world = match found.world {
-            WorldKind::Memory => "memory",
-            WorldKind::Ssd => "ssd",
-        };
+        let world = found.world.label();
         let seed = found.first_seed.map_or("none".to_owned(), |seed| seed.to_string());
         table.row(vec![found.bug.to_owned(), world.to_owned(), seed]);
     }

@@ -172,7 +172,7 @@ impl Engine {
             true => log_file.rest(analysis.end, &settings.log_config()),
             false => log_file.resume(analysis.end, &settings.log_config())?,
         };
-        if !control.is_clean && !read_only {
+        if !control.is_clean && !read_only && !is_planted(EngineBug::FoundUnsynced) {
             // Redo passes over changes that a page has, so the page must not be lost any more.
             for io in [&data_io, &log_io] {
                 io.lock().volume().sync_found()?;

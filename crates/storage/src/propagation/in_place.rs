@@ -159,6 +159,9 @@ impl Propagation for InPlace {
         while let Some(&file) = self.unsynced.first() {
             io.sync(file)?;
             self.unsynced.remove(&file);
+            if is_planted(EngineBug::OneFileSynced) {
+                self.unsynced.clear();
+            }
         }
         if let Some(double_write) = &mut self.double_write {
             // Their copies are in this lap alone.
