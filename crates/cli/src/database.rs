@@ -1,13 +1,13 @@
 //! How commands come to a database in a directory.
 //!
 //! 1. Whoever opens one that was not closed reads on stderr what its restart did.
-//! 2. A page size that is not the database's own is refused, not ignored.
+//! 2. A size of pages or of the log that is not the database's own is refused, not ignored.
 //! 3. A command that makes a database and then fails leaves none.
 
 use crate::failure::Failure;
 use crate::output;
 use nandu::{
-    Database, DatabaseOptions, DirectoryOptions, NewDatabase, RestartReport, StorageError,
+    Database, DatabaseOptions, DirectoryOptions, NewDatabase, RestartReport, Settings, StorageError,
 };
 use nandu_base::{ByteCount, Nanos};
 use std::path::Path;
@@ -38,20 +38,74 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Opened, StorageError> {
     }
 }
 
-/// Fills a database, which is made where there is none, with pages of `page_size` if that is given, and
+/// Sizes that are fixed when a database is made; what is not given is as usual.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FixedSizes {
+    /// Of a page.
+    pub(crate) page: Option<ByteCount>,
+    /// Of the log.
+    pub(crate) log: Option<ByteCount>,
+}
+
+impl FixedSizes {
+    /// Has a new database be of these sizes.
+    ///
+    /// # Errors
+    /// If the log is too short for a database.
+    pub(crate) fn apply(self, settings: &mut Settings) -> Result<(), Failure> {
+        if let Some(size) = self.page {
+            settings.page_bytes = u32::try_from(size.0).unwrap_or(u32::MAX);
+        }
+        if let Some(size) = self.log {
+            // A page size that makes no sense is told as that.
+            let least = Settings::log_bytes_min(settings.page_bytes.min(1 << 16));
+            if size.0 < least {
+                return Err(Failure::input(format!(
+                    "--log-size {}: a log has at least 64 pages, {least} bytes here",
+                    size.0
+                )));
+            }
+            settings.log_bytes = size.0;
+            settings.checkpoint_bytes = settings.checkpoint_bytes.min(size.0 / 4);
+        }
+        Ok(())
+    }
+
+    /// Whether a database is of these sizes.
+    fn check(self, directory: &Path, settings: &Settings) -> Result<(), Failure> {
+        let place = directory.display();
+        let page_bytes = u64::from(settings.page_bytes);
+        if let Some(size) = self.page.filter(|size| size.0 != page_bytes) {
+            return Err(Failure::input(format!(
+                "--page-size {}: {place} has pages of {page_bytes} bytes, which stay; leave it out, \
+                 or name a new directory",
+                size.0,
+            )));
+        }
+        let log_bytes = settings.log_bytes;
+        if let Some(size) = self.log.filter(|size| size.0 != log_bytes) {
+            return Err(Failure::input(format!(
+                "--log-size {}: {place} has a log of {log_bytes} bytes, which stays; leave it out, \
+                 or copy the database with `nandu db compact {place} NEW --log-size {}`",
+                size.0, size.0,
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Fills a database, which is made where there is none, with the given sizes, and
 /// closes it. Tells what its restart did, if it had not been closed. A database that was made for this
 /// is gone if `fill` fails.
 pub(crate) fn fill<T>(
     directory: &Path,
     mut options: DatabaseOptions,
-    page_size: Option<ByteCount>,
+    sizes: FixedSizes,
     fill: impl FnOnce(&Database) -> Result<T, Failure>,
 ) -> Result<(T, Option<RestartReport>), Failure> {
     let (database, restart) = match open(directory, &options) {
         Err(missing @ (StorageError::NotFound { .. } | StorageError::NotADatabase { .. })) => {
-            if let Some(size) = page_size {
-                options.settings.page_bytes = u32::try_from(size.0).unwrap_or(u32::MAX);
-            }
+            sizes.apply(&mut options.settings)?;
             let new = match NewDatabase::begin(directory, &options) {
                 // There is one that cannot be opened; why not is the better answer.
                 Err(StorageError::Exists { .. }) => return Err(missing.into()),
@@ -63,16 +117,8 @@ pub(crate) fn fill<T>(
         }
         answer => answer?,
     };
-    let page_bytes = u64::from(database.read().engine().settings().page_bytes);
-    let outcome = match page_size.filter(|size| size.0 != page_bytes) {
-        None => fill(&database),
-        Some(size) => Err(Failure::input(format!(
-            "--page-size {}: {} has pages of {page_bytes} bytes, which stay; leave it out, or name \
-             a new directory",
-            size.0,
-            directory.display()
-        ))),
-    };
+    let fits = sizes.check(directory, database.read().engine().settings());
+    let outcome = fits.and_then(|()| fill(&database));
     let closed = database.close();
     let value = outcome?;
     closed?;

@@ -348,6 +348,35 @@ fn rows_and_tables_come_go_and_change() {
 }
 
 #[test]
+fn the_size_of_the_log_is_chosen_at_the_making_shown_and_changed_by_a_copy() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let create = |table, size| ["db", "create", "shop", table, "id:integer", "--log-size", size];
+    let said = failure_of(directory, &create("a", "255KiB"), 2);
+    assert!(said.contains("a log has at least 64 pages, 262144 bytes here"), "{said}");
+    assert_eq!(names(directory), [""; 0]);
+    stdout_of(directory, &create("a", "1MiB"));
+    assert_eq!(std::fs::metadata(directory.join("shop/log")).unwrap().len() >> 20, 1);
+    let schema = stdout_of(directory, &["db", "schema", "shop"]);
+    assert_eq!(schema, "nandu db create shop a id:integer --log-size 1048576\n");
+    stdout_of(directory, &create("b", "1024KiB"));
+    let said = failure_of(directory, &create("c", "2MiB"), 2);
+    assert!(said.contains("db compact shop NEW --log-size 2097152"), "{said}");
+    // Loaded past the log, whatever its size; a copy has the same one, or another.
+    stdout_of(directory, &["db", "compact", "shop", "same"]);
+    stdout_of(directory, &["db", "compact", "shop", "longer", "--log-size", "2MiB"]);
+    for (copy, log_bytes) in [("same", 1 << 20), ("longer", 2 << 20)] {
+        let json = stdout_of(directory, &["db", "schema", copy, "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&json["log_bytes"], &json["page_bytes"]), (&log_bytes.into(), &4096.into()));
+    }
+    std::fs::write(directory.join("rows.csv"), "id\n1\n").unwrap();
+    let load = ["load", "csv", "rows.csv", "--table", "r", "new", "--log-size", "8MiB"];
+    stdout_of(directory, &load);
+    assert!(stdout_of(directory, &["db", "schema", "new"]).contains("--log-size 8388608"));
+}
+
+#[test]
 fn rows_leave_as_csv_json_and_parquet_and_come_back() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

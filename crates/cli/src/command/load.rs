@@ -181,6 +181,9 @@ struct CommonArguments {
     /// Bytes of a page of a new database, a power of two from 512 to 64 KiB; 4096 without it
     #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
     page_size: Option<ByteCount>,
+    /// Bytes of the log of a new database, which bound what one transaction changes; 64 MiB without it
+    #[arg(long, alias = "log-bytes", value_parser = super::parse_size, value_name = "SIZE")]
+    log_size: Option<ByteCount>,
     /// Pages of the database that a PAX page spans
     #[arg(long, default_value = "256", value_name = "PAGES",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(SPAN_PAGES_MAX)))]
@@ -351,7 +354,8 @@ fn load(
     crate::memory::check_possible(common.memory, &what, "give less")?;
     let mut options = DatabaseOptions::default();
     options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
-    let (reports, restart) = database::fill(directory, options, common.page_size, |database| {
+    let sizes = database::FixedSizes { page: common.page_size, log: common.log_size };
+    let (reports, restart) = database::fill(directory, options, sizes, |database| {
         let progress = Progress::new(context, jobs.len());
         let mut watch = Watch { progress, table: String::new() };
         Ok(load_tables(database, &mut jobs, &mut watch)?)

@@ -45,7 +45,8 @@ pub struct Settings {
     pub double_write_bytes: Option<u64>,
     /// What a commit waits for.
     pub durability: Durability,
-    /// Capacity of the log.
+    /// Capacity of the log, at least [`Self::log_bytes_min`]. It bounds a transaction: what that logs, and
+    /// room to take it back, have to fit into seven eighths of it.
     pub log_bytes: u64,
     /// Log between two checkpoints; a restart reads at most about twice as much.
     pub checkpoint_bytes: u64,
@@ -75,6 +76,9 @@ const LAP_BYTES_MAX: u64 = 4 << 20;
 /// Fewest frames that the pool may have: an action pins the path of a split.
 const FRAME_COUNT_MIN: u64 = 32;
 
+/// Log between two checkpoints, in pages, at least.
+const CHECKPOINT_PAGES_MIN: u64 = 16;
+
 impl Settings {
     /// Checks that the settings can work together.
     ///
@@ -95,11 +99,18 @@ impl Settings {
                 "log_bytes {log} is below four times checkpoint_bytes {interval}, {least}"
             ));
         }
-        if self.checkpoint_bytes < 16 * u64::from(self.page_bytes) {
+        if self.checkpoint_bytes < CHECKPOINT_PAGES_MIN * u64::from(self.page_bytes) {
             let what = format!("checkpoint_bytes {} is below 16 pages", self.checkpoint_bytes);
             return invalid(what);
         }
         Ok(())
+    }
+
+    /// The shortest log that a database with such pages can have: four intervals of checkpoints, each of
+    /// 16 pages.
+    #[must_use]
+    pub fn log_bytes_min(page_bytes: u32) -> u64 {
+        4 * CHECKPOINT_PAGES_MIN * u64::from(page_bytes)
     }
 
     /// Frames of the pool.

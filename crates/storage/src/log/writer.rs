@@ -289,11 +289,20 @@ impl LogWriter {
     }
 
     fn no_space(&self, bytes: u64) -> StorageError {
-        let what = format!(
-            "the log of {} bytes is full: {bytes} more do not fit behind its tail at LSN {}; take a \
-             checkpoint, end transactions that run for long, or make the log larger",
-            self.layout.capacity_bytes, self.tail.0
-        );
+        let Layout { capacity_bytes, .. } = self.layout;
+        let what = match self.reserved_bytes {
+            0 => format!(
+                "the log of {capacity_bytes} bytes is full: {bytes} more do not fit behind its tail at \
+                 LSN {}; take a checkpoint, or make the database with a larger log",
+                self.tail.0
+            ),
+            // Only a transaction has something reserved, and no checkpoint cuts off what it has logged.
+            reserved => format!(
+                "the transaction does not fit the log of {capacity_bytes} bytes, of which {reserved} are \
+                 kept for taking it back; commit it in parts, load the rows into a new table, or copy \
+                 the database to one with a larger log (nandu db compact --log-size)"
+            ),
+        };
         StorageError::NoSpace { what }
     }
 

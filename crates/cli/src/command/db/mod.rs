@@ -13,7 +13,7 @@ mod schema;
 mod text;
 
 use crate::Context;
-use crate::database;
+use crate::database::{self, FixedSizes};
 use crate::failure::Failure;
 use crate::output::OutputFiles;
 use clap::{Args, Subcommand};
@@ -108,6 +108,10 @@ enum Action {
         /// Bytes of a page of a new database, a power of two from 512 to 64 KiB; 4096 without it
         #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
         page_size: Option<ByteCount>,
+        /// Bytes of the log of a new database, which bound what one transaction changes; 64 MiB
+        /// without it
+        #[arg(long, alias = "log-bytes", value_parser = super::parse_size, value_name = "SIZE")]
+        log_size: Option<ByteCount>,
     },
     /// Store the rows of a file
     Load {
@@ -220,6 +224,9 @@ enum Action {
         directory: PathBuf,
         /// The directory of the new database
         target: PathBuf,
+        /// Bytes of its log; as many as there are without it
+        #[arg(long, alias = "log-bytes", value_parser = super::parse_size, value_name = "SIZE")]
+        log_size: Option<ByteCount>,
     },
     /// Verify every page, tree and reference
     Check {
@@ -237,8 +244,9 @@ enum Action {
 pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Failure> {
     let to = &Answering { context, as_json: arguments.json };
     match &arguments.action {
-        Action::Create { directory, table, columns, key, page_size } => {
-            create(directory, table, columns, key, *page_size)?;
+        Action::Create { directory, table, columns, key, page_size, log_size } => {
+            let sizes = FixedSizes { page: *page_size, log: *log_size };
+            create(directory, table, columns, key, sizes)?;
             to.tell("db create", &OfTable::of(table), None)
         }
         Action::Load { directory, table, file, skip } => {
@@ -269,7 +277,9 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
             to.tell("db drop", &OfTable::of(table), None)
         }
         Action::Schema { directory, table } => schema::schema(directory, table.as_deref(), to),
-        Action::Compact { directory, target } => schema::compact(directory, target, to),
+        Action::Compact { directory, target, log_size } => {
+            schema::compact(directory, target, *log_size, to)
+        }
         Action::Check { directory } => check(directory, to),
         Action::Stat { directory } => stat(directory, to),
     }
@@ -288,7 +298,7 @@ fn create(
     table: &str,
     columns: &[Column],
     key: &[String],
-    page_size: Option<ByteCount>,
+    sizes: FixedSizes,
 ) -> Result<(), Failure> {
     let index_of = |name: &String| {
         let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
@@ -300,7 +310,7 @@ fn create(
         key => TableKind::Clustered { key },
     };
     let options = DatabaseOptions::default();
-    database::fill(directory, options, page_size, |database| {
+    database::fill(directory, options, sizes, |database| {
         let mut write = database.write()?;
         write.create_table(table, columns.to_vec(), kind)?;
         Ok(write.commit()?)

@@ -2,9 +2,11 @@
 
 use super::text::refs;
 use super::{Answering, open_to_read};
+use crate::database::FixedSizes;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use nandu::{DatabaseOptions, Flow, NewDatabase, TableDefinition, TableKind};
+use nandu::{DatabaseOptions, Flow, NewDatabase, Settings, TableDefinition, TableKind};
+use nandu_base::ByteCount;
 use nandu_load::{LoadOptions, NewTable, RowOrder};
 use serde::Serialize;
 use std::path::Path;
@@ -15,6 +17,8 @@ const ROWS_PER_LOOK: u64 = 4096;
 /// What `schema --json` prints.
 #[derive(Serialize)]
 struct SchemaAnswer<'a> {
+    page_bytes: u32,
+    log_bytes: u64,
     tables: &'a [TableDefinition],
 }
 
@@ -32,23 +36,33 @@ pub(super) fn schema(
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
     let database = open_to_read(directory)?;
-    let definitions: Vec<TableDefinition> = {
+    let (definitions, Settings { page_bytes, log_bytes, .. }): (Vec<TableDefinition>, _) = {
         let tables = database.read();
-        match table {
+        let definitions = match table {
             Some(table) => vec![tables.definition(table)?.clone()],
             None => tables.definitions().cloned().collect(),
-        }
+        };
+        (definitions, tables.engine().settings().clone())
     };
     database.close()?;
     if to.as_json {
-        return to.context.output.json("db schema", &SchemaAnswer { tables: &definitions });
+        let answer = SchemaAnswer { page_bytes, log_bytes, tables: &definitions };
+        return to.context.output.json("db schema", &answer);
     }
     let place = directory.display().to_string();
-    let lines: String = definitions.iter().map(|table| commands_of(table, &place)).collect();
-    to.context.output.text(&lines)
+    // What is as usual needs no words.
+    let (usual, mut sizes) = (Settings::default(), String::new());
+    if page_bytes != usual.page_bytes {
+        sizes += &format!(" --page-size {page_bytes}");
+    }
+    if log_bytes != usual.log_bytes {
+        sizes += &format!(" --log-size {log_bytes}");
+    }
+    let of = |table| commands_of(table, &place, &sizes);
+    to.context.output.text(&definitions.iter().map(of).collect::<String>())
 }
 
-fn commands_of(table: &TableDefinition, place: &str) -> String {
+fn commands_of(table: &TableDefinition, place: &str, sizes: &str) -> String {
     let TableDefinition { name, columns, kind, indexes, .. } = table;
     let names = |places: &[usize], between: &str| {
         let names: Vec<&str> = places.iter().map(|place| columns[*place].name.as_str()).collect();
@@ -71,6 +85,7 @@ fn commands_of(table: &TableDefinition, place: &str) -> String {
     if let TableKind::Clustered { key } = kind {
         line += &format!(" --key {}", names(key, ","));
     }
+    line += sizes;
     line.push('\n');
     for index in indexes {
         let columns = names(&index.columns, " ");
@@ -80,14 +95,24 @@ fn commands_of(table: &TableDefinition, place: &str) -> String {
 }
 
 /// Loads all tables into a new database.
-pub(super) fn compact(directory: &Path, target: &Path, to: &Answering<'_>) -> Result<(), Failure> {
+pub(super) fn compact(
+    directory: &Path,
+    target: &Path,
+    log_size: Option<ByteCount>,
+    to: &Answering<'_>,
+) -> Result<(), Failure> {
     let context = to.context;
     let database = open_to_read(directory)?;
     let mut row_count = 0_u64;
     {
         let tables = database.read();
         let mut options = DatabaseOptions::default();
-        options.settings.page_bytes = tables.engine().settings().page_bytes;
+        let Settings { page_bytes, log_bytes, .. } = *tables.engine().settings();
+        let sizes = FixedSizes {
+            page: Some(ByteCount(page_bytes.into())),
+            log: Some(log_size.unwrap_or(ByteCount(log_bytes))),
+        };
+        sizes.apply(&mut options.settings)?;
         let new = NewDatabase::begin(target, &options)?;
         let definitions: Vec<TableDefinition> = tables.definitions().cloned().collect();
         let progress = Progress::new(context, 1);
