@@ -115,6 +115,10 @@ pub(crate) struct OutputFiles {
 }
 
 impl OutputFiles {
+    /// Files that exist stay as they are.
+    #[cfg(test)]
+    pub(crate) const NEW: Self = Self { overwrite: false };
+
     /// Checks before a long measurement that a file can be written where the user wants it, and that
     /// nothing is lost by it.
     pub(crate) fn check(self, path: &Path) -> Result<(), Failure> {

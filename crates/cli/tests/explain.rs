@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{failure_of, run, stdout_of};
+use common::{failure_of, names, run, stderr, stdout_of};
 
 #[test]
 fn estimates_stand_beside_what_the_joins_did() {
@@ -168,6 +168,40 @@ fn a_sweep_runs_all_joins_with_a_measured_processor() {
     std::fs::write(directory.join("cpu.json"), "{}").unwrap();
     let said = failure_of(directory, &words, 2);
     assert!(said.contains("--calibrate"), "{said}");
+}
+
+#[test]
+fn the_processor_is_measured_at_the_first_use_only() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let load = "load tpch --scale-factor 0.001 --row-width s001 --tables customer,orders shop";
+    stdout_of(directory, &load.split(' ').collect::<Vec<_>>());
+    // The usual way to start the program asks for the chosen constants.
+    let explain = |more: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_nandu"));
+        command.args(["explain", "shop", "customer.c_custkey", "orders.o_custkey"]).args(more);
+        command.current_dir(directory).env("XDG_CACHE_HOME", directory.join("caches"));
+        let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let stdout = String::from_utf8(output.stdout.clone()).unwrap();
+        (stdout, stderr(&output))
+    };
+    let (first, said) = explain(&[]);
+    assert!(said.contains("measuring the processor once"), "{said}");
+    assert!(first.contains("processor: measured now, kept in "), "{first}");
+    let kept = names(&directory.join("caches/nandu"));
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let (second, said) = explain(&[]);
+    assert_eq!(said, "", "nothing is measured");
+    assert!(second.contains("processor: as measured earlier ("), "{second}");
+    let estimates = |text: &str| text.lines().skip(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(estimates(&first), estimates(&second));
+    let (json, _) = explain(&["--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["processor"]["source"], "kept");
+    let (chosen, _) = explain(&["--no-calibrate"]);
+    assert!(chosen.contains("processor: chosen constants"), "{chosen}");
+    assert_ne!(estimates(&chosen), estimates(&second));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 const EXPLAIN: &str = "explain shop customer.c_custkey orders.o_custkey --memory 1MiB --analyze \
-                       --join grace_hash --json";
+                       --join grace_hash --json --no-calibrate";
 /// One for each order.
 const PAIR_COUNT: u64 = 300_000;
 

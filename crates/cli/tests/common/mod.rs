@@ -11,6 +11,12 @@ pub(crate) fn nandu(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nandu"));
     command.args(arguments).current_dir(directory).env("NO_COLOR", "1").env("COLUMNS", "100");
     command.stdin(Stdio::null());
+    // Measuring the processor takes half a minute; what is about that says so.
+    let measures = ["--calibrate", "--no-calibrate", "--processor"];
+    let is_explain = arguments.first() == Some(&"explain");
+    if is_explain && !arguments.iter().any(|argument| measures.contains(argument)) {
+        command.arg("--no-calibrate");
+    }
     command
 }
 

@@ -1,47 +1,19 @@
-//! What device and processor cost: from files that were measured, or assumed.
+//! What the device costs: from a profile that was measured, or assumed.
 
 use crate::failure::Failure;
-use crate::json;
-use crate::output::{OutputFiles, read_file};
-use crate::stopwatch::Stopwatch;
-use nandu_base::Nanos;
+use crate::output::read_file;
 use nandu_device::Operation;
 use nandu_lab::drive_costs::measured_streams;
 use nandu_probe::pattern::Access;
 use nandu_probe::profile::DeviceProfile;
 use nandu_query::QueryError;
-use nandu_query::cost::{CpuCosts, DeviceCosts, MeasuredTime, Pattern, measure_processor};
+use nandu_query::cost::{DeviceCosts, MeasuredTime, Pattern};
 use std::path::Path;
-use std::sync::Arc;
 
 /// The device that is assumed without a profile: a plain NVMe drive of the 2020s, not a measured one.
 const ASSUMED_LATENCY_NS: u64 = 80_000;
 const ASSUMED_READ_BYTES_PER_SECOND: u64 = 1_500_000_000;
 const ASSUMED_WRITE_BYTES_PER_SECOND: u64 = 800_000_000;
-
-/// The processor: measured now, as it was measured earlier, or modelled.
-pub(super) fn processor(
-    file: Option<&Path>,
-    is_measured: bool,
-    files: OutputFiles,
-) -> Result<CpuCosts, Failure> {
-    if is_measured {
-        if let Some(path) = file {
-            files.check(path)?;
-        }
-        let stopwatch = Stopwatch::start();
-        let costs = measure_processor(Arc::new(move || Nanos(stopwatch.nanos())))?;
-        if let Some(path) = file {
-            files.write(path, format!("{}\n", json::plain(&costs)).as_bytes())?;
-        }
-        return Ok(costs);
-    }
-    let Some(path) = file else { return Ok(CpuCosts::MODELLED) };
-    serde_json::from_str(&read_file(path)?).map_err(|error| {
-        let path = path.display();
-        Failure::input(format!("{path}: {error}; write it anew with --calibrate"))
-    })
-}
 
 /// The device, and what it is called.
 pub(super) fn device(profile: Option<&Path>) -> Result<(DeviceCosts, String), Failure> {

@@ -5,6 +5,7 @@
 
 mod costs;
 mod inputs;
+mod processor;
 mod sweep;
 
 use crate::Context;
@@ -22,6 +23,7 @@ use nandu_query::cost::{CpuCosts, DeviceCosts};
 use nandu_query::join::JoinType;
 use nandu_query::plan::{Actual, ChunkRule, Explanation, Indexes, Plan};
 use nandu_query::{Execution, JoinKind, Limits, QueryError};
+use processor::{Origin, Processor};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -53,7 +55,8 @@ makes one, or is clustered by a key that begins with them; they read through a p
 taken to be empty. Joins that fetch late are among them where both tables are in PAX pages, as
 `nandu load --layout pax` or `--pax` makes them. Times follow the device's profile,
 as `nandu probe --profile` writes it; without one a plain NVMe drive is assumed. Times of the
-processor are chosen ones until --calibrate measures them.
+processor are measured at the first use, which takes half a minute, and kept below XDG_CACHE_HOME
+or ~/.cache; --calibrate measures anew.
 With --analyze the cheapest join runs, or those named by --join, and the line below its estimate
 says what it did; the processor's time is that of this process alone. With --sweep all joins run
 in each memory, and the table says how far the cheapest by estimate was from the fastest.")]
@@ -89,9 +92,12 @@ pub(crate) struct ExplainArguments {
     /// Costs of the processor, as JSON; with --calibrate they are written there
     #[arg(long, value_name = "FILE")]
     processor: Option<PathBuf>,
-    /// Measure the processor first, which takes half a minute; in a sweep before each memory
+    /// Measure the processor anew, which takes half a minute; in a sweep before each memory
     #[arg(long)]
     calibrate: bool,
+    /// Take chosen constants for the processor, which are the same on every machine
+    #[arg(long, conflicts_with_all = ["calibrate", "processor"])]
+    no_calibrate: bool,
     /// Run all joins in each of these memories, with commas between them
     #[arg(long, value_delimiter = ',', value_parser = super::parse_size, value_name = "MEMORIES",
           conflicts_with_all = ["analyze", "memory"])]
@@ -119,6 +125,7 @@ struct Answer<'a> {
     #[serde(flatten)]
     provenance: Provenance,
     device: &'a str,
+    processor: &'a Origin,
     memory_bytes: u64,
     explanation: &'a Explanation,
     /// Pairs of rows, where a join was run.
@@ -150,8 +157,6 @@ impl Provenance {
 /// Explains the join, or runs it too.
 pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(), Failure> {
     let (device, name) = costs::device(arguments.profile.as_deref())?;
-    let processor =
-        costs::processor(arguments.processor.as_deref(), arguments.calibrate, arguments.files)?;
     let most = arguments.sweep.iter().map(|memory| memory.0).max();
     let mut options = DatabaseOptions::default();
     let memory = ByteCount(most.unwrap_or(arguments.memory.0));
@@ -160,12 +165,14 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     crate::memory::check_possible(needed, &format!("{option} {memory}"), "give less")?;
     options.settings.pool_bytes = needed.0;
     let (database, _) = crate::database::open(&arguments.database, &options)?;
-    let costs = (&device, name.as_str(), &processor);
-    let answered = if arguments.sweep.is_empty() {
-        answer(arguments, context, &database, costs)
-    } else {
-        sweep::run(arguments, context, &database, costs)
-    };
+    // Measuring takes half a minute: first it is known that there is something to explain.
+    let answered = processor::processor(arguments).and_then(|Processor { costs, origin }| {
+        let costs = (&device, name.as_str(), &costs);
+        match arguments.sweep.is_empty() {
+            true => answer(arguments, context, &database, costs, &origin),
+            false => sweep::run(arguments, context, &database, costs, &origin),
+        }
+    });
     let closed = database.close();
     answered?;
     Ok(closed?)
@@ -187,6 +194,7 @@ fn answer(
     context: &Context,
     database: &Database,
     costs: Costs<'_>,
+    origin: &Origin,
 ) -> Result<(), Failure> {
     let tables = database.read();
     let inputs = arguments.open(&tables)?;
@@ -215,7 +223,7 @@ fn answer(
             }
         }
     }
-    print(arguments, context, (&explanation, pair_count), costs.1)?;
+    print(arguments, context, (&explanation, pair_count), (costs.1, origin))?;
     if !found.feasible.iter().any(|plan| plan.is_opened_with(inputs.indexes())) {
         return Err(Failure::input(remedy(arguments, &inputs, costs)?));
     }
@@ -272,17 +280,20 @@ fn print(
     arguments: &ExplainArguments,
     context: &Context,
     (explanation, pair_count): (&Explanation, Option<u64>),
-    device: &str,
+    (device, processor): (&str, &Origin),
 ) -> Result<(), Failure> {
     if arguments.json {
         let memory_bytes = arguments.memory.0;
         let provenance = Provenance::here();
-        let answer = Answer { provenance, device, memory_bytes, explanation, pair_count };
+        let answer =
+            Answer { provenance, device, processor, memory_bytes, explanation, pair_count };
         return context.output.json("explain", &answer);
     }
     let pairs = pair_count.map(|count| format!("{count} pairs\n")).unwrap_or_default();
     let memory = arguments.memory;
-    context.output.text(&format!("device: {device}; memory: {memory}\n{explanation}{pairs}"))
+    context.output.text(&format!(
+        "device: {device}; memory: {memory}\nprocessor: {processor}\n{explanation}{pairs}"
+    ))
 }
 
 /// Whether an error is that of one join, whose limits it passed.

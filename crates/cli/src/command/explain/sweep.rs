@@ -8,7 +8,8 @@
 //!
 //! 1. What is estimated at more than [`HOPELESS`] times the cheapest is not run.
 
-use super::{Costs, ExplainArguments, Provenance, check_pairs, costs, ends_alone, run_plan};
+use super::processor::{self, Origin};
+use super::{Costs, ExplainArguments, Provenance, check_pairs, ends_alone, run_plan};
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::complain;
@@ -52,6 +53,8 @@ struct Sweep<'a> {
     #[serde(flatten)]
     provenance: Provenance,
     device: &'a str,
+    /// Of the first memory, where it is measured before each.
+    processor: &'a Origin,
     points: Vec<Point>,
     worst: f64,
 }
@@ -62,6 +65,7 @@ pub(super) fn run(
     context: &Context,
     database: &Database,
     costs: Costs<'_>,
+    origin: &Origin,
 ) -> Result<(), Failure> {
     let progress = Progress::new(context, arguments.sweep.len());
     let mut points = Vec::new();
@@ -70,8 +74,7 @@ pub(super) fn run(
     for (place, &memory) in arguments.sweep.iter().enumerate() {
         if arguments.calibrate && place > 0 {
             progress.show(0.0, "measuring the processor");
-            processor =
-                costs::processor(arguments.processor.as_deref(), true, arguments.files.again())?;
+            processor = processor::again(arguments)?.costs;
         }
         let chosen = plans(arguments, database, (device, name, &processor), memory)?;
         let mut actuals: Vec<Vec<Actual>> = vec![Vec::new(); chosen.len()];
@@ -105,7 +108,8 @@ pub(super) fn run(
         points.push(Point { memory_bytes: memory.0, runs, fastest, chosen_by_fastest });
     }
     let worst = points.iter().map(|point| point.chosen_by_fastest).fold(1.0, f64::max);
-    let sweep = Sweep { provenance: Provenance::here(), device: name, points, worst };
+    let sweep =
+        Sweep { provenance: Provenance::here(), device: name, processor: origin, points, worst };
     if arguments.json {
         return context.output.json("explain --sweep", &sweep);
     }
@@ -160,7 +164,7 @@ fn run_of(plan: &Plan, mut actuals: Vec<Actual>) -> Run {
 }
 
 fn table(sweep: &Sweep<'_>) -> String {
-    let mut text = format!("device: {}\n", sweep.device);
+    let mut text = format!("device: {}\nprocessor: {}\n", sweep.device, sweep.processor);
     for point in &sweep.points {
         let memory = ByteCount(point.memory_bytes);
         let _ = writeln!(
