@@ -243,9 +243,9 @@ fn too_little_memory_is_told() {
     // Below the square-root bound there is a plan still: buckets are cut again, runs merged again.
     let said = stdout_of(directory, &explain("32KiB"));
     assert!(said.contains("15000 pairs"), "{said}");
-    // A page is not enough for any join, and each says how many are.
-    let said = stdout_of(directory, &explain("4KiB"));
-    assert!(said.contains("needs 2 pages of memory") && !said.contains("as run"), "{said}");
+    // A page is not enough for any join, and the error says how much is.
+    let said = failure_of(directory, &explain("4KiB"), 2);
+    assert!(said.contains("no join can be run in 4 KiB; --memory 8KiB is enough"), "{said}");
 }
 
 /// The joins that ran, each once, in the order of their names.

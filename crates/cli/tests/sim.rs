@@ -454,7 +454,8 @@ fn a_drive_that_no_memory_holds_is_refused_before_it_is_made() {
         let output = command.output().unwrap();
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{ftl}: {said}");
-        assert!(said.contains("of memory, which the system does not give"), "{ftl}: {said}");
+        let told = said.contains("of memory, and this process can have");
+        assert!(told && said.contains("--physical-erase-blocks 4194304"), "{ftl}: {said}");
     }
 }
 
