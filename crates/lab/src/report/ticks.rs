@@ -7,7 +7,7 @@
 //!   linear                round steps
 //! ```
 //!
-//! 1. Every scale has at least [`TICK_COUNT_MIN`] ticks, all between its ends: one tick says nothing of
+//! 1. Every scale has at least `TICK_COUNT_MIN` ticks, all between its ends: one tick says nothing of
 //!    a scale, two do not say whether it is logarithmic.
 //! 2. The ends lie outside of all values, and are apart.
 
