@@ -76,6 +76,17 @@ pub enum Side {
     Right,
 }
 
+impl Side {
+    /// As errors and tables call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Right => "right",
+        }
+    }
+}
+
 impl<'a> Tuple<'a> {
     /// The values.
     ///

@@ -159,10 +159,10 @@ impl<'x> BlockNestedLoops<'x> {
         self.execution.work(Work::Build, self.table.row_count() as u64);
         if !self.is_last_chunk && self.roles.probe != Alone::Never {
             let what = format!(
-                "block nested loops cannot do a {} join with the {:?} side in chunks; make chunks \
+                "block nested loops cannot do a {} join with the {} side in chunks; make chunks \
                  of the other side, or take a hash join",
                 self.join.join_type.name(),
-                self.settings.outer
+                self.settings.outer.name()
             );
             return Err(QueryError::Invalid { what });
         }

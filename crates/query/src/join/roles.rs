@@ -60,9 +60,10 @@ impl Roles {
             return Ok(());
         }
         let what = format!(
-            "{operator} cannot do a {} join with the {outer:?} side outside; take the other side, or \
+            "{operator} cannot do a {} join with the {} side outside; take the other side, or \
              another join",
-            join_type.name()
+            join_type.name(),
+            outer.name()
         );
         Err(QueryError::Invalid { what })
     }
