@@ -174,7 +174,12 @@ impl Experiment {
             let message = format!("`[fitted]` speaks of `{path}`, a key that is not there");
             return Err(invalid((path.clone(), message)));
         }
-        if !experiment.full.is_empty() {
+        if experiment.full.is_empty() {
+            if experiment.shape.iter().any(|shape| shape.full.is_some()) {
+                let message = "`full` of a shape needs `[full]`, a scale of the paper".to_owned();
+                return Err(invalid(("full".to_owned(), message)));
+            }
+        } else {
             let in_full = |message: String| invalid(("[full".to_owned(), message));
             let measure = full_measure(table, &experiment.full).map_err(in_full)?;
             experiment.full_measure = Some(Box::new(measure));
@@ -191,6 +196,11 @@ impl Experiment {
         self.measure = *self.full_measure.take()?;
         self.name.push_str(FULL_ENDING);
         self.full = toml::Table::new();
+        for shape in &mut self.shape {
+            if let Some(full) = shape.full.take() {
+                *shape = *full;
+            }
+        }
         Some(self)
     }
 
@@ -646,6 +656,41 @@ high = 467
         assert!(error.starts_with("small.toml:16: "), "{error}");
         let error = error_of(&full("earse_us = 2"));
         assert!(error.contains("unknown field `earse_us`"), "{error}");
+    }
+
+    #[test]
+    fn a_shape_may_be_another_at_full_scale() {
+        let parse = |text: &str| Experiment::parse("small", "small.toml", text);
+        let with = |full: &str| {
+            let text = SMALL.replace("[[shape]]", "[full]\nerase_us = 2000\n\n[[shape]]");
+            format!("{text}full = {full}\n")
+        };
+        let small = parse(&with("{ low = 500, high = 600 }")).unwrap();
+        let limits = |experiment: &Experiment| match experiment.shape[0].claim {
+            Claim::ValueWithin { low, high, .. } => (low, high),
+            ref other => panic!("{other:?}"),
+        };
+        assert_eq!(limits(&small), (Some(466.0), Some(467.0)));
+        assert_eq!(limits(&small.at_full_scale().unwrap()), (Some(500.0), Some(600.0)));
+        // Another class takes nothing along that it has no use for.
+        let source = "source = '[S] S000 section 8.3: 466'";
+        let large = parse(&with(&format!("{{ class = 'prediction', published = 466, {source} }}")));
+        let large = large.unwrap().at_full_scale().unwrap();
+        assert_eq!(limits(&large), (None, None));
+        // Its rules are those of every shape.
+        for (full, wrong) in [
+            ("{ low = 600, high = 500 }", "small.toml:16"),
+            ("{ class = 'prediction', published = 466 }", "needs `source`"),
+            ("{ lwo = 600 }", "`lwo`"),
+            ("{}", "a table of the keys"),
+            ("7", "a table of the keys"),
+            ("{ full = { low = 1 } }", "`full`"),
+        ] {
+            let error = error_of(&with(full));
+            assert!(error.contains(wrong), "{full}: {error}");
+        }
+        let error = error_of(&format!("{SMALL}full = {{ low = 1 }}\n"));
+        assert!(error.contains("`full` of a shape needs `[full]`"), "{error}");
     }
 
     #[test]

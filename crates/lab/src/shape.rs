@@ -97,6 +97,9 @@ pub struct Shape {
     /// What it is worth, where it was published, and what is known of it.
     #[serde(flatten)]
     pub standing: Standing,
+    /// The shape in its place at the scale of the paper, where its limits are others there.
+    #[serde(skip)]
+    pub full: Option<Box<Shape>>,
 }
 
 /// What a shape is worth and what is known of it.
@@ -139,28 +142,52 @@ pub(crate) fn is_source(text: &str) -> bool {
     })
 }
 
-/// The keys of [`Standing`] in a shape: what else stands there belongs to its claim.
+/// The keys of [`Standing`] in a shape: what else stands there belongs to its claim, but for [`FULL_KEY`].
 pub const STANDING_KEYS: [&str; 6] = ["class", "source", "fitted", "reason", "varied", "ours"];
+
+/// The key of a shape whose table has the keys that are others at the scale of the paper.
+pub const FULL_KEY: &str = "full";
+
+/// The keys that only some classes have: they go where `full` changes the class and does not give them anew.
+const KEYS_OF_CLASSES: [&str; 6] = ["fitted", "reason", "varied", "ours", "low", "high"];
 
 impl<'de> Deserialize<'de> for Shape {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error;
-        let mut claim = toml::Table::deserialize(deserializer)?;
+        let mut table = toml::Table::deserialize(deserializer)?;
+        let full = table.remove(FULL_KEY);
+        let custom = |error: toml::de::Error| D::Error::custom(error.message().trim_end());
+        let mut shape = Self::of(table.clone()).map_err(custom)?;
+        shape.full = match full {
+            None => None,
+            Some(toml::Value::Table(full)) if !full.is_empty() => {
+                if full.contains_key("class") {
+                    KEYS_OF_CLASSES.iter().for_each(|key| drop(table.remove(*key)));
+                }
+                table.extend(full);
+                Some(Box::new(Self::of(table).map_err(custom)?))
+            }
+            Some(_) => {
+                let what = "`full` is a table of the keys that are others at full scale";
+                return Err(D::Error::custom(what));
+            }
+        };
+        Ok(shape)
+    }
+}
+
+impl Shape {
+    /// The shape that `claim`, whose keys are mixed with those of [`Standing`], holds.
+    fn of(mut claim: toml::Table) -> Result<Self, toml::de::Error> {
         let mut standing = toml::Table::new();
         for key in STANDING_KEYS {
             if let Some((key, value)) = claim.remove_entry(key) {
                 standing.insert(key, value);
             }
         }
-        let custom = |error: &toml::de::Error| D::Error::custom(error.message().trim_end());
-        Ok(Self {
-            claim: claim.try_into().map_err(|error| custom(&error))?,
-            standing: standing.try_into().map_err(|error| custom(&error))?,
-        })
+        Ok(Self { claim: claim.try_into()?, standing: standing.try_into()?, full: None })
     }
-}
 
-impl Shape {
     /// Checks rule 1, and that what differs is explained.
     ///
     /// # Errors

@@ -103,6 +103,7 @@ fn expected() -> BTreeMap<String, Vec<String>> {
     }
     add("Axis", known(&format!("{HEAD}[[figure]]\nx = {{ zzz = 1 }}\n")));
     let mut standing: Vec<String> = shape::STANDING_KEYS.iter().map(|&key| key.into()).collect();
+    standing.push(shape::FULL_KEY.into());
     standing.sort();
     add("shape", standing);
     for claim in known(&format!("{HEAD}[[shape]]\nclass = 'own'\nkind = 'zzz'\n")) {
