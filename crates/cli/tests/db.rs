@@ -348,6 +348,32 @@ fn rows_and_tables_come_go_and_change() {
 }
 
 #[test]
+fn a_shell_reads_the_commands_of_a_schema_as_they_are_meant() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let odd = ["a b:integer", "$(touch x):text", "c\n touch y #:text", "'\"\\`:real", "-x:blob"];
+    for (table, options) in [("heap", &["--page-size", "1024"][..]), ("-t", &["--key=-x,a b"])] {
+        let words = [&["db", "create"], options, &["--", "a shop", table], &odd].concat();
+        stdout_of(directory, &words);
+    }
+    stdout_of(directory, &["db", "index", "--", "a shop", "heap", "by", "-x", "'\"\\`"]);
+    std::fs::write(directory.join("pax.csv"), "\"p\ntouch y\"\n1\n").unwrap();
+    stdout_of(directory, &["load", "csv", "pax.csv", "--table", "p", "--pax", "a shop"]);
+    let schema = stdout_of(directory, &["db", "schema", "a shop"]);
+    std::fs::create_dir(directory.join("again")).unwrap();
+    // `nandu` of the commands is the program under test.
+    let script = format!("nandu() {{ '{}' \"$@\"; }}\n{schema}", env!("CARGO_BIN_EXE_nandu"));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-euc", &script]).current_dir(directory.join("again"));
+    let made = shell.output().unwrap();
+    assert!(made.status.success(), "{schema}{}", stderr(&made));
+    assert_eq!(names(&directory.join("again")), ["a shop"], "nothing else was run: {schema}");
+    let again = stdout_of(&directory.join("again"), &["db", "schema", "a shop"]);
+    let of_pax = |line: &&str| !line.starts_with("# p");
+    assert_eq!(again.trim_end(), schema.lines().filter(of_pax).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
 fn the_size_of_the_log_is_chosen_at_the_making_shown_and_changed_by_a_copy() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -53,6 +53,24 @@ fn csv_comes_from_a_file_or_a_pipe() {
     assert_eq!(stdout_of(directory, &["db", "scan", "shop", "b"]), "1\t2.5\n3\t4.0\n");
 }
 
+/// A Parquet file of one column whose first page lies before the file: the crate `parquet` panics there.
+const PAGE_BEFORE_THE_FILE: &[u8] = b"PAR1\x15\x02\x19\x2c\x48\x01r\x15\x02\0\x15\x04\x25\0\x18\x01a\0\
+    \x16\x02\x19\x1c\x19\x1c\x26\x08\x1c\x15\x04\x19\x15\0\x19\x18\x01a\x15\0\x16\x02\x16\x10\x16\x10\
+    \x26\x07\0\0\x16\x10\x16\x02\0\0\x36\0\0\0PAR1";
+
+#[test]
+fn a_parquet_file_that_breaks_its_format_is_an_error_and_nothing_else() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    std::fs::write(directory.join("bad.parquet"), PAGE_BEFORE_THE_FILE).unwrap();
+    let words = ["load", "parquet", "bad.parquet", "--table", "t", "--quiet", "shop"];
+    let said = failure_of(directory, &words, 2);
+    let error =
+        "error: bad.parquet: it breaks a rule of the format; is it a Parquet file, and whole?";
+    assert_eq!(said.trim_end(), error);
+    assert_eq!(names(directory), ["bad.parquet"]);
+}
+
 fn music(directory: &std::path::Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(directory.join("music.db")).unwrap();
     connection

@@ -23,13 +23,20 @@ use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReade
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Once;
 
 /// Rows that are handed over together.
 const ROWS_AT_ONCE: u64 = 512;
+
+thread_local! {
+    /// This thread is inside the crate `parquet`, whose panics are errors.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Rows of a Parquet file.
 pub struct ParquetRows {
@@ -260,9 +267,21 @@ fn value_of<'f>(field: &'f Field, shown: Option<&'f str>) -> Option<ValueRef<'f>
     })
 }
 
-/// Calls the crate `parquet` (invariant 2).
+/// Calls the crate `parquet` (invariant 2). A panic inside is not told to the user, who gets the error.
 fn guarded<T>(file: &str, call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, LoadError> {
-    match catch_unwind(AssertUnwindSafe(call)) {
+    static HUSH: Once = Once::new();
+    HUSH.call_once(|| {
+        let tell = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            if !IS_GUARDED.get() {
+                tell(what);
+            }
+        }));
+    });
+    IS_GUARDED.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    IS_GUARDED.set(false);
+    match outcome {
         Ok(done) => done.map_err(|error| bad(file, &error)),
         Err(_) => {
             let what = "it breaks a rule of the format; is it a Parquet file, and whole?";

@@ -394,6 +394,9 @@ fn stat(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
 pub(super) fn parse_column(text: &str) -> Result<Column, String> {
     let (name, column_type) =
         text.rsplit_once(':').ok_or("write NAME:TYPE, id:integer for example")?;
+    if name.is_empty() {
+        return Err("it has no name; write NAME:TYPE, id:integer for example".to_owned());
+    }
     let known = [ColumnType::Integer, ColumnType::Real, ColumnType::Text, ColumnType::Blob];
     let column_type = known
         .into_iter()
@@ -415,7 +418,9 @@ mod tests {
     #[test]
     fn columns_and_settings_are_read() {
         assert_eq!(parse_column("id:integer"), Ok(Column::new("id", ColumnType::Integer)));
-        assert!(parse_column("id").is_err() && parse_column("id:int").is_err());
+        for refused in ["id", "id:int", ":integer"] {
+            assert!(parse_column(refused).is_err(), "{refused}");
+        }
         assert_eq!(parse_setting("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
         assert!(parse_setting("a").is_err());
     }

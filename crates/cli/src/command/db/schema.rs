@@ -51,47 +51,90 @@ pub(super) fn schema(
     }
     let place = directory.display().to_string();
     // What is as usual needs no words.
-    let (usual, mut sizes) = (Settings::default(), String::new());
+    let (usual, mut sizes) = (Settings::default(), Vec::new());
     if page_bytes != usual.page_bytes {
-        sizes += &format!(" --page-size {page_bytes}");
+        sizes.push(format!("--page-size={page_bytes}"));
     }
     if log_bytes != usual.log_bytes {
-        sizes += &format!(" --log-size {log_bytes}");
+        sizes.push(format!("--log-size={log_bytes}"));
     }
     let of = |table| commands_of(table, &place, &sizes);
     to.context.output.text(&definitions.iter().map(of).collect::<String>())
 }
 
-fn commands_of(table: &TableDefinition, place: &str, sizes: &str) -> String {
+/// The commands that make a table. A shell reads them as they are meant, whatever the names are: those
+/// of columns come from files that nobody vouches for.
+fn commands_of(table: &TableDefinition, place: &str, sizes: &[String]) -> String {
     let TableDefinition { name, columns, kind, indexes, .. } = table;
-    let names = |places: &[usize], between: &str| {
-        let names: Vec<&str> = places.iter().map(|place| columns[*place].name.as_str()).collect();
-        names.join(between)
-    };
-    if let TableKind::Pax { span_pages } = kind {
-        let columns: Vec<String> = columns
-            .iter()
-            .map(|column| format!("{}:{}", column.name, column.column_type.label()))
-            .collect();
-        let columns = columns.join(" ");
-        return format!(
-            "# {name} {columns}, loaded in PAX pages, {span_pages} at a time: nandu load --pax\n"
-        );
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let typed = columns
+        .iter()
+        .map(|column| format!("{}:{}", column.name, column.column_type.label()))
+        .collect::<Vec<String>>();
+    let typed = typed.iter().map(String::as_str);
+    let mut options: Vec<String> = Vec::new();
+    match kind {
+        TableKind::Pax { span_pages } => {
+            let columns: Vec<String> = typed.map(|column| in_shell(&in_comment(column))).collect();
+            let columns = columns.join(" ");
+            return format!(
+                "# {name} {columns}, loaded in PAX pages, {span_pages} at a time: nandu load --pax\n"
+            );
+        }
+        TableKind::Clustered { key } => {
+            let key: Vec<&str> = key.iter().map(|place| names[*place]).collect();
+            if let Some(column) = key.iter().find(|column| column.contains(',')) {
+                let column = in_comment(column);
+                return format!(
+                    "# {name}: no command makes a key of the column {column}, for its comma\n"
+                );
+            }
+            options.push(format!("--key={}", key.join(",")));
+        }
+        TableKind::Heap => {}
     }
-    let mut line = format!("nandu db create {place} {name}");
-    for column in columns {
-        line += &format!(" {}:{}", column.name, column.column_type.label());
-    }
-    if let TableKind::Clustered { key } = kind {
-        line += &format!(" --key {}", names(key, ","));
-    }
-    line += sizes;
-    line.push('\n');
+    options.extend_from_slice(sizes);
+    let mut lines = command("create", [place, name].into_iter().chain(typed), &options);
     for index in indexes {
-        let columns = names(&index.columns, " ");
-        line += &format!("nandu db index {place} {name} {} {columns}\n", index.name);
+        let columns = index.columns.iter().map(|place| names[*place]);
+        lines += &command("index", [place, name, &index.name].into_iter().chain(columns), &[]);
     }
-    line
+    lines
+}
+
+/// A line `nandu db ACTION`. Options are `--NAME=VALUE`, and written in two words where that is the same.
+fn command<'a>(action: &str, words: impl Iterator<Item = &'a str>, options: &[String]) -> String {
+    let words: Vec<&str> = words.collect();
+    let positional = words.iter().map(|word| in_shell(word)).collect::<Vec<String>>().join(" ");
+    let mut flags = String::new();
+    for option in options {
+        let (flag, value) = option.split_once('=').expect("options have values");
+        let between = if value.starts_with('-') { '=' } else { ' ' };
+        flags += &format!(" {flag}{between}{}", in_shell(value));
+    }
+    // Behind two hyphens nothing is an option.
+    match words.iter().any(|word| word.starts_with('-')) {
+        true => format!("nandu db {action}{flags} -- {positional}\n"),
+        false => format!("nandu db {action} {positional}{flags}\n"),
+    }
+}
+
+/// One word of a shell.
+fn in_shell(word: &str) -> String {
+    // Only NUL cannot be quoted. No argument holds it, so nothing is lost by leaving it out.
+    let word = word.replace('\0', "");
+    shlex::try_quote(&word).map_or_else(|_| String::new(), |quoted| quoted.into_owned())
+}
+
+/// Text that stays on its line.
+fn in_comment(text: &str) -> String {
+    let is_shown = |character: char| !character.is_control();
+    text.chars()
+        .map(|character| match is_shown(character) {
+            true => character.to_string(),
+            false => character.escape_default().to_string(),
+        })
+        .collect()
 }
 
 /// Loads all tables into a new database.
