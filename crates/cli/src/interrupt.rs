@@ -2,9 +2,12 @@
 //!
 //! 1. The first Ctrl-C (or SIGTERM) sets the flag; the work ends in order, requests in flight first.
 //! 2. The second one ends the program at once. Scratch files have no name, so none stays behind.
+//! 3. A file that passes its limit of size (`ulimit -f`) is an error of the write, as a full disk is; unless
+//!    somebody listens, the signal that comes with it ends the program without a word.
 
 use crate::failure::Failure;
 use crate::output;
+use signal_hook::consts::signal::SIGXFSZ;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,6 +31,8 @@ impl Interrupt {
         ctrlc::set_handler(handler).map_err(|error| {
             Failure::system("cannot listen for Ctrl-C", &std::io::Error::other(error))
         })?;
+        signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))
+            .map_err(|error| Failure::system("cannot listen for limits of files", &error))?;
         Ok(interrupt)
     }
 

@@ -3,7 +3,8 @@
 //! 1. Results go to stdout, everything about the work itself to stderr.
 //! 2. A reader who goes away ends the program quietly.
 //! 3. A file that exists is replaced only if the user said so; no link to a file is ever followed.
-//! 4. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset. Lines are as wide as that
+//! 4. A file of results is there as a whole or not at all, and one that it replaces goes only then.
+//! 5. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset. Lines are as wide as that
 //!    terminal, or 100 characters.
 
 use crate::failure::Failure;
@@ -11,14 +12,15 @@ use crate::json;
 use clap::Args;
 use nandu_drives::profile::read_text;
 use nandu_probe::table::{Table, WIDTH_MAX};
-use rustix::fs::OFlags;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
+/// Who may read and write a file of results, but for those whom the user's mask excludes.
+const MODE: u32 = 0o666;
 /// A terminal that is narrower breaks lines itself.
 const WIDTH_MIN: usize = 40;
 /// The longest text: profiles of devices and plans have some thousand bytes.
@@ -106,6 +108,25 @@ pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// A file of results before it is whole. It bears a name of its own, so that whatever fails leaves no half
+/// of it, and what was in its place stays.
+pub(crate) enum Unfinished {
+    /// Gone when this goes.
+    Partial(NamedTempFile),
+    /// What cannot be put in a place, since it is no file: a pipe, a terminal.
+    Stream(File),
+}
+
+impl Unfinished {
+    /// Where to write.
+    pub(crate) fn as_file(&self) -> &File {
+        match self {
+            Self::Partial(partial) => partial.as_file(),
+            Self::Stream(file) => file,
+        }
+    }
+}
+
 /// What may become of files that the user named for results.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct OutputFiles {
@@ -151,30 +172,33 @@ impl OutputFiles {
         Err(Failure::input(format!("{}: {refused}", path.display())))
     }
 
-    /// Makes an empty file, or opens what stands in for one: a pipe, a terminal.
-    pub(crate) fn create(self, path: &Path) -> Result<File, Failure> {
+    /// Begins a file of results, which [`finish`](Self::finish) puts in its place.
+    pub(crate) fn begin(self, path: &Path) -> Result<Unfinished, Failure> {
         self.check(path)?;
-        let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-        let mut options = File::options();
-        options.write(true);
-        // Whoever made a file or a link since the check keeps it.
-        match (is_special, self.overwrite) {
-            (true, _) => {}
-            (false, true) => {
-                let no_links = OFlags::NOFOLLOW.bits().cast_signed();
-                options.create(true).truncate(true).custom_flags(no_links);
-            }
-            (false, false) => {
-                options.create_new(true);
-            }
+        let failed =
+            |error: io::Error| Failure::system(format!("cannot write {}", path.display()), &error);
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            let opened = File::options().write(true).open(path);
+            return opened.map(Unfinished::Stream).map_err(failed);
         }
-        let opened = options.open(path);
-        opened.map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let partial = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(MODE))
+            .tempfile_in(folder.unwrap_or(Path::new(".")));
+        partial.map(Unfinished::Partial).map_err(failed)
+    }
+
+    /// Puts a file that is whole in its place; whoever made a file there since it was begun keeps it.
+    pub(crate) fn finish(self, file: Unfinished, path: &Path) -> Result<(), Failure> {
+        match file {
+            Unfinished::Partial(partial) => self.persist(partial, path),
+            Unfinished::Stream(_) => Ok(()),
+        }
     }
 
     /// Gives a file that was written under a name of its own the one that the user wanted. What it holds
     /// is durable before that, so that a power cut leaves no empty file of that name.
-    pub(crate) fn persist(self, whole: NamedTempFile, path: &Path) -> Result<(), Failure> {
+    fn persist(self, whole: NamedTempFile, path: &Path) -> Result<(), Failure> {
         self.check(path)?;
         let synced = whole.as_file().sync_all();
         synced
@@ -190,9 +214,11 @@ impl OutputFiles {
 
     /// Writes a whole file.
     pub(crate) fn write(self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-        self.create(path)?
+        let file = self.begin(path)?;
+        file.as_file()
             .write_all(bytes)
-            .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+            .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))?;
+        self.finish(file, path)
     }
 
     /// The same for a file that this run has written before.
@@ -267,6 +293,19 @@ mod tests {
         careful.again().write(&path, b"newer").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"newer");
         careful.write(Path::new("/dev/null"), b"nothing is lost").unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_not_finished_leaves_what_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.json");
+        fs::write(&path, b"mine").unwrap();
+        let files = OutputFiles { overwrite: true };
+        let unfinished = files.begin(&path).unwrap();
+        unfinished.as_file().write_all(b"half").unwrap();
+        drop(unfinished);
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -10,15 +10,12 @@ use nandu::{Column, Flow, RecordView, Row, TableDefinition, TableKind, Tables};
 use nandu_load::ParquetWriter;
 use serde::Serialize;
 use std::io::{BufWriter, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Bytes that a scan hands over together.
 const OUTPUT_BYTES: usize = 1 << 16;
 /// Rows between two looks at the progress.
 const ROWS_PER_LOOK: u64 = 4096;
-/// Who may read and write an exported file, but for those whom the user's mask excludes.
-const MODE: u32 = 0o666;
 
 /// What `get --json` prints.
 #[derive(Serialize)]
@@ -195,12 +192,7 @@ pub(super) fn export(
     let failed =
         |error: &std::io::Error| Failure::system(format!("cannot write {}", file.display()), error);
     let database = open_to_read(directory)?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    // Under a name of its own until it is whole, and gone if it never is.
-    let partial = tempfile::Builder::new()
-        .permissions(std::fs::Permissions::from_mode(MODE))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))
-        .map_err(|error| failed(&error))?;
+    let partial = files.begin(file)?;
     let mut row_count = 0;
     {
         let tables = database.read();
@@ -245,7 +237,7 @@ pub(super) fn export(
         }
     }
     database.close()?;
-    files.persist(partial, file)?;
+    files.finish(partial, file)?;
     let answer = ExportAnswer { table, file, row_count };
     to.tell("db export", &answer, Some(format!("{row_count} rows")))
 }

@@ -175,11 +175,14 @@ pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<(), F
     let (work, notes) = work::Work::of(arguments, &target, &sources, open.device().info())?;
     let report = measure::measure(open, work, notes, arguments, &mut progress)?;
     drop(progress);
-    write_outputs(arguments, &report)?;
+    // What was measured is shown also where no file can hold it.
+    let written = write_outputs(arguments, &report);
     if arguments.json_to_stdout() {
-        return context.output.json("probe", &report);
+        context.output.json("probe", &report)?;
+    } else {
+        report::print(&report, context)?;
     }
-    report::print(&report, context)
+    written
 }
 
 fn check_outputs(arguments: &ProbeArguments) -> Result<(), Failure> {

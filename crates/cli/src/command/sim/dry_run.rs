@@ -5,7 +5,7 @@ use crate::Context;
 use crate::failure::Failure;
 use nandu_base::ByteCount;
 use nandu_probe::table::Table;
-use nandu_sim::{Job, SimReport};
+use nandu_sim::{Job, SimError, SimReport};
 use nandu_trace::CompactWriter;
 use serde::Serialize;
 use std::fs::File;
@@ -49,23 +49,15 @@ pub(super) fn print(job: &Job, as_json: bool, context: &Context) -> Result<(), F
 /// Runs the job and writes what was measured as a compact trace.
 pub(super) fn record(
     job: &Job,
-    file: File,
+    file: &File,
     path: &Path,
     watch: &mut Watch<'_>,
 ) -> Result<SimReport, Failure> {
     let name = path.display().to_string();
-    let recorded = || {
-        let mut writer = CompactWriter::new(BufWriter::new(file), &name)?;
-        let report = job.run_recorded(watch, &mut |requests| {
-            requests.iter().try_for_each(|request| writer.push(request))
-        })?;
-        writer.finish()?;
-        Ok::<_, nandu_sim::SimError>(report)
-    };
-    Ok(recorded().inspect_err(|_| {
-        // Half a trace is none, and would be in the way of the next try.
-        if path.is_file() {
-            let _ = std::fs::remove_file(path);
-        }
-    })?)
+    let mut writer = CompactWriter::new(BufWriter::new(file), &name).map_err(SimError::from)?;
+    let report = job.run_recorded(watch, &mut |requests| {
+        requests.iter().try_for_each(|request| writer.push(request))
+    })?;
+    writer.finish().map_err(SimError::from)?;
+    Ok(report)
 }

@@ -59,18 +59,23 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     let columns: Vec<(&str, Column)> =
         columns.iter().map(|(name, column)| (name.as_str(), column.clone())).collect();
     write_columns(&mut bytes, "sweep", &columns)?;
-    arguments.files.write(&arguments.parquet, &bytes)?;
+    // What was simulated is shown also where no file can hold it.
+    let kept = arguments.files.write(&arguments.parquet, &bytes);
     let reports: Vec<&SimReport> = rows.iter().map(|row| row.report).collect();
     let found = Reports { reports: &reports };
-    write_json(arguments, "sim --sweep", &found)?;
+    let kept = kept.and(write_json(arguments, "sim --sweep", &found));
     if arguments.json_to_stdout() {
         context.output.json("sim --sweep", &found)?;
     } else {
         context.output.table(&table(&axes, &rows))?;
         let parquet = arguments.parquet.display();
-        context.output.line(&format!("\n{} of {} rows: {parquet}", rows.len(), outcomes.len()))?;
+        if kept.is_ok() {
+            let (kept_count, of) = (rows.len(), outcomes.len());
+            context.output.line(&format!("\n{kept_count} of {of} rows: {parquet}"))?;
+        }
     }
     warn_of(&rows, context);
+    kept?;
     conclude(&outcomes, &sweep, rows.len())
 }
 

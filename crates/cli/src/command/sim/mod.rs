@@ -99,18 +99,26 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
     let mut watch = Watch { progress, stopwatch, stop, warm_up };
     let mut report = match &arguments.record {
         None => job.run(&mut watch)?,
-        Some(path) => dry_run::record(&job, arguments.files.create(path)?, path, &mut watch)?,
+        Some(path) => {
+            let file = arguments.files.begin(path)?;
+            let report = dry_run::record(&job, file.as_file(), path, &mut watch)?;
+            arguments.files.finish(file, path)?;
+            report
+        }
     };
     report.wall_ns = Some(stopwatch.nanos());
     drop(watch);
     for warning in &report.warnings {
         warn(&warning.text, context);
     }
-    write_json(arguments, "sim", &report)?;
+    // What was simulated is shown also where no file can hold it.
+    let written = write_json(arguments, "sim", &report);
     if arguments.json_to_stdout() {
-        return context.output.json("sim", &report);
+        context.output.json("sim", &report)?;
+    } else {
+        table::print(&report, context)?;
     }
-    table::print(&report, context)
+    written
 }
 
 impl SimArguments {
