@@ -403,6 +403,31 @@ fn the_size_of_the_log_is_chosen_at_the_making_shown_and_changed_by_a_copy() {
 }
 
 #[test]
+fn any_number_of_rows_is_loaded_into_a_database_with_the_smallest_log() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    // In no order, so that each row changes another page.
+    let name = "n".repeat(300);
+    let rows: Vec<String> = (0..3000).map(|at| format!("{}\t{name}", at * 1117 % 3000)).collect();
+    std::fs::write(directory.join("rows.tsv"), rows.join("\n")).unwrap();
+    let no_key: &[&str] = &[];
+    for (table, key) in [("heap", no_key), ("tree", &["--key", "id"][..])] {
+        let create = ["db", "create", "shop", table, "id:integer", "name:text"];
+        stdout_of(directory, &[&create[..], &["--log-size", "256KiB"], key].concat());
+        let said = stdout_of(directory, &["db", "load", "shop", table, "rows.tsv"]);
+        assert_eq!(said, "3000 rows\n", "{table}");
+    }
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains(" 6000 rows"));
+    // One row that does not fit by itself is told with its line, and those before it are there.
+    let huge = format!("5000\tx\n5001\t{}\n", "n".repeat(200_000));
+    std::fs::write(directory.join("huge.tsv"), huge).unwrap();
+    let said = failure_of(directory, &["db", "load", "shop", "heap", "huge.tsv"], 3);
+    assert!(said.contains("the first 1 rows are stored"), "{said}");
+    assert!(said.contains("huge.tsv:2: no space is left") && said.contains("the log"), "{said}");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains(" 6001 rows"));
+}
+
+#[test]
 fn rows_leave_as_csv_json_and_parquet_and_come_back() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

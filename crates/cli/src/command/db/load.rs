@@ -1,7 +1,8 @@
 //! `nandu db load`: the rows of a file of lines.
 //!
-//! 1. A load commits every `ROWS_PER_COMMIT` rows, so that any number fits the log. It always ends
-//!    between two commits and says where; a file with fewer rows is stored as a whole or not at all.
+//! 1. A load commits every `ROWS_PER_COMMIT` rows, and earlier where the log has no room for the next one,
+//!    so that any number fits any log. It always ends between two commits and says where; a file with fewer
+//!    rows, which fit, is stored as a whole or not at all.
 
 use super::text::{parse_row, refs};
 use super::{Answering, open};
@@ -9,13 +10,13 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
-use nandu::{Database, TableDefinition, TableKind, WriteTransaction};
+use nandu::{Database, Row, StorageError, TableDefinition, TableKind, WriteTransaction};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Even if each row changes a page of 64 KiB of its own, their images fill half the log.
+/// Even if each row changes a page of 64 KiB of its own, their images fill half a log of the usual size.
 const ROWS_PER_COMMIT: u64 = 2048;
 /// Or so much text, for rows that are large.
 const TEXT_BYTES_PER_COMMIT: u64 = 4 << 20;
@@ -82,9 +83,17 @@ fn load_lines(
             && lines.bytes_read < bytes_before + TEXT_BYTES_PER_COMMIT
         {
             has_more = lines.advance()?;
-            if has_more {
-                store(&mut write, &definition, &lines.line)
-                    .map_err(|failure| failure.at(&lines.place()))?;
+            if !has_more {
+                break;
+            }
+            let row = row_of(&definition, &lines.line).map_err(|bad| bad.at(&lines.place()))?;
+            match store(&mut write, &definition, &row) {
+                // The rows before it are there all the same, and make room by being committed.
+                Err(StorageError::NoSpace { .. }) if lines.number > *stored + 1 => {
+                    lines.is_held = true;
+                    break;
+                }
+                outcome => outcome.map_err(|error| Failure::from(error).at(&lines.place()))?,
             }
         }
         // What is dropped is rolled back.
@@ -92,7 +101,7 @@ fn load_lines(
             return Err(Failure::interrupted(""));
         }
         write.commit()?;
-        *stored = lines.number;
+        *stored = lines.number - u64::from(lines.is_held);
         if !has_more {
             return Ok(());
         }
@@ -100,28 +109,28 @@ fn load_lines(
     }
 }
 
-fn store(
-    write: &mut WriteTransaction<'_>,
-    definition: &TableDefinition,
-    line: &str,
-) -> Result<(), Failure> {
+fn row_of(definition: &TableDefinition, line: &str) -> Result<Row, Failure> {
     let (found, wanted) = (line.split('\t').count(), definition.columns.len());
     if found != wanted {
         return Err(Failure::input(format!(
             "{found} values instead of {wanted}; put one tab between two values"
         )));
     }
-    let types = definition.columns.iter().map(|column| column.column_type);
-    let row = parse_row(line.split('\t'), types)?;
-    let row = refs(&row);
+    parse_row(line.split('\t'), definition.columns.iter().map(|column| column.column_type))
+}
+
+fn store(
+    write: &mut WriteTransaction<'_>,
+    definition: &TableDefinition,
+    row: &Row,
+) -> Result<(), StorageError> {
     match definition.kind {
         // One in PAX pages says why it takes none.
         TableKind::Heap | TableKind::Pax { .. } => {
-            write.insert(&definition.name, &row).map(drop)?;
+            write.insert(&definition.name, &refs(row)).map(drop)
         }
-        TableKind::Clustered { .. } => write.put(&definition.name, &row).map(drop)?,
+        TableKind::Clustered { .. } => write.put(&definition.name, &refs(row)).map(drop),
     }
-    Ok(())
 }
 
 /// A file that is read line by line.
@@ -133,6 +142,8 @@ struct Lines<'a> {
     /// Of the current line, from 1.
     number: u64,
     line: String,
+    /// The current line is the next one, too.
+    is_held: bool,
 }
 
 impl<'a> Lines<'a> {
@@ -147,8 +158,15 @@ impl<'a> Lines<'a> {
         let file = File::open(path).map_err(|error| failed(&error))?;
         let byte_count = file.metadata().map_err(|error| failed(&error))?.len();
         let reader = BufReader::with_capacity(BUFFER_BYTES, file);
-        let mut lines =
-            Self { path, reader, byte_count, bytes_read: 0, number: 0, line: String::new() };
+        let mut lines = Self {
+            path,
+            reader,
+            byte_count,
+            bytes_read: 0,
+            number: 0,
+            line: String::new(),
+            is_held: false,
+        };
         while lines.number < skip {
             if !lines.advance()? {
                 let count = lines.number;
@@ -163,6 +181,9 @@ impl<'a> Lines<'a> {
 
     /// Goes to the next line; false behind the last one.
     fn advance(&mut self) -> Result<bool, Failure> {
+        if std::mem::take(&mut self.is_held) {
+            return Ok(true);
+        }
         self.line.clear();
         let what = || format!("cannot read line {} of {}", self.number + 1, self.path.display());
         let mut bounded = self.reader.by_ref().take(LINE_BYTES_MAX + 1);
