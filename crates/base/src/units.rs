@@ -107,6 +107,10 @@ quantity!(
 );
 
 impl Nanos {
+    /// The latest time that simulators reach, 2^63 ns or 292 years. They end with an error there, so that
+    /// no sum of a time and a duration passes 2^64.
+    pub const HORIZON: Self = Self(1 << 63);
+
     /// A duration of `count` microseconds.
     #[must_use]
     pub const fn from_micros(count: u64) -> Self {

@@ -263,3 +263,26 @@ fn a_drive_without_a_write_cache_is_not_said_to_have_one() {
     let said = probe("sim:device-a").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("write cache"), "{said}");
 }
+
+#[test]
+fn times_that_no_clock_has_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let pattern = "access = \"random\"\nread_percent = 0\nrequest_bytes = \"4KiB\"\n\
+                   limit = { request_count = 9 }";
+    let plan = |prepare: &str, more: &str| {
+        let text = format!("[[step]]\nprepare = [{prepare}]\n[step.pattern]\n{pattern}\n{more}\n");
+        fs::write(path.join("plan.toml"), text).unwrap();
+        ["probe", "sim:nvme-tlc-2024", "--size", "64MiB", "--plan", "plan.toml", "--quiet"]
+    };
+    let idle = |seconds: u64| format!("{{ idle = {{ duration = \"{seconds}s\" }} }}");
+    stdout_of(path, &plan(&idle(9_000_000_000), "think_ns = 86400000000000"));
+    let said = failure_of(path, &plan(&[idle(9_000_000_000), idle(900_000_000)].join(","), ""), 2);
+    assert!(said.contains("the run passes 292 years") && said.contains("less"), "{said}");
+    let said = failure_of(path, &plan("", "think_ns = 9223372036854775807"), 2);
+    assert!(said.contains("think_ns is longer than a day"), "{said}");
+    fs::write(path.join("job.fio"), "[a]\nrw=randread\nthinktime=9000000000s\n").unwrap();
+    let job = ["probe", "sim:device-a", "--job", "job.fio", "--quiet"];
+    let said = failure_of(path, &job, 2);
+    assert!(said.starts_with("error: job.fio:1: job `a`: think"), "{said}");
+}

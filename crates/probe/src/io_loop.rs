@@ -213,6 +213,11 @@ impl<'a> IoLoop<'a> {
                 continue;
             };
             now = completion.completed_at;
+            if now > Nanos::HORIZON {
+                let what = "the run passes 292 years, where virtual time ends; lower think_ns";
+                let (label, message) = (self.name.clone(), what.to_owned());
+                return Err(ProbeError::Pattern { label, message });
+            }
             end = now;
             self.finish(completion, start, &mut counts)?;
             if now >= next_report_at || counts.request_count >= next_report_count {

@@ -16,6 +16,9 @@ use nandu_base::{AddressGenerator, ByteCount, Distribution, Nanos};
 use nandu_device::DeviceInfo;
 use serde::{Deserialize, Serialize};
 
+/// The longest time from a completion to the next request.
+const THINK_MAX: Nanos = Nanos::from_seconds(86_400);
+
 /// Buffers of one pattern may take this much memory.
 pub const BUFFER_BYTES_MAX: u64 = 1 << 30;
 
@@ -255,6 +258,9 @@ impl Pattern {
         }
         if self.timeline_period_ns == Nanos::ZERO {
             return Some("timeline_period_ns is 0; it must be at least 1".into());
+        }
+        if self.think_ns > THINK_MAX {
+            return Some("think_ns is longer than a day (24h); let the host think less".into());
         }
         self.size_problem(info).or_else(|| self.distribution_problem(info))
     }

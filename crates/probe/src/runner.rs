@@ -402,6 +402,10 @@ fn idle(
 ) -> Result<(), ProbeError> {
     let start = device.now();
     let end = start.saturating_add(duration);
+    if end > Nanos::HORIZON {
+        let what = "idle for so long: the run passes 292 years, where virtual time ends";
+        return Err(ProbeError::Refused { message: format!("{what}; let the device idle less") });
+    }
     // On a real device the user may lose patience; virtual time passes at once.
     let slice = match device.info().time_source {
         TimeSource::Wall => Nanos::from_millis(100),

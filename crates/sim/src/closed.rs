@@ -101,6 +101,10 @@ impl Driver for SingleServer {
         Ok(())
     }
 
+    fn reached(&self, _engine: &Engine) -> Nanos {
+        self.free_at
+    }
+
     fn drain(&mut self, _engine: &mut Engine, _recorder: &mut Recorder) -> Result<Nanos, SimError> {
         Ok(self.done_at)
     }

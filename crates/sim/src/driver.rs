@@ -48,6 +48,9 @@ pub(crate) trait Driver {
         recorder: &mut Recorder,
     ) -> Result<(), SimError>;
 
+    /// How late it is.
+    fn reached(&self, engine: &Engine) -> Nanos;
+
     /// Waits for what is in flight and records it; answers when the last of it was done.
     fn drain(&mut self, engine: &mut Engine, recorder: &mut Recorder) -> Result<Nanos, SimError>;
 }

@@ -46,6 +46,11 @@ pub enum SimError {
         /// Why.
         error: FtlError,
     },
+    /// Virtual time ends before the request ([`Nanos::HORIZON`]).
+    TooLate {
+        /// Its number, from 1, or that of one at most a batch behind it.
+        request: u64,
+    },
     /// A conservation check found the layer or the array at fault.
     Check(String),
     /// Stopped by the observer.
@@ -68,6 +73,12 @@ impl fmt::Display for SimError {
             Self::Layer { request, at, error } => {
                 write!(formatter, "request {request} at {at}: {error}")
             }
+            Self::TooLate { request } => write!(
+                formatter,
+                "virtual time ends, 292 years after its start, before request {request} is done; does \
+                 the trace jump, or have its times another unit? take --arrivals closed or --columns; \
+                 let a workload think less"
+            ),
             Self::Check(text) => write!(formatter, "conservation check failed: {text}"),
             Self::Cancelled => formatter.write_str("stopped"),
         }

@@ -237,6 +237,10 @@ impl Driver for Window {
         Ok(())
     }
 
+    fn reached(&self, engine: &Engine) -> Nanos {
+        engine.nand.now()
+    }
+
     fn drain(&mut self, engine: &mut Engine, recorder: &mut Recorder) -> Result<Nanos, SimError> {
         while self.in_flight > 0 || engine.buffers_something() {
             self.step(engine, recorder)?;

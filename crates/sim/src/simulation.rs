@@ -354,7 +354,16 @@ impl Simulation {
                 break;
             }
             let timing = *timing.get_or_insert_with(|| self.timing_of(source, &batch, pass));
+            let is_late = |request: &TraceRequest| timing.arrival_of(request) > Nanos::HORIZON;
+            if timing.arrivals_count
+                && let Some(late) = batch.iter().position(is_late)
+            {
+                return Err(SimError::TooLate { request: count + late as u64 + 1 });
+            }
             driver.run_batch(&mut self.engine, &batch, (timing, count), recorder)?;
+            if driver.reached(&self.engine) > Nanos::HORIZON {
+                return Err(SimError::TooLate { request: count + batch.len() as u64 });
+            }
             count += batch.len() as u64;
             if let (true, Some(last)) = (timing.arrivals_count, batch.last()) {
                 arrival_span = Some(timing.arrival_of(last) - timing.origin);

@@ -219,3 +219,35 @@ fn a_write_past_the_drive_is_named_by_its_number_wherever_it_stands() {
         assert!(is_it, "request {expected}: {refused}");
     }
 }
+
+#[test]
+fn requests_may_lie_centuries_apart_but_not_behind_the_end_of_virtual_time() {
+    let choice = DriveChoice { name: "nvme-tlc-2024".into(), ..DriveChoice::default() };
+    let years = |count: u64| Nanos::from_seconds(count * 365 * 86_400);
+    let apart = |gap: u64| {
+        let mut requests =
+            [request(0, Operation::Write, 0, 4096), request(0, Operation::Read, 0, 4096)];
+        requests[1].at = years(gap);
+        requests
+    };
+    for (mode, background) in [(Mode::Closed, false), (Mode::Event, false), (Mode::Event, true)] {
+        let config =
+            RunConfig { mode, background, arrivals: Arrivals::Open, ..RunConfig::default() };
+        let run = |requests: [TraceRequest; 2]| {
+            let small = DriveChoice {
+                settings: vec![("capacity".into(), "64MiB".into())],
+                ..choice.clone()
+            };
+            let (nand, ftl) = small.resolve(false).unwrap().build(1).unwrap();
+            let mut simulation = Simulation::new(nand, ftl, &config).unwrap();
+            simulation.measure(&mut Listed(requests.into()), u64::MAX, &mut Unwatched)
+        };
+        let measured = run(apart(290)).unwrap();
+        assert!(measured.simulated >= years(290), "{mode:?}: {}", measured.simulated);
+        let read_ns = measured.latency_ns["read"].max;
+        assert!(read_ns < 1_000_000, "{mode:?}: a read takes as long as ever: {read_ns}");
+        let refused = run(apart(300)).unwrap_err();
+        let is_it = matches!(refused, SimError::TooLate { request: 2 });
+        assert!(is_it, "{mode:?}: {refused}");
+    }
+}

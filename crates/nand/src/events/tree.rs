@@ -10,6 +10,8 @@
 //! trees, whose roots are the leaves of the next level.
 //!
 //! 1. The root is the earliest event; of equal ones that of the server with the lowest number.
+//! 2. Times are counted from `base`, which follows the events: what has to fit the bits that are left is
+//!    how far they lie apart, not how late it is.
 
 /// The time of a server without an event.
 pub(super) const NEVER: u64 = u64::MAX;
@@ -25,8 +27,10 @@ type SmallTree = [u64; 2 * LEAVES];
 /// Events of a fixed set of servers, at most one each.
 #[derive(Clone, Debug)]
 pub(super) struct WinnerTree {
-    /// The earliest event of all: time shifted by `server_bits`, and server.
+    /// The earliest event of all: time since `base` shifted by `server_bits`, and server.
     root: u64,
+    /// No event is before it.
+    base: u64,
     /// The servers' own trees, then those of their roots, up to a level of one tree.
     levels: Vec<Vec<SmallTree>>,
     server_bits: u32,
@@ -44,7 +48,7 @@ impl WinnerTree {
             }
         }
         let server_bits = server_count.next_power_of_two().max(2).trailing_zeros();
-        Self { root: NO_EVENT, levels, server_bits }
+        Self { root: NO_EVENT, base: 0, levels, server_bits }
     }
 
     /// The time of the earliest event; [`NEVER`] without any.
@@ -62,20 +66,22 @@ impl WinnerTree {
 
     #[inline]
     const fn time(&self, key: u64) -> u64 {
-        if key == NO_EVENT { NEVER } else { key >> self.server_bits }
+        if key == NO_EVENT { NEVER } else { self.base + (key >> self.server_bits) }
     }
 
     /// The server's event comes at `time`.
     ///
     /// # Panics
-    /// After 2^63 ns over the number of servers, a power of two: with 32 dies 9 years of virtual time.
+    /// If events lie 2^62 ns over the number of servers apart, a power of two: with 32 dies 4 years.
     #[inline]
     pub(super) fn set(&mut self, server: usize, time: u64) {
         let mut winner = if time == NEVER {
             NO_EVENT
         } else {
-            assert!(time.leading_zeros() > self.server_bits, "virtual time runs out");
-            time << self.server_bits | server as u64
+            if time.wrapping_sub(self.base).leading_zeros() <= self.server_bits {
+                self.move_base(time);
+            }
+            (time - self.base) << self.server_bits | server as u64
         };
         let mut number = server;
         for level in &mut self.levels {
@@ -90,6 +96,24 @@ impl WinnerTree {
             number /= LEAVES;
         }
         self.root = winner;
+    }
+
+    /// Counts times anew, so that `time` can be one of them.
+    #[cold]
+    fn move_base(&mut self, time: u64) {
+        let leaves = self.levels[0].iter().flat_map(|tree| &tree[LEAVES..]);
+        let events: Vec<(usize, u64)> =
+            leaves.map(|key| self.time(*key)).enumerate().filter(|(_, at)| *at != NEVER).collect();
+        let earliest = events.iter().map(|(_, at)| *at).fold(time, u64::min);
+        let latest = events.iter().map(|(_, at)| *at).fold(time, u64::max);
+        // Half of what fits lies before the earliest: the next one may be earlier still.
+        let half = 1 << (62 - self.server_bits);
+        assert!(latest - earliest < half, "events are too far apart for one calendar");
+        self.clear();
+        self.base = earliest.saturating_sub(half);
+        for (server, at) in events {
+            self.set(server, at);
+        }
     }
 
     /// When the server's event comes.
@@ -136,6 +160,36 @@ mod tests {
                 assert_eq!(Some(found.0), expected.map(|(time, _)| time));
                 assert!(found.0 == NEVER || Some(found) == expected);
             }
+        }
+    }
+    #[test]
+    fn times_may_be_as_late_as_a_number_can_say() {
+        for servers in [1_usize, 33, 5000] {
+            let mut tree = WinnerTree::new(servers);
+            let server_bits = servers.next_power_of_two().max(2).trailing_zeros();
+            let mut now = 5_u64;
+            for (step, server) in (0..200_u64).zip((0..servers).cycle()) {
+                tree.set(server, now + 9);
+                let other = (server + 1) % servers;
+                tree.set(other, now);
+                assert_eq!(tree.earliest(), (now, other), "{servers} servers, step {step}");
+                assert!(servers == 1 || tree.time_of(server) == now + 9);
+                tree.set(other, NEVER);
+                if step % 3 == 0 {
+                    tree.set(server, NEVER);
+                    assert_eq!(tree.earliest_at(), NEVER);
+                }
+                now = now.saturating_add(if step % 2 == 0 {
+                    1 << (61 - server_bits)
+                } else {
+                    now / 4
+                });
+                now = now.min(u64::MAX - 20);
+                for server in 0..servers {
+                    tree.set(server, NEVER);
+                }
+            }
+            assert_eq!(now, u64::MAX - 20, "the end of time was reached");
         }
     }
 }

@@ -8,6 +8,9 @@ use crate::field::decimal;
 use nandu_base::{ByteCount, Nanos};
 use std::fmt;
 
+/// The longest time that a host thinks. Longer ones reach the end of virtual time within a few batches.
+const THINK_MAX: Nanos = Nanos::from_seconds(86_400);
+
 const KINDS: [&str; 8] =
     ["uniform", "permuted", "sequential", "zipf", "zones", "oltp", "oltp-fitted", "jesd219"];
 const KEYS: [&str; 14] = [
@@ -146,7 +149,13 @@ fn set(spec: &mut WorkloadSpec, key: &str, value: &str) -> Result<(), String> {
         ("align", _) => spec.align_bytes = Some(positive_size(value, key)?),
         ("start", _) => spec.start_bytes = ByteCount::parse(value)?.0,
         ("area", _) => spec.area_bytes = Some(positive_size(value, key)?),
-        ("think", _) => spec.arrival = Arrival::Closed { think_ns: duration(value)? },
+        ("think", _) => {
+            let think_ns = duration(value)?;
+            if think_ns > THINK_MAX {
+                return Err(format!("`think` is `{value}`, must be at most 86400s, a day"));
+            }
+            spec.arrival = Arrival::Closed { think_ns };
+        }
         ("flush", _) => spec.flush_every = whole(value, key, 0, u64::MAX)?,
         ("requests", _) => spec.request_count = Some(whole(value, key, 0, u64::MAX)?),
         _ => return Err(unknown("key", key, &KEYS)),
@@ -430,6 +439,7 @@ mod tests {
             ("uniform:size=0", "`size` is 0 bytes, must be at least 1"),
             ("uniform:size=4KiB/70", "shares of the sizes add up to 70, need 100"),
             ("uniform:think=5 weeks", "`weeks` in `5 weeks` is no unit"),
+            ("uniform:think=86401s", "`think` is `86401s`, must be at most 86400s"),
             ("zones:0.2", "`0.2` is no class; write for example s0.2f0.8"),
         ] {
             let error = parse(text).unwrap_err();
