@@ -19,10 +19,10 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
-/// Who may read and write a file of results, but for those whom the user's mask excludes.
-const MODE: u32 = 0o666;
 /// A terminal that is narrower breaks lines itself.
 const WIDTH_MIN: usize = 40;
+/// For whom a file of results is: the user's mask says who of these is not.
+const MODE: u32 = 0o666;
 /// The longest text: profiles of devices and plans have some thousand bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
@@ -181,11 +181,7 @@ impl OutputFiles {
             let opened = File::options().write(true).open(path);
             return opened.map(Unfinished::Stream).map_err(failed);
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let partial = tempfile::Builder::new()
-            .permissions(fs::Permissions::from_mode(MODE))
-            .tempfile_in(folder.unwrap_or(Path::new(".")));
-        partial.map(Unfinished::Partial).map_err(failed)
+        partial_of(path).map(Unfinished::Partial)
     }
 
     /// Puts a file that is whole in its place; whoever made a file there since it was begun keeps it.
@@ -197,7 +193,8 @@ impl OutputFiles {
     }
 
     /// Gives a file that was written under a name of its own the one that the user wanted. What it holds
-    /// is durable before that, so that a power cut leaves no empty file of that name.
+    /// is durable before that, so that a power cut leaves no empty file of that name; its name is durable
+    /// once this returns.
     fn persist(self, whole: NamedTempFile, path: &Path) -> Result<(), Failure> {
         self.check(path)?;
         let synced = whole.as_file().sync_all();
@@ -209,10 +206,12 @@ impl OutputFiles {
         };
         let failed =
             |error: &io::Error| Failure::system(format!("cannot write {}", path.display()), error);
-        persisted.map(drop).map_err(|error| failed(&error.error))
+        persisted.map_err(|error| failed(&error.error))?;
+        let directory = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
+        directory.map_err(|error| failed(&error))
     }
 
-    /// Writes a whole file.
+    /// Writes a file as a whole or, on a full disk for example, not at all; or into what stands in for one.
     pub(crate) fn write(self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         let file = self.begin(path)?;
         file.as_file()
@@ -225,6 +224,20 @@ impl OutputFiles {
     pub(crate) const fn again(self) -> Self {
         Self { overwrite: true }
     }
+}
+
+/// A file beside `path` under a name of its own, to be [persisted](OutputFiles::persist) once it is whole,
+/// and gone if it never is.
+fn partial_of(path: &Path) -> Result<NamedTempFile, Failure> {
+    tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(MODE))
+        .tempfile_in(folder_of(path))
+        .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+}
+
+/// The directory in which a file lies.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Reads a text that the user named.

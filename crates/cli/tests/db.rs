@@ -469,6 +469,55 @@ fn rows_leave_as_csv_json_and_parquet_and_come_back() {
 }
 
 #[test]
+fn a_compact_copy_places_pages_as_the_database_does() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let mut options = DatabaseOptions::default();
+    options.settings.propagation = nandu::PropagationKind::LogStructured;
+    let segmented = nandu::create_database(&directory.join("segmented"), &options).unwrap();
+    segmented.close().unwrap();
+    options.settings.propagation = nandu::PropagationKind::InPlace;
+    options.settings.torn_pages = nandu::TornPages::LogImages;
+    let imaged = nandu::create_database(&directory.join("imaged"), &options).unwrap();
+    imaged.close().unwrap();
+    for database in ["segmented", "imaged"] {
+        stdout_of(directory, &["db", "create", database, "t", "id:integer"]);
+        stdout_of(directory, &["db", "insert", database, "t", "7"]);
+        let copy = format!("{database}-copy");
+        stdout_of(directory, &["db", "compact", database, &copy]);
+        let settings = |name: &str| {
+            let path = directory.join(name);
+            let opened = nandu::open_database(&path, &DatabaseOptions::default()).unwrap().0;
+            let settings = opened.read().engine().settings().clone();
+            opened.close().unwrap();
+            settings
+        };
+        assert_eq!(settings(&copy), settings(database));
+        assert_eq!(stdout_of(directory, &["db", "scan", &copy, "t"]), "7\n");
+    }
+}
+
+#[test]
+fn a_load_commits_before_the_shortest_log_is_full() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let columns = ["id:integer", "text:text", "--key", "id", "--log-size", "262144"];
+    stdout_of(directory, &[&["db", "create", "shop", "t"], &columns[..]].concat());
+    // In no order, so that each row logs a change of a page of its own.
+    let line = |at: u64| format!("{}\t{}\n", at * 7919 % 6007, "x".repeat((at % 90) as usize));
+    let rows: String = (0..6000).map(line).collect();
+    std::fs::write(directory.join("rows.tsv"), rows).unwrap();
+    assert_eq!(stdout_of(directory, &["db", "load", "shop", "t", "rows.tsv"]), "6000 rows\n");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("6000 rows"));
+    // A row that no log of this size takes ends it, with what came before stored.
+    let large = format!("9001\tsmall\n9002\t{}\n", "x".repeat(200_000));
+    std::fs::write(directory.join("large.tsv"), large).unwrap();
+    let said = failure_of(directory, &["db", "load", "shop", "t", "large.tsv"], 3);
+    assert!(said.contains("large.tsv:2: no space is left") && said.contains("--skip 1 "), "{said}");
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("6001 rows"));
+}
+
+#[test]
 fn a_compact_copy_has_the_same_rows_in_less_room() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

@@ -32,6 +32,7 @@ use nandu_drives::file::set::{FileSet, SetRequest, read_at};
 use nandu_drives::file::{EngineKind, FileError, FileOptions};
 use nandu_storage::volume::{FileName, FileRequest, NO_RECORDS, ReadAt, Volume, free_number};
 use nandu_storage::{FileId, Lsn, StorageError};
+use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -599,8 +600,25 @@ fn no_file(file: FileId, place: &str) -> StorageError {
 }
 
 fn no_space(path: &Path) -> StorageError {
-    let what = format!("{} cannot grow; free some on its file system", path.display());
+    let shorter = match path.file_name().is_some_and(|name| name == "log") {
+        true => ", or make the database with a shorter log (log_bytes, --log-size)",
+        false => "",
+    };
+    let what = format!(
+        "{} cannot grow; free some on its file system, or raise the quota or ulimit -f that it met{shorter}",
+        path.display()
+    );
     StorageError::NoSpace { what }
+}
+
+/// The system's words, and what to do about those that do not say it.
+fn words_of(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(code) if code == Errno::MFILE.raw_os_error() => {
+            format!("{error}; allow more (ulimit -n)")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// What the system's refusal means.
@@ -619,7 +637,7 @@ pub(crate) fn system_error(what: &str, path: &Path, error: &std::io::Error) -> S
             error: DeviceError::System {
                 what: what.to_owned(),
                 code: error.raw_os_error().unwrap_or(0),
-                message: error.to_string(),
+                message: words_of(error),
             },
         },
     }

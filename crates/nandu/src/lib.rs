@@ -18,8 +18,11 @@ pub use nandu_storage::database::{
     CheckReport, Column, ColumnType, Database, FetchOrder, Flow, ReadTransaction, Row,
     TableDefinition, TableKind, Tables, WriteTransaction, check_name,
 };
-pub use nandu_storage::engine::{RestartReport, Settings, Volumes};
+pub use nandu_storage::engine::{RestartReport, Settings, TornPages, Volumes};
+pub use nandu_storage::log::Durability;
 pub use nandu_storage::pax::SPAN_PAGES_MAX;
+pub use nandu_storage::pool::ReplacementKind;
+pub use nandu_storage::propagation::{LogStructuredSettings, PropagationKind};
 pub use nandu_storage::sqlite::{RecordView, Value, ValueRef, real_in};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
 pub use nandu_storage::{FileId, StorageError};

@@ -294,6 +294,9 @@ fn sqlite_jobs(arguments: &SqliteArguments) -> Result<Vec<LoadJob>, Failure> {
     names.iter().map(job).collect()
 }
 
+/// What the generator takes for the text that it cuts comments out of.
+const COMMENT_POOL: ByteCount = ByteCount::mib(320);
+
 fn tpch_jobs(arguments: &TpchArguments) -> Result<Vec<LoadJob>, Failure> {
     let width = match arguments.row_width {
         WidthArgument::Tpch => RowWidth::Tpch,
@@ -305,6 +308,11 @@ fn tpch_jobs(arguments: &TpchArguments) -> Result<Vec<LoadJob>, Failure> {
         OrderArgument::Key => KeyOrder::Key,
     };
     let seed = arguments.seed;
+    if matches!(width, RowWidth::Tpch) {
+        let what = "the text of which TPC-H's comments are parts";
+        let advice = "allow it more (ulimit -v), or load rows without it (--row-width s001)";
+        crate::memory::check_possible(COMMENT_POOL, what, advice)?;
+    }
     let dataset = Dataset { order, seed, ..Dataset::new(width, arguments.scale_factor) };
     let kind = match arguments.layout {
         LayoutArgument::Heap => LayoutKind::Heap,

@@ -154,12 +154,18 @@ impl fmt::Display for FileError {
                 "{}: is in use ({by}) and stays untouched; unmount or detach it first",
                 path.display()
             ),
-            Self::NoRoom { path, needed, free, reserve } => write!(
-                formatter,
-                "{}: a scratch file of {needed} does not fit, {free} are free and {reserve} stay \
-                 in reserve; pass a smaller --size or name another directory",
-                path.display()
-            ),
+            Self::NoRoom { path, needed, free, reserve } => {
+                let remedy = match free > reserve {
+                    true => "pass a smaller --size or name another directory",
+                    false => "free some or name another directory",
+                };
+                write!(
+                    formatter,
+                    "{}: a scratch file of {needed} does not fit, {free} are free and {reserve} stay \
+                     in reserve; {remedy}",
+                    path.display()
+                )
+            }
             Self::Empty { path } => write!(
                 formatter,
                 "{}: is shorter than one sector; name a larger file or a directory",

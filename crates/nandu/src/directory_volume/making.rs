@@ -49,17 +49,34 @@ impl DirectoryVolume {
             return Err(StorageError::ReadOnly { place });
         }
         let made_directory = make_directory(directory)?;
+        let begun = Self::begin_in(directory, options, (identity, part_of), made_directory);
+        if made_directory && begun.is_err() {
+            remove_directory(directory);
+        }
+        begun
+    }
+
+    /// The same in a directory that is there, perhaps since `made_directory`.
+    fn begin_in(
+        directory: &std::path::Path,
+        options: DirectoryOptions,
+        (identity, part_of): (u64, Option<u64>),
+        made_directory: bool,
+    ) -> Result<(Self, Undo), StorageError> {
         let handle = DirectoryHandle::open(directory)?;
         // Before the lock, which would leave a file in a directory of another program.
         remains_of(&handle, part_of)?;
         let lock = take_lock(&handle, false)?.expect("a lock that is missing was made");
-        let remains = remains_of(&handle, part_of)?;
         let system = |error| super::system_error("cannot lock", directory, &error);
-        let undo = Undo {
-            handle: handle.clone(),
-            lock: lock.try_clone().map_err(system)?,
-            made_directory,
-        };
+        let held = remains_of(&handle, part_of)
+            .and_then(|remains| Ok((remains, lock.try_clone().map_err(system)?)));
+        let (remains, lock_too) = held.inspect_err(|_| {
+            if made_directory {
+                // The error is worth more than one of cleaning up.
+                let _ = handle.unlink(&OwnName::Lock);
+            }
+        })?;
+        let undo = Undo { handle: handle.clone(), lock: lock_too, made_directory };
         let identity = remains.as_ref().map_or(identity, |remains| remains.identity);
         let manifest = Manifest::new(identity, false);
         if let Some(mut remains) = remains {
@@ -150,11 +167,16 @@ fn remove_files(handle: &DirectoryHandle, manifest: &Manifest) -> Result<(), Sto
     handle.sync()
 }
 
-/// Writes the number of this process into a lock that it holds.
+/// Writes the number of this process into a lock that it holds. It takes the place of the number that was
+/// there, which needs no room on a full file system; a lock that cannot be signed goes.
 pub(super) fn sign_lock(handle: &DirectoryHandle, lock: &mut File) -> Result<(), StorageError> {
-    let noted = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+    let number = format!("{}\n", std::process::id());
+    let noted = lock.write_all(number.as_bytes()).and_then(|()| lock.set_len(number.len() as u64));
     let path = handle.path_of(&OwnName::Lock);
-    noted.map_err(|error| super::system_error("cannot write", &path, &error))
+    noted.map_err(|error| {
+        let _ = handle.unlink(&OwnName::Lock);
+        super::system_error("cannot write", &path, &error)
+    })
 }
 
 /// The lock's file; `None` where there is none and none can be made.

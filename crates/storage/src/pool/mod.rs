@@ -43,6 +43,7 @@ use crate::volume::{ReadAt, SharedIo};
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use frame::Frames;
 use grant::Lender;
+use nandu_base::ByteCount;
 use nandu_device::IoBuffer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -219,6 +220,25 @@ impl FrameInfo {
     }
 }
 
+/// Asks for the memory of a pool and gives it back: an allocation that is refused later ends the process.
+fn check_memory(frame_count: u32, page_bytes: u32) -> Result<(), StorageError> {
+    // Beside the pages, what is known of each; and where a large page may begin.
+    let frame_bytes = u64::from(page_bytes) + size_of::<FrameInfo>() as u64 + 64;
+    let byte_count = u64::from(frame_count) * frame_bytes + (4 << 20);
+    let mut memory = Vec::<u8>::new();
+    let given =
+        usize::try_from(byte_count).is_ok_and(|count| memory.try_reserve_exact(count).is_ok());
+    if given {
+        return Ok(());
+    }
+    let pool = ByteCount(u64::from(frame_count) * u64::from(page_bytes));
+    let what = format!(
+        "a buffer pool of {pool} takes memory that the system does not give; take a smaller one \
+         (pool_bytes, --memory), or allow this process more (ulimit -v)"
+    );
+    Err(StorageError::InvalidSetting { what })
+}
+
 impl Pool {
     /// A pool without pages, on the volume of `io`.
     ///
@@ -241,6 +261,7 @@ impl Pool {
             let volume = io.volume();
             (volume.positional_reader(), volume.buffer_alignment().max(1) as usize)
         };
+        check_memory(frame_count, config.page_bytes)?;
         let info = |_| FrameInfo {
             word: 0,
             frame_use: FrameUse::Free,

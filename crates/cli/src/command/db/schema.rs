@@ -150,7 +150,12 @@ pub(super) fn compact(
     {
         let tables = database.read();
         let mut options = DatabaseOptions::default();
-        let Settings { page_bytes, log_bytes, .. } = *tables.engine().settings();
+        let own = tables.engine().settings();
+        // What was fixed at the making is the copy's, too.
+        options.settings.propagation = own.propagation;
+        options.settings.log_structured = own.log_structured.clone();
+        options.settings.torn_pages = own.torn_pages;
+        let Settings { page_bytes, log_bytes, .. } = *own;
         let sizes = FixedSizes {
             page: Some(ByteCount(page_bytes.into())),
             log: Some(log_size.unwrap_or(ByteCount(log_bytes))),

@@ -1,0 +1,100 @@
+//! What the program says, and leaves, where the system sets it limits: on files, memory, open files.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{names, stderr, stdout_of};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs the program under a limit of the shell, such as `-f 8`; answers its exit code and what it said.
+fn run_under(directory: &Path, limit: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let script = format!("ulimit {limit}; exec \"$0\" \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_nandu")]).args(arguments);
+    shell.current_dir(directory).env("NO_COLOR", "1").stdin(Stdio::null());
+    let output = shell.output().unwrap();
+    (output.status.code(), stderr(&output))
+}
+
+const CREATE: [&str; 5] = ["db", "create", "new", "t", "id:integer"];
+
+/// A database with a table of rows that take more than 4 KiB in any format.
+fn shop() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    let rows: String = (0..3000).map(|id| format!("{id},{}\n", id * 7919 % 3001)).collect();
+    std::fs::write(place.path().join("rows.csv"), rows).unwrap();
+    let load = ["load", "csv", "rows.csv", "--no-header", "--table", "t", "shop"];
+    stdout_of(place.path(), &load);
+    place
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_leaves_nothing() {
+    let place = shop();
+    let directory = place.path();
+    let before = names(directory);
+    // Blocks of 512 bytes: none, 4 KiB, 1 MiB.
+    for limit in ["-f 0", "-f 8", "-f 2048"] {
+        let (code, said) = run_under(directory, limit, &CREATE);
+        assert_eq!(code, Some(3), "{limit}: {said}");
+        assert!(said.contains("cannot grow") && said.contains("ulimit -f"), "{limit}: {said}");
+        assert_eq!(names(directory), before, "{limit}");
+    }
+    for file in ["rows.parquet", "rows.json", "rows.tsv"] {
+        let (code, said) = run_under(directory, "-f 8", &["db", "export", "shop", "t", file]);
+        assert_eq!(code, Some(3), "{file}: {said}");
+        assert!(said.contains(file) && said.contains("File too large"), "{file}: {said}");
+        assert_eq!(names(directory), before, "{file}");
+    }
+    let sim = ["sim", "myers_slc", "--workload", "uniform", "--requests", "50000", "--quiet"];
+    for option in ["--json", "--record"] {
+        let (code, said) = run_under(directory, "-f 1", &[&sim[..], &[option, "file"]].concat());
+        assert_eq!(code, Some(3), "{option}: {said}");
+        assert!(said.contains("file") && said.contains("File too large"), "{option}: {said}");
+        assert_eq!(names(directory), before, "{option}");
+    }
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("3000 rows"));
+}
+
+#[test]
+fn a_limit_on_memory_is_an_error_that_says_what_is_too_large() {
+    let place = shop();
+    let directory = place.path();
+    let before = names(directory);
+    let compact = ["db", "compact", "shop", "new"];
+    let get = ["db", "get", "shop", "t", "7"];
+    for (arguments, limit) in
+        [(&CREATE[..], "-v 60000"), (&compact, "-v 130000"), (&get, "-v 60000")]
+    {
+        let (code, said) = run_under(directory, limit, arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("a buffer pool of 64 MiB"), "{arguments:?}: {said}");
+        assert!(said.contains("ulimit -v"), "{arguments:?}: {said}");
+        assert_eq!(names(directory), before);
+    }
+    let tpch = ["load", "tpch", "--scale-factor", "0.01", "--tables", "customer", "new"];
+    let (code, said) = run_under(directory, "-v 300000", &tpch);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("comments") && said.contains("--row-width s001"), "{said}");
+    assert_eq!(names(directory), before);
+}
+
+#[test]
+fn too_few_open_files_are_an_error_and_leave_nothing() {
+    let place = shop();
+    let directory = place.path();
+    let before = names(directory);
+    for count in 5..12 {
+        let (code, said) = run_under(directory, &format!("-n {count}"), &CREATE);
+        if code == Some(0) {
+            assert!(count > 8, "{count}: fewer than the files of a database");
+            std::fs::remove_dir_all(directory.join("new")).unwrap();
+            continue;
+        }
+        assert_eq!(code, Some(3), "{count}: {said}");
+        assert!(said.contains("Too many open files") && said.contains("ulimit -n"), "{said}");
+        assert_eq!(names(directory), before, "{count}: {said}");
+    }
+}
