@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 mod adaptive;
 mod cuts;
+mod rebuilding;
 mod silence;
 
 const SECTOR: usize = 512;
