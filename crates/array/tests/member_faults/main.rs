@@ -35,9 +35,18 @@ fn no_short_history_of_two_fragments_of_three_returns_what_was_never_to_be_read(
 
 #[test]
 fn random_histories_return_what_was_flushed_or_written_later() {
+    random_histories(random::run);
+}
+
+#[test]
+fn random_histories_of_any_code_return_what_was_flushed_or_written_later() {
+    random_histories(random::run_any);
+}
+
+fn random_histories(run: impl Fn(u64) -> Result<world::Tally, world::Violation>) {
     let mut all = world::Tally::default();
     for seed in 0..SEED_COUNT {
-        match random::run(seed) {
+        match run(seed) {
             Ok(tally) => all.add(&tally),
             Err(violation) => panic!("seed {seed}: {violation}"),
         }

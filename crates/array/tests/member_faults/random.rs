@@ -1,11 +1,12 @@
-//! Random runs: one seed draws the array, what is asked of it, and what happens to its members.
+//! Random runs: one seed draws the array, what is asked of it, and what happens to its members. The code
+//! is one of a few that are in use, or any that there is.
 //!
 //! 1. A run follows from its seed alone.
 //! 2. Odd seeds never have more than f - m bad members; every fourth has as many as come.
 //! 3. In every other run no fragment is torn inside.
 
 use super::world::{Setup, Tally, Violation, World};
-use nandu_array::WriteReturn;
+use nandu_array::{MEMBER_COUNT_MAX, WriteReturn};
 use nandu_base::{Nanos, Rng, to_index, to_u32};
 use nandu_device::UnflushedFate;
 
@@ -21,7 +22,7 @@ struct Run {
     may_tear: bool,
 }
 
-/// What happened in the run of `seed`.
+/// What happened in the run of `seed` with one of [`CODES`].
 ///
 /// # Errors
 /// What the array did wrong.
@@ -34,11 +35,42 @@ pub(crate) fn run(seed: u64) -> Result<Tally, Violation> {
         written_count,
         fragment_sectors: to_u32(1 + rng.below(2)),
         row_count: 1 + rng.below(4),
-        write_return: if rng.below(2) == 0 { WriteReturn::Needed } else { WriteReturn::All },
+        write_return: write_return(&mut rng),
     };
+    run_over(setup, seed, rng)
+}
+
+/// What happened in the run of `seed` with any code of 1 to [`MEMBER_COUNT_MAX`] members, as often few
+/// as many, and fragments of up to eight sectors.
+///
+/// # Errors
+/// What the array did wrong.
+pub(crate) fn run_any(seed: u64) -> Result<Tally, Violation> {
+    let mut rng = Rng::for_part(seed, "member faults of any code");
+    let few = if rng.below(2) == 0 { 6 } else { u64::from(MEMBER_COUNT_MAX) };
+    let member_count = 1 + rng.below(few);
+    let written_count = 1 + rng.below(member_count);
+    let needed_count = 1 + rng.below(written_count);
+    let small = |count: u64| u8::try_from(count).expect("at most 16");
+    let setup = Setup {
+        member_count: small(member_count),
+        needed_count: small(needed_count),
+        written_count: small(written_count),
+        fragment_sectors: to_u32(1 + rng.below(8)),
+        row_count: 1 + rng.below(3),
+        write_return: write_return(&mut rng),
+    };
+    run_over(setup, seed, rng)
+}
+
+fn write_return(rng: &mut Rng) -> WriteReturn {
+    if rng.below(2) == 0 { WriteReturn::Needed } else { WriteReturn::All }
+}
+
+fn run_over(setup: Setup, seed: u64, mut rng: Rng) -> Result<Tally, Violation> {
     let world = World::new(&setup);
     let bad_count_max = match seed % 4 {
-        0 => usize::from(member_count),
+        0 => usize::from(setup.member_count),
         _ => world.spare_count(),
     };
     let may_tear = rng.below(2) == 0;
