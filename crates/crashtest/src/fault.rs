@@ -1,6 +1,7 @@
 //! What goes wrong in one life of a database, and when.
 //!
-//! 1. In one life one thing goes wrong: the power goes, or one request fails, or the device is full.
+//! 1. In one life one thing goes wrong: the power goes, or one request fails, or the device is full. So at
+//!    one opening.
 //! 2. It is drawn where something was promised or relied upon, more often than anywhere.
 
 use crate::life::Simulation;
@@ -17,6 +18,9 @@ const FAULT_WITHIN_FLUSHES: u64 = 30;
 const FAULT_WITHIN_SYNCS: u64 = 4;
 const CUT_WITHIN_PROMISES: u64 = 25;
 const CUT_WITHIN_WRITES: [u64; 2] = [4, 20];
+/// Requests of an opening, and flushes of them, one of which may fail.
+const REQUESTS_OF_OPENING: u64 = 100;
+const FLUSHES_OF_OPENING: u64 = 10;
 
 impl Simulation<'_> {
     /// What goes wrong in this life, and when.
@@ -58,6 +62,33 @@ impl Simulation<'_> {
             }
         };
         device.ground().set_plan(plan);
+    }
+
+    /// Whether a request of the next opening is to fail, a sync by preference, or the device to be full
+    /// from then on.
+    pub(crate) fn plan_failure_of_opening(&mut self) -> bool {
+        let faults = self.scenario.faults;
+        let rng = &mut self.opening_rng;
+        if !faults.failed_requests || rng.below(2) == 0 {
+            return false;
+        }
+        let of_log = self.log.is_some() && rng.below(3) == 0;
+        let log = self.log.as_ref().filter(|_| of_log);
+        let mut device = log.unwrap_or(&self.data).lock();
+        let at = device.request_count() + 1 + rng.below(REQUESTS_OF_OPENING);
+        let plan =
+            FaultPlan { failure: Failure::Damages, seed: rng.next_u64(), ..FaultPlan::default() };
+        let plan = match rng.below(8) {
+            0 => FaultPlan { full_from_request: Some(at), ..plan },
+            1 | 2 => FaultPlan { fail_requests: vec![at], ..plan },
+            _ => {
+                let ahead = 1 + rng.below(FLUSHES_OF_OPENING);
+                let fail_flush = Some(device.ground().submitted_flush_count() + ahead);
+                FaultPlan { fail_flush, ..plan }
+            }
+        };
+        device.ground().set_plan(plan);
+        true
     }
 
     /// The power goes at some request, after some promise, or where the engine relies on an order.

@@ -61,6 +61,8 @@ pub struct Outcome {
     pub failed_request_count: u64,
     /// Of them, flushes: each lost some of what it was to make durable.
     pub failed_sync_count: u64,
+    /// Openings that failed since a request of theirs did.
+    pub failed_opening_count: u64,
     /// Changes that were refused for want of room, and taken back.
     pub refused_count: u64,
     /// Bits that flipped.
@@ -91,6 +93,7 @@ impl Outcome {
         self.error_count += other.error_count;
         self.failed_request_count += other.failed_request_count;
         self.failed_sync_count += other.failed_sync_count;
+        self.failed_opening_count += other.failed_opening_count;
         self.refused_count += other.refused_count;
         self.flip_count += other.flip_count;
         self.told_count += other.told_count;
@@ -167,6 +170,8 @@ pub(crate) fn guarded<T>(
 pub(crate) struct Simulation<'s> {
     pub(crate) scenario: &'s Scenario,
     pub(crate) rng: Rng,
+    /// For what fails at openings, so that lives go on as they would without it.
+    pub(crate) opening_rng: Rng,
     pub(crate) data: WorldDevice,
     pub(crate) log: Option<WorldDevice>,
     /// What the kernel keeps of the files on each device, where they are synced one by one.
@@ -202,11 +207,13 @@ impl<'s> Simulation<'s> {
         let log_bytes = scenario.settings.log_bytes * 2 + (1 << 20);
         let log = scenario.log_apart.then(|| world::device(scenario, log_bytes, &blackout));
         let rng = Rng::for_part(scenario.seed, "simulation");
+        let opening_rng = Rng::for_part(scenario.seed, "failures of openings");
         let mut history = History::default();
         history.settle(State::default());
         Self {
             scenario,
             rng,
+            opening_rng,
             data,
             log,
             kernel: Default::default(),
@@ -406,7 +413,8 @@ impl<'s> Simulation<'s> {
         Ok(database)
     }
 
-    /// Opens what the last life left, after the power was restored; perhaps cuts it again meanwhile.
+    /// Opens what the last life left, after the power was restored; perhaps cuts it again meanwhile, or
+    /// lets a request fail.
     fn reopen(&mut self, end: &End) -> Result<Database, Stop> {
         self.restore()?;
         if matches!(end, End::Crashed) {
@@ -414,14 +422,23 @@ impl<'s> Simulation<'s> {
                 let at = self.request_count() + 1 + self.rng.below(200);
                 let plan = self.scenario.cut(&mut self.rng, at);
                 self.plan(plan);
-                let attempt = self
-                    .volumes(false)
-                    .and_then(|both| Database::open(both, &self.scenario.settings));
-                self.accept("opening", attempt)?;
-                self.restore()?;
+                self.try_to_open()?;
             }
         }
+        if self.plan_failure_of_opening() {
+            let is_open = self.try_to_open()?;
+            self.outcome.failed_opening_count += u64::from(!is_open);
+        }
         self.open()
+    }
+
+    /// Opens it where something is planned, and leaves it. Whether it was open.
+    fn try_to_open(&mut self) -> Result<bool, Stop> {
+        let attempt =
+            self.volumes(false).and_then(|both| Database::open(both, &self.scenario.settings));
+        let is_open = self.accept("opening", attempt)?.is_some();
+        self.restore()?;
+        Ok(is_open)
     }
 
     /// Opens it, with nothing planned that could hinder that.

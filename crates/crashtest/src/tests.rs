@@ -58,6 +58,7 @@ fn the_same_holds_over_files_that_are_synced_one_by_one() {
     assert!(total.commit_count > 5 * count && total.cut_count > count / 2, "{total:?}");
     assert!(total.loser_count > 0 && total.repaired_page_count > 0, "{total:?}");
     assert!(total.failed_sync_count > 0 && total.failed_load_count > 0, "{total:?}");
+    assert!(4 * total.failed_opening_count > count, "openings fail, too: {total:?}");
 }
 
 #[test]
