@@ -51,6 +51,7 @@ use nandu_storage::database::{
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::{DeviceVolume, SharedIo};
 use nandu_storage::{Settings, StorageError, Volumes};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -63,8 +64,6 @@ const PAD_BYTES: usize = 110;
 /// Bytes of a cell beside it: lengths, keys and header.
 const CELL_BYTES: u64 = 16;
 const PAGE_BYTES: u32 = 8192;
-/// How often all steps are measured, after a first time that only warms up.
-const ROUND_COUNT: usize = 9;
 /// Steps of a round.
 const STEP_COUNT: usize = 14;
 /// Memory of the operators: all rows fit.
@@ -105,16 +104,19 @@ struct Bench<'a> {
     written_ns: Arc<AtomicU64>,
 }
 
-/// Measures the processor by a clock that says how much time has passed.
+/// Measures the processor by a clock that says how much time has passed: every step `round_count` times,
+/// of which the median counts, after a first time that only warms up. Nine rounds tell costs that
+/// estimates can be made of; one round does for a look.
 ///
 /// # Errors
 /// If an operator fails, which on a device in memory none should.
-pub fn measure_processor(clock: Clock) -> Result<CpuCosts, QueryError> {
+pub fn measure_processor(clock: Clock, round_count: NonZeroUsize) -> Result<CpuCosts, QueryError> {
     let database = make_tables()?;
     let tables = database.read();
     let mut bench = Bench::new(&tables, clock)?;
     let (outer, inner) = (ROW_COUNT, ROW_COUNT * ROWS_EACH);
-    let [scan_ns, hashed_ns, matched_ns, rarely_matched_ns, rest @ ..] = bench.medians()?;
+    let [scan_ns, hashed_ns, matched_ns, rarely_matched_ns, rest @ ..] =
+        bench.medians(round_count)?;
     let [first_hashed_ns, first_matched_ns, lists_hashed_ns, lists_matched_ns, rest @ ..] = rest;
     let [grace_ns, sorted_ns, strange_ns, few_ns, many_ns, pax_ns] = rest;
     let of_scan = |rows: u64| scan_ns * rows / inner;
@@ -208,17 +210,17 @@ impl<'a> Bench<'a> {
     }
 
     /// Each step's median over the rounds.
-    fn medians(&mut self) -> Result<[u64; STEP_COUNT], QueryError> {
-        let mut times = [[0; ROUND_COUNT]; STEP_COUNT];
+    fn medians(&mut self, round_count: NonZeroUsize) -> Result<[u64; STEP_COUNT], QueryError> {
+        let mut times: [Vec<u64>; STEP_COUNT] = Default::default();
         self.round()?;
-        for round in 0..ROUND_COUNT {
+        for _ in 0..round_count.get() {
             for (times, time_ns) in times.iter_mut().zip(self.round()?) {
-                times[round] = time_ns;
+                times.push(time_ns);
             }
         }
         Ok(times.map(|mut times| {
             times.sort_unstable();
-            times[ROUND_COUNT / 2]
+            times[times.len() / 2]
         }))
     }
 

@@ -21,8 +21,16 @@ use nandu_lab::machine::Machine;
 use nandu_query::cost::{CpuCosts, measure_processor};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// How often each step of the measurement is repeated. Costs of a program that is built to be debugged
+/// are several times those of the one that people use, whatever their median: there, once is enough.
+const ROUND_COUNT: NonZeroUsize = match cfg!(debug_assertions) {
+    true => NonZeroUsize::MIN,
+    false => NonZeroUsize::new(9).expect("nine is not zero"),
+};
 
 /// Costs, and whose they are.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +56,7 @@ enum Source {
     Kept,
     /// Of the file that was named.
     File,
-    /// Constants.
+    /// Constants, the same on every machine.
     Chosen,
 }
 
@@ -127,10 +135,7 @@ pub(super) fn processor(arguments: &ExplainArguments) -> Result<Processor, Failu
         is_chosen: arguments.no_calibrate,
         files: arguments.files,
     };
-    choice.costs(cache.as_deref(), &Scope::here(), || {
-        let stopwatch = Stopwatch::start();
-        Ok(measure_processor(Arc::new(move || Nanos(stopwatch.nanos())))?)
-    })
+    choice.costs(cache.as_deref(), &Scope::here(), measure)
 }
 
 /// As it is measured anew for a further memory of a sweep.
@@ -141,10 +146,12 @@ pub(super) fn again(arguments: &ExplainArguments) -> Result<Processor, Failure> 
         is_chosen: false,
         files: arguments.files.again(),
     };
-    choice.costs(None, &Scope::here(), || {
-        let stopwatch = Stopwatch::start();
-        Ok(measure_processor(Arc::new(move || Nanos(stopwatch.nanos())))?)
-    })
+    choice.costs(None, &Scope::here(), measure)
+}
+
+fn measure() -> Result<CpuCosts, Failure> {
+    let stopwatch = Stopwatch::start();
+    Ok(measure_processor(Arc::new(move || Nanos(stopwatch.nanos())), ROUND_COUNT)?)
 }
 
 /// Which costs are wanted.
