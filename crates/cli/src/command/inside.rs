@@ -8,12 +8,16 @@
 
 use crate::Context;
 use crate::failure::Failure;
+use crate::output::wrap;
 use nandu_probe::table::{Table, time};
 use nandu_sim::TimeShare;
 use std::collections::BTreeMap;
 
-/// Dies of a channel that have a character each; of more, neighbours share one.
+/// Dies of a channel that have a character each; of more, neighbours share one. Narrow terminals have
+/// room for fewer.
 const DIES_MAX: usize = 60;
+/// Characters of a row beside those of its dies.
+const ROW_CHARACTERS: usize = 27;
 /// Channels that have a row each; of more, neighbours share one.
 const CHANNELS_MAX: usize = 32;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -48,7 +52,8 @@ pub(super) fn print(view: &View<'_>, context: &Context) -> Result<(), Failure> {
     }
     if !view.die_held_share.is_empty() {
         context.output.heading("Dies and channels")?;
-        context.output.text(&picture(view.die_held_share, view.channel_busy_share))?;
+        let width = context.output.text_width();
+        context.output.text(&picture(view.die_held_share, view.channel_busy_share, width))?;
     }
     Ok(())
 }
@@ -78,15 +83,17 @@ fn table(view: &View<'_>) -> Table {
 }
 
 /// A row for each channel, a character for each of its dies: die `d` is on channel `d` modulo their
-/// number.
-fn picture(dies: &[f64], channels: &[f64]) -> String {
+/// number. Lines have `line_width` characters at most.
+fn picture(dies: &[f64], channels: &[f64], line_width: usize) -> String {
+    const HEADING: &str = "its dies, held";
+    let dies_max = line_width.saturating_sub(ROW_CHARACTERS).clamp(HEADING.len(), DIES_MAX);
     let count = channels.len();
     let of_channel = |channel: usize| dies.iter().skip(channel).step_by(count).copied();
     let rows = count.div_ceil(count.div_ceil(CHANNELS_MAX));
     let channels_per_row = count.div_ceil(rows);
-    let dies_per_character = dies.len().div_ceil(count).div_ceil(DIES_MAX).max(1);
-    let width = dies.len().div_ceil(count).div_ceil(dies_per_character).max("its dies, held".len());
-    let mut text = format!("channel     busy  {:<width$}     mean\n", "its dies, held");
+    let dies_per_character = dies.len().div_ceil(count).div_ceil(dies_max).max(1);
+    let width = dies.len().div_ceil(count).div_ceil(dies_per_character).max(HEADING.len());
+    let mut text = format!("channel     busy  {HEADING:<width$}     mean\n");
     for first in (0..count).step_by(channels_per_row) {
         let members = first..(first + channels_per_row).min(count);
         // Where channels share a row, it shows the mean of their dies in the same place.
@@ -117,10 +124,11 @@ fn picture(dies: &[f64], channels: &[f64]) -> String {
         1 => "a character for each die".into(),
         more => format!("a character for every {more} dies"),
     };
-    text + &format!(
-        "\n{each}, held while a command is on it, waits for the channel included:\n\
-         {UNUSED} never, ▁ up to an eighth of the time, ... █ over seven eighths\n"
-    )
+    let legend = format!(
+        "{each}, held while a command is on it, waits for the channel included: {UNUSED} never, ▁ up to \
+         an eighth of the time, ... █ over seven eighths"
+    );
+    text + "\n" + &wrap(&legend, line_width).join("\n") + "\n"
 }
 
 fn percent(share: f64) -> String {
@@ -157,7 +165,7 @@ mod tests {
     #[test]
     fn a_picture_has_a_row_for_each_channel_and_a_character_for_each_die() {
         // Dies 1 and 3 are those of channel 1.
-        let text = picture(&[0.0, 1.0, 0.5, 0.2], &[0.25, 0.75]);
+        let text = picture(&[0.0, 1.0, 0.5, 0.2], &[0.25, 0.75], 100);
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows[1], "0         25.0 %  ·▄               25.0 %", "{text}");
         assert_eq!(rows[2], "1         75.0 %  █▂               60.0 %", "{text}");
@@ -166,9 +174,11 @@ mod tests {
 
     #[test]
     fn large_arrays_fit_the_terminal() {
-        let text = picture(&vec![0.3; 64 * 512], &vec![0.1; 64]);
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        assert!(text.lines().count() < 40 && text.contains("\n62-63"), "{text}");
-        assert!(text.contains("a character for every 9 dies"), "{text}");
+        for (width, each) in [(100, 9), (80, 10), (41, 37)] {
+            let text = picture(&vec![0.3; 64 * 512], &vec![0.1; 64], width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(text.lines().count() < 43 && text.contains("\n62-63"), "{text}");
+            assert!(text.contains(&format!("a character for every {each} dies")), "{text}");
+        }
     }
 }
