@@ -269,7 +269,7 @@ struct Run<'a> {
     plan: &'a Plan,
     limit: &'a MemoryLimit,
     workload: Workload,
-    /// The databases.
+    /// The directory under which each engine has its database.
     directory: PathBuf,
     /// Databases that a phase changes.
     copies: PathBuf,

@@ -64,7 +64,7 @@ pub(crate) enum Family {
     BTree,
     /// Sorted runs, merged.
     LogStructuredMerge,
-    /// Ours.
+    /// The engine of nandu.
     Nandu,
 }
 

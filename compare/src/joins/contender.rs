@@ -40,7 +40,7 @@ pub(crate) enum Contender {
     NanduHybrid,
     /// Ours: Grace hash.
     NanduGrace,
-    /// Ours: sort-merge.
+    /// Ours: sort-merge, whatever the planner would take.
     NanduMerge,
     /// Ours: whichever join the planner takes.
     NanduPlanned,
@@ -51,7 +51,7 @@ pub(crate) enum Contender {
 pub(crate) enum Means {
     /// A script of Python.
     Script {
-        /// Its file.
+        /// The script's file name, beside the module.
         script: &'static str,
         /// Which way of the script's.
         variant: &'static str,

@@ -314,7 +314,7 @@ struct WideRow {
     nation_keys: i64,
     ship_priorities: i64,
     customer_key_max: i64,
-    /// As yyyymmdd.
+    /// The latest date, as a number yyyymmdd.
     date_max: i64,
 }
 

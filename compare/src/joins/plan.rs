@@ -99,7 +99,7 @@ pub(crate) enum Cache {
 /// An engine's memory, in MB of a million bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Limit {
-    /// So many.
+    /// So many MB for the whole process.
     Mb(u64),
     /// The engine's default.
     None,

@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Epochs that must agree.
+/// How many epochs have to agree before a run counts as steady.
 pub const EPOCH_COUNT: usize = 8;
 /// The most blocks, so that the placement of each fits into memory.
 pub const BLOCK_COUNT_MAX: u32 = 1 << 24;
@@ -59,9 +59,9 @@ pub struct Scenario {
     pub block_bytes: u32,
     /// Blocks in use, up to [`BLOCK_COUNT_MAX`].
     pub block_count: u32,
-    /// Who is read from.
+    /// Which copy is read, where there are several.
     pub replica_choice: ReplicaChoice,
-    /// Where a write goes.
+    /// To which members the fragments of a write go.
     pub write_placement: WritePlacement,
     /// What coding costs; nothing in the thesis.
     pub coding: Option<Coding>,
@@ -75,7 +75,7 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaChoice {
-    /// Those that are free first.
+    /// The members that are free first.
     #[default]
     LeastWork,
     /// Any of them, drawn at random.

@@ -111,7 +111,7 @@ impl ArrayConfig {
 pub enum WriteReturn {
     /// When m fragments are written, as in S000 section 8.4.
     Needed,
-    /// When all are.
+    /// When all fragments are written.
     #[default]
     All,
 }
@@ -161,10 +161,10 @@ pub struct ArrayDevice<D: Device + ?Sized = dyn Device + Send> {
     behind: BTreeSet<u64>,
     is_repairing: bool,
     repairs_begun: u64,
-    /// Whether no repair is to begin.
+    /// Whether no repair may begin, so that those under way come to an end.
     is_draining: bool,
     lost_stripe_count: u64,
-    /// Of an adaptive array.
+    /// What chooses layouts, in an adaptive array.
     chooser: Option<Chooser>,
     migration: Option<Migration>,
     /// The shapes that extents are to have, by extent.
@@ -307,7 +307,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.busy_before = self.members_busy();
     }
 
-    /// Whether member `index` is used.
+    /// Whether member `index` is used; `None` if there is no such member.
     #[must_use]
     pub fn member_state(&self, index: usize) -> Option<MemberState> {
         self.members.get(index).map(|member| member.state)

@@ -19,7 +19,7 @@ pub enum ArrayError {
     Value {
         /// Which setting is out of range.
         name: &'static str,
-        /// What it may be.
+        /// The values that it may have.
         what: String,
     },
 }

@@ -30,7 +30,7 @@ pub struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StandardLayout {
-    /// A block on one member.
+    /// The whole block on one member.
     OneCopy,
     /// A block cut over all members: RAID 0.
     Stripe,

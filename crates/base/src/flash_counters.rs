@@ -60,13 +60,13 @@ vocabulary!(
         MapRead = "map_read",
         /// Write of mapping information.
         MapWrite = "map_write",
-        /// Wear levelling.
+        /// Wear levelling: evens out how often erase blocks are erased.
         WearLevel = "wear_level",
         /// Rebuilding state after a power cut.
         Recovery = "recovery",
-        /// Page-differential logging.
+        /// Page-differential logging: what changed of a page is written for itself.
         Differential = "differential",
-        /// In-page logging.
+        /// In-page logging: changes go to a log in the same erase block.
         Log = "log",
         /// Second chance of a log page (FASTer).
         SecondChance = "second_chance",

@@ -127,11 +127,11 @@ pub struct LatencySummary {
     pub count: u64,
     /// The shortest, exact.
     pub min: u64,
-    /// The mean.
+    /// The mean of all durations, exact.
     pub mean: f64,
     /// The standard deviation of the population.
     pub stddev: f64,
-    /// The median.
+    /// The median: half of them take no longer.
     pub p50: u64,
     /// 95 % take no longer.
     pub p95: u64,

@@ -10,7 +10,7 @@ use nandu_ftl::FtlKind;
 /// A simulated SSD under a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
-    /// Its parts.
+    /// Controller, link, buffer, translation layer and chips.
     pub config: SsdConfig,
     /// Bytes of a mapping unit, which its layer writes whole.
     pub unit_bytes: u32,

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// A bug, and the first seed that breaks a promise with it.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlantedBug {
-    /// Its name.
+    /// The bug's name, as `--plant` takes it.
     pub bug: &'static str,
     /// What the database lies on.
     pub world: WorldKind,

@@ -20,7 +20,7 @@ const CHECKPOINT_PAGES_MIN: u64 = 16;
 /// Which kinds of fault a life may end with, beside being closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Power cuts.
+    /// Whether the power may go in the middle of a life.
     pub power_cuts: bool,
     /// Requests that fail, some of them syncs that lose what they were to make durable.
     pub failed_requests: bool,
@@ -59,7 +59,7 @@ impl Faults {
 /// A simulated history: its workload, its device and its faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// Its seed.
+    /// The seed from which everything else follows.
     pub seed: u64,
     /// The database's settings.
     pub settings: Settings,
@@ -79,7 +79,7 @@ pub struct Scenario {
     pub transaction_count_max: u64,
     /// Most changes of one transaction.
     pub change_count_max: u64,
-    /// Longest value.
+    /// Most bytes of a value.
     pub value_bytes_max: u64,
     /// Keys are drawn from so many.
     pub key_count: u64,

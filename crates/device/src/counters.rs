@@ -18,20 +18,20 @@ pub struct OperationCounters {
 pub struct FlashUse {
     /// Chip commands by operation and cause.
     pub commands: FlashCounters,
-    /// Erase counts.
+    /// How often the erase blocks were erased, summed up.
     pub wear: WearSummary,
 }
 
 /// What a device has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads.
+    /// Reads: requests, bytes and errors.
     pub reads: OperationCounters,
-    /// Writes.
+    /// Writes: requests, bytes and errors.
     pub writes: OperationCounters,
-    /// Trims.
+    /// Trims: requests, bytes and errors.
     pub trims: OperationCounters,
-    /// Flushes.
+    /// Flushes: requests and errors.
     pub flushes: OperationCounters,
     /// How long the device worked; the sum over parts that work in parallel.
     pub busy: Nanos,

@@ -44,7 +44,7 @@ pub enum DeviceError {
     },
     /// The addressable space makes no sense.
     InvalidGeometry {
-        /// Why.
+        /// Why it makes no sense, and what would do.
         what: String,
     },
     /// Writes are refused: read-only media, or worn out.
@@ -55,7 +55,7 @@ pub enum DeviceError {
     Media {
         /// The first of them.
         first_sector: u64,
-        /// What happened.
+        /// What the medium answered, in words.
         what: String,
     },
     /// The power is off.
@@ -76,7 +76,7 @@ pub enum DeviceError {
     },
     /// A translation layer or chip broke one of its own rules: our mistake, not the user's.
     Internal {
-        /// Which rule.
+        /// The rule that was broken, in words.
         what: String,
     },
 }

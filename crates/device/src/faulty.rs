@@ -90,7 +90,7 @@ impl FaultPlan {
 pub struct FailureCounts {
     /// All of them.
     pub request_count: u64,
-    /// Flushes.
+    /// Those of them that were flushes.
     pub flush_count: u64,
 }
 

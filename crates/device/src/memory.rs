@@ -15,7 +15,7 @@ use nandu_base::{Nanos, SectorIndex, VirtualClock};
 /// The times of a [`MemoryDevice`].
 #[derive(Clone, Debug)]
 pub struct MemoryConfig {
-    /// Addressable space.
+    /// Bytes of a sector and how many sectors there are.
     pub geometry: Geometry,
     /// Time of any request before its bytes.
     pub access_ns: Nanos,

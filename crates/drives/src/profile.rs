@@ -91,7 +91,7 @@ pub struct Profile {
     pub paper: Option<String>,
     /// Addressable space of the whole drive.
     pub geometry: Geometry,
-    /// Its parts.
+    /// The make of the drive and the figures of its parts.
     pub drive: DriveConfig,
     /// Where each figure comes from, by its path in the file, such as `hdd.revolution_ns`.
     pub sources: BTreeMap<String, String>,
@@ -436,7 +436,7 @@ pub enum ProfileError {
     },
     /// The file cannot be read.
     Unreadable {
-        /// Its path.
+        /// The path of the profile.
         file: String,
         /// The system's words.
         message: String,
@@ -445,7 +445,7 @@ pub enum ProfileError {
     Invalid {
         /// Path of the file.
         file: String,
-        /// From 1.
+        /// The line that is wrong, from 1.
         line: usize,
         /// What is wrong.
         message: String,
@@ -472,14 +472,14 @@ pub enum ProfileError {
     Array {
         /// Which, as the user wrote it.
         name: String,
-        /// Why.
+        /// Why they do not make an array, and what would do.
         what: String,
     },
     /// The parts do not make a drive.
     Drive {
         /// Path of the file.
         file: String,
-        /// Why.
+        /// Why the parts do not fit together.
         error: DeviceError,
     },
 }

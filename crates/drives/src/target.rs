@@ -320,7 +320,7 @@ pub enum TargetError {
     Array {
         /// What the user wrote.
         text: String,
-        /// Why.
+        /// Why they do not make an array, and what would do.
         what: String,
     },
 }

@@ -35,7 +35,7 @@ pub enum LogEviction {
     /// The one that was written least recently.
     #[default]
     Lru,
-    /// The one that was opened first.
+    /// The log block that was opened first.
     Fifo,
 }
 
@@ -45,7 +45,7 @@ pub enum LogEviction {
 pub struct BastConfig {
     /// Log blocks, 1 or more.
     pub log_block_count: u32,
-    /// Which one makes room.
+    /// Which log block is merged when another one is needed.
     pub victim: LogEviction,
 }
 

@@ -32,7 +32,7 @@ pub struct MergeCounts {
 }
 
 impl MergeCounts {
-    /// What came since `earlier`.
+    /// The counts of what was done after `earlier` was taken.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -49,11 +49,11 @@ impl MergeCounts {
 pub enum FtlError {
     /// The configuration does not fit the array; the text says which field and why.
     Configuration(String),
-    /// A unit past the end.
+    /// A logical page behind the last one was asked for.
     OutOfRange {
-        /// The unit.
+        /// The logical page that was asked for, from 0.
         lpn: u64,
-        /// How many there are.
+        /// How many logical pages there are.
         unit_count: u64,
     },
     /// Cleaning cannot gain space: the logical space is too large for what is left of the array.
@@ -109,10 +109,10 @@ pub struct StreamHold {
 
 /// A translation layer. A unit ([`Lpn`]) is what it maps: `unit_bytes` bytes.
 pub trait Ftl: fmt::Debug + Send {
-    /// Bytes of a unit.
+    /// Bytes of a logical page, the unit of the map.
     fn unit_bytes(&self) -> u32;
 
-    /// Units that the host sees.
+    /// How many logical pages the host sees.
     fn unit_count(&self) -> u64;
 
     /// Reads `bytes` of a unit once `after` has ended.

@@ -65,7 +65,7 @@ fn entries_per_page(shape: &Geometry) -> u32 {
 pub struct MapCacheCounts {
     /// Translations that found their unit cached.
     pub hit_count: u64,
-    /// Translations that did not.
+    /// Translations whose unit was not cached, so that the map was read.
     pub miss_count: u64,
     /// Misses for which a dirty entry was written back.
     pub dirty_eviction_count: u64,
@@ -74,7 +74,7 @@ pub struct MapCacheCounts {
 }
 
 impl MapCacheCounts {
-    /// What came since `earlier`.
+    /// The counts of what was done after `earlier` was taken.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -422,7 +422,7 @@ impl Dftl {
         Ok(after)
     }
 
-    /// Room for one more cached entry.
+    /// Evicts entries, if it has to, until one more fits into the cache.
     fn make_cache_room(&mut self, nand: &mut NandArray, after: Ticket) -> Result<Ticket, FtlError> {
         let mut after = after;
         match self.table.victim() {

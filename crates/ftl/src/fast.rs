@@ -42,7 +42,7 @@ pub enum SequentialTrigger {
     Offset0,
     /// The second page of a logical block, written right after the first.
     Run2,
-    /// Nothing: there is none.
+    /// Nothing does: there is no sequential log block.
     Off,
 }
 
@@ -97,7 +97,7 @@ pub struct FullyAssociative {
     log_block_count: u32,
     ring_capacity: usize,
     ring: VecDeque<u32>,
-    /// Logical block and erase block.
+    /// The logical block that is written in order, and the erase block that it goes to.
     sequential: Option<(u32, u32)>,
     last_lpn: u32,
 }

@@ -127,7 +127,7 @@ pub struct SecondChance {
     /// Open blocks of the ring, or none.
     host: u32,
     second: u32,
-    /// The last one may be open.
+    /// Erase blocks of the isolation area, oldest first; the last one may be open.
     isolation: VecDeque<u32>,
     queue: MergeQueue,
 }

@@ -30,7 +30,7 @@ pub(crate) use recovery::Survivors;
 /// Where a page that changes goes; [`BlockFtl`](crate::BlockFtl), [`BastFtl`](crate::BastFtl),
 /// [`FastFtl`](crate::FastFtl) and [`FasterFtl`](crate::FasterFtl) differ in nothing else.
 pub(crate) trait LogScheme: fmt::Debug + Send {
-    /// Writes a page, space made before.
+    /// Writes a page. The caller has made room for it.
     fn write(
         &mut self,
         map: &mut BlockMap,
@@ -82,7 +82,7 @@ impl<S: LogScheme> HybridFtl<S> {
 /// How large the log of FAST and FASTer is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogSpace {
-    /// Log blocks where given.
+    /// How many log blocks there are; the layer's own choice if `None`.
     pub(crate) block_count: Option<u32>,
     /// Else this share of the logical pages, in parts per million.
     pub(crate) ppm: u32,

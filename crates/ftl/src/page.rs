@@ -63,7 +63,7 @@ enum State {
     Victim,
     /// Without a valid unit, but copies of what it held are not yet programmed.
     Emptied,
-    /// Holds rows of the metadata log.
+    /// The group holds rows of the metadata log.
     Metadata,
     /// Never programmed or erased again. Where a power cut undid the copies, units are still live here.
     Bad,
@@ -89,7 +89,7 @@ struct Frontier {
     unpaired: Vec<u32>,
     /// What those who wrote the waiting units wait for.
     row: Ticket,
-    /// What its first row waits for.
+    /// The ticket that has to end before its first row is programmed.
     opened_after: Ticket,
 }
 
@@ -102,7 +102,7 @@ struct Die {
     pools: Vec<VictimIndex>,
     /// Emptied groups with the frontier that their copies wait in.
     emptied: Vec<(u32, usize)>,
-    /// Groups in use, by stream.
+    /// How many groups each stream has in use.
     held: Vec<u64>,
     pace: Pace,
     /// Ends when the die has erased what it was asked to: no group is opened before one that it counts on

@@ -9,12 +9,12 @@ use nandu_nand::{NandArray, Ticket};
 pub(crate) struct Settled {
     /// Was handed out and takes nothing more up.
     sealed: Ticket,
-    /// Takes up what is programmed next.
+    /// The ticket that takes up what is programmed next.
     open: Ticket,
 }
 
 impl Settled {
-    /// Everything so far ends with `ticket`.
+    /// All that was programmed so far, which ends with `ticket`.
     pub(crate) const fn with(ticket: Ticket) -> Self {
         Self { sealed: ticket, open: Ticket::READY }
     }

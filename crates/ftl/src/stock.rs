@@ -15,7 +15,7 @@ pub(crate) enum Condition {
     Good,
     /// Some are worn out: they can be read.
     Worn,
-    /// Some came bad.
+    /// Some are marked bad.
     Bad,
 }
 

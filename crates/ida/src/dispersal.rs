@@ -40,7 +40,7 @@ pub struct Dispersal {
 pub struct Collected {
     /// The name under which it was dispersed.
     pub object_id: u64,
-    /// Its bytes.
+    /// The object's bytes, without headers or padding.
     pub object: Vec<u8>,
     /// Numbers of the fragments that were not given, or not intact.
     pub lost: FragmentSet,

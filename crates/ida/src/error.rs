@@ -18,7 +18,7 @@ pub enum IdaError {
     Kernel(Kernel),
     /// A list has another length than the code asks for.
     FragmentCount {
-        /// Which list.
+        /// Which parameter of the call the list is.
         list: &'static str,
         /// How many fragments it must hold.
         expected: usize,
@@ -27,7 +27,7 @@ pub enum IdaError {
     },
     /// A fragment is longer or shorter than the first of the call, or than the part to update.
     FragmentLength {
-        /// Which list.
+        /// Which parameter of the call the list is.
         list: &'static str,
         /// Position in that list.
         position: usize,

@@ -216,9 +216,9 @@ pub enum Claim {
         /// Where the ratio is looked at.
         #[serde(default)]
         at: Places,
-        /// Smallest ratio.
+        /// The smallest ratio that keeps the claim; no limit where absent.
         low: Option<f64>,
-        /// Largest ratio.
+        /// The largest ratio that keeps the claim; no limit where absent.
         high: Option<f64>,
         /// What the paper prints.
         published: Option<PublishedValue>,
@@ -230,9 +230,9 @@ pub enum Claim {
         /// Where the value is looked at.
         #[serde(default)]
         at: Places,
-        /// Smallest value.
+        /// The smallest value that keeps the claim; no limit where absent.
         low: Option<f64>,
-        /// Largest value.
+        /// The largest value that keeps the claim; no limit where absent.
         high: Option<f64>,
         /// What the paper prints.
         published: Option<PublishedValue>,
@@ -262,7 +262,7 @@ pub enum Claim {
     Monotone {
         /// The series that rises or falls.
         series: String,
-        /// Which way.
+        /// Whether it rises or falls.
         direction: Direction,
         /// Relative step that is allowed in the wrong direction.
         #[serde(default)]
@@ -297,14 +297,14 @@ pub struct FoundPoint {
     pub series: String,
     /// Where on its x axis.
     pub x: f64,
-    /// The number.
+    /// What was measured there, or the ratio of what was measured there.
     pub value: f64,
 }
 
 /// The numbers that decide a claim, and their limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// By place.
+    /// The numbers, in the order of their places.
     pub points: Vec<FoundPoint>,
     /// Smallest that keeps the claim.
     pub low: f64,

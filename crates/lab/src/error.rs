@@ -16,9 +16,9 @@ pub enum LabError {
     },
     /// An experiment's file is wrong.
     Invalid {
-        /// The file.
+        /// The file's path or name.
         file: String,
-        /// From 1.
+        /// The line that is wrong, from 1.
         line: usize,
         /// What is wrong, and the nearest valid key.
         message: String,
@@ -27,16 +27,16 @@ pub enum LabError {
     File {
         /// What was tried.
         what: &'static str,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
         /// The system's words.
         message: String,
     },
     /// A device cannot be opened, or failed in the middle; finished steps stay on disk.
     Step {
-        /// Which step.
+        /// The label of the step that failed.
         step: String,
-        /// Why.
+        /// Why the step failed, in words.
         message: String,
     },
     /// Stopped on request; finished steps stay on disk.

@@ -38,7 +38,7 @@ pub struct Experiment {
     /// `s000/table-3-1`; the file's path without its ending.
     #[serde(skip)]
     pub name: String,
-    /// One line.
+    /// What the report and lists call it, on one line.
     pub title: String,
     /// What one wants to know.
     pub question: String,
@@ -73,7 +73,7 @@ pub struct Experiment {
     /// Figures with bars.
     #[serde(default)]
     pub bars: Vec<GridSpec>,
-    /// Tables.
+    /// Tables of values by row and column, under the figures.
     #[serde(default)]
     pub table: Vec<GridSpec>,
     /// What must hold.
@@ -118,14 +118,14 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
-    /// Above it.
+    /// What stands above the figure.
     pub title: String,
-    /// Below it.
+    /// What stands below the figure; empty for nothing.
     #[serde(default)]
     pub caption: String,
-    /// Horizontal axis.
+    /// The horizontal axis: its name and its scale.
     pub x: Axis,
-    /// Vertical axis.
+    /// The vertical axis: its name and its scale.
     pub y: Axis,
     /// Names of series; `*` stands for anything but a dot.
     pub series: Vec<String>,
@@ -135,9 +135,9 @@ pub struct FigureSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GridSpec {
-    /// Above it.
+    /// What stands above the table or the bars.
     pub title: String,
-    /// Below it.
+    /// What stands below the table or the bars; empty for nothing.
     #[serde(default)]
     pub caption: String,
     /// What the values are; the scale of bars.

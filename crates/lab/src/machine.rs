@@ -18,7 +18,7 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Release of the kernel.
     pub kernel: String,
-    /// The distribution.
+    /// The distribution of the operating system, as /etc/os-release has it.
     pub system: String,
 }
 

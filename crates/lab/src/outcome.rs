@@ -41,7 +41,7 @@ impl Series {
 /// What one step measured, as stored in `steps/NNN.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
-    /// Which step.
+    /// The step's label, as it is shown while it runs.
     pub label: String,
     /// Hash of the configuration that it was measured under.
     pub config_hash: String,
@@ -185,15 +185,15 @@ pub struct Trace {
 /// A figure with lines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Above it.
+    /// What stands above the figure.
     pub title: String,
-    /// Below it.
+    /// What stands below the figure; empty for nothing.
     pub caption: String,
-    /// Horizontal.
+    /// The horizontal axis: its name and its scale.
     pub x: Axis,
-    /// Vertical.
+    /// The vertical axis: its name and its scale.
     pub y: Axis,
-    /// Its curves.
+    /// The curves, in the order of the legend.
     pub traces: Vec<Trace>,
 }
 
@@ -209,9 +209,9 @@ pub struct Cell {
 /// Values by row and column: a table, or a group of bars for each row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Grid {
-    /// Above it.
+    /// What stands above the table or the bars.
     pub title: String,
-    /// Below it.
+    /// What stands below the table or the bars; empty for nothing.
     pub caption: String,
     /// Drawn as bars rather than printed as a table.
     pub bars: bool,
@@ -232,7 +232,7 @@ pub struct Grid {
 pub struct Outcome {
     /// The experiment's name.
     pub experiment: String,
-    /// Its title.
+    /// The experiment's title, one line.
     pub title: String,
     /// The question it answers.
     pub question: String,

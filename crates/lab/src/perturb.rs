@@ -46,7 +46,7 @@ pub struct Trial {
 /// What an experiment's shapes notice, as kept in `NAME.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sensitivity {
-    /// Which experiment.
+    /// The experiment's name, such as `s000/table-3-1`.
     pub experiment: String,
     /// The commit of the program that ran it.
     pub commit: String,
@@ -58,14 +58,14 @@ pub struct Sensitivity {
     pub config_hash: String,
     /// Each shape's class and claim.
     pub shapes: Vec<ShapeKey>,
-    /// Each trial.
+    /// What each trial, a changed parameter, did to the shapes.
     pub rows: Vec<Row>,
 }
 
 /// A shape, so that a kept result can be told from one of another claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShapeKey {
-    /// Its class.
+    /// Whether the shape foretells what a paper prints, was fitted to it, or is something else.
     pub class: Class,
     /// Its claim as JSON.
     pub claim: String,

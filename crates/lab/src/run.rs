@@ -112,7 +112,7 @@ pub struct Meta {
     pub config_hash: String,
     /// What stood for `local`, if anything did.
     pub local: Option<String>,
-    /// What ran.
+    /// The machine on which it ran.
     pub machine: Machine,
     /// When the first and the last step were stored, in UTC.
     pub steps_stored: [String; 2],

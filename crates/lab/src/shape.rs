@@ -106,7 +106,8 @@ pub struct Shape {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Standing {
-    /// Its class.
+    /// Whether it foretells what a paper prints, was fitted to it, misses it, or is no paper's
+    /// claim.
     pub class: Class,
     /// Where the paper says so: `[S] S000 section 4.1: "…"`.
     #[serde(default)]

@@ -58,7 +58,7 @@ pub struct Layout {
 /// How rows of generated tables are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LayoutKind {
-    /// Heaps.
+    /// In heap tables, as rows come.
     #[default]
     Heap,
     /// B+-trees by primary key. Rows in random order are inserted one by one, so that leaves are

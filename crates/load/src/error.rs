@@ -11,14 +11,14 @@ pub enum LoadError {
     Storage(StorageError),
     /// A file that cannot be read.
     File {
-        /// Its name.
+        /// The file's name as the user gave it.
         file: String,
         /// The system's answer.
         error: std::io::Error,
     },
     /// A file that cannot be written.
     Write {
-        /// Its name.
+        /// The file's name as the user gave it.
         file: String,
         /// The system's answer.
         error: std::io::Error,

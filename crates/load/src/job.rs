@@ -10,7 +10,7 @@ pub struct LoadJob {
     pub table: NewTable,
     /// How the rows are loaded.
     pub options: LoadOptions,
-    /// Its rows.
+    /// Where its rows come from, in the order in which they are stored.
     pub source: Box<dyn RowSource>,
 }
 

@@ -34,14 +34,14 @@ pub const METADATA_TAG: u32 = u32::MAX - 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandConfig {
-    /// Its shape.
+    /// How many channels, dies, planes, erase blocks and flash pages there are.
     pub geometry: Geometry,
-    /// Its times.
+    /// Times of the commands and the speed of a channel.
     pub timing: Timing,
-    /// Its energy.
+    /// Energy of each command; all zero does not model it.
     #[serde(default)]
     pub energy: Energy,
-    /// Its laws.
+    /// The laws by which chips refuse commands: order, endurance, partial programs.
     #[serde(default)]
     pub rules: Rules,
     /// Logical units that share a flash page, each with a tag in the spare area; a power of two.

@@ -15,55 +15,55 @@ pub enum NandError {
     OutOfRange {
         /// What was addressed: `flash page`, `erase block`, `plane`, `byte`.
         what: &'static str,
-        /// The address.
+        /// The address, counted from 0.
         index: u64,
         /// How many there are.
         count: u64,
     },
     /// Erase before program: the flash page already holds data.
     NotErased {
-        /// Its number.
+        /// The flash page's number in the array, from 0.
         flash_page: u64,
     },
     /// Program order: a flash page below one that was already programmed in its erase block.
     ProgramOrder {
-        /// Its number.
+        /// The flash page's number in the array, from 0.
         flash_page: u64,
         /// The lowest index inside the erase block that may be programmed next.
         next_index: u32,
     },
     /// A flash page may be programmed only so often between erases.
     PartialProgramLimit {
-        /// Its number.
+        /// The flash page's number in the array, from 0.
         flash_page: u64,
         /// The limit (NOP).
         limit: u8,
     },
     /// A partial program of a flash page that was never programmed.
     NotProgrammed {
-        /// Its number.
+        /// The flash page's number in the array, from 0.
         flash_page: u64,
     },
     /// The erase block has reached its endurance.
     WornOut {
-        /// Its number.
+        /// The erase block's number in the array, from 0.
         erase_block: u64,
         /// Erases that it stood.
         endurance: u32,
     },
     /// The erase block is marked bad, by the factory or by a failed erase.
     BadEraseBlock {
-        /// Its number.
+        /// The erase block's number in the array, from 0.
         erase_block: u64,
     },
     /// A power cut interrupted the program or erase of this flash page: its content is undefined.
     Torn {
-        /// Its number.
+        /// The flash page's number in the array, from 0.
         flash_page: u64,
     },
     /// A power cut interrupted the erase of this erase block: erase it again before use.
     TornEraseBlock {
-        /// Its number.
+        /// The erase block's number in the array, from 0.
         erase_block: u64,
     },
     /// Copy-back does not leave its plane.

@@ -26,7 +26,7 @@ pub struct ChipPreset {
     pub flash_page_bytes: u32,
     /// Spare bytes of a flash page.
     pub spare_bytes: u32,
-    /// Its times.
+    /// Times of the chip's commands and the speed of its bus.
     pub timing: Timing,
     /// What it draws meanwhile.
     pub supply: Supply,
@@ -199,14 +199,14 @@ pub struct ChipOverrides {
     pub flash_page_bytes: Option<u32>,
     /// Spare bytes of a flash page.
     pub spare_bytes: Option<u32>,
-    /// Array read.
+    /// How long the array takes to read a flash page, without its transfer.
     pub read_ns: Option<Nanos>,
-    /// Array program.
+    /// How long the array takes to program a flash page, without its transfer.
     pub program_ns: Option<Nanos>,
     /// Array program by type of flash page; its mean stands in for `program_ns`, empty has no types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_type_ns: Option<PageTypes>,
-    /// Erase.
+    /// How long the erase of an erase block takes.
     pub erase_ns: Option<Nanos>,
     /// Command and address cycles.
     pub command_ns: Option<Nanos>,
@@ -230,7 +230,7 @@ pub struct ChipOverrides {
 pub struct NandProfile {
     /// Name of a [`ChipPreset`].
     pub preset: String,
-    /// Channels.
+    /// Channels of the array, each a bus of its own.
     pub channel_count: u32,
     /// Dies of a channel.
     pub dies_per_channel: u32,

@@ -50,7 +50,7 @@ pub struct Finding {
 /// Everything that a diagnosis looks at. What the caller does not know stays `None`.
 #[derive(Clone, Copy, Debug)]
 pub struct DiagnosisInput<'a> {
-    /// The device.
+    /// What the device says of itself: its sizes, its queue and whose time it tells.
     pub info: &'a DeviceInfo,
     /// What was measured.
     pub results: &'a [PatternResult],

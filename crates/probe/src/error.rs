@@ -36,7 +36,7 @@ pub enum ProbeError {
         byte_count: u64,
         /// When it happened, in the device's time.
         at: Nanos,
-        /// Why.
+        /// The device's answer.
         error: DeviceError,
     },
     /// The observer asked to stop.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Values of one column, none of them null.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// UTF-8 text.
+    /// Texts, written as UTF-8.
     Text(Vec<String>),
     /// Counts and times.
     Integer(Vec<i64>),

@@ -52,7 +52,7 @@ pub enum DataKind {
     Random,
     /// 0x00 to 0xff, again and again (S002).
     Cyclic,
-    /// Zeros.
+    /// Zeros only, which a drive that compresses does not store.
     Zeros,
     /// The number of writes so far (S002: the approximate age of the device).
     Age,

@@ -35,7 +35,7 @@ pub const SELF_SCALING_BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SweepRequestBytes {
-    /// The smallest.
+    /// The smallest size, with which the doubling begins.
     #[serde(deserialize_with = "text::size")]
     pub from: ByteCount,
     /// The largest; not passed.
@@ -100,7 +100,7 @@ pub enum Preparation {
     },
     /// Lets time pass, so that the device may tidy up.
     Idle {
-        /// How long.
+        /// How long nothing is asked of the device.
         #[serde(deserialize_with = "text::duration")]
         duration: Nanos,
     },
@@ -156,7 +156,7 @@ pub struct Step {
     /// Doubles the request size, after the sweep if there is one, until throughput gains too little.
     #[serde(default)]
     pub self_scaling: bool,
-    /// The experiment.
+    /// Which requests the step makes, and for how long.
     pub pattern: Pattern,
 }
 
@@ -191,7 +191,7 @@ pub struct Plan {
     /// What the plan is called.
     #[serde(default)]
     pub name: String,
-    /// In order.
+    /// The steps in the order in which they are run.
     #[serde(rename = "step")]
     pub steps: Vec<Step>,
 }

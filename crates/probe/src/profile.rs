@@ -45,7 +45,7 @@ pub struct ProfilePoint {
     pub request_bytes: u64,
     /// Requests in flight.
     pub queue_depth: u32,
-    /// Throughput.
+    /// Bytes moved in a second of elapsed time.
     pub bytes_per_second: f64,
     /// Requests per second.
     pub iops: f64,
@@ -67,7 +67,7 @@ pub struct ProfileModel {
     pub operation: Operation,
     /// Sequential or random.
     pub access: Access,
-    /// The line.
+    /// The time of a request in nanoseconds, as a line over its bytes.
     pub line: LinearModel,
 }
 
@@ -111,7 +111,7 @@ pub struct HistoryEffect {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceProfile {
-    /// [`PROFILE_VERSION`].
+    /// The version of the format, [`PROFILE_VERSION`] for what this code writes.
     pub version: u32,
     /// The device's name.
     pub device: String,
@@ -121,7 +121,7 @@ pub struct DeviceProfile {
     pub sector_bytes: u32,
     /// Whether flushes matter.
     pub volatile_cache: bool,
-    /// Measured speeds.
+    /// The measured speed at each operation, access, request size and depth.
     pub points: Vec<ProfilePoint>,
     /// Fitted lines, where two sizes or more were measured at depth 1.
     pub models: Vec<ProfileModel>,

@@ -208,7 +208,7 @@ pub struct PatternResult {
     pub device: String,
     /// What was run.
     pub pattern: Pattern,
-    /// Each repetition.
+    /// What each repetition measured, in the order of the runs.
     pub runs: Vec<RunResult>,
     /// The median over the repetitions.
     pub medians: Medians,

@@ -146,7 +146,7 @@ pub struct MisalignmentOptions {
     /// Request sizes; S002 uses those of the main series.
     #[serde(deserialize_with = "crate::text::sizes")]
     pub request_bytes: Vec<ByteCount>,
-    /// Everything else.
+    /// What this series shares with the others: area, durations, repetitions.
     pub series: SeriesOptions,
 }
 

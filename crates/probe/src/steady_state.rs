@@ -47,7 +47,7 @@ pub struct SteadyState {
     pub first_round: usize,
     /// The values of the window; fewer than asked for where there were not enough rounds.
     pub window: Vec<f64>,
-    /// Their mean.
+    /// The mean of the window's values, in their unit.
     pub mean: f64,
     /// Largest less smallest over the mean.
     pub excursion: f64,

@@ -11,7 +11,7 @@ pub enum QueryError {
     Storage(StorageError),
     /// The memory granted is too little for this operator.
     TooLittleMemory {
-        /// Which operator.
+        /// The operator's name.
         operator: String,
         /// Pages that it needs at least.
         needed_pages: u64,
@@ -20,7 +20,7 @@ pub enum QueryError {
     },
     /// The operator would write more than the execution may.
     WriteBudget {
-        /// Which operator.
+        /// The operator's name.
         operator: String,
         /// Bytes that the execution may write.
         budget_bytes: u64,
@@ -29,7 +29,7 @@ pub enum QueryError {
     Cancelled,
     /// What was asked makes no sense; says why, and what would do.
     Invalid {
-        /// The reason.
+        /// Why it makes no sense, and what would do.
         what: String,
     },
 }

@@ -47,9 +47,9 @@ pub struct IoCounts {
     pub read_requests: u64,
     /// Requests to write.
     pub write_requests: u64,
-    /// Bytes read.
+    /// Bytes that the requests read.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes that the requests wrote.
     pub write_bytes: u64,
     /// Requests that did not begin where the last one of the run ended.
     pub seeks: u64,

@@ -53,7 +53,7 @@ pub fn execution(limits: Limits) -> Execution {
 /// What random rows are like.
 #[derive(Clone, Copy, Debug)]
 pub struct RowShape {
-    /// How many.
+    /// How many rows there are.
     pub row_count: usize,
     /// How many different keys there are.
     pub key_count: u64,

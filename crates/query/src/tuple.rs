@@ -46,9 +46,9 @@ pub enum Area<'a> {
 /// Rows that lie side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct TupleBatch<'a> {
-    /// Where they lie.
+    /// The memory in which the rows lie.
     pub area: Area<'a>,
-    /// The address of each.
+    /// The address of each row in it.
     pub cells: &'a [u64],
 }
 

@@ -32,9 +32,9 @@ pub(crate) const OPERATION_COUNT: usize = 4;
 /// What the host asked for, in requests, bytes and units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HostCounts {
-    /// By [`Operation`].
+    /// How many requests there were of each [`Operation`].
     pub(crate) requests: [u64; OPERATION_COUNT],
-    /// By [`Operation`].
+    /// How many bytes the requests of each [`Operation`] had.
     pub(crate) bytes: [u64; OPERATION_COUNT],
     pub(crate) read_units: u64,
     pub(crate) write_units: u64,

@@ -17,9 +17,9 @@ pub enum SimError {
     Setting(String),
     /// The parts do not make a drive.
     Drive {
-        /// Its name.
+        /// The drive's name.
         name: String,
-        /// Why.
+        /// Why the parts do not fit together.
         error: DeviceError,
     },
     /// Preparing the drive failed.
@@ -43,7 +43,7 @@ pub enum SimError {
         request: u64,
         /// When it was issued.
         at: Nanos,
-        /// Why.
+        /// The layer's answer.
         error: FtlError,
     },
     /// Virtual time ends before the request ([`Nanos::HORIZON`]).

@@ -41,7 +41,7 @@ pub enum Input {
     Workload(String),
     /// A recorded trace.
     Trace {
-        /// Its path.
+        /// The path of the trace's file.
         file: String,
         /// How it is read; the capacity is filled in.
         options: TraceOptions,
@@ -52,14 +52,14 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// The drive.
+    /// The drive under the load, with its settings.
     pub drive: DriveChoice,
-    /// The requests.
+    /// Where the requests come from.
     pub input: Input,
     /// Requests that are measured at most; by default a trace runs to its end, and a workload has a
     /// million or as many as it says.
     pub request_limit: Option<u64>,
-    /// The settings.
+    /// How it is run: what precedes the measurement, how time is told, what is checked.
     pub run: RunConfig,
 }
 

@@ -110,7 +110,7 @@ pub struct ConfigEcho {
     pub job: Job,
     /// The drive with all settings in place.
     pub ssd: SsdConfig,
-    /// The chips.
+    /// The chips with all settings in place.
     pub nand: NandConfig,
     /// Bytes of a mapping unit.
     pub unit_bytes: u32,
@@ -129,7 +129,7 @@ pub struct ConfigEcho {
 /// Requests of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestCount {
-    /// How many.
+    /// How many requests there were.
     pub count: u64,
     /// Their lengths together.
     pub bytes: u64,
@@ -189,9 +189,9 @@ impl TimeShare {
 /// Different flash pages' worth of the logical space that requests touch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniquePageUse {
-    /// Read.
+    /// Flash pages' worth that is read at least once.
     pub read: u64,
-    /// Written.
+    /// Flash pages' worth that is written at least once.
     pub write: u64,
     /// Read or written.
     pub touched: u64,
@@ -214,11 +214,11 @@ impl From<&UniquePages> for UniquePageUse {
 /// Merges, by what was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merges {
-    /// Everything.
+    /// Merges that copied every page that was still current.
     pub full: u64,
     /// The pages behind those that the host wrote.
     pub partial: u64,
-    /// Nothing.
+    /// Merges that copied nothing: the log block took the place of the data block.
     pub switch: u64,
 }
 
@@ -247,11 +247,11 @@ impl From<MapCacheCounts> for MapCacheUse {
 /// A distribution over erase blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The smallest.
+    /// The smallest value that an erase block has.
     pub min: u64,
-    /// The mean.
+    /// The mean over all erase blocks.
     pub mean: f64,
-    /// The largest.
+    /// The largest value that an erase block has.
     pub max: u64,
     /// The standard deviation of the population.
     pub stddev: f64,

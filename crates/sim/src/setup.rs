@@ -52,11 +52,11 @@ pub struct DriveChoice {
 /// A drive that can be built.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// Its name.
+    /// The name of the profile or of the chip.
     pub name: String,
-    /// Its parts.
+    /// Controller, link and translation layer, of which a simulation uses the layer.
     pub ssd: SsdConfig,
-    /// Its chips.
+    /// The array of chips below the layer.
     pub nand: NandConfig,
     /// Its addressable space.
     pub geometry: Geometry,

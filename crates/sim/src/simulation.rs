@@ -54,7 +54,7 @@ pub struct Measurement {
     /// Requests of all kinds.
     pub request_count: u64,
     pub(crate) host: HostCounts,
-    /// Chip commands.
+    /// Commands to the chips, by operation and cause.
     pub counters: FlashCounters,
     /// Response times by operation.
     pub latency_ns: BTreeMap<String, LatencySummary>,

@@ -24,7 +24,7 @@ const RUN_COUNT_MAX: usize = 1_000_000;
 pub struct Axis {
     /// As [`Job::set`] takes it.
     pub key: String,
-    /// In order.
+    /// The values as text, in the order in which they are tried.
     pub values: Vec<String>,
 }
 

@@ -19,21 +19,21 @@ pub enum StorageError {
     ChecksumMismatch {
         /// The file's name.
         file: String,
-        /// Which page.
+        /// The page's file and number.
         address: PageAddress,
     },
     /// Stored bytes break a rule of their format.
     Corrupt {
         /// Where: a file's name, with the page or offset.
         place: String,
-        /// Which rule.
+        /// The rule that is broken, and by what.
         what: String,
     },
     /// A file of another program, or of another version of this one.
     NotADatabase {
         /// Which file or device.
         place: String,
-        /// What was found instead.
+        /// What the file begins with instead.
         what: String,
     },
     /// No room is left on the device, or in the log.
@@ -48,9 +48,9 @@ pub enum StorageError {
     },
     /// A key, row or name is larger than its structure can hold.
     TooLarge {
-        /// What it is.
+        /// Whether it is a key, a row or a name, and which.
         what: String,
-        /// Its bytes.
+        /// The bytes that it has.
         found_bytes: u64,
         /// The most bytes that there may be.
         limit_bytes: u64,
@@ -62,12 +62,12 @@ pub enum StorageError {
     },
     /// Something has this name or key already.
     Exists {
-        /// What it is.
+        /// What has the name or the key.
         what: String,
     },
     /// Another process has the database open.
     Locked {
-        /// The database.
+        /// The database's directory or device.
         place: String,
         /// The process that holds it, where that is known.
         holder: Option<u32>,
@@ -79,7 +79,7 @@ pub enum StorageError {
     },
     /// It was not closed, and bringing it to its last commit needs to write, which is not allowed.
     NeedsRestart {
-        /// The database.
+        /// The database's directory or device.
         place: String,
     },
     /// A setting makes no sense.

@@ -47,7 +47,7 @@ pub struct FileId(pub u16);
 /// A page of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageAddress {
-    /// Which file.
+    /// The file that the page is of.
     pub file: FileId,
     /// Which page of it, from 1.
     pub page: u32,
@@ -113,7 +113,7 @@ pub enum Checksum {
 /// 0x20..=0x2F `btree`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageOperation<'a> {
-    /// What to do.
+    /// What is to be done, as a code of the structure that reads the operands.
     pub code: u8,
     /// A slot, an offset, a kind: as the code says.
     pub operand: u32,

@@ -22,9 +22,9 @@ pub enum Compression {
     /// Not at all.
     #[default]
     None,
-    /// RFC 1952.
+    /// The format of gzip, RFC 1952.
     Gzip,
-    /// RFC 8878.
+    /// The format of Zstandard, RFC 8878.
     Zstd,
 }
 

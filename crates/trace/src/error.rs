@@ -31,7 +31,7 @@ pub enum TraceError {
     },
     /// A workload's text cannot be understood, or the workload does not fit the drive.
     Workload {
-        /// The text.
+        /// The workload's text as it was given.
         text: String,
         /// What is wrong, with the remedy.
         message: String,

@@ -61,7 +61,7 @@ pub enum TraceFormat {
     Vscsi,
     /// Systor '17 (SNIA IOTTA 4928).
     Systor,
-    /// DiskSim's ASCII.
+    /// The ASCII format of the simulator DiskSim.
     #[serde(rename = "disksim")]
     DiskSim,
     /// MQSim's and SSDSim's ASCII.

@@ -23,7 +23,7 @@ pub struct TraceRequest {
     pub at: Nanos,
     /// What is asked.
     pub operation: Operation,
-    /// First byte.
+    /// Where it begins, in bytes from the start of the device.
     pub offset_bytes: u64,
     /// How many bytes.
     pub length_bytes: u64,

@@ -87,7 +87,7 @@ impl UniquePages {
     /// and flushes touch none.
     ///
     /// # Panics
-    /// If they end past the space, which no source lets happen.
+    /// If they end past the space. Sources of requests check that before they give one.
     #[inline]
     pub fn note(&mut self, operation: Operation, offset_bytes: u64, length_bytes: u64) {
         if length_bytes == 0 || !matches!(operation, Operation::Read | Operation::Write) {

@@ -1,5 +1,6 @@
-//! Doc comments of functions, types and constants say more than two words: what is so short repeats the
-//! name, or is a riddle. Those of fields and variants may be short, where the type says the rest.
+//! Doc comments of functions, types, constants and fields that others see say more than two words: what is
+//! so short repeats the name, or is a riddle. Those of variants and of private fields may be short, where
+//! the type says the rest.
 
 use super::Problem;
 use super::source::{SourceFile, SourceTree};
@@ -33,7 +34,7 @@ fn check_file(file: &SourceFile) -> Vec<Problem> {
         }
         if let Some((first, count)) = comment.take()
             && count < WORD_COUNT_MIN
-            && is_item(line)
+            && (is_item(line) || is_visible_field(line))
         {
             problems.push(Problem::new(
                 &file.path,
@@ -44,6 +45,19 @@ fn check_file(file: &SourceFile) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Whether a line declares a field that is visible outside of its module: `pub name: Type`.
+fn is_visible_field(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix("pub") else { return false };
+    let rest = match rest.strip_prefix('(') {
+        Some(scope) => scope.split_once(')').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    let is_name =
+        |name: &str| name.chars().all(|sign| sign.is_alphanumeric() || sign == '_' || sign == '#');
+    rest.starts_with(' ')
+        && rest.trim_start().split_once(": ").is_some_and(|(name, _)| is_name(name))
 }
 
 /// Whether a line declares a function, a type or a constant, not a field or a variant.
@@ -68,14 +82,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_comments_of_items_are_found_and_those_of_fields_are_not() {
+    fn short_comments_of_items_and_visible_fields_are_found_and_those_of_variants_are_not() {
         let text = "//! Head.\n\n/// Parameters.\n#[derive(Debug)]\npub struct A {\n    /// Its size.\n    \
-                    pub size: u64,\n}\n\n/// The largest.\nconst MAX: u32 = 1;\n\n    /// Does it.\n    \
-                    pub(crate) const fn run() {}\n\n/// Reads a line of text.\nfn read() {}\n\n/// Of\n/// \
-                    several lines.\nenum B {\n    /// One.\n    One,\n}\n";
+                    pub size: u64,\n    /// Its size.\n    hidden: u64,\n}\n\n/// The largest.\n\
+                    const MAX: u32 = 1;\n\n    /// Does it.\n    pub(crate) const fn run() {}\n\n\
+                    /// Reads a line of text.\nfn read() {}\n\n/// Of\n/// several lines.\n\
+                    enum B {\n    /// One.\n    One,\n}\n\npub(crate) struct C {\n    /// Ours.\n    \
+                    #[serde(default)]\n    pub(super) r#type: u8,\n    /// The name.\n    \
+                    pub(crate) name: u8,\n}\n";
         let found = problems_of(&[("crates/x/src/a.rs", text)], check);
         let lines: Vec<&str> =
             found.iter().map(|problem| problem.split(':').nth(1).unwrap()).collect();
-        assert_eq!(lines, ["3", "10", "13"], "{found:?}");
+        assert_eq!(lines, ["3", "6", "12", "15", "29", "32"], "{found:?}");
     }
 }

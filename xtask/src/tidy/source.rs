@@ -28,7 +28,7 @@ pub(crate) struct SourceFile {
 pub(crate) struct SourceTree {
     /// Where it was read from.
     pub root: PathBuf,
-    /// By path.
+    /// The files, in the order of their paths.
     pub files: Vec<SourceFile>,
 }
 

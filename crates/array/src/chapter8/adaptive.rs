@@ -30,13 +30,13 @@ const ROUND_COUNT: usize = 2;
 pub struct ShiftingLoad {
     /// What each member is.
     pub member: Member,
-    /// How many, 1 to 16.
+    /// How many members there are, 1 to 16.
     pub member_count: u8,
     /// Bytes of a virtual block.
     pub block_bytes: u32,
     /// Blocks of each object, 1 or more.
     pub object_block_count: u32,
-    /// What happens, in order.
+    /// The phases in the order in which they happen.
     pub phases: Vec<Phase>,
 }
 
@@ -52,9 +52,9 @@ pub struct Phase {
 /// How layouts are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutPolicy {
-    /// One for all objects for ever.
+    /// One layout for all objects, which never changes.
     Static(Layout),
-    /// By object and load.
+    /// A layout for each object, chosen by its load.
     Adaptive(Chooser),
 }
 

@@ -35,12 +35,12 @@ pub struct Load {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DelayReading {
-    /// The writers'; readers have 200 us.
+    /// The writers' delay varies; readers wait for 200 us.
     #[default]
     Literal,
-    /// The writers'; readers have 775 us.
+    /// The writers' delay varies; readers wait for 775 us.
     Calibrated,
-    /// The readers'; writers have 200 us.
+    /// The readers' delay varies; writers wait for 200 us.
     Stated,
 }
 

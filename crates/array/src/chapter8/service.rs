@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub enum Member {
     /// A flash chip.
     Flash(FlashMember),
-    /// A disk.
+    /// A disk, which positions anew for each request.
     Disk(DiskMember),
 }
 
@@ -86,18 +86,18 @@ pub enum ProgramCharge {
 /// What one fragment costs its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceTimes {
-    /// Reading it.
+    /// How long its member takes to read it.
     pub read: Nanos,
     /// Writing it, without a burst of cleaning.
     pub write: Nanos,
-    /// Cleaning in bursts.
+    /// How cleaning in bursts adds to the writes; `None` where it does not come in bursts.
     pub burst: Option<Burst>,
 }
 
 /// A burst of cleaning: it comes when the writes have used up `space_per_burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// How long it is.
+    /// How long a burst lasts.
     pub time: Nanos,
     /// Space that one fragment takes, in bytes times m so that it stays whole.
     pub space_per_write: u64,

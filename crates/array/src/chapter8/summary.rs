@@ -9,7 +9,7 @@ use nandu_base::Nanos;
 /// Requests of one class that ended in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSummary {
-    /// How many.
+    /// How many requests of the class ended in the window.
     pub count: u64,
     /// The sum of their times from issue to end.
     pub response: Nanos,
@@ -31,9 +31,9 @@ pub struct Summary {
     pub reads: ClassSummary,
     /// Writes of the window.
     pub writes: ClassSummary,
-    /// The last eight epochs.
+    /// How long the window of the last eight epochs is.
     pub window: Nanos,
-    /// Epochs until the end.
+    /// How many epochs passed until the run ended.
     pub epoch_count: u32,
     /// Whether the window's ends agree within 1 %.
     pub converged: bool,

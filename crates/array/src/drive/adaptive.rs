@@ -57,15 +57,15 @@ pub struct AdaptiveConfig {
 /// What a request takes on an idle member, as a probe of one finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberTimes {
-    /// A read, before its first sector.
+    /// What a read takes before its first sector.
     pub read_ns: Nanos,
-    /// Each sector read.
+    /// What each sector of a read adds.
     pub read_sector_ns: Nanos,
     /// Sectors that are read together, at multiples of their number, 1 or more: a flash page.
     pub read_unit_sectors: u32,
-    /// A write, before its first sector.
+    /// What a write takes before its first sector.
     pub write_ns: Nanos,
-    /// Each sector written.
+    /// What each sector of a write adds.
     pub write_sector_ns: Nanos,
 }
 
@@ -137,7 +137,7 @@ struct Stream {
 #[derive(Debug)]
 pub(super) struct Chooser {
     config: AdaptiveConfig,
-    /// By object, reads before writes.
+    /// What was seen of each object's reads and of its writes, in this order.
     streams: Vec<[Stream; 2]>,
     /// The shape of each object.
     pub(super) targets: Vec<usize>,
@@ -205,7 +205,7 @@ impl Chooser {
         now >= self.look_at
     }
 
-    /// Requests to `extent` of late.
+    /// How many requests went to `extent` lately.
     pub(super) fn heat(&self, extent: usize) -> u32 {
         self.heats[extent]
     }

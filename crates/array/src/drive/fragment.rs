@@ -42,7 +42,7 @@ impl WriteId {
 pub(super) struct Fragment {
     /// The write that it belongs to.
     pub(super) id: WriteId,
-    /// Its bytes.
+    /// The bytes that the fragment holds, without its header.
     pub(super) data: Vec<u8>,
 }
 

@@ -108,7 +108,7 @@ impl Job {
     }
 }
 
-/// Who has a stripe.
+/// Which jobs hold a stripe, and which wait for it.
 #[derive(Debug, Default)]
 pub(super) struct StripeLock {
     reader_count: u32,

@@ -18,7 +18,7 @@ pub type MemberDevice = Box<dyn Device + Send>;
 /// Whether a member is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// Read and written.
+    /// The member is read and written.
     Healthy,
     /// Written, and read where nothing else is left, until all its fragments are back.
     Rebuilding,

@@ -26,7 +26,7 @@ pub(super) struct Migration {
     pub(super) target: Place,
     /// Stripes whose copy is missing or old.
     to_copy: BTreeSet<u64>,
-    /// The writes that copies are.
+    /// The write by which each copy stores its stripe, by the copy's job.
     copies: BTreeMap<u64, WriteId>,
     is_given_up: bool,
     copying_count: u32,

@@ -55,7 +55,7 @@ impl Epoch {
     }
 }
 
-/// What array a member is of.
+/// Of what kind of array a member is: what all members have to agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordShape {
     pub(super) layout: Layout,
@@ -67,7 +67,7 @@ pub(super) struct RecordShape {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) shape: RecordShape,
-    /// Which member has it.
+    /// The number of the member that has it.
     pub(super) member: u8,
     /// The epoch in which the array was made.
     pub(super) created: u32,

@@ -395,7 +395,7 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         self.end(&job);
     }
 
-    /// Tells the request, once.
+    /// Answers the request of a job, which is done once only.
     pub(super) fn report(&mut self, job: &mut Job, result: Result<(), DeviceError>) {
         if let (false, Some(request)) = (job.is_reported, job.request) {
             job.is_reported = true;

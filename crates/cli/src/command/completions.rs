@@ -14,7 +14,7 @@ Examples:
   nandu completions zsh > ~/.zfunc/_nandu             with ~/.zfunc in fpath
   nandu completions fish > ~/.config/fish/completions/nandu.fish")]
 pub(crate) struct CompletionsArguments {
-    /// The shell
+    /// The shell that reads them
     #[arg(value_enum)]
     shell: Shell,
     /// Print the script inside JSON

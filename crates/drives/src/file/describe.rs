@@ -49,7 +49,7 @@ pub struct MachineDescription {
     pub core_count: u32,
     /// The kernel's release.
     pub kernel: String,
-    /// Main memory.
+    /// The machine's main memory, where the system tells it.
     pub memory: Option<ByteCount>,
 }
 

@@ -51,7 +51,7 @@ pub enum FileError {
     },
     /// The scratch file would eat into the reserve.
     NoRoom {
-        /// The directory.
+        /// The directory in which the file was to be made.
         path: PathBuf,
         /// What the scratch file needs.
         needed: ByteCount,
@@ -90,7 +90,7 @@ pub enum FileError {
     Device {
         /// As the user wrote it.
         path: PathBuf,
-        /// What happened.
+        /// The device's answer.
         error: DeviceError,
     },
     /// The operating system refused in another way.

@@ -62,7 +62,7 @@ pub(super) struct FileQueue {
 #[derive(Debug, Default)]
 struct Slot {
     request: Option<InFlight>,
-    /// Which file.
+    /// Which of the set's files it goes to.
     file: u32,
     is_endless: bool,
     /// Where it starts, in bytes.

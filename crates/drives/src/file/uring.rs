@@ -44,7 +44,7 @@ const REGIONS_MAX: usize = 4;
 
 /// Memory that is registered with the ring.
 struct Region {
-    /// Its addresses.
+    /// The addresses that it covers.
     addresses: Range<usize>,
     /// Keeps it in place (invariant 4).
     _keeper: IoBuffer,
@@ -55,7 +55,7 @@ struct Region {
 pub(super) enum Command {
     /// Read into memory.
     Read {
-        /// Where to.
+        /// Where the bytes are put.
         memory: *mut u8,
         /// How many bytes.
         len: u32,
@@ -64,14 +64,14 @@ pub(super) enum Command {
     },
     /// Write from memory.
     Write {
-        /// Where from.
+        /// Where the bytes are taken from.
         memory: *const u8,
         /// How many bytes.
         len: u32,
         /// Where to, in bytes.
         offset: u64,
     },
-    /// `fdatasync`.
+    /// Make durable what was written, by `fdatasync`.
     Flush,
     /// Punch a hole.
     PunchHole {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A mapping unit that some sectors have reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenUnit {
-    /// Which unit.
+    /// The logical page that the unit is.
     pub(crate) lpn: Lpn,
     /// Which of its sectors are there, one bit each.
     pub(crate) present: u128,

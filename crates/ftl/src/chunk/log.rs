@@ -95,7 +95,7 @@ impl ChunkLog {
         (self.used, self.run_pages, self.last_lpn) = (0, 0, u64::MAX);
     }
 
-    /// The log was erased.
+    /// Forgets what the log held, since it was erased.
     pub(super) fn clear(&mut self) {
         self.used = 0;
     }

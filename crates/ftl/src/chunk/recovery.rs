@@ -26,16 +26,16 @@ const NO_PAGE: Ppn = Ppn(u64::MAX);
 /// What a physical chunk holds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
-    /// Anything but erased pages.
+    /// Whether any of its pages is not erased.
     used: bool,
     /// An erase was interrupted: whatever it held is superseded.
     torn: bool,
-    /// Pages of the log.
+    /// Whether it holds pages of the shared log.
     shared: bool,
     /// Copies of a recovery, and whether the last of them is there.
     merged: bool,
     ended: bool,
-    /// Newest pages in it.
+    /// How many of its pages are the newest of their units.
     newest: u32,
 }
 

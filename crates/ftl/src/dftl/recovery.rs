@@ -22,10 +22,10 @@ use nandu_nand::{NO_LPN, NandArray, NandError, Ticket};
 /// What the spare areas say of one erase block.
 struct Scan {
     programmed_pages: u32,
-    /// None where nothing can be read.
+    /// What the page holds; `None` where nothing can be read.
     kind: Option<PageKind>,
     torn: bool,
-    /// Ends with the reads.
+    /// The ticket that ends with the last of the reads.
     done: Ticket,
 }
 

@@ -179,7 +179,7 @@ impl MappingTable {
         }
     }
 
-    /// Takes a clean entry out.
+    /// Takes an entry that was not changed out of the cache.
     pub(super) fn evict(&mut self, lpn: u32) {
         let slot = self.slot_of(lpn).expect("only a cached unit is evicted");
         let entry = self.entries[slot as usize];

@@ -32,7 +32,7 @@ use nandu_base::{Cause, Ppn, to_index, to_u32};
 use nandu_nand::{Content, Divisor, NO_LPN, NandArray, NandError, Payload, Ticket};
 use std::collections::VecDeque;
 
-/// No erase block, no page.
+/// Stands for the absence of an erase block or a page.
 pub(crate) const NONE: u32 = u32::MAX;
 /// Bytes of an entry of the block map.
 const ENTRY_BYTES: u64 = 4;
@@ -46,9 +46,9 @@ pub(crate) enum PageKind {
     Shared,
     /// Written in place, or to a log block that one logical block owns.
     Owned,
-    /// Copy of a full merge.
+    /// A copy that a full merge made.
     Merged,
-    /// Last copy of a full merge.
+    /// The last copy of a full merge, which makes it count.
     MergeEnd,
 }
 
@@ -194,7 +194,7 @@ impl BlockMap {
         self.sequence == 0
     }
 
-    /// After an initialisation without time.
+    /// Takes all that was written for done, after the cells were filled without taking time.
     pub(crate) const fn forget_times(&mut self) {
         self.settled = Settled::with(Ticket::READY);
         self.busy = Ticket::READY;
@@ -281,7 +281,7 @@ impl BlockMap {
         Ok(ReadOutcome { done, content: nand.content(page, 0) })
     }
 
-    /// An erased block of the pool.
+    /// Takes an erased block out of the pool.
     pub(crate) fn take(&mut self) -> Result<u32, FtlError> {
         self.free.pop_front().ok_or(FtlError::DeviceFull)
     }

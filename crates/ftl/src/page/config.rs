@@ -36,7 +36,7 @@ pub enum CleaningMode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DieChoice {
-    /// The dies in turn.
+    /// Each die in its turn.
     #[default]
     RoundRobin,
     /// The one that the logical address names: unit modulo dies, in the order of the dies.

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Clone, Debug)]
 pub(super) enum FreeList {
     Queue(VecDeque<u32>),
-    /// By erase count.
+    /// Ordered by how often they were erased, the least worn first.
     ByWear(BTreeSet<(u32, u32)>),
 }
 

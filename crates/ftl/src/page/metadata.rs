@@ -89,15 +89,15 @@ impl Record {
 pub(super) struct MetadataLog {
     /// In the order of use; the last one is open.
     pub(super) groups: Vec<u32>,
-    /// The next row of the last.
+    /// The row of the last group that is programmed next.
     pub(super) next_row: u32,
     /// The next checkpoint is due at this sequence number.
     pub(super) checkpoint_at: u64,
-    /// The die of the next group.
+    /// The die on which the next group is opened.
     pub(super) next_die: usize,
-    /// Trims that are not on flash.
+    /// Trims that are in memory only and would be lost with the power.
     pub(super) pending: Vec<super::trim_journal::Trim>,
-    /// Programs of trims.
+    /// The programs that record trims.
     pub(super) recorded: Settled,
 }
 

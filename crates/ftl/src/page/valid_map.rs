@@ -1,6 +1,6 @@
 //! One bit for each unit address: set where a unit is valid.
 
-/// Bits in words of 64.
+/// One bit for each flash page's unit, in words of 64 bits.
 #[derive(Clone, Debug)]
 pub(super) struct ValidMap {
     words: Vec<u64>,

@@ -66,7 +66,7 @@ pub struct AccessPath {
     pub row_bytes: u32,
     /// Memory of the pool for each row.
     pub pool_bytes_per_row: u64,
-    /// Page size.
+    /// Bytes of a database page.
     #[serde(deserialize_with = "text::size")]
     pub page_bytes: ByteCount,
     /// Shares of the rows that queries want, in percent, rising.

@@ -103,7 +103,7 @@ pub struct Scale {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskFile {
-    /// Its length.
+    /// Bytes of the file.
     #[serde(deserialize_with = "text::size")]
     pub bytes: ByteCount,
     /// How long a point takes.

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burst {
-    /// Which drives.
+    /// The drives that are measured.
     pub drives: Drives,
     /// Capacity that they are scaled to.
     #[serde(deserialize_with = "text::size")]

@@ -69,7 +69,7 @@ pub struct ArrayVariant {
     /// Whether there are more workers on more members: so many for four.
     #[serde(default)]
     pub load_per_four_members: bool,
-    /// Which layouts.
+    /// Which layouts its blocks are laid out by.
     #[serde(default)]
     pub layouts: LayoutSet,
     /// Whose delay varies.

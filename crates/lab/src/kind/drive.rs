@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveVariant {
-    /// `sim:NAME`.
+    /// The drive that is changed, as `sim:NAME`.
     pub base: String,
     /// Keys of the profile with other values.
     #[serde(default)]

@@ -33,7 +33,7 @@ pub struct Jobs {
     /// Settings of all runs.
     #[serde(default)]
     pub set: toml::Table,
-    /// What varies.
+    /// The setting of `nandu sim` that varies, and its values.
     pub sweep: SettingSweep,
     /// What is compared.
     pub variants: BTreeMap<String, JobVariant>,
@@ -56,7 +56,7 @@ pub struct JobVariant {
 pub struct SettingSweep {
     /// The setting that varies.
     pub key: String,
-    /// Its values.
+    /// The values that the setting takes, one job for each.
     pub values: Vec<toml::Value>,
     /// What stands for them on the x axis, rising; the values themselves unless stated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

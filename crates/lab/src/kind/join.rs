@@ -69,7 +69,7 @@ pub enum RequestSize {
 pub struct JoinComparison {
     /// What the tables lie on; capacities are those of the paper's scale.
     pub drives: SiteDrives,
-    /// The joins.
+    /// The joins that are compared, each once for every memory.
     pub joins: Vec<JoinKind>,
     /// TPC-H's scale factor in the paper.
     pub scale_factor: f64,

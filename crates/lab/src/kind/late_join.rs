@@ -78,7 +78,7 @@ pub struct LateJoin {
     /// Memory of a join.
     #[serde(deserialize_with = "text::size")]
     pub memory: ByteCount,
-    /// Page size.
+    /// Bytes of a database page.
     #[serde(deserialize_with = "text::size")]
     pub page_bytes: ByteCount,
     /// Pages that a PAX page spans.

@@ -21,9 +21,9 @@ const REQUEST_COUNT_MIN: u64 = 16;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Misalignment {
-    /// Which drives.
+    /// The drives that are measured.
     pub drives: Drives,
-    /// Which requests.
+    /// Which requests are moved off their boundary: reads or writes, in order or not.
     #[serde(default = "random_writes")]
     pub patterns: Vec<AccessPattern>,
     /// Capacity that they are scaled to.

@@ -54,7 +54,7 @@ pub struct Restart {
     /// Memory of the pool.
     #[serde(deserialize_with = "text::size")]
     pub pool: ByteCount,
-    /// Page size.
+    /// Bytes of a database page.
     #[serde(deserialize_with = "text::size")]
     pub page_bytes: ByteCount,
     /// Checkpoint intervals, in bytes of log.

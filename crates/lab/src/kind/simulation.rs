@@ -76,7 +76,7 @@ pub struct Simulation {
     /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<f64>,
-    /// What varies.
+    /// The setting that varies, and its values.
     pub sweep: Sweep,
     /// What is compared.
     pub variants: BTreeMap<String, Variant>,

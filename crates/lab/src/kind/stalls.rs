@@ -25,7 +25,7 @@ const STALL_FACTOR: f64 = 4.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stalls {
-    /// Which drives.
+    /// The drives that are measured.
     pub drives: Drives,
     /// Capacity that they are scaled to.
     #[serde(deserialize_with = "text::size")]

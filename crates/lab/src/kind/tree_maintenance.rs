@@ -48,7 +48,7 @@ pub struct TreeMaintenance {
     pub value_bytes: u32,
     /// Memory of the pool for each record that is loaded.
     pub pool_bytes_per_record: u64,
-    /// Page sizes.
+    /// Sizes of database pages in bytes, each measured.
     #[serde(deserialize_with = "text::sizes")]
     pub page_bytes: Vec<ByteCount>,
     /// Shares of random keys, in percent.

@@ -58,7 +58,7 @@ pub enum State {
 /// All that lies in a directory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Collection {
-    /// By folder.
+    /// What was found in each folder, in the order of the folders' names.
     pub results: Vec<Found>,
     /// Folders whose results no experiment explains, each with the reason.
     pub skipped: Vec<(PathBuf, String)>,

@@ -43,7 +43,7 @@ const FIGURES: &str = "figures";
 /// A report that was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The page.
+    /// Where the page lies.
     pub path: PathBuf,
     /// How many results it shows.
     pub result_count: usize,

@@ -31,7 +31,7 @@ const POWER_BELOW: f64 = 1e-4;
 /// A mark on an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
-    /// Its value.
+    /// Where on the axis it stands, in the axis's unit.
     pub value: f64,
     /// What stands beside it.
     pub text: String,

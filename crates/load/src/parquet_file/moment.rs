@@ -25,9 +25,9 @@ const UTC: &str = " +00:00";
 pub(super) enum Moment {
     /// Days since 1970.
     Date,
-    /// Since midnight.
+    /// A time of day, counted since midnight.
     TimeOfDay(Unit),
-    /// Since 1970.
+    /// A point in time, counted since 1970; in a zone of its own unless `is_utc`.
     Timestamp { unit: Unit, is_utc: bool },
 }
 

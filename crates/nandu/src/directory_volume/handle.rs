@@ -31,7 +31,7 @@ pub(super) enum OwnName {
     Manifest,
     /// The list of files until it is durable.
     NewManifest,
-    /// The lock.
+    /// The file that is locked while the database is open.
     Lock,
 }
 

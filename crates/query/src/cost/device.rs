@@ -27,7 +27,7 @@ const NO_GAIN_PPM: u64 = 1_000_000;
 pub enum Pattern {
     /// On where an earlier one of the same stream ended.
     Sequential,
-    /// Anywhere.
+    /// Anywhere on the device.
     Random,
 }
 
@@ -35,7 +35,7 @@ pub enum Pattern {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessCurves {
-    /// One of a stream.
+    /// Times of a request that goes on where an earlier one of its stream ended.
     pub sequential: Curve,
     /// One of scattered requests, without the way of an arm.
     pub random: Curve,
@@ -58,9 +58,9 @@ impl AccessCurves {
 pub struct DeviceCosts {
     /// What a request costs besides, when the arm has to move; 0 without one.
     pub seek_ns: u64,
-    /// Reads.
+    /// Times of reads by their bytes.
     pub read: AccessCurves,
-    /// Writes.
+    /// Times of writes by their bytes.
     pub write: AccessCurves,
     /// How many times faster scattered reads of a page become at a queue depth, in millionths.
     pub random_read_gain_ppm: Curve,
@@ -76,7 +76,7 @@ pub struct MeasuredTime {
     pub is_write: bool,
     /// Streaming or scattered.
     pub pattern: Pattern,
-    /// Its bytes.
+    /// Bytes of a request.
     pub request_bytes: u64,
     /// Requests in flight.
     pub queue_depth: u64,

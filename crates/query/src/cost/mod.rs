@@ -55,9 +55,9 @@ pub struct Estimate {
     pub pages_read: u64,
     /// Database pages written.
     pub pages_written: u64,
-    /// Time of the device.
+    /// Time for which the device works, in nanoseconds.
     pub io_ns: u64,
-    /// Time of the processor.
+    /// Time for which the processor works, in nanoseconds.
     pub cpu_ns: u64,
     /// Of both, for how long they work at the same time.
     #[serde(default)]
@@ -145,9 +145,9 @@ impl Mul<u64> for Estimate {
 /// What every estimate is made with.
 #[derive(Clone, Copy, Debug)]
 pub struct CostModel<'a> {
-    /// The device.
+    /// What the device's requests take.
     pub device: &'a DeviceCosts,
-    /// The processor.
+    /// What the processor takes for each kind of work.
     pub processor: &'a CpuCosts,
     /// Whose counts: the paper's, or those of the operators here.
     pub convention: Convention,

@@ -14,7 +14,7 @@ const MILLION: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JoinSide {
-    /// The relation.
+    /// What is known of the stored table: its pages, rows and bytes.
     pub stats: RelationStats,
     /// An index on the join key, if there is one.
     pub index: Option<IndexStats>,
@@ -73,7 +73,7 @@ impl JoinSide {
 pub struct JoinQuestion {
     /// R: the side that is hashed, or that leads.
     pub outer: JoinSide,
-    /// The inner side, S.
+    /// The side that the joins call inner, S.
     pub inner: JoinSide,
     /// Pairs of equal keys, were there no predicates.
     pub pair_count: u64,

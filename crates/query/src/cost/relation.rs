@@ -57,7 +57,7 @@ pub enum PageOrder {
 pub struct RelationStats {
     /// Pages that hold tuples.
     pub page_count: u64,
-    /// Tuples.
+    /// Tuples that the table holds.
     pub tuple_count: u64,
     /// Bytes of all cells: records, each with its length and its row number. The total and not the mean,
     /// whose rounding would be a percent.
@@ -123,7 +123,7 @@ impl RelationStats {
 pub struct LateStats {
     /// The columns that are compared, to be scanned.
     pub keys: RelationStats,
-    /// PAX pages.
+    /// PAX pages of the relation, each of several database pages.
     pub pax_page_count: u64,
     /// Requests that fetch what is wanted of one of them.
     pub run_count: u64,
@@ -147,7 +147,7 @@ pub struct IndexStats {
     pub leaf_page_count: u64,
     /// Levels above the leaves.
     pub height: u64,
-    /// Entries.
+    /// Entries of the index, at most one for each row.
     pub entry_count: u64,
     /// How its leaves lie in the order of keys.
     pub order: PageOrder,

@@ -32,7 +32,7 @@ pub enum StreamKind {
 /// A mixture of streams whose speed was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredStream {
-    /// What was done.
+    /// How the streams were read or written.
     pub kind: StreamKind,
     /// Bytes of a request.
     pub request_bytes: u64,

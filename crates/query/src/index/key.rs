@@ -29,9 +29,9 @@ pub struct IndexKey {
 /// bound of `Excluded(NULL)` leaves them out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyRange {
-    /// Where it begins.
+    /// The first key that is wanted, or the one behind which it begins.
     pub lower: Bound<Vec<Value>>,
-    /// Where it ends.
+    /// The last key that is wanted, or the one in front of which it ends.
     pub upper: Bound<Vec<Value>>,
 }
 

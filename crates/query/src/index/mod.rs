@@ -46,7 +46,7 @@ pub trait IndexLookup {
     /// By what it is ordered.
     fn key(&self) -> &IndexKey;
 
-    /// Where its entries are.
+    /// The B+-tree that holds the entries.
     fn tree(&self) -> Tree;
 
     /// What reads its pages.

@@ -45,7 +45,7 @@ const SAMPLE_ERROR_PART: u64 = 200;
 pub struct Settings {
     /// The side that is built, the smaller one as far as is known.
     pub build: Side,
-    /// All pages.
+    /// All pages of memory that the join has.
     pub pages: u32,
     /// Pages through which both sides are read.
     pub input_pages: u32,
@@ -60,7 +60,7 @@ pub struct Settings {
 /// How much there is of the side that is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltSide {
-    /// Rows.
+    /// Rows of the side.
     pub tuple_count: u64,
     /// Bytes of their cells.
     pub cell_bytes: u64,

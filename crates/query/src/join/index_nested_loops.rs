@@ -36,7 +36,7 @@ pub struct Settings {
     pub input_pages: u32,
     /// Pages of a batch of its rows.
     pub batch_pages: u32,
-    /// Pages of inner rows.
+    /// Pages for rows that were fetched of the inner side.
     pub inner_pages: u32,
     /// Rows of a batch at most. With 1 each lookup waits for the one before it, as in S000.
     pub batch_rows_max: Option<u32>,

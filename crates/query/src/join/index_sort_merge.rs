@@ -30,7 +30,7 @@ use std::cmp::Ordering;
 pub struct Settings {
     /// Pages of rows of the left side; one of them holds the leaf at hand.
     pub left_pages: u32,
-    /// Likewise on the right.
+    /// Pages of rows of the right side; one of them holds the leaf at hand.
     pub right_pages: u32,
     /// In which order rows are fetched that do not lie in an index itself.
     pub order: FetchOrder,

@@ -46,7 +46,7 @@ use crate::{Key, QueryError, Relation};
 use nandu_storage::database::{ColumnType, TableDefinition};
 use serde::{Deserialize, Serialize};
 
-/// Which rows come out.
+/// Which rows a join gives: pairs, or rows of one side with or without partners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JoinType {
@@ -68,9 +68,9 @@ pub enum JoinType {
 /// One side of a join.
 #[derive(Clone, Copy)]
 pub struct JoinInput<'r> {
-    /// Its rows.
+    /// The relation whose rows are joined.
     pub relation: &'r dyn Relation,
-    /// What is compared.
+    /// The columns of a row that are compared.
     pub key: &'r Key,
 }
 

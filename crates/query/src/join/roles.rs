@@ -10,14 +10,14 @@ pub(crate) enum Alone {
     Never,
     /// Those with a partner, once each.
     Matched,
-    /// Those without.
+    /// Rows that found no partner.
     Unmatched,
 }
 
 /// What a join that builds one side and probes with the other hands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Roles {
-    /// Whether pairs come out.
+    /// Whether rows that match come out as pairs.
     pub(crate) pairs: bool,
     /// Which rows of the built side come out by themselves, when all of the other side has been
     /// seen.

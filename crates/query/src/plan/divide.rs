@@ -53,7 +53,7 @@ const MARKING_HASH_PAGES_MIN: u64 = 4;
 /// Into how many steps a buffer is divided to look closely around it, a quarter of it to either side.
 const REFINING_STEPS: u64 = 64;
 
-/// Who has which memory.
+/// How a plan divides its memory among the parts of its join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Division {
@@ -65,22 +65,22 @@ pub enum Division {
     IndexNestedLoops {
         /// How the outer side is read.
         access: OuterAccess,
-        /// The parts.
+        /// Pages for the outer side, for rows of the inner side and for the pool between.
         memory: IndexMemory,
         /// In which order rows of the inner side are fetched.
         order: FetchOrder,
     },
     /// Of index sort-merge.
     IndexSortMerge(IndexMergeMemory),
-    /// Of sort-merge.
+    /// Of sort-merge: how each side is sorted, and the pages of the merge.
     SortMerge(SortMerge),
     /// Of Grace hash.
     GraceHash(GraceHash),
     /// Of hybrid hash.
     HybridHash(HybridHash),
-    /// Of FlashJoin.
+    /// Of FlashJoin, which joins keys first and fetches the rest of rows late.
     FlashJoin(FlashMemory),
-    /// Of RARE-join.
+    /// Of RARE-join, which keeps a join index and fetches columns by it.
     RareJoin(RareMemory),
 }
 

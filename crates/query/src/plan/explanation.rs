@@ -42,7 +42,7 @@ pub struct Actual {
 /// One plan with its costs, as a row of the explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplanationRow {
-    /// Its join.
+    /// The join that the plan runs.
     pub kind: JoinKind,
     /// Whether the inner side of the question is the outer one of the plan.
     pub is_swapped: bool,
@@ -81,7 +81,7 @@ impl ExplanationRow {
 pub struct Explanation {
     /// What can be done, cheapest first.
     pub rows: Vec<ExplanationRow>,
-    /// What cannot, and why.
+    /// The joins that cannot be run, each with the reason why.
     pub rejected: Vec<(JoinKind, String)>,
 }
 

@@ -46,11 +46,11 @@ pub struct Budget {
 /// One way to answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// The join.
+    /// The join that the plan runs.
     pub kind: JoinKind,
     /// Whether the question's inner side is this plan's outer side.
     pub is_swapped: bool,
-    /// Who has which memory.
+    /// How the memory is divided among the parts of the join.
     pub division: Division,
     /// What it is thought to cost.
     pub estimate: Estimate,
@@ -108,7 +108,7 @@ impl fmt::Display for Rejection {
 pub struct Plans {
     /// What can be done, cheapest first: at most one plan for each kind and role.
     pub feasible: Vec<Plan>,
-    /// What cannot, by kind.
+    /// The joins that cannot be run, each with the reason why.
     pub rejected: Vec<(JoinKind, Rejection)>,
 }
 

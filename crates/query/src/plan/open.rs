@@ -29,9 +29,9 @@ pub enum ChunkRule {
 /// The indexes on the join key, of the sides that have one.
 #[derive(Clone, Copy, Default)]
 pub struct Indexes<'x> {
-    /// Of the left side.
+    /// The index on the left side's key, if there is one.
     pub left: Option<&'x dyn IndexLookup>,
-    /// Of the right side.
+    /// The index on the right side's key, if there is one.
     pub right: Option<&'x dyn IndexLookup>,
 }
 
@@ -39,7 +39,7 @@ impl<'x> Indexes<'x> {
     /// No index on either side.
     pub const NONE: Self = Self { left: None, right: None };
 
-    /// That of one side.
+    /// The index of one of the two sides.
     #[must_use]
     pub const fn of(&self, side: Side) -> Option<&'x dyn IndexLookup> {
         match side {

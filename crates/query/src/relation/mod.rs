@@ -142,7 +142,7 @@ impl Position {
 pub struct RelationSize {
     /// Pages that a scan reads.
     pub page_count: u64,
-    /// Rows.
+    /// Rows of the relation.
     pub tuple_count: u64,
     /// Bytes of all cells.
     pub cell_bytes: u64,

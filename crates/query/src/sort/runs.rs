@@ -38,7 +38,7 @@ pub(crate) trait RunFormer<'x> {
 pub(crate) enum Sorted<'x> {
     /// All of them in memory.
     Rows(SortedRows<'x>),
-    /// In runs.
+    /// In sorted runs on the device, which have to be merged.
     Runs(Vec<Bucket>),
 }
 

@@ -148,7 +148,7 @@ pub(super) fn free_page(page: &[u8]) -> Shape<u32> {
     }
 }
 
-/// Gives a page back.
+/// Puts a page on the list of free ones.
 pub(super) fn release<P: ChangePages>(
     pages: &mut P,
     file: FileId,

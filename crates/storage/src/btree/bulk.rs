@@ -43,7 +43,7 @@ struct Staged {
     /// Where it will lie; 0 as long as that is open.
     page: u32,
     first_child: u32,
-    /// The separator before it.
+    /// The separator that stands before the node in its parent; no key of the node is smaller.
     lower: Vec<u8>,
     /// Keys and payloads, one after the other.
     bytes: Vec<u8>,

@@ -25,7 +25,7 @@ pub struct TreeReport {
     pub failure: Option<StorageError>,
     /// Pages of the file that are the tree's.
     pub page_count: u32,
-    /// Keys.
+    /// Keys that the leaves hold.
     pub entry_count: u64,
     /// The nodes of each level, leaves first.
     pub levels: Vec<LevelStatistics>,
@@ -33,14 +33,14 @@ pub struct TreeReport {
     pub overflow_page_count: u64,
     /// Bytes of values in overflow chains.
     pub overflow_bytes: u64,
-    /// Free pages.
+    /// Pages of the file that are free to be taken.
     pub free_page_count: u64,
 }
 
 /// The nodes of one level, together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelStatistics {
-    /// Nodes.
+    /// Nodes of the level, a page each.
     pub page_count: u64,
     /// Cells: keys, or separators.
     pub cell_count: u64,

@@ -33,9 +33,9 @@ struct Stop {
 /// How large a tree is, guessed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeSample {
-    /// Keys.
+    /// Keys of the tree.
     pub entry_count: u64,
-    /// Leaves.
+    /// Pages of the lowest level.
     pub leaf_count: u64,
     /// Bytes of all values.
     pub value_bytes: u64,

@@ -157,7 +157,7 @@ pub(super) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Looks at the header.
+    /// Checks the header of a page and lets it be read as a node.
     #[inline]
     pub(super) fn open(bytes: &'a [u8]) -> Shape<Self> {
         if bytes.len() < HEADER_BYTES || bytes.len() > USABLE_BYTES_MAX || bytes[0] != KIND_NODE {

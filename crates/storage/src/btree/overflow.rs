@@ -19,7 +19,7 @@ const PREFETCH_COUNT: u32 = 16;
 const COUNT_AT: usize = 4;
 const DATA_AT: usize = 16;
 
-/// Where a value lies.
+/// Where a value lies that is too long for its leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     pub(super) byte_count: u64,

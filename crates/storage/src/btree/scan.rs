@@ -41,7 +41,7 @@ pub type Entry<'a> = (&'a [u8], &'a [u8]);
 pub struct LeafPlace {
     /// The leaf's page.
     pub page: u32,
-    /// The slot.
+    /// The number of the slot on the leaf, from 0.
     pub slot: u32,
 }
 

@@ -16,16 +16,16 @@ const DELETE_RUN: u8 = 4;
 /// The inverse of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo<'a> {
-    /// Of an insert.
+    /// Undoes an insert: the key goes away.
     Delete {
-        /// The key.
+        /// The key that was inserted and is deleted again.
         key: &'a [u8],
     },
     /// Of an update or a delete.
     Put {
-        /// The key.
+        /// The key that gets its value back.
         key: &'a [u8],
-        /// What it stood for.
+        /// The value that the key had before.
         value: &'a [u8],
     },
     /// Of the insert of a run.

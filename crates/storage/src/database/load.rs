@@ -60,7 +60,7 @@ pub enum RowOrder {
 pub struct LoadOptions {
     /// How full pages are made. Trees, which have no jitter, take the mean, from 50 % on.
     pub fill: FillFactor,
-    /// For clustered tables.
+    /// In which order the rows come; counts for clustered tables only.
     pub order: RowOrder,
     /// Memory for sorting, beside the pool; shared by the indexes of the table.
     pub sort_bytes: u64,

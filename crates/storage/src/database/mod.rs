@@ -56,7 +56,7 @@ pub struct ReadTransaction<'d> {
     tables: RwLockReadGuard<'d, Tables>,
 }
 
-/// One at a time.
+/// A transaction that changes tables. There is one at a time.
 pub struct WriteTransaction<'d> {
     database: &'d Database,
     tables: RwLockWriteGuard<'d, Tables>,

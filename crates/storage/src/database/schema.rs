@@ -16,14 +16,14 @@ const PAGES_OF_COLUMN_MIN: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnType {
-    /// 64 bits, signed.
+    /// Signed integers of 64 bits.
     Integer,
     /// 64 bits, floating point, but no NaN. An integer becomes the double that it is exactly; one that no
     /// double is, which is only past 2^53, is refused.
     Real,
     /// UTF-8; other bytes are refused.
     Text,
-    /// Bytes.
+    /// Bytes that nothing interprets.
     Blob,
 }
 
@@ -31,9 +31,9 @@ pub enum ColumnType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// Its name.
+    /// The column's name, as it was given when the table was made.
     pub name: String,
-    /// What it holds.
+    /// The type of the column's values.
     pub column_type: ColumnType,
     /// Whether null is refused.
     #[serde(default)]
@@ -66,7 +66,7 @@ pub struct IndexDefinition {
     pub name: String,
     /// Its columns, by index, most significant first.
     pub columns: Vec<usize>,
-    /// Where it lies.
+    /// The file that holds its entries.
     pub file: FileId,
 }
 
@@ -74,15 +74,15 @@ pub struct IndexDefinition {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableDefinition {
-    /// Its name.
+    /// The table's name, as it was given when it was made.
     pub name: String,
-    /// Its columns.
+    /// The columns, in the order of a row's values.
     pub columns: Vec<Column>,
     /// How its rows are stored.
     pub kind: TableKind,
-    /// Where they lie.
+    /// The file that holds its rows.
     pub file: FileId,
-    /// Its indexes.
+    /// Secondary indexes over its rows.
     #[serde(default)]
     pub indexes: Vec<IndexDefinition>,
 }
@@ -94,7 +94,7 @@ impl Column {
         Self { name: name.to_owned(), column_type, not_null: false }
     }
 
-    /// The same, refusing nulls.
+    /// The same column, which refuses nulls.
     #[must_use]
     pub fn not_null(mut self) -> Self {
         self.not_null = true;

@@ -71,7 +71,7 @@ pub enum FetchOrder {
 /// Sizes of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableStat {
-    /// Its name.
+    /// The table's name.
     pub name: String,
     /// `heap`, `clustered`, `pax` or `index`.
     pub kind: &'static str,

@@ -54,11 +54,11 @@ const GROWTH_BYTES_MAX: u64 = 16 << 20;
 /// Room that a file gets at once at least, in pages.
 const GROWTH_PAGES_MIN: u64 = 16;
 
-/// Where a database lies.
+/// The volumes that hold a database and its log.
 pub struct Volumes {
     /// The pages, and the log unless it has its own.
     pub data: Box<dyn Volume>,
-    /// The log.
+    /// The volume of the log, where that has one of its own.
     pub log: Option<Box<dyn Volume>>,
 }
 

@@ -42,7 +42,7 @@ pub struct RestartStep {
     pub time: Nanos,
     /// Requests to the devices.
     pub request_count: u64,
-    /// Bytes moved.
+    /// Bytes that these requests moved.
     pub bytes: u64,
 }
 

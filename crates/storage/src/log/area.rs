@@ -23,7 +23,7 @@ pub(super) struct LogArea {
     pub(super) file: FileId,
     pub(super) layout: Layout,
     alignment: usize,
-    /// Of [`IO_BYTES_MAX`] each.
+    /// Buffers of [`IO_BYTES_MAX`] each, to be used again.
     spare_buffers: Arc<Mutex<Vec<IoBuffer>>>,
 }
 

@@ -39,7 +39,7 @@ const MASTER_BLOCK_BYTES_MIN: u64 = 4096;
 pub(super) struct Layout {
     pub(super) sector_bytes: u64,
     pub(super) capacity_bytes: u64,
-    /// From the database's id.
+    /// Follows from the database's id, so that frames of another one are not taken for ours.
     pub(super) salt: u32,
 }
 

@@ -38,7 +38,7 @@ pub struct Master {
     pub capacity_bytes: u64,
     /// The record that began the last complete checkpoint; 0 before the first one.
     pub checkpoint: Lsn,
-    /// The one before.
+    /// The checkpoint before the last one.
     pub previous_checkpoint: Lsn,
     /// The oldest record that may still be needed.
     pub tail: Lsn,
@@ -54,7 +54,7 @@ pub struct Master {
     /// The largest buffer that the log was written with: flushes are not longer, unless they hold a
     /// single record.
     pub(super) buffer_bytes: u32,
-    /// Grows at each opening.
+    /// The number of the run: one more with each opening.
     pub(super) epoch: u32,
     pub(super) sequence: u64,
     /// The other block is damaged, so there may have been a newer one. Not stored.
@@ -64,7 +64,7 @@ pub struct Master {
 /// What a block holds.
 enum ControlBlock {
     Whole(Master),
-    /// Nothing was written there.
+    /// Nothing was ever written there.
     Empty,
     Damaged,
 }

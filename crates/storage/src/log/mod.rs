@@ -52,7 +52,7 @@ pub enum Durability {
     /// It survives a power cut once so many commits have come together, or their records fill the
     /// buffer.
     Grouped {
-        /// How many, from 1.
+        /// How many commits have to come together, from 1.
         commit_count: u32,
     },
     /// It survives a power cut some time later: when the buffer is full, at a checkpoint, or when
@@ -80,7 +80,7 @@ impl Default for LogConfig {
 /// What was appended and flushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Records appended.
+    /// Records that were appended, durable or not.
     pub record_count: u64,
     /// Their bytes, frames included.
     pub record_bytes: u64,

@@ -33,7 +33,7 @@ const END_CHECKPOINT: u8 = 0x16;
 pub enum LogRecord<'a> {
     /// All page changes of one action, and how to undo it.
     Action {
-        /// Whose it is.
+        /// The transaction that made the changes.
         transaction: u64,
         /// The transaction's record before.
         previous: Lsn,
@@ -44,7 +44,7 @@ pub enum LogRecord<'a> {
     },
     /// The undoing of an action; never undone itself.
     Compensation {
-        /// Whose it is.
+        /// The transaction that is rolled back.
         transaction: u64,
         /// The transaction's record before.
         previous: Lsn,
@@ -55,23 +55,23 @@ pub enum LogRecord<'a> {
     },
     /// The transaction is committed.
     Commit {
-        /// Which one.
+        /// The number of the transaction.
         transaction: u64,
-        /// Its record before.
+        /// The transaction's record before this one.
         previous: Lsn,
     },
     /// The transaction is going to be rolled back.
     Abort {
-        /// Which one.
+        /// The number of the transaction.
         transaction: u64,
-        /// Its record before.
+        /// The transaction's record before this one.
         previous: Lsn,
     },
     /// Nothing is left to do for the transaction.
     End {
-        /// Which one.
+        /// The number of the transaction.
         transaction: u64,
-        /// Its record before.
+        /// The transaction's record before this one.
         previous: Lsn,
     },
     /// A fuzzy checkpoint begins.
@@ -101,7 +101,7 @@ pub struct CheckpointPart<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TransactionStatus {
-    /// It is at work.
+    /// It is running and may make more changes.
     Active = 0,
     /// Its commit record is written, its end record is not.
     Committed = 1,
@@ -112,9 +112,9 @@ pub enum TransactionStatus {
 /// A line of a checkpoint's transaction table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionEntry {
-    /// Its number.
+    /// The number of the transaction.
     pub id: u64,
-    /// What it is doing.
+    /// How far the transaction is.
     pub status: TransactionStatus,
     /// Its latest record.
     pub last: Lsn,

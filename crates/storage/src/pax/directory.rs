@@ -24,9 +24,9 @@ pub(super) const HEADER_BYTES: usize = 48;
 /// The rows of a PAX page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaxPage {
-    /// Rows before it.
+    /// Rows of the table in front of its first one.
     pub first_row: u64,
-    /// How many it has.
+    /// How many rows it has.
     pub row_count: u32,
 }
 
@@ -35,14 +35,14 @@ pub struct PaxPage {
 pub struct Minipage {
     /// Its first page; where it has none, that of the next minipage.
     pub first_page: u32,
-    /// Its pages.
+    /// How many pages it has; 0 if its bytes need none.
     pub page_count: u32,
     /// Its bytes, without what its pages add.
     pub byte_count: u32,
     pub(super) form: u8,
 }
 
-/// What page 1 says.
+/// The table's header, which is on page 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) column_count: u32,

@@ -18,7 +18,7 @@ use std::ops::Range;
 pub struct FrameMut<'a> {
     frame: u32,
     page: &'a mut [u8],
-    /// Of the log's run.
+    /// The number of the run of the log, for the trailers of changed pages.
     epoch: u32,
     info: &'a mut FrameInfo,
     held_count: &'a mut u32,

@@ -59,7 +59,7 @@ pub const FRAME_COUNT_MAX: u32 = 1 << 30;
 pub struct PoolConfig {
     /// Bytes of a page with its trailer: a power of two from 512 to 65,536.
     pub page_bytes: u32,
-    /// Frames, from 3 on.
+    /// How many pages it holds at most, from 3 on.
     pub frame_count: u32,
     /// Which page leaves when another needs its frame.
     pub replacement: ReplacementKind,

@@ -62,7 +62,7 @@ pub(super) struct DoubleWrite {
     /// The batch that comes next, and where.
     number: u32,
     offset: u64,
-    /// The batch at hand.
+    /// The pages of the batch, one behind the other.
     batch: Vec<u8>,
     /// Pages that this lap wrote without a copy, and not since with one.
     new_pages: BTreeSet<PageAddress>,

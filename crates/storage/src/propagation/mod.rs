@@ -32,7 +32,7 @@ use nandu_device::IoBuffer;
 /// A page on its way to the device.
 #[derive(Debug)]
 pub struct PageWrite {
-    /// Which page.
+    /// Where the page belongs, which need not be where it is put.
     pub address: PageAddress,
     /// The whole page with its trailer; the LSN is set, the checksum is not yet.
     pub buffer: IoBuffer,
@@ -48,7 +48,7 @@ pub struct PageWrite {
 /// A page that was asked for.
 #[derive(Debug)]
 pub struct PageRead {
-    /// Which page.
+    /// The page that was asked for.
     pub address: PageAddress,
     /// Filled, if `result` is good; a page never written is all zeros.
     pub buffer: IoBuffer,

@@ -11,9 +11,9 @@ pub enum Affinity {
     Text,
     /// Numbers; text that is one becomes one.
     Numeric,
-    /// As `Numeric`.
+    /// Integers, otherwise as `Numeric`.
     Integer,
-    /// Doubles.
+    /// Doubles, which whole numbers become, too.
     Real,
 }
 

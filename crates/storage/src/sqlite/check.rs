@@ -16,11 +16,11 @@ use nandu_base::to_u32;
 /// What a table is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStat {
-    /// Rows.
+    /// Rows that the table holds.
     pub row_count: u64,
     /// Levels, leaves included.
     pub level_count: u32,
-    /// Leaves.
+    /// Pages of the lowest level, which hold the rows.
     pub leaf_count: u32,
     /// Pages above them.
     pub interior_count: u32,

@@ -18,7 +18,7 @@ const SCHEMA_ENTRIES_MAX: usize = 1 << 16;
 pub struct SchemaEntry {
     /// `table`, `index`, `view` or `trigger`.
     pub kind: String,
-    /// Its name.
+    /// The name of the table or index.
     pub name: String,
     /// The table that it belongs to.
     pub table_name: String,

@@ -31,9 +31,9 @@ pub enum TextEncoding {
     /// UTF-8, which is what this engine writes.
     #[default]
     Utf8,
-    /// UTF-16, little-endian.
+    /// UTF-16, the low byte first.
     Utf16Le,
-    /// UTF-16, big-endian.
+    /// UTF-16, the high byte first.
     Utf16Be,
 }
 
@@ -62,7 +62,7 @@ pub struct FileHeader {
     pub largest_root: u32,
     /// How text is stored.
     pub encoding: TextEncoding,
-    /// Whose file it is.
+    /// Which program the file belongs to.
     pub application_id: u32,
 }
 

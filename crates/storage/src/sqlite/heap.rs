@@ -43,9 +43,9 @@ pub(super) const ROOT: u32 = 2;
 pub struct FillFactor {
     /// The least that is drawn.
     pub low_permille: u32,
-    /// The most, to 1000.
+    /// The highest fill of a page, at most 1000 thousandths.
     pub high_permille: u32,
-    /// Which draws.
+    /// The seed by which the fill of each page is drawn.
     #[serde(default)]
     pub seed: u64,
 }
@@ -170,7 +170,7 @@ impl HeapTable {
         Ok(Self { tree, schema, fill, space, edge, cell, loaded: true, place })
     }
 
-    /// The table, for readers.
+    /// The table, as readers see it.
     #[must_use]
     pub fn tree(&self) -> &TableTree {
         &self.tree

@@ -36,7 +36,7 @@ pub struct TableSchema {
     pub rowid_column: Option<usize>,
     /// Whether rows lie in an index tree instead (`WITHOUT ROWID`).
     pub without_rowid: bool,
-    /// The statement.
+    /// The statement's text, as it is stored.
     pub sql: String,
 }
 

@@ -56,7 +56,7 @@ pub struct TreePage<'a> {
 /// A row as it lies on a leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct LeafCell<'a> {
-    /// Its rowid.
+    /// The number of the row, its key in the tree.
     pub rowid: i64,
     /// Bytes of the whole record.
     pub payload_bytes: u64,

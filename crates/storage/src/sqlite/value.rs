@@ -10,32 +10,32 @@ use std::cmp::Ordering;
 /// A value that owns its bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Value {
-    /// Nothing.
+    /// The absence of a value.
     #[default]
     Null,
     /// A signed integer of 64 bits.
     Integer(i64),
-    /// A double.
+    /// A floating-point number of 64 bits.
     Real(f64),
     /// Text in UTF-8.
     Text(String),
-    /// Bytes.
+    /// Bytes that nothing interprets.
     Blob(Vec<u8>),
 }
 
 /// A value that lies in a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum ValueRef<'a> {
-    /// Nothing.
+    /// The absence of a value.
     #[default]
     Null,
     /// A signed integer of 64 bits.
     Integer(i64),
-    /// A double.
+    /// A floating-point number of 64 bits.
     Real(f64),
     /// Text: UTF-8 as far as its writer kept to it, which SQLite does not check.
     Text(&'a [u8]),
-    /// Bytes.
+    /// Bytes that nothing interprets.
     Blob(&'a [u8]),
 }
 

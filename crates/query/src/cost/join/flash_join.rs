@@ -17,7 +17,7 @@ const MILLION: u64 = 1_000_000;
 /// How memory is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FlashMemory {
-    /// Pages of the kernel.
+    /// Pages of the join kernel, which joins keys and row numbers.
     pub kernel_pages: u64,
     /// What it makes of them.
     pub kernel: HybridHash,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OuterAccess {
-    /// All of it.
+    /// All of R is read.
     #[default]
     TableScan,
     /// By its index, tuple by tuple in the order of keys.

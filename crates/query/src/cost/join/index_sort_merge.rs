@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct IndexMergeMemory {
     /// Pages of rows of R, one of which holds the leaf at hand.
     pub outer_pages: u64,
-    /// Likewise of S.
+    /// Pages of rows of S, one of which holds the leaf at hand.
     pub inner_pages: u64,
     /// Pages of the buffer pool, empty at the beginning.
     pub pool_pages: u64,

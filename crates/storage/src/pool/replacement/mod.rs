@@ -23,12 +23,12 @@ pub use two_q::TwoQueue;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplacementKind {
-    /// [`Clock`].
+    /// A hand goes round and passes over what was used since: [`Clock`].
     Clock,
-    /// [`TwoQueue`].
+    /// What is used once does not displace what is used often: [`TwoQueue`].
     #[default]
     TwoQ,
-    /// [`Lru`].
+    /// What was not used for the longest time goes first: [`Lru`].
     Lru,
 }
 

@@ -85,15 +85,15 @@ pub struct LogStructuredCounters {
     pub copied_bytes: u64,
     /// Bytes of partial segments: records, summaries and padding.
     pub segment_bytes_written: u64,
-    /// Partial segments.
+    /// Partial segments that were written.
     pub write_count: u64,
     /// Segments that were cleaned.
     pub cleaned_segment_count: u64,
     /// Bytes that cleaning read.
     pub cleaning_read_bytes: u64,
-    /// Map images.
+    /// Images of the page map that were written.
     pub checkpoint_count: u64,
-    /// Their bytes.
+    /// Bytes of these images.
     pub checkpoint_bytes: u64,
     /// Flushes of the segments.
     pub flush_count: u64,

@@ -43,7 +43,7 @@ pub(super) enum EntryKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) kind: EntryKind,
-    /// A copy by cleaning.
+    /// Whether cleaning copied the record from another segment.
     pub(super) is_moved: bool,
     pub(super) address: PageAddress,
     /// Where the record starts in the partial segment.

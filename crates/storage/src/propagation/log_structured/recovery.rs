@@ -36,7 +36,7 @@ struct Link {
 /// One frontier's part of the chain, as it is read.
 struct Chain {
     position: Position,
-    /// Read, but not applied.
+    /// Partial segments that were read and are not applied yet.
     links: VecDeque<Link>,
     /// What lies behind an unreadable one says that all up to this one were durable.
     durable_sequence: u64,

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 /// A run of allocation units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// The first unit.
+    /// The number of its first allocation unit.
     pub(super) first: u32,
-    /// How many.
+    /// How many allocation units there are.
     pub(super) count: u32,
 }
 

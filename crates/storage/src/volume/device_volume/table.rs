@@ -39,11 +39,11 @@ const UNIT_BYTES: (u64, u64) = (4 << 10, 64 << 10);
 /// A file as the table keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileEntry {
-    /// Its name.
+    /// The file's name, unique in the table.
     pub(super) name: FileName,
     /// The first record of a log that may speak of it.
     pub(super) records_from: Lsn,
-    /// Its length.
+    /// The file's length in bytes.
     pub(super) byte_count: u64,
     /// Where its bytes lie, in order.
     pub(super) extents: Vec<Extent>,
@@ -71,14 +71,14 @@ pub(super) struct Table {
     pub(super) layout: Layout,
     /// Counts the writes of the table.
     pub(super) generation: u64,
-    /// All files.
+    /// All files of the volume by their numbers.
     pub(super) files: BTreeMap<FileId, FileEntry>,
 }
 
 /// What a slot holds.
 #[derive(Debug)]
 pub(super) enum Slot {
-    /// A table.
+    /// A table whose checksum is right.
     Sound(Box<Table>),
     /// A table that was torn or damaged; with what is wrong.
     Damaged(String),

@@ -33,7 +33,7 @@ const CHOICE_COUNT: u32 = 10;
 /// What a policy may know of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Which one.
+    /// The number of the segment.
     pub(super) segment: u32,
     /// Bytes of records that the map refers to.
     pub(super) live_bytes: u32,
