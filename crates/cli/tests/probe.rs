@@ -29,7 +29,12 @@ fn the_same_seed_gives_the_same_bytes_on_a_simulated_drive() {
     }
     let profile = fs::read_to_string(path.join("one.profile")).unwrap();
     let profile: serde_json::Value = serde_json::from_str(&profile).unwrap();
-    assert!(!profile["models"].as_array().unwrap().is_empty(), "{profile}");
+    let models = profile["models"].as_array().unwrap();
+    assert!(!models.is_empty(), "{profile}");
+    for model in models {
+        let error = model["line"]["error_max"].as_f64().unwrap();
+        assert_eq!(model["fits"], error <= 0.3, "{model}");
+    }
 }
 
 #[test]

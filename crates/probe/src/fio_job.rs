@@ -60,10 +60,11 @@ pub struct FioJobs {
 }
 
 /// Keys that change the pattern.
-const KNOWN: [&str; 36] = [
+const KNOWN: [&str; 37] = [
     "blockalign",
     "blocksize",
     "bs",
+    "buffered",
     "direct",
     "directory",
     "fdatasync",
@@ -197,8 +198,10 @@ impl Reader<'_> {
             // A comment may follow a value after white space.
             let value = value.split(" #").next().unwrap_or(value).split(" ;").next();
             let setting = Setting { value: value.unwrap_or("").trim().into(), line };
-            if let Some(why) = refusal(key) {
-                let message = format!("`{key}` would be another load than can be made here: {why}");
+            if let Some(why) = refusal(key, &setting.value) {
+                let value = &setting.value;
+                let message =
+                    format!("`{key}={value}` would be another load than can be made here: {why}");
                 return Err(self.wrong(line, message));
             }
             if !KNOWN.contains(&key) {
@@ -253,10 +256,6 @@ impl Reader<'_> {
                 let text = "`blockalign` is taken as the block size here".to_string();
                 notes.push(self.note(FioNoteKind::Changed, align.line, text));
             }
-        }
-        if let Some(direct) = settings.get("direct").filter(|direct| direct.value == "0") {
-            let text = "`direct=0` is not followed: the page cache would be measured instead";
-            notes.push(self.note(FioNoteKind::Changed, direct.line, text.into()));
         }
         pattern.validate(info).map_err(|error| match error {
             ProbeError::Pattern { message, .. } => {
@@ -571,14 +570,13 @@ mod tests {
     #[test]
     fn every_key_without_effect_is_named_with_its_line() {
         let jobs = parse(
-            "[a]\nrw=randwrite\niodepht=4\nfilename=/dev/sdz\ndirect=0\nnumjobs=4\niodepth=32\n\
+            "[a]\nrw=randwrite\niodepht=4\nfilename=/dev/sdz\nbuffered=0\nnumjobs=4\niodepth=32\n\
              invalidate=1\nsync=1\nbs=4k,8k\nfrobnicate=yes\n[b]\nrw=read\n",
         )
         .unwrap();
         let expected = [
             (FioNoteKind::Unknown, 3, "did you mean `iodepth`?"),
             (FioNoteKind::Ignored, 4, "`filename` has no effect"),
-            (FioNoteKind::Changed, 5, "`direct=0` is not followed"),
             (FioNoteKind::Changed, 6, "one queue of depth 128"),
             (FioNoteKind::Changed, 7, "cut to 64"),
             (FioNoteKind::Ignored, 8, "`invalidate` has no effect"),
@@ -600,6 +598,9 @@ mod tests {
     fn what_would_be_another_load_is_refused_with_its_line() {
         for key in [
             "rate_iops=1000",
+            "direct=0",
+            "buffered=1",
+            "buffered",
             "rate=1m",
             "bsrange=4k-64k",
             "bssplit=4k/50:8k/50",
@@ -615,6 +616,12 @@ mod tests {
             let error = parse(&format!("[global]\n{key}\n[a]\nrw=randrw\n")).unwrap_err();
             let ProbeError::Parse { line, message, .. } = &error else { panic!("{error}") };
             assert_eq!(*line, 2, "{key}: {message}");
+        }
+        let error = parse("[a]\nrw=randread\ndirect=0\n").unwrap_err().to_string();
+        assert!(error.starts_with("job.fio:3: `direct=0` would be"), "{error}");
+        assert!(error.contains("direct=1"), "{error}");
+        for same in ["direct=1", "direct", "buffered=0"] {
+            assert!(parse(&format!("[a]\nrw=randread\n{same}\n")).is_ok(), "{same}");
         }
         let error = parse("[a]\nrw=randrw\nbs=4k,8k\n").unwrap_err();
         assert!(error.to_string().contains("one size"), "{error}");

@@ -50,8 +50,14 @@ const REFUSED_FAMILIES: [(&str, &str); 5] = [
     ("zone", "the area is one; offset and size say which"),
 ];
 
-/// Why a key cannot be followed, if it would change the load.
-pub(crate) fn refusal(key: &str) -> Option<&'static str> {
+/// Values of keys that would send requests through the page cache, whose speed is that of memory.
+const THROUGH_CACHE: [(&str, &str); 2] = [("direct", "0"), ("buffered", "1")];
+
+/// Why a key with a value cannot be followed, if it would change the load.
+pub(crate) fn refusal(key: &str, value: &str) -> Option<&'static str> {
+    if THROUGH_CACHE.contains(&(key, value)) {
+        return Some("requests go past the page cache; write direct=1");
+    }
     let exact = REFUSED.iter().find(|(refused, _)| *refused == key);
     let family = || REFUSED_FAMILIES.iter().find(|(start, _)| key.starts_with(start));
     exact.or_else(family).map(|(_, why)| *why)

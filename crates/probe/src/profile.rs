@@ -61,7 +61,7 @@ pub struct ProfilePoint {
 
 /// A fitted line for one operation and access at queue depth 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "StoredModel")]
 pub struct ProfileModel {
     /// Read or write.
     pub operation: Operation,
@@ -69,6 +69,34 @@ pub struct ProfileModel {
     pub access: Access,
     /// The time of a request in nanoseconds, as a line over its bytes.
     pub line: LinearModel,
+    /// Whether the line describes what was measured, [`LinearModel::fits`]. A line that does not is no
+    /// model of the device, and tables do not show it.
+    fits: bool,
+}
+
+/// As it is stored; profiles that were made earlier do not say whether a line fits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredModel {
+    operation: Operation,
+    access: Access,
+    line: LinearModel,
+    #[serde(default, rename = "fits")]
+    _fits: bool,
+}
+
+impl ProfileModel {
+    /// What a line is to a device.
+    #[must_use]
+    pub fn new(operation: Operation, access: Access, line: LinearModel) -> Self {
+        Self { operation, access, line, fits: line.fits() }
+    }
+}
+
+impl From<StoredModel> for ProfileModel {
+    fn from(StoredModel { operation, access, line, .. }: StoredModel) -> Self {
+        Self::new(operation, access, line)
+    }
 }
 
 /// Random over sequential at one size and queue depth 1.
@@ -269,7 +297,7 @@ fn models_of(points: &[ProfilePoint]) -> Vec<ProfileModel> {
         let times: Vec<(u64, f64)> = class_at_depth_one(points, operation, access)
             .map(|point| (point.request_bytes, point.time_per_request_ns))
             .collect();
-        fit_linear(&times).map(|line| ProfileModel { operation, access, line })
+        fit_linear(&times).map(|line| ProfileModel::new(operation, access, line))
     };
     CLASSES.into_iter().filter_map(model).collect()
 }

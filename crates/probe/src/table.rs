@@ -343,7 +343,7 @@ mod tests {
         let table = |times: [f64; 3]| {
             let points: Vec<(u64, f64)> = [512, 4096, 65_536].into_iter().zip(times).collect();
             let line = fit_linear(&points).unwrap();
-            let model = ProfileModel { operation: Operation::Write, access: Access::Random, line };
+            let model = ProfileModel::new(Operation::Write, Access::Random, line);
             table_of_models(&[model]).render()
         };
         let text = table([900.0, 100.0, 900.0]);

@@ -493,6 +493,13 @@ fn a_profile_recovers_the_device_behind_it() {
     assert_eq!(profile.alignment_unit_bytes, Some(8192));
     let json = profile.to_json();
     assert_eq!(DeviceProfile::from_json("p.json", &json), Ok(profile.clone()));
+    // Profiles say of each line whether it fits. Older ones do not, and are read all the same.
+    assert!(json.contains("\"fits\": true"), "{json}");
+    let mut older: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for model in older["models"].as_array_mut().unwrap() {
+        assert!(model.as_object_mut().unwrap().remove("fits").is_some());
+    }
+    assert_eq!(DeviceProfile::from_json("p.json", &older.to_string()), Ok(profile.clone()));
     // Profiles from before there were streams have none; others keep theirs.
     assert!(!json.contains("streams"));
     let point = StreamPoint {
