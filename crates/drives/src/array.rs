@@ -47,7 +47,7 @@ pub struct ArrayDriveConfig {
     pub fragment_bytes: u32,
     /// Profiles of the members; `device-a*4` stands for four of them.
     pub members: Vec<String>,
-    /// When a write returns.
+    /// After how many stored fragments a write returns.
     #[serde(default)]
     pub write_return: WriteReturn,
     /// Most requests in flight, at least 1.

@@ -46,7 +46,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub enum DriveKind {
     /// Flash chips behind a translation layer.
     Ssd,
-    /// Arm and platter.
+    /// A hard disk: an arm over a platter.
     Hdd,
     /// Byte-addressable memory that keeps its content.
     Scm,
@@ -70,13 +70,13 @@ impl DriveKind {
 /// The parts of a drive, by kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DriveConfig {
-    /// Of an SSD.
+    /// The figures of an SSD.
     Ssd(SsdConfig),
-    /// Of a hard disk.
+    /// The figures of a hard disk.
     Hdd(HddConfig),
-    /// Of a storage-class memory.
+    /// The figures of a storage-class memory.
     Scm(ScmConfig),
-    /// Of an array.
+    /// The members of an array and how it works.
     Array(ArrayDriveConfig),
 }
 
@@ -429,7 +429,7 @@ impl ProfileFile {
 pub enum ProfileError {
     /// There is no profile of that name.
     NotFound {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
         /// The name that looks most like it.
         nearest: Option<String>,
@@ -454,18 +454,18 @@ pub enum ProfileError {
     },
     /// A drive with too few dies to be so many times smaller.
     Indivisible {
-        /// Of the profile.
+        /// The name of the profile.
         name: String,
-        /// How many times.
+        /// How many times smaller the drive was to be.
         over: u32,
     },
     /// A scaled drive that is larger than the drive or smaller than a sector.
     Capacity {
-        /// Of the profile.
+        /// The name of the profile.
         name: String,
-        /// What was asked for.
+        /// The capacity that was asked for.
         capacity: ByteCount,
-        /// What the drive has.
+        /// The capacity that the drive has.
         whole: ByteCount,
     },
     /// An array whose address, members or layout do not make one.

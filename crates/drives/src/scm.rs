@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub struct ScmConfig {
     /// Bytes that one bank access moves, a power of two from 8 to 4096.
     pub line_bytes: u32,
-    /// Reading one line.
+    /// How long the read of one line takes.
     pub read_line_ns: Nanos,
     /// Writing one line so that it survives.
     pub write_line_ns: Nanos,

@@ -88,7 +88,7 @@ impl Default for OpenOptions {
 /// A target that was opened, and what is known of it.
 pub struct OpenTarget {
     drive: OpenDrive,
-    /// What it is.
+    /// What the device is and whose it is, for reports.
     pub description: TargetDescription,
 }
 
@@ -148,11 +148,11 @@ pub enum TargetDescription {
     Simulated(Box<Profile>),
     /// A file or block device of this machine.
     Real {
-        /// The disk below.
+        /// The disk that holds the file.
         disk: Box<DiskDescription>,
         /// How requests reach the kernel, never `Auto`.
         engine: EngineKind,
-        /// Past the page cache.
+        /// Whether requests go past the kernel's page cache.
         direct: bool,
         /// A scratch file, which is gone afterwards.
         is_scratch: bool,

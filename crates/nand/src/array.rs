@@ -147,7 +147,7 @@ pub struct NandArray {
     pub(crate) partial_counts: Vec<u8>,
     pub(crate) contents: FixedHashMap<u64, Arc<[u8]>>,
     pub(crate) torn_pages: std::collections::BTreeSet<u64>,
-    /// Erase blocks with `torn`.
+    /// How many erase blocks have `torn` set.
     pub(crate) torn_block_count: u32,
     pub(crate) journal: Vec<JournalEntry>,
     pub(crate) power_fault: Option<PowerFault>,

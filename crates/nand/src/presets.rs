@@ -28,7 +28,7 @@ pub struct ChipPreset {
     pub spare_bytes: u32,
     /// Times of the chip's commands and the speed of its bus.
     pub timing: Timing,
-    /// What it draws meanwhile.
+    /// What current it draws while it does these.
     pub supply: Supply,
     /// Where the supply's figures come from, with marks.
     pub supply_source: &'static str,
@@ -208,7 +208,7 @@ pub struct ChipOverrides {
     pub program_type_ns: Option<PageTypes>,
     /// How long the erase of an erase block takes.
     pub erase_ns: Option<Nanos>,
-    /// Command and address cycles.
+    /// How long the command and address cycles take.
     pub command_ns: Option<Nanos>,
     /// Speed of a channel; 0 folds the transfer into the array times.
     pub bus_bytes_per_second: Option<u64>,
@@ -228,7 +228,7 @@ pub struct ChipOverrides {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NandProfile {
-    /// Name of a [`ChipPreset`].
+    /// The name of a [`ChipPreset`].
     pub preset: String,
     /// Channels of the array, each a bus of its own.
     pub channel_count: u32,
@@ -236,7 +236,7 @@ pub struct NandProfile {
     pub dies_per_channel: u32,
     /// Erase blocks of a plane.
     pub erase_blocks_per_plane: u32,
-    /// Overrides the preset.
+    /// Planes of a die, if not as many as the preset has.
     pub planes_per_die: Option<u32>,
     /// What differs from the preset otherwise.
     #[serde(default)]

@@ -62,7 +62,7 @@ pub struct RunConfig {
     pub mode: Mode,
     /// Requests in flight at most; the closed mode has one.
     pub queue_depth: u32,
-    /// What arrival times mean.
+    /// Whether requests come at their times, or as soon as there is room.
     pub arrivals: Arrivals,
     /// Units of a write buffer before the layer, in the event mode; 0 has none.
     pub write_buffer_units: u32,

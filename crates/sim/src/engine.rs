@@ -83,7 +83,7 @@ pub(crate) struct Engine {
 pub(crate) enum Refusal {
     /// It ends past the drive.
     OutOfRange,
-    /// The layer refused.
+    /// The translation layer refused a request.
     Layer(FtlError),
     /// A check found a fault.
     Check(String),

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 pub enum Phase {
     /// Requests that do not count.
     WarmUp,
-    /// Requests that count.
+    /// The requests that are measured.
     Measure,
 }
 

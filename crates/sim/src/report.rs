@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// The outcome of one simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SimReport {
-    /// What was simulated.
+    /// What was asked for, and the drive that came of it.
     pub config: ConfigEcho,
     /// Seed of everything random.
     pub seed: u64,
@@ -35,7 +35,7 @@ pub struct SimReport {
     pub nand: BTreeMap<String, BTreeMap<String, u64>>,
     /// Programs over host pages written; 0 where the host wrote nothing.
     pub write_amplification: f64,
-    /// Its parts, by cause.
+    /// The parts of the write amplification, by the cause of the programs.
     pub write_amplification_by_cause: BTreeMap<String, f64>,
     /// What theory says of the write amplification, where it says something.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ pub struct SimReport {
 /// What was asked for and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConfigEcho {
-    /// As asked for.
+    /// The job as it was asked for.
     pub job: Job,
     /// The drive with all settings in place.
     pub ssd: SsdConfig,
@@ -131,7 +131,7 @@ pub struct ConfigEcho {
 pub struct RequestCount {
     /// How many requests there were.
     pub count: u64,
-    /// Their lengths together.
+    /// Bytes that these requests have together.
     pub bytes: u64,
 }
 
@@ -147,11 +147,11 @@ pub struct TimeShare {
     pub die_ns: f64,
     /// In the queue of the die, behind copies, erases and other work of the layer.
     pub cleaning_ns: f64,
-    /// For the channel.
+    /// Time spent waiting for the channel, in nanoseconds.
     pub channel_ns: f64,
-    /// Command cycles and array.
+    /// Time of command cycles and of the array of cells, in nanoseconds.
     pub array_ns: f64,
-    /// On the channel.
+    /// Time of the data on the channel, in nanoseconds.
     pub transfer_ns: f64,
 }
 
@@ -193,9 +193,9 @@ pub struct UniquePageUse {
     pub read: u64,
     /// Flash pages' worth that is written at least once.
     pub write: u64,
-    /// Read or written.
+    /// Flash pages' worth that is read or written at least once.
     pub touched: u64,
-    /// Read and written.
+    /// Flash pages' worth that is both read and written.
     pub shared: u64,
 }
 
@@ -232,9 +232,9 @@ impl From<MergeCounts> for Merges {
 /// Look-ups of a map that is cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MapCacheUse {
-    /// That found their entry.
+    /// Look-ups that found their entry cached.
     pub hits: u64,
-    /// That did not.
+    /// Look-ups that did not, and read it from flash.
     pub misses: u64,
 }
 

@@ -22,7 +22,7 @@ const RUN_COUNT_MAX: usize = 1_000_000;
 /// A setting and the values that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// As [`Job::set`] takes it.
+    /// The setting's name, as [`Job::set`] takes it.
     pub key: String,
     /// The values as text, in the order in which they are tried.
     pub values: Vec<String>,

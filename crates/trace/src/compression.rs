@@ -19,7 +19,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// Not at all.
+    /// The stream is plain.
     #[default]
     None,
     /// The format of gzip, RFC 1952.

@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 pub struct TraceRequest {
     /// When it arrives, since the first request.
     pub at: Nanos,
-    /// What is asked.
+    /// Whether it reads, writes, trims or flushes.
     pub operation: Operation,
     /// Where it begins, in bytes from the start of the device.
     pub offset_bytes: u64,
-    /// How many bytes.
+    /// How many bytes it has.
     pub length_bytes: u64,
     /// Which of the host's streams it belongs to: the number of a trace's device in order of first
     /// appearance (the last one shared by all from 255 on), or a class of a generator.

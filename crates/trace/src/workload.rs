@@ -40,7 +40,7 @@ pub struct Class {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkloadKind {
-    /// Every slot alike.
+    /// Every slot is as likely as any other.
     Uniform,
     /// Every slot once in random order, then again in another order.
     Permuted,
@@ -69,12 +69,12 @@ pub enum Arrival {
     },
     /// Evenly, so many in a second.
     Fixed {
-        /// Requests a second.
+        /// How many requests arrive in a second.
         per_second: u64,
     },
     /// With exponential gaps (a Poisson process), so many in a second on average.
     Exponential {
-        /// Requests a second.
+        /// How many requests arrive in a second, on average.
         per_second: u64,
     },
 }
@@ -92,7 +92,7 @@ pub struct SizeShare {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorkloadSpec {
-    /// Which slot is next.
+    /// How the slot of the next request is chosen.
     pub kind: WorkloadKind,
     /// Whether popular slots, or slots of one class, are neighbours. Without meaning for uniform,
     /// permuted and sequential.

@@ -43,7 +43,7 @@ pub struct DiskDescription {
 /// The machine that made a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineDescription {
-    /// As /proc/cpuinfo has it.
+    /// The processor's model, as /proc/cpuinfo has it.
     pub cpu_model: String,
     /// Logical processors that this process may use.
     pub core_count: u32,

@@ -52,7 +52,7 @@ pub enum EngineKind {
     /// io_uring where it is to be had, else psync.
     #[default]
     Auto,
-    /// io_uring, or an error.
+    /// Requests go through io_uring; an error where there is none.
     IoUring,
     /// pread and pwrite, one at a time.
     Psync,
@@ -77,7 +77,7 @@ pub struct FileOptions {
     pub engine: EngineKind,
     /// Past the page cache (O_DIRECT).
     pub direct: bool,
-    /// Refuse writes and trims.
+    /// Whether writes and trims are refused.
     pub read_only: bool,
     /// Bytes of a sector, a power of two from 512 to 65,536; `None` takes the smallest that direct
     /// I/O can do, 512 without it.

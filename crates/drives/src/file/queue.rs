@@ -44,11 +44,11 @@ pub(super) struct OpenFile {
     pub(super) sector_bytes: u32,
 }
 
-/// Requests in flight.
+/// The requests in flight to the files of a set.
 pub(super) struct FileQueue {
     files: Vec<Option<OpenFile>>,
     origin: Instant,
-    /// `None` is psync.
+    /// The ring; `None` where requests are made one by one with pread and pwrite.
     ring: Option<Ring>,
     slots: Vec<Slot>,
     free: Vec<u32>,

@@ -40,9 +40,9 @@ pub struct SetRequest {
     pub id: u64,
     /// What to do; [`Operation::Flush`] makes the completed writes of this file durable.
     pub operation: Operation,
-    /// Where it starts.
+    /// Where the request starts in its file, in bytes.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// How long the request is, in bytes.
     pub length_bytes: u64,
     /// The data of a read or write.
     pub buffer: Option<IoBuffer>,

@@ -25,7 +25,7 @@ const BLKSSZGET: libc::c_ulong = 0x1268;
 /// CPU time of a thread, or of this process: all its threads and the kernel's workers on its behalf.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// In the program.
+    /// Time that the processor spent in the program.
     pub user: Nanos,
     /// In the kernel for the program.
     pub system: Nanos,

@@ -45,7 +45,7 @@ struct Destage {
 enum Choice {
     /// The command at this index of the media queue.
     Media(usize),
-    /// A dirty run.
+    /// A run of sectors that the write cache holds and the disk does not have yet.
     Destage(u64, u64),
 }
 

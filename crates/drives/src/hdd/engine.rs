@@ -31,13 +31,13 @@ pub(crate) struct Done {
 /// How long the parts of a disk worked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WorkTimes {
-    /// The arm moved.
+    /// Time for which the arm moved.
     pub(crate) seek: Nanos,
     /// The head waited for its sector.
     pub(crate) rotation: Nanos,
     /// Sectors passed under the head for a request or a destage.
     pub(crate) transfer: Nanos,
-    /// Controller and cable.
+    /// Time that the controller and the cable took.
     pub(crate) bus: Nanos,
 }
 

@@ -27,11 +27,11 @@ struct Zone {
 /// A sector's place on the platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Cylinder, from the outermost.
+    /// The cylinder, counted from the outermost.
     pub(crate) cylinder: u64,
-    /// Which recording surface.
+    /// The recording surface, counted from 0.
     pub(crate) head: u64,
-    /// Sector in its track.
+    /// The sector in its track, counted from 0.
     pub(crate) sector: u64,
     /// Sectors of that track.
     pub(crate) sectors_per_track: u64,

@@ -13,7 +13,7 @@ use nandu_nand::Usage;
 pub struct Inside {
     /// Dies, channels, and what commands of the host waited for.
     pub flash: Usage,
-    /// The controller, over commands.
+    /// How long the controller worked on commands, in all.
     pub controller_busy: Nanos,
     /// The link, with what is written.
     pub link_to_drive: LinkUse,
@@ -28,7 +28,7 @@ pub struct LinkUse {
     pub request_count: u64,
     /// How long these waited for it, together.
     pub waited: Nanos,
-    /// How long data moved.
+    /// How long data moved over the link, in all.
     pub busy: Nanos,
 }
 

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BusPolicy {
-    /// Who was ready first.
+    /// The data that were ready first.
     #[default]
     InOrder,
     /// Data that are read before data that are written, each in the order of readiness.
     ReadsFirst,
-    /// The dies in turn.
+    /// Each die of the channel in its turn.
     Fair,
 }
 

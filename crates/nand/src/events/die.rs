@@ -28,7 +28,7 @@ pub(super) enum Phase {
     AwaitsArray,
     /// Data are sensed and wait for the register.
     AwaitsRegister,
-    /// The array works.
+    /// The array of cells works.
     Array,
     /// The array stops for a read that has priority.
     Pause,

@@ -131,7 +131,7 @@ pub(super) struct Nodes {
     first_free: u32,
     edges: Vec<Edge>,
     first_free_edge: u32,
-    /// Nodes in use.
+    /// How many nodes are in use.
     pub(super) used: u32,
 }
 

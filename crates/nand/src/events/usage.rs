@@ -13,16 +13,16 @@ pub struct Waits {
     pub die: Nanos,
     /// In the queue of the die, behind copies, erases and other work of the layer.
     pub cleaning: Nanos,
-    /// For the channel.
+    /// Time spent waiting for the channel.
     pub channel: Nanos,
-    /// Command cycles and array.
+    /// Time of command cycles and of the array of cells.
     pub array: Nanos,
-    /// On the channel.
+    /// Time of the data on the channel.
     pub transfer: Nanos,
 }
 
 impl Waits {
-    /// What came since `earlier`.
+    /// The counts and times of what came after `earlier` was taken.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -44,9 +44,9 @@ pub struct Usage {
     pub die_held: Vec<Nanos>,
     /// Of each channel: time in which it moved data.
     pub channel_busy: Vec<Nanos>,
-    /// Reads of the host.
+    /// What reads of the host waited for and took.
     pub reads: Waits,
-    /// Programs of the host.
+    /// What programs of the host waited for and took.
     pub programs: Waits,
 }
 
