@@ -20,12 +20,21 @@ const PAGE_BYTES: u64 = 4096;
 /// Refuses `needed` bytes that are sure to be touched soon, if they are more than are free now. `advice`
 /// says what to do.
 pub(crate) fn check_free(needed: ByteCount, what: &str, advice: &str) -> Result<(), Failure> {
-    check(needed, [meminfo("MemAvailable:"), group_limit(), address_space_left()], what, advice)
+    check(needed, limits_now(), what, advice)
+}
+
+/// The bytes that this process can have now; `None` where nothing says so.
+pub(crate) fn free() -> Option<ByteCount> {
+    limits_now().into_iter().flatten().min().map(ByteCount)
 }
 
 /// Refuses `needed` bytes that may come to be touched, if they are more than this process can ever have.
 pub(crate) fn check_possible(needed: ByteCount, what: &str, advice: &str) -> Result<(), Failure> {
     check(needed, [meminfo("MemTotal:"), group_limit(), address_space_left()], what, advice)
+}
+
+fn limits_now() -> [Option<u64>; 3] {
+    [meminfo("MemAvailable:"), group_limit(), address_space_left()]
 }
 
 fn check(

@@ -754,6 +754,23 @@ fn a_drive_that_does_not_fit_the_memory_is_refused_before_it_is_made() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("of memory") && said.contains("--physical-erase-blocks"), "{said}");
+    // So does a sweep with one such drive, before the others are simulated; and several that fit alone.
+    let blocks = "--sweep physical-erase-blocks=64,16777216";
+    for (sweep, told) in [
+        (blocks, "(16777216) takes"),
+        ("--sweep physical-erase-blocks=1048576,1048577 --threads 2", "with --threads 1"),
+    ] {
+        let sim = "sim myers_slc --workload uniform --requests 10";
+        let limited = format!("ulimit -v 1700000; exec {program} {sim} {sweep}");
+        let output = std::process::Command::new("sh")
+            .args(["-c", &limited])
+            .current_dir(directory.path())
+            .output()
+            .unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(told), "{said}");
+    }
 }
 
 #[test]

@@ -8,12 +8,12 @@
 //!    an unknown key names its nearest valid one.
 //! 2. A bare chip is one die behind one channel with a page map: what the closed forms describe.
 
-use crate::SimError;
+use crate::{RunConfig, SimError};
 use nandu_base::ByteCount;
 use nandu_device::Geometry;
 use nandu_drives::profile::{DriveConfig, Profile, ProfileError, nearest};
 use nandu_drives::ssd::SsdConfig;
-use nandu_ftl::{Ftl, FtlConfig};
+use nandu_ftl::{Ftl, FtlConfig, FtlKind};
 use nandu_nand::{NandArray, NandConfig};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,35 @@ pub struct Setup {
     pub nand: NandConfig,
     /// Its addressable space.
     pub geometry: Geometry,
+}
+
+impl Setup {
+    /// The memory of this process that a simulation comes to take, beside what the program takes without
+    /// one: within 30 % of what was measured for each layer (`tests/memory.rs`).
+    #[must_use]
+    pub fn memory(&self, run: &RunConfig) -> ByteCount {
+        let pages = self.nand.geometry.flash_page_count();
+        let units = pages.saturating_mul(u64::from(self.nand.units_per_flash_page));
+        let of_unit = TAG_BYTES + layer_unit_bytes(self.ssd.ftl.kind());
+        let checked = if run.checks { CHECKED_UNIT_BYTES } else { 0 };
+        ByteCount(pages.saturating_add(units.saturating_mul(of_unit + checked)))
+    }
+}
+
+/// Bytes that the chips keep of each mapping unit; of each flash page it is one more.
+const TAG_BYTES: u64 = 4;
+/// Bytes of each unit more where all is checked: its content on the chips, in a hash map, and what it
+/// should hold.
+const CHECKED_UNIT_BYTES: u64 = 68;
+
+/// Bytes that a layer keeps of each mapping unit of the array: its map, and what it needs while it is
+/// filled.
+const fn layer_unit_bytes(kind: FtlKind) -> u64 {
+    match kind {
+        // It maps chunks of many units.
+        FtlKind::Chunk => 1,
+        _ => 5,
+    }
 }
 
 impl DriveChoice {

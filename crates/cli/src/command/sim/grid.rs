@@ -2,12 +2,13 @@
 //!
 //! 1. Rows stand in the order of the grid; what was not finished has no row.
 
-use super::{SimArguments, warn, write_json};
+use super::{SimArguments, check_memory, warn, write_json};
 use crate::Context;
 use crate::failure::Failure;
+use crate::memory::free;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
-use nandu_base::LatencySummary;
+use nandu_base::{ByteCount, LatencySummary};
 use nandu_probe::parquet::{Column, write_columns};
 use nandu_probe::table::{Table, rate, time};
 use nandu_sim::{Axis, Job, SimError, SimReport, Sweep, TimeShare, WarningKind};
@@ -36,8 +37,7 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
         return Err(Failure::input(format!("{} is swept twice; give one list", twice.key)));
     }
     let sweep = Sweep::new(job, &axes)?;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = arguments.threads.map_or(cores, |threads| threads as usize);
+    let threads = threads(&sweep, arguments.threads)?;
     let stopwatch = Stopwatch::start();
     let clock = || stopwatch.nanos();
     let progress = Progress::new(context, 1);
@@ -77,6 +77,43 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     warn_of(&rows, context);
     kept?;
     conclude(&outcomes, &sweep, rows.len())
+}
+
+/// How many simulations are run at a time: as many as were asked for, else one for each core, as far as
+/// the memory goes that is free.
+fn threads(sweep: &Sweep, wanted: Option<u32>) -> Result<usize, Failure> {
+    let mut needs = Vec::with_capacity(sweep.jobs().len());
+    for (job, point) in sweep.jobs().iter().zip(sweep.points()) {
+        let setup = job.drive.resolve(false)?;
+        check_memory(job, &setup, &format!(" ({})", point.join(" ")))?;
+        needs.push(setup.memory(&job.run).0);
+    }
+    needs.sort_unstable_by(|left, right| right.cmp(left));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let count = wanted.map_or(cores, |count| count as usize).clamp(1, needs.len().max(1));
+    let free = free().map_or(u64::MAX, |bytes| bytes.0);
+    // Those that take the most may come together.
+    let fitting = fitting_count(&needs[..count.min(needs.len())], free).max(1);
+    if wanted.is_some() && fitting < count {
+        let needed =
+            ByteCount(needs[..count].iter().fold(0, |sum, need| sum.saturating_add(*need)));
+        let (fitting, free) = (fitting.to_string(), ByteCount(free >> 20 << 20));
+        return Err(Failure::input(format!(
+            "{count} of the simulations at a time take {needed} of memory, and this process can have \
+             {free}; run fewer, with --threads {fitting}"
+        )));
+    }
+    Ok(fitting.min(count))
+}
+
+/// How many of the first needs fit `free` bytes together.
+fn fitting_count(needs: &[u64], free: u64) -> usize {
+    let mut sum = 0_u64;
+    let sums = needs.iter().map(|need| {
+        sum = sum.saturating_add(*need);
+        sum
+    });
+    sums.take_while(|sum| *sum <= free).count()
 }
 
 /// One warning of each kind, with how many rows have it.
@@ -287,4 +324,17 @@ fn latency(report: &SimReport, operation: &str) -> LatencySummary {
 /// A key as the name of a column.
 fn identifier(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_simulations_run_at_a_time_as_fit() {
+        assert_eq!(fitting_count(&[4, 3, 2], 9), 3);
+        assert_eq!(fitting_count(&[4, 3, 2], 8), 2);
+        assert_eq!(fitting_count(&[u64::MAX, u64::MAX], u64::MAX - 1), 0);
+        assert_eq!(fitting_count(&[], 0), 0);
+    }
 }

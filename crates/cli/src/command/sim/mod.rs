@@ -22,7 +22,6 @@ use crate::output::{OutputFiles, complain, wrap};
 use crate::progress::Progress;
 use crate::stopwatch::{Stopwatch, duration_in_words};
 use clap::Args;
-use nandu_base::ByteCount;
 use nandu_sim::{Job, Phase, Setup, SimObserver};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -85,14 +84,14 @@ pub(crate) struct SimArguments {
 pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Failure> {
     check_outputs(arguments)?;
     let job = job::of(arguments)?;
-    if arguments.dry_run {
-        return dry_run::print(&job, arguments.json_to_stdout(), context);
-    }
     if !arguments.sweep.is_empty() {
         return grid::run(&job, arguments, context);
     }
     let setup = job.drive.resolve(false)?;
-    check_memory(&job, &setup)?;
+    check_memory(&job, &setup, "")?;
+    if arguments.dry_run {
+        return dry_run::print(&job, arguments.json_to_stdout(), context);
+    }
     let stopwatch = Stopwatch::start();
     let (progress, stop) = (Progress::new(context, 1), context.interrupt.flag());
     let warm_up = WarmUp { started: None, is_told: context.is_quiet, setup: &setup, context };
@@ -166,21 +165,13 @@ fn check_outputs(arguments: &SimArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the simulator keeps of a flash page, of a mapping unit, and of a unit where all is checked, at the
-/// least, in bytes.
-const PAGE_BYTES: u64 = 4;
-const UNIT_BYTES: u64 = 9;
-const CHECKED_UNIT_BYTES: u64 = 15;
-
-/// Refuses a drive whose chips and map alone do not fit the memory that is free.
-fn check_memory(job: &Job, setup: &Setup) -> Result<(), Failure> {
+/// Refuses a simulation that does not fit the memory that is free; `which` names it, empty if there is one.
+fn check_memory(job: &Job, setup: &Setup, which: &str) -> Result<(), Failure> {
     let pages = setup.nand.geometry.flash_page_count();
-    let of_unit = UNIT_BYTES + if job.run.checks { CHECKED_UNIT_BYTES } else { 0 };
-    let units = pages.saturating_mul(u64::from(setup.nand.units_per_flash_page));
-    let needed = pages.saturating_mul(PAGE_BYTES).saturating_add(units.saturating_mul(of_unit));
-    let what = format!("a simulation of {pages} flash pages");
+    let checked = if job.run.checks { " with --check" } else { "" };
+    let what = format!("a simulation of {pages} flash pages{checked}{which}");
     let advice = format!("simulate fewer erase blocks, with {}", smaller_drive(setup, 4));
-    check_free(ByteCount(needed), &what, &advice)
+    check_free(setup.memory(&job.run), &what, &advice)
 }
 
 /// The option that makes a drive about so many times smaller.
