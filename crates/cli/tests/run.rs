@@ -33,6 +33,7 @@ fn a_run_leaves_results_and_a_report_and_no_scratch_file() {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert_eq!(names(path), ["out", "small.toml"]);
     let html = fs::read_to_string(path.join("out/small/report.html")).unwrap();
+    assert!(!html.contains("another commit"), "what was just measured is current");
     assert!(html.contains("A small tour"));
     let copy = stdout_of(path, &["report", "out", "--output", "copy.html"]);
     assert_eq!(copy, "copy.html\n");

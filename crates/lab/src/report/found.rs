@@ -47,7 +47,7 @@ pub struct Found {
 pub enum State {
     /// This very program made it.
     Current,
-    /// The same question of the same drives; another commit, or this machine's disk, answered it.
+    /// The same question of the same drives; another commit answered it, or the local disk elsewhere.
     Unchecked,
     /// The experiment, a drive or what is derived is different now: why.
     Stale(String),
@@ -213,7 +213,7 @@ fn state(experiment: &Experiment, meta: &Meta, series: &[Series]) -> State {
     // The directory on this machine's disk may have been another one, or have lost its name since.
     let is_local = targets.iter().any(|target| target == LOCAL);
     match (is_same, is_local) {
-        (true, false) if meta.commit == COMMIT => State::Current,
+        (true, _) if meta.commit == COMMIT => State::Current,
         (true, _) | (false, true) => State::Unchecked,
         (false, false) => State::Stale("the experiment or a profile has changed since".into()),
     }

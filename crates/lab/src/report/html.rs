@@ -259,8 +259,9 @@ fn states(html: &mut String, runs: &[Found]) {
     if unchecked > 0 {
         let _ = writeln!(
             html,
-            "<p class=\"note\">{} made by other commits than the one that wrote this page; <code>nandu verify \
-             --kept DIRECTORY</code> compares each simulated point with what the code finds.</p>",
+            "<p class=\"note\">{} made by another commit than this page, or on a disk under another name; \
+             <code>nandu verify --kept DIRECTORY</code> compares each simulated point with what the code \
+             finds.</p>",
             if unchecked == 1 {
                 "One result was".into()
             } else {
