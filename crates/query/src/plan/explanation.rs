@@ -1,13 +1,13 @@
 //! Plans beside what they really cost: a table to read, or rows to store.
 //!
 //! ```text
-//!     join                  requests     pages   written     I/O s     CPU s    time s
-//!   > hybrid_hash              12345    748800         0   163.200    20.100   183.300
-//!       as run, 31% system     12350    748800         0   160.000    21.000   181.000   -1.3%
+//!     join                  requests   pages written   I/O s   CPU s  time s
+//!   > hybrid_hash              12345  748800       0 163.200  20.100 183.300
+//!       as run, 31% system     12350  748800       0 160.000  21.000 181.000   -1.3%
 //!       no result: why a run ended early
 //! ```
 //!
-//! 1. No line of the table is longer than 100 characters.
+//! 1. No line of the table is longer than 80 characters, and no reason is cut.
 
 use super::{Plan, Plans};
 use crate::JoinKind;
@@ -16,8 +16,10 @@ use nandu_base::Nanos;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Letters of a line.
-const LINE_LETTERS: usize = 100;
+/// Characters of a line, which every terminal has room for.
+const LINE_CHARACTERS: usize = 80;
+/// Characters of a join's name, with the mark of one whose sides are swapped.
+const NAME_CHARACTERS: usize = 22;
 
 /// What a run of a plan cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,10 +131,10 @@ struct Line {
 impl fmt::Display for Line {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for count in self.counts {
-            write!(formatter, " {:>10}", short_count(count))?;
+            write!(formatter, " {:>7}", short_count(count))?;
         }
         for time_ns in self.times_ns {
-            write!(formatter, " {:>9}", short_seconds(time_ns))?;
+            write!(formatter, " {:>7}", short_seconds(time_ns))?;
         }
         Ok(())
     }
@@ -142,7 +144,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             formatter,
-            "  {:<24} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9}",
+            "  {:<21} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7}",
             "join", "requests", "pages", "written", "I/O s", "CPU s", "time s"
         )?;
         for (index, row) in self.rows.iter().enumerate() {
@@ -157,7 +159,7 @@ impl fmt::Display for Explanation {
                 ],
                 times_ns: [row.estimate.io_ns, row.estimate.cpu_ns, row.time.0],
             };
-            writeln!(formatter, "{mark} {name:<24}{line}")?;
+            writeln!(formatter, "{mark} {name:<NAME_CHARACTERS$}{line}")?;
             if let (Some(actual), Some(error)) = (row.actual, row.error_percent()) {
                 let line = Line {
                     counts: [actual.requests, actual.pages, actual.pages_written],
@@ -168,17 +170,15 @@ impl fmt::Display for Explanation {
                     0 => "  as run".to_owned(),
                     percent => format!("  as run, {percent}% system"),
                 };
-                writeln!(formatter, "  {name:<24}{line} {error:>+7.1}%")?;
+                let digits = usize::from(error < 999.0);
+                writeln!(formatter, "  {name:<NAME_CHARACTERS$}{line} {error:>+6.digits$}%")?;
             }
             if let Some(why) = &row.failure {
-                let why: String = why.chars().take(LINE_LETTERS - 15).collect();
-                writeln!(formatter, "    no result: {why}")?;
+                write_reason(formatter, "    no result: ", why)?;
             }
         }
-        let room = LINE_LETTERS - 3 - 24;
         for (kind, why) in &self.rejected {
-            let why: String = why.chars().take(room).collect();
-            writeln!(formatter, "- {:<24} {why}", kind.name())?;
+            write_reason(formatter, &format!("- {:<NAME_CHARACTERS$} ", kind.name()), why)?;
         }
         if self.rows.iter().any(|row| row.is_swapped) {
             writeln!(formatter, "(S): the inner side of the question is hashed, or leads")?;
@@ -187,13 +187,38 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// A count in at most 10 characters.
-fn short_count(count: u64) -> String {
-    if count < 10_000_000_000 { count.to_string() } else { format!("{:.3e}", count as f64) }
+/// Writes a reason behind `head`, in as many lines as it needs, which begin below its first word.
+fn write_reason(formatter: &mut fmt::Formatter<'_>, head: &str, why: &str) -> fmt::Result {
+    formatter.write_str(head)?;
+    let start = head.chars().count();
+    let mut at = start;
+    for word in why.split_whitespace() {
+        let length = word.chars().count();
+        if at > start && at + 1 + length > LINE_CHARACTERS {
+            write!(formatter, "\n{:start$}", "")?;
+            at = start;
+        } else if at > start {
+            formatter.write_str(" ")?;
+            at += 1;
+        }
+        formatter.write_str(word)?;
+        at += length;
+    }
+    formatter.write_str("\n")
 }
 
-/// Seconds in at most 9 characters.
+/// A count in at most 7 characters.
+fn short_count(count: u64) -> String {
+    if count < 10_000_000 { count.to_string() } else { format!("{:.2e}", count as f64) }
+}
+
+/// Seconds in at most 7 characters.
 fn short_seconds(time_ns: u64) -> String {
     let seconds = Nanos(time_ns).as_seconds_f64();
-    if seconds < 99_999.0 { format!("{seconds:.3}") } else { format!("{seconds:.2e}") }
+    match seconds {
+        ..999.0 => format!("{seconds:.3}"),
+        ..9999.0 => format!("{seconds:.2}"),
+        ..99_999.0 => format!("{seconds:.1}"),
+        _ => format!("{seconds:.1e}"),
+    }
 }

@@ -172,11 +172,16 @@ fn table(sweep: &Sweep<'_>) -> String {
             "{memory}: the first of these by the fastest, {}: {:.2}",
             point.fastest, point.chosen_by_fastest
         );
+        let _ = writeln!(
+            text,
+            "  {:<22} {:>10} {:>10} {:>10} {:>10}",
+            "join", "estimate s", "took s", "user s", "system s"
+        );
         for run in &point.runs {
             let seconds = |time_ns: u64| Nanos(time_ns).as_seconds_f64();
             let _ = writeln!(
                 text,
-                "  {:<26} estimated {:>9.3} s, took {:>9.3} s ({:.3} s user, {:.3} s system)",
+                "  {:<22} {:>10.3} {:>10.3} {:>10.3} {:>10.3}",
                 run.join,
                 seconds(run.estimated_ns),
                 seconds(run.actual.time_ns),

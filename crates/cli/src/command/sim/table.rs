@@ -214,7 +214,10 @@ fn print_wear(report: &SimReport, context: &Context) -> Result<(), Failure> {
         ));
     }
     for (name, value) in lines {
-        output.line(&format!("  {name:<11}{value}"))?;
+        let lines = wrap(&value, output.text_width() - 13);
+        for (name, line) in std::iter::once(name).chain(std::iter::repeat("")).zip(lines) {
+            output.line(&format!("  {name:<11}{line}"))?;
+        }
     }
     Ok(())
 }
