@@ -1,5 +1,5 @@
 //! Floor 0: what every other crate speaks in. Quantities with units, the virtual clock, seeded
-//! randomness, latency histograms, flash operation counters and fixed-seed hashing.
+//! randomness, latency histograms, flash operation counters, fixed-seed hashing and "did you mean".
 //!
 //! Absent on purpose: input and output, wall clocks, global state. Two runs with the same seed give
 //! the same bits, on any machine and with any version of any dependency.
@@ -13,6 +13,7 @@ pub mod memory;
 pub mod permutation;
 pub mod random;
 pub mod units;
+pub mod words;
 
 pub use clock::VirtualClock;
 pub use distribution::{AddressGenerator, Distribution, DistributionError, HotColdClass};

@@ -321,7 +321,7 @@ fn rows_and_tables_come_go_and_change() {
     for (words, part) in [
         (&["update", "shop", "c", "7", "--set", "id=8"][..], "delete the row and insert it anew"),
         (&["update", "shop", "c", "9", "--set", "name=x"], "c has no row 9"),
-        (&["update", "shop", "c", "7", "--set", "nam=x"], "did you mean name?"),
+        (&["update", "shop", "c", "7", "--set", "nam=x"], "did you mean `name`?"),
         (&["update", "shop", "c", "7", "--set", "price=x"], "is no number"),
         (&["delete", "shop", "t", "3"], "t has no row 3"),
         (&["delete", "shop", "t", "3", "4"], "have one number each"),

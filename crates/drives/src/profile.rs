@@ -26,6 +26,7 @@ use crate::scm::{ScmConfig, StorageClassMemory};
 use crate::ssd::{Ssd, SsdConfig};
 use include_dir::{Dir, include_dir};
 use nandu_base::ByteCount;
+use nandu_base::words::{nearest, nearest_expected};
 use nandu_device::{Device, DeviceError, Geometry};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -200,7 +201,7 @@ impl Profile {
             return Self::parse(name, &format!("{FOLDER}/{file_name}"), text);
         }
         let known = Self::list_in(folder);
-        let nearest = nearest(name, known.iter().map(String::as_str));
+        let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
         Err(ProfileError::NotFound { name: name.into(), nearest })
     }
 
@@ -221,7 +222,7 @@ impl Profile {
     pub fn parse(name: &str, origin: &str, text: &str) -> Result<Self, ProfileError> {
         let wrong = |error: toml::de::Error| {
             let line = error.span().map_or(1, |span| line_at(text, span.start));
-            let nearest = nearest_expected(error.message());
+            let nearest = nearest_expected(error.message()).map(str::to_owned);
             let message = error.message().trim_end().to_owned();
             ProfileError::Invalid { file: origin.into(), line, message, nearest }
         };
@@ -532,28 +533,6 @@ impl fmt::Display for ProfileError {
 }
 
 impl std::error::Error for ProfileError {}
-
-/// The candidate that looks most like `text`, the first of equals, if any looks like it at all.
-pub fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    let mut best = (0.4, None);
-    for candidate in candidates {
-        let likeness = strsim::normalized_damerau_levenshtein(text, candidate);
-        if likeness > best.0 {
-            best = (likeness, Some(candidate));
-        }
-    }
-    best.1.map(str::to_owned)
-}
-
-/// From serde's "unknown field `x`, expected one of `a`, `b`": which of them `x` was meant to be.
-fn nearest_expected(message: &str) -> Option<String> {
-    if !message.starts_with("unknown ") {
-        return None;
-    }
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let written = quoted.next()?;
-    nearest(written, quoted)
-}
 
 /// Reads a whole file of so many bytes at most, such as one that a user wrote.
 ///

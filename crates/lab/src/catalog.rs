@@ -3,8 +3,8 @@
 use crate::error::LabError;
 use crate::experiment::Experiment;
 use include_dir::{Dir, include_dir};
+use nandu_base::words::nearest;
 use nandu_drives::profile::read_text;
-use nandu_probe::text::nearest;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,7 @@ use crate::kind::drive::merge;
 use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace, Verdict};
 use crate::product::Product;
 use crate::shape::{SOURCE_FORM, Shape, is_source};
-use nandu_probe::text::nearest;
+use nandu_base::words::{did_you_mean, nearest_expected};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -226,9 +226,8 @@ impl Experiment {
             if names.iter().any(|known| known == name) {
                 return Ok(());
             }
-            let nearest = nearest(name, names.iter().map(String::as_str));
-            let nearest = nearest.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-            Err((name.to_owned(), format!("no series is called `{name}`{nearest}")))
+            let hint = did_you_mean(name, names.iter().map(String::as_str));
+            Err((name.to_owned(), format!("no series is called `{name}`{hint}")))
         };
         self.published.iter().try_for_each(|published| known(&published.series))?;
         let products = self.products();
@@ -589,16 +588,14 @@ fn toml_error(file: &str, text: &str, error: &toml::de::Error) -> LabError {
     let start = error.span().map_or(0, |span| span.start.min(text.len()));
     let mut line = 1 + text[..start].matches('\n').count();
     let mut message = error.message().trim_end().replace('\n', "; ");
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    if let Some((unknown, valid)) = quoted.split_first().filter(|_| message.starts_with("unknown "))
-    {
+    if let Some(unknown) = message.split('`').nth(1).filter(|_| message.starts_with("unknown ")) {
         // Tagged tables report where the table starts; the key is the first of its name after it.
         let is_key = |line: &&str| line.split(['=', '.']).next().map(str::trim) == Some(unknown);
         let rest = text.lines().skip(line - 1);
         line += rest.enumerate().find(|(_, text)| is_key(text)).map_or(0, |(offset, _)| offset);
-        if let Some(nearest) = nearest(unknown, valid.iter().copied()) {
-            message = format!("{message}; did you mean `{nearest}`?");
-        }
+    }
+    if let Some(nearest) = nearest_expected(&message) {
+        message = format!("{message}; did you mean `{nearest}`?");
     }
     LabError::Invalid { file: file.into(), line, message }
 }

@@ -14,8 +14,8 @@
 use crate::ProbeError;
 use crate::fio_refused::refusal;
 use crate::pattern::{Access, Area, DataKind, Limit, Pattern};
-use crate::text::{nearest, parse_duration};
-use nandu_base::{ByteCount, Distribution, Nanos};
+use crate::text::parse_duration;
+use nandu_base::{ByteCount, Distribution, Nanos, words};
 use nandu_device::DeviceInfo;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -495,8 +495,7 @@ impl Reader<'_> {
 }
 
 fn unknown_key(key: &str) -> String {
-    let hint = nearest(key, KNOWN.into_iter());
-    let hint = hint.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let hint = words::did_you_mean(key, KNOWN);
     format!("`{key}` is not known and has no effect{hint}")
 }
 

@@ -2,7 +2,7 @@
 //! valid key.
 
 use crate::ProbeError;
-use nandu_base::{ByteCount, Nanos};
+use nandu_base::{ByteCount, Nanos, words};
 use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
@@ -55,24 +55,10 @@ pub fn toml_error(file: &str, text: &str, error: &toml::de::Error) -> ProbeError
     let offset = error.span().map_or(0, |span| span.start.min(text.len()));
     let line = 1 + text.as_bytes()[..offset].iter().filter(|&&byte| byte == b'\n').count();
     let mut message = error.message().trim_end().replace('\n', "; ");
-    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    if let Some((unknown, valid)) = names.split_first()
-        && message.starts_with("unknown ")
-        && let Some(nearest) = nearest(unknown, valid.iter().copied())
-    {
+    if let Some(nearest) = words::nearest_expected(&message) {
         message = format!("{message}; did you mean `{nearest}`?");
     }
     ProbeError::Parse { file: file.into(), line, message }
-}
-
-/// The candidate that is most like `word`, if any is like it at all.
-#[must_use]
-pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|left, right| left.0.total_cmp(&right.0))
-        .map(|(_, candidate)| candidate)
 }
 
 /// A number, or a text that `parse` turns into one.
@@ -190,12 +176,5 @@ mod tests {
         for text in ["", "s", "-3s", "3 weeks", "1.x s", "99999999999h"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn the_nearest_word_is_near() {
-        let words = ["queue_depth", "repetitions", "request_bytes"];
-        assert_eq!(nearest("que_depth", words.into_iter()), Some("queue_depth"));
-        assert_eq!(nearest("zzz", words.into_iter()), None);
     }
 }

@@ -12,9 +12,9 @@ use crate::{
     ClosedForm, ConfigEcho, DriveChoice, EnergyUse, InitialState, Lifetime, Measurement,
     RequestCount, RunConfig, Setup, SimError, SimObserver, SimReport, Simulation, Spread,
 };
+use nandu_base::words::did_you_mean;
 use nandu_base::{Picojoules, to_u32};
 use nandu_device::Operation;
-use nandu_drives::profile::nearest;
 use nandu_ftl::closed_form::{
     choices_write_amplification, fifo_write_amplification, greedy_write_amplification,
     random_write_amplification,
@@ -135,9 +135,7 @@ impl Job {
                 self.drive.settings.push((key.into(), value.into()));
             }
             _ => {
-                let meant = nearest(&name, KEYS.into_iter());
-                let hint =
-                    meant.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+                let hint = did_you_mean(&name, KEYS);
                 return Err(SimError::Setting(format!(
                     "`{key}` is no setting; give {} or a dotted key of the profile{hint}",
                     KEYS.join(", ")

@@ -10,8 +10,9 @@
 
 use crate::{RunConfig, SimError};
 use nandu_base::ByteCount;
+use nandu_base::words::nearest;
 use nandu_device::Geometry;
-use nandu_drives::profile::{DriveConfig, Profile, ProfileError, nearest};
+use nandu_drives::profile::{DriveConfig, Profile, ProfileError};
 use nandu_drives::ssd::SsdConfig;
 use nandu_ftl::{Ftl, FtlConfig, FtlKind};
 use nandu_nand::{NandArray, NandConfig};
@@ -246,7 +247,7 @@ fn profile_table(name: &str) -> Result<(toml::Table, String), SimError> {
             let profiles = Profile::list();
             let chips = nandu_nand::presets().iter().map(|preset| preset.name);
             let known = profiles.iter().map(String::as_str).chain(chips);
-            ProfileError::NotFound { nearest: nearest(&name, known), name }
+            ProfileError::NotFound { nearest: nearest(&name, known).map(str::to_owned), name }
         }
         error => error,
     })?;

@@ -3,10 +3,10 @@
 //!
 //! 1. Column names differ, ignoring case; a key names columns that exist, each once.
 
-use super::tables::did_you_mean;
 use crate::pax::check_span_pages;
 use crate::sqlite::{Value, ValueRef, exact_real};
 use crate::{FileId, StorageError};
+use nandu_base::words::did_you_mean;
 use serde::{Deserialize, Serialize};
 
 /// Pages of a PAX page for each column: with one, half of each would be empty.

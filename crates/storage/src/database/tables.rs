@@ -11,6 +11,7 @@ use crate::btree::{self, Direction, Tree};
 use crate::pax::PaxTable;
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, Value, ValueRef};
 use crate::{Engine, FileId, PageAddress, StorageError};
+use nandu_base::words::did_you_mean;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -651,16 +652,6 @@ fn pages_there(engine: &Engine, file: FileId) -> Option<u64> {
 
 pub(super) fn no_table(name: &str) -> StorageError {
     StorageError::NotFound { what: format!("table {name}") }
-}
-
-/// The end of a complaint about `name`: which of those that there are was meant.
-pub(super) fn did_you_mean<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
-    let name = name.to_lowercase();
-    known
-        .map(|known| (strsim::jaro_winkler(&name, &known.to_lowercase()), known))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .max_by(|left, right| left.0.total_cmp(&right.0))
-        .map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"))
 }
 
 /// The row in a record.

@@ -5,7 +5,7 @@
 
 use super::{Arrival, Class, SizeShare, WHOLE_PPB, WorkloadKind, WorkloadSpec};
 use crate::field::decimal;
-use nandu_base::{ByteCount, Nanos};
+use nandu_base::{ByteCount, Nanos, words};
 use std::fmt;
 
 /// The longest time that a host thinks. Longer ones reach the end of virtual time within a few batches.
@@ -164,13 +164,8 @@ fn set(spec: &mut WorkloadSpec, key: &str, value: &str) -> Result<(), String> {
 }
 
 fn unknown(what: &str, word: &str, valid: &[&str]) -> String {
-    let nearest = valid
-        .iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(likeness, _)| *likeness > 0.6)
-        .max_by(|left, right| left.0.total_cmp(&right.0));
-    match nearest {
-        Some((_, nearest)) => format!("no {what} is called `{word}`; did you mean `{nearest}`?"),
+    match words::nearest(word, valid.iter().copied()) {
+        Some(nearest) => format!("no {what} is called `{word}`; did you mean `{nearest}`?"),
         None => format!("no {what} is called `{word}`; use one of {}", valid.join(", ")),
     }
 }

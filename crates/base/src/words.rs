@@ -1,0 +1,100 @@
+//! Which of the valid words a user meant: what stands behind every "did you mean" of the program.
+//!
+//! Two words are alike if more than half of their letters are the same in the same order, by the
+//! distance of Damerau and Levenshtein (letters left out, added, changed or swapped with the next).
+//! Short forms are alike too: whoever writes `queue` means `queue_depth`. Upper and lower case are
+//! the same.
+
+/// Letters of a short form at least. Fewer begin too many words.
+const SHORT_FORM_LETTERS: usize = 3;
+
+/// The candidate that is most like `word`, the first of equals; `None` if none is like it.
+#[must_use]
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let mut best: Option<(f64, &str)> = None;
+    for candidate in candidates {
+        let likeness = likeness(&word, &candidate.to_lowercase());
+        if likeness > best.map_or(0.0, |(most, _)| most) {
+            best = Some((likeness, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The end of a message that refuses `word`: `` ; did you mean `…`? ``, empty if no candidate is
+/// like it.
+#[must_use]
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, candidates)
+        .map_or_else(String::new, |candidate| format!("; did you mean `{candidate}`?"))
+}
+
+/// Of a message of serde, "unknown field `x`, expected one of `a`, `b`": which of them `x` was
+/// meant to be. `None` for any other message, and if none is like it.
+#[must_use]
+pub fn nearest_expected(message: &str) -> Option<&str> {
+    if !message.starts_with("unknown ") {
+        return None;
+    }
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let written = quoted.next()?;
+    nearest(written, quoted)
+}
+
+/// From 0, not alike, to 1, the same. Both in lower case.
+fn likeness(word: &str, candidate: &str) -> f64 {
+    let likeness = strsim::normalized_damerau_levenshtein(word, candidate);
+    let is_short_form = word.chars().count() >= SHORT_FORM_LETTERS && candidate.starts_with(word);
+    if likeness > 0.5 || is_short_form { likeness } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_pen_is_understood() {
+        for (written, meant) in [
+            ("unifrom", "uniform"),
+            ("raed", "read"),
+            ("pmc", "pcm"),
+            ("QUEUE_DEPHT", "queue_depth"),
+            ("queue", "queue_depth"),
+            ("mymemory", "my-memory"),
+            ("nam", "Name"),
+            ("que_depth", "queue_depth"),
+            ("table-3-1", "s000/table-3-1"),
+        ] {
+            let known = ["price", "uniform", "pcm", "s000/table-3-1", "Name", "my-memory"];
+            let known = known.into_iter().chain(["read", "queue_depth"]);
+            assert_eq!(nearest(written, known), Some(meant), "{written}");
+        }
+    }
+
+    #[test]
+    fn what_is_like_nothing_gets_no_hint() {
+        for written in ["", "q", "size", "customers", "zzz", "ärger"] {
+            assert_eq!(
+                did_you_mean(written, ["queue_depth", "start", "rate", "id"]),
+                "",
+                "{written}"
+            );
+        }
+        assert_eq!(did_you_mean("strat", ["rate", "start"]), "; did you mean `start`?");
+        assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn the_first_of_equals_is_named() {
+        assert_eq!(nearest("device-x", ["device-a", "device-b"]), Some("device-a"));
+    }
+
+    #[test]
+    fn a_message_of_serde_names_what_it_expects() {
+        let message = "unknown field `strat`, expected one of `bytes`, `start`";
+        assert_eq!(nearest_expected(message), Some("start"));
+        assert_eq!(nearest_expected("missing field `strat`, not `start`"), None);
+        assert_eq!(nearest_expected("unknown field"), None);
+    }
+}
