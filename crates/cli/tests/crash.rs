@@ -16,6 +16,8 @@ fn a_short_campaign_over_ssds_keeps_its_promises_and_repeats_itself() {
     assert!(json["total"]["program_count"].as_u64().is_some_and(|count| count > 0), "{said}");
     assert_eq!(stdout_of(place.path(), &words), said, "the same seeds give the same bytes");
     let table = stdout_of(place.path(), &["crash", "--seed", "2"]);
+    assert!(table.contains("page that leaves the pool  least recently used\n"), "{table}");
+    assert!(!table.contains("Some(") && !table.contains("Scenario"), "{table}");
     assert!(table.contains("promises broken") && table.contains("commits acknowledged"), "{table}");
     assert_eq!(common::names(place.path()), [""; 0], "it needs no files");
 }

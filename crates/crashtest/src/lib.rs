@@ -35,6 +35,7 @@ mod room;
 mod scenario;
 #[cfg(test)]
 mod tests;
+mod told;
 mod watched;
 mod world;
 

@@ -518,11 +518,13 @@ impl<'s> Simulation<'s> {
             .map_err(|error| self.judge("reading it", &error))?;
         if !self.history.contains(&found, self.flip_count_in_open_log) {
             let (count, last) = (self.history.len(), self.history.last());
-            let rows = (found.keyed.len(), found.heap.len());
-            let wanted = (last.keyed.len(), last.heap.len());
             return Err(Stop::Broken(format!(
-                "its {rows:?} rows are those of none of the {count} commits that may be the last \
-                 durable one; the latest had {wanted:?}"
+                "its {} rows with keys and {} of the heap are those of none of the {count} commits \
+                 that may be the last durable one; the latest had {} and {}",
+                found.keyed.len(),
+                found.heap.len(),
+                last.keyed.len(),
+                last.heap.len()
             )));
         }
         self.history.settle(found);

@@ -241,15 +241,12 @@ impl CsvRows {
             );
             Err(LoadError::input(format!("{}:{line}", self.file), what))
         };
-        let is_record = match self.reader.read_byte_record(record).map_err(csv::Error::into_kind) {
+        let is_record = match self.reader.read_byte_record(record) {
             Ok(is_record) => is_record,
-            Err(ErrorKind::Io(_)) if self.reader.get_ref().left == 0 => {
+            Err(error) if error.is_io_error() && self.reader.get_ref().left == 0 => {
                 return too_large(format!("{} MiB", RECORD_BYTES_MAX >> 20));
             }
-            Err(ErrorKind::Io(error)) => {
-                return Err(LoadError::File { file: self.file.clone(), error });
-            }
-            Err(other) => return Err(LoadError::input(&self.file, format!("{other:?}"))),
+            Err(error) => return Err(refused(error, &self.file, line)),
         };
         if self.reader.position().byte() - start > RECORD_BYTES_MAX {
             return too_large(format!("{} MiB", RECORD_BYTES_MAX >> 20));
@@ -410,6 +407,15 @@ fn value_of<'f>(
             Err(_) => Err("not UTF-8; convert the file, or give the column the type blob"),
         },
         ColumnType::Blob => Ok(ValueRef::Blob(field)),
+    }
+}
+
+/// What the reader of records says, as an error of ours. `line` is where the record begins.
+fn refused(error: csv::Error, file: &str, line: u64) -> LoadError {
+    let what = error.to_string();
+    match error.into_kind() {
+        ErrorKind::Io(error) => LoadError::File { file: file.to_owned(), error },
+        _ => LoadError::input(format!("{file}:{line}"), what),
     }
 }
 

@@ -162,7 +162,12 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
         None => (arguments.from, arguments.seeds),
     };
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
-        context.output.line(&format!("{:#?}", Scenario::of_seed(seed, world, bug)))?;
+        let mut table = Table::new(&["what the seed chose", "how it is"]);
+        for (what, how) in Scenario::of_seed(seed, world, bug).told() {
+            table.row(vec![what.to_owned(), how]);
+        }
+        context.output.table(&table)?;
+        context.output.line("")?;
     }
     let progress = Progress::new(context, nandu_base::to_index(count));
     let mut campaign = Campaign {

@@ -221,3 +221,12 @@ proptest! {
         prop_assert!(said.starts_with(&format!("rows.csv:{line}, column id")), "{said} of {file:?}");
     }
 }
+
+#[test]
+fn what_the_reader_of_records_refuses_is_told_in_words() {
+    let mut strict = ReaderBuilder::new().from_reader(&b"a,b\n1,2\n3\n"[..]);
+    let error = strict.byte_records().find_map(Result::err).unwrap();
+    let said = super::refused(error, "rows.csv", 3).to_string();
+    assert!(said.starts_with("rows.csv:3: ") && said.contains("1 field"), "{said}");
+    assert!(!said.contains("UnequalLengths") && !said.contains('{'), "{said}");
+}

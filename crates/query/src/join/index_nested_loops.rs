@@ -269,11 +269,20 @@ pub(super) fn columns_by_index(
         key.columns().iter().position(|&wanted| wanted == KeyColumn::Stored(column))
     };
     let places: Option<Vec<usize>> = first.iter().map(place_of).collect();
+    // Columns have numbers only here; users count from 1.
+    let listed = |columns: &mut dyn Iterator<Item = KeyColumn>| {
+        let name = |column| match column {
+            KeyColumn::Stored(column) => format!("column {}", column + 1),
+            KeyColumn::RowNumber => "the row's number".to_owned(),
+        };
+        columns.map(name).collect::<Vec<_>>().join(", ")
+    };
     places.filter(|places| places.len() == key.column_count()).ok_or_else(|| {
         let what = format!(
-            "index {} begins with columns {first:?} and does not serve a join by {:?}",
+            "index {} begins with {} and does not serve a join by {}",
             index.name(),
-            key.columns()
+            listed(&mut first.iter().map(|&column| KeyColumn::Stored(column))),
+            listed(&mut key.columns().iter().copied())
         );
         QueryError::Invalid { what }
     })

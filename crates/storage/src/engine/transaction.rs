@@ -176,7 +176,7 @@ impl Engine {
                 }
                 Ok(other) => {
                     let place = format!("the log at LSN {}", undo_next.0);
-                    let what = format!("a transaction's chain leads to {other:?}");
+                    let what = format!("a transaction's chain leads to {}", other.told());
                     return self.poison(StorageError::Corrupt { place, what });
                 }
                 Err(error) => return self.poison(error),

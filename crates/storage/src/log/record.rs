@@ -80,6 +80,25 @@ pub enum LogRecord<'a> {
     EndCheckpoint(CheckpointPart<'a>),
 }
 
+impl LogRecord<'_> {
+    /// What it is, for messages.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Action { transaction, .. } => format!("an action of transaction {transaction}"),
+            Self::Compensation { transaction, .. } => {
+                format!("the undoing of an action of transaction {transaction}")
+            }
+            Self::Commit { transaction, .. } => format!("the commit of transaction {transaction}"),
+            Self::Abort { transaction, .. } => {
+                format!("the beginning of the rollback of transaction {transaction}")
+            }
+            Self::End { transaction, .. } => format!("the end of transaction {transaction}"),
+            Self::BeginCheckpoint => "the beginning of a checkpoint".to_owned(),
+            Self::EndCheckpoint(_) => "the end of a checkpoint".to_owned(),
+        }
+    }
+}
+
 /// The page changes of a record, checked when it was decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Changes<'a> {
