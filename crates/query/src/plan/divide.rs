@@ -152,7 +152,7 @@ pub(super) fn scans_fit(question: &JoinQuestion, division: &Division, memory: u6
         Division::SortMerge(parts) => parts.input_pages >= least,
         Division::GraceHash(parts) => parts.input_pages >= least,
         Division::HybridHash(parts) => parts.input_pages >= least,
-        // Their kernels were chosen by this.
+        // The kernels inside these joins were divided by this same rule when the division was made.
         Division::FlashJoin(_) | Division::RareJoin(_) => true,
     }
 }
@@ -169,7 +169,8 @@ fn cheapest(
         let mut least = u64::MAX;
         candidates.retain(|(division, estimate)| {
             let known = written_by(estimate, question).0;
-            // What is too much already need not be estimated again.
+            // A division that writes too much by the known sizes is refused anyway; only others are
+            // estimated for a larger input, which takes longer.
             let most = match known > write_bytes {
                 true => known,
                 false => known.max(written_at_most(model, &larger, budget, division)),
@@ -229,7 +230,8 @@ fn written_at_most(
             (estimate, parts.kernel.bucket_count)
         }
         Division::RareJoin(parts) => {
-            // Its sorts have rows of many lengths, too.
+            // The join sorts rows whose lengths differ, so that less of them may fit: estimated
+            // also with two thirds of the sort's memory, and the worse of both counts.
             let shorter = RareMemory { sort_pages: (parts.sort_pages * 2 / 3).max(1), ..*parts };
             let [one, other] =
                 [parts, &shorter].map(|parts| rare_join(model, larger, parts).unwrap_or_default());
@@ -243,7 +245,7 @@ fn written_at_most(
         // Keys that many rows have take more of the memory than others, and nobody counted them.
         written = written.saturating_add(written / SKEW_SHARE);
     }
-    // The last page of each part, on both sides.
+    // The last page of each part is written though it is not full, on both sides of the join.
     let ends = part_count.saturating_mul(2 * larger.outer.stats.page_bytes);
     if written == 0 { 0 } else { written.saturating_add(ends) }
 }
@@ -356,7 +358,8 @@ pub(super) fn of_hybrid_hash(
         Ok((Division::HybridHash(parts), estimate))
     };
     let form = HybridHash::allocate(&sizes, memory, HYBRID_BUFFER_PPM).map_err(needed)?;
-    // The buffer for one padding first, then the padding.
+    // Two settings are searched one after the other: the best size of the buffer with the middle
+    // padding, then the best padding with that buffer.
     let padding_ppm = paddings[paddings.len() / 2];
     let time = |pages: &u64| {
         cost(padding_ppm, Some(*pages)).map_or(Nanos(u64::MAX), |(_, found)| model.time(&found))

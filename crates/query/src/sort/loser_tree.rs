@@ -176,7 +176,8 @@ impl LoserTree {
         tie: &impl Fn(u32, u32) -> Ordering,
     ) {
         let entry = Entry { prefix, run, leaf };
-        // The match that the free leaf lost, and its level.
+        // Begin at the node that holds the free leaf as a loser: that node and those above it
+        // change.
         let (mut place, mut level) = self.find_above(count, leaf, 0, |other| other == leaf);
         while place != 0 {
             let shift = level + 1;
@@ -226,7 +227,8 @@ impl LoserTree {
             let level = node.trailing_zeros();
             let subtree = node - (1 << level)..count.min(node + (1 << level));
             assert!(subtree.contains(&(loser.leaf as usize)), "invariant 1");
-            // The loser won its own half.
+            // A node holds the loser of the match between its two halves, which is the winner of
+            // the half that it comes from: no entry of that half may be before it.
             let half =
                 if (loser.leaf as usize) < node { subtree.start..node } else { node..subtree.end };
             for other in half {

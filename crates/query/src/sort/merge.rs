@@ -196,7 +196,8 @@ impl<'x> Merge<'x> {
         }
         run.block_count = run.stream.block_count();
         run.block_end.clear();
-        // A page that is damaged is told when it is reached.
+        // If the last tuple of the block cannot be read, no forecast is made with it; the damage is
+        // told when the merge gets to that page.
         let end = run.stream.last_of_block();
         if end.is_none_or(|tuple| self.key.encode(tuple, &mut run.block_end).is_err()) {
             run.block_end.clear();

@@ -264,7 +264,8 @@ impl TupleStream for Sort<'_> {
         self.cells.clear();
         self.copies.clear();
         if let Stage::Begin { relation, settings, .. } = self.stage {
-            // The memory is taken again in parts.
+            // Setting the stage drops the memory that was granted for the sort as a whole: forming
+            // and merging runs take theirs one after the other.
             self.stage = Stage::End;
             let sorted = form(self.execution, (relation, self.key), settings, true)?;
             self.stage = self.open(sorted, settings.memory_pages())?;

@@ -59,7 +59,8 @@ pub(super) fn insert(page: &mut [u8], slot: usize, key: &[u8], payload: &Payload
         return Err("a cell of another kind of node");
     }
     let common = match (node.count(), node.prefix()) {
-        // The first key is its node's prefix, which others shorten to what they share.
+        // The first key of an empty node becomes the whole prefix of the node. Later keys shorten
+        // it to what all have in common.
         (0, []) => key.len(),
         (_, prefix) => common_bytes(prefix, key),
     };

@@ -150,7 +150,8 @@ impl PrefixScan {
                 break;
             }
         }
-        // A tree of one leaf, or the children of the lowest inner nodes.
+        // What is left in `front` are leaves: the root of a tree of one page, or the children of
+        // the lowest inner nodes.
         for (open, page) in self.open.iter_mut().zip(front) {
             open.page = page;
         }
@@ -205,7 +206,9 @@ impl PrefixScan {
             return Err(trouble);
         }
         if self.turn_count >= TURN_CHECK_COUNT {
-            // All prefixes together pass a leaf's end once, but for those that find nothing.
+            // The ranges of prefixes follow each other, so together they pass the end of each leaf
+            // once, and one end more for each that finds nothing. More turns than that mean a
+            // circle.
             let most = u64::from(self.tree.page_count(pages)?) + self.ends.len() as u64;
             if u64::from(self.turn_count) > most {
                 return Err(corrupt(addresses[0], "its leaves are chained in a circle"));

@@ -156,7 +156,8 @@ impl Tree {
                 return Err(StorageError::NotFound { what });
             }
             let (leaf, operand) = (path.leaf(), to_u32(place.slot as u64));
-            // Those that follow have its slot when it is gone.
+            // When the entry is removed, the one behind it moves into its slot: the same slot is
+            // looked at until the keys differ.
             loop {
                 let chain = self.node(pages, leaf, |node| match node.payload(place.slot)? {
                     Payload::Chain(chain) => Chain::from_bytes(chain).map(Some),
@@ -193,7 +194,8 @@ fn run_count<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 ) -> usize {
     let prefix = node.prefix();
     if node.count() == 0 && prefix.is_empty() {
-        // Its key becomes the prefix.
+        // The key of the first record becomes the prefix of the empty node, after which the room
+        // for others has to be computed anew.
         return 1;
     }
     let mut free_bytes = node.free_bytes();

@@ -201,7 +201,8 @@ impl Check<'_> {
         what: &str,
     ) -> Result<(), StorageError> {
         let mut findings = Findings::of(what);
-        // What was read when the table was opened lies there still.
+        // The directory was read when the table was opened; what lies on the device may have been
+        // damaged since, so it is read again.
         let engine = &self.tables.engine;
         match PaxTable::open(engine, pax.file(), None, pax.column_types().to_vec()) {
             Err(error) if error.is_damage() => findings.tell(&error.to_string()),

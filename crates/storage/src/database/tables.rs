@@ -138,7 +138,8 @@ impl Tables {
             match rows {
                 Rows::Heap(heap) => check(definition.file, heap.page_counts().0)?,
                 Rows::Clustered(_) => check_tree(definition.file)?,
-                // Its opening has looked.
+                // The opening of a table in PAX pages compared its directory with the length of the
+                // file already.
                 Rows::Pax(_) => {}
             }
             definition.indexes.iter().try_for_each(|index| check_tree(index.file))?;

@@ -117,7 +117,8 @@ impl<'e> Action<'e> {
         before.clear();
         before.extend_from_slice(page.bytes());
         let wants_image = page_lsn(page.bytes()) < *image_threshold;
-        // Held without a range: what changed is found out when the action ends.
+        // Marked as changed, so that it stays in the pool, with an empty range: which bytes changed
+        // is found out at the end of the action, by comparing with `before`.
         page.note_change(0..0);
         let frame = page.frame();
         scratch.touched.push(Touched { address, frame, before, wants_image });
@@ -184,7 +185,8 @@ impl<'e> Action<'e> {
         let Engine { pool, scratch, .. } = &mut *self.engine;
         for page in scratch.touched.drain(..).rev() {
             if page.before.is_empty() {
-                // What the device holds still counts.
+                // The page was made in this action and had no content before: without it, the
+                // device's content is the page's again.
                 pool.discard(page.address);
             } else {
                 pool.frame_mut(page.frame).restore(&page.before);

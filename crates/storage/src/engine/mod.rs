@@ -504,7 +504,8 @@ impl Engine {
         }
         let granted = match io.volume().set_byte_count(address.file, wanted) {
             Ok(()) => wanted,
-            // Not as much as would be good, perhaps as much as is needed.
+            // No room to grow by more than the page that is needed now, which would save later
+            // calls; perhaps there is room for that page.
             Err(StorageError::NoSpace { .. }) => {
                 io.volume().set_byte_count(address.file, needed)?;
                 needed

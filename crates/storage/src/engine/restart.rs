@@ -374,7 +374,8 @@ impl<'a> Redo<'a> {
         self.seen.extend(&pages);
         let missing_count = pages.iter().filter(|&&page| engine.pool.find(page).is_none()).count();
         engine.pool.make_room_beside(&self.window.pages, missing_count);
-        // Torn ones are dealt with one by one, when their records are.
+        // A torn page is left out of the batch. It is read by itself, and mended, when the first
+        // record that changed it is redone.
         loop {
             match engine.pool.read_batch(&pages, |_, _| ()) {
                 Ok(()) => break,

@@ -229,7 +229,8 @@ pub(super) fn find(io: &SharedIo) -> Result<Option<Settings>, StorageError> {
 /// What the bytes of a file of settings say; `None` where it was never written.
 pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Option<Settings>, StorageError> {
     if bytes.iter().all(|&byte| byte == 0) {
-        // Its creation was interrupted before it counted.
+        // Zeros alone: the creation of the database was interrupted before its settings were
+        // written, so there is no database yet.
         return Ok(None);
     }
     let place = place.to_owned();

@@ -313,7 +313,8 @@ impl LogReader {
     /// Waits for what is in flight; it would be read again.
     fn drain(&mut self) {
         for (request, _) in std::mem::take(&mut self.pending) {
-            // Whether it failed shows when somebody wants it.
+            // A failure is not told here: whoever needs these bytes reads them again and is told
+            // then.
             let _ = self.area.finish_read(&request);
         }
         self.read_up_to = Lsn(self.window_start.0 + self.window.len() as u64);

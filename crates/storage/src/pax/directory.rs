@@ -129,7 +129,8 @@ pub(super) fn parse(
         Ok(number)
     };
     let column_count = header.column_count as usize;
-    // Each has a byte or more for itself.
+    // Each PAX page takes at least a byte of its own and two for each column. Compared with what
+    // there is before memory is taken for them.
     let pax_page_count = header.pax_page_count as usize;
     let least = pax_page_count.saturating_mul(1 + 2 * column_count).saturating_add(column_count);
     if least > bytes.len() {

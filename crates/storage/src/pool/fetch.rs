@@ -55,7 +55,8 @@ impl Pool {
             let mut state = self.lock();
             self.read_queued(&mut state, &mut missing, &mut waiting, &mut look)?;
             if !missing.is_empty() {
-                // Frames or pages are in the hands of other threads.
+                // Other threads hold the frames that are needed, or read the missing pages
+                // themselves: let them run, then look again.
                 drop(state);
                 std::thread::yield_now();
             }
@@ -297,7 +298,8 @@ impl Pool {
         word: u64,
         is_prefetch: bool,
     ) -> Result<bool, StorageError> {
-        // Pages on their way cannot leave. Some frames must be able to.
+        // A frame whose page is being read cannot be given to another page. Half of the frames at
+        // most are in that state, so that there is always one to evict.
         let in_flight_max = (self.config.frame_count as usize / 2).max(1);
         let is_full = state.in_flight.len() >= in_flight_max;
         if is_full || (!self.io.lock().has_room() && !state.in_flight.is_empty()) {

@@ -115,7 +115,8 @@ impl Frames {
         let frame_index = frame;
         let frame = &self.frames[frame_index as usize];
         let slot = self.take_slot(frame_index + 1);
-        // From here on the slot is freed by the drop, whichever way this goes.
+        // Made before the comparison, so that dropping it frees the slot whether the frame turns
+        // out to hold that page or another one.
         let page = Protected { frame, slot };
         (frame.tag.load(Ordering::SeqCst) == word).then_some(page)
     }

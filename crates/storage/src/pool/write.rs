@@ -191,7 +191,8 @@ impl Pool {
                 self.discard_frame(&mut state, frame);
             }
         }
-        // What it remembers of pages that left is gone, too.
+        // The policy is made anew with the pages that stay, since it also remembers pages that
+        // left, such as in a ghost queue.
         let mut kept = Vec::new();
         state.replacement.upcoming(usize::MAX, &mut kept);
         state.replacement = self.config.replacement.build(self.config.frame_count);

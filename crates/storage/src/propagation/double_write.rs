@@ -201,7 +201,8 @@ impl DoubleWrite {
         self.batch[24..28].copy_from_slice(&self.number.to_be_bytes());
         let sum = crc32c::crc32c(&self.batch[SUM.end..]);
         self.batch[SUM].copy_from_slice(&sum.to_be_bytes());
-        // Even if this fails, its lap is not used again.
+        // Taken before the write, so that a batch that fails half way never shares its lap's number
+        // with a later one.
         self.lap = lap;
         self.write_batch(io)?;
         if !is_planted(EngineBug::BatchUnsynced) {
@@ -220,7 +221,7 @@ impl DoubleWrite {
         let files: BTreeSet<FileId> =
             io.volume().files().into_iter().map(|(file, _)| file).collect();
         let mut copies: Vec<(PageAddress, Vec<Copy>)> = self.find_copies(io)?.into_iter().collect();
-        // Those of files that were removed since do not matter any more.
+        // Copies of pages whose file was removed since then have no place to go to.
         copies.retain(|(address, _)| files.contains(&address.file));
         let mut restored = BTreeSet::new();
         let mut restored_count = 0;

@@ -164,7 +164,8 @@ impl Propagation for InPlace {
             }
         }
         if let Some(double_write) = &mut self.double_write {
-            // Their copies are in this lap alone.
+            // Pages that could not be written in their places have their only good copies in the
+            // lap that ends here: put them back before it is overwritten.
             if self.has_failed {
                 double_write.recover(io)?;
                 self.has_failed = false;
@@ -177,7 +178,8 @@ impl Propagation for InPlace {
     fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
         let end = PageAddress::new(file, first_page).offset_bytes(self.page_bytes);
         if first_page == 1 {
-            // Nothing of it is left to be made durable, and the file may go.
+            // The whole file is cut off, so that none of its pages waits for a sync any more; the
+            // file itself may be removed next.
             self.unsynced.remove(&file);
         }
         if io.volume().byte_count(file) > end {

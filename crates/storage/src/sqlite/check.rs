@@ -193,7 +193,8 @@ impl HeapTable {
                 Err(error) => findings.push(error),
             }
         }
-        // Below a page that is damaged nothing was met.
+        // Only without findings: a damaged page hides all pages below it, which would then be told
+        // as unused.
         if let (Some(page), []) = (used.iter().position(|used| !used), &findings[..]) {
             let address = PageAddress::new(self.tree.file(), to_u32(page as u64));
             findings.push(corrupt(address, "it is not used"));

@@ -118,7 +118,8 @@ impl FileHeader {
         }
         let word = |at: usize| be_u32(&bytes[at..]);
         let encoding = match word(56) {
-            // An empty file has not decided yet.
+            // Zero stands in a file whose first table was not made yet, which leaves the choice to
+            // its writer.
             0 | 1 => TextEncoding::Utf8,
             2 => TextEncoding::Utf16Le,
             3 => TextEncoding::Utf16Be,

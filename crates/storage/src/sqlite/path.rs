@@ -146,7 +146,8 @@ impl HeapTable {
                 let code = PageOperation::IMAGE;
                 PageOperation { code, operand: 0, first: &next, second: chunk }
             } else {
-                // The last page, whose link is zero as the page is.
+                // The last page of the chain. Its link to the next one has to be zero, which it is
+                // in a fresh page, so only the bytes behind it are written.
                 let code = PageOperation::BYTES;
                 PageOperation { code, operand: 4, first: chunk, second: &[] }
             };

@@ -101,7 +101,8 @@ impl HeapTable {
             self.space.free(pages, page)?;
             let left = self.remove_child(pages, parent, between)?;
             if index > 0 {
-                // What is left at `between` pointed to the page; the sibling covers both now.
+                // The child that is left at `between` was the page that is gone. Its sibling to the
+                // left holds the rows of both now.
                 let number = sibling.page.to_be_bytes();
                 pages.change(parent, cell_operation(SET_CHILD, between, &number))?;
             }
@@ -113,7 +114,8 @@ impl HeapTable {
         let (cell, length) = interior_cell(first, key);
         pages.change(page, format_operation(&second.to_be_bytes()))?;
         pages.change(page, cell_operation(INSERT_CELL, 0, &cell[..length]))?;
-        // The separator may have grown, so it goes the way of new ones.
+        // The new separator may be longer than the old one and split the parent, so it is taken out
+        // and inserted like any new one.
         pages.change(parent, cell_operation(REMOVE_CELL, between, &[]))?;
         path.steps[level - 1].1 = between;
         let pair = if index == 0 { (page, new_key, sibling) } else { (sibling, new_key, page) };

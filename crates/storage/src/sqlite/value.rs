@@ -115,7 +115,7 @@ pub fn real_in(text: &str) -> Option<f64> {
     const EXACT_DIGITS: usize = 15;
     let real: f64 = text.parse().ok()?;
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    // A fraction of zeros is none.
+    // `12.000` is an integer as much as `12`: only digits other than zero make a fraction.
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_whole = fraction.bytes().all(|digit| digit == b'0')
         && whole.bytes().all(|digit| digit.is_ascii_digit());

@@ -598,7 +598,8 @@ impl Volume for DeviceVolume {
         assert!(is_still, "nothing of a removed file may be in flight");
         let entry = self.table.files.remove(&file).expect("it was looked up");
         self.pending.extend(entry.extents);
-        // A file without units leaves nothing pending, but its name has to go, too.
+        // Noted for files without units as well. Those give back no space, but the durable table
+        // has to lose their name.
         self.changed.insert(file);
         Ok(())
     }

@@ -39,7 +39,8 @@ impl Stop {
         if is_planted(EngineBug::FailedSyncRetried) {
             return;
         }
-        // The first failure counts.
+        // A failure that was noted already stays: it is the cause of those that follow, and `set`
+        // leaves it as it is.
         let _ = self.0.set(error.to_string());
     }
 }
@@ -71,7 +72,8 @@ impl GuardedVolume {
     /// A sync failed. That there is no room, or that the file system takes no more writes, is no better
     /// than any other reason: what waited in memory for its place is lost.
     fn note_sync(&self, error: &StorageError) {
-        // This is told before anything was tried.
+        // `NotFound` comes from the look at the table of files, before anything was handed to the
+        // device, so nothing can have been lost.
         if !matches!(error, StorageError::NotFound { .. }) {
             self.stop.note(error);
         }

@@ -150,7 +150,8 @@ impl Io {
     /// Hands over the requests that a device kept back.
     pub(crate) fn hand_over(&mut self) {
         if self.volume.time_source() == TimeSource::Wall {
-            // A wait that ends at once does that.
+            // A device that collects requests hands them to the kernel when it is asked for
+            // completions, so ask without waiting.
             while let Some(completion) = self.volume.next_completion(Nanos::ZERO) {
                 self.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
                 self.arrived.push_back(completion);

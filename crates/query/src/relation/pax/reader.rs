@@ -101,7 +101,8 @@ impl<'x> PaxReader<'x> {
                 Ok(())
             }
             Err(error) => {
-                // What was asked for before comes, and goes with the slot.
+                // Requests of this slot that were submitted before the failure are waited for; what
+                // they bring is dropped with the slot.
                 let _ = self.arrive(&mut slot);
                 Err(error)
             }
@@ -150,7 +151,8 @@ impl<'x> PaxReader<'x> {
         self.execution.check_stop()?;
         self.release();
         let Some(mut slot) = self.under_way.pop_front() else { return Ok(false) };
-        // A slot of which something is damaged is never at hand.
+        // Only a slot of which every part arrived and is sound becomes `at_hand`; an error ends
+        // here before that.
         self.arrive(&mut slot)?;
         self.tidy(&mut slot)?;
         self.at_hand = Some(slot);
@@ -165,7 +167,8 @@ impl<'x> PaxReader<'x> {
     /// Forgets what is under way.
     pub(crate) fn discard(&mut self) {
         while let Some(mut slot) = self.under_way.pop_front() {
-            // Nobody wants to know what came.
+            // The data are not needed, so an error in them is not told either; the slot is reused
+            // only if nothing went wrong with it.
             if self.arrive(&mut slot).is_ok() {
                 self.free.push(slot);
             }

@@ -38,7 +38,8 @@ impl LogStructured {
         if self.checkpoint_is_due() {
             self.checkpoint(io)?;
         }
-        // Each victim gains something, so that many are enough; more would be a loop.
+        // Each victim frees a part of a segment at least, so this number of them frees all that can
+        // be freed. The limit ends the loop should the accounts of live bytes ever be wrong.
         let mut victims_left = self.segments.count() * GAIN_PART / 8 + 16;
         while self.segments.supply_count() <= self.settings.reserve_segment_count {
             let may_grow = self.segments.count() < self.segment_count_max();

@@ -119,7 +119,8 @@ impl Frontier {
         let &index = self.by_page.get(&key_of(kind, address))?;
         let waiting = &mut self.waiting[index];
         let allotted = waiting.entry.stored_bytes.next_multiple_of(UNIT_BYTES);
-        // A copy has a difference that goes on counting; what is written has none.
+        // A page that cleaning copied keeps the difference that is stored beside it; a page that
+        // was written anew has none. So one must not take the other's place.
         if waiting.entry.kind != kind || waiting.entry.is_moved || allotted < record_bytes {
             return None;
         }

@@ -299,7 +299,8 @@ impl LogStructured {
         if !self.fits(HOST, bytes, alignment) {
             self.emit(io, HOST)?;
             self.replenish(io)?;
-            // Cleaning may have left copies there.
+            // Cleaning, which `replenish` may have done, may have put copies of its own into this
+            // frontier: write them out until the record fits.
             while !self.fits(HOST, bytes, alignment) {
                 self.emit(io, HOST)?;
             }
@@ -347,7 +348,7 @@ impl LogStructured {
         let start = u64::from(segment) * u64::from(self.settings.segment_bytes);
         let file = self.files.segments;
         if let Err(error) = transfer::write(io, file, start + u64::from(offset), buffer) {
-            // The place may be bad. The records wait for another one.
+            // The sectors there may be bad: the records stay in memory, and go to another segment.
             self.leave_segment(which);
             self.needs_checkpoint = true;
             return Err(error);
@@ -391,7 +392,8 @@ impl LogStructured {
                 Some(named) => named,
                 None => {
                     let segment = self.take_segment(io, which)?;
-                    // Nothing names it but a checkpoint.
+                    // A segment is found after a restart because the one before it names it. This
+                    // one was not named, so only a checkpoint can lead to it.
                     self.needs_checkpoint = true;
                     segment
                 }
@@ -571,7 +573,8 @@ impl Propagation for LogStructured {
             Ok(()) if is_whole => return self.make_durable(io),
             answer => return answer,
         }
-        // No room for a note of it: the next map says so.
+        // Without room for a record of the truncation it becomes durable with the next checkpoint
+        // of the map.
         let Self { map, differences, segments, next_sequence, .. } = self;
         for map in [map, differences] {
             map.truncate(file, first_page, |location| {

@@ -196,7 +196,8 @@ impl DeviceVolume {
 
     fn flush(&mut self, now: Nanos) -> Result<(), StorageError> {
         let done = self.run(now, Request::flush(OWN_ID));
-        // Whatever the reason, it is no refusal after which all is as before.
+        // Always an error of the device, even where the reason is a lack of room: what was written
+        // before may be lost, while after a refusal all would be as it was.
         let what = || format!("flush of {}", self.name());
         done.map(drop).map_err(|error| StorageError::Device { what: what(), error })
     }
