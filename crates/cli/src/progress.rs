@@ -121,7 +121,8 @@ impl State {
             return;
         }
         let tenths = parts * 10 / PARTS;
-        // A run tells its steps by name, which is enough.
+        // Where steps have names, as in `run`, each is told when it begins and percentages are not
+        // told besides.
         if tenths > self.tenths_told && self.label.is_empty() && !what.is_empty() {
             self.tenths_told = tenths;
             let left = self.stopwatch.time_left(overall);

@@ -485,7 +485,8 @@ impl<D: Device> PageCache<D> {
                 return Err(error);
             }
             for page in page..end {
-                // What is brought may push out what was held.
+                // Reading a page in may have evicted another page of this request that was in
+                // memory a moment ago, so each is asked for again.
                 if let Err(error) = self.fetch(now, page..page + 1) {
                     request.buffer = buffer;
                     return Err(error);
@@ -500,7 +501,8 @@ impl<D: Device> PageCache<D> {
             page = end;
         }
         request.buffer = buffer;
-        // What fails ahead of the reader fails when it is asked for.
+        // An error of reading ahead is not told: if the pages are asked for later, they are read
+        // again and fail then.
         let _ = self.fetch(now, ahead);
         Ok(done)
     }

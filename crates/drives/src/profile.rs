@@ -227,10 +227,12 @@ impl Profile {
             ProfileError::Invalid { file: origin.into(), line, message, nearest }
         };
         let file: ProfileFile = toml::from_str(text).map_err(wrong)?;
-        // A number that only some types hold is no value of a table.
+        // Parsed as a table too, because figures are looked up in it later: that fails for numbers
+        // past 2^63, which the types of some keys would take.
         let table: toml::Table = text.parse().map_err(wrong)?;
         let invalid = |message: String| {
-            // A check names the key at fault before any other.
+            // The first word of the message that is a key of the file is the key at fault, so its
+            // line is told.
             let words = message.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let line = words.filter_map(|word| line_of_key(text, word)).next().unwrap_or(1);
             ProfileError::Invalid { file: origin.into(), line, message, nearest: None }

@@ -104,7 +104,8 @@ fn shrink_chip(
         ("program_ns", overrides.program_ns.unwrap_or(timing.program_ns)),
         ("command_ns", overrides.command_ns.unwrap_or(timing.command_ns)),
     ];
-    // Types of flash pages say their mean themselves.
+    // Where page types have times of their own, their mean is the program time, and a time for all
+    // pages is not set beside them.
     let has_types = overrides.program_type_ns.is_some();
     for (key, time) in page_times.into_iter().filter(|(key, _)| !has_types || *key != "program_ns")
     {

@@ -677,7 +677,8 @@ impl Ftl for Dftl {
         let mut time = now.max(nand.idle_at());
         // A step that took more than it gave is followed by others, even past the end.
         while self.free_count < reserve || (self.free_count < wanted && time < until) {
-            // A device without space to gain says so at the next write.
+            // An error here means that cleaning found nothing to gain. Idle time ends; the next
+            // write that needs space reports it.
             let start = nand.at(time);
             let Ok(done) = self.clean_one(nand, start) else { return };
             time = nand.finish(done);

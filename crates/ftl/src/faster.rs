@@ -295,7 +295,8 @@ impl SecondChance {
         let mut open = self.isolation.back().copied().filter(|&block| !map.is_full(block));
         if open.is_none() {
             after = self.make_isolation_room(map, nand, after)?;
-            // The merges that made room may have taken the page along.
+            // Making room merges blocks. A merge may have copied this very page already, which then
+            // no longer lies in the oldest log block.
             let moved = map.locate(lpn).is_none_or(|page| {
                 let oldest = self.ring.front().map(|oldest| oldest.block);
                 oldest != Some(nand.geometry().locate(page).0)
@@ -409,7 +410,8 @@ impl LogScheme for SecondChance {
         nand.at(now);
         let mut time = now.max(nand.idle_at());
         while self.queue.count > 0 && time < until {
-            // A device without space to gain says so at the next write.
+            // An error here means that cleaning found nothing to gain. Idle time ends; the next
+            // write that needs space reports it.
             let start = nand.at(time);
             let Ok(done) = self.merge_next(map, nand, start) else { break };
             time = nand.finish(done);
@@ -428,7 +430,8 @@ impl LogScheme for SecondChance {
         (self.queue.count, self.queue.rate, self.queue.due) = (0, 0, 0);
         self.isolation.clear();
         self.ring.clear();
-        // Which pages had their chance is not on flash: all get another.
+        // Whether a block holds pages in their second chance is kept in memory only. After a power
+        // cut all are taken as in their first.
         let blocks = survivors.blocks().map(|block| LogBlock { block, second: false });
         self.ring.extend(blocks);
         (self.host, self.second) = (NONE, NONE);

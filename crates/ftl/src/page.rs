@@ -567,7 +567,8 @@ impl Ftl for PageFtl {
                     *rests = true;
                     continue;
                 }
-                // A device without space to gain says so at the next write.
+                // An error here means that cleaning found nothing to gain. Idle time ends for this
+                // die; the next write that needs space reports it.
                 match self.level_and_clean_one(nand, start, die) {
                     Ok(step) => nand.gather(&mut done, step),
                     Err(_) => *rests = true,

@@ -160,7 +160,8 @@ impl Experiment {
     pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, LabError> {
         let wrong = |error: toml::de::Error| toml_error(file, text, &error);
         let mut experiment: Self = toml::from_str(text).map_err(wrong)?;
-        // Read as a table later on, which takes no number past 2^63.
+        // The text is read as a table later on. That fails for numbers past 2^63, so it is tried
+        // now, where the line can be told.
         let table: toml::Table = text.parse().map_err(wrong)?;
         experiment.name = name.into();
         experiment.text = text.into();
@@ -336,7 +337,8 @@ impl Experiment {
             (name.clone(), product)
         };
         let mut products: BTreeMap<String, Product> = measured.iter().map(of).collect();
-        // A ratio is of what stands before it.
+        // Ratios stand in the order of the file and may be of series or of ratios before them, so
+        // one pass is enough.
         for Derived { name, numerator, denominator, .. } in self.derived_ratios() {
             let (Some(above), Some(below)) = (products.get(&numerator), products.get(&denominator))
             else {

@@ -119,7 +119,8 @@ pub fn trials(experiment: &Experiment) -> Result<Vec<Trial>, LabError> {
     let mut seen = BTreeSet::new();
     for target in &targets {
         for profile in profiles_behind(target)? {
-            // What an address says of an array is in no file.
+            // An array that is given by its address (`array:…`) has no profile file whose figures
+            // could be varied; its members have.
             if !profile.name.starts_with("array:") && seen.insert(profile.name.clone()) {
                 of_profile(&profile, &mut trials);
             }

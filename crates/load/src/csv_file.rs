@@ -141,7 +141,8 @@ impl CsvRows {
         let reader = ReaderBuilder::new()
             .delimiter(options.delimiter)
             .has_headers(false)
-            // Input here, for a better message.
+            // Records of another length are let through here and refused later, with a message that
+            // says what may have gone wrong.
             .flexible(true)
             .buffer_capacity(BUFFER_BYTES)
             .from_reader(bounded);

@@ -165,7 +165,7 @@ impl ChunkReader for WholeFile {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         let end = start.saturating_add(length as u64);
         if end > Length::len(&self.0) {
-            // Before memory is asked for.
+            // Checked before memory for the bytes is taken: a damaged file may ask for any length.
             return Err(ParquetError::EOF(format!("bytes {start} to {end} lie behind the end")));
         }
         self.0.get_bytes(start, length)

@@ -164,7 +164,7 @@ impl Target<'_> {
         buffer: &mut Vec<ValueRef<'static>>,
         sink: &mut RowSink<'_>,
     ) -> Result<(), LoadError> {
-        // The row's values may come to point to these.
+        // Declared before the values, which may borrow texts that were converted and are kept here.
         let mut converted = Vec::new();
         let mut values = emptied(std::mem::take(buffer));
         values.extend(self.schema.values(rowid, &record));

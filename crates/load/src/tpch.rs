@@ -242,7 +242,8 @@ impl TpchRows {
         let (sf, pool) = (*scale_factor, comments.as_ref());
         let lists = Distributions::static_default();
         let types = table.column_types();
-        // The two small tables know no parts.
+        // `region` and `nation` are generated as a whole whatever the number of parts: each part
+        // takes the one row that has its number.
         let (skipped, taken) = match part_count {
             1 => (0, usize::MAX),
             _ => (nandu_base::to_index(u64::from(part.unsigned_abs())) - 1, 1),

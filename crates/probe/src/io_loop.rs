@@ -199,7 +199,8 @@ impl<'a> IoLoop<'a> {
             let wakes_at = self.waiting.front().map(|&(time, _)| time);
             let more = may_issue && self.issued_count < request_count_max;
             if device.in_flight() == 0 {
-                // Only think time lies ahead, or the run is over.
+                // With nothing in flight, either a request waits for its think time to pass, or the
+                // run is over.
                 let Some(wakes_at) = wakes_at.filter(|&time| more && time < deadline) else {
                     break;
                 };

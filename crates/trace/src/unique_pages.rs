@@ -98,7 +98,7 @@ impl UniquePages {
         let mut page = offset_bytes / self.page_bytes;
         let last = (end - 1) / self.page_bytes;
         while page <= last {
-            // As many as share a word.
+            // All pages of the request whose bits lie in the same word of 64 are set at once.
             let word_last = last.min(page | (WORD_BITS - 1));
             let ones = u64::MAX >> (WORD_BITS - 1 - (word_last - page));
             self.set(operation, page, ones << (page % WORD_BITS));

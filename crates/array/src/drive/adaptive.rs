@@ -326,7 +326,8 @@ impl Chooser {
                 break;
             }
             if ended_count >= REPLAY_COUNT_MAX {
-                // As many as would end if it went on like this.
+                // The replay is cut off here: the requests of the whole window are extrapolated
+                // from those that ended so far.
                 let whole = u128::from(ended_count) * u128::from(self.config.observe.0);
                 return u64::try_from(whole / u128::from(time.max(1))).unwrap_or(u64::MAX);
             }

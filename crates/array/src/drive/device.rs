@@ -121,7 +121,8 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
         };
         let member = &mut self.members[index];
         member.answered(byte_count);
-        // Of what was to be durable nothing is known after an error.
+        // A member that fails a flush is given up at its first error: nobody knows any more what of
+        // its earlier writes is durable.
         let error_count_max = match addressee {
             Addressee::Fragment { .. } => self.config.member_error_count_max,
             Addressee::Flush { .. } => 0,
@@ -255,7 +256,8 @@ impl<D: Device + ?Sized> Device for ArrayDevice<D> {
         if let Err(error) = self.info.check(&request, self.in_flight()) {
             return Err(Rejected { request, error });
         }
-        // What went on behind completed requests until now comes first.
+        // Events up to now are worked off before the request is taken, such as writes that go on
+        // after their request was answered.
         let now = match self.info.time_source {
             TimeSource::Virtual => now,
             TimeSource::Wall => Device::now(self),

@@ -106,7 +106,8 @@ impl<D: Device + ?Sized> Member<D> {
             return (Some(refused.complete(at, Err(rejected.error))), at);
         }
         while let Some(done) = self.device.next_completion(self.to_device(until)) {
-            // What its former user left behind is nobody's.
+            // Completions of other requests were issued by an earlier user of the device and are
+            // dropped.
             if done.id == id {
                 let at = self.to_array(done.completed_at);
                 return (Some(done), at);
@@ -159,7 +160,8 @@ impl<D: Device + ?Sized> Member<D> {
     }
 
     fn ask_device(&mut self, until: Nanos) -> Option<Completion> {
-        // One that was given up may still answer what nobody waits for.
+        // A member without a request in flight is not asked: one that was given up may still
+        // complete requests for which nobody waits.
         if !self.is_busy() {
             return None;
         }

@@ -69,7 +69,8 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     pub(super) fn has_quorum(&self) -> bool {
         match self.chooser {
             None => self.is_quorum(self.members_in(MemberState::Healthy)),
-            // Nobody opens it again and asks who was current.
+            // An array that chooses its layout by the load is not opened again after a power cut,
+            // so nobody asks later who was current: members that are being rebuilt count as well.
             Some(_) => self.is_quorum(self.members_in_use()),
         }
     }
@@ -143,7 +144,8 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
                     self.members[index].state = MemberState::Failed;
                 }
             }
-            // They were asked side by side, each in its own time.
+            // The members worked at the same time, so the array's clock goes on to the latest of
+            // their answers and not to the sum.
             self.clock.advance_to(latest);
             if self.end_epoch() || self.members_in_use() == 0 {
                 return;

@@ -151,7 +151,8 @@ impl Record {
         let places = (0..count.min(EPOCH_COUNT_MAX)).map(|index| HEAD_BYTES + index * EPOCH_BYTES);
         let epochs: Option<Vec<Epoch>> = places.map(epoch).collect();
         let epochs = epochs.filter(|epochs| !epochs.is_empty() && epochs.len() == count)?;
-        // Numbers fall; the greatest of all is never reached by an array.
+        // Epochs stand from the newest to the oldest. A number of 2^32 - 1 is damage: no array
+        // lives through so many epochs.
         let falls = epochs.windows(2).all(|pair| pair[0].number > pair[1].number);
         if !falls || epochs[0].number == u32::MAX || sector[13] >= layout.member_count() {
             return None;
@@ -215,7 +216,8 @@ pub(super) fn judge(records: &[Option<Record>]) -> Result<Option<Judgement>, (us
 /// Whether something may have been written where `other` was and `record` was not.
 fn contradicts(other: &Record, record: &Record, records: &[Option<Record>]) -> bool {
     if !record.reaches_back_to(other.newest()) {
-        // Too old to be compared: it was left behind long ago.
+        // The epochs that `record` still lists are all newer than those of `other`, so the two
+        // cannot be compared; a member that far behind was left out long ago.
         return false;
     }
     // Who was in an epoch that came about on one line was in none on the other.

@@ -30,7 +30,8 @@ impl<D: Device + ?Sized> ArrayDevice<D> {
     fn start(&mut self, id: u64) {
         let mut job = self.jobs.remove(&id).expect("a job waits until it starts");
         if !job.is_exclusive && !self.versions[to_index(job.stripe)].is_decided {
-            // A write that failed meanwhile has left it undecided.
+            // A write of this stripe failed while the job waited, so it is not known which version
+            // holds: the job goes back to waiting for the stripe.
             self.locks.get_mut(&job.stripe).expect("a job has its stripe").release(false);
             return self.wait_for_stripe(id, job);
         }

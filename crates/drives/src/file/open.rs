@@ -38,7 +38,8 @@ pub fn open_existing(
     let mut open = OpenOptions::new();
     open.read(true).write(!options.read_only);
     if !options.read_only && metadata.file_type().is_block_device() {
-        // The kernel's own guard against mounted devices, in other namespaces too.
+        // On a block device O_EXCL fails if the device is in use, also where it is mounted in
+        // another namespace that this process does not see.
         open.custom_flags(libc::O_EXCL);
     }
     let what = if options.read_only { "read it" } else { "write to it" };

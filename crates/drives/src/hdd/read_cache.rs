@@ -74,7 +74,7 @@ impl ReadCache {
         let limit = (end + self.ahead).min(self.device_end);
         let begin = surface.begin_after(time, end);
         let limit_time = surface.begin_after(surface.pass(end, limit - end, begin), limit);
-        // Of a long request a segment keeps the end.
+        // A segment has a fixed size: of a request that is longer it keeps the last sectors.
         let first = first.max(end.saturating_sub(self.ahead));
         self.stream = Some(Stream { first, cursor: (end, begin), limit: (limit, limit_time) });
     }

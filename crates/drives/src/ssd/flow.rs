@@ -186,7 +186,8 @@ impl Ssd {
         let completed = self.ftl.complete_rows(&mut self.nand);
         let has_rows = match completed {
             Ok(has_rows) => has_rows,
-            // The chips are worn out: whoever waits hears of it.
+            // No good erase block is left for a row that has to be completed, so every request that
+            // waits fails with that error.
             Err(error) => {
                 self.fail_all(&super::device_error(error));
                 true
@@ -235,7 +236,8 @@ impl Ssd {
             Operation::Read => self.read(place),
             Operation::Write if self.hold(place) => {}
             Operation::Write => self.write(place),
-            // Behind the data of writes that came before.
+            // A trim or flush takes its turn after the data of earlier writes, which may still be
+            // crossing the link.
             Operation::Trim | Operation::Flush => {
                 let turn_at = self.link_in_free_at.max(self.present());
                 self.at(turn_at, Event::Turn(place));

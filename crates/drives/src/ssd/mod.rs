@@ -269,7 +269,8 @@ impl Device for Ssd {
             return Ok(());
         }
         self.pass_to(now);
-        // No power cut comes before the present.
+        // Commands that ended by now cannot be undone by a later power cut, so their records for
+        // that are dropped.
         self.nand.settle(now);
         self.accept(request);
         Ok(())

@@ -61,7 +61,8 @@ impl Ssd {
         }
         let ready_at = if self.config.power_loss_protected {
             let written_at = self.nand.idle_at();
-            // Nobody waits for it any more.
+            // The commands end on the power of the capacitor; the requests that waited for them
+            // failed at the cut.
             while self.nand.take_finished().is_some() {}
             now.max(written_at)
         } else {

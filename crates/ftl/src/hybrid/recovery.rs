@@ -79,7 +79,7 @@ impl BlockMap {
         let scanned = end_of(survivors.done, after);
         survivors.done = scanned;
         for block in erasable {
-            // Waits for the one before.
+            // Each erase waits for the one before, since all of them follow `survivors.done`.
             survivors.done = self.release(nand, scanned, block, Cause::Recovery)?;
         }
         Ok(survivors)
@@ -160,7 +160,8 @@ impl BlockMap {
                 self.retired_count += 1;
                 continue;
             }
-            // What is worn out is full: it takes no more pages.
+            // A worn-out block keeps its valid pages and is taken as full, so that no page is
+            // programmed into it.
             self.blocks[scan.block as usize].next = if worn { self.pages() } else { scan.next };
             let data = &mut self.data[scan.logical as usize];
             match scan.kind {

@@ -47,7 +47,8 @@ impl PageFtl {
             }
         }
         self.program_waiting(nand, after)?;
-        // All that the checkpoint names was issued before.
+        // The checkpoint is programmed after everything that was issued so far, which includes
+        // every copy that it names.
         let everything = nand.everything();
         let settled = nand.both(after, everything);
         let sequence = self.sequence;

@@ -40,7 +40,8 @@ impl PageFtl {
         let mut steps_in_vain = 0;
         let mut after = after;
         if self.dies[die].free.len() < reserve + usize::from(lacks_group(self)) {
-            // Once for a call: it takes space before cleaning gains any.
+            // Wear levelling takes a free group before it gives one back, so at most one move for
+            // each call of cleaning.
             after = self.level_wear(nand, after, die)?;
         }
         loop {

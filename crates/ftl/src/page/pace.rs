@@ -77,7 +77,8 @@ impl PageFtl {
         let open = record.frontiers.iter().filter(|frontier| frontier.group != NO_GROUP);
         let open_rows: u32 = open.map(|frontier| self.rows - frontier.next_row).sum();
         let free_rows = record.free.len() as u64 * u64::from(self.rows) + u64::from(open_rows);
-        // Above the first, what is kept is not for the host.
+        // Of the groups that are kept free, all but the first are for copies: the host cannot use
+        // them, so they are added to the level at which a victim is opened.
         let start = u64::from(self.config.pace_start_groups) + self.floor(nand) as u64 - 1;
         if free_rows > start * u64::from(self.rows) {
             return false;

@@ -95,7 +95,8 @@ impl PageFtl {
         let emptied = row.emptied.iter().filter(|&&(_, waits_in)| waits_in == index);
         let mut groups = row.frontiers[index].superseded.clone();
         groups.extend(emptied.map(|&(group, _)| group));
-        // Copies of a victim that is being emptied may wait there, too.
+        // Under paced cleaning a victim is emptied a few units at a time; copies of it may wait in
+        // the same row.
         let victim = row.pace.victim;
         if victim != NO_GROUP && self.cleaning_frontier(victim) == index {
             groups.push(victim);
@@ -146,7 +147,8 @@ impl PageFtl {
             if !self.dies[die].frontiers[stream].lpns.is_empty() {
                 return die;
             }
-            // Its row was programmed before it was full: that was its turn.
+            // The row of the chosen die was programmed before it was full, such as for a flush.
+            // That counts as the die's turn, so the next die is chosen.
             self.end_turn(stream);
         }
         let next = match self.config.die_choice {
@@ -316,7 +318,8 @@ impl PageFtl {
         let old = std::mem::replace(&mut self.map[lpn as usize], address);
         if old != UNMAPPED {
             let group = self.invalidate(old);
-            // A single server erases after everything that was issued before.
+            // Only with several dies: a single server does one thing after the other, so an erase
+            // cannot come before the program of what superseded the data.
             if is_paired {
                 self.dies[die].frontiers[stream].supersede(group);
             } else if !nand.is_single_server() {

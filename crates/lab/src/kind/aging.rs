@@ -95,7 +95,8 @@ impl Measurement for Aging {
                     let mut pattern = subject.pattern(what, self.request_bytes.0, limit);
                     pattern.seed = pattern.seed.wrapping_add(u64::from(round));
                     series.points.push((x, subject.mb_per_s(&pattern)?));
-                    // What random writes left behind is not age.
+                    // Filled anew in order, so that the next pattern is not slowed by the map that
+                    // random writes left behind: only wear is to be measured.
                     subject.fill()?;
                 }
                 let flash = subject.device.counters().flash;

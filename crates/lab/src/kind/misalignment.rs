@@ -133,7 +133,8 @@ impl Measurement for Misalignment {
             let aligned = rate(ByteCount::ZERO)?;
             series[0].points.push((x, aligned));
             for (position, &offset) in self.offset_bytes.iter().enumerate() {
-                // An offset of whole requests is none.
+                // An offset of whole requests leaves them as aligned as without it, so there is
+                // nothing to compare.
                 if offset.0.is_multiple_of(size.0) {
                     continue;
                 }

@@ -350,7 +350,8 @@ impl Site {
         let mut rng = Rng::for_part(seed, "elsewhere");
         for id in 0..READ_ELSEWHERE_COUNT {
             let request = Request::read(id, half + rng.below(half), 1, None);
-            // What refuses to be read is not remembered either.
+            // These reads only displace what the drive's cache holds; one that is refused displaces
+            // nothing, and the next one follows.
             if drive.submit(drive.now(), request).is_ok() {
                 drive.next_completion(Nanos::MAX);
             }

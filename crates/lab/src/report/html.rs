@@ -167,7 +167,8 @@ fn summary(html: &mut String, runs: &[Found]) {
     );
     states(html, runs);
     standing(html, runs);
-    // Each machine once, the first program of each.
+    // Each machine is listed once, with the version of the program that made the first of its
+    // results.
     let mut machines: Vec<&Meta> = Vec::new();
     for Found { meta, .. } in runs {
         if !machines.iter().any(|known| known.machine.processor == meta.machine.processor) {

@@ -65,7 +65,8 @@ pub(super) fn looks(figure: &Figure, colours: &Colours) -> Vec<Look> {
     let groups = distinct(figure.traces.iter().map(|trace| trace.group.as_str()));
     let variants = distinct(figure.traces.iter().map(|trace| trace.variant.as_str()));
     let is_pattern = |variant: &&str| variant.contains("read") || variant.contains("write");
-    // Words around a pattern ("read-heavy, stripe") would all look like it.
+    // Only if each variant is another pattern: several that mention the same one ("read-heavy,
+    // stripe") would be drawn alike.
     let places: BTreeSet<usize> = variants.iter().map(|variant| pattern_place(variant)).collect();
     let are_patterns = variants.iter().all(is_pattern) && places.len() == variants.len();
     let by_pattern = variants.len() == 1 || are_patterns;

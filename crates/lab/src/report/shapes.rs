@@ -36,7 +36,8 @@ fn row(html: &mut String, verdict: &Verdict) {
         verdict.mark(),
         escape(claim)
     );
-    // What is not only the value and its limits over again.
+    // The rest of the text is printed only where it says more than the columns for value and limits
+    // do.
     let says_more = !verdict.holds || verdict.class == Class::Differs;
     let more = verdict.text.strip_prefix(claim.as_str()).map(|rest| rest.trim_start_matches(": "));
     if let Some(more) = more.filter(|more| says_more && !more.is_empty()) {
@@ -78,7 +79,7 @@ fn value_text(decided: &Decided) -> String {
 }
 
 fn limits_text(decided: &Decided) -> String {
-    // An order without a factor is anything above 1.
+    // A shape that claims an order and no factor has the next number above 1 as its lower limit.
     let is_order = |low: f64| low.to_bits() == 1.0_f64.next_up().to_bits();
     match (decided.low, decided.high) {
         (Some(low), None) if is_order(low) => "above 1".into(),

@@ -135,7 +135,8 @@ impl EventCore {
         self.scheduling = scheduling;
         let is_in_order = scheduling.bus == BusPolicy::InOrder && !scheduling.read_priority;
         self.is_plain = is_in_order && !self.is_cached;
-        // Channels that serve in order have no events.
+        // A channel that serves in order needs no place in the tree of next events: when it is free
+        // follows from its last transfer.
         let slots = if self.is_cached { SLOTS } else { 1 };
         let channels = if scheduling.bus == BusPolicy::InOrder { 0 } else { self.channels.len() };
         self.tree = WinnerTree::new(self.dies.len() * slots + channels);
@@ -455,7 +456,8 @@ impl EventCore {
             let open = &mut self.open_programs[command.group as usize];
             match kind {
                 Kind::Program => *open += 1,
-                // Behind the program of what may be its own page.
+                // A program of the group is not done and may be that of the very page that is read:
+                // the read loses its urgency and waits behind it.
                 Kind::UrgentRead if *open > 0 => kind = Kind::Read,
                 _ => {}
             }

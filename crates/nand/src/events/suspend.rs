@@ -31,7 +31,8 @@ impl EventCore {
             let kind = (!slot.is_idle()).then(|| self.nodes.get(slot.node).kind);
             let is_array = match slot.phase {
                 Phase::Array => true,
-                // Without a cache register the end of the array is known beforehand.
+                // Without a cache register the array operation follows its transfer at once, so its
+                // times are known and it can be interrupted before it has begun.
                 Phase::TransferThenArray => !self.is_cached,
                 _ => false,
             };
@@ -41,7 +42,7 @@ impl EventCore {
         let taken = record.slots[slot];
         let server = self.server(die, slot);
         if taken.phase == Phase::TransferThenArray && taken.array_from > now {
-            // Asked again when the array begins.
+            // The array operation begins later than now; the die is looked at again at that time.
             return self.tree.set(server, taken.array_from);
         }
         let pause = match self.nodes.get(taken.node).kind {

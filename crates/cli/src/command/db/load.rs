@@ -96,7 +96,7 @@ fn load_lines(
                 outcome => outcome.map_err(|error| Failure::from(error).at(&lines.place()))?,
             }
         }
-        // What is dropped is rolled back.
+        // Leaving drops `write`, which rolls back the rows that are not committed.
         if context.interrupt.is_set() {
             return Err(Failure::interrupted(""));
         }

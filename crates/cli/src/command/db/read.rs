@@ -221,7 +221,8 @@ pub(super) fn export(
             };
             row_count += 1;
             if row_count % ROWS_PER_LOOK == 0 {
-                // How many there are, only another scan would say.
+                // The number of rows is not known before the scan ends, so no share of it can be
+                // told.
                 progress.show(0.0, &format!("{row_count} rows"));
             }
             let goes_on = outcome.is_ok() && !context.interrupt.is_set();

@@ -205,7 +205,8 @@ impl Backed {
             let mut part = self.drive.next_completion(until)?;
             let number = part.id;
             let Some(pending) = self.pending.get(&number) else {
-                // The file system's own.
+                // A request of the simulated file system, such as of an indirect block, for which
+                // no caller waits.
                 continue;
             };
             let written = (pending.operation == Operation::Write)

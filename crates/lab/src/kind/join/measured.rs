@@ -215,7 +215,8 @@ fn estimate(
 ) -> Estimate {
     let built =
         CostModel { device, processor, convention: Convention::AsBuilt { reads_ahead: false } };
-    // Chunks end where the paper's do.
+    // Estimated with the paper's fudge factor, so that chunks have the size that they have in the
+    // paper.
     let fudge = nandu_query::allocation::Fudge::PAPER;
     let paper = CostModel { convention: Convention::AsInPaper { fudge }, ..built };
     match division {

@@ -77,7 +77,8 @@ pub(super) fn divide(
             let mut found =
                 BlockNestedLoops::with_inner(&ours, memory_pages, inner_pages).map_err(text)?;
             if percent == 100 {
-                // Rounding must not make another chunk.
+                // The scaled sizes are rounded, which could give one chunk more than the paper has:
+                // its own number is taken.
                 found.chunk_count = parts.chunk_count;
             }
             let chunk_pages = ours.outer_pages.div_ceil(found.chunk_count).max(1);
