@@ -98,3 +98,34 @@ fn too_few_open_files_are_an_error_and_leave_nothing() {
         assert_eq!(names(directory), before, "{count}: {said}");
     }
 }
+
+#[test]
+fn results_that_no_file_can_hold_are_shown_and_what_was_there_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let kept = ["x.json", "x.parquet", "x.trace"];
+    for name in kept {
+        std::fs::write(directory.join(name), "mine").unwrap();
+    }
+    let workload = "--workload uniform --requests 40000 --initial fresh --quiet --overwrite";
+    let probe = "sim:dram-like --size 4MiB --duration 1ms --quiet --overwrite";
+    for (command, is_shown) in [
+        (format!("sim myers_slc {workload} --json x.json"), true),
+        (format!("sim myers_slc {workload} --sweep victim=greedy --parquet x.parquet"), true),
+        (format!("sim myers_slc {workload} --record x.trace"), false),
+        (format!("probe {probe} --json x.json"), true),
+    ] {
+        // Files end after a kilobyte, where a full disk would end them.
+        let limited = format!("ulimit -f 2; exec '{}' {command}", env!("CARGO_BIN_EXE_nandu"));
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", &limited]).current_dir(directory).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{command}: {said}");
+        assert!(said.contains("x.") && said.contains("File too large"), "{command}: {said}");
+        assert_eq!(!output.stdout.is_empty(), is_shown, "{command}");
+    }
+    for name in kept {
+        assert_eq!(std::fs::read_to_string(directory.join(name)).unwrap(), "mine", "{name}");
+    }
+    assert_eq!(names(directory), kept);
+}

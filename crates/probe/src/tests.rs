@@ -444,8 +444,8 @@ fn reads_may_stand_around_a_burst_in_place_of_writes() {
     assert!(result.phases.runs.iter().all(|run| run.write.count == 0 && run.read.count > 0));
 }
 
-#[test]
-fn a_profile_recovers_the_device_behind_it() {
+/// What a device of known times was measured to be.
+fn results_of_a_known_device() -> (DeviceInfo, Vec<PatternResult>) {
     // Reads: 20 us + 5 ns per byte. Writes: 50 us + 10 ns per byte, twice as long where the write
     // does not begin on a multiple of 8 KiB.
     let mut device = Scripted::new(1 << 16, |operation, bytes, address, _| {
@@ -471,7 +471,13 @@ fn a_profile_recovers_the_device_behind_it() {
     };
     let plan = series_misalignment(device.info(), &options);
     run_plan(&mut device, &plan, &mut Silent, &mut |result| results.push(result)).unwrap();
-    let profile = derive(device.info(), &results, &[]).unwrap();
+    (device.info().clone(), results)
+}
+
+#[test]
+fn a_profile_recovers_the_device_behind_it() {
+    let (info, results) = results_of_a_known_device();
+    let profile = derive(&info, &results, &[]).unwrap();
     for access in [Access::Sequential, Access::Random] {
         for (operation, t0, slope) in
             [(Operation::Read, 20_000.0, 5.0), (Operation::Write, 50_000.0, 10.0)]
@@ -491,6 +497,22 @@ fn a_profile_recovers_the_device_behind_it() {
         profile.misalignment.iter().map(|m| (m.offset_bytes, m.ratio)).collect();
     assert!(ratios[0].0 == 2048 && (ratios[0].1 - 0.5).abs() < 0.01, "{ratios:?}");
     assert_eq!(profile.alignment_unit_bytes, Some(8192));
+    for text in [
+        table::throughput_table(&profile).render(),
+        table::model_table(&profile).render(),
+        table::profile_summary(&profile),
+        table::pattern_table(&results).render(),
+    ] {
+        assert!(text.lines().count() > 3, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= table::WIDTH_MAX), "{text}");
+    }
+    assert!(matches!(derive(&info, &[], &[]), Err(ProbeError::Insufficient { .. })));
+}
+
+#[test]
+fn a_profile_is_what_its_json_says() {
+    let (info, results) = results_of_a_known_device();
+    let profile = derive(&info, &results, &[]).unwrap();
     let json = profile.to_json();
     assert_eq!(DeviceProfile::from_json("p.json", &json), Ok(profile.clone()));
     // Profiles say of each line whether it fits. Older ones do not, and are read all the same.
@@ -517,16 +539,6 @@ fn a_profile_recovers_the_device_behind_it() {
     let later = json.replacen("\"version\": 1", "\"version\": 2", 1);
     let error = DeviceProfile::from_json("p.json", &later).unwrap_err().to_string();
     assert!(error.contains("version 2"), "{error}");
-    for text in [
-        table::throughput_table(&profile).render(),
-        table::model_table(&profile).render(),
-        table::profile_summary(&profile),
-        table::pattern_table(&results).render(),
-    ] {
-        assert!(text.lines().count() > 3, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= table::WIDTH_MAX), "{text}");
-    }
-    assert!(matches!(derive(device.info(), &[], &[]), Err(ProbeError::Insufficient { .. })));
 }
 
 #[test]
