@@ -761,7 +761,7 @@ fn a_drive_that_does_not_fit_the_memory_is_refused_before_it_is_made() {
         ("--sweep physical-erase-blocks=1048576,1048577 --threads 2", "with --threads 1"),
     ] {
         let sim = "sim myers_slc --workload uniform --requests 10";
-        let limited = format!("ulimit -v 1700000; exec {program} {sim} {sweep}");
+        let limited = format!("ulimit -v 1100000; exec {program} {sim} {sweep}");
         let output = std::process::Command::new("sh")
             .args(["-c", &limited])
             .current_dir(directory.path())
