@@ -80,7 +80,7 @@ impl Setup {
 const TAG_BYTES: u64 = 4;
 /// Bytes of each unit more where all is checked: its content on the chips, in a hash map, and what it
 /// should hold.
-const CHECKED_UNIT_BYTES: u64 = 68;
+const CHECKED_UNIT_BYTES: u64 = 73;
 
 /// Bytes that a layer keeps of each mapping unit of the array: its map, and what it needs while it is
 /// filled.

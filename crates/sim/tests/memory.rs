@@ -26,11 +26,11 @@ fn job(case: &str, erase_block_count: u32) -> Job {
     };
     job.drive.ftl = Some(ftl.into());
     job.drive.physical_erase_blocks = Some(erase_block_count);
-    job.run.warm_up = Some(0.1);
+    job.run.warm_up = Some(0.02);
     match options {
         "" => {}
         // All units are written, so that there is something to compare them with.
-        "check" => (job.run.checks, job.run.warm_up) = (true, Some(2.0)),
+        "check" => (job.run.checks, job.run.warm_up) = (true, Some(1.5)),
         "event" => job.set("mode", "event").unwrap(),
         "units" => job.set("ftl.unit_bytes", "512").unwrap(),
         other => panic!("no such case: {other}"),
