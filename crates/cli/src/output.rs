@@ -19,6 +19,8 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
+/// What the names of files begin with that are not whole yet, and that a kill leaves behind.
+const PARTIAL_PREFIX: &str = ".nandu-partial-";
 /// A terminal that is narrower breaks lines itself.
 const WIDTH_MIN: usize = 40;
 /// For whom a file of results is: the user's mask says who of these is not.
@@ -230,6 +232,7 @@ impl OutputFiles {
 /// and gone if it never is.
 fn partial_of(path: &Path) -> Result<NamedTempFile, Failure> {
     tempfile::Builder::new()
+        .prefix(PARTIAL_PREFIX)
         .permissions(fs::Permissions::from_mode(MODE))
         .tempfile_in(folder_of(path))
         .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
@@ -315,6 +318,12 @@ mod tests {
         fs::write(&path, b"mine").unwrap();
         let files = OutputFiles { overwrite: true };
         let unfinished = files.begin(&path).unwrap();
+        let named = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        let names: Vec<_> = fs::read_dir(directory.path()).unwrap().map(named).collect();
+        let is_partial = |name: &std::ffi::OsString| {
+            name.to_str().is_some_and(|name| name.starts_with(".nandu-partial-"))
+        };
+        assert!(names.iter().any(is_partial), "who finds it knows whose it is: {names:?}");
         unfinished.as_file().write_all(b"half").unwrap();
         drop(unfinished);
         assert_eq!(fs::read(&path).unwrap(), b"mine");

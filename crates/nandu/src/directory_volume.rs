@@ -150,16 +150,19 @@ impl DirectoryVolume {
             let (place, what) = (directory.display().to_string(), what.to_owned());
             Err(StorageError::NotADatabase { place, what })
         };
+        let interrupted = "its making was interrupted; make it again, or remove the directory";
         // Before the lock, which would leave a file in a directory of another program.
         if !handle.has(&OwnName::Manifest)? {
-            return not_a_database("it has no file nandu.files");
+            // A making that is killed at once leaves its list under the name that it has until it is durable.
+            return not_a_database(match handle.has(&OwnName::NewManifest)? {
+                true => interrupted,
+                false => "it has no file nandu.files; name another directory, or make it",
+            });
         }
         let lock = take_lock(&handle, options.read_only)?;
         let manifest = read_manifest(&handle)?;
         if !manifest.is_made {
-            return not_a_database(
-                "its making was interrupted; make it again, or remove the directory",
-            );
+            return not_a_database(interrupted);
         }
         Self::with_manifest(handle, options, manifest, lock)
     }

@@ -126,6 +126,22 @@ fn a_making_that_is_killed_at_any_time_can_be_made_again() {
 }
 
 #[test]
+fn a_making_that_is_killed_before_its_list_is_durable_says_so_and_is_replaced() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("shop");
+    std::fs::create_dir(&directory).unwrap();
+    let error = DirectoryVolume::open(&directory, OPTIONS).unwrap_err().to_string();
+    assert!(error.contains("it has no file nandu.files; name another directory"), "{error}");
+    for name in ["nandu.lock", "nandu.files.new"] {
+        std::fs::write(directory.join(name), "").unwrap();
+    }
+    let error = DirectoryVolume::open(&directory, OPTIONS).unwrap_err().to_string();
+    assert!(error.contains("its making was interrupted; make it again"), "{error}");
+    assert_can_go_on(&directory, false, "a list that was never durable");
+    assert!(!directory.join("nandu.files.new").exists());
+}
+
+#[test]
 fn what_is_given_up_or_refused_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path().join("shop");
