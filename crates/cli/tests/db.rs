@@ -554,3 +554,28 @@ fn a_compact_copy_has_the_same_rows_in_less_room() {
     let said = failure_of(directory, &["db", "compact", "shop", "small"], 2);
     assert!(said.contains("small"), "{said}");
 }
+
+#[test]
+fn a_limit_on_memory_is_told_before_a_database_is_opened() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "t", "id:integer"]);
+    for command in [
+        "create shop u id:integer",
+        "scan shop t",
+        "insert shop t 1",
+        "check shop",
+        "compact shop copy",
+    ] {
+        // The program itself takes some forty megabytes of addresses, more where it is not optimised.
+        let limited =
+            format!("ulimit -v 100000; exec '{}' db {command}", env!("CARGO_BIN_EXE_nandu"));
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", &limited]).current_dir(directory).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        assert!(said.contains("a database takes 72 MiB of memory"), "{command}: {said}");
+        assert!(said.contains("ulimit -v"), "{command}: {said}");
+    }
+    assert_eq!(names(directory), ["shop"]);
+}

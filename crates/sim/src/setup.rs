@@ -198,8 +198,12 @@ impl DriveChoice {
     fn blame(&self, error: ProfileError) -> SimError {
         let ProfileError::Invalid { message, nearest, .. } = &error else { return error.into() };
         let quoted = message.split('`').nth(1).unwrap_or_default();
+        // What is no value of TOML, such as a number past its largest, became a text.
+        let as_text = message.split('"').nth(1).unwrap_or(quoted);
         let names = |key: &str, value: &str| {
-            key.rsplit('.').next() == Some(quoted) || value.trim_matches('"') == quoted
+            let value = value.trim_matches('"');
+            let is_value = |said: &str| value.eq_ignore_ascii_case(said);
+            key.rsplit('.').next() == Some(quoted) || is_value(quoted) || is_value(as_text)
         };
         let setting = self.settings.iter().find(|(key, value)| names(key, value));
         let source = match (setting, &self.ftl, &self.victim) {

@@ -112,3 +112,19 @@ fn a_setting_without_sense_is_named() {
         assert!(error.contains(said), "{name} {key}: {error}");
     }
 }
+
+#[test]
+fn of_several_settings_the_one_without_sense_is_named() {
+    let capacity = ("capacity", "64MiB");
+    for (ftl, key, value) in [
+        (None, "channel_count", "9223372036854775808"),
+        (None, "read_command_ns", "x"),
+        (None, "read_command_ns", "nan"),
+        (Some("page"), "ftl.victim_choices", "18446744073709551616"),
+        (Some("page"), "ftl.victim_choices", "nan"),
+    ] {
+        let wrong = choice("nvme-tlc-2024", ftl, &[capacity, (key, value)]);
+        let error = try_out(&wrong).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{key}={value}: ")), "{error}");
+    }
+}

@@ -17,10 +17,7 @@ use crate::database::{self, FixedSizes};
 use crate::failure::Failure;
 use crate::output::OutputFiles;
 use clap::{Args, Subcommand};
-use nandu::{
-    CheckReport, Column, ColumnType, Database, DatabaseOptions, RestartReport, StorageError,
-    TableKind,
-};
+use nandu::{CheckReport, Column, ColumnType, Database, DatabaseOptions, RestartReport, TableKind};
 use nandu_base::ByteCount;
 use nandu_probe::table::Table;
 use serde::Serialize;
@@ -285,12 +282,22 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
     }
 }
 
-fn open(directory: &Path) -> Result<Database, StorageError> {
-    database::open(directory, &DatabaseOptions::default()).map(|(database, _)| database)
+fn open(directory: &Path) -> Result<Database, Failure> {
+    check_memory()?;
+    Ok(database::open(directory, &DatabaseOptions::default())?.0)
 }
 
-fn open_to_read(directory: &Path) -> Result<Database, StorageError> {
-    database::open_to_read(directory).map(|(database, _)| database)
+fn open_to_read(directory: &Path) -> Result<Database, Failure> {
+    check_memory()?;
+    Ok(database::open_to_read(directory)?.0)
+}
+
+/// Refuses what would end the program at its first allocation.
+fn check_memory() -> Result<(), Failure> {
+    let pool_bytes = DatabaseOptions::default().settings.pool_bytes;
+    // The frames of the pool, and what stands beside them.
+    let needed = ByteCount(pool_bytes + pool_bytes / 8);
+    crate::memory::check_possible(needed, "a database", "raise its limit (ulimit -v)")
 }
 
 fn create(
@@ -300,6 +307,7 @@ fn create(
     key: &[String],
     sizes: FixedSizes,
 ) -> Result<(), Failure> {
+    check_memory()?;
     let index_of = |name: &String| {
         let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
         place.ok_or_else(|| Failure::input(format!("--key {name}: the table has no such column")))
@@ -342,6 +350,7 @@ struct CheckAnswer<'a> {
 }
 
 fn check(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
+    check_memory()?;
     let (database, restart) = database::open_to_read(directory)?;
     let report = database.read().check()?;
     database.close()?;
