@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const BENCHES: [&str; 4] = ["btree", "heap_rows", "log_records", "pool_reads"];
+const BENCHES: [&str; 5] = ["btree", "heap_rows", "log_records", "pool_reads", "table_rows"];
 
 /// The command line of the benchmarks.
 #[derive(clap::Args)]
