@@ -176,6 +176,59 @@ fn what_a_failed_write_tore_outlives_the_laps_after_it() {
 }
 
 #[test]
+fn what_was_put_back_is_durable_before_its_copy_goes() {
+    let mut cut_count = 0;
+    for (request, seed) in (1..=16).flat_map(|request| (0..8).map(move |seed| (request, seed))) {
+        let disk = Disk::new(FaultPlan::default());
+        in_place(true).write(&mut io_on(&disk).lock(), &mut vec![filled(1, 1)]).unwrap();
+        disk.damage(FILE, u64::from(SECTOR_BYTES) + 3);
+        let plan = FaultPlan {
+            power_cut_at_request: Some(request),
+            unflushed: UnflushedFate::Torn,
+            seed,
+            ..FaultPlan::default()
+        };
+        let disk = disk.reopen(plan);
+        let io = io_on(&disk);
+        let mut next = of_epoch(true, 2);
+        // The copies of the next run begin where that of page 1 lies.
+        let mut io = io.lock();
+        let written = next.recover(&mut io).and_then(|restored_count| {
+            assert_eq!(restored_count, 1);
+            next.write(&mut io, &mut vec![filled(2, 1)])
+        });
+        drop(io);
+        cut_count += u32::from(written.is_err());
+        let disk = disk.reopen(FaultPlan::default());
+        let io = io_on(&disk);
+        let mut io = io.lock();
+        let mut reader = of_epoch(true, 2);
+        reader.recover(&mut io).unwrap();
+        let read = read(&mut reader, &mut io, 1);
+        assert!(page_is_sound(&read.buffer, read.address), "cut at {request}, seed {seed}");
+    }
+    assert!((40..120).contains(&cut_count), "before the end and after it: {cut_count}");
+}
+
+#[test]
+fn a_file_is_synced_at_the_end_of_a_lap_though_its_only_write_failed() {
+    for seed in 0..16 {
+        // Copies, their sync, the page; of a write that fails any sectors arrive, also all.
+        let fail_requests = vec![3];
+        let plan =
+            FaultPlan { fail_requests, failure: Failure::Damages, seed, ..FaultPlan::default() };
+        let disk = Disk::new(plan);
+        let io = io_on(&disk);
+        let mut io = io.lock();
+        let mut writer = in_place(true);
+        assert!(writer.write(&mut io, &mut vec![filled(1, 1)]).is_err(), "its third request fails");
+        let before = io.volume().counters().flushes.request_count;
+        writer.sync(&mut io).unwrap();
+        assert!(io.volume().counters().flushes.request_count > before, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_batch_that_makes_no_sense_restores_nothing() {
     let disk = Disk::new(FaultPlan::default());
     {
