@@ -5,11 +5,13 @@ use crate::drive::Drive;
 use crate::{Bug, WorldKind};
 use nandu_base::Rng;
 use nandu_device::{FaultPlan, UnflushedFate};
+use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::plant::Planted;
 use nandu_storage::pool::ReplacementKind;
-use nandu_storage::{Settings, propagation::PropagationKind};
+use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
+use nandu_storage::propagation::{LogStructuredSettings, PropagationKind};
 
 /// Most bytes between checkpoints in memory, and on a simulated SSD unless pages are large.
 const CHECKPOINT_BYTES_MAX: u64 = 8 << 20;
@@ -171,7 +173,7 @@ impl Scenario {
             durability,
             log_bytes,
             checkpoint_bytes,
-            ..Settings::default()
+            log_structured: segments(seed, nandu_base::to_u32(page_bytes)),
         };
         let faults = Faults::any(&mut one_of);
         let flips_bits = one_of(&[1, 0, 0, 0, 0, 0]) == 1 || bug == Bug::ChecksumsForged;
@@ -223,5 +225,30 @@ impl Scenario {
             seed: rng.next_u64(),
             ..FaultPlan::default()
         }
+    }
+}
+
+/// Segments of a few pages, so that a small database fills them and has to clean. Drawn apart from the
+/// rest, which stays as it is.
+fn segments(seed: u64, page_bytes: u32) -> LogStructuredSettings {
+    let mut rng = Rng::for_part(seed, "segments");
+    let mut one_of =
+        |choices: &[u32]| choices[nandu_base::to_index(rng.below(choices.len() as u64))];
+    let write_pages = one_of(&[4, 4, 8]);
+    let segment_pages = write_pages * one_of(&[1, 2, 4]);
+    let victims = SegmentVictimKind::ALL;
+    let victim = victims[one_of(&[0, 1, 2, 3, 4, 5]) as usize];
+    LogStructuredSettings {
+        page_bytes,
+        segment_bytes: segment_pages * page_bytes,
+        write_bytes: write_pages * page_bytes,
+        packing: if one_of(&[0, 0, 1]) == 0 { PagePacking::Packed } else { PagePacking::Whole },
+        difference_percent_max: one_of(&[0, 30, 30, 100]),
+        victim,
+        separate_cleaned: one_of(&[0, 1]) == 1,
+        file_percent_max: one_of(&[110, 160]),
+        spare_segment_count: one_of(&[5, 7, 12]),
+        reserve_segment_count: 4,
+        checkpoint_segment_count: one_of(&[1, 4, 16]),
     }
 }
