@@ -42,8 +42,9 @@ fn a_limit_on_the_size_of_files_is_an_error_and_leaves_nothing() {
         assert!(said.contains("cannot grow") && said.contains("ulimit -f"), "{limit}: {said}");
         assert_eq!(names(directory), before, "{limit}");
     }
+    // Opening writes the log's first blocks, which the limit leaves room for.
     for file in ["rows.parquet", "rows.json", "rows.tsv"] {
-        let (code, said) = run_under(directory, "-f 8", &["db", "export", "shop", "t", file]);
+        let (code, said) = run_under(directory, "-f 24", &["db", "export", "shop", "t", file]);
         assert_eq!(code, Some(3), "{file}: {said}");
         assert!(said.contains(file) && said.contains("File too large"), "{file}: {said}");
         assert_eq!(names(directory), before, "{file}");
@@ -70,7 +71,8 @@ fn a_limit_on_memory_is_an_error_that_says_what_is_too_large() {
     {
         let (code, said) = run_under(directory, limit, arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {said}");
-        assert!(said.contains("a buffer pool of 64 MiB"), "{arguments:?}: {said}");
+        let is_named = ["a database takes 72 MiB of memory", "a buffer pool of 64 MiB"];
+        assert!(is_named.iter().any(|what| said.contains(what)), "{arguments:?}: {said}");
         assert!(said.contains("ulimit -v"), "{arguments:?}: {said}");
         assert_eq!(names(directory), before);
     }
