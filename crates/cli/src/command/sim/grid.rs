@@ -84,7 +84,8 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
 fn threads(sweep: &Sweep, wanted: Option<u32>) -> Result<usize, Failure> {
     let mut needs = Vec::with_capacity(sweep.jobs().len());
     for (job, point) in sweep.jobs().iter().zip(sweep.points()) {
-        let setup = job.drive.resolve(false)?;
+        // One that cannot be made costs the others nothing: its row says so.
+        let Ok(setup) = job.drive.resolve(false) else { continue };
         check_memory(job, &setup, &format!(" ({})", point.join(" ")))?;
         needs.push(setup.memory(&job.run).0);
     }
