@@ -177,13 +177,16 @@ impl OutputFiles {
     /// Begins a file of results, which [`finish`](Self::finish) puts in its place.
     pub(crate) fn begin(self, path: &Path) -> Result<Unfinished, Failure> {
         self.check(path)?;
-        let failed =
-            |error: io::Error| Failure::system(format!("cannot write {}", path.display()), &error);
-        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-            let opened = File::options().write(true).open(path);
-            return opened.map(Unfinished::Stream).map_err(failed);
-        }
-        partial_of(path).map(Unfinished::Partial)
+        let begun = if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            File::options().write(true).open(path).map(Unfinished::Stream)
+        } else {
+            tempfile::Builder::new()
+                .prefix(PARTIAL_PREFIX)
+                .permissions(fs::Permissions::from_mode(MODE))
+                .tempfile_in(folder_of(path))
+                .map(Unfinished::Partial)
+        };
+        begun.map_err(|error| cannot_write(path, &error))
     }
 
     /// Puts a file that is whole in its place; whoever made a file there since it was begun keeps it.
@@ -199,26 +202,20 @@ impl OutputFiles {
     /// once this returns.
     fn persist(self, whole: NamedTempFile, path: &Path) -> Result<(), Failure> {
         self.check(path)?;
-        let synced = whole.as_file().sync_all();
-        synced
-            .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))?;
+        let failed = |error: io::Error| cannot_write(path, &error);
+        whole.as_file().sync_all().map_err(failed)?;
         let persisted = match self.overwrite {
             true => whole.persist(path),
             false => whole.persist_noclobber(path),
         };
-        let failed =
-            |error: &io::Error| Failure::system(format!("cannot write {}", path.display()), error);
-        persisted.map_err(|error| failed(&error.error))?;
-        let directory = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
-        directory.map_err(|error| failed(&error))
+        persisted.map_err(|error| failed(error.error))?;
+        File::open(folder_of(path)).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
     /// Writes a file as a whole or, on a full disk for example, not at all; or into what stands in for one.
     pub(crate) fn write(self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         let file = self.begin(path)?;
-        file.as_file()
-            .write_all(bytes)
-            .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))?;
+        file.as_file().write_all(bytes).map_err(|error| cannot_write(path, &error))?;
         self.finish(file, path)
     }
 
@@ -228,14 +225,9 @@ impl OutputFiles {
     }
 }
 
-/// A file beside `path` under a name of its own, to be [persisted](OutputFiles::persist) once it is whole,
-/// and gone if it never is.
-fn partial_of(path: &Path) -> Result<NamedTempFile, Failure> {
-    tempfile::Builder::new()
-        .prefix(PARTIAL_PREFIX)
-        .permissions(fs::Permissions::from_mode(MODE))
-        .tempfile_in(folder_of(path))
-        .map_err(|error| Failure::system(format!("cannot write {}", path.display()), &error))
+/// That the system does not let a file of results be written.
+pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::system(format!("cannot write {}", path.display()), error)
 }
 
 /// The directory in which a file lies.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{failure_of, names, nandu, run, stderr, stdout_of};
+use common::{failure_of, names, nandu, run, run_under, stderr, stdout_of};
 use nandu::{Database, DatabaseOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -568,10 +568,8 @@ fn a_limit_on_memory_is_told_before_a_database_is_opened() {
         "compact shop copy",
     ] {
         // The program itself takes some forty megabytes of addresses, more where it is not optimised.
-        let limited =
-            format!("ulimit -v 100000; exec '{}' db {command}", env!("CARGO_BIN_EXE_nandu"));
-        let mut shell = std::process::Command::new("sh");
-        let output = shell.args(["-c", &limited]).current_dir(directory).output().unwrap();
+        let words: Vec<&str> = std::iter::once("db").chain(command.split(' ')).collect();
+        let output = run_under(directory, "-v 100000", &words);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{command}: {said}");
         assert!(said.contains("a database takes 72 MiB of memory"), "{command}: {said}");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
+use common::{failure_of, interrupt, names, run, run_under, start, stderr, stdout_of};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -445,13 +445,11 @@ fn options_of_the_drive_and_the_run_reach_the_simulation() {
 #[test]
 fn a_drive_that_no_memory_holds_is_refused_before_it_is_made() {
     let directory = tempfile::tempdir().unwrap();
-    let line = "ulimit -v 6000000; exec \"$0\" \"$@\"";
+    let blocks = ["--physical-erase-blocks", "16777216"];
     for ftl in ["page", "fast", "dftl", "block"] {
-        let mut command = std::process::Command::new("sh");
-        command.args(["-c", line, env!("CARGO_BIN_EXE_nandu"), "sim", "myers_slc"]);
-        command.args(["--physical-erase-blocks", "16777216", "--workload", "uniform"]);
-        command.args(["--requests", "100", "--ftl", ftl]).current_dir(directory.path());
-        let output = command.output().unwrap();
+        let more = ["--workload", "uniform", "--requests", "100", "--ftl", ftl];
+        let words = [&["sim", "myers_slc"][..], &blocks, &more].concat();
+        let output = run_under(directory.path(), "-v 6000000", &words);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{ftl}: {said}");
         let told = said.contains("of memory, and this process can have");
@@ -743,30 +741,21 @@ fn a_long_warm_up_is_announced_with_the_smaller_drive() {
 #[test]
 fn a_drive_that_does_not_fit_the_memory_is_refused_before_it_is_made() {
     let directory = tempfile::tempdir().unwrap();
-    let program = env!("CARGO_BIN_EXE_nandu");
-    let sim = "sim myers_slc --workload uniform --requests 10 --physical-erase-blocks 16777216";
-    let limited = format!("ulimit -v 6000000; exec {program} {sim}");
-    let output = std::process::Command::new("sh")
-        .args(["-c", &limited])
-        .current_dir(directory.path())
-        .output()
-        .unwrap();
+    let sim = ["sim", "myers_slc", "--workload", "uniform", "--requests", "10"];
+    let blocks = ["--physical-erase-blocks", "16777216"];
+    let output = run_under(directory.path(), "-v 6000000", &[&sim[..], &blocks].concat());
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("of memory") && said.contains("--physical-erase-blocks"), "{said}");
     // So does a sweep with one such drive, before the others are simulated; and several that fit alone.
-    let blocks = "--sweep physical-erase-blocks=64,16777216";
     for (sweep, told) in [
-        (blocks, "(16777216) takes"),
-        ("--sweep physical-erase-blocks=1048576,1048577 --threads 2", "with --threads 1"),
+        (&["--sweep", "physical-erase-blocks=64,16777216"][..], "(16777216) takes"),
+        (
+            &["--sweep", "physical-erase-blocks=1048576,1048577", "--threads", "2"],
+            "with --threads 1",
+        ),
     ] {
-        let sim = "sim myers_slc --workload uniform --requests 10";
-        let limited = format!("ulimit -v 1100000; exec {program} {sim} {sweep}");
-        let output = std::process::Command::new("sh")
-            .args(["-c", &limited])
-            .current_dir(directory.path())
-            .output()
-            .unwrap();
+        let output = run_under(directory.path(), "-v 1100000", &[&sim[..], sweep].concat());
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(told), "{said}");

@@ -25,6 +25,15 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
     nandu(directory, arguments).output().unwrap()
 }
 
+/// Runs the program under a limit of the shell, such as `-v 60000`.
+pub(crate) fn run_under(directory: &Path, limit: &str, arguments: &[&str]) -> Output {
+    let script = format!("ulimit {limit}; exec \"$0\" \"$@\"");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_nandu")]).args(arguments);
+    shell.current_dir(directory).env("NO_COLOR", "1").env("COLUMNS", "100").stdin(Stdio::null());
+    shell.output().unwrap()
+}
+
 /// Runs the program, which must succeed, and returns its stdout.
 pub(crate) fn stdout_of(directory: &Path, arguments: &[&str]) -> String {
     let output = run(directory, arguments);

@@ -4,7 +4,7 @@ use super::text::{RowFormat, line_of, object_of, parse_row, refs};
 use super::{Answering, open_to_read};
 use crate::failure::Failure;
 use crate::json;
-use crate::output::OutputFiles;
+use crate::output::{OutputFiles, cannot_write};
 use crate::progress::Progress;
 use nandu::{Column, Flow, RecordView, Row, TableDefinition, TableKind, Tables};
 use nandu_load::ParquetWriter;
@@ -189,8 +189,7 @@ pub(super) fn export(
         }
     };
     files.check(file)?;
-    let failed =
-        |error: &std::io::Error| Failure::system(format!("cannot write {}", file.display()), error);
+    let failed = |error: &std::io::Error| cannot_write(file, error);
     let database = open_to_read(directory)?;
     let partial = files.begin(file)?;
     let mut row_count = 0;

@@ -61,7 +61,7 @@ enum Source {
 }
 
 /// What measured costs hold for.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Scope {
     /// Model of the processor.
     processor: String,
@@ -215,14 +215,7 @@ fn keep(path: &Path, scope: &Scope, costs: &CpuCosts) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    let Scope { processor, thread_count, version, is_debug_build } = scope;
-    let scope = Scope {
-        processor: processor.clone(),
-        thread_count: *thread_count,
-        version: version.clone(),
-        is_debug_build: *is_debug_build,
-    };
-    writeln!(file, "{}", plain(&Kept { scope, costs: *costs }))?;
+    writeln!(file, "{}", plain(&Kept { scope: scope.clone(), costs: *costs }))?;
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
