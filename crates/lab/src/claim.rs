@@ -21,9 +21,11 @@
 
 use crate::experiment::{Published, matches};
 use crate::outcome::Series;
+use crate::product::Product;
 use nandu_base::ByteCount;
 use nandu_base::units::three_digits;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Our value may be so many times the published one, either way.
@@ -460,6 +462,19 @@ impl Claim {
         }
     }
 
+    /// The figure that it speaks of as a product of measured series, where it is one: a value or a ratio.
+    pub(crate) fn figure(&self, products: &BTreeMap<String, Product>) -> Option<Product> {
+        match self {
+            Self::ValueWithin { series, .. } => products.get(series).cloned(),
+            Self::RatioWithin { numerator, denominator, .. } => {
+                let mut ratio = products.get(numerator)?.clone();
+                ratio.multiply(products.get(denominator)?, -1);
+                Some(ratio)
+            }
+            _ => None,
+        }
+    }
+
     /// The numbers that decide it.
     ///
     /// # Errors
@@ -533,6 +548,9 @@ fn check_limits(
         (false, Some(_)) => Err("`published` is for a prediction, a fit or what differs".into()),
         (false, None) if !has_limits => {
             Err("it needs `low`, `high` or both, or it cannot fail".into())
+        }
+        (false, None) if limits[0].is_some_and(|low| low <= 0.0) && limits[1].is_some() => {
+            Err("a lower limit of 0 or less is none, and is left out".into())
         }
         (false, None) => match limits {
             [Some(low), Some(high)] if !(low <= high && low.is_finite() && high.is_finite()) => {

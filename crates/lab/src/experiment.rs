@@ -17,13 +17,13 @@
 //! 1. A loaded experiment has been checked: every series that it names can exist, at the full scale
 //!    as well.
 
-use crate::claim::{Claim, Evidence, Place, is_positive, ratio_points};
+use crate::claim::{Claim, Evidence, Place, PublishedValue, is_positive, ratio_points};
 use crate::error::LabError;
 use crate::kind::ExperimentKind;
 use crate::kind::drive::merge;
 use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Series, Trace, Verdict};
 use crate::product::Product;
-use crate::shape::{SOURCE_FORM, Shape, is_source};
+use crate::shape::{Class, SOURCE_FORM, Shape, is_source};
 use nandu_base::words::{did_you_mean, nearest_expected};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -293,6 +293,7 @@ impl Experiment {
                 return Err((first.to_owned(), message));
             }
         }
+        self.check_counted_once(&products)?;
         for published in &self.published {
             if !is_source(&published.source) {
                 let message = format!("`source` of what is published, {SOURCE_FORM}");
@@ -312,6 +313,84 @@ impl Experiment {
                         published.series, x.0
                     );
                     return Err((published.series.clone(), message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One claim is one shape: none stands there twice, no sentence is judged at two places, and what is printed
+    /// is compared with what ours is, under whatever name, in one prediction or difference.
+    fn check_counted_once(
+        &self,
+        products: &BTreeMap<String, Product>,
+    ) -> Result<(), (String, String)> {
+        let refuse = |shape: &Shape, message: String| {
+            Err((shape.claim.series_names()[0].to_owned(), message))
+        };
+        let is_counted =
+            |shape: &Shape| matches!(shape.standing.class, Class::Prediction | Class::Differs);
+        for (index, shape) in self.shape.iter().enumerate() {
+            let before = &self.shape[..index];
+            if before.iter().any(|other| other.claim == shape.claim) {
+                return refuse(shape, "this claim has a shape already".into());
+            }
+            let is_sentence = |shape: &Shape| {
+                is_counted(shape) && !matches!(shape.claim, Claim::RatioToPublished { .. })
+            };
+            let is_same = |other: &&Shape| {
+                is_sentence(other)
+                    && other.standing.source == shape.standing.source
+                    && other.claim.published() == shape.claim.published()
+            };
+            if is_sentence(shape)
+                && let Some(other) = before.iter().find(is_same)
+            {
+                let message = format!(
+                    "{} is judged by the same sentence ({}): one sentence is one claim, judged where it is farthest \
+                     off, and the rest is `own`",
+                    other.claim.words(),
+                    shape.standing.source
+                );
+                return refuse(shape, message);
+            }
+        }
+        for published in &self.published {
+            let Some(product) = products.get(&published.series) else { continue };
+            for (x, value) in &published.points {
+                let speaks_of_it = |shape: &&Shape| {
+                    shape.standing.class.is_published()
+                        && shape.claim.places().includes(x.0)
+                        && match &shape.claim {
+                            Claim::RatioToPublished { series, .. } => {
+                                matches(series, &published.series)
+                            }
+                            claim => {
+                                claim.published().is_some()
+                                    && claim.figure(products).as_ref() == Some(product)
+                            }
+                        }
+                };
+                let here: Vec<&Shape> = self.shape.iter().filter(speaks_of_it).collect();
+                let is_other = |shape: &&&Shape| {
+                    let known = shape.claim.published();
+                    known.is_some_and(|known| known != PublishedValue::Value(*value))
+                };
+                if let Some(shape) = here.iter().find(is_other) {
+                    let message = format!(
+                        "of `{}` at {} the paper prints {value}, as [[published]] says: `published` is that",
+                        published.series, x.0
+                    );
+                    return refuse(shape, message);
+                }
+                if here.len() > 1
+                    && let Some(shape) = here.iter().rev().find(|shape| is_counted(shape))
+                {
+                    let message = format!(
+                        "the published point of `{}` at {} has several shapes: a printed number has one class",
+                        published.series, x.0
+                    );
+                    return refuse(shape, message);
                 }
             }
         }
@@ -349,6 +428,12 @@ impl Experiment {
             products.insert(name, product);
         }
         products
+    }
+
+    /// Whole and parts of each sum of measured series, as products.
+    pub(crate) fn sums(&self) -> Vec<Vec<Product>> {
+        let sums = self.measure.as_measurement().sums();
+        sums.iter().map(|sum| sum.iter().map(|name| Product::of(name)).collect()).collect()
     }
 
     /// Words for a series name.
@@ -769,6 +854,54 @@ high = 467
         let gains = derived("gain", "naive", "dynamic") + &derived("again", "naive", "dynamic");
         let error = error_of(&with(&(gains + &derived("one", "gain", "again"))));
         assert!(error.contains("`one` is 1, whatever is measured"), "{error}");
+    }
+
+    #[test]
+    fn what_is_claimed_or_printed_once_counts_once() {
+        let published = "[[published]]\nseries = 'dynamic'\nsource = '[S] S000 section 8.4: 466'\n\
+                         points = [[0.5, 466]]\n[[derived]]\nname = 'gain'\nnumerator = 'naive'\n\
+                         denominator = 'dynamic'\n[[derived]]\nname = 'loss'\nnumerator = 'dynamic'\n\
+                         denominator = 'naive'\n[[published]]\nseries = 'gain'\n\
+                         source = '[S] S000 figure 2-1'\npoints = [[0.5, 12]]\n";
+        let shape = |class: &str, rest: &str| {
+            let source = "source = '[S] S000 section 8.4: \"466 us\"'";
+            format!("[[shape]]\nclass = '{class}'\n{source}\n{rest}\n")
+        };
+        let gate = |class: &str| shape(class, "kind = 'ratio_to_published'\nseries = 'dynamic'");
+        let gain = shape("prediction", "kind = 'ratio_to_published'\nseries = 'gain'");
+        let value = |series: &str, published: &str| {
+            let rest =
+                format!("kind = 'value_within'\nseries = '{series}'\npublished = {published}");
+            shape("prediction", &rest)
+        };
+        let parse = |shapes: &[String]| {
+            let text = format!(
+                "{}{published}{gain}{}",
+                SMALL.replace("[[shape]]", "[[shape]]\n"),
+                shapes.concat()
+            );
+            Experiment::parse("small", "small.toml", &text).map_err(|error| error.to_string())
+        };
+        let error = |shapes: &[String]| parse(shapes).unwrap_err();
+        assert!(parse(&[gate("prediction")]).is_ok());
+        let order = |at: &str| {
+            shape(
+                "prediction",
+                &format!("kind = 'ordering'\nabove = 'naive'\nbelow = 'dynamic'\nat = {at}"),
+            )
+        };
+        assert!(parse(&[gate("prediction"), order("0.5")]).is_ok());
+        assert!(error(&[gate("prediction"), gate("prediction")]).contains("has a shape already"));
+        assert!(
+            error(&[gate("prediction"), order("0.5"), order("0")]).contains("the same sentence")
+        );
+        let twice = error(&[gate("prediction"), value("dynamic", "466")]);
+        assert!(twice.contains("a printed number has one class"), "{twice}");
+        let other = error(&[gate("prediction"), value("dynamic", "400")]);
+        assert!(other.contains("the paper prints 466"), "{other}");
+        let ratio = "kind = 'ratio_within'\nnumerator = 'naive'\ndenominator = 'dynamic'\npublished = [9, 20]";
+        let other = error(&[gate("prediction"), shape("prediction", ratio)]);
+        assert!(other.contains("the paper prints 12"), "whatever it is called: {other}");
     }
 
     #[test]

@@ -12,14 +12,14 @@
 //! 1. A figure is a series at a place, derived ones as products of measured ones: a ratio has
 //!    no second name, no direction, and no ratio of ratios hides it.
 //! 2. No prediction speaks of a figure that follows from what was fitted at one of its places: of a fitted
-//!    figure, its inverse, or the order or ratio of two.
+//!    figure, its inverse, the order or ratio of two, or a sum of which all parts were fitted.
 //! 3. A fit names parameters, and each of these names a figure that it follows from.
 //! 4. A link leads to an experiment and series that there are, an experiment's to a key of its own.
 
 use crate::catalog;
 use crate::claim::{Claim, Place, Places};
 use crate::experiment::{Experiment, matches};
-use crate::product::{Product, follows};
+use crate::product::{Product, follows, with_sums};
 use crate::shape::{Class, Shape};
 use nandu_base::ByteCount;
 use nandu_drives::profile::Profile;
@@ -160,6 +160,8 @@ struct Fitted<'a> {
     experiment: &'a Experiment,
     /// Every series as a product of measured ones.
     products: BTreeMap<String, Product>,
+    /// Whole and parts of what is a sum.
+    sums: Vec<Vec<Product>>,
     /// Where (everywhere unless said), which, and by which parameter.
     figures: Vec<(Option<Place>, Product, &'a str)>,
 }
@@ -173,7 +175,7 @@ impl<'a> Fitted<'a> {
             let meant = products.iter().filter(|(series, _)| matches(&link.series, series));
             figures.extend(meant.map(|(_, product)| (link.at, product.clone(), &*link.parameter)));
         }
-        Self { experiment, products, figures }
+        Self { experiment, products, sums: experiment.sums(), figures }
     }
 
     /// The parameters that were fitted to figures from which one of those follows of which `shape` speaks.
@@ -223,14 +225,20 @@ impl<'a> Fitted<'a> {
             }
             all
         });
-        if !follows(wanted, &distinct) {
+        let follows_from = |figures: &[&Product]| {
+            follows(wanted, figures) || {
+                let known = with_sums(figures, &self.sums);
+                known.len() > figures.len() && follows(wanted, &known.iter().collect::<Vec<_>>())
+            }
+        };
+        if !follows_from(&distinct) {
             return Vec::new();
         }
         // Without which it does not follow, and which speak of one of its series.
         let is_behind = |figure: &&&Product| {
             let others: Vec<_> =
                 distinct.iter().filter(|other| *other != *figure).copied().collect();
-            figure.shares_series_with(wanted) || !follows(wanted, &others)
+            figure.shares_series_with(wanted) || !follows_from(&others)
         };
         let behind: Vec<&&Product> = distinct.iter().filter(is_behind).collect();
         let of_behind = figures().filter(|(_, figure, _)| behind.contains(&&figure));
@@ -343,6 +351,35 @@ points = [["4KiB", 2], ["8KiB", 2]]
         let ratio =
             "kind = 'ratio_within'\npublished = 2\nnumerator = 'gain'\ndenominator = 'gain-b'";
         assert_eq!(wrong(&format!("{PREDICTION}{ratio}\n{more}"), &["second"]).len(), 1);
+    }
+
+    #[test]
+    fn a_sum_whose_parts_were_all_fitted_is_fitted() {
+        let shape = |series: &str| {
+            format!(
+                "[[shape]]\n{PREDICTION}kind = 'value_within'\npublished = 2\n\
+                 series = 'ocz-core.grace_hash.{series}'\n"
+            )
+        };
+        let refused = |series: &str, fitted: &[&str]| {
+            let text = format!(
+                "title='t'\nquestion='q'\nmethod='m'\npaper='S001'\nreference='r'\n[measure]\nkind='join'\n\
+                 scale_factor=1\nover=1\nmemory=['1MiB']\npage_bytes=['8KiB']\njoins=['grace_hash']\n\
+                 [measure.drives.ocz-core]\nbase='sim:ocz-core'\n{}",
+                shape(series)
+            );
+            let experiment = Experiment::parse("small", "small.toml", &text).unwrap();
+            let links = |name: &&str| format!("small ocz-core.grace_hash.{name}");
+            let mut profile = Profile::load("device-a").unwrap();
+            let links: Vec<String> = fitted.iter().map(links).collect();
+            profile.fitted = [("ssd.read_command_ns".to_owned(), links)].into();
+            check(&[experiment], &[profile]).len()
+        };
+        assert_eq!(refused("total_s", &["io_s", "user_s"]), 0, "the kernel's time is not");
+        assert_eq!(refused("total_s", &["io_s", "user_s", "kernel_s"]), 1);
+        assert_eq!(refused("total_s", &["phase_1_s", "phase_2_s", "user_s", "kernel_s"]), 1);
+        assert_eq!(refused("phase_2_s", &["total_s", "user_s", "kernel_s", "phase_1_s"]), 1);
+        assert_eq!(refused("total_s", &["io_s", "cpu_s"]), 1, "by way of what cpu_s is");
     }
 
     #[test]

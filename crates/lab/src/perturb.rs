@@ -7,7 +7,7 @@
 //!                                  the run without a change ─► verdicts ──┘
 //! ```
 //!
-//! A prediction that nothing moves predicts nothing. What is changed is a file, so a trial is a run like
+//! A prediction that nothing turns predicts nothing. What is changed is a file, so a trial is a run like
 //! any other, of the same program, in a directory of its own.
 //!
 //! 1. A trial changes one number of one file; a number may stand in a string, as in `"775us"` and `"zipf:1.06"`.
@@ -443,7 +443,7 @@ impl Sensitivity {
     }
 }
 
-/// The predictions of `experiment` that have no row in `kept`, or that nothing moves, in words.
+/// The predictions of `experiment` that have no row in `kept`, or that nothing moves or turns, in words.
 #[must_use]
 pub fn unnoticed(experiment: &Experiment, kept: Option<&Sensitivity>) -> Vec<String> {
     let predictions =
@@ -457,6 +457,11 @@ pub fn unnoticed(experiment: &Experiment, kept: Option<&Sensitivity>) -> Vec<Str
             None => Some("has no row in the kept table of `verify --perturb`"),
             Some((kept, index)) if kept.of_shape(index).is_empty() => {
                 Some("is a prediction that no parameter moves")
+            }
+            Some((kept, index)) if !kept.of_shape(index).iter().any(|(_, found)| found.falls) => {
+                Some(
+                    "is a prediction that no parameter turns: nothing of drive or load makes it fail",
+                )
             }
             Some(_) => None,
         }
@@ -559,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prediction_without_a_row_or_that_nothing_moves_is_told() {
+    fn a_prediction_without_a_row_or_that_nothing_turns_is_told() {
         let experiment = catalog::load("s000/figure-8-3").unwrap();
         let is_prediction = |shape: &&Shape| shape.standing.class == Class::Prediction;
         let count = experiment.shape.iter().filter(is_prediction).count();
@@ -575,15 +580,20 @@ mod tests {
         };
         let still = unnoticed(&experiment, Some(&kept));
         assert!(still.len() == count && still[0].contains("no parameter moves"), "{still:?}");
-        let all = 0..experiment.shape.len();
-        let noticed = all.map(|shape| Noticed { shape, over: Some(2.0), falls: false }).collect();
-        let parameter = "x".into();
-        kept.rows.push(Row { parameter, factor: 2.0, refused: None, noticed });
+        let row = |falls: bool| {
+            let all = 0..experiment.shape.len();
+            let noticed = all.map(|shape| Noticed { shape, over: Some(2.0), falls }).collect();
+            Row { parameter: "x".into(), factor: 2.0, refused: None, noticed }
+        };
+        kept.rows.push(row(false));
+        let still = unnoticed(&experiment, Some(&kept));
+        assert!(still.len() == count && still[0].contains("no parameter turns"), "{still:?}");
+        kept.rows.push(row(true));
         assert_eq!(unnoticed(&experiment, Some(&kept)), [""; 0]);
     }
 
     #[test]
-    fn every_prediction_that_ships_is_moved_by_some_parameter() {
+    fn every_prediction_that_ships_is_turned_by_some_parameter() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/perturb");
         let mut wrong = Vec::new();
         for entry in catalog::list() {

@@ -10,6 +10,8 @@
 //! A product is a row of exponents. What products of several figures, of any powers, reach is what their rows
 //! span: who knows those knows this.
 //!
+//! A whole and its parts are tied as well: who knows the ratios of all of them but one to one of them, knows that one's.
+//!
 //! 1. No exponent is 0, so that what cancels is the empty product.
 
 use std::collections::BTreeMap;
@@ -70,6 +72,41 @@ pub(crate) fn follows(wanted: &Product, figures: &[&Product]) -> bool {
     rest(wanted, &rows).is_one()
 }
 
+/// `figures`, and with them what follows from the `sums` in which all but one of whole and parts are known beside
+/// each other.
+pub(crate) fn with_sums(figures: &[&Product], sums: &[Vec<Product>]) -> Vec<Product> {
+    let mut known: Vec<Product> = figures.iter().map(|figure| (*figure).clone()).collect();
+    loop {
+        let mut found = None;
+        for sum in sums {
+            let is_named =
+                |one: &&Product| known.iter().any(|figure| figure.shares_series_with(one));
+            if sum.iter().filter(is_named).count() + 1 < sum.len() {
+                continue;
+            }
+            let figures: Vec<&Product> = known.iter().collect();
+            let over = |one: &Product, other: &Product| {
+                let mut ratio = one.clone();
+                ratio.multiply(other, -1);
+                ratio
+            };
+            for (index, missing) in sum.iter().enumerate() {
+                let mut others = sum.iter().enumerate().filter(|(at, _)| *at != index);
+                let Some((_, base)) = others.next() else { continue };
+                let mut rest = others.map(|(_, other)| over(other, base));
+                let ratio = over(missing, base);
+                if rest.all(|other| follows(&other, &figures)) && !follows(&ratio, &figures) {
+                    found = Some(ratio);
+                }
+            }
+        }
+        match found {
+            Some(ratio) => known.push(ratio),
+            None => return known,
+        }
+    }
+}
+
 /// The greatest common divisor.
 fn common(one: i64, other: i64) -> i64 {
     if other == 0 { one } else { common(other, one % other) }
@@ -107,5 +144,22 @@ mod tests {
             &[&product(&[("a", 3), ("b", 3)]), &product(&[("b", 2)])]
         ));
         assert!(!follows(&ab, &[]) && follows(&Product::default(), &[]));
+    }
+
+    #[test]
+    fn a_sum_follows_from_all_of_its_parts_and_a_part_from_the_rest() {
+        let [whole, io, user, kernel] = ["whole", "io", "user", "kernel"].map(Product::of);
+        let sums = [vec![whole.clone(), io.clone(), user.clone(), kernel.clone()]];
+        let follows_from = |wanted: &Product, figures: &[&Product]| {
+            let known = with_sums(figures, &sums);
+            follows(wanted, &known.iter().collect::<Vec<_>>())
+        };
+        assert!(follows_from(&whole, &[&io, &user, &kernel]));
+        assert!(!follows_from(&whole, &[&io, &user]));
+        assert!(follows_from(&kernel, &[&io, &user, &whole]));
+        let over = |one: &'static str, other: &'static str| product(&[(one, 1), (other, -1)]);
+        let [by_user, by_kernel] = [over("user", "io"), over("kernel", "io")];
+        assert!(follows_from(&over("whole", "kernel"), &[&by_user, &by_kernel]), "all over one");
+        assert!(!follows_from(&whole, &[&by_user, &by_kernel]), "ratios make no value");
     }
 }

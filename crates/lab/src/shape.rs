@@ -143,6 +143,12 @@ pub(crate) fn is_source(text: &str) -> bool {
     })
 }
 
+/// Whether a difference says why, and what was varied and how far that moved it.
+fn is_explained(reason: &str, varied: &str) -> bool {
+    let moved = varied.contains(|character: char| character.is_ascii_digit());
+    reason.split_whitespace().count() >= 3 && (moved || varied.starts_with("Nothing"))
+}
+
 /// The keys of [`Standing`] in a shape: what else stands there belongs to its claim, but for [`FULL_KEY`].
 pub const STANDING_KEYS: [&str; 6] = ["class", "source", "fitted", "reason", "varied", "ours"];
 
@@ -215,6 +221,11 @@ impl Shape {
         let explained = [!reason.is_empty(), !varied.is_empty(), ours.is_some()];
         if explained.iter().any(|has| *has != (*class == Class::Differs)) {
             return Err("`reason`, `varied` and `ours` belong to what differs, all three".into());
+        }
+        if *class == Class::Differs && !is_explained(reason, varied) {
+            return Err("`reason` is a sentence, and `varied` says by numbers how far it moved, or that there is \
+                        \"Nothing\" to vary"
+                .into());
         }
         match ours {
             // No place of a crossover, or a count of 0.

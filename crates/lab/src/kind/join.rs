@@ -340,6 +340,14 @@ impl JoinComparison {
     }
 }
 
+/// Metrics that are sums of others.
+const SUMS: [&[&str]; 4] = [
+    &["total_s", "io_s", "cpu_s"],
+    &["total_s", "io_s", "user_s", "kernel_s"],
+    &["cpu_s", "user_s", "kernel_s"],
+    &["io_s", "phase_1_s", "phase_2_s"],
+];
+
 impl Measurement for JoinComparison {
     fn check(&self) -> Result<(), String> {
         if self.over == 0 || self.page_over == 0 {
@@ -384,6 +392,17 @@ impl Measurement for JoinComparison {
     fn series_names(&self) -> Vec<String> {
         let series = self.drives.keys().flat_map(|drive| self.series_of(drive));
         series.map(|series| series.name).collect()
+    }
+
+    fn sums(&self) -> Vec<Vec<String>> {
+        let of = |drive: &str, join: &JoinKind, sum: &[&str]| {
+            sum.iter().map(|metric| format!("{drive}.{join}.{metric}")).collect()
+        };
+        let of_drive = |drive: &String| -> Vec<Vec<String>> {
+            let of_join = |join| SUMS.iter().map(move |sum| of(drive, join, sum));
+            self.joins.iter().flat_map(of_join).collect()
+        };
+        self.drives.keys().flat_map(of_drive).collect()
     }
 
     fn steps(&self) -> Vec<String> {

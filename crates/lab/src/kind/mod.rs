@@ -103,6 +103,11 @@ pub trait Measurement {
     /// Names of all series that it may measure.
     fn series_names(&self) -> Vec<String>;
 
+    /// Which of them are sums: each list has a whole, and behind it all of its parts.
+    fn sums(&self) -> Vec<Vec<String>> {
+        Vec::new()
+    }
+
     /// Labels of its steps, in order.
     fn steps(&self) -> Vec<String>;
 

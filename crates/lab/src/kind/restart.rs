@@ -220,6 +220,12 @@ impl Measurement for Restart {
         series.map(|series| series.name).collect()
     }
 
+    fn sums(&self) -> Vec<Vec<String>> {
+        let steps = ["total", "log_scan", "page_reads", "apply", "page_writes"];
+        let of = |drive: &String| steps.map(|step| format!("{drive}.{step}_s")).to_vec();
+        self.drives.keys().map(of).collect()
+    }
+
     fn steps(&self) -> Vec<String> {
         self.drives.keys().cloned().collect()
     }

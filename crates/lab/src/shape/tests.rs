@@ -125,7 +125,7 @@ fn what_has_one_point_or_no_published_value_at_a_place_does_not_hold() {
 #[test]
 fn what_was_not_measured_does_not_hold() {
     assert!(!holds("kind='monotone'\nseries='nobody'\ndirection='rising'"));
-    assert!(!holds("kind='value_within'\nseries='flat'\nat=3\nlow=0\nhigh=9"));
+    assert!(!holds("kind='value_within'\nseries='flat'\nat=3\nlow=1\nhigh=9"));
     assert!(!holds("kind='crossover'\nfirst='rising'\nsecond='nobody'\nbetween=[4, 8]"));
 }
 
@@ -160,7 +160,7 @@ fn the_point_nearest_to_its_limit_decides() {
 fn what_differs_must_differ_and_by_as_much_as_is_written_down() {
     let differs = |published: &str, ours: &str| {
         let text = format!(
-            "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\nours={ours}\n\
+            "class='differs'\nsource='[S] S000 table 1'\nreason='it is slower'\nvaried='Nothing'\nours={ours}\n\
              kind='value_within'\nseries='rising'\nat=4\npublished={published}"
         );
         judge(&text, &[&three()])
@@ -170,7 +170,7 @@ fn what_differs_must_differ_and_by_as_much_as_is_written_down() {
     assert!(!near.holds && near.text.contains("no difference any more"), "{}", near.text);
     let moved = differs("10", "[3.8, 3.9]");
     assert!(!moved.holds && moved.text.contains("when it was looked into"), "{}", moved.text);
-    assert_eq!(moved.reason, "r");
+    assert_eq!(moved.reason, "it is slower");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_value_at_its_limit_is_a_difference_whatever_the_seed() {
     // A published 10 allows for 7.7 and more.
     let verdict = |value: f64, ours: &str| {
         let text = format!(
-            "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\nours={ours}\n\
+            "class='differs'\nsource='[S] S000 table 1'\nreason='it is slower'\nvaried='Nothing'\nours={ours}\n\
              kind='value_within'\nseries='a'\nat=1\npublished=10"
         );
         judge(&text, &[&[series("a", &[(1.0, value)])]])
@@ -210,7 +210,7 @@ fn an_order_that_differs_at_some_seeds_only_is_chance() {
     let order = |values: [f64; 3]| {
         let seeds = values.map(|y| [series("flat", &[(1.0, 2.0)]), series("b", &[(1.0, y)])]);
         let seeds: Vec<&[Series]> = seeds.iter().map(<[Series; 2]>::as_slice).collect();
-        let text = "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\n\
+        let text = "class='differs'\nsource='[S] S000 table 1'\nreason='it is slower'\nvaried='Nothing'\n\
                     kind='ordering'\nabove='b'\nbelow='flat'\nours=[0.9, 1.0]";
         judge(text, &seeds)
     };
@@ -221,7 +221,7 @@ fn an_order_that_differs_at_some_seeds_only_is_chance() {
 
 #[test]
 fn an_order_that_differs_is_missed_as_a_whole() {
-    let text = "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\nours=[0.4, 0.6]\n\
+    let text = "class='differs'\nsource='[S] S000 table 1'\nreason='it is slower'\nvaried='Nothing'\nours=[0.4, 0.6]\n\
                 kind='ordering'\nabove='flat'\nbelow='rising'";
     assert!(judge(text, &[&three()]).holds, "it is above at 1 and 2, but not at 4");
 }
@@ -252,9 +252,34 @@ fn a_published_claim_needs_source_and_value_and_has_no_limits_of_ours() {
 }
 
 #[test]
+fn a_difference_says_why_and_how_far_what_was_varied_moved_it() {
+    let differs = |reason: &str, varied: &str| {
+        let text = format!(
+            "class='differs'\nsource='[S] S000 table 1'\nkind='value_within'\nseries='flat'\n\
+             published=9\nours=[1, 1.5]\nreason='{reason}'\nvaried='{varied}'"
+        );
+        shape(&text).check()
+    };
+    assert_eq!(differs("seeks are short", "a longer seek: 1.4"), Ok(()));
+    assert_eq!(differs("seeks are short", "Nothing: it is arithmetic"), Ok(()));
+    for (reason, varied) in [
+        ("?", "a longer seek: 1.4"),
+        ("seeks are short", "-"),
+        ("seeks are short", "a longer seek"),
+    ] {
+        assert!(differs(reason, varied).unwrap_err().contains("by numbers"), "{reason}, {varied}");
+    }
+}
+
+#[test]
 fn what_cannot_fail_is_refused() {
     let own = |rest: &str| refusal(&format!("class='own'\n{rest}"));
     let value = "kind='value_within'\nseries='flat'\n";
+    assert!(own(&format!("{value}low=0\nhigh=1e300")).contains("is none"));
+    assert!(own(&format!("{value}low=-5\nhigh=9")).contains("is none"));
+    let crossing = "kind='crossover'\nfirst='flat'\nsecond='rising'\nbetween=";
+    assert!(own(&format!("{crossing}[0, 1e9]")).contains("is none"));
+    assert!(own(&format!("{crossing}[1, 1e9]")).contains("factor of 1000"));
     assert!(own(&format!("{value}low=0")).contains("above 0"));
     assert!(own(&format!("{value}high=inf")).contains("finite"));
     assert!(own(&format!("{value}low=1\nhigh=inf")).contains("finite"));
@@ -272,7 +297,7 @@ fn what_cannot_fail_is_refused() {
     let form = "class='closed_form'\nkind='ratio_to_published'\nseries='rising'";
     assert!(refusal(form).contains("needs `source`"));
     let narrow = "class='differs'\nkind='ratio_to_published'\nseries='rising'\nwithin=1e-9\n\
-                  reason='r'\nvaried='v'\nours=[1, 1]";
+                  reason='it is slower'\nvaried='Nothing'\nours=[1, 1]";
     assert!(refusal(narrow).contains("take out `within`"));
     for source in ["[S] x y", "[V] lorem ipsum", "[S]", "S000 table 1", "[M] S000 table 1"] {
         let text = format!("class='prediction'\nsource='{source}'\n{value}published=2");
@@ -294,8 +319,7 @@ fn what_cannot_fail_is_refused() {
         assert!(published(value).contains("finite value above 0"), "{value}");
     }
     let differs = |ours: &str| {
-        let text =
-            "class='differs'\nsource='[S] S000 table 1'\nreason='r'\nvaried='v'\npublished=9";
+        let text = "class='differs'\nsource='[S] S000 table 1'\nreason='it is slower'\nvaried='Nothing'\npublished=9";
         let text = format!("{text}\n{value}\nours={ours}");
         shape(&text).check().map_err(|error| error.contains("factor of 1.5"))
     };
