@@ -11,7 +11,11 @@
 //!    which is a record of its own unless a quote is open.
 //! 5. A record has a most number of bytes and of fields, which hold while it is read: a quote that nothing
 //!    closes, or a device without end, takes no more memory than that.
+//! 6. Text between a closing quote and the end of its field is an error.
 
+mod quotes;
+
+use self::quotes::QuoteWatch;
 use crate::source::emptied;
 use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
@@ -83,6 +87,7 @@ struct Bounded {
     mark: Option<Vec<u8>>,
     /// What the field of the mark is made of.
     mark_byte: u8,
+    quotes: QuoteWatch,
 }
 
 /// Bytes of the mark's field.
@@ -119,6 +124,7 @@ impl Read for Bounded {
             target[..count].copy_from_slice(&mark[..count]);
             mark.drain(..count);
         }
+        self.quotes.see(&target[..count]);
         self.left -= count as u64;
         self.given += count as u64;
         Ok(count)
@@ -137,7 +143,15 @@ impl CsvRows {
         options: &CsvOptions,
     ) -> Result<Self, LoadError> {
         let mark_byte = if options.delimiter == 1 { 2 } else { 1 };
-        let bounded = Bounded { input, left: 0, given: 0, are_crlf: None, mark: None, mark_byte };
+        let bounded = Bounded {
+            input,
+            left: 0,
+            given: 0,
+            are_crlf: None,
+            mark: None,
+            mark_byte,
+            quotes: QuoteWatch::new(options.delimiter),
+        };
         let reader = ReaderBuilder::new()
             .delimiter(options.delimiter)
             .has_headers(false)
@@ -181,11 +195,15 @@ impl CsvRows {
             return Ok(names);
         }
         let name = |(index, field): (usize, &[u8])| {
-            let name = String::from_utf8_lossy(field).trim().to_owned();
-            if !name.is_empty() {
-                return Ok(name);
-            }
-            let what = format!("column {} has no name; if this line is a row, say so", index + 1);
+            let number = index + 1;
+            let what = match std::str::from_utf8(field).map(str::trim) {
+                Ok("") => format!("column {number} has no name; if this line is a row, say so"),
+                Ok(name) => return Ok(name.to_owned()),
+                Err(_) => format!(
+                    "the name of column {number}, `{}`, is not UTF-8; convert the file",
+                    shorten(field)
+                ),
+            };
             Err(LoadError::input(self.place_of(&first), what))
         };
         first.iter().enumerate().map(name).collect()
@@ -254,6 +272,13 @@ impl CsvRows {
         }
         if record.len() > FIELD_COUNT_MAX {
             return too_large(format!("{FIELD_COUNT_MAX} fields"));
+        }
+        let text_behind_quote = self.reader.get_ref().quotes.text_behind_quote();
+        if text_behind_quote.is_some_and(|byte| byte < self.reader.position().byte()) {
+            self.correct_line(record);
+            let what = "text follows the quote that closes a field; a field that holds a quote has \
+                        to stand in quotes, with two quotes for the one";
+            return Err(LoadError::input(self.place_of(record), what));
         }
         // The mark is the last that is read, and has no line of its own where a quote is open.
         let Bounded { given, mark_byte, .. } = *self.reader.get_ref();

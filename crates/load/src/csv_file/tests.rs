@@ -172,6 +172,40 @@ proptest! {
 }
 
 #[test]
+fn text_behind_a_closing_quote_is_an_error_with_the_line_of_its_record() {
+    for end in ["\n", "\r\n", "\r"] {
+        for (rows, line) in [
+            ("\"x\"y,2@", 2),
+            ("\"x\" ,2@", 2),
+            ("1,\"x\"y", 2),
+            ("1,2@1,2@\"a@b\",\"x\"y@", 4),
+            ("1,2@@1,\"\"\"x\"\"\"y@1,\"open@", 4),
+        ] {
+            let file = format!("a,b@{rows}").replace('@', end);
+            let said = complaint(&file, &CsvOptions::default());
+            // A return alone is the end of a record, and of no line.
+            let line = if end == "\r" { 1 } else { line };
+            let start = format!("rows.csv:{line}: text follows the quote that closes a field");
+            assert!(said.starts_with(&start), "{said} of {file:?}");
+        }
+    }
+    let said = complaint("\"a\"b,c\n1,2\n", &CsvOptions::default());
+    assert!(said.starts_with("rows.csv:1: text follows"), "{said}");
+    let mut source = open("\u{feff}\"a\",b\n5\" disk,a\"b\"c\n", &CsvOptions::default()).unwrap();
+    assert_eq!(source.columns()[0].name, "a");
+    assert_eq!(all(&mut source).unwrap(), [[text("5\" disk"), text("a\"b\"c")]]);
+}
+
+#[test]
+fn a_header_that_is_not_utf_8_is_refused() {
+    let bytes: &[u8] = b"id,na\xefve\n1,2\n";
+    let input = || Box::new(std::io::Cursor::new(bytes.to_vec()));
+    let error = CsvRows::open(input(), "rows.csv", None, &CsvOptions::default()).unwrap_err();
+    let said = "rows.csv:1: the name of column 2, `na\u{fffd}ve`, is not UTF-8; convert the file";
+    assert_eq!(error.to_string(), said);
+}
+
+#[test]
 fn a_quote_that_nothing_closes_is_an_error_with_its_line() {
     let all_text = CsvOptions::default();
     for end in ["\n", "\r\n", ""] {
