@@ -1,9 +1,12 @@
-//! Which of the valid words a user meant: what stands behind every "did you mean" of the program.
+//! Words in messages: which of the valid ones a user meant, behind every "did you mean" of the program,
+//! and how text is shown that came from outside.
 //!
 //! Two words are alike if more than half of their letters are the same in the same order, by the
 //! distance of Damerau and Levenshtein (letters left out, added, changed or swapped with the next).
 //! Short forms are alike too: whoever writes `queue` means `queue_depth`. Upper and lower case are
 //! the same.
+
+use std::borrow::Cow;
 
 /// Letters of a short form at least. Fewer begin too many words.
 const SHORT_FORM_LETTERS: usize = 3;
@@ -20,6 +23,37 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// `text` for one line of a terminal: control characters, line ends among them, are escaped as Rust and
+/// others write them (`\\n`, `\\u{1b}`), so that text from outside can neither move the cursor nor look
+/// like another line.
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, |_| false)
+}
+
+/// The same for a message of several lines: line ends stay.
+#[must_use]
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| character == '\n')
+}
+
+/// `text` with its control characters escaped but for those that stay.
+fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_hidden = |character: char| character.is_control() && !stays(character);
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        if is_hidden(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// The end of a message that refuses `word`: `` ; did you mean `…`? ``, empty if no candidate is
@@ -83,6 +117,24 @@ mod tests {
         }
         assert_eq!(did_you_mean("strat", ["rate", "start"]), "; did you mean `start`?");
         assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn no_control_character_is_shown_as_it_is() {
+        for (text, shown) in [
+            ("a\u{1b}[31mb", "a\\u{1b}[31mb"),
+            ("a\tb\r\nc", "a\\tb\\r\\nc"),
+            ("\u{7f}\u{9b}\0", "\\u{7f}\\u{9b}\\u{0}"),
+            ("Zoë \\n `x`", "Zoë \\n `x`"),
+            ("", ""),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+        assert_eq!(visible_lines("a\u{1b}\n  b\r\n"), "a\\u{1b}\n  b\\r\n");
+        for code in (0..0x20).chain(0x7f..0xa0) {
+            let text = String::from(char::from_u32(code).unwrap());
+            assert!(!visible(&text).contains(char::is_control), "{code:#x}");
+        }
     }
 
     #[test]

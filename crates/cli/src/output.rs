@@ -10,6 +10,7 @@
 use crate::failure::Failure;
 use crate::json;
 use clap::Args;
+use nandu_base::words::visible_lines;
 use nandu_drives::profile::read_text;
 use nandu_probe::table::{Table, WIDTH_MAX};
 use serde::Serialize;
@@ -27,6 +28,14 @@ const WIDTH_MIN: usize = 40;
 const MODE: u32 = 0o666;
 /// The longest text: profiles of devices and plans have some thousand bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// What terminals call the styles of this program, and what ends a style.
+const STRONG: &str = "1";
+const FAINT: &str = "2";
+const GOOD: &str = "32";
+const BAD: &str = "31;1";
+const CODES: [&str; 5] = [STRONG, FAINT, GOOD, BAD, "0"];
+const PLAIN: &str = "\u{1b}[0m";
 
 /// Standard output, and how wide and how coloured it is.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +70,7 @@ impl Output {
         self.text(&table.render_within(self.width))
     }
 
-    /// Writes `text` as it is.
+    /// Writes `text` as it is: data, for other programs too.
     pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout
@@ -70,44 +79,62 @@ impl Output {
             .map_err(|error| Failure::system("cannot write to stdout", &error))
     }
 
-    /// Writes one line.
+    /// Writes one line or several, without control characters of names and values that came from outside.
     pub(crate) fn line(self, line: &str) -> Result<(), Failure> {
-        self.text(&format!("{line}\n"))
+        self.text(&format!("{}\n", self.without_controls(line)))
     }
 
     /// Writes an empty line and a heading.
     pub(crate) fn heading(self, heading: &str) -> Result<(), Failure> {
-        self.text(&format!("\n{}\n", self.strong(heading)))
+        self.line(&format!("\n{}", self.strong(heading)))
     }
 
     /// Writes what `command` found as indented JSON; `value` is an object ([`json`](crate::json)).
     pub(crate) fn json(self, command: &'static str, value: &impl Serialize) -> Result<(), Failure> {
-        self.line(&json::document(command, value))
+        // JSON escapes what it has to, in its own way.
+        self.text(&(json::document(command, value) + "\n"))
     }
 
     /// `text` in bold.
     pub(crate) fn strong(self, text: &str) -> String {
-        self.styled("1", text)
+        self.styled(STRONG, text)
     }
 
     /// `text` in faint.
     pub(crate) fn faint(self, text: &str) -> String {
-        self.styled("2", text)
+        self.styled(FAINT, text)
     }
 
     /// `text` in green if `good`, else in red.
     pub(crate) fn verdict(self, good: bool, text: &str) -> String {
-        self.styled(if good { "32" } else { "31;1" }, text)
+        self.styled(if good { GOOD } else { BAD }, text)
     }
 
     fn styled(self, code: &str, text: &str) -> String {
-        if self.is_styled { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.into() }
+        if self.is_styled { format!("\u{1b}[{code}m{text}{PLAIN}") } else { text.into() }
+    }
+
+    /// `text` with its control characters escaped, but for line ends and the codes of `styled`.
+    fn without_controls(self, text: &str) -> String {
+        if !self.is_styled {
+            return visible_lines(text).into_owned();
+        }
+        let mut shown = String::with_capacity(text.len());
+        let mut parts = text.split('\u{1b}');
+        shown += &visible_lines(parts.next().unwrap_or_default());
+        for part in parts {
+            let is_own = CODES.iter().any(|code| part.starts_with(&format!("[{code}m")));
+            shown += if is_own { "\u{1b}" } else { "\\u{1b}" };
+            shown += &visible_lines(part);
+        }
+        shown
     }
 }
 
-/// Writes one line to stderr. Where even that fails there is nobody to tell.
+/// Writes one line or several to stderr, without control characters of names and values that came from
+/// outside. Where even that fails there is nobody to tell.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible_lines(text));
 }
 
 /// A file of results before it is whole. It bears a name of its own, so that whatever fails leaves no half
@@ -272,6 +299,25 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("", 7), [""]);
         assert_eq!(wrap("unbreakable", 3), ["unbreakable"]);
+    }
+
+    #[test]
+    fn a_line_has_no_control_characters_but_those_of_its_style() {
+        let plain = Output { is_styled: false, width: 80 };
+        let styled = Output { is_styled: true, width: 80 };
+        for (text, shown) in [
+            ("table a\u{1b}[2Jb\r\nnext", "table a\\u{1b}[2Jb\\r\nnext"),
+            ("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}"),
+            ("\u{1b}", "\\u{1b}"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(plain.without_controls(text), shown);
+            assert_eq!(styled.without_controls(text), shown);
+            let bold = styled.strong(text);
+            let expected = format!("\u{1b}[1m{shown}\u{1b}[0m");
+            assert_eq!(styled.without_controls(&bold), expected);
+            assert_eq!(plain.without_controls(&plain.strong(text)), shown);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::stopwatch::{Stopwatch, in_words};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use nandu_base::words::visible;
 use nandu_lab::RunObserver;
 use nandu_probe::Observer;
 use std::cell::RefCell;
@@ -113,7 +114,7 @@ impl State {
                     "" => what.to_string(),
                     label => format!("{label}: {what}"),
                 };
-                self.bar.set_message(message);
+                self.bar.set_message(visible(&message).into_owned());
             }
             return;
         }

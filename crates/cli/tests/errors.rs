@@ -199,3 +199,43 @@ fn rust_in(text: &str) -> Option<String> {
     };
     words.into_iter().find(|word| is_number(word) || is_name(word)).map(str::to_owned)
 }
+
+#[test]
+fn control_characters_of_input_are_escaped_wherever_they_are_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let table = "t\u{1b}[2J\u{9b}";
+    let field = "\u{1b}]0;title\u{7}";
+    let header = "a\u{1b}[31m";
+    fs::write(path.join("f\u{1b}[1m.csv"), format!("{header},b\n{field},\"x\"y\n")).unwrap();
+    fs::write(path.join("g.csv"), format!("{header}:b\n{field}\n")).unwrap();
+    let experiment = EXPERIMENT.replace("\"T\"", "\"T\\u001b[31m\\r\"");
+    fs::write(path.join("e.toml"), experiment.replace("closed_form", "\\u001b[31m")).unwrap();
+    fs::write(path.join("title.toml"), experiment).unwrap();
+    let commands: [&[&str]; 13] = [
+        &["load", "csv", "f\u{1b}[1m.csv", "--table", "t", "d"],
+        &["load", "csv", "g.csv", "--table", "t", "--types", &format!("{header}:b:integer"), "d"],
+        &["load", "csv", "none\n\u{1b}[31m", "--table", "t", "d"],
+        &["load", "csv", "g.csv", "--table", table, "shop"],
+        &["db", "create", "shop", table, "a:integer"],
+        &["db", "create", "shop", "u", "a\u{1b}[31m:integer"],
+        &["db", "create", "shop", "u\u{1b}[31m", "a:integer"],
+        &["db", "scan", "shop", table],
+        &["db", "stat", "shop"],
+        &["db", "get", "shop\u{1b}[31m", "t", "1"],
+        &["run", "e.toml"],
+        &["run", "title.toml", "--out", "o\u{1b}[31m"],
+        &["drives", "\u{1b}[31m"],
+    ];
+    let mut escaped_count = 0;
+    for command in commands {
+        let output = run(path, command);
+        for said in [&output.stdout, &output.stderr] {
+            let said = String::from_utf8_lossy(said).into_owned();
+            let raw = said.chars().find(|sign| sign.is_control() && *sign != '\n');
+            assert_eq!(raw, None, "{command:?}: {said:?}");
+            escaped_count += said.matches("\\u{").count();
+        }
+    }
+    assert!(escaped_count > 12, "{escaped_count}");
+}

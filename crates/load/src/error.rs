@@ -1,5 +1,6 @@
 //! What can go wrong with a load, said so that the user knows what to do.
 
+use nandu_base::words::visible;
 use nandu_storage::StorageError;
 use std::fmt;
 
@@ -53,9 +54,13 @@ impl fmt::Display for LoadError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Storage(error) => write!(formatter, "{error}"),
-            Self::File { file, error } => write!(formatter, "cannot read {file}: {error}"),
-            Self::Write { file, error } => write!(formatter, "cannot write {file}: {error}"),
-            Self::Input { place, what } => write!(formatter, "{place}: {what}"),
+            Self::File { file, error } => {
+                write!(formatter, "cannot read {}: {error}", visible(file))
+            }
+            Self::Write { file, error } => {
+                write!(formatter, "cannot write {}: {error}", visible(file))
+            }
+            Self::Input { place, what } => write!(formatter, "{}: {what}", visible(place)),
             Self::Invalid { what } => formatter.write_str(what),
             Self::Cancelled => formatter.write_str("stopped; nothing was stored"),
         }

@@ -1,5 +1,7 @@
 //! Numbers from text, and text for messages.
 
+use nandu_base::words::visible;
+
 /// An amount with two digits after the point, as TPC-H writes them: the double nearest to it.
 pub(crate) fn parse_decimal(field: &[u8]) -> f64 {
     let mut hundredths: i64 = 0;
@@ -15,13 +17,13 @@ pub(crate) fn parse_decimal(field: &[u8]) -> f64 {
     if is_negative { -amount } else { amount }
 }
 
-/// The beginning of a field, for messages.
+/// The beginning of a field, for messages: without control characters.
 pub(crate) fn shorten(field: &[u8]) -> String {
     const CHARACTERS: usize = 40;
     let text = String::from_utf8_lossy(field);
     match text.char_indices().nth(CHARACTERS) {
-        None => text.into_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+        None => visible(&text).into_owned(),
+        Some((end, _)) => format!("{}…", visible(&text[..end])),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::pattern::Access;
 use crate::profile::{DeviceProfile, ProfileModel};
 use crate::runner::{DirectionMedians, PatternResult, RunResult};
 use nandu_base::units::three_digits;
+use nandu_base::words::visible;
 use nandu_base::{ByteCount, LatencySummary, Nanos};
 use nandu_device::Operation;
 
@@ -34,13 +35,13 @@ impl Table {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row. Control characters in it are shown escaped, since cells hold names from outside.
     ///
     /// # Panics
     /// If it has not as many cells as there are headings.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.headings.len(), "a row has a cell under each heading");
-        self.rows.push(cells);
+        self.rows.push(cells.into_iter().map(|cell| visible(&cell).into_owned()).collect());
     }
 
     /// How many rows there are.

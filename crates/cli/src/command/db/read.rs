@@ -55,7 +55,11 @@ pub(super) fn get(
     let Some((line, row)) = row else {
         return Err(Failure::input(format!("{table} has no row {}", key.join(" "))));
     };
-    to.tell("db get", &GetAnswer { table, row }, Some(line))
+    match to.as_json {
+        true => to.context.output.json("db get", &GetAnswer { table, row }),
+        // A row as it is, for other programs too.
+        false => to.context.output.text(&(line + "\n")),
+    }
 }
 
 fn row_of<T>(

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use nandu::{DatabaseOptions, Flow, NewDatabase, Settings, TableDefinition, TableKind};
 use nandu_base::ByteCount;
+use nandu_base::words::visible;
 use nandu_load::{LoadOptions, NewTable, RowOrder};
 use serde::Serialize;
 use std::path::Path;
@@ -75,7 +76,7 @@ fn commands_of(table: &TableDefinition, place: &str, sizes: &[String]) -> String
     let mut options: Vec<String> = Vec::new();
     match kind {
         TableKind::Pax { span_pages } => {
-            let columns: Vec<String> = typed.map(|column| in_shell(&in_comment(column))).collect();
+            let columns: Vec<String> = typed.map(|column| in_shell(&visible(column))).collect();
             let columns = columns.join(" ");
             return format!(
                 "# {name} {columns}, loaded in PAX pages, {span_pages} at a time: nandu load --pax\n"
@@ -84,7 +85,7 @@ fn commands_of(table: &TableDefinition, place: &str, sizes: &[String]) -> String
         TableKind::Clustered { key } => {
             let key: Vec<&str> = key.iter().map(|place| names[*place]).collect();
             if let Some(column) = key.iter().find(|column| column.contains(',')) {
-                let column = in_comment(column);
+                let column = visible(column);
                 return format!(
                     "# {name}: no command makes a key of the column {column}, for its comma\n"
                 );
@@ -124,17 +125,6 @@ fn in_shell(word: &str) -> String {
     // Only NUL cannot be quoted. No argument holds it, so nothing is lost by leaving it out.
     let word = word.replace('\0', "");
     shlex::try_quote(&word).map_or_else(|_| String::new(), |quoted| quoted.into_owned())
-}
-
-/// Text that stays on its line.
-fn in_comment(text: &str) -> String {
-    let is_shown = |character: char| !character.is_control();
-    text.chars()
-        .map(|character| match is_shown(character) {
-            true => character.to_string(),
-            false => character.escape_default().to_string(),
-        })
-        .collect()
 }
 
 /// Loads all tables into a new database.

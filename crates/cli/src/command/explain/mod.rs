@@ -291,9 +291,9 @@ fn print(
     }
     let pairs = pair_count.map(|count| format!("{count} pairs\n")).unwrap_or_default();
     let memory = arguments.memory;
-    context.output.text(&format!(
-        "device: {device}; memory: {memory}\nprocessor: {processor}\n{explanation}{pairs}"
-    ))
+    let text =
+        format!("device: {device}; memory: {memory}\nprocessor: {processor}\n{explanation}{pairs}");
+    context.output.line(text.trim_end())
 }
 
 /// Whether an error is that of one join, whose limits it passed.

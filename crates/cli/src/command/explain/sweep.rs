@@ -113,7 +113,7 @@ pub(super) fn run(
     if arguments.json {
         return context.output.json("explain --sweep", &sweep);
     }
-    context.output.text(&table(&sweep))
+    context.output.line(table(&sweep).trim_end())
 }
 
 /// The plans that are run.
