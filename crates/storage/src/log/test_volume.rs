@@ -67,6 +67,11 @@ impl Machine {
         SharedIo::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
     }
 
+    /// Another plan from now on; requests are counted on.
+    pub(super) fn set_plan(&self, plan: FaultPlan) {
+        self.with(|device| device.set_plan(plan));
+    }
+
     pub(super) fn request_count(&self) -> u64 {
         self.device().as_ref().expect("the device is there").submitted_count()
     }

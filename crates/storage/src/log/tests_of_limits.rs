@@ -68,6 +68,27 @@ fn a_full_log_says_so_and_goes_on_after_a_checkpoint() {
 }
 
 #[test]
+fn a_control_block_that_fails_gives_no_room_back() {
+    // The block itself, then its sync.
+    for failing in 1..=2 {
+        let machine = Machine::new(FaultPlan::default());
+        let log = create(&machine, &CONFIG).unwrap();
+        let lsns: Vec<Lsn> =
+            (1..20).map(|number| append(&log, number, 200, Room::Free).unwrap()).collect();
+        log.flush().unwrap();
+        let free_bytes = log.free_bytes();
+        let fail_requests = vec![machine.request_count() + failing];
+        machine.set_plan(FaultPlan { fail_requests, ..FaultPlan::default() });
+        log.complete_checkpoint(lsns[9], lsns[9], lsns[9]).unwrap_err();
+        assert_eq!(log.free_bytes(), free_bytes, "request {failing}: the old tail may be needed");
+        log.audit();
+        machine.restart(FaultPlan::default());
+        let (_, numbers) = reopen(&machine).unwrap();
+        assert!(numbers.last() == Some(&19) && numbers.len() >= 10, "{numbers:?}");
+    }
+}
+
+#[test]
 fn what_was_reserved_fits_when_nothing_else_does() {
     let machine = Machine::new(FaultPlan::default());
     let log = create(&machine, &CONFIG).unwrap();
