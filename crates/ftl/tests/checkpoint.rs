@@ -101,6 +101,42 @@ fn a_flushed_trim_survives_if_it_is_journaled_and_may_not_if_it_is_volatile() {
     }
 }
 
+/// Programs of map pages so far.
+fn map_writes(nand: &NandArray) -> u64 {
+    nand.counters().get(FlashOperation::Program, Cause::MapWrite)
+}
+
+#[test]
+fn a_checkpoint_is_not_believed_about_units_whose_group_was_erased_since() {
+    let config = config(5000, TrimDurability::Volatile);
+    let (mut nand, mut ftl) = used(&config, 6000);
+    let (mut rng, mut now) = (Rng::new(9), nand.idle_at());
+    let before = map_writes(&nand);
+    while map_writes(&nand) == before {
+        now = ftl.write_at(&mut nand, now, Lpn(rng.below(UNITS)), None).unwrap();
+    }
+    // The checkpoint names all units. Many are trimmed, and what held them is erased and programmed
+    // with others before the next one.
+    let trimmed = 2000;
+    now = ftl.trim_at(&mut nand, now, Lpn(0), trimmed).unwrap();
+    let before = map_writes(&nand);
+    for _ in 0..1500 {
+        let lpn = trimmed + rng.below(UNITS - trimmed);
+        now = ftl.write_at(&mut nand, now, Lpn(lpn), None).unwrap();
+    }
+    assert_eq!(map_writes(&nand), before, "the next checkpoint is still to come");
+    now = ftl.flush_at(&mut nand, now).unwrap();
+    let mut fresh = config.build(&nand, UNITS, 1).unwrap();
+    fresh.recover_at(&mut nand, now).unwrap();
+    fresh.audit(&nand);
+    let is_mapped = |&lpn: &u64| {
+        let now = nand.now();
+        fresh.read_at(&mut nand, now, Lpn(lpn), 512).unwrap() > now
+    };
+    let back = (0..trimmed).filter(is_mapped).count();
+    assert!((1..1900).contains(&back), "some trims were undone, others cannot be: {back}");
+}
+
 #[test]
 fn erase_blocks_too_short_for_a_log_are_refused() {
     let mut config = *array(64).config();

@@ -265,6 +265,17 @@ fn decoders_are_kept_until_others_push_them_out() {
     }
 }
 
+#[test]
+fn a_kept_decoder_reads_the_fragments_that_are_present() {
+    let mut reconstructor = Reconstructor::new(Code::new(4, 6, Matrix::Cauchy).unwrap(), 8);
+    for present in [[1, 2, 3, 4], [2, 3, 4, 5], [1, 3, 4, 5], [1, 2, 3, 4]] {
+        let (from, lost) = (present.into_iter().collect(), std::iter::once(0).collect());
+        let decoder = reconstructor.rebuilder(from, lost).unwrap();
+        assert_eq!((decoder.sources(), decoder.outputs()), (&present[..], &[0][..]));
+    }
+    assert_eq!(reconstructor.kept_count(), 3);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
