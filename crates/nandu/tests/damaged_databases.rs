@@ -100,7 +100,7 @@ fn make(directory: &Path, options: &DatabaseOptions, is_closed: bool) -> Vec<Sta
 
 fn rows(
     scan: impl FnOnce(&mut dyn FnMut(RecordView<'_>) -> Flow) -> Result<(), StorageError>,
-) -> Result<BTreeMap<i64, String>, StorageError> {
+) -> Rows {
     let mut found = BTreeMap::new();
     let mut twice = None;
     scan(&mut |row| {
@@ -119,7 +119,7 @@ fn rows(
 }
 
 /// All that can be read, of each table in each way: the rows or the error.
-fn read(tables: &Tables) -> Vec<(&'static str, Result<BTreeMap<i64, String>, StorageError>)> {
+fn read(tables: &Tables) -> Vec<(&'static str, Rows)> {
     let mut all: Vec<_> =
         TABLES.map(|table| (table, rows(|look| tables.scan(table, |_, row| look(row))))).into();
     let everything = (Bound::Unbounded, Bound::Unbounded);
@@ -148,6 +148,9 @@ fn by_index(
     }
     Ok(())
 }
+
+/// The rows of a table, or why they cannot be read.
+type Rows = Result<BTreeMap<i64, String>, StorageError>;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
