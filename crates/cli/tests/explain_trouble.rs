@@ -153,3 +153,23 @@ fn where_no_join_can_be_run_the_error_says_what_would_do() {
     let huge = said("--memory 999TiB");
     assert!(huge.contains("--memory 999 TiB takes") && huge.contains("of memory"), "{huge}");
 }
+
+#[test]
+fn ctrl_c_ends_the_measuring_of_the_processor() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "t", "a:integer"]);
+    let cache = directory.join("cache");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nandu"));
+    command.args(["explain", "shop", "t.a", "t.a"]).current_dir(directory);
+    command.env("XDG_CACHE_HOME", &cache).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("measuring the processor"), "{first}");
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let said: Vec<String> = lines.map(Result::unwrap).collect();
+    assert!(said.last().unwrap().contains("the processor is not measured"), "{said:?}");
+    assert!(!cache.exists(), "nothing is kept");
+}

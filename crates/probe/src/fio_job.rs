@@ -149,6 +149,15 @@ pub fn parse_fio_job(file: &str, text: &str, info: &DeviceInfo) -> Result<FioJob
             notes.push(reader.note(FioNoteKind::Changed, pair[1].line, text));
         }
     }
+    let says_direct = |job: &Job| ["direct", "buffered"].map(|key| job.settings.contains_key(key));
+    if let Some(job) = jobs.iter().find(|job| says_direct(job) == [false; 2]) {
+        let text = format!(
+            "job `{}` does not say `direct`, which is 0 by default in fio: requests go past the page \
+             cache here; write direct=1 to make fio do so",
+            job.name
+        );
+        notes.push(reader.note(FioNoteKind::Changed, job.line, text));
+    }
     let mut patterns = Vec::new();
     for job in &jobs {
         patterns.push(reader.pattern(job, info, &mut notes)?);
@@ -581,6 +590,7 @@ mod tests {
             (FioNoteKind::Ignored, 8, "`invalidate` has no effect"),
             (FioNoteKind::Changed, 9, "a flush after every write"),
             (FioNoteKind::Unknown, 11, "`frobnicate` is not known"),
+            (FioNoteKind::Changed, 12, "job `b` does not say `direct`"),
             (FioNoteKind::Changed, 12, "job `b` runs after `a`"),
         ];
         assert_eq!(jobs.notes.len(), expected.len(), "{:#?}", jobs.notes);
@@ -627,6 +637,24 @@ mod tests {
         assert!(parse("[a]\nrw=randrw\nbs=4k,4k\n").is_ok());
         let few = parse("[a]\nrw=randread\nnumber_ios=7\n").unwrap();
         assert_eq!(few.patterns[0].limit.request_count, Some(7));
+    }
+
+    #[test]
+    fn a_job_that_does_not_say_direct_gets_a_note() {
+        let notes = |text: &str| {
+            let notes = parse(text).unwrap().notes;
+            notes.iter().filter(|note| note.text.contains("direct=1")).count()
+        };
+        for said in ["direct=1", "direct", "buffered=0"] {
+            assert_eq!(notes(&format!("[a]\nrw=randread\n{said}\n")), 0, "{said}");
+            assert_eq!(notes(&format!("[global]\n{said}\n[a]\nrw=read\n[b]\nrw=read\n")), 0);
+        }
+        let found = parse("[a]\nrw=read\ndirect=1\n[b]\nstonewall\nrw=read\n").unwrap().notes;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].kind, found[0].line), (FioNoteKind::Changed, 4));
+        let said = found[0].to_string();
+        assert!(said.starts_with("job.fio:4: job `b` does not say `direct`"), "{said}");
+        assert_eq!(notes("[a]\nrw=read\n[b]\nrw=read\n"), 1, "one note for the file");
     }
 
     #[test]

@@ -88,6 +88,20 @@ const KEYS: [&str; 21] = [
     "seed",
 ];
 
+/// What requests have to know of a drive.
+#[derive(Clone, Copy, Debug)]
+struct Space {
+    capacity_bytes: u64,
+    unit_bytes: u32,
+}
+
+impl Space {
+    const fn of(simulation: &Simulation) -> Self {
+        let (capacity_bytes, unit_bytes) = (simulation.capacity_bytes(), simulation.unit_bytes());
+        Self { capacity_bytes, unit_bytes }
+    }
+}
+
 impl Job {
     /// Changes one setting, as a sweep does: an option of `nandu sim` (dashes or underscores), or a
     /// dotted key of the profile.
@@ -163,13 +177,13 @@ impl Job {
         record: Record<'_>,
     ) -> Result<SimReport, SimError> {
         let (setup, mut simulation) = self.prepare()?;
-        let mut source = self.source(&simulation, observer.stop_flag())?;
+        let mut source = self.source(Space::of(&simulation), observer.stop_flag())?;
         let units = self.warm_up_units(&setup, &simulation)?;
         if units > 0 {
             match &self.input {
                 Input::Workload(_) => simulation.warm_up(source.as_mut(), units, observer)?,
                 Input::Trace { .. } => {
-                    let mut writes = self.workload("uniform", &simulation)?;
+                    let mut writes = self.workload("uniform", Space::of(&simulation))?;
                     simulation.warm_up(writes.as_mut(), units, observer)?;
                 }
             }
@@ -207,8 +221,11 @@ impl Job {
         count: usize,
         stop: Arc<AtomicBool>,
     ) -> Result<(Vec<TraceRequest>, String), SimError> {
-        let (_, simulation) = self.prepare()?;
-        let mut source = self.source(&simulation, stop)?;
+        Simulation::check(&self.run)?;
+        let setup = self.drive.resolve(self.run.checks)?;
+        let space =
+            Space { capacity_bytes: setup.capacity_bytes(), unit_bytes: setup.unit_bytes() };
+        let mut source = self.source(space, stop)?;
         let mut requests = Vec::new();
         while requests.len() < count {
             let before = requests.len();
@@ -245,33 +262,28 @@ impl Job {
         Ok(WorkloadSpec::parse(text)?.unit_streams(capacity, unit, self.run.seed)?)
     }
 
-    /// The requests of the job for a drive like that of `simulation`; without the limit of a
+    /// The requests of the job for a drive of that space; without the limit of a
     /// workload, since the warm-up takes its requests from the same source.
     fn source(
         &self,
-        simulation: &Simulation,
+        space: Space,
         stop: Arc<AtomicBool>,
     ) -> Result<Box<dyn RequestSource>, SimError> {
         match &self.input {
-            Input::Workload(text) => self.workload(text, simulation),
+            Input::Workload(text) => self.workload(text, space),
             Input::Trace { file, options } => {
                 let mut options = options.clone();
-                options.capacity_bytes = Some(simulation.capacity_bytes());
+                options.capacity_bytes = Some(space.capacity_bytes);
                 Ok(open_trace(Path::new(file), &options, stop)?)
             }
         }
     }
 
-    fn workload(
-        &self,
-        text: &str,
-        simulation: &Simulation,
-    ) -> Result<Box<dyn RequestSource>, SimError> {
-        let capacity = simulation.capacity_bytes();
-        let unit = u64::from(simulation.unit_bytes());
+    fn workload(&self, text: &str, space: Space) -> Result<Box<dyn RequestSource>, SimError> {
         let mut spec = WorkloadSpec::parse(text)?;
         spec.request_count = None;
-        Ok(Box::new(spec.source(capacity, unit, self.run.seed)?))
+        let unit = u64::from(space.unit_bytes);
+        Ok(Box::new(spec.source(space.capacity_bytes, unit, self.run.seed)?))
     }
 
     /// Requests to measure at most; none where a trace ends the run.
@@ -525,6 +537,31 @@ mod tests {
             input: Input::Workload("uniform".into()),
             request_limit: Some(10),
             run: RunConfig::default(),
+        }
+    }
+
+    #[test]
+    fn a_dry_run_knows_the_size_of_the_drive_that_would_be_made() {
+        for kind in nandu_ftl::FtlKind::ALL {
+            let mut job = job();
+            for (key, value) in [
+                ("ssd.ftl.kind", kind.name()),
+                ("ssd.physical_erase_blocks", "96"),
+                ("logical_pages", "4001"),
+            ] {
+                job.set(key, value).unwrap();
+            }
+            if kind.name() == "chunk" {
+                job.set("ssd.ftl.chunk_bytes", "262144").unwrap();
+            }
+            let (setup, simulation) = job.prepare().unwrap();
+            assert_eq!(setup.capacity_bytes(), simulation.capacity_bytes(), "{}", kind.name());
+            assert_eq!(setup.unit_bytes(), simulation.unit_bytes(), "{}", kind.name());
+            let (requests, _) = job.dry_run(3, Arc::default()).unwrap();
+            let mut source = job.source(Space::of(&simulation), Arc::default()).unwrap();
+            let mut same = Vec::new();
+            source.next_batch(&mut same, 3).unwrap();
+            assert_eq!(requests[..3], same[..3], "{}", kind.name());
         }
     }
 

@@ -74,6 +74,18 @@ impl Setup {
         let checked = if run.checks { CHECKED_UNIT_BYTES } else { 0 };
         ByteCount(pages.saturating_add(units.saturating_mul(of_unit + checked)))
     }
+
+    /// Bytes of a mapping unit.
+    #[must_use]
+    pub fn unit_bytes(&self) -> u32 {
+        self.ssd.ftl.unit_bytes(self.nand.geometry.flash_page_bytes)
+    }
+
+    /// Bytes that the drive holds, in whole units.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.geometry.capacity().0.next_multiple_of(u64::from(self.unit_bytes()))
+    }
 }
 
 /// Bytes that the chips keep of each mapping unit; of each flash page it is one more.

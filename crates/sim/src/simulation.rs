@@ -110,24 +110,10 @@ impl Simulation {
     /// [`SimError::Preparation`] if the layer cannot be filled, [`SimError::Setting`] if a setting is
     /// out of range.
     pub fn new(nand: NandArray, ftl: Box<dyn Ftl>, config: &RunConfig) -> Result<Self, SimError> {
-        let fail = |text: &str| Err(SimError::Setting(text.into()));
-        if config.queue_depth == 0 {
-            return fail("queue_depth is 0, must be at least 1");
-        }
-        if config.mode == Mode::Closed && config.write_buffer_units > 0 {
-            return fail("a write buffer needs the event mode; add --mode event");
-        }
-        if config.cache_units > 0 && config.write_buffer_units > 0 {
-            return fail("the cache is a write buffer that merges; give one of both");
-        }
+        Self::check(config)?;
         if config.checks && !nand.config().keep_content {
-            return fail("checks compare content, but the array does not keep it");
-        }
-        if config.mode == Mode::Closed && (config.read_priority || config.suspend.is_some()) {
-            return fail("read priority and suspension need the event mode; add --mode event");
-        }
-        if config.suspend.is_some() && !config.read_priority {
-            return fail("suspension is for reads that have priority; add --read-priority");
+            let text = "checks compare content, but the array does not keep it";
+            return Err(SimError::Setting(text.into()));
         }
         let mut nand = nand;
         nand.set_scheduling(Scheduling {
@@ -170,6 +156,27 @@ impl Simulation {
             usage,
             last_done: Nanos::ZERO,
         })
+    }
+
+    /// Whether settings make sense together, for any drive.
+    pub(crate) fn check(config: &RunConfig) -> Result<(), SimError> {
+        let fail = |text: &str| Err(SimError::Setting(text.into()));
+        if config.queue_depth == 0 {
+            return fail("queue_depth is 0, must be at least 1");
+        }
+        if config.mode == Mode::Closed && config.write_buffer_units > 0 {
+            return fail("a write buffer needs the event mode; add --mode event");
+        }
+        if config.cache_units > 0 && config.write_buffer_units > 0 {
+            return fail("the cache is a write buffer that merges; give one of both");
+        }
+        if config.mode == Mode::Closed && (config.read_priority || config.suspend.is_some()) {
+            return fail("read priority and suspension need the event mode; add --mode event");
+        }
+        if config.suspend.is_some() && !config.read_priority {
+            return fail("suspension is for reads that have priority; add --read-priority");
+        }
+        Ok(())
     }
 
     /// Fills an empty drive in order, each unit in its stream of `streams`, without time or counts.

@@ -50,7 +50,7 @@ use nandu_storage::database::{
 };
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::{DeviceVolume, SharedIo};
-use nandu_storage::{Settings, StorageError, Volumes};
+use nandu_storage::{Settings, Volumes};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -102,6 +102,8 @@ struct Bench<'a> {
     spill_io: SharedIo,
     /// What the device of buckets has taken for writing.
     written_ns: Arc<AtomicU64>,
+    /// Set when it should end.
+    stop: Arc<AtomicBool>,
 }
 
 /// Measures the processor by a clock that says how much time has passed: every step `round_count` times,
@@ -109,11 +111,16 @@ struct Bench<'a> {
 /// estimates can be made of; one round does for a look.
 ///
 /// # Errors
-/// If an operator fails, which on a device in memory none should.
-pub fn measure_processor(clock: Clock, round_count: NonZeroUsize) -> Result<CpuCosts, QueryError> {
-    let database = make_tables()?;
+/// [`QueryError::Cancelled`] soon after `stop` is set, or if an operator fails, which on a device in memory
+/// none should.
+pub fn measure_processor(
+    clock: Clock,
+    round_count: NonZeroUsize,
+    stop: &Arc<AtomicBool>,
+) -> Result<CpuCosts, QueryError> {
+    let database = make_tables(stop)?;
     let tables = database.read();
-    let mut bench = Bench::new(&tables, clock)?;
+    let mut bench = Bench::new(&tables, clock, stop)?;
     let (outer, inner) = (ROW_COUNT, ROW_COUNT * ROWS_EACH);
     let [scan_ns, hashed_ns, matched_ns, rarely_matched_ns, rest @ ..] =
         bench.medians(round_count)?;
@@ -185,7 +192,7 @@ fn comparisons_of_a_row(row_count: u64) -> u64 {
 }
 
 impl<'a> Bench<'a> {
-    fn new(tables: &'a Tables, clock: Clock) -> Result<Self, QueryError> {
+    fn new(tables: &'a Tables, clock: Clock, stop: &Arc<AtomicBool>) -> Result<Self, QueryError> {
         let written_ns = Arc::new(AtomicU64::new(0));
         let device = SpillDevice {
             memory: memory_device(SPILL_DEVICE_BYTES),
@@ -194,7 +201,8 @@ impl<'a> Bench<'a> {
         };
         let volume = DeviceVolume::format(Box::new(device))?;
         let spill_io = SharedIo::new(Box::new(volume), Arc::default());
-        Ok(Self { tables, key: Key::of(&[0]), clock, spill_io, written_ns })
+        let (key, stop) = (Key::of(&[0]), Arc::clone(stop));
+        Ok(Self { tables, key, clock, spill_io, written_ns, stop })
     }
 
     fn execution(&self) -> Execution {
@@ -206,7 +214,7 @@ impl<'a> Bench<'a> {
             work_costs: None,
         };
         let io = self.tables.engine().data_io();
-        Execution::new(limits, io, self.spill_io.clone(), None, Arc::new(AtomicBool::new(false)))
+        Execution::new(limits, io, self.spill_io.clone(), None, Arc::clone(&self.stop))
     }
 
     /// Each step's median over the rounds.
@@ -249,6 +257,7 @@ impl<'a> Bench<'a> {
         &mut self,
         step: impl FnOnce(&Self) -> Result<(), QueryError>,
     ) -> Result<u64, QueryError> {
+        check(&self.stop)?;
         self.written_ns.store(0, Ordering::Relaxed);
         let before = (self.clock)();
         step(self)?;
@@ -425,7 +434,7 @@ fn drain(stream: &mut dyn JoinStream) -> Result<(), QueryError> {
 
 /// The tables `outer`, `inner`, `distinct`, `one`, `strange` and [`PAX`], in random order, on a device in memory. Two columns
 /// have the same keys in two orders.
-fn make_tables() -> Result<Database, QueryError> {
+fn make_tables(stop: &AtomicBool) -> Result<Database, QueryError> {
     let device = memory_device(TABLE_DEVICE_BYTES);
     let data = Box::new(DeviceVolume::format(Box::new(device))?);
     let settings = Settings {
@@ -467,15 +476,21 @@ fn make_tables() -> Result<Database, QueryError> {
         let pad = [7; PAD_BYTES];
         writing.load_table(&table, &LoadOptions::default(), |load| {
             for row in 0..count {
+                check(stop)?;
                 let [key, other] = orders.each_ref().map(|order| {
                     let key = keys.start + order.apply(row) % (keys.end - keys.start);
                     ValueRef::Integer(i64::from(to_u32(key)))
                 });
                 load.push(&[key, other, ValueRef::Blob(&pad)])?;
             }
-            Ok::<_, StorageError>(())
+            Ok::<_, QueryError>(())
         })?;
     }
     writing.commit()?;
     Ok(database)
+}
+
+/// Ends the work once it should end.
+fn check(stop: &AtomicBool) -> Result<(), QueryError> {
+    if stop.load(Ordering::Relaxed) { Err(QueryError::Cancelled) } else { Ok(()) }
 }

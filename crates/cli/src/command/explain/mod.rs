@@ -166,13 +166,15 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     options.settings.pool_bytes = needed.0;
     let (database, _) = crate::database::open(&arguments.database, &options)?;
     // Measuring takes half a minute: first it is known that there is something to explain.
-    let answered = processor::processor(arguments).and_then(|Processor { costs, origin }| {
-        let costs = (&device, name.as_str(), &costs);
-        match arguments.sweep.is_empty() {
-            true => answer(arguments, context, &database, costs, &origin),
-            false => sweep::run(arguments, context, &database, costs, &origin),
-        }
-    });
+    let stop = context.interrupt.flag();
+    let answered =
+        processor::processor(arguments, &stop).and_then(|Processor { costs, origin }| {
+            let costs = (&device, name.as_str(), &costs);
+            match arguments.sweep.is_empty() {
+                true => answer(arguments, context, &database, costs, &origin),
+                false => sweep::run(arguments, context, &database, costs, &origin),
+            }
+        });
     let closed = database.close();
     answered?;
     Ok(closed?)

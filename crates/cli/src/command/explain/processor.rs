@@ -18,12 +18,14 @@ use crate::output::{OutputFiles, complain, read_file};
 use crate::stopwatch::Stopwatch;
 use nandu_base::Nanos;
 use nandu_lab::machine::Machine;
+use nandu_query::QueryError;
 use nandu_query::cost::{CpuCosts, measure_processor};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// How often each step of the measurement is repeated. Costs of a program that is built to be debugged
 /// are several times those of the one that people use, whatever their median: there, once is enough.
@@ -127,7 +129,10 @@ impl Scope {
 }
 
 /// The processor as the arguments want it.
-pub(super) fn processor(arguments: &ExplainArguments) -> Result<Processor, Failure> {
+pub(super) fn processor(
+    arguments: &ExplainArguments,
+    stop: &Arc<AtomicBool>,
+) -> Result<Processor, Failure> {
     let cache = cache_directory(|name| std::env::var_os(name).map(PathBuf::from));
     let choice = Choice {
         file: arguments.processor.as_deref(),
@@ -135,23 +140,31 @@ pub(super) fn processor(arguments: &ExplainArguments) -> Result<Processor, Failu
         is_chosen: arguments.no_calibrate,
         files: arguments.files,
     };
-    choice.costs(cache.as_deref(), &Scope::here(), measure)
+    choice.costs(cache.as_deref(), &Scope::here(), || measure(stop))
 }
 
 /// As it is measured anew for a further memory of a sweep.
-pub(super) fn again(arguments: &ExplainArguments) -> Result<Processor, Failure> {
+pub(super) fn again(
+    arguments: &ExplainArguments,
+    stop: &Arc<AtomicBool>,
+) -> Result<Processor, Failure> {
     let choice = Choice {
         file: arguments.processor.as_deref(),
         is_measured_anew: true,
         is_chosen: false,
         files: arguments.files.again(),
     };
-    choice.costs(None, &Scope::here(), measure)
+    choice.costs(None, &Scope::here(), || measure(stop))
 }
 
-fn measure() -> Result<CpuCosts, Failure> {
+fn measure(stop: &Arc<AtomicBool>) -> Result<CpuCosts, Failure> {
     let stopwatch = Stopwatch::start();
-    Ok(measure_processor(Arc::new(move || Nanos(stopwatch.nanos())), ROUND_COUNT)?)
+    match measure_processor(Arc::new(move || Nanos(stopwatch.nanos())), ROUND_COUNT, stop) {
+        Err(QueryError::Cancelled) => Err(Failure::interrupted(
+            "the processor is not measured; --no-calibrate does without, with chosen costs",
+        )),
+        measured => Ok(measured?),
+    }
 }
 
 /// Which costs are wanted.

@@ -19,6 +19,7 @@ use super::{parse_duration, parse_size};
 use crate::Context;
 use crate::failure::Failure;
 use crate::json;
+use crate::memory::check_possible;
 use crate::output::{OutputFiles, complain};
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
@@ -34,6 +35,9 @@ use std::path::{Path, PathBuf};
 const SIMULATED_BYTES: ByteCount = ByteCount::mib(512);
 /// The queue of a real device is at least this long.
 const QUEUE_DEPTH_MIN: u32 = 128;
+
+/// Memory that a probe of a real device takes at least: that of its thread and of the filling of a file.
+const REAL_BYTES: ByteCount = ByteCount::mib(24);
 
 /// Characterise a device, real or simulated
 #[derive(Debug, Args)]
@@ -170,10 +174,16 @@ pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<(), F
     let target = Target::parse(&arguments.target)?;
     check_arguments(arguments, &target)?;
     let sources = work::Sources::read(arguments)?;
+    if !matches!(target, Target::Simulated(_)) {
+        check_possible(REAL_BYTES, "a probe of a real device", "raise its limit (ulimit -v)")?;
+    }
     let mut progress = Progress::new(context, 1);
-    let open = open(arguments, &target, &progress)?;
-    let (work, notes) = work::Work::of(arguments, &target, &sources, open.device().info())?;
-    let report = measure::measure(open, work, notes, arguments, &mut progress)?;
+    // A file that exists has no more than its content to lose, which it was given up for.
+    let report = context.interrupt.at_any_time(|| -> Result<_, Failure> {
+        let open = open(arguments, &target, &progress)?;
+        let (work, notes) = work::Work::of(arguments, &target, &sources, open.device().info())?;
+        measure::measure(open, work, notes, arguments, &mut progress)
+    })?;
     drop(progress);
     // What was measured is shown also where no file can hold it.
     let written = write_outputs(arguments, &report);

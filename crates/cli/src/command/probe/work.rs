@@ -3,8 +3,9 @@
 use super::steady_state::SteadyStateWork;
 use super::{ProbeArguments, SeriesKind};
 use crate::failure::Failure;
+use crate::memory::check_possible;
 use crate::output::read_file;
-use nandu_base::Nanos;
+use nandu_base::{ByteCount, Nanos};
 use nandu_device::{DeviceInfo, TimeSource};
 use nandu_drives::target::Target;
 use nandu_probe::{
@@ -17,6 +18,10 @@ use std::path::Path;
 const SIMULATED_REQUEST_COUNT: u64 = 4000;
 /// Points of streams side by side that take as long as one run of the quick series.
 const STREAM_POINTS_OF_RUN: u64 = 10;
+/// Memory of a run beside the buffers of its requests.
+const REST_BYTES: u64 = 12 << 20;
+/// Runs whose buffers exist at a time: those of earlier ones are still known to the kernel.
+const POOL_COUNT: usize = 5;
 /// The time limit of a run in the papers, which durations of bursts are scaled by.
 const PAPER_RUN: Nanos = Nanos::from_seconds(30);
 
@@ -88,6 +93,7 @@ impl Work {
                 return Err(Failure::input("some job writes; leave --read-only out"));
             }
         }
+        work.check_memory(info)?;
         if work.step_count(info) == 0 {
             return Err(Failure::input(
                 "no request size fits the device; choose others with --request-bytes",
@@ -142,6 +148,29 @@ impl Work {
         let is_quick = arguments.series == SeriesKind::Quick;
         let streams = (is_quick && arguments.profile.is_some()).then(|| stream_options(arguments));
         Ok(Self { name, plans, bursts, endurance, steady_state, streams })
+    }
+
+    /// Refuses requests whose buffers this process can never have.
+    fn check_memory(&self, info: &DeviceInfo) -> Result<(), Failure> {
+        if !info.needs_buffers {
+            return Ok(());
+        }
+        let of_step = |step: &Step| -> Vec<u64> {
+            let pattern = &step.pattern;
+            let directions = u64::from(pattern.read_percent > 0) + u64::from(pattern.writes());
+            // One more keeps the memory of the others.
+            let count = directions.saturating_mul(pattern.queue_depth.into()) + 1;
+            let sizes = step.sizes(info).into_iter();
+            sizes.map(|size| size.saturating_mul(count).saturating_add(2 << 20)).collect()
+        };
+        let steps = self.plans.iter().flat_map(|plan| &plan.steps);
+        let mut pools: Vec<u64> = steps.flat_map(of_step).collect();
+        pools.sort_unstable_by(|left, right| right.cmp(left));
+        pools.truncate(POOL_COUNT);
+        let needed = pools.into_iter().fold(REST_BYTES, u64::saturating_add);
+        let advice =
+            "choose smaller --request-bytes or --queue-depth, or raise its limit (ulimit -v)";
+        check_possible(ByteCount(needed), "the requests of the longest queues", advice)
     }
 
     /// How many results there will be, at least.

@@ -88,16 +88,17 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
         return grid::run(&job, arguments, context);
     }
     let setup = job.drive.resolve(false)?;
-    check_memory(&job, &setup, "")?;
     if arguments.dry_run {
-        return dry_run::print(&job, arguments.json_to_stdout(), context);
+        let is_json = arguments.json_to_stdout();
+        return context.interrupt.at_any_time(|| dry_run::print(&job, is_json, context));
     }
+    check_memory(&job, &setup, "")?;
     let stopwatch = Stopwatch::start();
     let (progress, stop) = (Progress::new(context, 1), context.interrupt.flag());
     let warm_up = WarmUp { started: None, is_told: context.is_quiet, setup: &setup, context };
     let mut watch = Watch { progress, stopwatch, stop, warm_up };
     let mut report = match &arguments.record {
-        None => job.run(&mut watch)?,
+        None => context.interrupt.at_any_time(|| job.run(&mut watch))?,
         Some(path) => {
             let file = arguments.files.begin(path)?;
             let report = dry_run::record(&job, file.as_file(), path, &mut watch)?;
