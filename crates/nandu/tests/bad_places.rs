@@ -75,7 +75,7 @@ fn assert_sound(database: &Database, row_count: usize) {
 
 #[test]
 fn a_closed_database_is_read_where_nothing_can_be_written() {
-    for propagation in [PropagationKind::InPlace, PropagationKind::LogStructured] {
+    for propagation in PropagationKind::ALL {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");
         make(&directory, &options(propagation, false)).close().unwrap();
@@ -128,12 +128,8 @@ fn restore(directory: &Path, files: &BTreeMap<String, Vec<u8>>) {
 #[test]
 fn a_file_that_was_cut_off_is_named_or_was_not_needed() {
     let mut refused = std::collections::BTreeSet::new();
-    for (propagation, is_closed) in [
-        (PropagationKind::InPlace, true),
-        (PropagationKind::InPlace, false),
-        (PropagationKind::LogStructured, true),
-        (PropagationKind::LogStructured, false),
-    ] {
+    let ways = PropagationKind::ALL.into_iter().flat_map(|kind| [(kind, true), (kind, false)]);
+    for (propagation, is_closed) in ways {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("shop");
         let options = options(propagation, false);

@@ -82,7 +82,7 @@ fn execution(tables: &Tables, reads_ahead: bool) -> Execution {
 
 #[test]
 fn scans_give_what_a_plain_scan_gives_and_go_on_where_one_stopped() {
-    let places = [PropagationKind::InPlace, PropagationKind::LogStructured];
+    let places = PropagationKind::ALL;
     for (page_bytes, row_count) in [(512, 301), (1024, 600), (4096, 800), (8192, 401)] {
         for propagation in places {
             let database = stored(page_bytes, propagation, row_count);

@@ -17,6 +17,9 @@ pub enum PropagationKind {
 }
 
 impl PropagationKind {
+    /// All kinds, for tests of each.
+    pub const ALL: [Self; 2] = [Self::InPlace, Self::LogStructured];
+
     /// The files of a volume that belong to some propagation, not to tables.
     pub fn own_files() -> impl Iterator<Item = &'static str> {
         super::log_structured::FILES.into_iter()

@@ -215,10 +215,11 @@ pub(crate) fn settings_files() -> Vec<Sample> {
             io.submit(IoOwner::Operator, file, Operation::Read, 0, IoBuffer::zeroed(4096)).unwrap();
         io.wait(ticket).buffer.unwrap().to_vec()
     };
-    vec![
-        ("in place", of(PropagationKind::InPlace)),
-        ("segments", of(PropagationKind::LogStructured)),
-    ]
+    let name = |kind| match kind {
+        PropagationKind::InPlace => "in place",
+        PropagationKind::LogStructured => "segments",
+    };
+    PropagationKind::ALL.into_iter().map(|kind| (name(kind), of(kind))).collect()
 }
 
 /// The files of logs: one that has just been filled, and one that went round.
