@@ -26,6 +26,7 @@ mod workload;
 
 use clap::Parser;
 use std::fmt;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Why something did not come about.
@@ -54,6 +55,16 @@ impl fmt::Display for Failure {
 /// The exit code of a phase that found a wrong answer.
 const EXIT_WRONG: u8 = 3;
 
+/// Writes what was found to stdout. A reader who went away is no error.
+fn show(text: &str) {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("error: cannot write to stdout: {error}");
+        }
+        _ => {}
+    }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let outcome = match arguments.as_slice() {
@@ -67,7 +78,7 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(text) => {
-            println!("{text}");
+            show(&text);
             ExitCode::SUCCESS
         }
         Err(failure) => {

@@ -258,7 +258,7 @@ fn report(
         eprintln!("kept in {}", directory.display());
     }
     if outcome.is_broken {
-        println!("{table}");
+        crate::show(&table);
         return Err(Failure::Run("an engine broke; the notes above the table say which".into()));
     }
     Ok(if options.json { results::json_of(&meta, &medians) } else { table })

@@ -289,7 +289,7 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
     }
     let text = texts.join("\n");
     if is_wrong {
-        println!("{text}");
+        crate::show(&text);
         return Err(Failure::Wrong("rows differ; the notes below the tables say whose".into()));
     }
     Ok(text)

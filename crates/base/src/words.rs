@@ -25,6 +25,17 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
+/// `1 row`, `2 rows`, `0 entries`: a count of what `one` is called, by the rule of regular nouns.
+#[must_use]
+pub fn counted(count: impl Into<u64>, one: &str) -> String {
+    let count = count.into();
+    match one.strip_suffix('y') {
+        _ if count == 1 => format!("1 {one}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {one}s"),
+    }
+}
+
 /// `text` for one line of a terminal: control characters, line ends among them, are escaped as Rust and
 /// others write them (`\\n`, `\\u{1b}`), so that text from outside can neither move the cursor nor look
 /// like another line.
@@ -117,6 +128,16 @@ mod tests {
         }
         assert_eq!(did_you_mean("strat", ["rate", "start"]), "; did you mean `start`?");
         assert_eq!(nearest("x", []), None);
+    }
+
+    #[test]
+    fn only_one_is_no_plural() {
+        assert_eq!(counted(1_u64, "row"), "1 row");
+        assert_eq!([0_u32, 2].map(|count| counted(count, "row")), ["0 rows", "2 rows"]);
+        assert_eq!(
+            [1_u32, 3].map(|n| counted(n, "index entry")),
+            ["1 index entry", "3 index entries"]
+        );
     }
 
     #[test]

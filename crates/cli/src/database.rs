@@ -9,6 +9,7 @@ use crate::output;
 use nandu::{
     Database, DatabaseOptions, DirectoryOptions, NewDatabase, RestartReport, Settings, StorageError,
 };
+use nandu_base::words::counted;
 use nandu_base::{ByteCount, Nanos};
 use std::path::Path;
 
@@ -149,8 +150,10 @@ fn restart_line(report: &RestartReport) -> Option<String> {
     };
     Some(format!(
         "restart took {}: {record_count} log records scanned, {redone_count} changes redone on \
-         {page_count} pages, {loser_count} transactions undone{torn}",
-        Nanos(time)
+         {}, {} undone{torn}",
+        Nanos(time),
+        counted(*page_count, "page"),
+        counted(*loser_count, "transaction")
     ))
 }
 

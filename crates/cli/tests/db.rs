@@ -212,7 +212,7 @@ fn a_restart_is_told_on_stderr_and_in_json() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let said = stderr(&output);
     assert!(said.starts_with("shop was not closed; restart took "), "{said}");
-    assert!(said.contains("1 transactions undone") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("1 transaction undone") && said.lines().count() == 1, "{said}");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["restart"]["loser_count"], 1);
     assert_eq!(json["row_count"], 3999);
@@ -344,7 +344,7 @@ fn rows_and_tables_come_go_and_change() {
     let json = stdout_of(directory, &["db", "schema", "shop", "t", "--json"]);
     assert!(json.contains("\"by_name\"") && !json.contains("\"c\""), "{json}");
     stdout_of(directory, &["db", "drop", "shop", "c"]);
-    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("1 rows"));
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("1 row,"));
 }
 
 #[test]

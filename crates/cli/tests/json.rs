@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 38] = [
+const RUNS: [(&str, &str); 41] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -44,6 +44,9 @@ const RUNS: [(&str, &str); 38] = [
     ("crash", "crash --seeds 1"),
     ("crash --plant all", "crash --seeds 1 --plant all"),
     ("load", "load tpch --scale-factor 0.001 --tables customer,orders shop"),
+    ("load", "load csv rows.csv --table rows of_csv"),
+    ("load", "load parquet rows.parquet --table rows of_parquet"),
+    ("load", "load sqlite rows.sqlite of_sqlite"),
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze"),
     ("explain --sweep", "explain shop customer.c_custkey orders.o_custkey --sweep 256KiB"),
     ("completions", "completions bash"),
@@ -75,6 +78,15 @@ fn every_command_prints_what_the_schema_says() {
     fs::create_dir_all(path.join("experiments/tiny")).unwrap();
     fs::write(path.join("experiments/tiny/one.toml"), TINY).unwrap();
     fs::write(path.join("rows.tsv"), "7\tIda\n9\t\\N\n").unwrap();
+    fs::write(path.join("rows.csv"), "id,name\n7,Ida\n").unwrap();
+    stdout_of(path, &words("load csv rows.csv --table rows source"));
+    stdout_of(path, &words("db export source rows rows.parquet"));
+    let files = fs::read_dir(path.join("source")).unwrap().map(|entry| entry.unwrap().path());
+    let is_sqlite =
+        |file: &Path| fs::read(file).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3"));
+    fs::copy(files.into_iter().find(|file| is_sqlite(file)).unwrap(), path.join("rows.sqlite"))
+        .unwrap();
+    let all = commands_below(path, "");
     let (mut tested, mut printed) = (BTreeSet::new(), BTreeSet::new());
     for (command, words) in RUNS.into_iter().chain(LAST) {
         let words: Vec<&str> = words.split(' ').chain(["--json"]).collect();
@@ -85,17 +97,30 @@ fn every_command_prints_what_the_schema_says() {
         let found = schema::violations(&schema, &value);
         assert!(found.is_empty(), "{words:?}: {found:#?}");
         printed.insert(command.to_owned());
-        let depth = if words[0] == "db" { 2 } else { 1 };
-        tested.insert(words[..depth].join(" "));
+        let name = all.iter().find(|name| words.join(" ").starts_with(&format!("{name} ")));
+        tested.insert(name.unwrap_or_else(|| panic!("{words:?} is no command")).clone());
     }
     // Neither a command of the program nor one of the schema was left out.
-    let mut all = commands_in(path, &["--help"]);
-    assert!(all.remove("db"));
-    all.extend(commands_in(path, &["db", "--help"]).iter().map(|name| format!("db {name}")));
     assert_eq!(tested, all);
     let of_schema =
         schema["anyOf"].as_array().unwrap().iter().map(|branch| command_of(&schema, branch));
     assert_eq!(printed, of_schema.collect());
+}
+
+/// The commands below one, each in full, that have none below themselves.
+fn commands_below(path: &Path, command: &str) -> BTreeSet<String> {
+    let help: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+    let below = commands_in(path, &help);
+    if below.is_empty() {
+        return BTreeSet::from([command.to_owned()]);
+    }
+    let in_full = |name: &String| format!("{command} {name}").trim_start().to_owned();
+    below.iter().map(in_full).flat_map(|command| commands_below(path, &command)).collect()
+}
+
+/// The words of a line.
+fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
 }
 
 /// The names under `Commands:` in a help text.

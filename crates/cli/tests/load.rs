@@ -214,6 +214,6 @@ fn a_load_that_is_killed_leaves_what_the_next_one_replaces() {
     assert!(said.contains("interrupted"), "{said}");
     std::fs::write(directory.join("a.csv"), "id\n1\n").unwrap();
     stdout_of(directory, &["load", "csv", "a.csv", "--table", "a", "shop"]);
-    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("1 rows"));
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("1 row,"));
     assert!(!directory.join("shop/customer.sqlite").exists());
 }

@@ -11,6 +11,7 @@ use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
 use nandu::{ColumnType, DatabaseOptions, RestartReport, SPAN_PAGES_MAX, TableKind, check_name};
 use nandu_base::ByteCount;
+use nandu_base::words::counted;
 use nandu_load::{
     CsvOptions, CsvRows, Dataset, IndexOn, KeyOrder, Layout, LayoutKind, LoadError, LoadJob,
     LoadObserver, LoadOptions, LoadReport, NewTable, ParquetRows, RowSource, RowWidth, SqliteRows,
@@ -411,7 +412,7 @@ impl LoadObserver for Watch {
             }
             table.clone_into(&mut self.table);
         }
-        self.progress.show(fraction, &format!("{table}: {row_count} rows"));
+        self.progress.show(fraction, &format!("{table}: {}", counted(row_count, "row")));
     }
 
     fn is_cancelled(&self) -> bool {

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
 use nandu::{Database, Row, StorageError, TableDefinition, TableKind, WriteTransaction};
+use nandu_base::words::counted;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -61,7 +62,7 @@ pub(super) fn load(
     closed?;
     let row_count = stored - start;
     let answer = LoadAnswer { table, row_count, line_count: stored };
-    to.tell("db load", &answer, Some(format!("{row_count} rows")))
+    to.tell("db load", &answer, Some(counted(row_count, "row")))
 }
 
 /// Keeps in `stored` how many lines are durable.
@@ -105,7 +106,7 @@ fn load_lines(
         if !has_more {
             return Ok(());
         }
-        progress.show(lines.fraction(), &format!("{stored} rows"));
+        progress.show(lines.fraction(), &counted(*stored, "row"));
     }
 }
 

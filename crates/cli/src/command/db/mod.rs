@@ -19,6 +19,7 @@ use crate::output::OutputFiles;
 use clap::{Args, Subcommand};
 use nandu::{CheckReport, Column, ColumnType, Database, DatabaseOptions, RestartReport, TableKind};
 use nandu_base::ByteCount;
+use nandu_base::words::counted;
 use nandu_probe::table::Table;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -362,8 +363,11 @@ fn check(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
             output.line(finding)?;
         }
         output.line(&format!(
-            "{} files, {} pages, {} rows, {} index entries looked at",
-            report.file_count, report.page_count, report.row_count, report.index_entry_count
+            "{}, {}, {}, {} looked at",
+            counted(report.file_count, "file"),
+            counted(report.page_count, "page"),
+            counted(report.row_count, "row"),
+            counted(report.index_entry_count, "index entry")
         ))?;
     }
     match report.findings.len() {

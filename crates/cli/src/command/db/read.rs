@@ -7,6 +7,7 @@ use crate::json;
 use crate::output::{OutputFiles, cannot_write};
 use crate::progress::Progress;
 use nandu::{Column, Flow, RecordView, Row, TableDefinition, TableKind, Tables};
+use nandu_base::words::counted;
 use nandu_load::ParquetWriter;
 use serde::Serialize;
 use std::io::{BufWriter, Write as _};
@@ -226,7 +227,7 @@ pub(super) fn export(
             if row_count % ROWS_PER_LOOK == 0 {
                 // The number of rows is not known before the scan ends, so no share of it can be
                 // told.
-                progress.show(0.0, &format!("{row_count} rows"));
+                progress.show(0.0, &counted(row_count, "row"));
             }
             let goes_on = outcome.is_ok() && !context.interrupt.is_set();
             if goes_on { Flow::Continue(()) } else { Flow::Break(()) }
@@ -243,5 +244,5 @@ pub(super) fn export(
     database.close()?;
     files.finish(partial, file)?;
     let answer = ExportAnswer { table, file, row_count };
-    to.tell("db export", &answer, Some(format!("{row_count} rows")))
+    to.tell("db export", &answer, Some(counted(row_count, "row")))
 }

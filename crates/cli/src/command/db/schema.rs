@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use nandu::{DatabaseOptions, Flow, NewDatabase, Settings, TableDefinition, TableKind};
 use nandu_base::ByteCount;
-use nandu_base::words::visible;
+use nandu_base::words::{counted, visible};
 use nandu_load::{LoadOptions, NewTable, RowOrder};
 use serde::Serialize;
 use std::path::Path;
@@ -168,7 +168,10 @@ pub(super) fn compact(
                     outcome = load.push(&refs(&row));
                     row_count += 1;
                     if row_count.is_multiple_of(ROWS_PER_LOOK) {
-                        progress.show(fraction, &format!("{}, {row_count} rows", table.name));
+                        progress.show(
+                            fraction,
+                            &format!("{}, {}", table.name, counted(row_count, "row")),
+                        );
                     }
                     let goes_on = outcome.is_ok() && !context.interrupt.is_set();
                     if goes_on { Flow::Continue(()) } else { Flow::Break(()) }
@@ -184,7 +187,7 @@ pub(super) fn compact(
     }
     database.close()?;
     let answer = CompactAnswer { database: target, row_count };
-    to.tell("db compact", &answer, Some(format!("{row_count} rows")))
+    to.tell("db compact", &answer, Some(counted(row_count, "row")))
 }
 
 fn new_table_of(definition: &TableDefinition) -> NewTable {

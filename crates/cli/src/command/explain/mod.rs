@@ -17,6 +17,7 @@ use clap::Args;
 use inputs::{Inputs, SideArgument};
 use nandu::{Database, DatabaseOptions, Tables};
 use nandu_base::ByteCount;
+use nandu_base::words::counted;
 use nandu_drives::file::cpu_time;
 use nandu_lab::machine::{COMMIT, Machine};
 use nandu_query::cost::{CpuCosts, DeviceCosts};
@@ -291,7 +292,7 @@ fn print(
             Answer { provenance, device, processor, memory_bytes, explanation, pair_count };
         return context.output.json("explain", &answer);
     }
-    let pairs = pair_count.map(|count| format!("{count} pairs\n")).unwrap_or_default();
+    let pairs = pair_count.map(|count| counted(count, "pair") + "\n").unwrap_or_default();
     let memory = arguments.memory;
     let text =
         format!("device: {device}; memory: {memory}\nprocessor: {processor}\n{explanation}{pairs}");
