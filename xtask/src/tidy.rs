@@ -13,6 +13,7 @@ mod source;
 mod supplies;
 #[cfg(test)]
 mod testing;
+mod waits;
 mod words;
 
 use crate::compare_fio::capture;
@@ -54,6 +55,7 @@ const CHECKS: &[Check] = &[
     links::check,
     manifests::check,
     remarks::check,
+    waits::check,
     words::check_names,
     words::check_remarks,
     words::check_machine_paths,

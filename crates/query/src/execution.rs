@@ -17,7 +17,7 @@ use nandu_base::Nanos;
 use nandu_device::{Completion, IoBuffer};
 use nandu_storage::Engine;
 use nandu_storage::pool::Grant;
-use nandu_storage::volume::SharedIo;
+use nandu_storage::volume::Io;
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -61,8 +61,8 @@ pub struct IoCounts {
 #[derive(Debug)]
 pub struct Execution {
     limits: Limits,
-    io: SharedIo,
-    spill_io: SharedIo,
+    io: Io,
+    spill_io: Io,
     taken_pages: Cell<u32>,
     peak_pages: Cell<u32>,
     work: RefCell<WorkCounts>,
@@ -88,8 +88,8 @@ impl Execution {
     #[must_use]
     pub fn new(
         limits: Limits,
-        io: SharedIo,
-        spill_io: SharedIo,
+        io: Io,
+        spill_io: Io,
         grant: Option<Grant>,
         stop: Arc<AtomicBool>,
     ) -> Self {
@@ -145,13 +145,13 @@ impl Execution {
 
     /// The volume of the tables.
     #[must_use]
-    pub const fn io(&self) -> &SharedIo {
+    pub const fn io(&self) -> &Io {
         &self.io
     }
 
     /// The volume of the spill file.
     #[must_use]
-    pub const fn spill_io(&self) -> &SharedIo {
+    pub const fn spill_io(&self) -> &Io {
         &self.spill_io
     }
 
@@ -190,7 +190,7 @@ impl Execution {
     pub fn work(&self, work: Work, count: u64) {
         self.work.borrow_mut().add(work, count);
         if let Some(costs) = &self.limits.work_costs {
-            self.io.lock().spend(costs.time(work, count));
+            self.io.spend(costs.time(work, count));
         }
     }
 
@@ -216,7 +216,7 @@ impl Execution {
     /// The present, on the devices' clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        self.io.lock().now()
+        self.io.now()
     }
 
     /// # Errors
@@ -261,13 +261,11 @@ impl Execution {
     }
 
     /// Waits for a request of this run, and books the time.
-    pub(crate) fn wait(&self, io: &SharedIo, ticket: u64) -> Completion {
-        let mut io = io.lock();
+    pub(crate) fn wait(&self, io: &Io, ticket: u64) -> Completion {
         // The engine's clock stood still while the processor worked.
-        let before = io.volume().now().max(io.now());
+        let before = io.present();
         let completion = io.wait(ticket);
         let waited = io.now().saturating_sub(before);
-        drop(io);
         self.note_wait(waited);
         completion
     }
@@ -286,7 +284,7 @@ impl Execution {
 
     /// A buffer for requests to either volume, of whole pages.
     pub(crate) fn buffer(&self, pages: u32) -> IoBuffer {
-        let alignment = |io: &SharedIo| io.lock().volume().buffer_alignment();
+        let alignment = |io: &Io| io.buffer_alignment();
         let alignment = alignment(&self.io).max(alignment(&self.spill_io)).max(512);
         IoBuffer::with_alignment(pages as usize * self.page_bytes(), alignment as usize)
     }

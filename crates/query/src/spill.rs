@@ -24,7 +24,7 @@ use nandu_base::{to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
 use nandu_storage::page::{page_is_sound, seal_page};
 use nandu_storage::sqlite::varint::VARINT_BYTES_MAX;
-use nandu_storage::volume::{IoOwner, SharedIo};
+use nandu_storage::volume::{Io, IoOwner};
 use nandu_storage::{FileId, PageAddress, StorageError};
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ const EXTENT_BYTES_MAX: u64 = 64 << 20;
 /// The file of one execution.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
-    io: SharedIo,
+    io: Io,
     budget_bytes: Option<u64>,
     file: Option<FileId>,
     /// Page after the last extent; pages are counted from 1.
@@ -90,7 +90,7 @@ pub struct SpillStream<'x> {
 }
 
 impl SpillFile {
-    pub(crate) fn new(io: SharedIo, limits: &Limits) -> Self {
+    pub(crate) fn new(io: Io, limits: &Limits) -> Self {
         let (budget_bytes, free) = (limits.write_budget_bytes, Vec::new());
         Self { io, budget_bytes, file: None, end: 1, free, written_bytes: 0 }
     }
@@ -99,8 +99,8 @@ impl SpillFile {
         if let Some(file) = self.file {
             return Ok(file);
         }
-        let mut io = self.io.lock();
-        let volume = io.volume();
+        let io = &self.io;
+        let volume = &io;
         let names: Vec<String> = volume.files().into_iter().map(|(_, name)| name).collect();
         let number = (1_u32..).find(|number| !names.contains(&format!("spill-{number}")));
         let number = number.expect("there are fewer files than numbers");
@@ -167,7 +167,7 @@ impl Drop for SpillFile {
     fn drop(&mut self) {
         if let Some(file) = self.file {
             // Nothing refers to it; where this fails, the next opening removes it.
-            let _ = self.io.lock().volume().remove(file);
+            let _ = self.io.remove(file);
         }
     }
 }
@@ -342,11 +342,10 @@ impl<'x> SpillWriter<'x> {
         let mut buffer = std::mem::replace(&mut self.buffer, replacement);
         buffer.resize(end);
         let offset = (u64::from(first) - 1) * page_bytes as u64;
-        let mut io = self.execution.spill_io().lock();
+        let io = &self.execution.spill_io();
         io.wait_for_room();
         let (owner, operation) = (IoOwner::Operator, Operation::Write);
         self.ticket = Some(io.submit_ahead(owner, file, operation, offset, buffer)?);
-        drop(io);
         self.execution.note_request(true, file.0, offset, end as u64);
         self.extent_used += pages;
         self.bucket.page_count += u64::from(pages);
@@ -416,7 +415,7 @@ impl<'x> SpillWriter<'x> {
 impl Drop for SpillWriter<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.execution.spill_io().lock().wait(ticket);
+            self.execution.spill_io().wait(ticket);
         }
     }
 }
@@ -677,9 +676,9 @@ mod tests {
         assert!(matches!(error, Some(QueryError::WriteBudget { budget_bytes: 2048, .. })));
         drop(writer);
         assert_eq!(execution.io_counts().write_bytes, 2048);
-        assert_eq!(io.lock().volume().files().len(), 1);
+        assert_eq!(io.files().len(), 1);
         drop(execution);
-        assert!(io.lock().volume().files().is_empty());
+        assert!(io.files().is_empty());
     }
 
     #[test]
@@ -694,10 +693,9 @@ mod tests {
         let file = execution.spill.borrow().file.unwrap();
         let mut page = execution.buffer(1);
         page.fill(9);
-        let mut io = execution.spill_io().lock();
+        let io = &execution.spill_io();
         let ticket = io.submit(IoOwner::Operator, file, Operation::Write, 512 * 3, page).unwrap();
         io.wait(ticket);
-        drop(io);
         let mut stream = bucket.scan(&execution, memory).unwrap();
         let error = loop {
             match stream.advance() {

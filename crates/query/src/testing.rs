@@ -12,7 +12,7 @@ use nandu_base::Rng;
 use nandu_device::MemoryConfig;
 use nandu_device::{Geometry, MemoryDevice};
 use nandu_storage::sqlite::{Value, ValueRef};
-use nandu_storage::volume::{DeviceVolume, SharedIo};
+use nandu_storage::volume::{DeviceVolume, Io};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -36,11 +36,11 @@ pub fn limits(page_bytes: u32, memory_pages: u32) -> Limits {
 /// # Panics
 /// If it is too small for a volume.
 #[must_use]
-pub fn memory_io(capacity_bytes: u64) -> SharedIo {
+pub fn memory_io(capacity_bytes: u64) -> Io {
     let geometry = Geometry { sector_bytes: 512, sector_count: capacity_bytes / 512 };
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let volume = DeviceVolume::format(Box::new(device)).expect("the device is empty");
-    SharedIo::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
+    Io::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
 }
 
 /// An execution on a volume in memory.

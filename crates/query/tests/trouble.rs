@@ -40,8 +40,7 @@ fn plans_of(tables: &Tables) -> Vec<Plan> {
 fn assert_usable(database: &Database, plan: &Plan) {
     let names = |database: &Database| -> Vec<String> {
         let io = database.read().engine().data_io();
-        let mut io = io.lock();
-        io.volume().files().into_iter().map(|(_, name)| name).collect()
+        io.files().into_iter().map(|(_, name)| name).collect()
     };
     let left: Vec<String> =
         names(database).into_iter().filter(|name| name.starts_with("spill")).collect();

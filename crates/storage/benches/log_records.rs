@@ -7,7 +7,7 @@
 
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::log::{LogConfig, LogFile, RecordBuilder, Room, SharedLog};
-use nandu_storage::volume::{DeviceVolume, SharedIo, Volume};
+use nandu_storage::volume::{DeviceVolume, Io, Volume};
 use nandu_storage::{FileId, Lsn, PageAddress, PageOperation};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -30,9 +30,9 @@ fn main() {
         let (io, file) = volume();
         let log = create(&io, file, 1 << 20);
         rates[2].push(rate(count, || append(&log, count)));
-        let before = io.lock().volume().counters();
+        let before = io.counters();
         rates[3].push(rate(count / 50, || append_durably(&log, count / 50)));
-        let after = io.lock().volume().counters();
+        let after = io.counters();
         let per_commit = |after: u64, before: u64| (after - before) as f64 / (count / 50) as f64;
         requests = [
             per_commit(after.writes.request_count, before.writes.request_count),
@@ -49,15 +49,15 @@ fn main() {
     println!("one durable record: {writes:.3} writes, {flushes:.3} flushes, {bytes:.0} bytes");
 }
 
-fn volume() -> (SharedIo, FileId) {
+fn volume() -> (Io, FileId) {
     let geometry = Geometry { sector_bytes: 4096, sector_count: 50_000 };
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let mut volume = DeviceVolume::format(Box::new(device)).expect("a sound geometry");
     let file = volume.create("log").expect("an empty volume");
-    (SharedIo::new(Box::new(volume), Arc::new(AtomicU64::new(0))), file)
+    (Io::new(Box::new(volume), Arc::new(AtomicU64::new(0))), file)
 }
 
-fn create(io: &SharedIo, file: FileId, buffer_bytes: u32) -> SharedLog {
+fn create(io: &Io, file: FileId, buffer_bytes: u32) -> SharedLog {
     let config = LogConfig { capacity_bytes: 128 << 20, buffer_bytes };
     LogFile::create(io.clone(), file, &config, 4096, 1).expect("there is room")
 }
@@ -93,7 +93,7 @@ fn append_durably(log: &SharedLog, count: u64) {
     }
 }
 
-fn scan(io: &SharedIo, file: FileId, count: u64) {
+fn scan(io: &Io, file: FileId, count: u64) {
     let log = LogFile::open(io.clone(), file).expect("a log");
     let mut reader = log.scan(Lsn(0)).expect("a log has a tail");
     let mut found = 0;

@@ -10,7 +10,7 @@ use nandu_base::{Rng, to_u32};
 use nandu_device::{Geometry, MemoryConfig, MemoryDevice};
 use nandu_storage::pool::{NoLog, ReplacementKind, WriteBack};
 use nandu_storage::propagation::InPlace;
-use nandu_storage::volume::{DeviceVolume, SharedIo};
+use nandu_storage::volume::{DeviceVolume, Io};
 use nandu_storage::{FileId, PageAddress, Pool, PoolConfig, Volume};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
@@ -67,7 +67,7 @@ fn filled_pool(frame_count: u32, page_count: u32, replacement: ReplacementKind) 
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let mut volume = DeviceVolume::format(Box::new(device)).expect("a fresh device");
     let file = volume.create("pages").expect("there is room");
-    let io = SharedIo::new(Box::new(volume), Arc::default());
+    let io = Io::new(Box::new(volume), Arc::default());
     let in_place = InPlace::new(PAGE_BYTES, PAGE_BYTES, None).expect("pages of a sector");
     let config = PoolConfig { page_bytes: PAGE_BYTES, frame_count, replacement };
     let mut pool =

@@ -10,7 +10,7 @@ use crate::engine::{Settings, settings};
 use crate::log::{LogFile, LogRecord, decode_record};
 use crate::pax::PaxTable;
 use crate::sqlite::{self, SqliteFile};
-use crate::volume::{DeviceVolume, IoOwner, SharedIo};
+use crate::volume::{DeviceVolume, Io, IoOwner};
 use crate::{FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
 use nandu_base::to_index;
 use nandu_device::{Geometry, IoBuffer, MemoryConfig, MemoryDevice, Operation};
@@ -183,11 +183,10 @@ pub fn read_log(bytes: &[u8]) -> Result<Seen, StorageError> {
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let mut volume = DeviceVolume::format(Box::new(device))?;
     let file = volume.create("log")?;
-    let io = SharedIo::new(Box::new(volume), Arc::default());
+    let io = Io::new(Box::new(volume), Arc::default());
     if length > 0 {
         let mut buffer = IoBuffer::zeroed(length);
         buffer[..bytes.len()].copy_from_slice(bytes);
-        let mut io = io.lock();
         let ticket = io.submit(IoOwner::Operator, file, Operation::Write, 0, buffer)?;
         let done = io.wait(ticket);
         let what = "write the bytes".to_owned();

@@ -30,7 +30,7 @@ const LICENCES: [&str; 11] = [
 
 /// Crates of which several versions are built or at least locked: how many, and who asks for the older
 /// ones. No version of ours, or of those who ask, would bring them together.
-const DUPLICATES: [(&str, usize, &str); 10] = [
+const DUPLICATES: [(&str, usize, &str); 11] = [
     ("ahash", 2, "hashbrown of reed-solomon-erasure's cache, and parquet"),
     ("bitflags", 2, "redox_syscall, on another system"),
     ("cpufeatures", 2, "sha2 and reed-solomon-simd"),
@@ -40,6 +40,7 @@ const DUPLICATES: [(&str, usize, &str); 10] = [
     ("r-efi", 2, "getrandom, on another system"),
     ("redox_syscall", 2, "parking_lot_core, on another system"),
     ("syn", 2, "zerocopy of parquet's ahash, fjall"),
+    ("windows-sys", 2, "corosensei, on another system"),
     ("winnow", 2, "toml"),
 ];
 

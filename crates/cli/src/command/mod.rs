@@ -1,5 +1,6 @@
 //! The commands: one sibling file each, with its arguments and its `run`.
 
+mod bench;
 mod completions;
 mod crash;
 mod db;
@@ -31,6 +32,7 @@ pub(crate) enum Command {
     Probe(Box<probe::ProbeArguments>),
     Sim(Box<sim::SimArguments>),
     Drives(drives::DrivesArguments),
+    Bench(bench::BenchArguments),
     Crash(crash::CrashArguments),
     Db(db::DbArguments),
     Load(Box<load::LoadArguments>),
@@ -50,6 +52,7 @@ impl Command {
             Self::Probe(arguments) => probe::run(arguments, context),
             Self::Sim(arguments) => sim::run(arguments, context),
             Self::Drives(arguments) => drives::run(arguments, context),
+            Self::Bench(arguments) => bench::run(arguments, context),
             Self::Crash(arguments) => crash::run(arguments, context),
             Self::Db(arguments) => db::run(arguments, context),
             Self::Load(arguments) => load::run(arguments, context),

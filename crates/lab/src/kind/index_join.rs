@@ -402,7 +402,7 @@ impl IndexJoin {
                 let question = self.question(&tables, (processor, stop), layout, percent);
                 let io = tables.engine().data_io();
                 let requests = || {
-                    let counters = io.lock().volume().counters();
+                    let counters = io.counters();
                     counters.reads.request_count + counters.writes.request_count
                 };
                 let (start, begun, mark) = (tables.engine().now(), requests(), processor.begin());

@@ -234,7 +234,7 @@ impl LateJoin {
             };
             let io = tables.engine().data_io();
             let requests = || {
-                let counters = io.lock().volume().counters();
+                let counters = io.counters();
                 counters.reads.request_count + counters.writes.request_count
             };
             let (start, begun, mark) = (tables.engine().now(), requests(), processor.begin());

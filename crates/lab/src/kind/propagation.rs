@@ -18,13 +18,13 @@ use super::site::{Site, SiteDrives, check_cancelled, check_drives, step_targets,
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Permutation, Rng, to_index, to_u32};
-use nandu_device::{IoBuffer, TimeSource};
+use nandu_device::IoBuffer;
 use nandu_probe::text;
 use nandu_storage::propagation::{
     ChangedRanges, InPlace, LogStructured, LogStructuredSettings, PageWrite, Propagation,
     PropagationKind,
 };
-use nandu_storage::volume::SharedIo;
+use nandu_storage::volume::Io;
 use nandu_storage::{FileId, PageAddress, StorageError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ impl PropagationVariant {
 
 /// A file of pages.
 struct PageStore {
-    io: SharedIo,
+    io: Io,
     propagation: Box<dyn Propagation>,
     file: FileId,
     page_bytes: u32,
@@ -206,29 +206,24 @@ impl PageStore {
         variant: &PropagationVariant,
         page_bytes: u32,
     ) -> Result<Self, StorageError> {
-        let io = SharedIo::new(site.format()?.data, Arc::new(AtomicU64::new(0)));
-        let mut held = io.lock();
-        let file = held.volume().create(FILE)?;
-        let alignment = held.volume().buffer_alignment().max(1) as usize;
+        let io = Io::new(site.format()?.data, Arc::new(AtomicU64::new(0)));
+        let held = &io;
+        let file = held.create(FILE)?;
+        let alignment = held.buffer_alignment().max(1) as usize;
         let propagation: Box<dyn Propagation> = match variant.propagation {
             PropagationKind::InPlace => {
-                let sector_bytes = held.volume().sector_bytes();
+                let sector_bytes = held.sector_bytes();
                 Box::new(InPlace::new(page_bytes, sector_bytes, None)?)
             }
             PropagationKind::LogStructured => {
-                Box::new(LogStructured::create(&mut held, variant.settings(page_bytes))?)
+                Box::new(LogStructured::create(held, variant.settings(page_bytes))?)
             }
         };
-        drop(held);
         Ok(Self { io, propagation, file, page_bytes, alignment })
     }
 
     fn now(&self) -> Nanos {
-        let mut io = self.io.lock();
-        match io.volume().time_source() {
-            TimeSource::Wall => io.volume().now(),
-            TimeSource::Virtual => io.now(),
-        }
+        self.io.present()
     }
 
     fn address(&self, page: u64) -> PageAddress {
@@ -262,19 +257,19 @@ impl PageStore {
             }
         };
         let mut writes: Vec<PageWrite> = pages.iter().map(write).collect();
-        self.propagation.write(&mut self.io.lock(), &mut writes)
+        self.propagation.write(&self.io, &mut writes)
     }
 
     fn sync(&mut self) -> Result<(), StorageError> {
-        self.propagation.sync(&mut self.io.lock())
+        self.propagation.sync(&self.io)
     }
 
     fn read(&mut self, page: u64) -> Result<(), StorageError> {
         let address = self.address(page);
         let buffer = IoBuffer::with_alignment(to_index(u64::from(self.page_bytes)), self.alignment);
-        let mut io = self.io.lock();
-        self.propagation.start_read(&mut io, address, buffer)?;
-        let read = self.propagation.next_read(&mut io).expect("one was begun");
+        let io = &self.io;
+        self.propagation.start_read(io, address, buffer)?;
+        let read = self.propagation.next_read(io).expect("one was begun");
         read.result?;
         assert!(read.buffer.iter().any(|&byte| byte != 0), "each page was written");
         Ok(())
@@ -288,12 +283,12 @@ impl PageStore {
         seed: u64,
     ) -> Result<f64, StorageError> {
         let order = Permutation::new(page_count, Rng::for_part(seed, "written").next_u64());
-        let before = self.io.lock().volume().counters().writes.byte_count;
+        let before = self.io.counters().writes.byte_count;
         for index in 0..operation_count {
             self.write(&[order.apply(index)], 1)?;
             self.sync()?;
         }
-        let written = self.io.lock().volume().counters().writes.byte_count - before;
+        let written = self.io.counters().writes.byte_count - before;
         Ok(written as f64 / (operation_count as f64 * f64::from(self.page_bytes)))
     }
 }

@@ -49,7 +49,7 @@ use nandu_storage::database::{
     Column, ColumnType, Database, FetchOrder, LoadOptions, NewTable, TableKind, Tables,
 };
 use nandu_storage::sqlite::ValueRef;
-use nandu_storage::volume::{DeviceVolume, SharedIo};
+use nandu_storage::volume::{DeviceVolume, Io};
 use nandu_storage::{Settings, Volumes};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ struct Bench<'a> {
     tables: &'a Tables,
     key: Key,
     clock: Clock,
-    spill_io: SharedIo,
+    spill_io: Io,
     /// What the device of buckets has taken for writing.
     written_ns: Arc<AtomicU64>,
     /// Set when it should end.
@@ -200,7 +200,7 @@ impl<'a> Bench<'a> {
             written_ns: Arc::clone(&written_ns),
         };
         let volume = DeviceVolume::format(Box::new(device))?;
-        let spill_io = SharedIo::new(Box::new(volume), Arc::default());
+        let spill_io = Io::new(Box::new(volume), Arc::default());
         let (key, stop) = (Key::of(&[0]), Arc::clone(stop));
         Ok(Self { tables, key, clock, spill_io, written_ns, stop })
     }

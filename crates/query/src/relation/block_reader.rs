@@ -13,7 +13,7 @@ use super::Position;
 use crate::execution::Memory;
 use crate::{Execution, QueryError};
 use nandu_device::{IoBuffer, Operation};
-use nandu_storage::volume::{IoOwner, SharedIo};
+use nandu_storage::volume::{Io, IoOwner};
 use nandu_storage::{Engine, FileId, PageAddress, ReadPages, StorageError};
 use std::ops::Range;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ pub(crate) fn copy_pages(
 
 /// Where the bytes come from.
 enum Source<'x> {
-    Volume(SharedIo),
+    Volume(Io),
     Pool(Fetch<'x>),
 }
 
@@ -83,7 +83,7 @@ impl<'x> BlockReader<'x> {
     pub(crate) fn new(
         execution: &'x Execution,
         memory: Memory<'x>,
-        (io, file): (&SharedIo, FileId),
+        (io, file): (&Io, FileId),
         runs: Rc<[Range<u32>]>,
         from: Position,
         fetch: Option<Fetch<'x>>,
@@ -255,7 +255,6 @@ impl<'x> BlockReader<'x> {
             }
             Source::Volume(io) => {
                 let offset = (u64::from(span.start) - 1) * page_bytes as u64;
-                let mut io = io.lock();
                 io.wait_for_room();
                 self.ticket = Some(io.submit_ahead(
                     IoOwner::Operator,
@@ -264,7 +263,6 @@ impl<'x> BlockReader<'x> {
                     offset,
                     bytes,
                 )?);
-                drop(io);
                 self.execution.note_request(false, self.file.0, offset, length as u64);
             }
         }
@@ -289,7 +287,7 @@ impl<'x> BlockReader<'x> {
 impl Drop for BlockReader<'_> {
     fn drop(&mut self) {
         if let (Source::Volume(io), Some(ticket)) = (&self.source, self.ticket.take()) {
-            io.lock().wait(ticket);
+            io.wait(ticket);
         }
     }
 }

@@ -16,7 +16,7 @@ use nandu_storage::database::Tables;
 use nandu_storage::page::page_is_sound;
 use nandu_storage::sqlite::tree_page::TreePageKind;
 use nandu_storage::sqlite::{TableTree, TreePage};
-use nandu_storage::volume::SharedIo;
+use nandu_storage::volume::Io;
 use nandu_storage::{Engine, FileId, PageAddress, ReadPages, StorageError};
 use std::ops::Range;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub(crate) const SAMPLE_COUNT: usize = 16;
 pub struct HeapRelation<'t> {
     name: String,
     engine: &'t Engine,
-    io: SharedIo,
+    io: Io,
     tree: TableTree,
     runs: Rc<[Range<u32>]>,
     size: RelationSize,

@@ -178,7 +178,6 @@ fn a_damaged_page_is_told_with_its_place() {
         let leaves = tables.heap_tree("heap").unwrap().leaf_runs(tables.engine(), u32::MAX);
         let page = u64::from(leaves.unwrap().last().unwrap().end - 1);
         let transfer = |operation, buffer| {
-            let mut io = io.lock();
             let owner = IoOwner::Operator;
             let at = (page - 1) * 1024;
             let ticket = io.submit(owner, heap.file(), operation, at, buffer).unwrap();

@@ -109,7 +109,7 @@ proptest! {
         execution.audit();
         prop_assert_eq!(execution.free_pages(), pages);
         drop(execution);
-        prop_assert!(io.lock().volume().files().is_empty());
+        prop_assert!(io.files().is_empty());
     }
 }
 

@@ -40,8 +40,9 @@ pub use tables::{FetchOrder, Flow, TableStat, Tables};
 use crate::engine::{RestartReport, Savepoint, Settings, Volumes};
 use crate::log::{Durability, SharedLog};
 use crate::{Engine, StorageError};
+use nandu_workers::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// An open database. Clone the handle for other threads.
 #[derive(Clone)]
@@ -107,7 +108,7 @@ impl Database {
     #[must_use]
     pub fn read(&self) -> ReadTransaction<'_> {
         // A writer that panicked left an active transaction, which the next writer rolls back.
-        ReadTransaction { tables: self.tables.read().unwrap_or_else(PoisonError::into_inner) }
+        ReadTransaction { tables: self.tables.read() }
     }
 
     /// Begins to write. Waits for all other transactions to end.
@@ -115,7 +116,7 @@ impl Database {
     /// # Errors
     /// If an earlier failure stopped the engine.
     pub fn write(&self) -> Result<WriteTransaction<'_>, StorageError> {
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.write();
         if tables.engine().is_active() {
             tables.rollback()?;
         }
@@ -136,7 +137,7 @@ impl Database {
     /// # Errors
     /// As [`Engine::checkpoint`].
     pub fn checkpoint(&self) -> Result<(), StorageError> {
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.write();
         tables.engine_mut().checkpoint()
     }
 
@@ -145,7 +146,7 @@ impl Database {
     /// # Errors
     /// If a device fails.
     pub fn finish_making(&self) -> Result<(), StorageError> {
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.write();
         tables.engine_mut().finish_making()
     }
 
@@ -154,7 +155,7 @@ impl Database {
     /// # Errors
     /// If the device fails.
     pub fn drop_cached_pages(&self) -> Result<(), StorageError> {
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.write();
         tables.engine_mut().drop_cached_pages()
     }
 
@@ -168,7 +169,7 @@ impl Database {
             let what = "the database cannot be closed while other handles are in use".to_owned();
             return Err(StorageError::InvalidSetting { what });
         };
-        tables.into_inner().unwrap_or_else(PoisonError::into_inner).into_engine().close()
+        tables.into_inner().into_engine().close()
     }
 }
 

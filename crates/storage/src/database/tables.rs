@@ -648,7 +648,7 @@ fn pax_row<R>(
 fn pages_there(engine: &Engine, file: FileId) -> Option<u64> {
     let page_bytes = u64::from(engine.settings().page_bytes);
     let places_by_address = engine.settings().propagation.places_by_address();
-    places_by_address.then(|| engine.data_io().lock().volume().byte_count(file) / page_bytes)
+    places_by_address.then(|| engine.data_io().byte_count(file) / page_bytes)
 }
 
 pub(super) fn no_table(name: &str) -> StorageError {

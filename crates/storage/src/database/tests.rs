@@ -396,7 +396,7 @@ fn files_of_the_engine_are_not_taken_for_tables_that_nobody_knows() {
         write.commit().unwrap();
         let names = |database: &Database| {
             let io = database.read().engine().data_io();
-            let files = io.lock().volume().files();
+            let files = io.files();
             files.into_iter().map(|(_, name)| name).collect::<Vec<String>>()
         };
         let before = names(&database);

@@ -36,11 +36,11 @@ use crate::page::TRAILER_BYTES;
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{Grant, LogRun, Pool, PoolConfig, PoolCounters, WriteAheadRule, WriteBack};
 use crate::propagation::{Propagation, PropagationKind};
-use crate::volume::SharedIo;
+use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
 use action::ActionScratch;
 use nandu_base::Nanos;
-use nandu_device::{Counters, TimeSource};
+use nandu_device::Counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -67,8 +67,8 @@ pub struct Engine {
     settings: Settings,
     pool: Pool,
     log: SharedLog,
-    data_io: SharedIo,
-    log_io: SharedIo,
+    data_io: Io,
+    log_io: Io,
     active: Option<Transaction>,
     next_transaction: u64,
     /// The record that began the last complete checkpoint.
@@ -108,22 +108,22 @@ impl Engine {
         settings.check()?;
         let (data_io, log_io) = share(volumes);
         if settings::find(&data_io)?.is_some() {
-            let what = format!("a database in {}", data_io.lock().volume().name());
+            let what = format!("a database in {}", data_io.name());
             return Err(StorageError::Exists { what });
         }
         remove_all_files(&data_io)?;
         if let Some(stale) = find_file(&log_io, LOG_FILE) {
-            log_io.lock().volume().remove(stale)?;
+            log_io.remove(stale)?;
         }
         let log_file = create_file(&log_io, LOG_FILE)?;
         let config = settings.log_config();
         let log =
             LogFile::create(log_io.clone(), log_file, &config, settings.page_bytes, identity)?;
-        log_io.lock().sync(log_file)?;
+        log_io.sync(log_file)?;
         let double_write = match settings.torn_pages {
             TornPages::DoubleWrite => {
                 let file = create_file(&data_io, DOUBLE_WRITE_FILE)?;
-                Some(settings.double_write(file, &mut data_io.lock(), log.control().epoch())?)
+                Some(settings.double_write(file, &data_io, log.control().epoch())?)
             }
             TornPages::LogImages | TornPages::Trust => None,
         };
@@ -149,7 +149,7 @@ impl Engine {
     ) -> Result<(Self, RestartReport), StorageError> {
         let (data_io, log_io) = share(volumes);
         let Some(fixed) = settings::find(&data_io)? else {
-            let place = data_io.lock().volume().name().to_owned();
+            let place = data_io.name();
             let what = "its file settings is missing or empty; if its creation was interrupted, \
                         remove it and make it again";
             let what = what.to_owned();
@@ -164,7 +164,7 @@ impl Engine {
         let control = *log_file.control();
         let analysis = restart::analyse(&log_file, settings.torn_pages, &mut report)?;
         let reader = log_file.scan(analysis.redo_from)?;
-        let read_only = [&data_io, &log_io].iter().any(|io| io.lock().volume().is_read_only());
+        let read_only = [&data_io, &log_io].iter().any(|io| io.is_read_only());
         if read_only && !control.is_clean {
             return Err(StorageError::NeedsRestart { place: name_of(&data_io) });
         }
@@ -175,7 +175,7 @@ impl Engine {
         if !control.is_clean && !read_only && !is_planted(EngineBug::FoundUnsynced) {
             // Redo passes over changes that a page has, so the page must not be lost any more.
             for io in [&data_io, &log_io] {
-                io.lock().volume().sync_found()?;
+                io.sync_found()?;
             }
         }
         clock.charge(&mut report.log_scan);
@@ -183,7 +183,7 @@ impl Engine {
         let clock = restart::Stopwatch::start(&data_io, &log_io);
         let epoch = log.control().epoch();
         let double_write = find_file(&data_io, DOUBLE_WRITE_FILE)
-            .map(|file| settings.double_write(file, &mut data_io.lock(), epoch))
+            .map(|file| settings.double_write(file, &data_io, epoch))
             .transpose()?;
         let (propagation, restored_count) = settings.propagation.build(
             settings.segments(),
@@ -226,8 +226,8 @@ impl Engine {
 
     fn assemble(
         settings: &Settings,
-        data_io: SharedIo,
-        log_io: SharedIo,
+        data_io: Io,
+        log_io: Io,
         log: SharedLog,
         propagation: Box<dyn Propagation>,
     ) -> Result<Self, StorageError> {
@@ -241,8 +241,8 @@ impl Engine {
         let mut file_bytes = BTreeMap::new();
         let mut records_from = BTreeMap::new();
         {
-            let mut io = data_io.lock();
-            let volume = io.volume();
+            let io = &data_io;
+            let volume = &io;
             for (file, name) in volume.files() {
                 file_bytes.insert(file, volume.byte_count(file));
                 records_from.insert(file, volume.records_from(file));
@@ -312,14 +312,14 @@ impl Engine {
     /// What the devices have done: that of the pages, and that of the log if it has its own.
     #[must_use]
     pub fn device_counters(&self) -> (Counters, Option<Counters>) {
-        let data = self.data_io.lock().volume().counters();
-        (data, self.log_is_apart().then(|| self.log_io.lock().volume().counters()))
+        let data = self.data_io.counters();
+        (data, self.log_is_apart().then(|| self.log_io.counters()))
     }
 
     /// The present, on the devices' clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        present(&self.data_io)
+        self.data_io.present()
     }
 
     /// The memory of the pool is for the caller's use meanwhile: see [`Pool::grant`].
@@ -330,7 +330,7 @@ impl Engine {
     /// The volume of the pages, for operators that read tables in larger pieces and keep files of
     /// their own there. They remove those files; what a crash leaves goes at the next opening.
     #[must_use]
-    pub fn data_io(&self) -> SharedIo {
+    pub fn data_io(&self) -> Io {
         self.data_io.clone()
     }
 
@@ -367,7 +367,7 @@ impl Engine {
     /// All files of pages by name.
     #[must_use]
     pub fn files(&self) -> Vec<(FileId, String)> {
-        let mut files = self.data_io.lock().volume().files();
+        let mut files = self.data_io.files();
         files.retain(|(_, name)| !is_own_file(name));
         files
     }
@@ -392,8 +392,8 @@ impl Engine {
         self.log.flush()?;
         let records_from = self.log.durable_lsn();
         let file = {
-            let mut io = self.data_io.lock();
-            let file = io.volume().create_logged(name, records_from)?;
+            let io = &self.data_io;
+            let file = io.create_logged(name, records_from)?;
             io.sync(file)?;
             file
         };
@@ -412,9 +412,9 @@ impl Engine {
         self.log.flush()?;
         // The volume of the pages last: it is the one that makes the other worth something.
         if self.log_is_apart() {
-            self.log_io.lock().volume().finish_making()?;
+            self.log_io.finish_making()?;
         }
-        self.data_io.lock().volume().finish_making()
+        self.data_io.finish_making()
     }
 
     /// Removes a file to which nothing durable refers any more.
@@ -426,7 +426,7 @@ impl Engine {
         self.pool.discard_file(file);
         self.file_bytes.remove(&file);
         self.records_from.remove(&file);
-        self.data_io.lock().volume().remove(file)?;
+        self.data_io.remove(file)?;
         // Only now: a restart that still finds the file may redo changes to its pages.
         self.pool.forget(file, 1)
     }
@@ -440,7 +440,7 @@ impl Engine {
     pub fn remove_unlogged_file(&mut self, file: FileId) -> Result<(), StorageError> {
         match self.remove_file(file) {
             Err(StorageError::NoSpace { .. }) => {
-                self.data_io.lock().volume().set_byte_count(file, 0)?;
+                self.data_io.set_byte_count(file, 0)?;
                 self.remove_file(file)
             }
             answer => answer,
@@ -495,19 +495,19 @@ impl Engine {
         }
         let growth = (needed / 8).clamp(GROWTH_PAGES_MIN * page_bytes, GROWTH_BYTES_MAX);
         let wanted = (needed + growth).next_multiple_of(page_bytes);
-        let mut io = self.data_io.lock();
+        let io = &self.data_io;
         // Redo writes pages past what a crash left of the file, so it may be longer than noted; to
         // set a smaller length would cut those pages off.
-        *present = io.volume().byte_count(address.file);
+        *present = io.byte_count(address.file);
         if needed <= *present {
             return Ok(());
         }
-        let granted = match io.volume().set_byte_count(address.file, wanted) {
+        let granted = match io.set_byte_count(address.file, wanted) {
             Ok(()) => wanted,
             // No room to grow by more than the page that is needed now, which would save later
             // calls; perhaps there is room for that page.
             Err(StorageError::NoSpace { .. }) => {
-                io.volume().set_byte_count(address.file, needed)?;
+                io.set_byte_count(address.file, needed)?;
                 needed
             }
             Err(error) => return Err(error),
@@ -583,24 +583,15 @@ impl WriteAheadRule for LogBeforePage {
     }
 }
 
-fn share(volumes: Volumes) -> (SharedIo, SharedIo) {
+fn share(volumes: Volumes) -> (Io, Io) {
     let clock = Arc::new(AtomicU64::new(0));
-    let data = SharedIo::new(volumes.data, Arc::clone(&clock));
-    let log = volumes.log.map_or_else(|| data.clone(), |log| SharedIo::new(log, clock));
+    let data = Io::new(volumes.data, Arc::clone(&clock));
+    let log = volumes.log.map_or_else(|| data.clone(), |log| Io::new(log, clock));
     (data, log)
 }
 
-/// The present: the wall clock's, or that of the latest completion.
-fn present(io: &SharedIo) -> Nanos {
-    let mut io = io.lock();
-    match io.volume().time_source() {
-        TimeSource::Wall => io.volume().now(),
-        TimeSource::Virtual => io.now(),
-    }
-}
-
-fn name_of(io: &SharedIo) -> String {
-    io.lock().volume().name().to_owned()
+fn name_of(io: &Io) -> String {
+    io.name()
 }
 
 fn is_own_file(name: &str) -> bool {
@@ -608,30 +599,28 @@ fn is_own_file(name: &str) -> bool {
     of_engine.contains(&name) || PropagationKind::own_files().any(|own| own == name)
 }
 
-fn find_file(io: &SharedIo, name: &str) -> Option<FileId> {
-    let files = io.lock().volume().files();
+fn find_file(io: &Io, name: &str) -> Option<FileId> {
+    let files = io.files();
     files.into_iter().find(|(_, found)| found == name).map(|(file, _)| file)
 }
 
-fn expect_file(io: &SharedIo, name: &str) -> Result<FileId, StorageError> {
+fn expect_file(io: &Io, name: &str) -> Result<FileId, StorageError> {
     find_file(io, name).ok_or_else(|| {
-        let place = io.lock().volume().name().to_owned();
+        let place = io.name();
         StorageError::Corrupt { place, what: format!("its file {name} is missing") }
     })
 }
 
-fn create_file(io: &SharedIo, name: &str) -> Result<FileId, StorageError> {
-    let mut io = io.lock();
-    let file = io.volume().create(name)?;
+fn create_file(io: &Io, name: &str) -> Result<FileId, StorageError> {
+    let file = io.create(name)?;
     io.sync(file)?;
     Ok(file)
 }
 
 /// What an interrupted creation left.
-fn remove_all_files(io: &SharedIo) -> Result<(), StorageError> {
-    let mut io = io.lock();
-    for (file, _) in io.volume().files() {
-        io.volume().remove(file)?;
+fn remove_all_files(io: &Io) -> Result<(), StorageError> {
+    for (file, _) in io.files() {
+        io.remove(file)?;
     }
     Ok(())
 }

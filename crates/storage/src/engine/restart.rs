@@ -24,7 +24,7 @@ use crate::log::{LogEnd, LogFile, LogReader, LogRecord, RecordBuilder, Room};
 use crate::page::{TRAILER_BYTES, page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::WriteBack;
-use crate::volume::SharedIo;
+use crate::volume::Io;
 use crate::{FileId, Lsn, PageAddress, PageOperation, StorageError};
 use nandu_base::Nanos;
 use nandu_device::Counters;
@@ -486,12 +486,12 @@ fn stamp(engine: &mut Engine, changed: &mut Vec<(PageAddress, u32)>, lsn: Lsn) {
 
 /// Time and requests of a step.
 pub(super) struct Stopwatch {
-    ios: [SharedIo; 2],
+    ios: [Io; 2],
     started: (Nanos, Counters, Counters),
 }
 
 impl Stopwatch {
-    pub(super) fn start(data: &SharedIo, log: &SharedIo) -> Self {
+    pub(super) fn start(data: &Io, log: &Io) -> Self {
         let ios = [data.clone(), log.clone()];
         let started = Self::look(&ios);
         Self { ios, started }
@@ -512,9 +512,9 @@ impl Stopwatch {
         }
     }
 
-    fn look(ios: &[SharedIo; 2]) -> (Nanos, Counters, Counters) {
-        let counters = |io: &SharedIo| io.lock().volume().counters();
-        (super::present(&ios[0]), counters(&ios[0]), counters(&ios[1]))
+    fn look(ios: &[Io; 2]) -> (Nanos, Counters, Counters) {
+        let counters = |io: &Io| io.counters();
+        (ios[0].present(), counters(&ios[0]), counters(&ios[1]))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::log::{Durability, LogConfig};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
 use crate::propagation::{DoubleWriteFile, LogStructuredSettings, PropagationKind};
-use crate::volume::{Io, IoOwner, SharedIo};
+use crate::volume::{Io, IoOwner};
 use crate::{FileId, StorageError};
 use nandu_device::{IoBuffer, Operation};
 use serde::{Deserialize, Serialize};
@@ -141,19 +141,19 @@ impl Settings {
     pub(super) fn double_write(
         &self,
         file: FileId,
-        io: &mut Io,
+        io: &Io,
         epoch: u32,
     ) -> Result<DoubleWriteFile, StorageError> {
-        let sector_bytes = u64::from(io.volume().sector_bytes());
+        let sector_bytes = u64::from(io.sector_bytes());
         let usual_bytes = (self.pool_bytes / 2).clamp(LAP_BYTES_MIN, LAP_BYTES_MAX);
         let least_bytes = 2 * u64::from(self.page_bytes);
         let wanted_bytes = self.double_write_bytes.unwrap_or(usual_bytes).max(least_bytes);
         let lap_bytes = wanted_bytes.next_multiple_of(sector_bytes);
-        let present = io.volume().byte_count(file);
+        let present = io.byte_count(file);
         if present >= lap_bytes {
             return Ok(DoubleWriteFile { file, lap_bytes, epoch });
         }
-        match io.volume().set_byte_count(file, lap_bytes) {
+        match io.set_byte_count(file, lap_bytes) {
             Ok(()) => {
                 io.sync(file)?;
                 Ok(DoubleWriteFile { file, lap_bytes, epoch })
@@ -193,17 +193,16 @@ impl Settings {
 }
 
 /// Writes the settings and makes them durable: from then on there is a database.
-pub(super) fn store(io: &SharedIo, settings: &Settings) -> Result<(), StorageError> {
+pub(super) fn store(io: &Io, settings: &Settings) -> Result<(), StorageError> {
     let text = serde_json::to_vec(settings).expect("settings are plain values");
     assert!(text.len() + 24 <= SETTINGS_BYTES_MAX, "settings are short");
-    let sector_bytes = io.lock().volume().sector_bytes() as usize;
-    let alignment = io.lock().volume().buffer_alignment().max(1) as usize;
+    let sector_bytes = io.sector_bytes() as usize;
+    let alignment = io.buffer_alignment().max(1) as usize;
     let length = SETTINGS_BYTES_MAX.next_multiple_of(sector_bytes);
     let mut buffer = IoBuffer::with_alignment(length, alignment);
     let bytes = encode(&text);
     buffer[..bytes.len()].copy_from_slice(&bytes);
     let file = create_file(io, SETTINGS_FILE)?;
-    let mut io = io.lock();
     let ticket = io.submit(IoOwner::Operator, file, Operation::Write, 0, buffer)?;
     let done = io.wait(ticket);
     done.result.map_err(|error| device_error("write the settings", error))?;
@@ -211,18 +210,17 @@ pub(super) fn store(io: &SharedIo, settings: &Settings) -> Result<(), StorageErr
 }
 
 /// The settings of the database on a volume, if there is one.
-pub(super) fn find(io: &SharedIo) -> Result<Option<Settings>, StorageError> {
+pub(super) fn find(io: &Io) -> Result<Option<Settings>, StorageError> {
     let Some(file) = find_file(io, SETTINGS_FILE) else { return Ok(None) };
-    let mut io = io.lock();
-    let sector_bytes = io.volume().sector_bytes() as usize;
-    let alignment = io.volume().buffer_alignment().max(1) as usize;
+    let sector_bytes = io.sector_bytes() as usize;
+    let alignment = io.buffer_alignment().max(1) as usize;
     let length = SETTINGS_BYTES_MAX.next_multiple_of(sector_bytes);
     let buffer = IoBuffer::with_alignment(length, alignment);
     let ticket = io.submit(IoOwner::Operator, file, Operation::Read, 0, buffer)?;
     let done = io.wait(ticket);
     done.result.map_err(|error| device_error("read the settings", error))?;
     let bytes = done.buffer.expect("a read brings its buffer back");
-    let place = format!("the file {SETTINGS_FILE} of {}", io.volume().name());
+    let place = format!("the file {SETTINGS_FILE} of {}", io.name());
     decode(&bytes, &place)
 }
 

@@ -5,11 +5,12 @@
 
 use super::frame::Layout;
 use crate::plant::{EngineBug, is_planted};
-use crate::volume::{Io, IoOwner, SharedIo};
+use crate::volume::{Io, IoOwner};
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::to_index;
 use nandu_device::{IoBuffer, Operation};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use nandu_workers::sync::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// Buffers of flushes that are kept for the next ones: as many as a flush of the greatest length takes.
 const SPARE_COUNT_MAX: usize = 8;
@@ -19,7 +20,7 @@ pub(super) const IO_BYTES_MAX: u64 = 256 << 10;
 /// The file of a log and how it is laid out.
 #[derive(Clone, Debug)]
 pub(super) struct LogArea {
-    io: SharedIo,
+    io: Io,
     pub(super) file: FileId,
     pub(super) layout: Layout,
     alignment: usize,
@@ -40,8 +41,8 @@ pub(super) struct Pending {
 pub(super) struct Writes(Vec<Pending>);
 
 impl LogArea {
-    pub(super) fn new(io: SharedIo, file: FileId, layout: Layout) -> Self {
-        let alignment = io.lock().volume().buffer_alignment().max(1) as usize;
+    pub(super) fn new(io: Io, file: FileId, layout: Layout) -> Self {
+        let alignment = io.buffer_alignment().max(1) as usize;
         Self { io, file, layout, alignment, spare_buffers: Arc::default() }
     }
 
@@ -49,7 +50,7 @@ impl LogArea {
         if is_planted(EngineBug::LogNeverSynced) {
             return Ok(());
         }
-        self.io.lock().sync(self.file)
+        self.io.sync(self.file)
     }
 
     /// Writes whole sectors from `start` on, with several requests in flight if they are many.
@@ -61,15 +62,14 @@ impl LogArea {
     /// [`Self::hand_over`].
     pub(super) fn begin_write(&self, start: Lsn, bytes: &[u8]) -> Result<Writes, StorageError> {
         let mut writes = Writes::default();
-        let mut io = self.io.lock();
+        let io = &self.io;
         let (mut at, mut rest) = (start, bytes);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(to_index(self.piece_bytes(at, rest.len() as u64)));
             let buffer = self.spare_buffer_of(piece);
-            match self.submit(&mut io, Operation::Write, self.layout.offset_of(at), buffer) {
+            match self.submit(io, Operation::Write, self.layout.offset_of(at), buffer) {
                 Ok(request) => writes.0.push(request),
                 Err(error) => {
-                    drop(io);
                     let _ = self.finish_write(writes);
                     return Err(error);
                 }
@@ -81,15 +81,15 @@ impl LogArea {
 
     /// Has what was begun be under way.
     pub(super) fn hand_over(&self) {
-        self.io.lock().hand_over();
+        self.io.hand_over();
     }
 
     /// Waits for all of them. The first error counts.
     pub(super) fn finish_write(&self, writes: Writes) -> Result<(), StorageError> {
-        let mut io = self.io.lock();
+        let io = &self.io;
         let mut result = Ok(());
         for request in writes.0 {
-            match finish(&mut io, "write", &request) {
+            match finish(io, "write", &request) {
                 Ok(buffer) => self.keep(buffer),
                 Err(error) => result = result.and(Err(error)),
             }
@@ -118,17 +118,17 @@ impl LogArea {
     /// Begins to read one piece.
     pub(super) fn start_read(&self, at: Lsn, bytes: u64) -> Result<Pending, StorageError> {
         let buffer = IoBuffer::with_alignment(to_index(bytes), self.alignment);
-        self.submit(&mut self.io.lock(), Operation::Read, self.layout.offset_of(at), buffer)
+        self.submit(&self.io, Operation::Read, self.layout.offset_of(at), buffer)
     }
 
     /// Whether a request could go out at once.
     pub(super) fn has_room(&self) -> bool {
-        self.io.lock().has_room()
+        self.io.has_room()
     }
 
     /// Waits for a piece.
     pub(super) fn finish_read(&self, request: &Pending) -> Result<IoBuffer, StorageError> {
-        finish(&mut self.io.lock(), "read", request)
+        finish(&self.io, "read", request)
     }
 
     /// Reads or writes bytes outside the endless part: the control data.
@@ -138,9 +138,9 @@ impl LogArea {
         offset: u64,
         buffer: IoBuffer,
     ) -> Result<IoBuffer, StorageError> {
-        let mut io = self.io.lock();
-        let request = self.submit(&mut io, operation, offset, buffer)?;
-        finish(&mut io, operation.label(), &request)
+        let io = &self.io;
+        let request = self.submit(io, operation, offset, buffer)?;
+        finish(io, operation.label(), &request)
     }
 
     /// A buffer that the volume accepts, with these bytes.
@@ -169,12 +169,12 @@ impl LogArea {
     }
 
     fn spare_buffers(&self) -> MutexGuard<'_, Vec<IoBuffer>> {
-        self.spare_buffers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare_buffers.lock()
     }
 
     fn submit(
         &self,
-        io: &mut Io,
+        io: &Io,
         operation: Operation,
         offset: u64,
         buffer: IoBuffer,
@@ -185,7 +185,7 @@ impl LogArea {
     }
 }
 
-fn finish(io: &mut Io, verb: &str, request: &Pending) -> Result<IoBuffer, StorageError> {
+fn finish(io: &Io, verb: &str, request: &Pending) -> Result<IoBuffer, StorageError> {
     let completion = io.wait(request.ticket);
     if let Err(error) = completion.result {
         let what = format!("{verb} of the log at byte {} of its file", request.offset);

@@ -17,7 +17,7 @@ use super::area::LogArea;
 use super::frame::Layout;
 use super::varint::Cursor;
 use crate::plant::{EngineBug, is_planted};
-use crate::volume::SharedIo;
+use crate::volume::Io;
 use crate::{FileId, Lsn, StorageError, page};
 use nandu_base::{to_index, to_u32};
 use nandu_device::{IoBuffer, Operation};
@@ -81,8 +81,8 @@ impl Master {
     }
 
     /// Reads both blocks of a log's file and takes the newer one that is whole.
-    pub(super) fn read(io: &SharedIo, file: FileId) -> Result<Self, StorageError> {
-        let sector_bytes = u64::from(io.lock().volume().sector_bytes());
+    pub(super) fn read(io: &Io, file: FileId) -> Result<Self, StorageError> {
+        let sector_bytes = u64::from(io.sector_bytes());
         let block_bytes = Layout::master_block_bytes(sector_bytes);
         let area = LogArea::new(io.clone(), file, Layout::new(sector_bytes, sector_bytes, 0));
         let mut newest: Option<Self> = None;
@@ -109,7 +109,7 @@ impl Master {
             let what = "neither of its control blocks is whole".to_owned();
             return Err(trouble.unwrap_or(StorageError::NotADatabase { place, what }));
         };
-        newest.check(sector_bytes, io.lock().volume().byte_count(file))?;
+        newest.check(sector_bytes, io.byte_count(file))?;
         newest.is_doubtful = is_doubtful;
         newest.is_clean &= !is_doubtful;
         Ok(newest)

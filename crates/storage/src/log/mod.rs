@@ -10,7 +10,7 @@
 //! 2. Durable bytes at or behind the tail are never written again.
 //! 3. The log knows a volume and a file of it. That may be another volume than the pages'.
 
-use crate::volume::SharedIo;
+use crate::volume::Io;
 use crate::{FileId, Lsn, StorageError, page};
 use nandu_base::to_index;
 use serde::{Deserialize, Serialize};
@@ -103,18 +103,18 @@ impl LogFile {
     /// # Errors
     /// If a size makes no sense, the volume has no room, or the device fails.
     pub fn create(
-        io: SharedIo,
+        io: Io,
         file: FileId,
         config: &LogConfig,
         page_bytes: u32,
         database_id: u64,
     ) -> Result<SharedLog, StorageError> {
         page::check_page_bytes(page_bytes)?;
-        let sector_bytes = u64::from(io.lock().volume().sector_bytes());
+        let sector_bytes = u64::from(io.sector_bytes());
         let layout = frame::Layout::new(sector_bytes, config.capacity_bytes, database_id);
         layout.check()?;
         check_buffer(config)?;
-        io.lock().volume().set_byte_count(file, layout.file_bytes())?;
+        io.set_byte_count(file, layout.file_bytes())?;
         let area = area::LogArea::new(io, file, layout);
         let mut master =
             master::first_master(&layout, page_bytes, database_id, config.buffer_bytes);
@@ -128,10 +128,9 @@ impl LogFile {
     ///
     /// # Errors
     /// If there is no log, it is of another version or device, or the device fails.
-    pub fn open(io: SharedIo, file: FileId) -> Result<Self, StorageError> {
+    pub fn open(io: Io, file: FileId) -> Result<Self, StorageError> {
         {
-            let mut io = io.lock();
-            if !io.volume().is_read_only() {
+            if !io.is_read_only() {
                 io.sync(file)?;
             }
         }

@@ -22,7 +22,8 @@ use super::{Durability, LogCounts};
 use crate::plant::{EngineBug, is_planted};
 use crate::{Lsn, StorageError};
 use nandu_base::to_index;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use nandu_workers::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// What is read at once when records are followed backwards, and how much of it lies behind.
 const WINDOW_BYTES: u64 = 64 << 10;
@@ -135,7 +136,7 @@ impl SharedLog {
                 return Err(StorageError::Corrupt { place, what });
             }
             if end.has_leader {
-                end = self.0.flushed.wait(end).unwrap_or_else(PoisonError::into_inner);
+                end = self.0.flushed.wait(end);
                 continue;
             }
             let ahead = end.ahead.take();
@@ -338,11 +339,11 @@ impl SharedLog {
 
     fn end(&self) -> MutexGuard<'_, End> {
         // Appending leaves a panic's caller with a record less, never with half a one that counts.
-        self.0.end.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.end.lock()
     }
 
     fn master(&self) -> MutexGuard<'_, Master> {
-        self.0.master.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.master.lock()
     }
 
     /// Writes the flush in flight for all who wait, and makes it durable.

@@ -1,6 +1,6 @@
 //! A volume of one file on a device in memory with faults, which can be turned off and on again.
 
-use crate::volume::{FileRequest, NO_RECORDS, SharedIo, Volume};
+use crate::volume::{FileRequest, Io, NO_RECORDS, Volume};
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::{Nanos, SectorIndex};
 use nandu_device::{
@@ -56,15 +56,15 @@ impl Machine {
         *slot = Some(FaultyDevice::new(device, plan));
     }
 
-    pub(super) fn io(&self) -> SharedIo {
+    pub(super) fn io(&self) -> Io {
         self.io_as(self.sector_bytes, u64::from(self.sector_bytes) * SECTOR_COUNT)
     }
 
     /// A volume that claims sectors, not smaller than the device's, and a length.
-    pub(super) fn io_as(&self, sector_bytes: u32, byte_count: u64) -> SharedIo {
+    pub(super) fn io_as(&self, sector_bytes: u32, byte_count: u64) -> Io {
         let (machine, kept) = (self.clone(), VecDeque::new());
         let volume = TestVolume { machine, sector_bytes, byte_count, kept };
-        SharedIo::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
+        Io::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
     }
 
     /// Another plan from now on; requests are counted on.

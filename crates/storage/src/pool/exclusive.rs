@@ -77,7 +77,7 @@ impl Pool {
     /// If there is no page in the frame.
     pub fn frame_mut(&mut self, frame: u32) -> FrameMut<'_> {
         assert!(self.frames.word(frame).is_some(), "a page that is held stays in its frame");
-        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = self.state.get_mut();
         let page = &mut **self.frames.buffer_mut(frame);
         let info = &mut state.infos[frame as usize];
         let epoch = self.run.epoch;

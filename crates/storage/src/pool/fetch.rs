@@ -7,10 +7,12 @@ use super::frame::{Claim, Protected};
 use super::{FrameUse, InFlight, LogRun, Pool, State};
 use crate::page::{Checksum, page_epoch, page_is_sound, page_lsn};
 use crate::plant::{EngineBug, is_planted};
+use crate::volume::IoOwner;
 use crate::{FileId, PageAddress, StorageError};
-use nandu_device::IoBuffer;
+use nandu_device::{IoBuffer, Operation};
+use nandu_workers::is_worker;
+use nandu_workers::sync::MutexGuard;
 use std::collections::VecDeque;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// A page that was brought into a frame, with the lock still held so that it stays there.
 pub(super) struct Brought<'a> {
@@ -58,7 +60,7 @@ impl Pool {
                 // Other threads hold the frames that are needed, or read the missing pages
                 // themselves: let them run, then look again.
                 drop(state);
-                std::thread::yield_now();
+                nandu_workers::yield_now();
             }
         }
         Ok(())
@@ -111,7 +113,7 @@ impl Pool {
                 is_counted = true;
             }
             if state.loading.contains(&word) {
-                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.arrived.wait(state);
                 continue;
             }
             if state.want_in_flight(word) {
@@ -126,12 +128,12 @@ impl Pool {
             }
             let Some(frame) = self.take_frame(&mut state)? else {
                 drop(state);
-                std::thread::yield_now();
+                nandu_workers::yield_now();
                 state = self.lock();
                 continue;
             };
             match state.propagation.locate(address) {
-                Some(place) if self.reader.is_some() => {
+                Some(place) if self.reader.is_some() || is_worker() => {
                     return self.load(state, address, frame, place, if_torn);
                 }
                 _ => self.start(&mut state, word, frame, false)?,
@@ -158,7 +160,7 @@ impl Pool {
         state: &mut State,
         torn: (u64, IfTorn),
     ) -> (InFlight, Result<bool, StorageError>) {
-        let read = state.propagation.next_read(&mut self.io.lock());
+        let read = state.propagation.next_read(&self.io);
         let read = read.expect("a page that was begun arrives");
         let word = read.address.to_word();
         let place = state.in_flight.iter().position(|page| page.word == word);
@@ -244,13 +246,15 @@ impl Pool {
         if_torn: IfTorn,
     ) -> Result<Brought<'a>, StorageError> {
         let page = InFlight { word: address.to_word(), frame, is_prefetch: false };
-        let reader = Arc::clone(self.reader.as_ref().expect("the caller has looked"));
         let mut claim = self.frames.try_claim(frame).expect("an empty frame is nobody's");
         state.loading.push(page.word);
         // Taken before the lock is left, so that nothing is written between locate and the read.
-        let placing = self.placing.read().unwrap_or_else(PoisonError::into_inner);
+        let placing = self.placing.read();
         drop(state);
-        let result = reader.read_at(file, offset_bytes, claim.buffer_mut());
+        let result = match &self.reader {
+            Some(reader) => reader.read_at(file, offset_bytes, claim.buffer_mut()),
+            None => self.read_alone(file, offset_bytes, claim.buffer_mut()),
+        };
         drop(placing);
         let mut state = self.lock();
         state.loading.retain(|&word| word != page.word);
@@ -265,6 +269,30 @@ impl Pool {
         }
     }
 
+    /// Reads one page through the queue, for a worker that lets others run meanwhile.
+    fn read_alone(
+        &self,
+        file: FileId,
+        offset_bytes: u64,
+        buffer: &mut IoBuffer,
+    ) -> Result<(), StorageError> {
+        let taken = std::mem::replace(buffer, IoBuffer::with_alignment(0, 1));
+        self.io.wait_for_room();
+        let begun = self.io.submit(IoOwner::PageLoad, file, Operation::Read, offset_bytes, taken);
+        let completion = match begun {
+            Ok(ticket) => self.io.wait(ticket),
+            Err(error) => {
+                *buffer = self.empty_buffer();
+                return Err(error);
+            }
+        };
+        *buffer = completion.buffer.unwrap_or_else(|| self.empty_buffer());
+        completion.result.map_err(|error| {
+            let what = format!("reading byte {offset_bytes} of file {}", file.0);
+            StorageError::Device { what, error }
+        })
+    }
+
     /// Begins to read a page into a frame that was taken for it.
     fn start(
         &self,
@@ -277,7 +305,7 @@ impl Pool {
         let nothing = IoBuffer::with_alignment(0, 1);
         let buffer = std::mem::replace(claim.buffer_mut(), nothing);
         let address = PageAddress::from_word(word);
-        match state.propagation.start_read(&mut self.io.lock(), address, buffer) {
+        match state.propagation.start_read(&self.io, address, buffer) {
             Ok(()) => {
                 state.in_flight.push(InFlight { word, frame, is_prefetch });
                 Ok(())
@@ -302,7 +330,7 @@ impl Pool {
         // most are in that state, so that there is always one to evict.
         let in_flight_max = (self.config.frame_count as usize / 2).max(1);
         let is_full = state.in_flight.len() >= in_flight_max;
-        if is_full || (!self.io.lock().has_room() && !state.in_flight.is_empty()) {
+        if is_full || (!self.io.has_room() && !state.in_flight.is_empty()) {
             return Ok(false);
         }
         let Some(frame) = self.take_frame(state)? else { return Ok(false) };

@@ -184,7 +184,7 @@ impl Frames {
             }
             if step % READER_SLOT_COUNT == READER_SLOT_COUNT - 1 {
                 // More threads than slots: whoever holds one waits for nothing, so one gets free.
-                std::thread::yield_now();
+                nandu_workers::yield_now();
             }
         }
         unreachable!("the loop ends with a slot only")

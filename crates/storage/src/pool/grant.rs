@@ -7,8 +7,9 @@
 use super::{FRAME_COUNT_MIN, FrameUse, Pool, State};
 use crate::StorageError;
 use nandu_device::IoBuffer;
+use nandu_workers::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where buffers wait that were given back.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         self.buffers.truncate(self.frame_count as usize);
-        let mut returned = self.lender.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut returned = self.lender.returned.lock();
         returned.append(&mut self.buffers);
         self.lender.returned_count.fetch_add(self.frame_count, Ordering::Release);
     }
@@ -68,7 +69,7 @@ impl Pool {
             }
             let Some(frame) = self.take_frame(&mut state)? else {
                 drop(state);
-                std::thread::yield_now();
+                nandu_workers::yield_now();
                 continue;
             };
             let mut claim = self.frames.try_claim(frame).expect("an empty frame is nobody's");
@@ -95,7 +96,7 @@ impl Pool {
         if self.lender.returned_count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mut returned = self.lender.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut returned = self.lender.returned.lock();
         for _ in 0..self.lender.returned_count.swap(0, Ordering::Acquire) {
             let frame = state.lent.pop().expect("no more come back than were lent");
             let whole = |buffer: &IoBuffer| buffer.len() == self.config.page_bytes as usize;

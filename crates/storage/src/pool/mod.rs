@@ -39,14 +39,15 @@ pub use write::WriteBack;
 
 use crate::page::{Checksum, check_page_bytes};
 use crate::propagation::{ChangedRanges, PageWrite, Propagation};
-use crate::volume::{ReadAt, SharedIo};
+use crate::volume::{Io, ReadAt};
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use frame::Frames;
 use grant::Lender;
 use nandu_base::ByteCount;
 use nandu_device::IoBuffer;
+use nandu_workers::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 use table::PageTable;
 
 /// The fewest frames that a pool has, and that grants leave in it.
@@ -127,7 +128,7 @@ pub struct Pool {
     /// Held shared by whoever reads at a place that the propagation named, alone by whoever writes.
     placing: RwLock<()>,
     reader: Option<Arc<dyn ReadAt>>,
-    io: SharedIo,
+    io: Io,
     rule: Box<dyn WriteAheadRule>,
     lender: Arc<Lender>,
     buffer_alignment: usize,
@@ -247,7 +248,7 @@ impl Pool {
     pub fn new(
         config: PoolConfig,
         propagation: Box<dyn Propagation>,
-        io: SharedIo,
+        io: Io,
         rule: Box<dyn WriteAheadRule>,
     ) -> Result<Self, StorageError> {
         check_page_bytes(config.page_bytes)?;
@@ -257,8 +258,7 @@ impl Pool {
             return Err(StorageError::InvalidSetting { what });
         }
         let (reader, buffer_alignment) = {
-            let mut io = io.lock();
-            let volume = io.volume();
+            let volume = &io;
             (volume.positional_reader(), volume.buffer_alignment().max(1) as usize)
         };
         check_memory(frame_count, config.page_bytes)?;
@@ -401,11 +401,11 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing under this lock calls what may panic in between two changes that belong together.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn state_mut(&mut self) -> &mut State {
-        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
+        self.state.get_mut()
     }
 
     /// Whether `frame` holds the page of `word`.

@@ -46,7 +46,7 @@ fn pool_with(
     has_reader: bool,
     log: FakeLog,
 ) -> Pool {
-    let io = SharedIo::new(disk.volume(has_reader), Arc::default());
+    let io = Io::new(disk.volume(has_reader), Arc::default());
     let in_place = InPlace::new(PAGE_BYTES, SECTOR_BYTES, None).unwrap();
     let config = PoolConfig { page_bytes: PAGE_BYTES, frame_count, replacement };
     let mut pool = Pool::new(config, Box::new(in_place), io, Box::new(log)).unwrap();
@@ -361,11 +361,11 @@ fn cold_pool(frame_count: u32, page_count: u32) -> (Pool, Disk) {
 #[test]
 fn a_batch_keeps_the_queue_full() {
     let (pool, _) = cold_pool(64, 40);
-    let start = pool.io.lock().now();
+    let start = pool.io.now();
     let pages: Vec<PageAddress> = (1..=32).map(address).collect();
     pool.read_batch(&pages, |index, bytes| assert_eq!(bytes[0] as usize, index + 1)).unwrap();
     // The device serves four at a time, each in 10 us and 1 ns a byte.
-    let elapsed = pool.io.lock().now() - start;
+    let elapsed = pool.io.now() - start;
     assert_eq!(elapsed.0, 32 / 4 * (10_000 + u64::from(PAGE_BYTES)));
     let counters = pool.counters();
     assert_eq!((counters.hit_count, counters.miss_count, counters.read_count), (0, 32, 32));

@@ -10,7 +10,6 @@ use crate::page::page_lsn;
 use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 
 /// Pages and bytes that go to the device in one call from a small pool, of which they may be a quarter.
 const SMALL_BATCH_COUNT: usize = 64;
@@ -139,7 +138,7 @@ impl Pool {
     /// If the device fails; what is durable is not known then.
     pub fn sync(&self) -> Result<(), StorageError> {
         let mut state = self.lock();
-        state.propagation.sync(&mut self.io.lock())
+        state.propagation.sync(&self.io)
     }
 
     /// Forgets the pages of a file from `first_page` on, changed or not, and cuts the file there.
@@ -151,7 +150,7 @@ impl Pool {
     /// If one of the pages is pinned.
     pub fn forget(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         self.discard_from(file, first_page);
-        self.lock().propagation.truncate(&mut self.io.lock(), file, first_page)
+        self.lock().propagation.truncate(&self.io, file, first_page)
     }
 
     /// Drops the pages of a file that are in memory, changed or not, and lets nothing of it be in
@@ -311,8 +310,8 @@ impl Pool {
             state.writes.push(PageWrite { address, buffer, changed, is_new });
         }
         let result = self.rule.ensure_durable(durable_to).and_then(|()| {
-            let _alone = self.placing.write().unwrap_or_else(PoisonError::into_inner);
-            state.propagation.write(&mut self.io.lock(), &mut state.writes)
+            let _alone = self.placing.write();
+            state.propagation.write(&self.io, &mut state.writes)
         });
         let State { writes, infos, spare_buffers, .. } = &mut *state;
         for (&frame, write) in frames.iter().zip(writes.drain(..)) {

@@ -124,7 +124,7 @@ impl DoubleWrite {
     /// Puts a batch of sealed pages together, and says whether the lap has room for it.
     pub(super) fn prepare<'a>(
         &mut self,
-        io: &mut Io,
+        io: &Io,
         pages: impl Iterator<Item = &'a PageWrite> + Clone,
     ) -> bool {
         let Self { batch, new_pages, .. } = self;
@@ -158,7 +158,7 @@ impl DoubleWrite {
                 }
             }
         }
-        let sector_bytes = io.volume().sector_bytes() as usize;
+        let sector_bytes = io.sector_bytes() as usize;
         batch.resize(batch.len().next_multiple_of(sector_bytes), 0);
         batch[..8].copy_from_slice(&MAGIC);
         batch[12..16].copy_from_slice(&self.page_bytes.to_be_bytes());
@@ -192,7 +192,7 @@ impl DoubleWrite {
     }
 
     /// Makes the batch that was put together durable.
-    pub(super) fn write(&mut self, io: &mut Io) -> Result<(), StorageError> {
+    pub(super) fn write(&mut self, io: &Io) -> Result<(), StorageError> {
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -214,12 +214,11 @@ impl DoubleWrite {
     }
 
     /// Puts copies in the place of pages that are torn, makes them durable, and counts them.
-    pub(super) fn recover(&mut self, io: &mut Io) -> Result<u32, StorageError> {
+    pub(super) fn recover(&mut self, io: &Io) -> Result<u32, StorageError> {
         if is_planted(EngineBug::NothingPutBack) {
             return Ok(0);
         }
-        let files: BTreeSet<FileId> =
-            io.volume().files().into_iter().map(|(file, _)| file).collect();
+        let files: BTreeSet<FileId> = io.files().into_iter().map(|(file, _)| file).collect();
         let mut copies: Vec<(PageAddress, Vec<Copy>)> = self.find_copies(io)?.into_iter().collect();
         // Copies of pages whose file was removed since then have no place to go to.
         copies.retain(|(address, _)| files.contains(&address.file));
@@ -252,9 +251,9 @@ impl DoubleWrite {
     }
 
     /// The copies of each page in the lap that is there.
-    fn find_copies(&self, io: &mut Io) -> Result<Copies, StorageError> {
+    fn find_copies(&self, io: &Io) -> Result<Copies, StorageError> {
         let mut copies = BTreeMap::new();
-        let end = io.volume().byte_count(self.file);
+        let end = io.byte_count(self.file);
         let (mut offset, mut number, mut lap) = (0, 0, None);
         while offset + (HEADER_BYTES as u64) < end {
             let head = self.read_bytes(io, offset, HEADER_BYTES)?;
@@ -287,7 +286,7 @@ impl DoubleWrite {
     /// Those of a few pages that are torn in place, read with the queue full, as they are.
     fn torn_of<'c>(
         &self,
-        io: &mut Io,
+        io: &Io,
         copies: &'c [(PageAddress, Vec<Copy>)],
     ) -> Result<Vec<TornPage<'c>>, StorageError> {
         let mut tickets = Vec::new();
@@ -316,7 +315,7 @@ impl DoubleWrite {
         result.map(|()| torn)
     }
 
-    fn write_batch(&self, io: &mut Io) -> Result<(), StorageError> {
+    fn write_batch(&self, io: &Io) -> Result<(), StorageError> {
         let mut tickets = Vec::new();
         let mut result = Ok(());
         let mut offset = self.offset;
@@ -340,8 +339,8 @@ impl DoubleWrite {
     }
 
     /// Bytes of the file, by whole sectors.
-    fn read_bytes(&self, io: &mut Io, offset: u64, bytes: usize) -> Result<Vec<u8>, StorageError> {
-        let sector_bytes = u64::from(io.volume().sector_bytes());
+    fn read_bytes(&self, io: &Io, offset: u64, bytes: usize) -> Result<Vec<u8>, StorageError> {
+        let sector_bytes = u64::from(io.sector_bytes());
         let start = offset - offset % sector_bytes;
         let end = (offset + bytes as u64).next_multiple_of(sector_bytes);
         let mut found = Vec::new();
@@ -360,7 +359,7 @@ impl DoubleWrite {
     /// Reads or writes in one request, and waits.
     fn transfer(
         &self,
-        io: &mut Io,
+        io: &Io,
         operation: Operation,
         file: FileId,
         offset: u64,
@@ -373,7 +372,7 @@ impl DoubleWrite {
 
     fn finish(
         &self,
-        io: &mut Io,
+        io: &Io,
         ticket: u64,
         operation: Operation,
         file: FileId,
@@ -421,7 +420,7 @@ fn plan_of(page: &PageWrite, new_pages: &BTreeSet<PageAddress>) -> CopyPlan {
     CopyPlan::Changes(bytes)
 }
 
-fn buffer_for(io: &mut Io, bytes: usize) -> IoBuffer {
-    let alignment = io.volume().buffer_alignment().max(1) as usize;
+fn buffer_for(io: &Io, bytes: usize) -> IoBuffer {
+    let alignment = io.buffer_alignment().max(1) as usize;
     IoBuffer::with_alignment(bytes, alignment)
 }

@@ -85,7 +85,7 @@ impl InPlace {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn recover(&mut self, io: &mut Io) -> Result<u32, StorageError> {
+    pub fn recover(&mut self, io: &Io) -> Result<u32, StorageError> {
         match &mut self.double_write {
             Some(double_write) => double_write.recover(io),
             None => Ok(0),
@@ -100,7 +100,7 @@ impl Propagation for InPlace {
 
     fn start_read(
         &mut self,
-        io: &mut Io,
+        io: &Io,
         address: PageAddress,
         buffer: IoBuffer,
     ) -> Result<(), StorageError> {
@@ -111,7 +111,7 @@ impl Propagation for InPlace {
         Ok(())
     }
 
-    fn next_read(&mut self, io: &mut Io) -> Option<PageRead> {
+    fn next_read(&mut self, io: &Io) -> Option<PageRead> {
         if self.reads.is_empty() {
             return None;
         }
@@ -128,7 +128,7 @@ impl Propagation for InPlace {
         Some(PageRead { address, buffer, changed, result })
     }
 
-    fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
+    fn write(&mut self, io: &Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
         pages.iter_mut().for_each(PageWrite::seal);
         let all = pages.len().max(1);
         let part_count_max = self.double_write.as_ref().map_or(all, DoubleWrite::batch_count_max);
@@ -155,7 +155,7 @@ impl Propagation for InPlace {
         Ok(())
     }
 
-    fn sync(&mut self, io: &mut Io) -> Result<(), StorageError> {
+    fn sync(&mut self, io: &Io) -> Result<(), StorageError> {
         while let Some(&file) = self.unsynced.first() {
             io.sync(file)?;
             self.unsynced.remove(&file);
@@ -175,15 +175,15 @@ impl Propagation for InPlace {
         Ok(())
     }
 
-    fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
+    fn truncate(&mut self, io: &Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
         let end = PageAddress::new(file, first_page).offset_bytes(self.page_bytes);
         if first_page == 1 {
             // The whole file is cut off, so that none of its pages waits for a sync any more; the
             // file itself may be removed next.
             self.unsynced.remove(&file);
         }
-        if io.volume().byte_count(file) > end {
-            io.volume().set_byte_count(file, end)?;
+        if io.byte_count(file) > end {
+            io.set_byte_count(file, end)?;
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Writer {
     /// Writes pages to their places with the queue full, neighbours that follow each other in `pages`
     /// in one request, and waits for all. The first error counts; buffers that the volume lost come
     /// back empty.
-    fn write(&mut self, io: &mut Io, pages: &mut [PageWrite]) -> Result<(), StorageError> {
+    fn write(&mut self, io: &Io, pages: &mut [PageWrite]) -> Result<(), StorageError> {
         let mut first_error = None;
         let mut next = 0;
         while next < pages.len() || !self.runs.is_empty() {
@@ -265,7 +265,7 @@ impl Writer {
     }
 
     /// The bytes of a run in one buffer: its own where it is one page.
-    fn take_buffer(&mut self, io: &mut Io, run: &mut [PageWrite]) -> IoBuffer {
+    fn take_buffer(&mut self, io: &Io, run: &mut [PageWrite]) -> IoBuffer {
         if let [page] = run {
             return std::mem::replace(&mut page.buffer, IoBuffer::with_alignment(0, 1));
         }
@@ -274,7 +274,7 @@ impl Writer {
         let mut buffer = match fits {
             Some(index) => self.spare_buffers.swap_remove(index),
             None => {
-                let alignment = io.volume().buffer_alignment().max(1) as usize;
+                let alignment = io.buffer_alignment().max(1) as usize;
                 IoBuffer::with_alignment(bytes.next_power_of_two(), alignment)
             }
         };

@@ -2,7 +2,7 @@
 
 use super::{DoubleWriteFile, InPlace, LogStructured, LogStructuredSettings, Propagation};
 use crate::StorageError;
-use crate::volume::SharedIo;
+use crate::volume::Io;
 use serde::{Deserialize, Serialize};
 
 /// A way of placing pages. To add one: a sibling file and a line in each function here.
@@ -56,24 +56,23 @@ impl PropagationKind {
     pub fn build(
         self,
         settings: LogStructuredSettings,
-        io: &SharedIo,
+        io: &Io,
         double_write: Option<DoubleWriteFile>,
         was_closed: bool,
     ) -> Result<(Box<dyn Propagation>, u32), StorageError> {
-        let mut io = io.lock();
         let page_bytes = settings.page_bytes;
         match self {
             Self::InPlace => {
-                let sector_bytes = io.volume().sector_bytes();
+                let sector_bytes = io.sector_bytes();
                 let mut propagation = InPlace::new(page_bytes, sector_bytes, double_write)?;
-                let restored_count = if was_closed { 0 } else { propagation.recover(&mut io)? };
+                let restored_count = if was_closed { 0 } else { propagation.recover(io)? };
                 Ok((Box::new(propagation), restored_count))
             }
             Self::LogStructured => {
-                let propagation = if LogStructured::is_on(&mut io) {
-                    LogStructured::open(&mut io, settings)?
+                let propagation = if LogStructured::is_on(io) {
+                    LogStructured::open(io, settings)?
                 } else {
-                    LogStructured::create(&mut io, settings)?
+                    LogStructured::create(io, settings)?
                 };
                 Ok((Box::new(propagation), 0))
             }

@@ -81,26 +81,26 @@ pub trait Propagation: Send {
     /// If the volume refuses.
     fn start_read(
         &mut self,
-        io: &mut Io,
+        io: &Io,
         address: PageAddress,
         buffer: IoBuffer,
     ) -> Result<(), StorageError>;
 
     /// Waits for the next page that was begun; `None` where there is none.
-    fn next_read(&mut self, io: &mut Io) -> Option<PageRead>;
+    fn next_read(&mut self, io: &Io) -> Option<PageRead>;
 
     /// Writes pages with the device's queue full, seals them before, and waits. All come back in their
     /// order, also with an error.
     ///
     /// # Errors
     /// If the device fails or has no room. Which of the pages were written is not known then.
-    fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError>;
+    fn write(&mut self, io: &Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError>;
 
     /// Makes everything written durable, and waits.
     ///
     /// # Errors
     /// If the device fails.
-    fn sync(&mut self, io: &mut Io) -> Result<(), StorageError>;
+    fn sync(&mut self, io: &Io) -> Result<(), StorageError>;
 
     /// Forgets all pages of a file from `first_page` on. If that is the first, the file is gone from the
     /// volume: its removal is durable before its pages are forgotten, where that is a step of its own,
@@ -108,7 +108,7 @@ pub trait Propagation: Send {
     ///
     /// # Errors
     /// If the device fails.
-    fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError>;
+    fn truncate(&mut self, io: &Io, file: FileId, first_page: u32) -> Result<(), StorageError>;
 
     /// The last write that was recovered or made since, where writes are counted from 1 and recovery
     /// may end before one that had been durable; 0 otherwise.

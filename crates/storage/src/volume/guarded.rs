@@ -211,7 +211,7 @@ impl ReadAt for GuardedReader {
 #[cfg(test)]
 mod tests {
     use super::super::testing::SharedDevice;
-    use super::super::{DeviceVolume, IoOwner, SharedIo};
+    use super::super::{DeviceVolume, Io, IoOwner};
     use super::*;
     use nandu_device::{
         Device, DeviceError, DeviceInfo, FaultPlan, FaultyDevice, Geometry, IoBuffer, MemoryConfig,
@@ -258,13 +258,13 @@ mod tests {
 
     type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;
 
-    fn fixture() -> (TestDevice, SharedIo, FileId) {
+    fn fixture() -> (TestDevice, Io, FileId) {
         let geometry = Geometry { sector_bytes: 512, sector_count: 1 << 14 };
         let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
         let device = SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()));
         let volume = DeviceVolume::format(Box::new(device.clone())).unwrap();
-        let io = SharedIo::new(Box::new(volume), Arc::default());
-        let file = io.lock().volume().create("table").unwrap();
+        let io = Io::new(Box::new(volume), Arc::default());
+        let file = io.create("table").unwrap();
         (device, io, file)
     }
 
@@ -273,14 +273,13 @@ mod tests {
         device.lock().set_plan(FaultPlan { fail_requests: vec![at], ..FaultPlan::default() });
     }
 
-    fn transfer(io: &SharedIo, file: FileId, operation: Operation) -> Result<(), StorageError> {
-        let mut io = io.lock();
+    fn transfer(io: &Io, file: FileId, operation: Operation) -> Result<(), StorageError> {
         let ticket = io.submit(IoOwner::Operator, file, operation, 0, IoBuffer::zeroed(512))?;
         let what = "transfer".to_owned();
         io.wait(ticket).result.map_err(|error| StorageError::Device { what, error })
     }
 
-    fn is_stopped(io: &SharedIo, file: FileId) -> bool {
+    fn is_stopped(io: &Io, file: FileId) -> bool {
         let refused =
             |result: Result<(), StorageError>| matches!(result, Err(StorageError::Poisoned { .. }));
         let mut answers = vec![
@@ -288,11 +287,10 @@ mod tests {
             transfer(io, file, Operation::Read),
             transfer(io, file, Operation::Write),
         ];
-        let mut io = io.lock();
         answers.push(io.sync(file));
-        answers.push(io.volume().create("other").map(drop));
-        answers.push(io.volume().set_byte_count(file, 1 << 16));
-        answers.push(io.volume().remove(file));
+        answers.push(io.create("other").map(drop));
+        answers.push(io.set_byte_count(file, 1 << 16));
+        answers.push(io.remove(file));
         let refused_count = answers.into_iter().filter(|answer| refused(answer.clone())).count();
         assert!(refused_count == 0 || refused_count == 7, "it is stopped as a whole");
         refused_count == 7
@@ -303,7 +301,7 @@ mod tests {
         let (device, io, file) = fixture();
         transfer(&io, file, Operation::Write).unwrap();
         fail_next(&device, 1);
-        assert!(matches!(io.lock().sync(file), Err(StorageError::Device { .. })));
+        assert!(matches!(io.sync(file), Err(StorageError::Device { .. })));
         assert!(is_stopped(&io, file), "the device would do all that again");
     }
 
@@ -311,7 +309,7 @@ mod tests {
     fn a_sync_inside_of_another_call_counts_as_well() {
         let (device, io, _) = fixture();
         fail_next(&device, 1);
-        assert!(matches!(io.lock().volume().create("b"), Err(StorageError::Device { .. })));
+        assert!(matches!(io.create("b"), Err(StorageError::Device { .. })));
         assert!(is_stopped(&io, FileId(1)));
         let (device, io, file) = fixture();
         fail_next(&device, 1);
@@ -328,12 +326,12 @@ mod tests {
                 let memory = MemoryConfig { geometry, ..MemoryConfig::default() };
                 let device = SharedDevice::new(Reasoned(MemoryDevice::new(memory), None));
                 let volume = DeviceVolume::format(Box::new(device.clone())).unwrap();
-                let io = SharedIo::new(Box::new(volume), Arc::default());
-                let file = io.lock().volume().create("table").unwrap();
+                let io = Io::new(Box::new(volume), Arc::default());
+                let file = io.create("table").unwrap();
                 device.lock().1 = Some(error.clone());
                 let failed = match is_inside {
-                    true => io.lock().volume().create("other").map(drop),
-                    false => io.lock().sync(file),
+                    true => io.create("other").map(drop),
+                    false => io.sync(file),
                 };
                 failed.unwrap_err();
                 device.lock().1 = None;
@@ -349,13 +347,10 @@ mod tests {
         assert!(transfer(&io, file, Operation::Write).is_err());
         fail_next(&device, 1);
         transfer(&io, file, Operation::Write).unwrap_err();
-        assert!(matches!(io.lock().sync(FileId(99)), Err(StorageError::NotFound { .. })));
-        assert!(matches!(
-            io.lock().volume().create("a/b"),
-            Err(StorageError::InvalidSetting { .. })
-        ));
-        io.lock().volume().set_byte_count(file, 1 << 40).unwrap_err();
-        io.lock().sync(file).unwrap();
+        assert!(matches!(io.sync(FileId(99)), Err(StorageError::NotFound { .. })));
+        assert!(matches!(io.create("a/b"), Err(StorageError::InvalidSetting { .. })));
+        io.set_byte_count(file, 1 << 40).unwrap_err();
+        io.sync(file).unwrap();
         assert_eq!(io.check(), Ok(()));
     }
 }

@@ -1,19 +1,31 @@
-//! One volume shared by the parts of the engine: each waits for its own completions, and finds those
-//! that came while another part waited.
+//! One volume as all parts of the engine hold it. Each waits for its own requests and leaves the volume
+//! to the others meanwhile.
 //!
-//! 1. The time of the engine is the latest that any of its volumes told; it goes to every request. A
-//!    log on a device of its own therefore never answers before the data device's clock.
+//! ```text
+//!   submit ──► ticket ──► wait(ticket) ──► completion          wait_any: the next of one owner
+//!                             │  ▲
+//!               no worker:    ▼  │  it is there                worker of a schedule: the others run
+//!               next_completion ─┴─► kept for whoever has its ticket ◄── the schedule looks ahead
+//! ```
+//!
+//! 1. Without workers the time of the engine is the latest that any of its volumes told; it goes to
+//!    every request. A log on a device of its own therefore never answers before the data device's
+//!    clock. A worker has a time of its own, which goes to its requests.
 //! 2. Every request is waited for by its owner exactly once.
 //! 3. After a sync that failed nothing goes to the volume any more (`guarded`).
+//! 4. Nobody waits for a completion while holding the volume, but for what the volume itself waits for:
+//!    its table of files, and room in a queue that others filled.
 
 use super::guarded::{GuardedVolume, Stop};
-use super::{FileRequest, Volume};
-use crate::{FileId, StorageError};
+use super::{FileRequest, ReadAt, Volume};
+use crate::{FileId, Lsn, StorageError};
 use nandu_base::Nanos;
-use nandu_device::{Completion, IoBuffer, Operation, TimeSource};
+use nandu_device::{Completion, Counters, IoBuffer, Operation, TimeSource};
+use nandu_workers::sync::Mutex;
+use nandu_workers::{EventSource, is_worker};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Which part of the engine a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,35 +39,66 @@ pub enum IoOwner {
     Log = 3,
     /// Operators that read and write for themselves.
     Operator = 4,
+    /// One page that a worker reads for the pool and for itself.
+    PageLoad = 5,
+    /// A file that a worker makes durable.
+    Sync = 6,
 }
 
 /// Bits of a request's id that count; those above name the owner.
 const TICKET_BITS: u32 = 56;
+const OWNER_MASK: u64 = !((1 << TICKET_BITS) - 1);
 
-/// A volume, the completions that nobody fetched yet, and the engine's clock.
+/// A volume that several parts hold, and the engine's clock.
+#[derive(Clone)]
 pub struct Io {
-    volume: GuardedVolume,
+    shared: Arc<Shared>,
+    /// The same, as workers wait for it.
+    source: Arc<dyn EventSource>,
+    stop: Stop,
+}
+
+struct Shared {
+    state: Mutex<State>,
     clock: Arc<AtomicU64>,
+    time_source: TimeSource,
+}
+
+/// The volume, and the completions that nobody fetched yet.
+struct State {
+    volume: GuardedVolume,
     arrived: VecDeque<Completion>,
     next_ticket: u64,
 }
 
-/// An [`Io`] that several parts hold.
-#[derive(Clone)]
-pub struct SharedIo {
-    io: Arc<Mutex<Io>>,
-    stop: Stop,
+impl std::fmt::Debug for Io {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Io({})", self.name())
+    }
 }
 
-impl SharedIo {
+impl EventSource for Shared {
+    fn next_completion(&self, until: Nanos) -> Option<(u64, Nanos)> {
+        let mut state = self.state.lock();
+        let completion = state.volume.next_completion(until)?;
+        let (id, completed_at) = (completion.id, completion.completed_at);
+        self.clock.fetch_max(completed_at.0, Ordering::Relaxed);
+        state.arrived.push_back(completion);
+        Some((id, completed_at))
+    }
+}
+
+impl Io {
     /// Shares `volume`. Parts of one engine on several volumes pass the same `clock`.
     #[must_use]
     pub fn new(volume: Box<dyn Volume>, clock: Arc<AtomicU64>) -> Self {
         clock.fetch_max(volume.now().0, Ordering::Relaxed);
         let stop = Stop::default();
+        let time_source = volume.time_source();
         let volume = GuardedVolume::new(volume, stop.clone());
-        let io = Io { volume, clock, arrived: VecDeque::new(), next_ticket: 0 };
-        Self { io: Arc::new(Mutex::new(io)), stop }
+        let state = Mutex::new(State { volume, arrived: VecDeque::new(), next_ticket: 0 });
+        let shared = Arc::new(Shared { state, clock, time_source });
+        Self { source: Arc::<Shared>::clone(&shared), shared, stop }
     }
 
     /// Whether the volume can still be used. Takes no lock.
@@ -69,40 +112,148 @@ impl SharedIo {
     /// Whether both are the same volume.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.io, &other.io)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// The volume, locked: nobody else uses it until the guard is dropped.
-    pub fn lock(&self) -> MutexGuard<'_, Io> {
-        // What a panicking thread left is a queue of completions, whole at any time.
-        self.io.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl std::fmt::Debug for SharedIo {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "SharedIo({})", self.lock().volume.name())
-    }
-}
-
-impl Io {
-    /// The volume below, for what is neither a request nor a wait.
-    pub fn volume(&mut self) -> &mut dyn Volume {
-        &mut self.volume
+    /// As the user wrote it: a directory, `sim:NAME`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.look(|volume| volume.name().to_owned())
     }
 
-    /// What the engine's clock says now.
+    /// The unit of addressing.
+    #[must_use]
+    pub fn sector_bytes(&self) -> u32 {
+        self.look(Volume::sector_bytes)
+    }
+
+    /// The alignment in memory that buffers need.
+    #[must_use]
+    pub fn buffer_alignment(&self) -> u32 {
+        self.look(Volume::buffer_alignment)
+    }
+
+    /// All files, in the order of their numbers.
+    #[must_use]
+    pub fn files(&self) -> Vec<(FileId, String)> {
+        self.look(Volume::files)
+    }
+
+    /// The length of a file.
+    #[must_use]
+    pub fn byte_count(&self, file: FileId) -> u64 {
+        self.look(|volume| volume.byte_count(file))
+    }
+
+    /// What the devices below have done so far, added up.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.look(Volume::counters)
+    }
+
+    /// Whether nothing can be changed.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.look(Volume::is_read_only)
+    }
+
+    /// The first record of a log that may speak of this file: see [`Volume::records_from`].
+    #[must_use]
+    pub fn records_from(&self, file: FileId) -> Lsn {
+        self.look(|volume| volume.records_from(file))
+    }
+
+    /// A way to read past the queue: see [`Volume::positional_reader`].
+    #[must_use]
+    pub fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
+        self.look(Volume::positional_reader)
+    }
+
+    /// Makes an empty file: see [`Volume::create`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create(&self, name: &str) -> Result<FileId, StorageError> {
+        self.change(|volume| volume.create(name))
+    }
+
+    /// Makes an empty file of which a log speaks: see [`Volume::create_logged`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_logged(&self, name: &str, records_from: Lsn) -> Result<FileId, StorageError> {
+        self.change(|volume| volume.create_logged(name, records_from))
+    }
+
+    /// Removes a file: see [`Volume::remove`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn remove(&self, file: FileId) -> Result<(), StorageError> {
+        self.change(|volume| volume.remove(file))
+    }
+
+    /// Makes room for a file of this length, or cuts it: see [`Volume::set_byte_count`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_byte_count(&self, file: FileId, bytes: u64) -> Result<(), StorageError> {
+        self.change(|volume| volume.set_byte_count(file, bytes))
+    }
+
+    /// Says that all is there that the volume was made for: see [`Volume::finish_making`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish_making(&self) -> Result<(), StorageError> {
+        self.change(Volume::finish_making)
+    }
+
+    /// Makes durable what was found: see [`Volume::sync_found`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync_found(&self) -> Result<(), StorageError> {
+        self.change(Volume::sync_found)
+    }
+
+    /// Who tells the time.
+    #[must_use]
+    pub fn time_source(&self) -> TimeSource {
+        self.shared.time_source
+    }
+
+    /// The present: that of the worker who asks, or what the engine's clock says.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        Nanos(self.clock.load(Ordering::Relaxed))
+        let clock = || Nanos(self.shared.clock.load(Ordering::Relaxed));
+        nandu_workers::now().unwrap_or_else(clock)
+    }
+
+    /// The present where a real clock runs, which goes on by itself; elsewhere as [`Self::now`].
+    #[must_use]
+    pub fn present(&self) -> Nanos {
+        match self.shared.time_source {
+            TimeSource::Wall => self.look(Volume::now),
+            TimeSource::Virtual => self.now(),
+        }
     }
 
     /// Lets `time` pass in which the processor works, on a simulated volume; requests in flight go on
     /// meanwhile. Where a real clock runs, the work itself took its time.
-    pub fn spend(&mut self, time: Nanos) {
-        if self.volume.time_source() == TimeSource::Virtual {
-            self.clock.fetch_add(time.0, Ordering::Relaxed);
+    pub fn spend(&self, time: Nanos) {
+        if self.shared.time_source == TimeSource::Wall {
+            return;
         }
+        match nandu_workers::is_worker() {
+            true => nandu_workers::spend(time),
+            false => _ = self.shared.clock.fetch_add(time.0, Ordering::Relaxed),
+        }
+    }
+
+    /// Has the engine's clock be at `time`, to which a run of workers came; it never runs backwards.
+    pub fn pass_until(&self, time: Nanos) {
+        self.shared.clock.fetch_max(time.0, Ordering::Relaxed);
     }
 
     /// Issues a request now, and gives back the ticket to wait for. `length_bytes` counts for a trim
@@ -111,21 +262,17 @@ impl Io {
     /// # Errors
     /// If the volume refuses it; the buffer is gone then.
     pub fn submit(
-        &mut self,
+        &self,
         owner: IoOwner,
         file: FileId,
         operation: Operation,
         offset_bytes: u64,
         buffer: IoBuffer,
     ) -> Result<u64, StorageError> {
-        self.next_ticket += 1;
-        let id = u64::from(owner as u8) << TICKET_BITS | self.next_ticket;
         let length_bytes = buffer.len() as u64;
-        let request =
-            FileRequest { id, operation, offset_bytes, length_bytes, buffer: Some(buffer) };
-        let now = self.now();
-        self.volume.submit(file, now, request)?;
-        Ok(id)
+        let buffer = Some(buffer);
+        let request = FileRequest { id: 0, operation, offset_bytes, length_bytes, buffer };
+        self.submit_request(owner, file, request)
     }
 
     /// As [`Self::submit`], for a request that is waited for only after other work. A device may keep
@@ -135,7 +282,7 @@ impl Io {
     /// # Errors
     /// As [`Self::submit`].
     pub fn submit_ahead(
-        &mut self,
+        &self,
         owner: IoOwner,
         file: FileId,
         operation: Operation,
@@ -148,44 +295,43 @@ impl Io {
     }
 
     /// Hands over the requests that a device kept back.
-    pub(crate) fn hand_over(&mut self) {
-        if self.volume.time_source() == TimeSource::Wall {
+    pub(crate) fn hand_over(&self) {
+        if self.shared.time_source == TimeSource::Wall {
             // A device that collects requests hands them to the kernel when it is asked for
             // completions, so ask without waiting.
-            while let Some(completion) = self.volume.next_completion(Nanos::ZERO) {
-                self.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
-                self.arrived.push_back(completion);
-            }
+            let mut state = self.shared.state.lock();
+            while self.fetch(&mut state, Nanos::ZERO).is_some() {}
         }
     }
 
     /// Whether one more request can be issued.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.volume.in_flight() < self.volume.queue_depth_max()
+        self.shared.state.lock().has_room()
     }
 
     /// Waits until one more request can be issued; what completes meanwhile is kept for its owner.
-    pub fn wait_for_room(&mut self) {
-        while !self.has_room() {
-            let Some(completion) = self.volume.next_completion(Nanos::MAX) else { return };
-            self.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
-            self.arrived.push_back(completion);
-        }
+    pub fn wait_for_room(&self) {
+        self.wait_until((0, 0), |state| state.has_room().then_some(()));
     }
 
     /// Waits for the request with this ticket.
     ///
     /// # Panics
     /// If nothing with this ticket is in flight: a part waits twice.
-    pub fn wait(&mut self, ticket: u64) -> Completion {
-        self.take_first(|completion| completion.id == ticket)
-            .expect("whoever waits has a request in flight")
+    pub fn wait(&self, ticket: u64) -> Completion {
+        let completion = self.wait_until((ticket, u64::MAX), |state| {
+            state.take(|completion| completion.id == ticket)
+        });
+        completion.expect("whoever waits has a request in flight")
     }
 
     /// Waits for the next completion of `owner`; `None` where it has nothing in flight.
-    pub fn wait_any(&mut self, owner: IoOwner) -> Option<Completion> {
-        self.take_first(|completion| completion.id >> TICKET_BITS == u64::from(owner as u8))
+    pub fn wait_any(&self, owner: IoOwner) -> Option<Completion> {
+        let bits = u64::from(owner as u8) << TICKET_BITS;
+        self.wait_until((bits, OWNER_MASK), |state| {
+            state.take(|completion| completion.id & OWNER_MASK == bits)
+        })
     }
 
     /// Makes a file durable and waits.
@@ -193,25 +339,89 @@ impl Io {
     /// # Errors
     /// If the device fails; nothing is known about what is durable then, and everything later is
     /// refused with [`StorageError::Poisoned`].
-    pub fn sync(&mut self, file: FileId) -> Result<(), StorageError> {
+    pub fn sync(&self, file: FileId) -> Result<(), StorageError> {
+        if is_worker() {
+            let (operation, buffer) = (Operation::Flush, None);
+            let request =
+                FileRequest { id: 0, operation, offset_bytes: 0, length_bytes: 0, buffer };
+            let ticket = self.submit_request(IoOwner::Sync, file, request)?;
+            return self.wait(ticket).result.map_err(|error| {
+                let what = format!("flush of {}", self.name());
+                StorageError::Device { what, error }
+            });
+        }
         let now = self.now();
-        let done = self.volume.sync(file, now)?;
-        self.clock.fetch_max(done.0, Ordering::Relaxed);
+        let done = self.shared.state.lock().volume.sync(file, now)?;
+        self.shared.clock.fetch_max(done.0, Ordering::Relaxed);
         Ok(())
     }
 
-    fn take_first(&mut self, wanted: impl Fn(&Completion) -> bool) -> Option<Completion> {
-        if let Some(index) = self.arrived.iter().position(&wanted) {
-            return self.arrived.remove(index);
-        }
-        while let Some(completion) = self.volume.next_completion(Nanos::MAX) {
-            self.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
-            if wanted(&completion) {
-                return Some(completion);
+    fn look<T>(&self, look: impl FnOnce(&GuardedVolume) -> T) -> T {
+        look(&self.shared.state.lock().volume)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut GuardedVolume) -> T) -> T {
+        change(&mut self.shared.state.lock().volume)
+    }
+
+    fn submit_request(
+        &self,
+        owner: IoOwner,
+        file: FileId,
+        request: FileRequest,
+    ) -> Result<u64, StorageError> {
+        let mut state = self.shared.state.lock();
+        state.next_ticket += 1;
+        let id = u64::from(owner as u8) << TICKET_BITS | state.next_ticket;
+        let now = self.now();
+        state.volume.submit(file, now, FileRequest { id, ..request })?;
+        Ok(id)
+    }
+
+    /// Waits until `found` finds something. Of the tickets that bring it those bits are known that the
+    /// mask, the second half of `ticket`, has. `None` where nothing is in flight that could bring it.
+    fn wait_until<T>(
+        &self,
+        ticket: (u64, u64),
+        mut found: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            {
+                let mut state = self.shared.state.lock();
+                loop {
+                    if let Some(found) = found(&mut state) {
+                        return Some(found);
+                    }
+                    if !is_worker() {
+                        self.fetch(&mut state, Nanos::MAX)?;
+                    } else if state.volume.in_flight() == 0 {
+                        return None;
+                    } else {
+                        break;
+                    }
+                }
             }
-            self.arrived.push_back(completion);
+            nandu_workers::wait_for(&self.source, ticket.0, ticket.1);
         }
-        None
+    }
+
+    /// Takes in the completion that comes next.
+    fn fetch(&self, state: &mut State, until: Nanos) -> Option<()> {
+        let completion = state.volume.next_completion(until)?;
+        self.shared.clock.fetch_max(completion.completed_at.0, Ordering::Relaxed);
+        state.arrived.push_back(completion);
+        Some(())
+    }
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.volume.in_flight() < self.volume.queue_depth_max()
+    }
+
+    fn take(&mut self, wanted: impl Fn(&Completion) -> bool) -> Option<Completion> {
+        let index = self.arrived.iter().position(wanted)?;
+        self.arrived.remove(index)
     }
 }
 
@@ -281,14 +491,13 @@ mod tests {
         let mut volume = DeviceVolume::format(Box::new(device.clone())).unwrap();
         let file = volume.create("table").unwrap();
         volume.set_byte_count(file, 1 << 16).unwrap();
-        let io = SharedIo::new(Box::new(volume), Arc::default());
-        let mut io = io.lock();
+        let io = Io::new(Box::new(volume), Arc::default());
         let mut tickets = Vec::new();
         for (offset, is_ahead) in [(0, false), (4096, true)] {
             let buffer = IoBuffer::zeroed(4096);
             let begin = if is_ahead { Io::submit_ahead } else { Io::submit };
             let owner = IoOwner::Operator;
-            tickets.push(begin(&mut io, owner, file, Operation::Write, offset, buffer).unwrap());
+            tickets.push(begin(&io, owner, file, Operation::Write, offset, buffer).unwrap());
             assert_eq!(device.lock().held.is_empty(), is_ahead);
         }
         for ticket in tickets {

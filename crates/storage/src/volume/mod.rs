@@ -29,7 +29,7 @@ pub mod testing;
 
 pub use device_volume::DeviceVolume;
 pub use file_name::{FILE_NAME_BYTES_MAX, FileName, RESERVED_NAMES};
-pub use io::{Io, IoOwner, SharedIo};
+pub use io::{Io, IoOwner};
 
 /// No record of any log speaks of such a file.
 pub const NO_RECORDS: Lsn = Lsn(u64::MAX);

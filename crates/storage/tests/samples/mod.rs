@@ -15,7 +15,7 @@ use nandu_storage::log::{LogConfig, LogFile, RecordBuilder, Room, TransactionSta
 use nandu_storage::pax::PaxWriter;
 use nandu_storage::propagation::PropagationKind;
 use nandu_storage::sqlite::ValueRef;
-use nandu_storage::volume::{DeviceVolume, IoOwner, SharedIo};
+use nandu_storage::volume::{DeviceVolume, Io, IoOwner};
 use nandu_storage::{
     Engine, FileId, Lsn, PageAddress, PageOperation, Settings, Volume as _, Volumes,
 };
@@ -208,8 +208,7 @@ pub(crate) fn settings_files() -> Vec<Sample> {
         };
         let engine = Engine::create(Volumes { data, log: None }, &settings, 9).unwrap();
         let io = engine.data_io();
-        let mut io = io.lock();
-        let files = io.volume().files();
+        let files = io.files();
         let (file, _) = *files.iter().find(|(_, name)| name == "settings").unwrap();
         let ticket =
             io.submit(IoOwner::Operator, file, Operation::Read, 0, IoBuffer::zeroed(4096)).unwrap();
@@ -233,7 +232,7 @@ fn log_file(record_count: u64, goes_round: bool) -> Vec<u8> {
     let device = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
     let mut volume = DeviceVolume::format(Box::new(device)).unwrap();
     let file = volume.create("log").unwrap();
-    let io = SharedIo::new(Box::new(volume), std::sync::Arc::default());
+    let io = Io::new(Box::new(volume), std::sync::Arc::default());
     let config = LogConfig { capacity_bytes: 16 << 10, ..LogConfig::default() };
     let log = LogFile::create(io.clone(), file, &config, 512, 9).unwrap();
     for transaction in 1..record_count {
@@ -253,8 +252,7 @@ fn log_file(record_count: u64, goes_round: bool) -> Vec<u8> {
         }
     }
     log.flush().unwrap();
-    let mut io = io.lock();
-    let length = to_index(io.volume().byte_count(file));
+    let length = to_index(io.byte_count(file));
     let buffer = IoBuffer::zeroed(length);
     let ticket = io.submit(IoOwner::Operator, file, Operation::Read, 0, buffer).unwrap();
     io.wait(ticket).buffer.unwrap().to_vec()

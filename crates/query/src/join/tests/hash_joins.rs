@@ -38,7 +38,7 @@ fn check(
     execution.audit();
     assert_eq!(execution.free_pages(), pages, "all memory came back");
     drop(execution);
-    assert!(io.lock().volume().files().is_empty(), "the spill file is gone");
+    assert!(io.files().is_empty(), "the spill file is gone");
 }
 
 proptest! {

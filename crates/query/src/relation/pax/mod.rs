@@ -32,7 +32,7 @@ use nandu_storage::database::Tables;
 use nandu_storage::pax::{MinipageView, PaxTable};
 use nandu_storage::sqlite::varint::varint_bytes;
 use nandu_storage::sqlite::{ValueRef, encode_record};
-use nandu_storage::volume::SharedIo;
+use nandu_storage::volume::Io;
 use reader::PaxReader;
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ pub struct PaxRelation<'t> {
 pub struct PaxView<'t> {
     name: String,
     engine: &'t Engine,
-    io: SharedIo,
+    io: Io,
     table: &'t PaxTable,
     is_in_place: bool,
     /// The columns that are read, rising.

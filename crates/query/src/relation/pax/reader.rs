@@ -132,12 +132,11 @@ impl<'x> PaxReader<'x> {
                 continue;
             }
             let offset = (u64::from(pages.start) - 1) * page_bytes as u64;
-            let mut io = view.io.lock();
+            let io = &view.io;
             io.wait_for_room();
             let owner = IoOwner::Operator;
             let ticket = io.submit_ahead(owner, file, Operation::Read, offset, buffer)?;
             slot.tickets[index] = Some(ticket);
-            drop(io);
             execution.note_request(false, file.0, offset, length as u64);
         }
         Ok(())

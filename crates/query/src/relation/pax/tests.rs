@@ -180,12 +180,10 @@ fn a_page_that_was_lost_is_an_error_and_no_rows() {
     // Zeros, as of a page that no write reached: its checksum is in order.
     let lost = view.table.minipage(1, 4).first_page;
     let io = tables.engine().data_io();
-    let mut io = io.lock();
     let (file, offset) = (view.table.file(), u64::from(lost - 1) * 1024);
     let zeros = IoBuffer::zeroed(1024);
     let ticket = io.submit(IoOwner::Operator, file, Operation::Write, offset, zeros).unwrap();
     io.wait(ticket).result.unwrap();
-    drop(io);
     let told = all_rows().unwrap_err().to_string();
     assert!(told.contains(&format!("page {lost} ")) && told.contains("never written"), "{told}");
 }

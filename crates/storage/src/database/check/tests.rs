@@ -397,7 +397,6 @@ fn transfer(
     buffer: IoBuffer,
 ) -> IoBuffer {
     let io = database.read().engine().data_io();
-    let mut io = io.lock();
     let (file, offset) = (address.file, address.offset_bytes(512));
     let ticket = io.submit(IoOwner::Operator, file, operation, offset, buffer).unwrap();
     let done = io.wait(ticket);

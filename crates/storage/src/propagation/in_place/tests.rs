@@ -6,7 +6,7 @@ use super::*;
 use crate::page::page_is_sound;
 use crate::pool::tests::disk::{Disk, SECTOR_BYTES};
 use crate::propagation::ChangedRanges;
-use crate::volume::SharedIo;
+use crate::volume::Io;
 use nandu_base::{Rng, to_u32};
 use nandu_device::{Failure, FaultPlan, UnflushedFate};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ const FILE: FileId = FileId(1);
 const COPIES: FileId = FileId(2);
 const PAGE_COUNT: u32 = 10;
 
-fn io_on(disk: &Disk) -> SharedIo {
-    SharedIo::new(disk.volume(false), Arc::default())
+fn io_on(disk: &Disk) -> Io {
+    Io::new(disk.volume(false), Arc::default())
 }
 
 fn in_place(double_write: bool) -> InPlace {
@@ -38,7 +38,7 @@ fn filled(page: u32, fill: u8) -> PageWrite {
     PageWrite { address, buffer, changed: ChangedRanges::default(), is_new: false }
 }
 
-fn read(in_place: &mut InPlace, io: &mut Io, page: u32) -> PageRead {
+fn read(in_place: &mut InPlace, io: &Io, page: u32) -> PageRead {
     let buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
     in_place.start_read(io, PageAddress::new(FILE, page), buffer).unwrap();
     let read = in_place.next_read(io).unwrap();
@@ -51,7 +51,6 @@ fn read(in_place: &mut InPlace, io: &mut Io, page: u32) -> PageRead {
 /// that of the last write to it.
 fn write_batches(disk: &Disk, double_write: bool) -> [(u8, u8); PAGE_COUNT as usize + 1] {
     let io = io_on(disk);
-    let mut io = io.lock();
     let mut in_place = in_place(double_write);
     let mut rng = Rng::new(3);
     let mut fills = [(0, 0); PAGE_COUNT as usize + 1];
@@ -63,11 +62,11 @@ fn write_batches(disk: &Disk, double_write: bool) -> [(u8, u8); PAGE_COUNT as us
                 fills[page as usize].1 = round;
             }
         }
-        if in_place.write(&mut io, &mut pages).is_err() {
+        if in_place.write(&io, &mut pages).is_err() {
             break;
         }
         if round % 2 == 0 {
-            if in_place.sync(&mut io).is_err() {
+            if in_place.sync(&io).is_err() {
                 break;
             }
             fills.iter_mut().for_each(|(durable, last)| *durable = *last);
@@ -94,20 +93,19 @@ fn cut_everywhere(double_write: bool) -> usize {
         let fills = write_batches(&disk, double_write);
         let disk = disk.reopen(FaultPlan::default());
         let io = io_on(&disk);
-        let mut io = io.lock();
         let mut in_place = in_place(double_write);
         let is_torn = |read: &PageRead| !page_is_sound(&read.buffer, read.address);
-        let count_torn = |in_place: &mut InPlace, io: &mut Io| {
+        let count_torn = |in_place: &mut InPlace, io: &Io| {
             (1..=PAGE_COUNT).filter(|&page| is_torn(&read(in_place, io, page))).count()
         };
-        let torn = count_torn(&mut in_place, &mut io);
+        let torn = count_torn(&mut in_place, &io);
         torn_count += torn;
-        let restored = in_place.recover(&mut io).unwrap();
+        let restored = in_place.recover(&io).unwrap();
         if double_write {
             assert_eq!(restored as usize, torn, "cut at {number}: all that is torn is restored");
-            assert_eq!(in_place.recover(&mut io), Ok(0), "once is enough");
+            assert_eq!(in_place.recover(&io), Ok(0), "once is enough");
             for page in 1..=PAGE_COUNT {
-                let read = read(&mut in_place, &mut io, page);
+                let read = read(&mut in_place, &io, page);
                 assert!(!is_torn(&read), "cut at {number}: page {page}");
                 let (durable, last) = fills[page as usize];
                 let found = read.buffer[0];
@@ -145,7 +143,6 @@ fn what_a_failed_write_tore_outlives_the_laps_after_it() {
             };
             let disk = Disk::new(plan);
             let io = io_on(&disk);
-            let mut io = io.lock();
             let mut writer = in_place(true);
             // Whoever is told of the failure does not write these pages again, but others, in laps of their own.
             let mut failed = None;
@@ -154,18 +151,16 @@ fn what_a_failed_write_tore_outlives_the_laps_after_it() {
                 let mut pages: Vec<PageWrite> =
                     pages.map(|page| filled(page, round as u8)).collect();
                 pages.retain(|page| failed.is_none_or(|it: u32| it != page.address.page % 2));
-                if writer.write(&mut io, &mut pages).is_err() {
+                if writer.write(&io, &mut pages).is_err() {
                     failed = Some(round % 2);
                 }
             }
-            drop(io);
             let disk = disk.reopen(FaultPlan::default());
             let io = io_on(&disk);
-            let mut io = io.lock();
             let mut reader = in_place(true);
-            torn_count += reader.recover(&mut io).unwrap();
+            torn_count += reader.recover(&io).unwrap();
             for page in 1..=PAGE_COUNT {
-                let read = read(&mut reader, &mut io, page);
+                let read = read(&mut reader, &io, page);
                 let is_empty = read.buffer.iter().all(|byte| *byte == 0);
                 let is_sound = is_empty || page_is_sound(&read.buffer, read.address);
                 assert!(is_sound, "request {request}, seed {seed}: page {page} is torn");
@@ -180,7 +175,7 @@ fn what_was_put_back_is_durable_before_its_copy_goes() {
     let mut cut_count = 0;
     for (request, seed) in (1..=16).flat_map(|request| (0..8).map(move |seed| (request, seed))) {
         let disk = Disk::new(FaultPlan::default());
-        in_place(true).write(&mut io_on(&disk).lock(), &mut vec![filled(1, 1)]).unwrap();
+        in_place(true).write(&io_on(&disk), &mut vec![filled(1, 1)]).unwrap();
         disk.damage(FILE, u64::from(SECTOR_BYTES) + 3);
         let plan = FaultPlan {
             power_cut_at_request: Some(request),
@@ -192,19 +187,16 @@ fn what_was_put_back_is_durable_before_its_copy_goes() {
         let io = io_on(&disk);
         let mut next = of_epoch(true, 2);
         // The copies of the next run begin where that of page 1 lies.
-        let mut io = io.lock();
-        let written = next.recover(&mut io).and_then(|restored_count| {
+        let written = next.recover(&io).and_then(|restored_count| {
             assert_eq!(restored_count, 1);
-            next.write(&mut io, &mut vec![filled(2, 1)])
+            next.write(&io, &mut vec![filled(2, 1)])
         });
-        drop(io);
         cut_count += u32::from(written.is_err());
         let disk = disk.reopen(FaultPlan::default());
         let io = io_on(&disk);
-        let mut io = io.lock();
         let mut reader = of_epoch(true, 2);
-        reader.recover(&mut io).unwrap();
-        let read = read(&mut reader, &mut io, 1);
+        reader.recover(&io).unwrap();
+        let read = read(&mut reader, &io, 1);
         assert!(page_is_sound(&read.buffer, read.address), "cut at {request}, seed {seed}");
     }
     assert!((40..120).contains(&cut_count), "before the end and after it: {cut_count}");
@@ -219,12 +211,11 @@ fn a_file_is_synced_at_the_end_of_a_lap_though_its_only_write_failed() {
             FaultPlan { fail_requests, failure: Failure::Damages, seed, ..FaultPlan::default() };
         let disk = Disk::new(plan);
         let io = io_on(&disk);
-        let mut io = io.lock();
         let mut writer = in_place(true);
-        assert!(writer.write(&mut io, &mut vec![filled(1, 1)]).is_err(), "its third request fails");
-        let before = io.volume().counters().flushes.request_count;
-        writer.sync(&mut io).unwrap();
-        assert!(io.volume().counters().flushes.request_count > before, "seed {seed}");
+        assert!(writer.write(&io, &mut vec![filled(1, 1)]).is_err(), "its third request fails");
+        let before = io.counters().flushes.request_count;
+        writer.sync(&io).unwrap();
+        assert!(io.counters().flushes.request_count > before, "seed {seed}");
     }
 }
 
@@ -232,22 +223,20 @@ fn a_file_is_synced_at_the_end_of_a_lap_though_its_only_write_failed() {
 fn the_second_write_of_a_new_page_is_put_together_again_though_its_first_had_no_copy() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut io = io.lock();
     let mut writer = in_place(true);
-    writer.write(&mut io, &mut vec![PageWrite { is_new: true, ..filled(1, 1) }]).unwrap();
+    writer.write(&io, &mut vec![PageWrite { is_new: true, ..filled(1, 1) }]).unwrap();
     let mut second = filled(1, 1);
     second.buffer[..10].fill(2);
     second.changed.add(0..10);
-    writer.write(&mut io, &mut vec![second]).unwrap();
+    writer.write(&io, &mut vec![second]).unwrap();
     drop(io);
     // The sync of the copies says nothing about the file of the page: a cut takes the last sector of
     // its first write, too.
     disk.damage(FILE, u64::from(SECTOR_BYTES) + 3);
     let io = io_on(&disk);
-    let mut io = io.lock();
     let mut reader = of_epoch(true, 2);
-    assert_eq!(reader.recover(&mut io), Ok(1));
-    let read = read(&mut reader, &mut io, 1);
+    assert_eq!(reader.recover(&io), Ok(1));
+    let read = read(&mut reader, &io, 1);
     assert!(page_is_sound(&read.buffer, read.address) && read.buffer[0] == 2);
 }
 
@@ -257,50 +246,48 @@ fn a_batch_that_makes_no_sense_restores_nothing() {
     {
         let io = io_on(&disk);
         let mut pages = vec![filled(1, 7), filled(2, 7)];
-        in_place(true).write(&mut io.lock(), &mut pages).unwrap();
+        in_place(true).write(&io, &mut pages).unwrap();
     }
     disk.damage(FILE, 3);
     // Magic, checksum, size of pages, lap, number, count, length, address, length of a record, record.
     for at in [0, 9, 13, 20, 25, 30, 39, 41, 50, 70] {
         disk.damage(COPIES, at);
         let io = io_on(&disk);
-        assert_eq!(in_place(true).recover(&mut io.lock()), Ok(0), "damage at {at}");
+        assert_eq!(in_place(true).recover(&io), Ok(0), "damage at {at}");
         disk.damage(COPIES, at);
     }
     let io = io_on(&disk);
-    assert_eq!(in_place(true).recover(&mut io.lock()), Ok(1), "the batch is whole again");
+    assert_eq!(in_place(true).recover(&io), Ok(1), "the batch is whole again");
 }
 
 #[test]
 fn what_an_earlier_lap_left_restores_nothing() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut io = io.lock();
     let mut writer = in_place(true);
-    writer.write(&mut io, &mut vec![filled(1, 1)]).unwrap();
-    writer.write(&mut io, &mut vec![filled(2, 1)]).unwrap();
-    writer.sync(&mut io).unwrap();
+    writer.write(&io, &mut vec![filled(1, 1)]).unwrap();
+    writer.write(&io, &mut vec![filled(2, 1)]).unwrap();
+    writer.sync(&io).unwrap();
     // As long as the first batch of the lap before, so that the second follows it without a gap.
-    writer.write(&mut io, &mut vec![filled(3, 1)]).unwrap();
+    writer.write(&io, &mut vec![filled(3, 1)]).unwrap();
     disk.damage(FILE, u64::from(PAGE_BYTES) + 3);
-    assert_eq!(writer.recover(&mut io), Ok(0), "the copy of page 2 is of the lap before");
+    assert_eq!(writer.recover(&io), Ok(0), "the copy of page 2 is of the lap before");
     disk.damage(FILE, 2 * u64::from(PAGE_BYTES) + 3);
-    assert_eq!(writer.recover(&mut io), Ok(1), "that of page 3 counts");
+    assert_eq!(writer.recover(&io), Ok(1), "that of page 3 counts");
 }
 
 #[test]
 fn what_an_earlier_run_left_restores_nothing() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut io = io.lock();
     let mut earlier = of_epoch(true, 1);
-    earlier.write(&mut io, &mut vec![filled(1, 1)]).unwrap();
-    earlier.write(&mut io, &mut vec![filled(2, 1)]).unwrap();
+    earlier.write(&io, &mut vec![filled(1, 1)]).unwrap();
+    earlier.write(&io, &mut vec![filled(2, 1)]).unwrap();
     // Its first batch is as long as that of the run before, and both are the first of their laps.
     let mut writer = of_epoch(true, 2);
-    writer.write(&mut io, &mut vec![filled(3, 1)]).unwrap();
+    writer.write(&io, &mut vec![filled(3, 1)]).unwrap();
     disk.damage(FILE, u64::from(PAGE_BYTES) + 3);
-    assert_eq!(writer.recover(&mut io), Ok(0), "the copy of page 2 is of the run before");
+    assert_eq!(writer.recover(&io), Ok(0), "the copy of page 2 is of the run before");
 }
 
 /// A page and its next state, which differs in a few places of both sectors.
@@ -333,13 +320,12 @@ fn changes_are_laid_over_whatever_sectors_of_a_torn_page_arrived() {
             let io = io_on(&disk);
             let mut states = Vec::new();
             {
-                let mut io = io.lock();
                 let mut writer = in_place(true);
                 let mut pages: Vec<PageWrite> = (1..=2).map(|page| filled(page, 200)).collect();
                 // Without a copy, so that the next write needs a whole one.
                 pages.iter_mut().for_each(|page| page.is_new = true);
                 for round in 1..=10 {
-                    let done = writer.write(&mut io, &mut pages);
+                    let done = writer.write(&io, &mut pages);
                     states.push(pages.iter().map(|page| page.buffer.to_vec()).collect::<Vec<_>>());
                     if done.is_err() {
                         break;
@@ -349,11 +335,10 @@ fn changes_are_laid_over_whatever_sectors_of_a_torn_page_arrived() {
             }
             let disk = disk.reopen(FaultPlan::default());
             let io = io_on(&disk);
-            let mut io = io.lock();
             let mut in_place = in_place(true);
-            restored_count += in_place.recover(&mut io).unwrap();
+            restored_count += in_place.recover(&io).unwrap();
             for page in 1..=2 {
-                let found = read(&mut in_place, &mut io, page).buffer.to_vec();
+                let found = read(&mut in_place, &io, page).buffer.to_vec();
                 let address = PageAddress::new(FILE, page);
                 let is_state = states.iter().any(|state| state[page as usize - 1] == found);
                 let is_sound = page_is_sound(&found, address);
@@ -370,15 +355,14 @@ fn changes_are_laid_over_whatever_sectors_of_a_torn_page_arrived() {
 fn little_that_changed_makes_a_short_copy() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut io = io.lock();
     let mut writer = in_place(true);
     let mut pages: Vec<PageWrite> = (1..=4).map(|page| filled(page, 1)).collect();
-    let before = io.volume().counters().writes.byte_count;
-    writer.write(&mut io, &mut pages).unwrap();
-    let whole = io.volume().counters().writes.byte_count - before;
+    let before = io.counters().writes.byte_count;
+    writer.write(&io, &mut pages).unwrap();
+    let whole = io.counters().writes.byte_count - before;
     let mut pages: Vec<PageWrite> = pages.iter().map(|page| changed(page, 2)).collect();
-    writer.write(&mut io, &mut pages).unwrap();
-    let short = io.volume().counters().writes.byte_count - before - whole;
+    writer.write(&io, &mut pages).unwrap();
+    let short = io.counters().writes.byte_count - before - whole;
     let in_place = 4 * u64::from(PAGE_BYTES);
     assert!(short - in_place < whole - in_place, "{short} bytes after {whole}");
     assert_eq!(short - in_place, 1024, "four copies of 154 bytes and their entries");
@@ -388,10 +372,9 @@ fn little_that_changed_makes_a_short_copy() {
 fn pages_that_the_log_makes_anew_are_written_once() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut io = io.lock();
     let before = disk.request_count();
     let new = PageWrite { is_new: true, ..filled(1, 1) };
-    in_place(true).write(&mut io, &mut vec![new]).unwrap();
+    in_place(true).write(&io, &mut vec![new]).unwrap();
     assert_eq!(disk.request_count() - before, 1);
 }
 
@@ -399,12 +382,11 @@ fn pages_that_the_log_makes_anew_are_written_once() {
 fn reads_and_writes_keep_the_queue_full() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut io = io.lock();
     let mut in_place = in_place(false);
     // No two of them are neighbours.
     let mut pages: Vec<PageWrite> = (1..=32).map(|page| filled(2 * page, 7)).collect();
     let start = io.now();
-    in_place.write(&mut io, &mut pages).unwrap();
+    in_place.write(&io, &mut pages).unwrap();
     // The device serves four at a time, each about 11 us.
     let one = 10_000 + u64::from(PAGE_BYTES);
     assert_eq!((io.now() - start).0, 32 / 4 * one);
@@ -423,29 +405,28 @@ fn pages_smaller_than_a_sector_are_refused() {
 fn neighbours_go_in_one_request_and_come_back_as_they_were() {
     let disk = Disk::new(FaultPlan::default());
     let io = io_on(&disk);
-    let mut io = io.lock();
     let mut writer = in_place(false);
     // Runs of 3, 1 and 2; the last one follows the second in another file.
     let mut pages: Vec<PageWrite> =
         [1, 2, 3, 5, 8, 9].into_iter().map(|page| filled(page, page as u8)).collect();
     let other = PageAddress::new(COPIES, 10);
     pages.push(PageWrite { address: other, ..filled(10, 10) });
-    let count = |io: &mut Io| io.volume().counters().writes.request_count;
-    let before = count(&mut io);
-    writer.write(&mut io, &mut pages).unwrap();
-    assert_eq!(count(&mut io) - before, 4);
+    let count = |io: &Io| io.counters().writes.request_count;
+    let before = count(&io);
+    writer.write(&io, &mut pages).unwrap();
+    assert_eq!(count(&io) - before, 4);
     for page in &pages {
         assert_eq!(page.buffer[0], page.address.page as u8, "the batch is as it was");
         assert!(page_is_sound(&page.buffer, page.address));
     }
     for page in [1, 2, 3, 5, 8, 9] {
-        assert_eq!(read(&mut writer, &mut io, page).buffer[0], page as u8);
+        assert_eq!(read(&mut writer, &io, page).buffer[0], page as u8);
     }
     // More than a request holds.
     let page_count = 3 * to_u32((REQUEST_BYTES_MAX / PAGE_BYTES as usize) as u64) - 1;
     let mut pages: Vec<PageWrite> = (1..=page_count).map(|page| filled(page, 77)).collect();
-    let before = count(&mut io);
-    writer.write(&mut io, &mut pages).unwrap();
-    assert_eq!(count(&mut io) - before, 3);
-    assert_eq!(read(&mut writer, &mut io, page_count).buffer[0], 77);
+    let before = count(&io);
+    writer.write(&io, &mut pages).unwrap();
+    assert_eq!(count(&io) - before, 3);
+    assert_eq!(read(&mut writer, &io, page_count).buffer[0], 77);
 }

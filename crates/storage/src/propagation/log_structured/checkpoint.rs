@@ -86,7 +86,7 @@ impl LogStructured {
     }
 
     /// Makes the map durable as it is. What waits in the frontiers is not in it.
-    pub(super) fn checkpoint(&mut self, io: &mut Io) -> Result<(), StorageError> {
+    pub(super) fn checkpoint(&mut self, io: &Io) -> Result<(), StorageError> {
         self.needs_checkpoint = true;
         self.make_durable(io)?;
         let is_shorter = self.segments.cut(self.segment_count_max());
@@ -94,12 +94,12 @@ impl LogStructured {
         let target = 1 - self.durable_map;
         let file = self.files.maps[target];
         let room = image.len() as u64;
-        if io.volume().byte_count(file) < room {
+        if io.byte_count(file) < room {
             // Twice as long, so that a map that grows does not change the file's length each time.
             let sector_bytes = u64::from(self.sector_bytes);
             let wanted = (room + room / 2).next_multiple_of(sector_bytes);
-            match io.volume().set_byte_count(file, wanted) {
-                Err(StorageError::NoSpace { .. }) => io.volume().set_byte_count(file, room)?,
+            match io.set_byte_count(file, wanted) {
+                Err(StorageError::NoSpace { .. }) => io.set_byte_count(file, room)?,
                 answer => answer?,
             }
         }
@@ -116,7 +116,7 @@ impl LogStructured {
         self.release();
         if is_shorter {
             let bytes = u64::from(self.segments.count()) * u64::from(self.settings.segment_bytes);
-            io.volume().set_byte_count(self.files.segments, bytes)?;
+            io.set_byte_count(self.files.segments, bytes)?;
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ impl Header {
 /// # Errors
 /// If the device fails.
 pub(super) fn read_newest_image(
-    io: &mut Io,
+    io: &Io,
     files: [FileId; 2],
 ) -> Result<Option<(usize, Image)>, StorageError> {
     let headers = [read_header(io, files[0])?, read_header(io, files[1])?];
@@ -242,9 +242,9 @@ pub(super) fn read_newest_image(
 }
 
 /// The bytes of a file's header, what they say, and the checksum of the body; `None` if they are none.
-fn read_header(io: &mut Io, file: FileId) -> Result<Option<(IoBuffer, Header, u32)>, StorageError> {
-    let header_bytes = HEADER_BYTES.next_multiple_of(io.volume().sector_bytes() as usize);
-    if io.volume().byte_count(file) < header_bytes as u64 {
+fn read_header(io: &Io, file: FileId) -> Result<Option<(IoBuffer, Header, u32)>, StorageError> {
+    let header_bytes = HEADER_BYTES.next_multiple_of(io.sector_bytes() as usize);
+    if io.byte_count(file) < header_bytes as u64 {
         return Ok(None);
     }
     let first = transfer::read(io, file, 0, header_bytes)?;
@@ -253,14 +253,14 @@ fn read_header(io: &mut Io, file: FileId) -> Result<Option<(IoBuffer, Header, u3
 
 /// The image behind a header; `None` if it is not whole.
 fn read_image(
-    io: &mut Io,
+    io: &Io,
     file: FileId,
     first: &[u8],
     header: &Header,
     body_sum: u32,
 ) -> Result<Option<Image>, StorageError> {
-    let sector_bytes = io.volume().sector_bytes() as usize;
-    let file_bytes = io.volume().byte_count(file);
+    let sector_bytes = io.sector_bytes() as usize;
+    let file_bytes = io.byte_count(file);
     let header_bytes = first.len();
     if header.body_bytes > file_bytes - header_bytes as u64 {
         return Ok(None);

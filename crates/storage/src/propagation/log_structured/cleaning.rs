@@ -34,7 +34,7 @@ impl LogStructured {
     }
 
     /// Sees to it that segments are there to be written, and that the map is written when it is due.
-    pub(super) fn replenish(&mut self, io: &mut Io) -> Result<(), StorageError> {
+    pub(super) fn replenish(&mut self, io: &Io) -> Result<(), StorageError> {
         if self.checkpoint_is_due() {
             self.checkpoint(io)?;
         }
@@ -59,10 +59,10 @@ impl LogStructured {
     }
 
     /// Makes the file longer by a segment; false if there is no room on the volume.
-    pub(super) fn grow(&mut self, io: &mut Io) -> Result<bool, StorageError> {
+    pub(super) fn grow(&mut self, io: &Io) -> Result<bool, StorageError> {
         let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
-        if io.volume().byte_count(self.files.segments) < bytes {
-            match io.volume().set_byte_count(self.files.segments, bytes) {
+        if io.byte_count(self.files.segments) < bytes {
+            match io.set_byte_count(self.files.segments, bytes) {
                 Err(StorageError::NoSpace { .. }) => return Ok(false),
                 answer => answer?,
             }
@@ -72,7 +72,7 @@ impl LogStructured {
     }
 
     /// Copies what is live in the next victim; false if there is none that is worth it.
-    fn clean_one(&mut self, io: &mut Io) -> Result<bool, StorageError> {
+    fn clean_one(&mut self, io: &Io) -> Result<bool, StorageError> {
         let segment_bytes = self.settings.segment_bytes;
         let record_bytes_max = self.settings.record_bytes_max();
         let worth_it = record_bytes_max - record_bytes_max / GAIN_PART;
@@ -116,7 +116,7 @@ impl LogStructured {
     /// to it, and gives back its length then.
     fn copy_if_live(
         &mut self,
-        io: &mut Io,
+        io: &Io,
         entry: &Entry,
         record_offset: u64,
         bytes: &[u8],

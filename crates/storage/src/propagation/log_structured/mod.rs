@@ -169,8 +169,8 @@ impl std::fmt::Debug for LogStructured {
 }
 
 impl Files {
-    fn find(io: &mut Io) -> Result<Self, StorageError> {
-        let files = io.volume().files();
+    fn find(io: &Io) -> Result<Self, StorageError> {
+        let files = io.files();
         let find = |wanted: &str| {
             let known = files.iter().find(|(_, name)| name == wanted);
             let what = || format!("file {wanted} of a log-structured database");
@@ -186,10 +186,10 @@ impl LogStructured {
     ///
     /// # Errors
     /// If a setting makes no sense, the files exist, or the device has no room or fails.
-    pub fn create(io: &mut Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
-        settings.check(io.volume().sector_bytes())?;
-        let segments = io.volume().create(SEGMENTS_FILE)?;
-        let maps = [io.volume().create(MAP_FILES[0])?, io.volume().create(MAP_FILES[1])?];
+    pub fn create(io: &Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
+        settings.check(io.sector_bytes())?;
+        let segments = io.create(SEGMENTS_FILE)?;
+        let maps = [io.create(MAP_FILES[0])?, io.create(MAP_FILES[1])?];
         for file in [segments, maps[0], maps[1]] {
             io.sync(file)?;
         }
@@ -200,9 +200,9 @@ impl LogStructured {
 
     /// Whether there is one on the volume, or a part of one.
     #[must_use]
-    pub fn is_on(io: &mut Io) -> bool {
+    pub fn is_on(io: &Io) -> bool {
         let is_ours = |name: &str| name == SEGMENTS_FILE || MAP_FILES.contains(&name);
-        io.volume().files().iter().any(|(_, name)| is_ours(name))
+        io.files().iter().any(|(_, name)| is_ours(name))
     }
 
     /// What was done so far.
@@ -218,9 +218,9 @@ impl LogStructured {
         (self.segments.live_bytes(), u64::from(self.segments.count()) * segment_bytes)
     }
 
-    fn assemble(io: &mut Io, settings: LogStructuredSettings, files: Files) -> Self {
+    fn assemble(io: &Io, settings: LogStructuredSettings, files: Files) -> Self {
         Self {
-            sector_bytes: io.volume().sector_bytes(),
+            sector_bytes: io.sector_bytes(),
             files,
             map: PageMap::default(),
             differences: PageMap::default(),
@@ -285,7 +285,7 @@ impl LogStructured {
     }
 
     /// Puts the record of a sealed page into the pool's frontier.
-    fn append(&mut self, io: &mut Io, page: &mut PageWrite) -> Result<(), StorageError> {
+    fn append(&mut self, io: &Io, page: &mut PageWrite) -> Result<(), StorageError> {
         let form = self.form_of(page);
         let Form { kind, bytes, .. } = form;
         let (address, alignment) = (page.address, self.alignment_of(kind));
@@ -310,7 +310,7 @@ impl LogStructured {
     }
 
     /// Notes that the pages of a file from `first` on are gone, and writes that.
-    fn append_truncate(&mut self, io: &mut Io, first: PageAddress) -> Result<(), StorageError> {
+    fn append_truncate(&mut self, io: &Io, first: PageAddress) -> Result<(), StorageError> {
         let alignment = self.alignment_of(EntryKind::Truncate);
         if !self.fits(HOST, 0, alignment) {
             self.emit(io, HOST)?;
@@ -320,7 +320,7 @@ impl LogStructured {
     }
 
     /// Writes what waits in a frontier as a partial segment.
-    fn emit(&mut self, io: &mut Io, which: usize) -> Result<(), StorageError> {
+    fn emit(&mut self, io: &Io, which: usize) -> Result<(), StorageError> {
         self.drop_stale_copies(which);
         if self.frontiers[which].is_idle() {
             self.frontiers[which].clear();
@@ -377,7 +377,7 @@ impl LogStructured {
 
     /// Sees to it that a frontier has an open segment with room for what waits, and that recovery will
     /// find it.
-    fn prepare(&mut self, io: &mut Io, which: usize) -> Result<(), StorageError> {
+    fn prepare(&mut self, io: &Io, which: usize) -> Result<(), StorageError> {
         let frontier = &self.frontiers[which];
         let waiting_bytes = partial::sealed_bytes(
             frontier.bytes().len(),
@@ -416,7 +416,7 @@ impl LogStructured {
     }
 
     /// Names a free segment, with flush, checkpoint or a longer file where none is free.
-    fn take_segment(&mut self, io: &mut Io, which: usize) -> Result<u32, StorageError> {
+    fn take_segment(&mut self, io: &Io, which: usize) -> Result<u32, StorageError> {
         let kept = self.kept_count(which);
         if let Some(segment) = self.segments.name(kept) {
             return Ok(segment);
@@ -503,7 +503,7 @@ impl LogStructured {
     }
 
     /// Flushes the segments, and frees those that are not needed any more.
-    fn make_durable(&mut self, io: &mut Io) -> Result<(), StorageError> {
+    fn make_durable(&mut self, io: &Io) -> Result<(), StorageError> {
         let last = self.next_sequence - 1;
         if self.durable_sequence < last || self.needs_checkpoint {
             io.sync(self.files.segments)?;
@@ -536,18 +536,18 @@ impl Propagation for LogStructured {
 
     fn start_read(
         &mut self,
-        io: &mut Io,
+        io: &Io,
         address: PageAddress,
         buffer: IoBuffer,
     ) -> Result<(), StorageError> {
         self.begin_read(io, address, buffer)
     }
 
-    fn next_read(&mut self, io: &mut Io) -> Option<PageRead> {
+    fn next_read(&mut self, io: &Io) -> Option<PageRead> {
         self.end_read(io)
     }
 
-    fn write(&mut self, io: &mut Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
+    fn write(&mut self, io: &Io, pages: &mut Vec<PageWrite>) -> Result<(), StorageError> {
         self.replenish(io)?;
         for page in pages {
             page.seal();
@@ -556,12 +556,12 @@ impl Propagation for LogStructured {
         Ok(())
     }
 
-    fn sync(&mut self, io: &mut Io) -> Result<(), StorageError> {
+    fn sync(&mut self, io: &Io) -> Result<(), StorageError> {
         self.emit(io, HOST)?;
         self.make_durable(io)
     }
 
-    fn truncate(&mut self, io: &mut Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
+    fn truncate(&mut self, io: &Io, file: FileId, first_page: u32) -> Result<(), StorageError> {
         let is_whole = first_page <= 1;
         if is_whole {
             io.sync(self.files.segments)?;

@@ -58,7 +58,7 @@ impl Part {
 impl LogStructured {
     pub(super) fn begin_read(
         &mut self,
-        io: &mut Io,
+        io: &Io,
         address: PageAddress,
         mut buffer: IoBuffer,
     ) -> Result<(), StorageError> {
@@ -110,7 +110,7 @@ impl LogStructured {
     }
 
     /// Reads the sectors that hold a record.
-    fn begin_part(&self, io: &mut Io, location: Location) -> Result<Part, StorageError> {
+    fn begin_part(&self, io: &Io, location: Location) -> Result<Part, StorageError> {
         let sector_bytes = u64::from(self.sector_bytes);
         let start = location.offset_bytes() / sector_bytes * sector_bytes;
         let end = location.end().next_multiple_of(sector_bytes);
@@ -121,7 +121,7 @@ impl LogStructured {
 
     fn submit_read(
         &self,
-        io: &mut Io,
+        io: &Io,
         offset_bytes: u64,
         target: IoBuffer,
     ) -> Result<u64, StorageError> {
@@ -136,7 +136,7 @@ impl LogStructured {
             && location.stored_bytes().is_multiple_of(self.sector_bytes)
     }
 
-    pub(super) fn end_read(&mut self, io: &mut Io) -> Option<PageRead> {
+    pub(super) fn end_read(&mut self, io: &Io) -> Option<PageRead> {
         loop {
             if let Some(read) = self.reads.ready.pop_front() {
                 return Some(read);
@@ -149,14 +149,14 @@ impl LogStructured {
     }
 
     /// Waits for all reads, because a segment is written again.
-    pub(super) fn settle_reads(&mut self, io: &mut Io) {
+    pub(super) fn settle_reads(&mut self, io: &Io) {
         while !self.reads.in_flight.is_empty() {
             self.wait_for_part(io);
         }
     }
 
     /// Waits for a request; the page is ready when all of its parts are there.
-    fn wait_for_part(&mut self, io: &mut Io) {
+    fn wait_for_part(&mut self, io: &Io) {
         let Completion { id, result, buffer, .. } =
             io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
         let bytes = buffer.unwrap_or_else(|| IoBuffer::with_alignment(0, 1));

@@ -50,8 +50,8 @@ impl LogStructured {
     /// # Errors
     /// If there is nothing of the kind or it is damaged, a setting makes no sense or differs from that
     /// at creation where it may not, or the device fails.
-    pub fn open(io: &mut Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
-        settings.check(io.volume().sector_bytes())?;
+    pub fn open(io: &Io, settings: LogStructuredSettings) -> Result<Self, StorageError> {
+        settings.check(io.sector_bytes())?;
         let files = Files::find(io)?;
         let Some((durable_map, image)) = read_newest_image(io, files.maps)? else {
             return Err(corrupt("neither of the two page maps is whole"));
@@ -63,7 +63,7 @@ impl LogStructured {
         (opened.generation, opened.durable_map) = (generation, durable_map);
         opened.next_sequence = next_sequence;
         opened.roll_forward(io, positions)?;
-        if !io.volume().is_read_only() {
+        if !io.is_read_only() {
             opened.checkpoint(io)?;
         }
         Ok(opened)
@@ -72,7 +72,7 @@ impl LogStructured {
     /// Applies the chain, and settles what each segment is.
     fn roll_forward(
         &mut self,
-        io: &mut Io,
+        io: &Io,
         positions: [Position; FRONTIER_COUNT],
     ) -> Result<(), StorageError> {
         let mut ends = positions;
@@ -147,12 +147,7 @@ impl LogStructured {
     }
 
     /// Reads what a frontier wrote into the segment where it stands, and moves to the next one.
-    fn read_links(
-        &mut self,
-        io: &mut Io,
-        frontier: u8,
-        chain: &mut Chain,
-    ) -> Result<(), StorageError> {
+    fn read_links(&mut self, io: &Io, frontier: u8, chain: &mut Chain) -> Result<(), StorageError> {
         let Position { segment, offset, next } = chain.position;
         let Some(segment) = segment else {
             match next {

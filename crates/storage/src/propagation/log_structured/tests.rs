@@ -8,7 +8,7 @@ use crate::Lsn;
 use crate::page::{TRAILER_BYTES, seal_page, set_page_lsn};
 use crate::propagation::ChangedRanges;
 use crate::volume::testing::SharedDevice;
-use crate::volume::{DeviceVolume, SharedIo};
+use crate::volume::{DeviceVolume, Io};
 use nandu_base::{Nanos, Rng, to_index};
 use nandu_device::{Device, FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
 use proptest::prelude::*;
@@ -26,8 +26,8 @@ fn disk(sector_count: u64, plan: FaultPlan) -> Disk {
     SharedDevice::new(FaultyDevice::new(memory, plan))
 }
 
-fn io_of(volume: DeviceVolume) -> SharedIo {
-    SharedIo::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
+fn io_of(volume: DeviceVolume) -> Io {
+    Io::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
 }
 
 /// Cuts the power, if that did not happen, and restores it, with another plan from now on.
@@ -151,7 +151,7 @@ impl Model {
 /// A propagation, its disk and its model.
 struct Bench {
     disk: Disk,
-    io: SharedIo,
+    io: Io,
     settings: LogStructuredSettings,
     propagation: LogStructured,
     model: Model,
@@ -163,7 +163,7 @@ impl Bench {
     fn new(disk: Disk, settings: LogStructuredSettings) -> Result<Self, StorageError> {
         let volume = DeviceVolume::format(Box::new(disk.clone()))?;
         let io = io_of(volume);
-        let propagation = LogStructured::create(&mut io.lock(), settings.clone())?;
+        let propagation = LogStructured::create(&io, settings.clone())?;
         let (model, changed) = (Model::default(), BTreeMap::new());
         Ok(Self { disk, io, settings, propagation, model, changed })
     }
@@ -179,14 +179,14 @@ impl Bench {
             }
             pages.push(page);
         }
-        self.propagation.write(&mut self.io.lock(), &mut pages)?;
+        self.propagation.write(&self.io, &mut pages)?;
         assert_eq!(pages.len(), addresses.len(), "all pages come back");
         self.changed.extend(pages.into_iter().map(|page| (page.address, page.changed)));
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), StorageError> {
-        self.propagation.sync(&mut self.io.lock())?;
+        self.propagation.sync(&self.io)?;
         self.model.synced = self.model.step;
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Bench {
     fn truncate(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         self.model.truncate(file, first_page);
         self.changed.retain(|address, _| address.file != file || address.page < first_page);
-        self.propagation.truncate(&mut self.io.lock(), file, first_page)
+        self.propagation.truncate(&self.io, file, first_page)
     }
 
     /// Reads all known pages, several at a time, and gives back their versions.
@@ -205,9 +205,9 @@ impl Bench {
             for &address in part {
                 let mut buffer = IoBuffer::zeroed(PAGE_BYTES as usize);
                 buffer.fill(0xEE);
-                self.propagation.start_read(&mut self.io.lock(), address, buffer)?;
+                self.propagation.start_read(&self.io, address, buffer)?;
             }
-            while let Some(read) = self.propagation.next_read(&mut self.io.lock()) {
+            while let Some(read) = self.propagation.next_read(&self.io) {
                 read.result?;
                 let is_empty = read.buffer.iter().all(|&byte| byte == 0);
                 let lsn = if is_empty { 0 } else { crate::page::page_lsn(&read.buffer).0 };
@@ -234,7 +234,7 @@ impl Bench {
         restart(&self.disk, plan);
         let volume = DeviceVolume::open(Box::new(self.disk.clone()))?;
         self.io = io_of(volume);
-        self.propagation = LogStructured::open(&mut self.io.lock(), self.settings.clone())?;
+        self.propagation = LogStructured::open(&self.io, self.settings.clone())?;
         self.propagation.audit();
         let found = self.read_all()?;
         self.model.adopt(&found);
@@ -335,8 +335,8 @@ fn a_whole_page_can_be_read_in_place_and_a_packed_one_cannot() {
         let place = bench.propagation.locate(page(1, 2));
         assert_eq!(place.is_some(), packing == PagePacking::Whole);
         if let Some((file, offset)) = place {
-            let mut io = bench.io.lock();
-            let bytes = transfer::read(&mut io, file, offset, PAGE_BYTES as usize).unwrap();
+            let io = &bench.io;
+            let bytes = transfer::read(io, file, offset, PAGE_BYTES as usize).unwrap();
             assert!(bytes[..] == content(page(1, 2), 2)[..]);
         }
     }
@@ -394,8 +394,8 @@ fn zeros_are_not_written() {
         let changed = ChangedRanges::default();
         pages.push(PageWrite { address: page(1, number), buffer, changed, is_new: false });
     }
-    bench.propagation.write(&mut bench.io.lock(), &mut pages).unwrap();
-    bench.propagation.sync(&mut bench.io.lock()).unwrap();
+    bench.propagation.write(&bench.io, &mut pages).unwrap();
+    bench.propagation.sync(&bench.io).unwrap();
     let written = bench.propagation.counters().segment_bytes_written;
     assert!(written < 100 * 260, "170 bytes, trailer, summary and padding: {written}");
 }
@@ -419,18 +419,18 @@ fn opening_refuses_other_sizes_and_damaged_maps() {
     let mut bench = Bench::new(disk(4096, FaultPlan::default()), small()).unwrap();
     bench.write(&[page(1, 1)]).unwrap();
     bench.sync().unwrap();
-    let mut io = bench.io.lock();
-    let exists = LogStructured::create(&mut io, small());
+    let io = &bench.io;
+    let exists = LogStructured::create(io, small());
     assert!(matches!(exists, Err(StorageError::Exists { .. })));
     let other = LogStructuredSettings { page_bytes: 1024, ..small() };
-    let answer = LogStructured::open(&mut io, other);
+    let answer = LogStructured::open(io, other);
     assert!(matches!(answer, Err(StorageError::InvalidSetting { .. })), "{answer:?}");
     for file in bench.propagation.files.maps {
-        let mut bytes = transfer::read(&mut io, file, 0, 512).unwrap();
+        let mut bytes = transfer::read(io, file, 0, 512).unwrap();
         bytes[30] ^= 1;
-        transfer::write(&mut io, file, 0, bytes).unwrap();
+        transfer::write(io, file, 0, bytes).unwrap();
     }
-    let answer = LogStructured::open(&mut io, small());
+    let answer = LogStructured::open(io, small());
     assert!(matches!(answer, Err(StorageError::Corrupt { .. })), "{answer:?}");
 }
 
@@ -446,11 +446,11 @@ fn a_damaged_newer_map_is_not_passed_over_in_silence() {
     };
     while write(&mut bench) < 3 {}
     write(&mut bench);
-    let mut io = bench.io.lock();
+    let io = &bench.io;
     let newer = bench.propagation.files.maps[bench.propagation.durable_map];
-    let mut bytes = transfer::read(&mut io, newer, 0, 512).unwrap();
+    let mut bytes = transfer::read(io, newer, 0, 512).unwrap();
     bytes[30] ^= 1;
-    transfer::write(&mut io, newer, 0, bytes).unwrap();
-    let answer = LogStructured::open(&mut io, small());
+    transfer::write(io, newer, 0, bytes).unwrap();
+    let answer = LogStructured::open(io, small());
     assert!(matches!(answer, Err(StorageError::Corrupt { .. })), "{answer:?}");
 }

@@ -11,8 +11,8 @@ use nandu_device::{DeviceError, IoBuffer, Operation};
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// A buffer that suits the volume.
-pub(super) fn buffer(io: &mut Io, bytes: usize) -> IoBuffer {
-    let alignment = io.volume().buffer_alignment().max(1) as usize;
+pub(super) fn buffer(io: &Io, bytes: usize) -> IoBuffer {
+    let alignment = io.buffer_alignment().max(1) as usize;
     IoBuffer::with_alignment(bytes, alignment)
 }
 
@@ -21,7 +21,7 @@ pub(super) fn buffer(io: &mut Io, bytes: usize) -> IoBuffer {
 /// # Errors
 /// If the device fails or has no room.
 pub(super) fn write(
-    io: &mut Io,
+    io: &Io,
     file: FileId,
     offset_bytes: u64,
     buffer: IoBuffer,
@@ -34,7 +34,7 @@ pub(super) fn write(
 /// # Errors
 /// If the device fails.
 pub(super) fn read(
-    io: &mut Io,
+    io: &Io,
     file: FileId,
     offset_bytes: u64,
     bytes: usize,
@@ -47,7 +47,7 @@ pub(super) fn read(
 ///
 /// # Errors
 /// As [`write`].
-pub(super) fn write_long(io: &mut Io, file: FileId, bytes: &[u8]) -> Result<(), StorageError> {
+pub(super) fn write_long(io: &Io, file: FileId, bytes: &[u8]) -> Result<(), StorageError> {
     let mut offset_bytes = 0;
     for piece in bytes.chunks(PIECE_BYTES_MAX) {
         let mut part = buffer(io, piece.len());
@@ -62,7 +62,7 @@ pub(super) fn write_long(io: &mut Io, file: FileId, bytes: &[u8]) -> Result<(), 
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn read_long(io: &mut Io, file: FileId, bytes: usize) -> Result<Vec<u8>, StorageError> {
+pub(super) fn read_long(io: &Io, file: FileId, bytes: usize) -> Result<Vec<u8>, StorageError> {
     let mut all = Vec::with_capacity(bytes);
     while all.len() < bytes {
         let piece = PIECE_BYTES_MAX.min(bytes - all.len());
@@ -73,7 +73,7 @@ pub(super) fn read_long(io: &mut Io, file: FileId, bytes: usize) -> Result<Vec<u
 }
 
 fn run(
-    io: &mut Io,
+    io: &Io,
     operation: Operation,
     file: FileId,
     offset_bytes: u64,

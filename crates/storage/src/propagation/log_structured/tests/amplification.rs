@@ -49,7 +49,7 @@ fn measure(victim: SegmentVictimKind, file_percent_max: u32) -> (f64, f64, f64) 
             let random = 1 + nandu_base::to_u32(rng.below(PAGE_COUNT));
             write.address = page(1, first.map_or(random, |first| first + index));
         }
-        bench.propagation.write(&mut bench.io.lock(), &mut pages).unwrap();
+        bench.propagation.write(&bench.io, &mut pages).unwrap();
     };
     for first in (1..=nandu_base::to_u32(PAGE_COUNT)).step_by(32) {
         write(&mut bench, Some(first));

@@ -1,0 +1,329 @@
+//! Clients at work: each has its own stream of operations, and they share a database.
+//!
+//! 1. Operations are dealt out evenly beforehand, so each client knows how many are its own.
+//! 2. A client that fails ends the run: the others stop after the operation at hand.
+
+use nandu_base::{FlashCounters, FlashOperation, LatencyHistogram, LatencySummary, Nanos};
+use nandu_device::{Counters, TimeSource};
+use nandu_storage::pool::PoolCounters;
+use nandu_storage::{Database, StorageError};
+use nandu_workers::{Schedule, SwitchKind, Work};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Parts of a run of which the rate is told, and of the time that passes in it.
+const WINDOW_COUNT: usize = 20;
+/// Operations of a client after which it tells how far it is.
+const TOLD_COUNT: u64 = 64;
+
+/// What clients do. One value serves all; each client has its own state.
+pub trait Load: Send + Sync {
+    /// The kinds of operation, by the number that [`Client::operate`] answers with.
+    fn kinds(&self) -> &'static [&'static str];
+
+    /// The client of this number, from 0.
+    fn client(&self, number: u32) -> Box<dyn Client>;
+}
+
+/// One client of a load.
+pub trait Client: Send {
+    /// Does its next operation and says of which kind it was.
+    ///
+    /// # Errors
+    /// If the database fails.
+    fn operate(&mut self, database: &Database) -> Result<usize, StorageError>;
+}
+
+/// How a load is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Operations of all clients together.
+    pub operation_count: u64,
+    /// How many clients there are, from 1.
+    pub client_count: u32,
+    /// How many of them compute at once, on a virtual clock.
+    pub core_count: u32,
+    /// What the processor takes for an operation, on a virtual clock.
+    pub processor_time: Nanos,
+    /// What a client waits after each operation. The next one is due then, whenever it comes to it.
+    pub think_time: Nanos,
+    /// How workers switch, on a virtual clock.
+    pub switch_kind: SwitchKind,
+}
+
+/// How far a run is, and whether it should stop; shared with whoever looks on.
+#[derive(Debug, Default)]
+pub struct Watch {
+    done_count: AtomicU64,
+    should_stop: AtomicBool,
+}
+
+/// A wall clock, for databases on real disks.
+pub type Clock = Arc<dyn Fn() -> Nanos + Send + Sync>;
+
+/// What one kind of operation took.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperationOutcome {
+    /// Which kind of operation it was, as the load names it.
+    pub kind: &'static str,
+    /// From when each was due to its end, in nanoseconds.
+    pub latency_ns: LatencySummary,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Operations that were done.
+    pub operation_count: u64,
+    /// From the first that was due to the end of the last, in nanoseconds.
+    pub elapsed_ns: u64,
+    /// Operations per second.
+    pub operations_per_second: f64,
+    /// The same in each twentieth of the time.
+    pub operations_per_second_over_time: Vec<f64>,
+    /// Each kind of operation that there was.
+    pub operations: Vec<OperationOutcome>,
+    /// Pages that were wanted and in the pool.
+    pub pool_hit_count: u64,
+    /// Pages that were wanted and had to be read.
+    pub pool_miss_count: u64,
+    /// Bytes that the database read from its devices, the log included; on a disk without what threads
+    /// read past the queue, which nobody counts.
+    pub read_bytes: u64,
+    /// Bytes that it wrote to them.
+    pub written_bytes: u64,
+    /// How often it made them flush.
+    pub flush_count: u64,
+    /// Flash pages that were programmed, erase blocks that were erased, and the former for each that the
+    /// database wrote; absent without flash.
+    pub flash: Option<FlashOutcome>,
+    /// A hash of when each operation of each client ended: the same for the same run on a virtual clock.
+    pub history: String,
+    /// How often a worker got its turn, on a virtual clock.
+    pub switch_count: Option<u64>,
+    /// Whether it was stopped before all was done.
+    pub was_stopped: bool,
+}
+
+/// What a run did to flash, copies and everything included.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FlashOutcome {
+    /// Flash pages that were programmed.
+    pub program_count: u64,
+    /// Erase blocks that were erased.
+    pub erase_count: u64,
+    /// Flash pages programmed for each that the database wrote; absent where it wrote none.
+    pub write_amplification: Option<f64>,
+}
+
+impl Watch {
+    /// How many operations were done, about.
+    #[must_use]
+    pub fn done_count(&self) -> u64 {
+        self.done_count.load(Ordering::Relaxed)
+    }
+
+    /// Has all clients stop after the operation at hand.
+    pub fn stop(&self) {
+        self.should_stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What one client saw.
+struct Seen {
+    latencies: Vec<LatencyHistogram>,
+    /// When each operation ended.
+    ends: Vec<Nanos>,
+    result: Result<(), StorageError>,
+}
+
+/// Runs `load` to its end, or until the watch stops it. `clock` is the present of a database whose
+/// devices run on a wall clock; the others have their own.
+///
+/// # Errors
+/// The first that a client met, by its number.
+pub fn run(
+    database: &Database,
+    load: &Arc<dyn Load>,
+    plan: &Plan,
+    watch: &Arc<Watch>,
+    clock: &Clock,
+) -> Result<Outcome, StorageError> {
+    let io = database.read().engine().data_io();
+    let before = Levels::of(database);
+    let is_virtual = io.time_source() == TimeSource::Virtual;
+    let start = if is_virtual { io.now() } else { clock() };
+    let works = (0..plan.client_count).map(|number| -> Work<Seen> {
+        let (database, load, watch) = (database.clone(), Arc::clone(load), Arc::clone(watch));
+        let (plan, clock) = (*plan, Arc::clone(clock));
+        Box::new(move || {
+            let present: Clock = match is_virtual {
+                true => Arc::new(|| nandu_workers::now().unwrap_or_default()),
+                false => clock,
+            };
+            work(&database, load.as_ref(), number, &plan, &watch, &present)
+        })
+    });
+    let (seen, switch_count) = if is_virtual {
+        let kind = plan.switch_kind;
+        let schedule = Schedule { cores: plan.core_count, start, kind, ..Schedule::default() };
+        let ran = schedule.run(works.collect());
+        io.pass_until(ran.end);
+        (ran.values, Some(ran.switch_count))
+    } else {
+        let threads: Vec<_> = works.map(std::thread::spawn).collect();
+        let join = |thread: std::thread::JoinHandle<Seen>| match thread.join() {
+            Ok(seen) => seen,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        (threads.into_iter().map(join).collect(), None)
+    };
+    let after = Levels::of(database);
+    let mut outcome = told(load.kinds(), start, seen)?;
+    outcome.switch_count = switch_count;
+    outcome.was_stopped = watch.should_stop.load(Ordering::Relaxed);
+    before.tell(&after, &mut outcome);
+    Ok(outcome)
+}
+
+/// The work of one client.
+fn work(
+    database: &Database,
+    load: &dyn Load,
+    number: u32,
+    plan: &Plan,
+    watch: &Watch,
+    present: &Clock,
+) -> Seen {
+    let own_count = share_of(plan.operation_count, plan.client_count, number);
+    let mut seen = Seen {
+        latencies: load.kinds().iter().map(|_| LatencyHistogram::new()).collect(),
+        ends: Vec::with_capacity(nandu_base::to_index(own_count.min(1 << 24))),
+        result: Ok(()),
+    };
+    let mut client = load.client(number);
+    let mut due = present();
+    for done in 1..=own_count {
+        if watch.should_stop.load(Ordering::Relaxed) {
+            break;
+        }
+        nandu_workers::spend(plan.processor_time);
+        let kind = match client.operate(database) {
+            Ok(kind) => kind,
+            Err(error) => {
+                watch.stop();
+                seen.result = Err(error);
+                break;
+            }
+        };
+        let end = present();
+        seen.latencies[kind].record(end - due);
+        seen.ends.push(end);
+        due = end + plan.think_time;
+        nandu_workers::sleep_until(due);
+        if done % TOLD_COUNT == 0 || done == own_count {
+            let more = if done % TOLD_COUNT == 0 { TOLD_COUNT } else { done % TOLD_COUNT };
+            watch.done_count.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+    seen
+}
+
+/// How many of `total` operations this client does.
+const fn share_of(total: u64, client_count: u32, number: u32) -> u64 {
+    let (count, number) = (client_count as u64, number as u64);
+    total / count + (number < total % count) as u64
+}
+
+/// Sums up what the clients saw.
+fn told(
+    kinds: &'static [&'static str],
+    start: Nanos,
+    seen: Vec<Seen>,
+) -> Result<Outcome, StorageError> {
+    let mut latencies: Vec<LatencyHistogram> =
+        kinds.iter().map(|_| LatencyHistogram::new()).collect();
+    let mut ends: Vec<u64> = Vec::new();
+    let mut history = Vec::new();
+    for (number, one) in (0_u64..).zip(seen) {
+        one.result?;
+        for (sum, latency) in latencies.iter_mut().zip(&one.latencies) {
+            sum.merge(latency);
+        }
+        history.extend_from_slice(&number.to_le_bytes());
+        for end in one.ends {
+            history.extend_from_slice(&end.0.to_le_bytes());
+            ends.push((end - start).0);
+        }
+    }
+    let operation_count = ends.len() as u64;
+    let elapsed_ns = ends.iter().copied().max().unwrap_or(0);
+    let mut windows = [0_u64; WINDOW_COUNT];
+    for end in &ends {
+        let window = u128::from(end.saturating_sub(1)) * WINDOW_COUNT as u128;
+        windows[usize::try_from(window / u128::from(elapsed_ns.max(1))).unwrap_or(0)] += 1;
+    }
+    let seconds = elapsed_ns.max(1) as f64 / 1e9;
+    let rate = |count: u64, seconds: f64| count as f64 / seconds;
+    let of_kind = |(&kind, latency): (&&'static str, &LatencyHistogram)| {
+        let latency_ns = latency.summary();
+        (latency_ns.count > 0).then_some(OperationOutcome { kind, latency_ns })
+    };
+    Ok(Outcome {
+        operation_count,
+        elapsed_ns,
+        operations_per_second: rate(operation_count, seconds),
+        operations_per_second_over_time: windows
+            .iter()
+            .map(|&count| rate(count, seconds / WINDOW_COUNT as f64))
+            .collect(),
+        operations: kinds.iter().zip(&latencies).filter_map(of_kind).collect(),
+        pool_hit_count: 0,
+        pool_miss_count: 0,
+        read_bytes: 0,
+        written_bytes: 0,
+        flush_count: 0,
+        flash: None,
+        history: format!("{:016x}", nandu_base::fnv1a(&history)),
+        switch_count: None,
+        was_stopped: false,
+    })
+}
+
+/// What was done at each level so far.
+struct Levels {
+    pool: PoolCounters,
+    devices: Vec<Counters>,
+}
+
+impl Levels {
+    fn of(database: &Database) -> Self {
+        let tables = database.read();
+        let engine = tables.engine();
+        let (data, log) = engine.device_counters();
+        Self { pool: engine.pool_counters(), devices: std::iter::once(data).chain(log).collect() }
+    }
+
+    /// Tells what came between this and `after`.
+    fn tell(&self, after: &Self, outcome: &mut Outcome) {
+        outcome.pool_hit_count = after.pool.hit_count - self.pool.hit_count;
+        outcome.pool_miss_count = after.pool.miss_count - self.pool.miss_count;
+        let mut commands: Option<FlashCounters> = None;
+        for (before, after) in self.devices.iter().zip(&after.devices) {
+            outcome.read_bytes += after.reads.byte_count - before.reads.byte_count;
+            outcome.written_bytes += after.writes.byte_count - before.writes.byte_count;
+            outcome.flush_count += after.flushes.request_count - before.flushes.request_count;
+            // Of the pages alone, where the log has a drive of its own.
+            if let (Some(before), Some(after), None) = (&before.flash, &after.flash, &commands) {
+                commands = Some(after.commands.since(&before.commands));
+            }
+        }
+        outcome.flash = commands.map(|commands| FlashOutcome {
+            program_count: commands.programmed_pages(),
+            erase_count: commands.total(FlashOperation::Erase),
+            write_amplification: (commands.host_write_pages > 0)
+                .then(|| commands.write_amplification()),
+        });
+    }
+}

@@ -1,0 +1,19 @@
+//! Loads of many clients over one database: the same code on a real disk and on a simulated drive.
+//!
+//! ```text
+//!   plan ─► load: rows past the log ─► clients: each draws, waits, does ─► outcome
+//!                                        │                                   rates, latencies, bytes
+//!               threads, on a wall clock ┴ workers, on a virtual one
+//! ```
+//!
+//! 1. What clients ask follows from the seed and from what they find, not from the machine.
+//! 2. On a virtual clock the outcome is the same for a seed, bit for bit, and so is its `history`.
+//! 3. A latency runs from when the operation was due, not from when its client came to it.
+//!
+//! `ycsb` is the load there is; another is a sibling of it behind [`Load`].
+
+mod clients;
+pub mod ycsb;
+
+pub use clients::{Client, Clock, FlashOutcome, Load, OperationOutcome, Outcome, Plan, Watch, run};
+pub use nandu_workers::SwitchKind;

@@ -1,0 +1,444 @@
+//! `nandu bench`: many clients over one database, on this disk or on a simulated drive.
+
+use crate::Context;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::stopwatch::{Stopwatch, date};
+use clap::{Args, Subcommand, ValueEnum};
+use nandu::{Database, DatabaseOptions, NewDatabase, Settings, Volumes};
+use nandu_base::words::did_you_mean;
+use nandu_base::{ByteCount, Nanos};
+use nandu_bench::ycsb::{FIELD_COUNT, KeyChoice, WorkloadKind, Ycsb};
+use nandu_bench::{Clock, Load, Outcome, Plan, Watch, run as run_clients};
+use nandu_drives::profile::{Profile, SimOptions};
+use nandu_lab::machine::{COMMIT, Machine};
+use nandu_probe::table::{Table, rate, time};
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Run many clients over one database, on this disk or on a simulated drive
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    load: LoadCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LoadCommand {
+    Ycsb(Box<YcsbArguments>),
+}
+
+/// YCSB's core workloads a to f over one table of records with ten fields
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nandu bench ycsb --workload c                           lookups by one client on this disk
+  nandu bench ycsb --workload a --clients 16 --device sim:nvme-tlc-2024
+  nandu bench ycsb --workload c --clients 64 --distribution uniform --memory 1MiB \\
+      --device sim:nvme-tlc-2024                          what the depth of the queue is worth
+  nandu bench ycsb --workload f --clients 8 --cores 2 --processor-time 20us \\
+      --device sim:nvme-tlc-2024 --json
+  nandu bench ycsb --set durability=none --set torn_pages=trust
+
+On a simulated drive time is virtual: the same seed gives the same results, bit for bit, and `history`
+is a hash of when each operation ended. There the processor takes no time but --processor-time.
+On a disk each client is a thread. A latency runs from when an operation was due.")]
+struct YcsbArguments {
+    /// a: 50 % updates, b: 5 %, c: none, d: 5 % inserts, e: scans, f: read-modify-writes
+    #[arg(long, value_enum, default_value_t = WorkloadArgument::A)]
+    workload: WorkloadArgument,
+    /// Records that are loaded before
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    records: u64,
+    /// Operations of all clients together
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    operations: u64,
+    /// How many clients
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clients: u32,
+    /// A directory, or sim:NAME
+    #[arg(long, default_value = ".", value_name = "TARGET")]
+    device: String,
+    /// Capacity that a simulated drive is scaled to; four times the data if not given
+    #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
+    capacity: Option<ByteCount>,
+    /// Memory of the buffer pool
+    #[arg(long, default_value = "16MiB", value_parser = super::parse_size, value_name = "SIZE")]
+    memory: ByteCount,
+    /// How records are drawn; the workload's own way if not given
+    #[arg(long, value_enum)]
+    distribution: Option<DistributionArgument>,
+    /// Bytes of each of the ten fields
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    field_bytes: u32,
+    /// What a client waits after each operation
+    #[arg(long, value_parser = super::parse_duration, value_name = "TIME")]
+    think_time: Option<Nanos>,
+    /// What the processor takes for each operation, on a simulated drive
+    #[arg(long, value_parser = super::parse_duration, value_name = "TIME")]
+    processor_time: Option<Nanos>,
+    /// How many clients compute at once, on a simulated drive; as many as there are if not given
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    cores: Option<u32>,
+    /// A setting of the engine, as `db create` has it in its file of settings
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of everything that is drawn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WorkloadArgument {
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DistributionArgument {
+    /// Few records are wanted often, by Zipf's law with 0.99
+    Zipf,
+    /// Those that came last are wanted most
+    Latest,
+    /// Every record alike
+    Uniform,
+}
+
+/// What is printed as JSON. Between two runs on a simulated drive all is equal but `run`.
+#[derive(Serialize)]
+struct YcsbReport<'a> {
+    workload: WorkloadKind,
+    distribution: KeyChoice,
+    record_count: u64,
+    field_bytes: u32,
+    client_count: u32,
+    core_count: Option<u32>,
+    processor_time_ns: u64,
+    think_time_ns: u64,
+    device: &'a str,
+    capacity_bytes: Option<u64>,
+    table_bytes: u64,
+    seed: u64,
+    settings: &'a Settings,
+    missing_count: u64,
+    #[serde(flatten)]
+    outcome: Outcome,
+    run: RunFacts,
+}
+
+/// What depends on the run itself.
+#[derive(Serialize)]
+struct RunFacts {
+    date: String,
+    command: String,
+    commit: &'static str,
+    machine: Machine,
+    seconds: f64,
+}
+
+/// A database for the run, gone afterwards.
+enum Place {
+    Drive { database: Database, capacity: ByteCount },
+    Directory { database: NewDatabase, _directory: TempDir },
+}
+
+impl Place {
+    fn database(&self) -> &Database {
+        match self {
+            Self::Drive { database, .. } => database,
+            Self::Directory { database, .. } => database.database(),
+        }
+    }
+
+    const fn capacity(&self) -> Option<ByteCount> {
+        match self {
+            Self::Drive { capacity, .. } => Some(*capacity),
+            Self::Directory { .. } => None,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<(), Failure> {
+    match &arguments.load {
+        LoadCommand::Ycsb(arguments) => ycsb(arguments, context),
+    }
+}
+
+fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
+    let stopwatch = Stopwatch::start();
+    let ycsb = arguments.ycsb();
+    let settings = settings_of(arguments)?;
+    let place = arguments.place(&settings)?;
+    let core_count = arguments.cores.unwrap_or(arguments.clients);
+    let plan = Plan {
+        operation_count: arguments.operations,
+        client_count: arguments.clients,
+        core_count,
+        processor_time: arguments.processor_time.unwrap_or_default(),
+        think_time: arguments.think_time.unwrap_or_default(),
+        switch_kind: nandu_bench::SwitchKind::default(),
+    };
+    let database = place.database();
+    let progress = Progress::new(context, 2);
+    let loaded = ycsb.load(database, |number| {
+        if number % 1024 == 0 {
+            progress.show(number as f64 / ycsb.record_count as f64, "loading");
+        }
+        !progress.is_interrupted()
+    });
+    let Some(loaded) = loaded? else {
+        return Err(Failure::interrupted("stopped while loading"));
+    };
+    database.drop_cached_pages()?;
+    progress.step_done();
+    let load = ycsb.start();
+    let outcome = at_work(database, Arc::new(Arc::clone(&load)), plan, &progress)?;
+    progress.step_done();
+    drop(progress);
+    if outcome.was_stopped && outcome.operation_count == 0 {
+        return Err(Failure::interrupted("stopped before anything was done"));
+    }
+    let is_simulated = place.capacity().is_some();
+    let report = YcsbReport {
+        workload: ycsb.workload,
+        distribution: ycsb.key_choice,
+        record_count: ycsb.record_count,
+        field_bytes: ycsb.field_bytes,
+        client_count: plan.client_count,
+        core_count: is_simulated.then_some(core_count),
+        processor_time_ns: plan.processor_time.0,
+        think_time_ns: plan.think_time.0,
+        device: &arguments.device,
+        capacity_bytes: place.capacity().map(|capacity| capacity.0),
+        table_bytes: loaded.file_bytes,
+        seed: ycsb.seed,
+        settings: &settings,
+        missing_count: load.missing_count(),
+        outcome,
+        run: RunFacts {
+            date: date(),
+            command: super::command_line(),
+            commit: COMMIT,
+            machine: Machine::here(),
+            seconds: stopwatch.elapsed().as_secs_f64(),
+        },
+    };
+    match arguments.json {
+        true => context.output.json("bench ycsb", &report)?,
+        false => tell(&report, context)?,
+    }
+    if report.outcome.was_stopped {
+        let done = report.outcome.operation_count;
+        return Err(Failure::interrupted(format!("stopped after {done} operations")));
+    }
+    Ok(())
+}
+
+/// Runs the clients on a thread of their own, while this one shows how far they are.
+fn at_work(
+    database: &Database,
+    load: Arc<dyn Load>,
+    plan: Plan,
+    progress: &Progress,
+) -> Result<Outcome, Failure> {
+    let watch = Arc::new(Watch::default());
+    let stopwatch = Stopwatch::start();
+    let clock: Clock = Arc::new(move || Nanos(stopwatch.nanos()));
+    let (tell, told) = channel();
+    let clients = {
+        let (database, watch) = (database.clone(), Arc::clone(&watch));
+        std::thread::spawn(move || {
+            let outcome = run_clients(&database, &load, &plan, &watch, &clock);
+            // The other end waits for this; only a panic there could have closed it.
+            let _ = tell.send(outcome);
+        })
+    };
+    let outcome = loop {
+        match told.recv_timeout(Duration::from_millis(50)) {
+            Ok(outcome) => break outcome,
+            Err(RecvTimeoutError::Timeout) => {
+                let done = watch.done_count() as f64 / plan.operation_count as f64;
+                progress.show(done, "clients at work");
+                if progress.is_interrupted() {
+                    watch.stop();
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => match clients.join() {
+                Err(panic) => std::panic::resume_unwind(panic),
+                Ok(()) => unreachable!("clients that end tell their outcome"),
+            },
+        }
+    };
+    Ok(outcome?)
+}
+
+impl YcsbArguments {
+    fn ycsb(&self) -> Ycsb {
+        let workload = match self.workload {
+            WorkloadArgument::A => WorkloadKind::A,
+            WorkloadArgument::B => WorkloadKind::B,
+            WorkloadArgument::C => WorkloadKind::C,
+            WorkloadArgument::D => WorkloadKind::D,
+            WorkloadArgument::E => WorkloadKind::E,
+            WorkloadArgument::F => WorkloadKind::F,
+        };
+        let key_choice = match self.distribution {
+            None => workload.key_choice(),
+            Some(DistributionArgument::Zipf) => KeyChoice::Zipf,
+            Some(DistributionArgument::Latest) => KeyChoice::Latest,
+            Some(DistributionArgument::Uniform) => KeyChoice::Uniform,
+        };
+        let (record_count, field_bytes, seed) = (self.records, self.field_bytes, self.seed);
+        Ycsb { workload, key_choice, record_count, field_bytes, seed }
+    }
+
+    /// An empty database where the user wants it.
+    fn place(&self, settings: &Settings) -> Result<Place, Failure> {
+        let Some(name) = self.device.strip_prefix("sim:") else {
+            return self.directory(settings);
+        };
+        let profile = Profile::load(name)?;
+        let whole = profile.geometry.capacity();
+        let record_bytes = FIELD_COUNT as u64 * u64::from(self.field_bytes) + 64;
+        let data_bytes = self.records.saturating_mul(record_bytes) + settings.log_bytes;
+        let usual = data_bytes.saturating_mul(4).max(256 << 20).min(whole.0);
+        let capacity = self.capacity.unwrap_or(ByteCount(usual));
+        if capacity > whole {
+            let what = format!("--capacity {capacity}: {} has {whole}", self.device);
+            return Err(Failure::input(what));
+        }
+        let options = SimOptions { capacity: Some(capacity), seed: self.seed, keep_data: true };
+        let volume = nandu::DeviceVolume::format(profile.open(options)?)?;
+        let volumes = Volumes { data: Box::new(volume), log: None };
+        let database = Database::create(volumes, settings, self.seed)?;
+        Ok(Place::Drive { database, capacity })
+    }
+
+    fn directory(&self, settings: &Settings) -> Result<Place, Failure> {
+        if self.capacity.is_some() || self.processor_time.is_some() || self.cores.is_some() {
+            let what = "--capacity, --processor-time and --cores are for simulated drives, \
+                        say --device sim:nvme-tlc-2024";
+            return Err(Failure::input(what));
+        }
+        let parent = Path::new(&self.device);
+        if !parent.is_dir() {
+            let what = format!(
+                "{} is no directory; a database is made in one, or on sim:NAME",
+                self.device.escape_debug()
+            );
+            return Err(Failure::input(what));
+        }
+        let directory = tempfile::Builder::new().prefix("nandu-bench-").tempdir_in(parent);
+        let directory = directory
+            .map_err(|error| Failure::system(format!("no directory in {}", self.device), &error))?;
+        let settings = settings.clone();
+        let options = DatabaseOptions { settings, ..DatabaseOptions::default() };
+        let database = NewDatabase::begin(&directory.path().join("database"), &options)?;
+        Ok(Place::Directory { database, _directory: directory })
+    }
+}
+
+/// The settings of the engine, with what `--set` says.
+fn settings_of(arguments: &YcsbArguments) -> Result<Settings, Failure> {
+    let usual = Settings { pool_bytes: arguments.memory.0, ..Settings::default() };
+    let mut value = serde_json::to_value(&usual).expect("settings are JSON");
+    for text in &arguments.set {
+        let wrong = |what: String| Failure::input(format!("--set {}: {what}", text.escape_debug()));
+        let Some((key, given)) = text.split_once('=') else {
+            return Err(wrong("write KEY=VALUE".into()));
+        };
+        let mut place = &mut value;
+        for part in key.split('.') {
+            let Value::Object(keys) = place else {
+                return Err(wrong(format!("`{part}` is part of a value")));
+            };
+            if !keys.contains_key(part) {
+                let meant = did_you_mean(part, keys.keys().map(String::as_str));
+                return Err(wrong(format!("there is no setting `{part}`{meant}")));
+            }
+            place = keys.get_mut(part).expect("it was found");
+        }
+        let size = ByteCount::parse(given).ok().filter(|_| key.ends_with("_bytes"));
+        *place = match size {
+            Some(size) => Value::from(size.0),
+            None => serde_json::from_str(given).unwrap_or_else(|_| Value::from(given)),
+        };
+        // Each by itself, so that the error is that of this one.
+        serde_json::from_value::<Settings>(value.clone())
+            .map_err(|error| wrong(error.to_string()))?;
+    }
+    let settings: Settings = serde_json::from_value(value).expect("each was tried");
+    settings.check()?;
+    Ok(settings)
+}
+
+fn tell(report: &YcsbReport<'_>, context: &Context) -> Result<(), Failure> {
+    let outcome = &report.outcome;
+    let output = context.output;
+    let clients = match report.client_count {
+        1 => "1 client".to_owned(),
+        count => format!("{count} clients"),
+    };
+    output.heading(&format!(
+        "YCSB {} on {}: {} operations by {clients}",
+        report.workload.label(),
+        report.device.escape_debug(),
+        outcome.operation_count
+    ))?;
+    let seconds = outcome.elapsed_ns as f64 / 1e9;
+    let kind = if report.capacity_bytes.is_some() { " of virtual time" } else { "" };
+    output.line(&format!(
+        "{} operations/s in {seconds:.3} s{kind}",
+        rate(outcome.operations_per_second)
+    ))?;
+    let mut table =
+        Table::new(&["operation", "count", "mean", "p50", "p95", "p99", "p99.9", "longest"]);
+    for operation in &outcome.operations {
+        let latency = &operation.latency_ns;
+        let mut cells = vec![operation.kind.replace('_', "-"), latency.count.to_string()];
+        cells.push(time(latency.mean));
+        let rest = [latency.p50, latency.p95, latency.p99, latency.p999, latency.max];
+        cells.extend(rest.iter().map(|&nanos| time(nanos as f64)));
+        table.row(cells);
+    }
+    output.table(&table)?;
+    let wanted = outcome.pool_hit_count + outcome.pool_miss_count;
+    output.line(&format!(
+        "pool: {:.1} % of {wanted} pages were there; devices: {} read, {} written, {} flushes",
+        100.0 * outcome.pool_hit_count as f64 / wanted.max(1) as f64,
+        ByteCount(outcome.read_bytes),
+        ByteCount(outcome.written_bytes),
+        outcome.flush_count
+    ))?;
+    if let Some(flash) = &outcome.flash {
+        let amplification = flash
+            .write_amplification
+            .map_or(String::new(), |factor| format!(", write amplification {factor:.2}"));
+        output.line(&format!(
+            "flash: {} pages programmed, {} blocks erased{amplification}",
+            flash.program_count, flash.erase_count
+        ))?;
+    }
+    let parts: Vec<String> =
+        outcome.operations_per_second_over_time.iter().map(|part| rate(*part)).collect();
+    output.line("operations/s in each twentieth of the time:")?;
+    for row in parts.chunks(10) {
+        output.line(&format!("  {}", row.join(" ")))?;
+    }
+    if report.capacity_bytes.is_some() {
+        output.line(&output.faint(&format!("history {}", outcome.history)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `nandu bench`: the same twice on a simulated drive, nothing left behind on a disk, errors that say what
+//! to do.
+
+#![allow(clippy::unwrap_used, reason = "a test of a file that is not what it should be has failed")]
+
+mod common;
+
+use common::{run, stderr, stdout_of};
+use serde_json::Value;
+use std::path::Path;
+
+fn json_of(directory: &Path, words: &str) -> Value {
+    let words: Vec<&str> = words.split(' ').collect();
+    serde_json::from_str(&stdout_of(directory, &words)).unwrap()
+}
+
+#[test]
+fn two_runs_on_a_simulated_drive_differ_in_what_depends_on_the_run_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = "bench ycsb --workload a --distribution uniform --records 2000 --operations 2000 --clients 16 --cores 4 \
+                 --processor-time 3us --memory 1MiB --device sim:nvme-tlc-2024 --json";
+    let mut documents = [json_of(directory.path(), words), json_of(directory.path(), words)];
+    for document in &mut documents {
+        assert!(document.as_object_mut().unwrap().remove("run").is_some());
+    }
+    assert_eq!(documents[0], documents[1]);
+    // Of the drive, the engine and the clients as they are; whoever changes what one of them does in
+    // which time writes down the new one.
+    assert_eq!(documents[0]["history"], "679ba129a5df34a3", "the bits are those of every machine");
+    assert_eq!(documents[0]["operation_count"], 2000);
+}
+
+#[test]
+fn a_run_on_a_disk_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let words = "bench ycsb --workload f --records 500 --operations 300 --clients 3 --json";
+    let document = json_of(directory.path(), words);
+    assert_eq!(document["operation_count"], 300);
+    assert_eq!(document["core_count"], Value::Null);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_with_a_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let wrong = |words: &str, expected: &str| {
+        let words: Vec<&str> = ["bench", "ycsb"].into_iter().chain(words.split(' ')).collect();
+        let output = run(directory.path(), &words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let told = stderr(&output);
+        assert!(told.contains(expected), "{words:?}: {told}");
+    };
+    wrong("--set durabilty=none", "there is no setting `durabilty`; did you mean `durability`?");
+    wrong("--set durability=sometimes", "--set durability=sometimes");
+    wrong("--set pool_bytes", "write KEY=VALUE");
+    wrong("--set page_bytes=1000", "1000");
+    wrong("--cores 2", "for simulated drives");
+    wrong("--device nowhere", "is no directory");
+    wrong("--device sim:nvme-tcl-2024", "nvme-tlc-2024");
+    wrong("--device sim:nvme-tlc-2024 --capacity 100TiB", "--capacity 100 TiB");
+    wrong("--clients 0", "0 is not in");
+}

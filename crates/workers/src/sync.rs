@@ -1,0 +1,298 @@
+//! Locks and words that workers and threads wait for alike: as those of the standard library, but that
+//! a worker which has to wait lets the next one run. A lock that a panicking holder left is taken as it is.
+//!
+//! 1. Who waits for a lock is given it in the order of asking, unless somebody took it in between.
+//! 2. Among workers a reader that comes after a waiting writer waits behind him.
+
+use crate::{Current, current};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, TryLockError};
+
+/// A value that one worker or thread has at a time.
+#[derive(Debug, Default)]
+pub struct Mutex<T> {
+    inner: std::sync::Mutex<T>,
+    waiting: Waiting,
+}
+
+/// A [`Mutex`] that is held.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
+    inner: Option<std::sync::MutexGuard<'a, T>>,
+    lock: &'a Mutex<T>,
+}
+
+/// Readers together, or one writer.
+#[derive(Debug, Default)]
+pub struct RwLock<T> {
+    inner: std::sync::RwLock<T>,
+    waiting: Waiting,
+    waiting_writers: AtomicU32,
+}
+
+/// An [`RwLock`] that is held by a reader.
+#[derive(Debug)]
+pub struct RwLockReadGuard<'a, T> {
+    inner: Option<std::sync::RwLockReadGuard<'a, T>>,
+    lock: &'a RwLock<T>,
+}
+
+/// An [`RwLock`] that is held by a writer.
+#[derive(Debug)]
+pub struct RwLockWriteGuard<'a, T> {
+    inner: Option<std::sync::RwLockWriteGuard<'a, T>>,
+    lock: &'a RwLock<T>,
+}
+
+/// A word that others wait for.
+#[derive(Debug, Default)]
+pub struct Condvar {
+    inner: std::sync::Condvar,
+    waiting: Waiting,
+}
+
+/// How many workers wait for something; threads wait in the standard library.
+#[derive(Debug, Default)]
+struct Waiting(AtomicU32);
+
+impl Waiting {
+    fn block(&self, current: &Current, what: &'static str) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        current.block(self.key(), what);
+    }
+
+    /// Wakes up to `count` workers.
+    fn wake(&self, count: u32) {
+        let waiting = self.0.load(Ordering::Relaxed);
+        if waiting == 0 {
+            return;
+        }
+        let Some(current) = current() else { return };
+        let woken = waiting.min(count);
+        self.0.fetch_sub(woken, Ordering::Relaxed);
+        current.shared.lock().wake(self.key(), woken as usize, current.number);
+    }
+
+    /// Nothing else has this address while somebody waits here.
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
+impl<T> Mutex<T> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        Self { inner: std::sync::Mutex::new(value), waiting: Waiting(AtomicU32::new(0)) }
+    }
+
+    /// Takes the lock, waiting for it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+            match current() {
+                Some(current) => self.waiting.block(&current, "a lock"),
+                None => {
+                    let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+                    return MutexGuard { inner: Some(inner), lock: self };
+                }
+            }
+        }
+    }
+
+    /// Takes the lock if nobody holds it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(MutexGuard { inner: Some(inner), lock: self })
+    }
+
+    /// What is behind the lock, which nobody else can hold.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was behind the lock.
+    pub fn into_inner(self) -> T {
+        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> RwLock<T> {
+    /// A lock that nobody holds.
+    pub const fn new(value: T) -> Self {
+        let waiting = Waiting(AtomicU32::new(0));
+        let waiting_writers = AtomicU32::new(0);
+        Self { inner: std::sync::RwLock::new(value), waiting, waiting_writers }
+    }
+
+    /// Takes the lock together with other readers, waiting for it.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        loop {
+            if let Some(guard) = self.try_read() {
+                return guard;
+            }
+            match current() {
+                Some(current) => self.waiting.block(&current, "a lock, to read"),
+                None => {
+                    let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+                    return RwLockReadGuard { inner: Some(inner), lock: self };
+                }
+            }
+        }
+    }
+
+    /// Takes the lock to read, if no writer holds it or waits for it.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        if self.waiting_writers.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let inner = match self.inner.try_read() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(RwLockReadGuard { inner: Some(inner), lock: self })
+    }
+
+    /// Takes the lock alone, waiting for it.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        let mut waits = false;
+        loop {
+            if let Some(guard) = self.try_write() {
+                if waits {
+                    self.waiting_writers.fetch_sub(1, Ordering::Relaxed);
+                }
+                return guard;
+            }
+            match current() {
+                Some(current) => {
+                    if !waits {
+                        waits = true;
+                        self.waiting_writers.fetch_add(1, Ordering::Relaxed);
+                    }
+                    self.waiting.block(&current, "a lock, to write");
+                }
+                None => {
+                    let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+                    return RwLockWriteGuard { inner: Some(inner), lock: self };
+                }
+            }
+        }
+    }
+
+    /// Takes the lock alone, if nobody holds it.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        let inner = match self.inner.try_write() {
+            Ok(inner) => inner,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(RwLockWriteGuard { inner: Some(inner), lock: self })
+    }
+
+    /// What was behind the lock.
+    pub fn into_inner(self) -> T {
+        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Condvar {
+    /// A word for which nobody waits.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { inner: std::sync::Condvar::new(), waiting: Waiting(AtomicU32::new(0)) }
+    }
+
+    /// Leaves the lock, waits for the word, and takes the lock again. What was waited for has to be
+    /// looked at again.
+    pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        match current() {
+            Some(current) => {
+                let lock = guard.lock;
+                // Nobody else runs before this worker waits, so no word falls in between.
+                drop(guard);
+                self.waiting.block(&current, "a word of another worker");
+                lock.lock()
+            }
+            None => {
+                let inner = guard.inner.take().expect("a guard holds its lock");
+                let inner = self.inner.wait(inner).unwrap_or_else(PoisonError::into_inner);
+                guard.inner = Some(inner);
+                guard
+            }
+        }
+    }
+
+    /// Tells all who wait.
+    pub fn notify_all(&self) {
+        self.inner.notify_all();
+        self.waiting.wake(u32::MAX);
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("a guard holds its lock")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("a guard holds its lock")
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.inner.take().is_some() {
+            self.lock.waiting.wake(1);
+        }
+    }
+}
+
+impl<T> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("a guard holds its lock")
+    }
+}
+
+impl<T> Drop for RwLockReadGuard<'_, T> {
+    fn drop(&mut self) {
+        self.inner.take();
+        self.lock.waiting.wake(u32::MAX);
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("a guard holds its lock")
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("a guard holds its lock")
+    }
+}
+
+impl<T> Drop for RwLockWriteGuard<'_, T> {
+    fn drop(&mut self) {
+        self.inner.take();
+        self.lock.waiting.wake(u32::MAX);
+    }
+}
