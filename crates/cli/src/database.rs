@@ -55,7 +55,10 @@ impl FixedSizes {
     /// If the log is too short for a database.
     pub(crate) fn apply(self, settings: &mut Settings) -> Result<(), Failure> {
         if let Some(size) = self.page {
-            settings.page_bytes = u32::try_from(size.0).unwrap_or(u32::MAX);
+            settings.page_bytes = u32::try_from(size.0).map_err(|_| {
+                let what = "is not a power of two from 512 to 65536";
+                Failure::input(format!("page size {} {what}", size.0))
+            })?;
         }
         if let Some(size) = self.log {
             // A page size that makes no sense is told as that.

@@ -64,6 +64,16 @@ fn each_bug_is_told_with_the_seed_that_finds_it() {
 }
 
 #[test]
+fn the_last_seed_there_is_runs_and_none_behind_it() {
+    let place = tempfile::tempdir().unwrap();
+    let last = u64::MAX.to_string();
+    let said = stdout_of(place.path(), &["crash", "--from", &last, "--seeds", "1", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&said).unwrap()["seed_count"], 1);
+    let error = failure_of(place.path(), &["crash", "--from", &last, "--seeds", "2"], 2);
+    assert!(error.contains("there are 1"), "{error}");
+}
+
+#[test]
 fn words_that_contradict_each_other_are_refused() {
     let place = tempfile::tempdir().unwrap();
     failure_of(place.path(), &["crash", "--seed", "1", "--seeds", "2"], 2);

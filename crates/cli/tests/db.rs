@@ -150,6 +150,8 @@ fn a_page_size_that_no_page_has_is_refused_and_makes_nothing() {
         let said = failure_of(directory, &words, 2);
         assert!(said.contains("is not a power of two from 512 to 65536"), "{said}");
     }
+    let create = ["db", "create", "shop", "t", "id:integer", "--page-size", "99999999999999"];
+    assert!(failure_of(directory, &create, 2).contains("page size 99999999999999"));
     failure_of(directory, &["db", "create", "shop", "t", "id:integer", "--page-size", "0"], 2);
     assert_eq!(names(directory), [""; 0]);
 }

@@ -161,6 +161,12 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
         Some(seed) => (seed, 1),
         None => (arguments.from, arguments.seeds),
     };
+    if count > 0 && first_seed.checked_add(count - 1).is_none() {
+        let (last, many) = (u64::MAX, u64::MAX - first_seed + 1);
+        return Err(Failure::input(format!(
+            "--seeds {count}: from {first_seed} on there are {many}, the last is {last}"
+        )));
+    }
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
         let mut table = Table::new(&["what the seed chose", "how it is"]);
         for (what, how) in Scenario::of_seed(seed, world, bug).told() {
@@ -191,7 +197,7 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
     };
     // A panic inside a history is a violation, told like any other.
     std::panic::set_hook(Box::new(|_| {}));
-    for seed in first_seed..first_seed.saturating_add(count) {
+    for seed in (0..count).map(|number| first_seed + number) {
         if progress.is_interrupted() {
             break;
         }
