@@ -149,12 +149,13 @@ fn restart_line(report: &RestartReport) -> Option<String> {
     let time: u64 = [log_scan, page_reads, apply, page_writes].iter().map(|step| step.time.0).sum();
     let torn = match repaired_page_count {
         0 => String::new(),
-        count => format!(", {count} torn pages rebuilt"),
+        count => format!(", {} rebuilt", counted(*count, "torn page")),
     };
     Some(format!(
-        "restart took {}: {record_count} log records scanned, {redone_count} changes redone on \
-         {}, {} undone{torn}",
+        "restart took {}: {} scanned, {} redone on {}, {} undone{torn}",
         Nanos(time),
+        counted(*record_count, "log record"),
+        counted(*redone_count, "change"),
         counted(*page_count, "page"),
         counted(*loser_count, "transaction")
     ))
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(restart_line(&idle), None);
         let undone = RestartReport { loser_count: 1, ..idle };
         let line = restart_line(&undone).unwrap();
-        assert!(line.contains("2 log records scanned") && line.contains("1 transactions undone"));
+        assert!(line.contains("2 log records scanned") && line.contains("1 transaction undone"));
         assert!(!line.contains("torn"), "{line}");
         let torn = RestartReport { repaired_page_count: 3, ..undone };
         assert!(restart_line(&torn).unwrap().ends_with(", 3 torn pages rebuilt"));
