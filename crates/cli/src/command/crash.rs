@@ -150,13 +150,8 @@ struct Campaign {
     violations: Vec<BrokenPromise>,
 }
 
-/// Runs the seeds.
-pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
-    if arguments.plant == ALL_BUGS {
-        return find_all(arguments, context);
-    }
-    let bug = bug_of(&arguments.plant)?;
-    let world = arguments.world.kind();
+/// The first seed, and how many there are from it on.
+fn seeds_of(arguments: &CrashArguments) -> Result<(u64, u64), Failure> {
     let (first_seed, count) = match arguments.seed {
         Some(seed) => (seed, 1),
         None => (arguments.from, arguments.seeds),
@@ -167,6 +162,17 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
             "--seeds {count}: from {first_seed} on there are {many}, the last is {last}"
         )));
     }
+    Ok((first_seed, count))
+}
+
+/// Runs the seeds.
+pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
+    if arguments.plant == ALL_BUGS {
+        return find_all(arguments, context);
+    }
+    let bug = bug_of(&arguments.plant)?;
+    let world = arguments.world.kind();
+    let (first_seed, count) = seeds_of(arguments)?;
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
         let mut table = Table::new(&["what the seed chose", "how it is"]);
         for (what, how) in Scenario::of_seed(seed, world, bug).told() {
