@@ -111,12 +111,32 @@ impl Database {
         ReadTransaction { tables: self.tables.read() }
     }
 
+    /// Begins to read if no write transaction is at work or waits; `None` otherwise.
+    #[must_use]
+    pub fn try_read(&self) -> Option<ReadTransaction<'_>> {
+        self.tables.try_read().map(|tables| ReadTransaction { tables })
+    }
+
+    /// Begins to write if no other transaction is at work; `None` otherwise.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn try_write(&self) -> Result<Option<WriteTransaction<'_>>, StorageError> {
+        self.tables.try_write().map(|tables| self.begin(tables)).transpose()
+    }
+
     /// Begins to write. Waits for all other transactions to end.
     ///
     /// # Errors
     /// If an earlier failure stopped the engine.
     pub fn write(&self) -> Result<WriteTransaction<'_>, StorageError> {
-        let mut tables = self.tables.write();
+        self.begin(self.tables.write())
+    }
+
+    fn begin<'d>(
+        &'d self,
+        mut tables: RwLockWriteGuard<'d, Tables>,
+    ) -> Result<WriteTransaction<'d>, StorageError> {
         if tables.engine().is_active() {
             tables.rollback()?;
         }

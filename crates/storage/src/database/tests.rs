@@ -537,3 +537,18 @@ fn values_that_no_column_holds_as_they_are_get_refused_on_every_way_in() {
     write.commit().unwrap();
     assert_eq!(database.read().check().unwrap().findings, [""; 0]);
 }
+
+#[test]
+fn whoever_does_not_want_to_wait_is_told_that_others_are_at_work() {
+    let database = create(&device());
+    let reader = database.read();
+    assert!(database.try_read().is_some());
+    assert!(database.try_write().unwrap().is_none());
+    drop(reader);
+    let mut writer = database.try_write().unwrap().unwrap();
+    writer.create_table("things", columns(), TableKind::Heap).unwrap();
+    assert!(database.try_read().is_none());
+    assert!(database.try_write().unwrap().is_none());
+    writer.commit().unwrap();
+    assert_eq!(database.try_read().unwrap().definitions().count(), 1);
+}
