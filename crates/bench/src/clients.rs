@@ -11,11 +11,15 @@ use nandu_workers::{Schedule, SwitchKind, Work};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Parts of a run of which the rate is told, and of the time that passes in it.
 const WINDOW_COUNT: usize = 20;
 /// Operations of a client after which it tells how far it is.
 const TOLD_COUNT: u64 = 64;
+
+/// How long a thread thinks before it looks whether to stop.
+const THOUGHT_NS_MAX: u64 = 50_000_000;
 
 /// What clients do. One value serves all; each client has its own state.
 pub trait Load: Send + Sync {
@@ -132,7 +136,8 @@ impl Watch {
 
 /// What one client saw.
 struct Seen {
-    latencies: Vec<LatencyHistogram>,
+    /// By kind, once there was one: a histogram takes more memory than many clients have.
+    latencies: Vec<Option<LatencyHistogram>>,
     /// When each operation ended.
     ends: Vec<Nanos>,
     result: Result<(), StorageError>,
@@ -172,19 +177,70 @@ pub fn run(
         io.pass_until(ran.end);
         (ran.values, Some(ran.switch_count))
     } else {
-        let threads: Vec<_> = works.map(std::thread::spawn).collect();
-        let join = |thread: std::thread::JoinHandle<Seen>| match thread.join() {
-            Ok(seen) => seen,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        (threads.into_iter().map(join).collect(), None)
+        (on_threads(works, watch)?, None)
     };
     let after = Levels::of(database);
     let mut outcome = told(load.kinds(), start, seen)?;
     outcome.switch_count = switch_count;
-    outcome.was_stopped = watch.should_stop.load(Ordering::Relaxed);
+    outcome.was_stopped = outcome.operation_count < plan.operation_count;
     before.tell(&after, &mut outcome);
     Ok(outcome)
+}
+
+/// Runs each client on a thread of its own, to the ends of all.
+fn on_threads(
+    works: impl Iterator<Item = Work<Seen>>,
+    watch: &Watch,
+) -> Result<Vec<Seen>, StorageError> {
+    let mut threads = Vec::new();
+    let mut refused = None;
+    for work in works {
+        match std::thread::Builder::new().spawn(work) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                let what = format!(
+                    "the system gives no more than {} threads ({error}); take fewer clients",
+                    threads.len()
+                );
+                refused = Some(StorageError::InvalidSetting { what });
+                watch.stop();
+                break;
+            }
+        }
+    }
+    let ends: Vec<_> = threads
+        .into_iter()
+        .map(|thread| {
+            let end = thread.join();
+            if end.is_err() {
+                watch.stop();
+            }
+            end
+        })
+        .collect();
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    let value = |end: std::thread::Result<Seen>| match end {
+        Ok(seen) => seen,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
+    Ok(ends.into_iter().map(value).collect())
+}
+
+/// Waits until the next operation is due.
+fn think(due: Nanos, watch: &Watch, present: &Clock) {
+    if nandu_workers::is_worker() {
+        return nandu_workers::sleep_until(due);
+    }
+    loop {
+        let left = due.saturating_sub(present());
+        if left == Nanos::ZERO || watch.should_stop.load(Ordering::Relaxed) {
+            return;
+        }
+        // Nobody unparks it; this is how a thread waits for a time, and looks up now and then.
+        std::thread::park_timeout(Duration::from_nanos(left.0.min(THOUGHT_NS_MAX)));
+    }
 }
 
 /// The work of one client.
@@ -198,8 +254,8 @@ fn work(
 ) -> Seen {
     let own_count = share_of(plan.operation_count, plan.client_count, number);
     let mut seen = Seen {
-        latencies: load.kinds().iter().map(|_| LatencyHistogram::new()).collect(),
-        ends: Vec::with_capacity(nandu_base::to_index(own_count.min(1 << 24))),
+        latencies: load.kinds().iter().map(|_| None).collect(),
+        ends: Vec::with_capacity(nandu_base::to_index(own_count.min(1 << 16))),
         result: Ok(()),
     };
     let mut client = load.client(number);
@@ -218,10 +274,11 @@ fn work(
             }
         };
         let end = present();
-        seen.latencies[kind].record(end - due);
+        let latency = seen.latencies[kind].get_or_insert_with(LatencyHistogram::new);
+        latency.record(end.saturating_sub(due));
         seen.ends.push(end);
         due = end + plan.think_time;
-        nandu_workers::sleep_until(due);
+        think(due, watch, present);
         if done % TOLD_COUNT == 0 || done == own_count {
             let more = if done % TOLD_COUNT == 0 { TOLD_COUNT } else { done % TOLD_COUNT };
             watch.done_count.fetch_add(more, Ordering::Relaxed);
@@ -249,12 +306,14 @@ fn told(
     for (number, one) in (0_u64..).zip(seen) {
         one.result?;
         for (sum, latency) in latencies.iter_mut().zip(&one.latencies) {
-            sum.merge(latency);
+            if let Some(latency) = latency {
+                sum.merge(latency);
+            }
         }
         history.extend_from_slice(&number.to_le_bytes());
         for end in one.ends {
             history.extend_from_slice(&end.0.to_le_bytes());
-            ends.push((end - start).0);
+            ends.push(end.saturating_sub(start).0);
         }
     }
     let operation_count = ends.len() as u64;

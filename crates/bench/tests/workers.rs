@@ -7,6 +7,7 @@ use nandu_bench::ycsb::{KeyChoice, WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load, Outcome, Plan, Watch, run};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_storage::engine::Settings;
+use nandu_storage::pool::ReplacementKind;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Database, Volumes};
 use nandu_workers::SwitchKind;
@@ -14,26 +15,28 @@ use std::sync::Arc;
 
 const RECORDS: u64 = 6000;
 
-fn database(ycsb: &Ycsb, pool_bytes: u64) -> Database {
+fn settings(pool_bytes: u64) -> Settings {
+    Settings { pool_bytes, log_bytes: 8 << 20, checkpoint_bytes: 2 << 20, ..Settings::default() }
+}
+
+fn database(ycsb: &Ycsb, settings: &Settings) -> Database {
     let profile = Profile::load("nvme-tlc-2024").unwrap();
     let capacity = Some(ByteCount::mib(256));
     let drive = profile.open(SimOptions { capacity, seed: 1, keep_data: true }).unwrap();
     let volume = DeviceVolume::format(drive).unwrap();
-    let settings = Settings {
-        pool_bytes,
-        log_bytes: 8 << 20,
-        checkpoint_bytes: 2 << 20,
-        ..Settings::default()
-    };
     let volumes = Volumes { data: Box::new(volume), log: None };
-    let database = Database::create(volumes, &settings, 7).unwrap();
+    let database = Database::create(volumes, settings, 7).unwrap();
     ycsb.load(&database, |_| true).unwrap();
     database.drop_cached_pages().unwrap();
     database
 }
 
 fn outcome(ycsb: &Ycsb, pool_bytes: u64, plan: &Plan) -> Outcome {
-    let database = database(ycsb, pool_bytes);
+    outcome_with(ycsb, &settings(pool_bytes), plan)
+}
+
+fn outcome_with(ycsb: &Ycsb, settings: &Settings, plan: &Plan) -> Outcome {
+    let database = database(ycsb, settings);
     let load: Arc<dyn Load> = Arc::new(ycsb.start());
     let clock: Clock = Arc::new(|| unreachable!("the drive has its own clock"));
     let outcome = run(&database, &load, plan, &Arc::new(Watch::default()), &clock).unwrap();
@@ -102,4 +105,15 @@ fn a_client_that_thinks_is_due_after_it_thought() {
     assert!(outcome.elapsed_ns >= 599 * 10_000_000);
     let read = &outcome.operations[0];
     assert!(read.latency_ns.p50 < 1_000_000, "thinking is no part of a latency: {read:?}");
+}
+
+#[test]
+fn more_clients_than_frames_and_reader_slots_wait_for_each_other() {
+    let uniform = Ycsb { key_choice: KeyChoice::Uniform, ..ycsb(WorkloadKind::B) };
+    let crowd = plan(150);
+    for replacement in [ReplacementKind::Lru, ReplacementKind::default()] {
+        let settings = Settings { replacement, pool_bytes: 512 << 10, ..settings(1 << 20) };
+        let outcome = outcome_with(&uniform, &settings, &crowd);
+        assert_eq!(outcome.operation_count, 1200, "{replacement:?}");
+    }
 }

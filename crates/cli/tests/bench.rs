@@ -33,7 +33,8 @@ fn two_runs_on_a_simulated_drive_differ_in_what_depends_on_the_run_alone() {
 #[test]
 fn a_run_on_a_disk_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
-    let words = "bench ycsb --workload f --records 500 --operations 300 --clients 3 --json";
+    let words = "bench ycsb --workload f --records 500 --operations 300 --clients 3 \
+                 --think-time 100us --json";
     let document = json_of(directory.path(), words);
     assert_eq!(document["operation_count"], 300);
     assert_eq!(document["core_count"], Value::Null);

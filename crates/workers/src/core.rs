@@ -67,6 +67,8 @@ pub(crate) struct Core {
 struct Worker {
     time: Nanos,
     state: State,
+    /// Whether it let others go before, and comes to its turn for the first time since.
+    has_yielded: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +94,7 @@ struct Blocked {
 impl Core {
     /// `worker_count` workers that are ready at `start`.
     pub(crate) fn new(worker_count: u32, cores: u32, start: Nanos) -> Self {
-        let worker = |_| Worker { time: start, state: State::Ready };
+        let worker = |_| Worker { time: start, state: State::Ready, has_yielded: false };
         Self {
             workers: (0..worker_count).map(worker).collect(),
             ready: (0..worker_count).map(|number| Reverse((start, number))).collect(),
@@ -128,11 +130,6 @@ impl Core {
         self.make_ready(number, time);
     }
 
-    pub(crate) fn note_time(&mut self, number: u32, time: Nanos) {
-        let worker = &mut self.workers[number as usize];
-        worker.time = worker.time.max(time);
-    }
-
     pub(crate) fn wait_for(
         &mut self,
         number: u32,
@@ -149,13 +146,20 @@ impl Core {
         self.workers[number as usize].state = State::Waiting { source: index, ticket, mask };
     }
 
-    pub(crate) fn block(&mut self, number: u32, key: usize, what: &'static str) {
+    /// The worker waits for `key`; before the others, if it was woken and came too late.
+    pub(crate) fn block(&mut self, number: u32, key: usize, what: &'static str, is_again: bool) {
         self.workers[number as usize].state = State::Blocked { what };
-        self.blocked.push_back(Blocked { key, number });
+        let blocked = Blocked { key, number };
+        match is_again {
+            true => self.blocked.push_front(blocked),
+            false => self.blocked.push_back(blocked),
+        }
     }
 
     pub(crate) fn let_others_go(&mut self, number: u32) {
-        self.workers[number as usize].state = State::Yielding;
+        let worker = &mut self.workers[number as usize];
+        worker.state = State::Yielding;
+        worker.has_yielded = true;
         self.yielding.push(number);
     }
 
@@ -172,7 +176,13 @@ impl Core {
     }
 
     pub(crate) fn end(&mut self, number: u32) {
-        self.workers[number as usize].state = State::Done;
+        // Of a worker that panicked while it left its turn, something may be left.
+        self.blocked.retain(|blocked| blocked.number != number);
+        self.yielding.retain(|&yielding| yielding != number);
+        let state = &mut self.workers[number as usize].state;
+        if let State::Waiting { source, .. } = std::mem::replace(state, State::Done) {
+            self.sources[source].waiter_count -= 1;
+        }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -189,8 +199,6 @@ impl Core {
         while self.take_completion() {}
         if self.ready.is_empty() {
             self.resume_yielding();
-        } else {
-            self.vain_count = 0;
         }
         let Some(Reverse((time, number))) = self.ready.pop() else {
             if !self.is_over() {
@@ -201,8 +209,13 @@ impl Core {
         self.workers[number as usize].state = State::Running;
         self.running = Some(number);
         self.switch_count += 1;
-        for number in std::mem::take(&mut self.yielding) {
-            self.make_ready(number, time);
+        // One of those who yield is no reason for the others to look again: they would keep each other
+        // ready, and no completion later than they would ever be taken.
+        if !std::mem::take(&mut self.workers[number as usize].has_yielded) {
+            self.vain_count = 0;
+            for number in std::mem::take(&mut self.yielding) {
+                self.make_ready(number, time);
+            }
         }
         Some(number)
     }

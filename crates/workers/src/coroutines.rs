@@ -28,13 +28,16 @@ pub(crate) fn run(shared: &Arc<Shared>, bodies: Vec<Body>, stack_bytes: usize) {
             body();
         })
     };
-    let mut coroutines: Vec<Stacked> = bodies.into_iter().enumerate().map(coroutine).collect();
+    let mut stacks = Stacks(bodies.into_iter().enumerate().map(coroutine).map(Some).collect());
     let mut next = shared.lock().pick();
     while let Some(number) = next {
         CURRENT.set(Some(Current { shared: Arc::clone(shared), number }));
-        next = match coroutines[number as usize].resume(()) {
+        let stacked =
+            stacks.0[number as usize].as_mut().expect("a worker that was picked is not done");
+        next = match stacked.resume(()) {
             CoroutineResult::Yield(next) => next,
             CoroutineResult::Return(()) => {
+                stacks.0[number as usize] = None;
                 let mut core = shared.lock();
                 core.end(number);
                 core.running = None;
@@ -42,11 +45,17 @@ pub(crate) fn run(shared: &Arc<Shared>, bodies: Vec<Body>, stack_bytes: usize) {
             }
         };
     }
-    CURRENT.set(None);
-    for coroutine in coroutines {
-        if !coroutine.done() {
+}
+
+/// The stacks of workers that are not done.
+struct Stacks(Vec<Option<Stacked>>);
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        CURRENT.set(None);
+        for stacked in self.0.drain(..).flatten().filter(|stacked| stacked.started()) {
             // To drop it would run the destructors on its stack, some of which wait: it is left as it is.
-            std::mem::forget(coroutine);
+            std::mem::forget(stacked);
         }
     }
 }

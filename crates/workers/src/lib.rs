@@ -22,6 +22,7 @@
 //! 5. Nobody ready and nothing in flight is a deadlock: the run ends with a panic that says who waits
 //!    for what.
 //!
+//! A thread that is no worker wakes none: what a schedule's workers share, nobody else touches meanwhile.
 //! Whatever waits by other means (a lock of the standard library that is held over one of the arrows
 //! above) hangs for good: `cargo xtask tidy` refuses those in the engine.
 
@@ -95,13 +96,6 @@ pub fn sleep_until(time: Nanos) {
     }
 }
 
-/// Notes that what this worker waited for was done at `time`, without letting others run.
-pub fn note_time(time: Nanos) {
-    if let Some(current) = current() {
-        current.shared.lock().note_time(current.number, time);
-    }
-}
-
 /// Waits until `source` told a completion whose ticket equals `ticket` in the bits of `mask`. The caller
 /// looks first whether it is there already, and looks again afterwards.
 ///
@@ -139,8 +133,9 @@ impl Current {
     }
 
     /// Waits until somebody tells `key`, the address of a lock or of a word; `what` is its name in a report.
-    fn block(&self, key: usize, what: &'static str) {
-        self.shared.lock().block(self.number, key, what);
+    /// Whoever waits `is_again`, since another was quicker, comes before those who asked later.
+    fn block(&self, key: usize, what: &'static str, is_again: bool) {
+        self.shared.lock().block(self.number, key, what, is_again);
         self.switch();
     }
 }

@@ -1,7 +1,9 @@
 //! Locks and words that workers and threads wait for alike: as those of the standard library, but that
 //! a worker which has to wait lets the next one run. A lock that a panicking holder left is taken as it is.
 //!
-//! 1. Who waits for a lock is given it in the order of asking, unless somebody took it in between.
+//! 1. Among workers who wait for a mutex the one that asked first is woken, and comes first again if
+//!    another took the lock in between. Of those who wait for an [`RwLock`] the one with the least time
+//!    has it.
 //! 2. Among workers a reader that comes after a waiting writer waits behind him.
 
 use crate::{Current, current};
@@ -57,9 +59,9 @@ pub struct Condvar {
 struct Waiting(AtomicU32);
 
 impl Waiting {
-    fn block(&self, current: &Current, what: &'static str) {
+    fn block(&self, current: &Current, what: &'static str, is_again: bool) {
         self.0.fetch_add(1, Ordering::Relaxed);
-        current.block(self.key(), what);
+        current.block(self.key(), what, is_again);
     }
 
     /// Wakes up to `count` workers.
@@ -88,12 +90,15 @@ impl<T> Mutex<T> {
 
     /// Takes the lock, waiting for it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        let mut is_again = false;
         loop {
             if let Some(guard) = self.try_lock() {
                 return guard;
             }
             match current() {
-                Some(current) => self.waiting.block(&current, "a lock"),
+                Some(current) => {
+                    self.waiting.block(&current, "a lock", std::mem::replace(&mut is_again, true))
+                }
                 None => {
                     let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
                     return MutexGuard { inner: Some(inner), lock: self };
@@ -138,7 +143,7 @@ impl<T> RwLock<T> {
                 return guard;
             }
             match current() {
-                Some(current) => self.waiting.block(&current, "a lock, to read"),
+                Some(current) => self.waiting.block(&current, "a lock, to read", false),
                 None => {
                     let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
                     return RwLockReadGuard { inner: Some(inner), lock: self };
@@ -176,7 +181,7 @@ impl<T> RwLock<T> {
                         waits = true;
                         self.waiting_writers.fetch_add(1, Ordering::Relaxed);
                     }
-                    self.waiting.block(&current, "a lock, to write");
+                    self.waiting.block(&current, "a lock, to write", false);
                 }
                 None => {
                     let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
@@ -217,7 +222,7 @@ impl Condvar {
                 let lock = guard.lock;
                 // Nobody else runs before this worker waits, so no word falls in between.
                 drop(guard);
-                self.waiting.block(&current, "a word of another worker");
+                self.waiting.block(&current, "a word of another worker", false);
                 lock.lock()
             }
             None => {

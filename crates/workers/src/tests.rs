@@ -188,6 +188,24 @@ fn whoever_lets_others_go_runs_after_the_next() {
 }
 
 #[test]
+fn those_who_yield_do_not_keep_each_other_from_the_completion_they_wait_for() {
+    for kind in SwitchKind::ALL {
+        let device = Servers::new(1);
+        let is_done = Arc::new(Mutex::new(false));
+        let ran = run(&schedule(kind, 4), 4, move |number| {
+            if number == 0 {
+                device.request(Nanos(100));
+                *is_done.lock() = true;
+            }
+            while !*is_done.lock() {
+                crate::yield_now();
+            }
+        });
+        assert_eq!(ran.end, Nanos(100), "{kind:?}");
+    }
+}
+
+#[test]
 fn a_deadlock_is_told_with_who_waits_for_what() {
     for kind in SwitchKind::ALL {
         let told = std::panic::catch_unwind(|| {

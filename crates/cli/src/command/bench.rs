@@ -47,13 +47,14 @@ Examples:
 
 On a simulated drive time is virtual: the same seed gives the same results, bit for bit, and `history`
 is a hash of when each operation ended. There the processor takes no time but --processor-time.
-On a disk each client is a thread. A latency runs from when an operation was due.")]
+On a disk each client is a thread. A latency runs from when an operation was due: the end of the one
+before, and --think-time.")]
 struct YcsbArguments {
     /// a: 50 % updates, b: 5 %, c: none, d: 5 % inserts, e: scans, f: read-modify-writes
     #[arg(long, value_enum, default_value_t = WorkloadArgument::A)]
     workload: WorkloadArgument,
     /// Records that are loaded before
-    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     records: u64,
     /// Operations of all clients together
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -312,7 +313,8 @@ impl YcsbArguments {
         let profile = Profile::load(name)?;
         let whole = profile.geometry.capacity();
         let record_bytes = FIELD_COUNT as u64 * u64::from(self.field_bytes) + 64;
-        let data_bytes = self.records.saturating_mul(record_bytes) + settings.log_bytes;
+        let data_bytes =
+            self.records.saturating_mul(record_bytes).saturating_add(settings.log_bytes);
         let usual = data_bytes.saturating_mul(4).max(256 << 20).min(whole.0);
         let capacity = self.capacity.unwrap_or(ByteCount(usual));
         if capacity > whole {

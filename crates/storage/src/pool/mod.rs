@@ -339,14 +339,15 @@ impl Pool {
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
         let word = address.to_word();
-        if let Some(frame) = self.table.find(word, |_| true)
-            && let Some(page) = self.frames.protect(frame, word)
-        {
-            page.note_hit();
+        if let Some(frame) = self.table.find(word, |_| true) {
+            // Before the page is held in place: whoever holds a reader's slot waits for nothing.
             if self.needs_every_hit {
                 self.touch(frame, word);
             }
-            return Ok(look(&page));
+            if let Some(page) = self.frames.protect(frame, word) {
+                page.note_hit();
+                return Ok(look(&page));
+            }
         }
         let page = self.read_missing(address)?;
         Ok(look(&page))

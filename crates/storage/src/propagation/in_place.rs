@@ -214,8 +214,11 @@ impl Writer {
     fn write(&mut self, io: &Io, pages: &mut [PageWrite]) -> Result<(), StorageError> {
         let mut first_error = None;
         let mut next = 0;
-        while next < pages.len() || !self.runs.is_empty() {
+        loop {
             let may_start = next < pages.len() && first_error.is_none();
+            if !may_start && self.runs.is_empty() {
+                break;
+            }
             if may_start && (io.has_room() || self.runs.is_empty()) {
                 io.wait_for_room();
                 let page_count = self.neighbours(&pages[next..]);

@@ -370,12 +370,24 @@ impl Io {
         file: FileId,
         request: FileRequest,
     ) -> Result<u64, StorageError> {
-        let mut state = self.shared.state.lock();
-        state.next_ticket += 1;
-        let id = u64::from(owner as u8) << TICKET_BITS | state.next_ticket;
-        let now = self.now();
-        state.volume.submit(file, now, FileRequest { id, ..request })?;
-        Ok(id)
+        loop {
+            {
+                let mut state = self.shared.state.lock();
+                // Room that the caller saw may be another's by now.
+                if state.has_room() || state.volume.in_flight() == 0 {
+                    state.next_ticket += 1;
+                    let id = u64::from(owner as u8) << TICKET_BITS | state.next_ticket;
+                    let now = self.now();
+                    state.volume.submit(file, now, FileRequest { id, ..request })?;
+                    return Ok(id);
+                }
+                if !is_worker() {
+                    _ = self.fetch(&mut state, Nanos::MAX);
+                    continue;
+                }
+            }
+            nandu_workers::wait_for(&self.source, 0, 0);
+        }
     }
 
     /// Waits until `found` finds something. Of the tickets that bring it those bits are known that the
