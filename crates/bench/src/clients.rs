@@ -15,9 +15,6 @@ use std::time::Duration;
 
 /// Parts of a run of which the rate is told, and of the time that passes in it.
 const WINDOW_COUNT: usize = 20;
-/// Operations of a client after which it tells how far it is.
-const TOLD_COUNT: u64 = 64;
-
 /// How long a thread thinks before it looks whether to stop.
 const THOUGHT_NS_MAX: u64 = 50_000_000;
 
@@ -122,7 +119,7 @@ pub struct FlashOutcome {
 }
 
 impl Watch {
-    /// How many operations were done, about.
+    /// How many operations were done.
     #[must_use]
     pub fn done_count(&self) -> u64 {
         self.done_count.load(Ordering::Relaxed)
@@ -260,7 +257,7 @@ fn work(
     };
     let mut client = load.client(number);
     let mut due = present();
-    for done in 1..=own_count {
+    for _ in 0..own_count {
         if watch.should_stop.load(Ordering::Relaxed) {
             break;
         }
@@ -279,10 +276,7 @@ fn work(
         seen.ends.push(end);
         due = end + plan.think_time;
         think(due, watch, present);
-        if done % TOLD_COUNT == 0 || done == own_count {
-            let more = if done % TOLD_COUNT == 0 { TOLD_COUNT } else { done % TOLD_COUNT };
-            watch.done_count.fetch_add(more, Ordering::Relaxed);
-        }
+        watch.done_count.fetch_add(1, Ordering::Relaxed);
     }
     seen
 }

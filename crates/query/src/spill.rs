@@ -342,8 +342,7 @@ impl<'x> SpillWriter<'x> {
         let mut buffer = std::mem::replace(&mut self.buffer, replacement);
         buffer.resize(end);
         let offset = (u64::from(first) - 1) * page_bytes as u64;
-        let io = &self.execution.spill_io();
-        io.wait_for_room();
+        let io = self.execution.spill_io();
         let (owner, operation) = (IoOwner::Operator, Operation::Write);
         self.ticket = Some(io.submit_ahead(owner, file, operation, offset, buffer)?);
         self.execution.note_request(true, file.0, offset, end as u64);
@@ -693,7 +692,7 @@ mod tests {
         let file = execution.spill.borrow().file.unwrap();
         let mut page = execution.buffer(1);
         page.fill(9);
-        let io = &execution.spill_io();
+        let io = execution.spill_io();
         let ticket = io.submit(IoOwner::Operator, file, Operation::Write, 512 * 3, page).unwrap();
         io.wait(ticket);
         let mut stream = bucket.scan(&execution, memory).unwrap();

@@ -39,8 +39,8 @@ pub(crate) fn run(shared: &Arc<Shared>, bodies: Vec<Body>, stack_bytes: usize) {
     }
 }
 
-/// Gives the baton to `next`, who was picked, and waits for it to come back.
-pub(crate) fn pass(shared: &Shared, number: u32, _next: Option<u32>) {
+/// Gives the baton to whoever was picked, and waits for it to come back.
+pub(crate) fn pass(shared: &Shared, number: u32) {
     shared.passed.notify_all();
     await_turn(shared, number);
 }

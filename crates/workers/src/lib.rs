@@ -128,7 +128,7 @@ impl Current {
         }
         match self.shared.kind() {
             SwitchKind::Coroutines => coroutines::leave(self.number, next),
-            SwitchKind::Baton => baton::pass(&self.shared, self.number, next),
+            SwitchKind::Baton => baton::pass(&self.shared, self.number),
         }
     }
 

@@ -255,7 +255,6 @@ impl<'x> BlockReader<'x> {
             }
             Source::Volume(io) => {
                 let offset = (u64::from(span.start) - 1) * page_bytes as u64;
-                io.wait_for_room();
                 self.ticket = Some(io.submit_ahead(
                     IoOwner::Operator,
                     self.file,

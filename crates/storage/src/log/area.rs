@@ -62,12 +62,11 @@ impl LogArea {
     /// [`Self::hand_over`].
     pub(super) fn begin_write(&self, start: Lsn, bytes: &[u8]) -> Result<Writes, StorageError> {
         let mut writes = Writes::default();
-        let io = &self.io;
         let (mut at, mut rest) = (start, bytes);
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(to_index(self.piece_bytes(at, rest.len() as u64)));
             let buffer = self.spare_buffer_of(piece);
-            match self.submit(io, Operation::Write, self.layout.offset_of(at), buffer) {
+            match self.submit(Operation::Write, self.layout.offset_of(at), buffer) {
                 Ok(request) => writes.0.push(request),
                 Err(error) => {
                     let _ = self.finish_write(writes);
@@ -86,10 +85,9 @@ impl LogArea {
 
     /// Waits for all of them. The first error counts.
     pub(super) fn finish_write(&self, writes: Writes) -> Result<(), StorageError> {
-        let io = &self.io;
         let mut result = Ok(());
         for request in writes.0 {
-            match finish(io, "write", &request) {
+            match self.finish("write", &request) {
                 Ok(buffer) => self.keep(buffer),
                 Err(error) => result = result.and(Err(error)),
             }
@@ -118,7 +116,7 @@ impl LogArea {
     /// Begins to read one piece.
     pub(super) fn start_read(&self, at: Lsn, bytes: u64) -> Result<Pending, StorageError> {
         let buffer = IoBuffer::with_alignment(to_index(bytes), self.alignment);
-        self.submit(&self.io, Operation::Read, self.layout.offset_of(at), buffer)
+        self.submit(Operation::Read, self.layout.offset_of(at), buffer)
     }
 
     /// Whether a request could go out at once.
@@ -128,7 +126,7 @@ impl LogArea {
 
     /// Waits for a piece.
     pub(super) fn finish_read(&self, request: &Pending) -> Result<IoBuffer, StorageError> {
-        finish(&self.io, "read", request)
+        self.finish("read", request)
     }
 
     /// Reads or writes bytes outside the endless part: the control data.
@@ -138,9 +136,8 @@ impl LogArea {
         offset: u64,
         buffer: IoBuffer,
     ) -> Result<IoBuffer, StorageError> {
-        let io = &self.io;
-        let request = self.submit(io, operation, offset, buffer)?;
-        finish(io, operation.label(), &request)
+        let request = self.submit(operation, offset, buffer)?;
+        self.finish(operation.label(), &request)
     }
 
     /// A buffer that the volume accepts, with these bytes.
@@ -174,22 +171,20 @@ impl LogArea {
 
     fn submit(
         &self,
-        io: &Io,
         operation: Operation,
         offset: u64,
         buffer: IoBuffer,
     ) -> Result<Pending, StorageError> {
-        io.wait_for_room();
-        let ticket = io.submit(IoOwner::Log, self.file, operation, offset, buffer)?;
+        let ticket = self.io.submit(IoOwner::Log, self.file, operation, offset, buffer)?;
         Ok(Pending { ticket, offset })
     }
-}
 
-fn finish(io: &Io, verb: &str, request: &Pending) -> Result<IoBuffer, StorageError> {
-    let completion = io.wait(request.ticket);
-    if let Err(error) = completion.result {
-        let what = format!("{verb} of the log at byte {} of its file", request.offset);
-        return Err(StorageError::Device { what, error });
+    fn finish(&self, verb: &str, request: &Pending) -> Result<IoBuffer, StorageError> {
+        let completion = self.io.wait(request.ticket);
+        if let Err(error) = completion.result {
+            let what = format!("{verb} of the log at byte {} of its file", request.offset);
+            return Err(StorageError::Device { what, error });
+        }
+        Ok(completion.buffer.expect("a request with a buffer brings it back"))
     }
-    Ok(completion.buffer.expect("a request with a buffer brings it back"))
 }

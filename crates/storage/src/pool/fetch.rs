@@ -277,7 +277,6 @@ impl Pool {
         buffer: &mut IoBuffer,
     ) -> Result<(), StorageError> {
         let taken = std::mem::replace(buffer, IoBuffer::with_alignment(0, 1));
-        self.io.wait_for_room();
         let begun = self.io.submit(IoOwner::PageLoad, file, Operation::Read, offset_bytes, taken);
         let completion = match begun {
             Ok(ticket) => self.io.wait(ticket),

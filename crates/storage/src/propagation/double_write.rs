@@ -293,7 +293,6 @@ impl DoubleWrite {
         let mut result = Ok(());
         for (address, copies) in copies {
             let address = *address;
-            io.wait_for_room();
             let buffer = buffer_for(io, self.page_bytes as usize);
             let offset = address.offset_bytes(self.page_bytes);
             match io.submit(IoOwner::PageWrite, address.file, Operation::Read, offset, buffer) {
@@ -320,7 +319,6 @@ impl DoubleWrite {
         let mut result = Ok(());
         let mut offset = self.offset;
         for piece in self.batch.chunks(REQUEST_BYTES_MAX) {
-            io.wait_for_room();
             let mut buffer = buffer_for(io, piece.len());
             buffer.copy_from_slice(piece);
             match io.submit(IoOwner::PageWrite, self.file, Operation::Write, offset, buffer) {
@@ -365,7 +363,6 @@ impl DoubleWrite {
         offset: u64,
         buffer: IoBuffer,
     ) -> Result<IoBuffer, StorageError> {
-        io.wait_for_room();
         let ticket = io.submit(IoOwner::PageWrite, file, operation, offset, buffer)?;
         self.finish(io, ticket, operation, file)
     }

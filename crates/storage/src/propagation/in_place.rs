@@ -104,7 +104,6 @@ impl Propagation for InPlace {
         address: PageAddress,
         buffer: IoBuffer,
     ) -> Result<(), StorageError> {
-        io.wait_for_room();
         let offset = address.offset_bytes(self.page_bytes);
         let ticket = io.submit(IoOwner::PoolRead, address.file, Operation::Read, offset, buffer)?;
         self.reads.push((ticket, address));
@@ -220,7 +219,6 @@ impl Writer {
                 break;
             }
             if may_start && (io.has_room() || self.runs.is_empty()) {
-                io.wait_for_room();
                 let page_count = self.neighbours(&pages[next..]);
                 let run = &mut pages[next..next + page_count];
                 let (file, offset) = (run[0].address.file, self.offset_of(&run[0]));

@@ -256,7 +256,8 @@ impl Io {
         self.shared.clock.fetch_max(time.0, Ordering::Relaxed);
     }
 
-    /// Issues a request now, and gives back the ticket to wait for. `length_bytes` counts for a trim
+    /// Issues a request, once there is room for it, and gives back the ticket to wait for. What completes
+    /// meanwhile is kept for its owner. `length_bytes` counts for a trim
     /// only; elsewhere it is the buffer's.
     ///
     /// # Errors
@@ -308,11 +309,6 @@ impl Io {
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.shared.state.lock().has_room()
-    }
-
-    /// Waits until one more request can be issued; what completes meanwhile is kept for its owner.
-    pub fn wait_for_room(&self) {
-        self.wait_until((0, 0), |state| state.has_room().then_some(()));
     }
 
     /// Waits for the request with this ticket.
@@ -373,7 +369,7 @@ impl Io {
         loop {
             {
                 let mut state = self.shared.state.lock();
-                // Room that the caller saw may be another's by now.
+                // Under the lock that the request is issued under, since others want the room, too.
                 if state.has_room() || state.volume.in_flight() == 0 {
                     state.next_ticket += 1;
                     let id = u64::from(owner as u8) << TICKET_BITS | state.next_ticket;

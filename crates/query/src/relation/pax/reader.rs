@@ -133,7 +133,6 @@ impl<'x> PaxReader<'x> {
             }
             let offset = (u64::from(pages.start) - 1) * page_bytes as u64;
             let io = &view.io;
-            io.wait_for_room();
             let owner = IoOwner::Operator;
             let ticket = io.submit_ahead(owner, file, Operation::Read, offset, buffer)?;
             slot.tickets[index] = Some(ticket);

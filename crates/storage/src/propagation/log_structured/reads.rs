@@ -125,7 +125,6 @@ impl LogStructured {
         offset_bytes: u64,
         target: IoBuffer,
     ) -> Result<u64, StorageError> {
-        io.wait_for_room();
         io.submit(IoOwner::PoolRead, self.files.segments, Operation::Read, offset_bytes, target)
     }
 

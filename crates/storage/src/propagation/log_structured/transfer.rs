@@ -79,7 +79,6 @@ fn run(
     offset_bytes: u64,
     buffer: IoBuffer,
 ) -> Result<IoBuffer, StorageError> {
-    io.wait_for_room();
     let ticket = io.submit(IoOwner::PageWrite, file, operation, offset_bytes, buffer)?;
     let completion = io.wait(ticket);
     match completion.result {
