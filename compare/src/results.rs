@@ -99,6 +99,8 @@ pub(crate) fn meta(
         command.push(' ');
         command.push_str(&argument);
     }
+    let disk = disk_description(scratch);
+    let read_ahead = disk.source.as_deref().and_then(read_ahead_kib);
     json!({
         "runs": [{
             "command": command,
@@ -116,8 +118,19 @@ pub(crate) fn meta(
         "page_bytes": plan.page_bytes,
         "engines": versions,
         "machine": machine_description(),
-        "disk": disk_description(scratch),
+        "disk": disk,
+        "read_ahead_kib": read_ahead,
     })
+}
+
+/// How much the kernel reads around a page of a mapped file that is missing, and ahead of reads in a row: a
+/// setting of the disk at `source`, which decides what engines that map their files take.
+fn read_ahead_kib(source: &str) -> Option<u64> {
+    let place = Path::new("/sys/class/block").join(Path::new(source).file_name()?);
+    let place = place.canonicalize().ok()?;
+    // A part of a disk has the setting of the whole.
+    let read = |place: &Path| std::fs::read_to_string(place.join("queue/read_ahead_kb")).ok();
+    read(&place).or_else(|| read(place.parent()?))?.trim().parse().ok()
 }
 
 /// Adds what is known only at the end of a run.
@@ -136,7 +149,7 @@ pub(crate) fn add_to(
     rows: &mut Vec<Row>,
 ) -> Result<(), Failure> {
     /// What has to be the same for figures to stand in one table.
-    const ALIKE: [&str; 8] = [
+    const ALIKE: [&str; 9] = [
         "seed",
         "records",
         "operations",
@@ -144,6 +157,7 @@ pub(crate) fn add_to(
         "limit_bytes",
         "limit",
         "page_bytes",
+        "read_ahead_kib",
         "machine",
     ];
     let read = |name: &str| {

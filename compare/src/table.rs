@@ -108,12 +108,14 @@ pub(crate) fn whole(medians: &[Median], meta: &Value, notes: &[String]) -> Strin
     let number = |key: &str| meta[key].as_u64().unwrap_or_default();
     let memory = format!(
         "{} records of 8 + 100 bytes, {} operations a phase of which the second half counts, pages \
-         of {} bytes, caches of {} MiB, {}. Command, commit, versions and machine: meta.json.",
+         of {} bytes, caches of {} MiB, {}, read-ahead of the disk {} KiB. Command, commit, versions \
+         and machine: meta.json.",
         number("records"),
         number("operations"),
         number("page_bytes"),
         number("cache_bytes") >> 20,
         meta["limit"].as_str().unwrap_or_default(),
+        meta["read_ahead_kib"].as_u64().map_or("unknown".into(), |kib| kib.to_string()),
     );
     text.push_str(&wrapped(&memory));
     text.push('\n');
