@@ -15,7 +15,7 @@
 //! 2. Simulated members differ in their seeds only, so two runs are alike.
 
 use crate::file::{self, FileDrive, ScratchFile};
-use crate::profile::{DriveKind, Profile, ProfileError, SimOptions};
+use crate::profile::{Drive, DriveKind, MakeConfig, MakeError, Profile, ProfileError, SimOptions};
 use crate::target::{OpenOptions, Target, TargetError, can_direct, open_existing};
 use nandu_array::{ArrayConfig, ArrayDevice, ArrayError, Layout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, to_u32};
@@ -58,15 +58,50 @@ pub struct ArrayDriveConfig {
     pub member_timeout_ns: Nanos,
 }
 
-impl ArrayDriveConfig {
-    /// Checks what can be checked without the members; `sector_bytes` is that of the array.
-    ///
-    /// # Errors
-    /// The first mistake; the key at fault comes first, in backticks.
-    pub fn check(&self, sector_bytes: u32) -> Result<(), String> {
+impl MakeConfig for ArrayDriveConfig {
+    /// What can be checked without the members.
+    fn check(&self, sector_bytes: u32) -> Result<(), String> {
         self.array_config(sector_bytes, true).map(|_| ())
     }
 
+    /// With members just large enough. Its capacity is a whole number of stripes. No member may be an array.
+    fn open(
+        &self,
+        name: &str,
+        geometry: Geometry,
+        options: SimOptions,
+    ) -> Result<Drive, MakeError> {
+        let wrong =
+            |what: String| MakeError::Member(ProfileError::Array { name: name.into(), what });
+        let SimOptions { seed, keep_data, .. } = options;
+        let config = self.array_config(geometry.sector_bytes, keep_data).map_err(wrong)?;
+        let sectors = config.member_sector_count_for(geometry.sector_count);
+        let capacity = Geometry { sector_count: sectors, ..geometry }.capacity();
+        let mut members = Vec::new();
+        for (member, index) in self.member_names().map_err(wrong)?.into_iter().zip(0..) {
+            let profile =
+                load_member(member).map_err(|error| MakeError::Member(error.within(name)))?;
+            let seed = seed.wrapping_add(index);
+            let options = SimOptions { capacity: Some(capacity), seed, keep_data };
+            members.push(profile.open(options).map_err(MakeError::Member)?);
+        }
+        let array = ArrayDevice::create(config, members);
+        let array = array.map_err(|error| wrong(error.to_string()))?;
+        Ok(Box::new(array.named(name)))
+    }
+
+    fn has_arm(&self) -> Result<bool, ProfileError> {
+        let wrong = |what: String| ProfileError::Array { name: self.layout.clone(), what };
+        let names = self.member_names().map_err(wrong)?;
+        let mut has_arm = false;
+        for name in names {
+            has_arm |= load_member(name)?.has_arm()?;
+        }
+        Ok(has_arm)
+    }
+}
+
+impl ArrayDriveConfig {
     /// The profile of each member.
     ///
     /// # Errors
@@ -99,42 +134,6 @@ impl ArrayDriveConfig {
             member_timeout: Some(self.member_timeout_ns),
             keeps_data,
         })
-    }
-
-    /// Builds the array of `geometry` called `name`, with members just large enough. Its capacity is
-    /// a whole number of stripes.
-    ///
-    /// # Errors
-    /// If a member has no profile, is an array, is too small, or does not fit the others.
-    pub fn open(
-        &self,
-        name: &str,
-        geometry: Geometry,
-        options: SimOptions,
-    ) -> Result<Box<dyn Device + Send>, ProfileError> {
-        let wrong = |what: String| ProfileError::Array { name: name.into(), what };
-        let SimOptions { seed, keep_data, .. } = options;
-        let config = self.array_config(geometry.sector_bytes, keep_data).map_err(wrong)?;
-        let sectors = config.member_sector_count_for(geometry.sector_count);
-        let capacity = Geometry { sector_count: sectors, ..geometry }.capacity();
-        let mut members = Vec::new();
-        for (member, index) in self.member_names().map_err(wrong)?.into_iter().zip(0..) {
-            let profile = load_member(member).map_err(|error| error.within(name))?;
-            let seed = seed.wrapping_add(index);
-            members.push(profile.open(SimOptions { capacity: Some(capacity), seed, keep_data })?);
-        }
-        let array = ArrayDevice::create(config, members);
-        let array = array.map_err(|error| wrong(error.to_string()))?;
-        Ok(Box::new(array.named(name)))
-    }
-
-    /// Whether any member is a hard disk.
-    pub(crate) fn has_arm(&self) -> Result<bool, ProfileError> {
-        let wrong = |what: String| ProfileError::Array { name: self.layout.clone(), what };
-        let names = self.member_names().map_err(wrong)?;
-        let kinds: Result<Vec<_>, _> =
-            names.into_iter().map(|name| Ok(load_member(name)?.kind())).collect();
-        Ok(kinds?.contains(&DriveKind::Hdd))
     }
 
     /// The largest array that its members make.

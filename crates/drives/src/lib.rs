@@ -5,8 +5,8 @@
 //!          └► sim:X ─► profile X ─► ssd | hdd | scm | array of them on the virtual clock
 //! ```
 //!
-//! Siblings of equal shape: one file or folder per make, one `DriveKind`, one section of a profile.
-//! Only `file` may read a wall clock.
+//! Siblings of equal shape: one file or folder per make, one line of `makes!` in `profile`, which makes
+//! it a `DriveKind` and a section of a profile. Only `file` may read a wall clock.
 
 pub mod array;
 pub mod file;

@@ -21,8 +21,8 @@
 mod bounds;
 
 use crate::array::{ADDRESS_PREFIX, ArrayAddress, ArrayDriveConfig};
-use crate::hdd::{HardDisk, HddConfig};
-use crate::scm::{ScmConfig, StorageClassMemory};
+use crate::hdd::HddConfig;
+use crate::scm::ScmConfig;
 use crate::ssd::{Ssd, SsdConfig};
 use include_dir::{Dir, include_dir};
 use nandu_base::ByteCount;
@@ -41,44 +41,136 @@ const CAPACITY_BYTES_MAX: u64 = 1 << 50;
 /// The longest file: profiles have some thousand bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The makes of simulated drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DriveKind {
-    /// Flash chips behind a translation layer.
-    Ssd,
-    /// A hard disk: an arm over a platter.
-    Hdd,
-    /// Byte-addressable memory that keeps its content.
-    Scm,
-    /// Several drives as one.
-    Array,
-}
+/// What the section of a make says of its drives. Each make says it in its own file.
+pub(crate) trait MakeConfig {
+    /// Checks what the drive itself would refuse; `sector_bytes` is that of the drive.
+    ///
+    /// # Errors
+    /// The first mistake; the key at fault stands in it.
+    fn check(&self, sector_bytes: u32) -> Result<(), String>;
 
-impl DriveKind {
-    /// The name of the kind and of its section.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Ssd => "ssd",
-            Self::Hdd => "hdd",
-            Self::Scm => "scm",
-            Self::Array => "array",
-        }
+    /// Builds the drive of `geometry` called `name`.
+    ///
+    /// # Errors
+    /// If the parts do not make a drive.
+    fn open(&self, name: &str, geometry: Geometry, options: SimOptions)
+    -> Result<Drive, MakeError>;
+
+    /// Whether an arm moves in it or in a member.
+    ///
+    /// # Errors
+    /// If a member is unknown.
+    fn has_arm(&self) -> Result<bool, ProfileError> {
+        Ok(false)
+    }
+
+    /// Whether writes may be completed out of its memory; `None` where what the drive itself says is
+    /// all that is known.
+    fn has_write_cache(&self) -> Option<bool> {
+        None
     }
 }
 
-/// The parts of a drive, by kind.
-#[derive(Clone, Debug, PartialEq)]
-pub enum DriveConfig {
-    /// The figures of an SSD.
-    Ssd(SsdConfig),
-    /// The figures of a hard disk.
-    Hdd(HddConfig),
-    /// The figures of a storage-class memory.
-    Scm(ScmConfig),
-    /// The members of an array and how it works.
-    Array(ArrayDriveConfig),
+/// A simulated drive, open.
+pub(crate) type Drive = Box<dyn Device + Send>;
+
+/// Why the figures of a section make no drive.
+pub(crate) enum MakeError {
+    /// Its parts do not fit together.
+    Parts(DeviceError),
+    /// A member of it cannot be had.
+    Member(ProfileError),
+}
+
+/// Makes both enums, the sections of the file and what goes through them out of the one list of makes.
+macro_rules! makes {
+    ($($(#[$doc:meta])* $kind:ident($config:ty) = $label:ident;)+) => {
+        /// The makes of simulated drive.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum DriveKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        /// The parts of a drive, by kind.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum DriveConfig {
+            $($(#[$doc])* $kind($config),)+
+        }
+
+        impl DriveKind {
+            /// All of them, which every test of makes goes through.
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            /// The name of the kind and of its section.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$kind => stringify!($label),)+
+                }
+            }
+        }
+
+        impl DriveConfig {
+            /// Which make of drive it is.
+            #[must_use]
+            pub const fn kind(&self) -> DriveKind {
+                match self {
+                    $(Self::$kind(_) => DriveKind::$kind,)+
+                }
+            }
+
+            fn make(&self) -> &dyn MakeConfig {
+                match self {
+                    $(Self::$kind(config) => config,)+
+                }
+            }
+        }
+
+        /// The file, as serde sees it.
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct ProfileFile {
+            title: String,
+            paper: Option<String>,
+            kind: DriveKind,
+            capacity: String,
+            sector_bytes: u32,
+            $($label: Option<$config>,)+
+            #[serde(default)]
+            sources: BTreeMap<String, String>,
+            #[serde(default)]
+            fitted: BTreeMap<String, Vec<String>>,
+        }
+
+        impl ProfileFile {
+            /// The section of its kind; there must be no other.
+            fn take_section(&mut self) -> Result<DriveConfig, String> {
+                let mut section = None;
+                $(
+                    let found = self.$label.take();
+                    if found.is_some() != (self.kind == DriveKind::$kind) {
+                        let what = if found.is_some() { "must not have" } else { "needs" };
+                        let (kind, label) = (self.kind.label(), stringify!($label));
+                        return Err(format!("`kind` {kind} {what} a section [{label}]"));
+                    }
+                    section = section.or(found.map(DriveConfig::$kind));
+                )+
+                Ok(section.expect("the section of each kind was looked for"))
+            }
+        }
+    };
+}
+
+makes! {
+    /// Flash chips behind a translation layer.
+    Ssd(SsdConfig) = ssd;
+    /// A hard disk: an arm over a platter.
+    Hdd(HddConfig) = hdd;
+    /// Byte-addressable memory that keeps its content.
+    Scm(ScmConfig) = scm;
+    /// Several drives as one.
+    Array(ArrayDriveConfig) = array;
 }
 
 /// A simulated drive, described.
@@ -131,25 +223,6 @@ impl Default for SimOptions {
     fn default() -> Self {
         Self { capacity: None, seed: 1, keep_data: true }
     }
-}
-
-/// The file, as serde sees it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProfileFile {
-    title: String,
-    paper: Option<String>,
-    kind: DriveKind,
-    capacity: String,
-    sector_bytes: u32,
-    ssd: Option<SsdConfig>,
-    hdd: Option<HddConfig>,
-    scm: Option<ScmConfig>,
-    array: Option<ArrayDriveConfig>,
-    #[serde(default)]
-    sources: BTreeMap<String, String>,
-    #[serde(default)]
-    fitted: BTreeMap<String, Vec<String>>,
 }
 
 impl Profile {
@@ -226,7 +299,7 @@ impl Profile {
             let message = error.message().trim_end().to_owned();
             ProfileError::Invalid { file: origin.into(), line, message, nearest }
         };
-        let file: ProfileFile = toml::from_str(text).map_err(wrong)?;
+        let mut file: ProfileFile = toml::from_str(text).map_err(wrong)?;
         // Parsed as a table too, because figures are looked up in it later: that fails for numbers
         // past 2^63, which the types of some keys would take.
         let table: toml::Table = text.parse().map_err(wrong)?;
@@ -238,40 +311,10 @@ impl Profile {
             ProfileError::Invalid { file: origin.into(), line, message, nearest: None }
         };
         let geometry = file.geometry().map_err(invalid)?;
-        let sections = [
-            (DriveKind::Ssd, file.ssd.is_some()),
-            (DriveKind::Hdd, file.hdd.is_some()),
-            (DriveKind::Scm, file.scm.is_some()),
-            (DriveKind::Array, file.array.is_some()),
-        ];
-        for (kind, present) in sections {
-            if present != (kind == file.kind) {
-                let (kind, label) = (file.kind.label(), kind.label());
-                let what = if present { "must not have" } else { "needs" };
-                return Err(invalid(format!("`kind` {kind} {what} a section [{label}]")));
-            }
-        }
+        let drive = file.take_section().map_err(invalid)?;
         let section = table[file.kind.label()].as_table().expect("the kind's section is there");
         bounds::check(section).map_err(invalid)?;
-        let drive = match (file.ssd, file.hdd, file.scm, file.array) {
-            (Some(ssd), ..) => {
-                ssd.validate().map_err(|error| invalid(error.to_string()))?;
-                DriveConfig::Ssd(ssd)
-            }
-            (_, Some(hdd), ..) => {
-                hdd.check().map_err(invalid)?;
-                DriveConfig::Hdd(hdd)
-            }
-            (_, _, Some(scm), _) => {
-                scm.check().map_err(invalid)?;
-                DriveConfig::Scm(scm)
-            }
-            (.., Some(array)) => {
-                array.check(geometry.sector_bytes).map_err(invalid)?;
-                DriveConfig::Array(array)
-            }
-            (None, None, None, None) => unreachable!("the kind's section is there"),
-        };
+        drive.make().check(geometry.sector_bytes).map_err(invalid)?;
         let profile = Self {
             name: name.into(),
             title: file.title,
@@ -307,12 +350,7 @@ impl Profile {
     /// Which make of drive the profile describes.
     #[must_use]
     pub const fn kind(&self) -> DriveKind {
-        match self.drive {
-            DriveConfig::Ssd(_) => DriveKind::Ssd,
-            DriveConfig::Hdd(_) => DriveKind::Hdd,
-            DriveConfig::Scm(_) => DriveKind::Scm,
-            DriveConfig::Array(_) => DriveKind::Array,
-        }
+        self.drive.kind()
     }
 
     /// Whether an arm moves in it or in a member: such a drive in small is not the same drive.
@@ -320,11 +358,13 @@ impl Profile {
     /// # Errors
     /// If a member of an array is unknown.
     pub fn has_arm(&self) -> Result<bool, ProfileError> {
-        match &self.drive {
-            DriveConfig::Hdd(_) => Ok(true),
-            DriveConfig::Ssd(_) | DriveConfig::Scm(_) => Ok(false),
-            DriveConfig::Array(array) => array.has_arm(),
-        }
+        self.drive.make().has_arm()
+    }
+
+    /// Whether it may complete writes out of its memory; `None` where it does what it says of itself.
+    #[must_use]
+    pub fn has_write_cache(&self) -> Option<bool> {
+        self.drive.make().has_write_cache()
     }
 
     /// What the user writes for it: `sim:NAME`, or the address of an array.
@@ -370,22 +410,11 @@ impl Profile {
     /// If the capacity is larger than the drive or no multiple of its sector, or the parts do not
     /// make a drive.
     pub fn open(&self, options: SimOptions) -> Result<Box<dyn Device + Send>, ProfileError> {
-        let name = self.address();
-        let SimOptions { seed, keep_data, .. } = options;
         let geometry = self.scaled_geometry(options.capacity)?;
-        type Drive = Box<dyn Device + Send>;
-        let device: Result<Drive, DeviceError> = match &self.drive {
-            DriveConfig::Ssd(config) => Ssd::new(&name, geometry, config, keep_data, seed)
-                .map(|drive| Box::new(drive) as Drive),
-            DriveConfig::Hdd(config) => HardDisk::new(&name, config, geometry, keep_data)
-                .map(|drive| Box::new(drive) as Drive),
-            DriveConfig::Scm(config) => {
-                StorageClassMemory::new(&name, config.clone(), geometry, keep_data)
-                    .map(|drive| Box::new(drive) as Drive)
-            }
-            DriveConfig::Array(config) => return config.open(&name, geometry, options),
-        };
-        device.map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })
+        self.drive.make().open(&self.address(), geometry, options).map_err(|error| match error {
+            MakeError::Parts(error) => ProfileError::Drive { file: self.origin.clone(), error },
+            MakeError::Member(error) => error,
+        })
     }
 
     /// Builds the drive if it is a solid-state drive, which can be asked what happens inside.

@@ -8,6 +8,7 @@
 //! 1. A request is done when its last line and its last byte are; banks and bus serve in order.
 //! 2. What is written is durable: a flush has nothing to do.
 
+use crate::profile::{Drive, MakeConfig, MakeError, SimOptions};
 use nandu_base::{ByteCount, Nanos, SectorIndex, VirtualClock};
 use nandu_device::queue::InFlight;
 use nandu_device::{
@@ -36,6 +37,26 @@ pub struct ScmConfig {
     pub overhead_ns: Nanos,
     /// Most requests in flight, at least 1.
     pub queue_depth: u32,
+}
+
+impl MakeConfig for ScmConfig {
+    fn check(&self, _sector_bytes: u32) -> Result<(), String> {
+        Self::check(self)
+    }
+
+    fn open(
+        &self,
+        name: &str,
+        geometry: Geometry,
+        options: SimOptions,
+    ) -> Result<Drive, MakeError> {
+        let memory = StorageClassMemory::new(name, self.clone(), geometry, options.keep_data);
+        memory.map(|memory| Box::new(memory) as Drive).map_err(MakeError::Parts)
+    }
+
+    fn has_write_cache(&self) -> Option<bool> {
+        Some(false)
+    }
 }
 
 impl ScmConfig {

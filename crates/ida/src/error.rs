@@ -97,8 +97,8 @@ impl fmt::Display for IdaError {
             ),
             Self::Kernel(kernel) => write!(
                 formatter,
-                "ida: this processor cannot run the kernel {kernel:?}; take one of \
-                 Kernel::available()"
+                "ida: this processor cannot run the kernel {kernel}; it can run {}",
+                Kernel::available().map(Kernel::name).collect::<Vec<_>>().join(", ")
             ),
             Self::FragmentCount { list, expected, found } => write!(
                 formatter,

@@ -63,6 +63,19 @@ impl Kernel {
         Self::ALL.into_iter().filter(|kernel| kernel.is_available())
     }
 
+    /// Its name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Ssse3 => "ssse3",
+            Self::Avx2 => "avx2",
+            Self::GfniAvx2 => "gfni-avx2",
+            Self::GfniAvx512 => "gfni-avx512",
+            Self::Neon => "neon",
+        }
+    }
+
     /// The fastest kernel that this processor can run.
     #[must_use]
     pub fn best() -> Self {
@@ -92,6 +105,12 @@ impl Kernel {
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
             _ => false,
         }
+    }
+}
+
+impl std::fmt::Display for Kernel {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
     }
 }
 

@@ -123,7 +123,10 @@ fn shapes_that_no_code_has_are_refused() {
     }
     let foreign = Kernel::ALL.into_iter().find(|kernel| !kernel.is_available()).unwrap();
     let code = Code::new(2, 3, Matrix::Cauchy).unwrap();
-    assert_eq!(code.with_kernel(foreign), Err(IdaError::Kernel(foreign)));
+    let error = code.with_kernel(foreign).unwrap_err();
+    assert_eq!(error, IdaError::Kernel(foreign));
+    let told = format!("cannot run the kernel {}; it can run scalar", foreign.name());
+    assert!(error.to_string().contains(&told), "{error}");
 }
 
 #[test]

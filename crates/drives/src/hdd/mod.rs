@@ -27,6 +27,7 @@ mod tests;
 
 pub use config::{HddCacheConfig, HddConfig, HddModel, HddPowerConfig, MechanicsConfig, SeekShape};
 
+use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
 use engine::{Command, Engine};
 use nandu_base::{Nanos, Picojoules, SectorIndex, VirtualClock};
 use nandu_device::queue::InFlight;
@@ -50,6 +51,26 @@ pub struct HardDisk {
     in_flight: BTreeMap<u64, InFlight>,
     accepted_count: u64,
     counters: Counters,
+}
+
+impl MakeConfig for HddConfig {
+    fn check(&self, _sector_bytes: u32) -> Result<(), String> {
+        Self::check(self)
+    }
+
+    fn open(
+        &self,
+        name: &str,
+        geometry: Geometry,
+        options: SimOptions,
+    ) -> Result<Drive, MakeError> {
+        let disk = HardDisk::new(name, self, geometry, options.keep_data);
+        disk.map(|disk| Box::new(disk) as Drive).map_err(MakeError::Parts)
+    }
+
+    fn has_arm(&self) -> Result<bool, ProfileError> {
+        Ok(true)
+    }
 }
 
 impl HardDisk {

@@ -31,6 +31,8 @@ mod writes;
 pub use config::SsdConfig;
 
 pub use inside::{Inside, LinkUse};
+
+use crate::profile::{Drive, MakeConfig, MakeError, SimOptions};
 use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
@@ -46,6 +48,26 @@ use write_buffer::{OpenUnit, WriteBuffer};
 
 /// Most requests that the host may have in flight; the drive itself works on fewer.
 const HOST_QUEUE_DEPTH: u32 = 1024;
+
+impl MakeConfig for SsdConfig {
+    fn check(&self, _sector_bytes: u32) -> Result<(), String> {
+        self.validate().map_err(|error| error.to_string())
+    }
+
+    fn open(
+        &self,
+        name: &str,
+        geometry: Geometry,
+        options: SimOptions,
+    ) -> Result<Drive, MakeError> {
+        let drive = Ssd::new(name, geometry, self, options.keep_data, options.seed);
+        drive.map(|drive| Box::new(drive) as Drive).map_err(MakeError::Parts)
+    }
+
+    fn has_write_cache(&self) -> Option<bool> {
+        Some(self.write_buffer_bytes > 0)
+    }
+}
 
 /// A simulated solid-state drive: see the module.
 pub struct Ssd {

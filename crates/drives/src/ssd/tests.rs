@@ -6,6 +6,8 @@ use nandu_device::testing::{check_contract, run};
 use proptest::prelude::*;
 
 const SECTORS: u64 = 8192;
+/// Of the chip below.
+const ERASE_BLOCK_BYTES: u64 = 64 * 2048;
 
 /// A 4 MiB drive with the SLC chip of S000 (20/200/1500 us, transfer folded in).
 fn config(ftl: &str) -> SsdConfig {
@@ -28,9 +30,10 @@ fn drive(config: &SsdConfig) -> Ssd {
 
 #[test]
 fn every_translation_layer_keeps_the_contract() {
-    for ftl in [PAGE, CHUNK] {
+    for kind in nandu_ftl::FtlKind::ALL {
         for write_buffer_bytes in [0, 65_536] {
-            let config = SsdConfig { write_buffer_bytes, ..config(ftl) };
+            let ftl = kind.small(ERASE_BLOCK_BYTES);
+            let config = SsdConfig { ftl, write_buffer_bytes, ..config(PAGE) };
             check_contract(&mut || Box::new(drive(&config)));
         }
     }

@@ -105,8 +105,12 @@ impl DeviceCosts {
             curve.dedup_by_key(|point| point.at);
             Curve::new(curve).map_err(|_| {
                 let way = if is_write { "writes" } else { "reads" };
-                let what = format!("no {pattern:?} {way} were measured at queue depth 1");
-                QueryError::Invalid { what: what.to_lowercase() }
+                let order = match pattern {
+                    Pattern::Random => "random",
+                    Pattern::Sequential => "sequential",
+                };
+                let what = format!("no {order} {way} were measured at queue depth 1");
+                QueryError::Invalid { what }
             })
         };
         let (streaming, scattered) =

@@ -9,7 +9,6 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use nandu_base::Nanos;
 use nandu_drives::file::{cpu_time, machine_description};
-use nandu_drives::profile::DriveConfig;
 use nandu_drives::target::{OpenTarget, TargetDescription};
 use nandu_probe::{
     BurstResult, DeviceProfile, DiagnosisInput, EnduranceResult, PatternResult, StreamProfile,
@@ -54,12 +53,7 @@ pub(super) fn measure(
     let mut input = DiagnosisInput::new(&info, &judged);
     input.steady_state = steady_state.as_ref().map(|steady| &steady.state);
     if let TargetDescription::Simulated(profile) = &open.description {
-        input.write_cache = match &profile.drive {
-            DriveConfig::Ssd(ssd) => Some(ssd.write_buffer_bytes > 0),
-            DriveConfig::Scm(_) => Some(false),
-            // What a disk says of itself is true; an array may have members of any kind.
-            DriveConfig::Hdd(_) | DriveConfig::Array(_) => None,
-        };
+        input.write_cache = profile.has_write_cache();
     }
     if let Some(machine) = &machine {
         input.cpu_time = Some(machine.processor_time);

@@ -98,10 +98,8 @@ impl Cpu {
 impl ModelledCpu {
     /// Costs of rows, and of a request to such a drive, which are `over` times smaller.
     fn costs(&self, kind: DriveKind, over: u32) -> CpuCosts {
-        let request_ns = match kind {
-            DriveKind::Hdd => self.disk_request_ns,
-            DriveKind::Ssd | DriveKind::Scm | DriveKind::Array => self.flash_request_ns,
-        };
+        let is_disk = kind == DriveKind::Hdd;
+        let request_ns = if is_disk { self.disk_request_ns } else { self.flash_request_ns };
         CpuCosts {
             work: WorkCosts::NONE
                 .with(Work::Scan, self.scan_ns * 1000)
