@@ -7,6 +7,8 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A small drive that is simulated in a moment.
 const SMALL: [&str; 6] =
@@ -286,6 +288,32 @@ fn a_sweep_that_is_interrupted_keeps_its_rows() {
     let reports: Value =
         serde_json::from_str(&fs::read_to_string(path.join("grid.json")).unwrap()).unwrap();
     assert_eq!(reports["reports"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_sweep_or_record_that_is_ended_before_anything_is_done_leaves_nothing_within_two_seconds() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let long = ["--workload", "uniform", "--requests", "50000000"];
+    for (more, told) in [
+        (["--sweep", "victim=greedy,fifo"], "none of 2 simulations is done; nothing is kept"),
+        (["--record", "requests.trace"], "nothing was left behind"),
+    ] {
+        for signal in ["INT", "TERM"] {
+            let mut child = start(path, &with(&[&long[..], &more].concat()));
+            let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+            // A tenth of the work is done.
+            lines.next().unwrap().unwrap();
+            let began = Instant::now();
+            let id = child.id().to_string();
+            assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+            let said: Vec<String> = lines.map(Result::unwrap).collect();
+            assert_eq!(child.wait().unwrap().code(), Some(130), "{said:?}");
+            assert!(began.elapsed() < Duration::from_secs(2), "{more:?}");
+            assert!(said.iter().any(|line| line.contains(told)), "{said:?}");
+            assert_eq!(names(path), [""; 0], "{more:?}");
+        }
+    }
 }
 
 #[test]

@@ -204,7 +204,10 @@ impl<'a> Worker<'a> {
 
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
-        self.tell(PARTS);
+        // One that was stopped is not done.
+        if !self.is_cancelled() {
+            self.tell(PARTS);
+        }
     }
 }
 

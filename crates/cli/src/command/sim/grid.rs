@@ -1,6 +1,7 @@
 //! `nandu sim --sweep`: a grid of simulations as a table and as Parquet, one row for each.
 //!
-//! 1. Rows stand in the order of the grid; what was not finished has no row.
+//! 1. Rows stand in the order of the grid; what was not finished has no row. Where nothing was, nothing is
+//!    written.
 
 use super::{SimArguments, check_memory, warn, write_json};
 use crate::Context;
@@ -54,6 +55,9 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
             _ => None,
         })
         .collect();
+    if rows.is_empty() {
+        return conclude(&outcomes, &sweep, 0);
+    }
     let mut bytes = Vec::new();
     let columns = columns(&axes, &rows);
     let columns: Vec<(&str, Column)> =
@@ -149,8 +153,19 @@ fn conclude(
         let count = failed.len();
         let of = outcomes.len();
         let point = point.join(" ");
+        let kept = match row_count {
+            0 => "nothing is kept",
+            _ if row_count + count < of => "what was done is kept",
+            _ => "the others are kept",
+        };
         return Err(Failure::input(format!(
-            "{count} of {of} simulations failed, the others are kept; the first, at {point}: {error}"
+            "{count} of {of} simulations failed, {kept}; the first, at {point}: {error}"
+        )));
+    }
+    if row_count == 0 && !outcomes.is_empty() {
+        let of = outcomes.len();
+        return Err(Failure::interrupted(format!(
+            "none of {of} simulations is done; nothing is kept"
         )));
     }
     if row_count < outcomes.len() {
