@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A small drive that is simulated in a moment.
 const SMALL: [&str; 6] =
@@ -291,7 +291,10 @@ fn a_sweep_that_is_interrupted_keeps_its_rows() {
 }
 
 #[test]
+#[allow(clippy::disallowed_types, reason = "who ends a program waits by his own clock")]
 fn a_sweep_or_record_that_is_ended_before_anything_is_done_leaves_nothing_within_two_seconds() {
+    use std::time::Instant;
+
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let long = ["--workload", "uniform", "--requests", "50000000"];
