@@ -3,11 +3,12 @@
 //! 1. A worker is in `ready` if and only if its state is `Ready`, with its time.
 //! 2. `waiter_count` of a source is how many workers wait for one of its completions.
 //! 3. At most one worker is `Running`.
+//! 4. Whoever has a timer is `Blocked`.
 
 use crate::SwitchKind;
 use nandu_base::Nanos;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How often workers may look in vain for what another should do, while no other can move.
@@ -51,6 +52,8 @@ pub(crate) struct Core {
     sources: Vec<Source>,
     /// Who waits for a lock or a word, in the order in which they came.
     blocked: VecDeque<Blocked>,
+    /// Until when some of them wait at most.
+    timers: BTreeSet<(Nanos, u32)>,
     /// Who lets others go first.
     yielding: Vec<u32>,
     /// How often they went on since anybody else did.
@@ -69,6 +72,8 @@ struct Worker {
     state: State,
     /// Whether it let others go before, and comes to its turn for the first time since.
     has_yielded: bool,
+    /// Whether it waited for a word, and its time came first.
+    has_timed_out: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +99,18 @@ struct Blocked {
 impl Core {
     /// `worker_count` workers that are ready at `start`.
     pub(crate) fn new(worker_count: u32, cores: u32, start: Nanos) -> Self {
-        let worker = |_| Worker { time: start, state: State::Ready, has_yielded: false };
+        let worker = |_| Worker {
+            time: start,
+            state: State::Ready,
+            has_yielded: false,
+            has_timed_out: false,
+        };
         Self {
             workers: (0..worker_count).map(worker).collect(),
             ready: (0..worker_count).map(|number| Reverse((start, number))).collect(),
             sources: Vec::new(),
             blocked: VecDeque::new(),
+            timers: BTreeSet::new(),
             yielding: Vec::new(),
             vain_count: 0,
             cores: (0..cores).map(|_| Reverse(start)).collect(),
@@ -156,6 +167,36 @@ impl Core {
         }
     }
 
+    /// The worker waits for `key`, until `deadline` at most.
+    pub(crate) fn block_until(
+        &mut self,
+        number: u32,
+        key: usize,
+        what: &'static str,
+        deadline: Nanos,
+    ) {
+        self.timers.insert((deadline, number));
+        self.block(number, key, what, false);
+    }
+
+    /// Whether the last wait of a worker ended since its time had come.
+    pub(crate) fn take_timed_out(&mut self, number: u32) -> bool {
+        std::mem::take(&mut self.workers[number as usize].has_timed_out)
+    }
+
+    /// Wakes the worker whose wait ends first, if it ends before anybody is ready.
+    fn take_timer(&mut self) -> bool {
+        let limit = self.ready.peek().map_or(Nanos::MAX, |Reverse((time, _))| *time);
+        let Some(&(time, number)) = self.timers.first().filter(|&&(time, _)| time <= limit) else {
+            return false;
+        };
+        self.timers.remove(&(time, number));
+        self.blocked.retain(|blocked| blocked.number != number);
+        self.workers[number as usize].has_timed_out = true;
+        self.make_ready(number, time);
+        true
+    }
+
     pub(crate) fn let_others_go(&mut self, number: u32) {
         let worker = &mut self.workers[number as usize];
         worker.state = State::Yielding;
@@ -171,6 +212,7 @@ impl Core {
                 break;
             };
             let blocked = self.blocked.remove(at).expect("it was found there");
+            self.timers.retain(|&(_, number)| number != blocked.number);
             self.make_ready(blocked.number, time);
         }
     }
@@ -178,6 +220,7 @@ impl Core {
     pub(crate) fn end(&mut self, number: u32) {
         // Of a worker that panicked while it left its turn, something may be left.
         self.blocked.retain(|blocked| blocked.number != number);
+        self.timers.retain(|&(_, waiting)| waiting != number);
         self.yielding.retain(|&yielding| yielding != number);
         let state = &mut self.workers[number as usize].state;
         if let State::Waiting { source, .. } = std::mem::replace(state, State::Done) {
@@ -196,7 +239,7 @@ impl Core {
         {
             unreachable!("a worker that leaves has said why");
         }
-        while self.take_completion() {}
+        while self.take_completion() || self.take_timer() {}
         if self.ready.is_empty() {
             self.resume_yielding();
         }
@@ -238,6 +281,7 @@ impl Core {
                 continue;
             }
             let limit = self.ready.peek().map_or(Nanos::MAX, |Reverse((time, _))| *time);
+            let limit = self.timers.first().map_or(limit, |&(time, _)| limit.min(time));
             let Some((id, at)) = self.sources[index].source.next_completion(limit) else {
                 continue;
             };
@@ -293,6 +337,10 @@ impl Core {
             assert_eq!(*time, self.time_of(*number), "a worker is ready at its own time");
         }
         assert!(with(|state| *state == State::Running).count() <= 1);
+        for &(_, number) in &self.timers {
+            let state = self.workers[number as usize].state;
+            assert!(matches!(state, State::Blocked { .. }), "invariant 4");
+        }
         for (index, source) in self.sources.iter().enumerate() {
             let waits = |worker: &&Worker| matches!(worker.state, State::Waiting { source, .. } if source == index);
             assert_eq!(self.workers.iter().filter(waits).count(), source.waiter_count);

@@ -138,4 +138,11 @@ impl Current {
         self.shared.lock().block(self.number, key, what, is_again);
         self.switch();
     }
+
+    /// As [`Self::block`], until `deadline` at most; whether that came first.
+    fn block_until(&self, key: usize, what: &'static str, deadline: Nanos) -> bool {
+        self.shared.lock().block_until(self.number, key, what, deadline);
+        self.switch();
+        self.shared.lock().take_timed_out(self.number)
+    }
 }

@@ -7,9 +7,11 @@
 //! 2. Among workers a reader that comes after a waiting writer waits behind him.
 
 use crate::{Current, current};
+use nandu_base::Nanos;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
 
 /// A value that one worker or thread has at a time.
 #[derive(Debug, Default)]
@@ -228,6 +230,35 @@ impl Condvar {
             None => {
                 let inner = guard.inner.take().expect("a guard holds its lock");
                 let inner = self.inner.wait(inner).unwrap_or_else(PoisonError::into_inner);
+                guard.inner = Some(inner);
+                guard
+            }
+        }
+    }
+
+    /// As [`Self::wait`], but until `deadline` at most, on the clock on which it is `present` now.
+    pub fn wait_for<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        present: Nanos,
+        deadline: Nanos,
+    ) -> MutexGuard<'a, T> {
+        match current() {
+            Some(current) => {
+                let lock = guard.lock;
+                drop(guard);
+                self.waiting.0.fetch_add(1, Ordering::Relaxed);
+                let key = self.waiting.key();
+                if current.block_until(key, "a word of another worker", deadline) {
+                    self.waiting.0.fetch_sub(1, Ordering::Relaxed);
+                }
+                lock.lock()
+            }
+            None => {
+                let inner = guard.inner.take().expect("a guard holds its lock");
+                let limit = Duration::from_nanos(deadline.0.saturating_sub(present.0));
+                let (inner, _) =
+                    self.inner.wait_timeout(inner, limit).unwrap_or_else(PoisonError::into_inner);
                 guard.inner = Some(inner);
                 guard
             }

@@ -86,6 +86,36 @@ fn run<T: Send + 'static>(
     schedule.run((0..count).map(work).collect())
 }
 
+/// A word that comes wakes before its deadline, one that never comes at it; both kinds of switch agree.
+#[test]
+fn who_waits_for_a_word_waits_until_its_deadline_at_most() {
+    for kind in [SwitchKind::Coroutines, SwitchKind::Baton] {
+        let shared = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
+        let mut work: Vec<Work<()>> = Vec::new();
+        for (deadline, hears) in [(100, true), (30, false), (200, true), (31, false)] {
+            let shared = Arc::clone(&shared);
+            work.push(Box::new(move || {
+                let (heard, word) = &*shared;
+                let guard = word.wait_for(heard.lock(), Nanos(0), Nanos(deadline));
+                drop(guard);
+                let at = now().unwrap();
+                assert_eq!(at, Nanos(if hears { 50 } else { deadline }), "{deadline}");
+                heard.lock().push((at, number().unwrap()));
+            }));
+        }
+        let teller = Arc::clone(&shared);
+        work.push(Box::new(move || {
+            sleep_until(Nanos(50));
+            teller.1.notify_all();
+        }));
+        Schedule { kind, cores: 1, start: Nanos(0), ..Schedule::default() }.run(work);
+        let mut order = shared.0.lock().clone();
+        order.dedup();
+        let expected = [(30, 1), (31, 3), (50, 0), (50, 2)].map(|(at, number)| (Nanos(at), number));
+        assert_eq!(order, expected);
+    }
+}
+
 #[test]
 fn requests_of_many_workers_are_in_flight_together() {
     for kind in SwitchKind::ALL {
