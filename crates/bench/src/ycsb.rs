@@ -16,7 +16,8 @@
 use crate::clients::{Client, Load};
 use nandu_base::{AddressGenerator, Distribution, Permutation, Rng, fnv1a};
 use nandu_storage::database::{
-    Column, ColumnType, Flow, LoadOptions, LoadReport, NewTable, RowOrder, TableKind,
+    Column, ColumnType, Flow, Isolation, LoadOptions, LoadReport, NewTable, RowOrder, TableKind,
+    WriteTransaction,
 };
 use nandu_storage::sqlite::{RecordView, Value, ValueRef};
 use nandu_storage::{Database, StorageError};
@@ -121,6 +122,8 @@ pub struct Ycsb {
     pub record_count: u64,
     /// Bytes of a field.
     pub field_bytes: u32,
+    /// How far transactions that change something are apart.
+    pub isolation: Isolation,
     /// The seed of everything that is drawn.
     pub seed: u64,
 }
@@ -134,6 +137,7 @@ pub struct YcsbLoad {
     /// Inserted so far, the loaded ones included.
     inserted_count: AtomicU64,
     missing_count: AtomicU64,
+    retry_count: AtomicU64,
 }
 
 /// Why a load ended early.
@@ -213,6 +217,7 @@ impl Ycsb {
             drawn_count: AtomicU64::new(self.record_count),
             inserted_count: AtomicU64::new(self.record_count),
             missing_count: AtomicU64::new(0),
+            retry_count: AtomicU64::new(0),
         })
     }
 }
@@ -222,6 +227,27 @@ impl YcsbLoad {
     #[must_use]
     pub fn missing_count(&self) -> u64 {
         self.missing_count.load(Ordering::Relaxed)
+    }
+
+    /// Transactions that were done again, since others had been in their way.
+    #[must_use]
+    pub fn retry_count(&self) -> u64 {
+        self.retry_count.load(Ordering::Relaxed)
+    }
+
+    /// Runs a transaction, as often as it takes.
+    fn transact<T>(
+        &self,
+        database: &Database,
+        mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mut attempt_count = 0;
+        let answer = database.transact(self.settings.isolation, |write| {
+            attempt_count += 1;
+            body(write)
+        });
+        self.retry_count.fetch_add(attempt_count - 1, Ordering::Relaxed);
+        answer
     }
 }
 
@@ -285,22 +311,24 @@ impl YcsbClient {
     /// Writes the record of the key with one field drawn anew.
     fn change(&mut self, database: &Database) -> Result<(), StorageError> {
         let Self { key, row, field, rng, load, .. } = self;
-        row.clear();
         rng.fill(field);
         let changed = 1 + nandu_base::to_index(rng.below(FIELD_COUNT as u64));
-        let mut tables = database.write()?;
         let wanted = [ValueRef::Text(key.as_bytes())];
-        let found = tables.get_by_key(TABLE, &wanted, |record| {
-            row.extend((0..=FIELD_COUNT).map(|column| record.get(column).to_value()));
-        })?;
-        if found.is_none() {
-            load.missing_count.fetch_add(1, Ordering::Relaxed);
-            return Ok(());
-        }
-        row[changed] = Value::Blob(field.clone());
-        let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-        tables.put(TABLE, &values)?;
-        tables.commit()
+        load.transact(database, |write| {
+            row.clear();
+            // Before it is read: two who read it and then change it would stop each other.
+            write.claim_by_key(TABLE, &wanted)?;
+            let found = write.get_by_key(TABLE, &wanted, |record| {
+                row.extend((0..=FIELD_COUNT).map(|column| record.get(column).to_value()));
+            })?;
+            if found.is_none() {
+                load.missing_count.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            row[changed] = Value::Blob(field.clone());
+            let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
+            write.put(TABLE, &values).map(drop)
+        })
     }
 
     fn insert(&mut self, database: &Database) -> Result<(), StorageError> {
@@ -312,9 +340,7 @@ impl YcsbClient {
             row.push(Value::Blob(self.field.clone()));
         }
         let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-        let mut tables = database.write()?;
-        tables.put(TABLE, &values)?;
-        tables.commit()?;
+        self.load.transact(database, |write| write.put(TABLE, &values).map(drop))?;
         self.load.inserted_count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -6,6 +6,7 @@ use nandu_base::{ByteCount, Nanos};
 use nandu_bench::ycsb::{KeyChoice, WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load, Outcome, Plan, Watch, run};
 use nandu_drives::profile::{Profile, SimOptions};
+use nandu_storage::database::Isolation;
 use nandu_storage::engine::Settings;
 use nandu_storage::pool::ReplacementKind;
 use nandu_storage::volume::DeviceVolume;
@@ -48,7 +49,8 @@ fn outcome_with(ycsb: &Ycsb, settings: &Settings, plan: &Plan) -> Outcome {
 
 fn ycsb(workload: WorkloadKind) -> Ycsb {
     let key_choice = workload.key_choice();
-    Ycsb { workload, key_choice, record_count: RECORDS, field_bytes: 100, seed: 5 }
+    let isolation = Isolation::default();
+    Ycsb { workload, key_choice, record_count: RECORDS, field_bytes: 100, isolation, seed: 5 }
 }
 
 fn plan(client_count: u32) -> Plan {

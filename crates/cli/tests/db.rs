@@ -208,7 +208,7 @@ fn a_restart_is_told_on_stderr_and_in_json() {
     write.delete_by_key("c", &[nandu::ValueRef::Integer(8)]).unwrap();
     shop.flush().unwrap();
     // The process ends in the middle of a transaction.
-    std::mem::forget(write);
+    write.abandon();
     drop(shop);
     let output = run(directory, &["db", "check", "shop", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -174,6 +174,7 @@ impl Scenario {
             log_bytes,
             checkpoint_bytes,
             log_structured: segments(seed, nandu_base::to_u32(page_bytes)),
+            ..Settings::default()
         };
         let faults = Faults::any(&mut one_of);
         let flips_bits = one_of(&[1, 0, 0, 0, 0, 0]) == 1 || bug == Bug::ChecksumsForged;

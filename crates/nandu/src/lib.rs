@@ -15,8 +15,8 @@ pub mod open;
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 pub use nandu_drives::file::EngineKind;
 pub use nandu_storage::database::{
-    CheckReport, Column, ColumnType, Database, FetchOrder, Flow, ReadTransaction, Row,
-    TableDefinition, TableKind, Tables, WriteTransaction, check_name,
+    CheckReport, Column, ColumnType, Database, FetchOrder, Flow, Isolation, ReadTransaction, Row,
+    Snapshot, TableDefinition, TableKind, Tables, WriteTransaction, check_name,
 };
 pub use nandu_storage::engine::{RestartReport, Settings, TornPages, Volumes};
 pub use nandu_storage::log::Durability;

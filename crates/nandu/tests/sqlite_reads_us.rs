@@ -208,7 +208,7 @@ fn run(database: &Database, columns: &[Column], steps: &[Step], end: End) -> Mod
     // What is not committed is rolled back, at once or by the restart.
     match end {
         End::Close => drop(write),
-        End::Crash => std::mem::forget(write),
+        End::Crash => write.into_iter().for_each(WriteTransaction::abandon),
     }
     committed
 }

@@ -15,7 +15,7 @@ use crate::QueryError;
 use crate::work::{Work, WorkCosts, WorkCounts};
 use nandu_base::Nanos;
 use nandu_device::{Completion, IoBuffer};
-use nandu_storage::Engine;
+use nandu_storage::database::EngineView;
 use nandu_storage::pool::Grant;
 use nandu_storage::volume::Io;
 use serde::Serialize;
@@ -131,7 +131,7 @@ impl Execution {
     ///
     /// # Errors
     /// If not: what lies on the pages would seem to be damaged.
-    pub(crate) fn check_page_bytes(&self, engine: &Engine) -> Result<(), QueryError> {
+    pub(crate) fn check_page_bytes(&self, engine: &EngineView) -> Result<(), QueryError> {
         let (ours, theirs) = (self.limits.page_bytes, engine.settings().page_bytes);
         if ours == theirs {
             return Ok(());
@@ -244,7 +244,7 @@ impl Execution {
     /// Makes `call`, which reads through the pool of `engine`, and books what came from the device
     /// meanwhile: each page as a request in a place of its own. What other threads read in the same
     /// time is booked, too.
-    pub(crate) fn through_pool<R>(&self, engine: &Engine, call: impl FnOnce() -> R) -> R {
+    pub(crate) fn through_pool<R>(&self, engine: &EngineView, call: impl FnOnce() -> R) -> R {
         let (pages_before, before) = (engine.pool_counters().read_count, self.now());
         let result = call();
         let pages = engine.pool_counters().read_count - pages_before;

@@ -20,7 +20,7 @@ use nandu_query::plan::{ChunkRule, Division, Indexes, JoinQuestion, JoinSide, Pl
 use nandu_query::relation::PaxRelation;
 use nandu_query::{JoinKind, Key, QueryError, Relation};
 use nandu_storage::database::{
-    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
@@ -55,7 +55,7 @@ fn database(device: Box<dyn Device + Send>) -> Database {
     database
 }
 
-fn load(tables: &mut Tables, name: &str, count: u64) {
+fn load(tables: &mut WriteTransaction<'_>, name: &str, count: u64) {
     let kinds = [ColumnType::Integer, ColumnType::Blob, ColumnType::Integer];
     let columns = ["key", "pad", "date"].into_iter().zip(kinds);
     let table = NewTable {

@@ -27,7 +27,7 @@ use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation, TupleS
 use nandu_query::sort::{RunFormation, Settings, Sort};
 use nandu_query::{JoinKind, Key, Relation};
 use nandu_storage::database::{
-    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
@@ -165,7 +165,7 @@ impl Shape {
         }
     }
 
-    fn load(self, tables: &mut Tables) {
+    fn load(self, tables: &mut WriteTransaction<'_>) {
         let mut rng = Rng::new(5);
         for side in 0..2 {
             let columns = ["key", "pad", "id"].into_iter().zip([

@@ -18,7 +18,7 @@ use nandu_query::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan
 use nandu_query::relation::HeapRelation;
 use nandu_query::{JoinKind, Key, Limits, Relation};
 use nandu_storage::database::{
-    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
@@ -61,7 +61,7 @@ fn database(rows: Rows) -> Database {
     database
 }
 
-fn load(tables: &mut Tables, name: &str, count: u64, rows: Rows, rng: &mut Rng) {
+fn load(tables: &mut WriteTransaction<'_>, name: &str, count: u64, rows: Rows, rng: &mut Rng) {
     let table = NewTable {
         name: name.to_owned(),
         columns: vec![

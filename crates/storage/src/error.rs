@@ -82,6 +82,30 @@ pub enum StorageError {
         /// The database's directory or device.
         place: String,
     },
+    /// Another transaction committed a change to a row after this one had begun to look (isolation
+    /// `snapshot`). Roll back and do it again.
+    Conflict {
+        /// Which row of what.
+        what: String,
+    },
+    /// Transactions waited for each other in a circle, and this one was chosen to go. Roll back and do
+    /// it again.
+    Deadlock {
+        /// Which row this one waited for.
+        what: String,
+    },
+    /// Another transaction held a row for longer than `lock_timeout_ns`. Roll back and do it again, or
+    /// let it wait longer.
+    LockTimeout {
+        /// Which row this one waited for.
+        what: String,
+    },
+    /// A snapshot needs versions of pages that are not kept any more. Take a new one, or give the
+    /// database more memory for them.
+    SnapshotTooOld {
+        /// What it needed.
+        what: String,
+    },
     /// A setting makes no sense.
     InvalidSetting {
         /// Which one, why, and what would do.
@@ -106,6 +130,12 @@ impl StorageError {
         };
         let what = format!("the file was cut off behind page {there}; restore it from a copy");
         Err(Self::Corrupt { place: last.to_string(), what })
+    }
+
+    /// Whether the same transaction may succeed if it is rolled back and run again: others were in its way.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Conflict { .. } | Self::Deadlock { .. } | Self::LockTimeout { .. })
     }
 
     /// Whether it speaks of bytes that are wrong or cannot be read, so that others may still be sound;
@@ -156,6 +186,27 @@ impl fmt::Display for StorageError {
             Self::NeedsRestart { place } => write!(
                 formatter,
                 "{place} was not closed; open and close it once where it can be written"
+            ),
+            Self::Conflict { what } => {
+                write!(
+                    formatter,
+                    "{what} was changed by a transaction that committed meanwhile; roll back and try \
+                     again"
+                )
+            }
+            Self::Deadlock { what } => write!(
+                formatter,
+                "waiting for {what} would never end, since others wait for this transaction; roll back \
+                 and try again"
+            ),
+            Self::LockTimeout { what } => write!(
+                formatter,
+                "{what} is locked by another transaction for longer than lock_timeout_ns; roll back and \
+                 try again"
+            ),
+            Self::SnapshotTooOld { what } => write!(
+                formatter,
+                "the snapshot is too old: {what}; take a new one, or raise version_bytes"
             ),
             Self::InvalidSetting { what } => formatter.write_str(what),
             Self::Poisoned { cause } => {

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::stopwatch::{Stopwatch, date};
 use clap::{Args, Subcommand, ValueEnum};
-use nandu::{Database, DatabaseOptions, NewDatabase, Settings, Volumes};
+use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::words::did_you_mean;
 use nandu_base::{ByteCount, Nanos};
 use nandu_bench::ycsb::{FIELD_COUNT, KeyChoice, WorkloadKind, Ycsb};
@@ -77,6 +77,9 @@ struct YcsbArguments {
     /// Bytes of each of the ten fields
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     field_bytes: u32,
+    /// How far transactions that change something are apart
+    #[arg(long, value_enum, default_value_t = IsolationArgument::Serializable)]
+    isolation: IsolationArgument,
     /// What a client waits after each operation
     #[arg(long, value_parser = super::parse_duration, value_name = "TIME")]
     think_time: Option<Nanos>,
@@ -117,6 +120,23 @@ enum DistributionArgument {
     Uniform,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum IsolationArgument {
+    /// Each sees what was committed when it began
+    Snapshot,
+    /// As if they ran one after the other
+    Serializable,
+}
+
+impl IsolationArgument {
+    const fn level(self) -> Isolation {
+        match self {
+            Self::Snapshot => Isolation::Snapshot,
+            Self::Serializable => Isolation::Serializable,
+        }
+    }
+}
+
 /// What is printed as JSON. Between two runs on a simulated drive all is equal but `run`.
 #[derive(Serialize)]
 struct YcsbReport<'a> {
@@ -132,8 +152,10 @@ struct YcsbReport<'a> {
     capacity_bytes: Option<u64>,
     table_bytes: u64,
     seed: u64,
+    isolation: &'static str,
     settings: &'a Settings,
     missing_count: u64,
+    retry_count: u64,
     #[serde(flatten)]
     outcome: Outcome,
     run: RunFacts,
@@ -225,8 +247,10 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
         capacity_bytes: place.capacity().map(|capacity| capacity.0),
         table_bytes: loaded.file_bytes,
         seed: ycsb.seed,
+        isolation: arguments.isolation.level().label(),
         settings: &settings,
         missing_count: load.missing_count(),
+        retry_count: load.retry_count(),
         outcome,
         run: RunFacts {
             date: date(),
@@ -302,7 +326,8 @@ impl YcsbArguments {
             Some(DistributionArgument::Uniform) => KeyChoice::Uniform,
         };
         let (record_count, field_bytes, seed) = (self.records, self.field_bytes, self.seed);
-        Ycsb { workload, key_choice, record_count, field_bytes, seed }
+        let isolation = self.isolation.level();
+        Ycsb { workload, key_choice, record_count, field_bytes, isolation, seed }
     }
 
     /// An empty database where the user wants it.

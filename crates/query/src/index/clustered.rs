@@ -4,15 +4,15 @@ use super::{FetchOrder, IndexKey, IndexLookup, RowBuffer};
 use crate::relation::{RelationSize, clustered_size};
 use crate::tuple::Tuple;
 use crate::{Execution, QueryError};
-use nandu_storage::Engine;
 use nandu_storage::btree::{Entry, Tree};
+use nandu_storage::database::EngineView;
 use nandu_storage::database::{TableKind, Tables};
 
 /// The tree of a clustered table.
 #[derive(Debug)]
 pub struct ClusteredIndex<'t> {
     name: String,
-    engine: &'t Engine,
+    engine: &'t EngineView,
     tree: Tree,
     key: IndexKey,
     size: RelationSize,
@@ -48,7 +48,7 @@ impl IndexLookup for ClusteredIndex<'_> {
         self.tree
     }
 
-    fn engine(&self) -> &Engine {
+    fn engine(&self) -> &EngineView {
         self.engine
     }
 

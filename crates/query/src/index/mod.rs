@@ -35,8 +35,8 @@ pub(crate) use secondary::KEY_ORDER_ROWS;
 use crate::execution::Memory;
 use crate::relation::RelationSize;
 use crate::{Execution, QueryError};
-use nandu_storage::Engine;
 use nandu_storage::btree::{Entry, Tree};
+use nandu_storage::database::EngineView;
 
 /// A tree by which rows of a table are found.
 pub trait IndexLookup {
@@ -50,7 +50,7 @@ pub trait IndexLookup {
     fn tree(&self) -> Tree;
 
     /// What reads its pages.
-    fn engine(&self) -> &Engine;
+    fn engine(&self) -> &EngineView;
 
     /// Whether its leaves hold the rows themselves.
     fn is_clustered(&self) -> bool;

@@ -6,10 +6,11 @@ use super::{FetchOrder, IndexKey, IndexLookup, RowBuffer};
 use crate::relation::{RelationSize, leaves_of};
 use crate::tuple::Tuple;
 use crate::{Execution, QueryError};
+use nandu_storage::StorageError;
 use nandu_storage::btree::{Entry, Tree};
+use nandu_storage::database::EngineView;
 use nandu_storage::database::{Tables, key};
 use nandu_storage::sqlite::TableTree;
-use nandu_storage::{Engine, StorageError};
 
 /// How many rows are fetched at once in the order of the keys: enough to keep a device's queue
 /// full.
@@ -19,7 +20,7 @@ pub(crate) const KEY_ORDER_ROWS: usize = 128;
 #[derive(Debug)]
 pub struct SecondaryIndex<'t> {
     name: String,
-    engine: &'t Engine,
+    engine: &'t EngineView,
     tree: Tree,
     heap: TableTree,
     key: IndexKey,
@@ -91,7 +92,7 @@ impl IndexLookup for SecondaryIndex<'_> {
         self.tree
     }
 
-    fn engine(&self) -> &Engine {
+    fn engine(&self) -> &EngineView {
         self.engine
     }
 

@@ -13,8 +13,9 @@ use super::Position;
 use crate::execution::Memory;
 use crate::{Execution, QueryError};
 use nandu_device::{IoBuffer, Operation};
+use nandu_storage::database::EngineView;
 use nandu_storage::volume::{Io, IoOwner};
-use nandu_storage::{Engine, FileId, PageAddress, ReadPages, StorageError};
+use nandu_storage::{FileId, PageAddress, ReadPages, StorageError};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -26,7 +27,7 @@ pub(crate) type Fetch<'x> = Box<dyn Fn(Range<u32>, &mut [u8]) -> Result<(), Stor
 
 /// Copies the usable bytes of pages out of the pool, each to where it is in a run of whole pages.
 pub(crate) fn copy_pages(
-    engine: &Engine,
+    engine: &EngineView,
     file: FileId,
     pages: Range<u32>,
     target: &mut [u8],
@@ -59,6 +60,8 @@ pub(crate) struct BlockReader<'x> {
     execution: &'x Execution,
     source: Source<'x>,
     file: FileId,
+    /// Of a table: what puts pages right that changed meanwhile.
+    view: Option<&'x EngineView>,
     runs: Rc<[Range<u32>]>,
     /// Where the block after the last one that was begun starts.
     next: Position,
@@ -104,6 +107,7 @@ impl<'x> BlockReader<'x> {
             execution,
             source,
             file,
+            view: None,
             runs,
             next: from,
             block_pages,
@@ -115,6 +119,12 @@ impl<'x> BlockReader<'x> {
             borrows: false,
             _memory: memory,
         })
+    }
+
+    /// The same reader of a table's file, which others may change meanwhile.
+    pub(crate) const fn seen_by(mut self, view: &'x EngineView) -> Self {
+        self.view = Some(view);
+        self
     }
 
     /// The same reader with blocks of all its memory, which reads ahead only into buffers that are lent.
@@ -278,7 +288,17 @@ impl<'x> BlockReader<'x> {
             let what = format!("cannot read pages {start} to {} of file {}", end - 1, self.file.0);
             return Err(StorageError::Device { what, error }.into());
         }
-        self.ahead.buffer = completion.buffer;
+        let mut buffer = completion.buffer.expect("a read brings its buffer back");
+        if let Some(view) = self.view {
+            let page_bytes = self.execution.page_bytes();
+            let PageRun { span, parts, .. } = &self.ahead;
+            for page in parts.iter().flat_map(Clone::clone) {
+                let at = (page - span.start) as usize * page_bytes;
+                let address = PageAddress::new(self.file, page);
+                view.mend(address, &mut buffer[at..at + page_bytes])?;
+            }
+        }
+        self.ahead.buffer = Some(buffer);
         Ok(())
     }
 }

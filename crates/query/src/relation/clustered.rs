@@ -14,8 +14,8 @@ use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
-use nandu_storage::Engine;
 use nandu_storage::btree::{Cursor, Direction, LeafPlace, Tree};
+use nandu_storage::database::EngineView;
 use nandu_storage::database::Tables;
 use std::ops::Bound;
 
@@ -32,7 +32,7 @@ const CELL_HEAD_BYTES: u64 = 3;
 #[derive(Debug)]
 pub struct ClusteredRelation<'t> {
     name: String,
-    engine: &'t Engine,
+    engine: &'t EngineView,
     tree: Tree,
     size: RelationSize,
 }
@@ -67,7 +67,7 @@ impl<'t> ClusteredRelation<'t> {
 }
 
 /// How large a clustered table is, from some of its leaves.
-pub(crate) fn clustered_size(engine: &Engine, tree: Tree) -> Result<RelationSize, QueryError> {
+pub(crate) fn clustered_size(engine: &EngineView, tree: Tree) -> Result<RelationSize, QueryError> {
     let sample = tree.sample(engine, SAMPLE_COUNT)?;
     Ok(RelationSize {
         page_count: u64::from(tree.used_page_count(engine)?),

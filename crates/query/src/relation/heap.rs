@@ -3,7 +3,8 @@
 //! What lies in the pool only is written first; where pages have no fixed place (log-structured
 //! propagation), blocks are gathered through the pool instead.
 //!
-//! 1. The table does not change while the relation lives: a read transaction protects it.
+//! 1. The relation is the table at its view's moment: pages that change meanwhile are put right after they
+//!    are read.
 //! 2. Every page is checked: its checksum, then every cell before it is handed on.
 
 use super::block_reader::copy_pages;
@@ -12,12 +13,13 @@ use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
+use nandu_storage::database::EngineView;
 use nandu_storage::database::Tables;
 use nandu_storage::page::page_is_sound;
 use nandu_storage::sqlite::tree_page::TreePageKind;
 use nandu_storage::sqlite::{TableTree, TreePage};
 use nandu_storage::volume::Io;
-use nandu_storage::{Engine, FileId, PageAddress, ReadPages, StorageError};
+use nandu_storage::{FileId, PageAddress, ReadPages, StorageError};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -28,7 +30,7 @@ pub(crate) const SAMPLE_COUNT: usize = 16;
 #[derive(Debug)]
 pub struct HeapRelation<'t> {
     name: String,
-    engine: &'t Engine,
+    engine: &'t EngineView,
     io: Io,
     tree: TableTree,
     runs: Rc<[Range<u32>]>,
@@ -73,7 +75,7 @@ impl<'t> HeapRelation<'t> {
 
 /// The leaves of a heap, and how large it is by some of them.
 pub(crate) fn leaves_of(
-    engine: &Engine,
+    engine: &EngineView,
     tree: &TableTree,
 ) -> Result<(Vec<Range<u32>>, RelationSize), QueryError> {
     let runs = tree.leaf_runs(engine, u32::MAX)?;
@@ -84,7 +86,7 @@ pub(crate) fn leaves_of(
 
 /// Rows and bytes of all cells, from some leaves.
 fn sample(
-    engine: &Engine,
+    engine: &EngineView,
     tree: &TableTree,
     runs: &[Range<u32>],
     page_count: u64,
@@ -145,6 +147,7 @@ impl Relation for HeapRelation<'_> {
         let place = (&self.io, self.tree.file());
         let reader =
             BlockReader::new(execution, memory, place, Rc::clone(&self.runs), from, fetch)?;
+        let reader = if self.is_in_place { reader.seen_by(self.engine) } else { reader };
         Ok(Box::new(HeapStream {
             relation: self,
             execution,

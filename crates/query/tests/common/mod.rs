@@ -14,7 +14,7 @@ use nandu_query::plan::{Budget, Indexes, JoinQuestion, JoinSide, Plan, plans};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{Execution, Key, Limits, QueryError, Relation};
 use nandu_storage::database::{
-    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
+    Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
@@ -108,7 +108,7 @@ fn database_of(
 }
 
 fn load(
-    tables: &mut Tables,
+    tables: &mut WriteTransaction<'_>,
     name: &str,
     (count, key_count): (u64, u64),
     table: usize,

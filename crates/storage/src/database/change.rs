@@ -1,28 +1,32 @@
-//! Everything that changes tables, inside the active write transaction.
+//! Everything that changes tables, inside the write transaction that is served.
 //!
 //! ```text
 //!   insert: heap.append ─► each index: entry in          update: entries whose values changed move
 //!   delete: each index: entry out ─► heap.delete         each step an action with its own undo
 //! ```
 //!
+//! Locks are those of `locks`: rows that a caller names are locked before the engine is held alone, the
+//! number of a new row and entries of indexes here.
+//!
 //! 1. What is cached of a table is forgotten whenever the engine takes changes back.
 //! 2. After an error in the middle of a row, what the row's earlier steps did is taken back.
 
+use super::core::Core;
+use super::locks::key_of_number;
+use super::open_table::{OpenTable, Rows};
 use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
-use super::tables::{OpenTable, Rows, Tables, encode, entry_key, no_table, row_of, unless_full};
-use super::{Row, catalog, key};
+use super::step::Step;
+use super::tables::{Tables, entry_key, unless_full};
+use super::{catalog, key};
 use crate::btree::Tree;
 use crate::engine::{Action, Savepoint, StructureKind};
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableSchema, ValueRef, encode_record};
 use crate::{Engine, FileId, Lsn, StorageError};
+use std::sync::Arc;
 
-impl Tables {
-    /// Makes a table.
-    ///
-    /// # Errors
-    /// If there is one of that name, the definition makes no sense, it is of PAX pages, which are loaded
-    /// and never changed, or there is no room.
-    pub fn create_table(
+impl Core {
+    /// What [`super::WriteTransaction::create_table`] does once nobody else writes.
+    pub(super) fn create_table(
         &mut self,
         name: &str,
         columns: Vec<Column>,
@@ -58,40 +62,30 @@ impl Tables {
         }
         catalog::store(&mut self.engine, self.catalog, &definition)?;
         self.catalog_changed = true;
-        let table = OpenTable::open(&self.engine, definition)?;
-        self.open.insert(catalog_key, table);
-        Ok(())
+        self.add_open(definition)
     }
 
-    /// Drops a table with its indexes; the files go when the transaction commits.
-    ///
-    /// # Errors
-    /// If there is no such table.
-    pub fn drop_table(&mut self, name: &str) -> Result<(), StorageError> {
+    /// What [`super::WriteTransaction::drop_table`] does once nobody else writes.
+    pub(super) fn drop_table(&mut self, name: &str) -> Result<(), StorageError> {
         let catalog_key = catalog::key_of(name);
         let definition = &self.table(name)?.definition;
         let mut files = vec![definition.file];
         files.extend(definition.indexes.iter().map(|index| index.file));
         catalog::remove(&mut self.engine, self.catalog, name)?;
         self.catalog_changed = true;
-        self.open.remove(&catalog_key);
+        Arc::make_mut(&mut self.open).remove(&catalog_key);
         self.dropped_files.extend(files);
         Ok(())
     }
 
-    /// Makes an index of a heap table, with an entry for each of its rows. An entry ends in the row's
-    /// number; rows of a clustered table have none, so these take no index.
-    ///
-    /// # Errors
-    /// If the table is clustered, there is an index of that name, no such table or column, or there is
-    /// no room.
-    pub fn create_index(
+    /// What [`super::WriteTransaction::create_index`] does once nobody else writes.
+    pub(super) fn create_index(
         &mut self,
         table: &str,
         index: &str,
         columns: &[&str],
     ) -> Result<(), StorageError> {
-        let open = self.table(table)?;
+        let open = Arc::clone(self.table(table)?);
         if let Rows::Pax(_) = open.rows {
             return Err(open.not_changed());
         }
@@ -120,190 +114,227 @@ impl Tables {
         self.whole_file(file, |tables| tables.build_index(table, &added))?;
         catalog::store(&mut self.engine, self.catalog, &definition)?;
         self.catalog_changed = true;
-        let open = self.table_mut(table)?;
-        open.definition = definition;
-        Ok(())
+        self.add_open(definition)
     }
 
-    /// Inserts a row. Gives its number; 0 in a clustered table.
-    ///
-    /// # Errors
-    /// If a value does not fit its column, a clustered table has a row with this key, or there is no
-    /// room.
-    pub fn insert(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<i64, StorageError> {
-        self.whole_row(|tables| tables.insert_row(table, row))
-    }
-
+    /// See [`super::WriteTransaction::insert`]. The key of a clustered table is locked.
     pub(super) fn insert_row(
         &mut self,
         table: &str,
         row: &[ValueRef<'_>],
     ) -> Result<i64, StorageError> {
-        let Self { engine, open, scratch, .. } = self;
-        let open = open.get_mut(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
+        let open = Arc::clone(self.table(table)?);
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
-        encode_row(engine, table, &row, &mut scratch.record)?;
-        let file = open.definition.file;
-        match &mut open.rows {
-            Rows::Heap(heap) => {
-                let record = &scratch.record;
+        let mut record = std::mem::take(&mut self.scratch.record);
+        let answer = encode_row(&self.engine, table, &row, &mut record)
+            .and_then(|()| self.insert_record(&open, &row, &record));
+        self.scratch.record = record;
+        answer
+    }
+
+    fn insert_record(
+        &mut self,
+        open: &OpenTable,
+        row: &[ValueRef<'_>],
+        record: &[u8],
+    ) -> Result<i64, StorageError> {
+        let TableDefinition { file, name, .. } = &open.definition;
+        let file = *file;
+        match &open.rows {
+            Rows::Heap(reader) => {
+                let Self { engine, heaps, .. } = self;
+                let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
+                // A number whose row went is used again only if nobody may still see that row.
+                let floor = if engine.has_company() { reader.highest() } else { 0 };
                 let number = engine.act(|pages| {
                     logged(pages, StructureKind::Heap, file, |pages, undo| {
-                        heap.append(pages, record, undo)
+                        heap.append_after(pages, floor, record, undo)
                     })
                 })?;
+                reader.note(heap);
+                reader.note_highest(number);
+                // Another transaction may have taken the row away that had this number, and not ended.
+                self.lock(file, &key_of_number(number), || {
+                    format!("row {number} of table {name}")
+                })?;
+                self.note(|| Step::InsertNumber(file, number, record.to_vec()));
                 for index in &open.definition.indexes {
                     let record = RecordView::new(record).expect("it was just encoded");
-                    insert_entry(engine, index.file, &entry_key(index, record, number))?;
+                    self.insert_entry(open, index.file, &entry_key(index, record, number))?;
                 }
                 Ok(number)
             }
             Rows::Clustered(tree) => {
-                let tree = *tree;
-                scratch.key.clear();
-                encode_row_key(&open.definition, &row, &mut scratch.key);
-                let (key, record) = (&scratch.key, &scratch.record);
-                let is_new = engine.act(|pages| {
+                let mut key = std::mem::take(&mut self.scratch.key);
+                key.clear();
+                encode_row_key(&open.definition, row, &mut key);
+                let is_new = self.engine.act(|pages| {
                     logged(pages, StructureKind::Tree, file, |pages, undo| {
-                        tree.insert(pages, key, record, undo)
+                        tree.insert(pages, &key, record, undo)
                     })
-                })?;
-                if is_new {
+                });
+                self.note(|| Step::Put(file, key.clone(), record.to_vec()));
+                self.scratch.key = key;
+                if is_new? {
                     return Ok(0);
                 }
-                let what = format!("a row with this key in table {table}");
+                let what = format!("a row with this key in table {name}");
                 Err(StorageError::Exists { what })
             }
             Rows::Pax(_) => Err(open.not_changed()),
         }
     }
 
-    /// Replaces a row of a heap table by its number.
-    ///
-    /// # Errors
-    /// If there is no such row, a value does not fit its column, or there is no room.
-    pub fn update(
-        &mut self,
-        table: &str,
-        number: i64,
-        row: &[ValueRef<'_>],
-    ) -> Result<(), StorageError> {
-        self.whole_row(|tables| tables.update_row(table, number, row))
-    }
-
-    fn update_row(
+    /// See [`super::WriteTransaction::update`]. The row is locked.
+    pub(super) fn update_row(
         &mut self,
         table: &str,
         number: i64,
         row: &[ValueRef<'_>],
     ) -> Result<(), StorageError> {
         let old = self.old_entries(table, number)?;
-        let Self { engine, open, scratch, .. } = self;
-        let open = open.get_mut(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
+        let open = Arc::clone(self.table(table)?);
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
-        encode_row(engine, table, &row, &mut scratch.record)?;
-        let (file, record) = (open.definition.file, &scratch.record);
-        if let Rows::Heap(heap) = &mut open.rows {
+        let mut record = Vec::new();
+        encode_row(&self.engine, table, &row, &mut record)?;
+        let file = open.definition.file;
+        if let Rows::Heap(reader) = &open.rows {
+            let Self { engine, heaps, .. } = self;
+            let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
             engine.act(|pages| {
                 logged(pages, StructureKind::Heap, file, |pages, undo| {
-                    heap.update(pages, number, record, undo)
+                    heap.update(pages, number, &record, undo)
                 })
             })?;
+            reader.note(heap);
         }
+        self.note(|| Step::UpdateNumber(file, number, record.clone()));
         for (index, old) in open.definition.indexes.iter().zip(old) {
-            let record = RecordView::new(record).expect("it was just encoded");
+            let record = RecordView::new(&record).expect("it was just encoded");
             let new = entry_key(index, record, number);
             if new != old {
-                delete_entry(engine, index.file, &old)?;
-                insert_entry(engine, index.file, &new)?;
+                self.delete_entry(&open, index.file, &old)?;
+                self.insert_entry(&open, index.file, &new)?;
             }
         }
         Ok(())
     }
 
-    /// Removes a row of a heap table by its number.
-    ///
-    /// # Errors
-    /// If there is no such row.
-    pub fn delete(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
-        self.whole_row(|tables| {
-            let old = tables.old_entries(table, number)?;
-            let Self { engine, open, .. } = tables;
-            let open = open.get_mut(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
-            let file = open.definition.file;
-            for (index, old) in open.definition.indexes.iter().zip(old) {
-                delete_entry(engine, index.file, &old)?;
-            }
-            if let Rows::Heap(heap) = &mut open.rows {
-                engine.act(|pages| {
-                    logged(pages, StructureKind::Heap, file, |pages, undo| {
-                        heap.delete(pages, number, undo)
-                    })
-                })?;
-            }
-            Ok(())
-        })
+    /// See [`super::WriteTransaction::delete`]. The row is locked.
+    pub(super) fn delete_row(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
+        let old = self.old_entries(table, number)?;
+        let open = Arc::clone(self.table(table)?);
+        let file = open.definition.file;
+        for (index, old) in open.definition.indexes.iter().zip(old) {
+            self.delete_entry(&open, index.file, &old)?;
+        }
+        if let Rows::Heap(reader) = &open.rows {
+            let Self { engine, heaps, .. } = self;
+            let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
+            engine.act(|pages| {
+                logged(pages, StructureKind::Heap, file, |pages, undo| {
+                    heap.delete(pages, number, undo)
+                })
+            })?;
+            reader.note(heap);
+        }
+        self.note(|| Step::DeleteNumber(file, number));
+        Ok(())
     }
 
-    /// Stores a row in a clustered table, in the place of one with the same key. True if there was
-    /// one.
-    ///
-    /// # Errors
-    /// If a value does not fit its column, the table is a heap, or there is no room.
-    pub fn put(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<bool, StorageError> {
-        let Self { engine, open, scratch, .. } = self;
-        let open = open.get_mut(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
+    /// See [`super::WriteTransaction::put`]. The key is locked.
+    pub(super) fn put_row(
+        &mut self,
+        table: &str,
+        row: &[ValueRef<'_>],
+    ) -> Result<bool, StorageError> {
+        let open = Arc::clone(self.table(table)?);
         let (tree, file) = (open.clustered()?, open.definition.file);
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
+        let Self { engine, scratch, .. } = self;
         encode_row(engine, table, &row, &mut scratch.record)?;
         scratch.key.clear();
         encode_row_key(&open.definition, &row, &mut scratch.key);
         let (key, record) = (&scratch.key, &scratch.record);
-        engine.act(|pages| {
+        let was_there = engine.act(|pages| {
             logged(pages, StructureKind::Tree, file, |pages, undo| {
                 tree.upsert(pages, key, record, undo)
             })
-        })
+        })?;
+        let Self { scratch, trace, .. } = self;
+        if let Some(trace) = trace {
+            trace.push(Step::Put(file, scratch.key.clone(), scratch.record.clone()));
+        }
+        Ok(was_there)
     }
 
-    /// Removes the row of a clustered table that has these key values. False if there is none.
-    ///
-    /// # Errors
-    /// If there is no such clustered table.
-    pub fn delete_by_key(
-        &mut self,
-        table: &str,
-        key_values: &[ValueRef<'_>],
-    ) -> Result<bool, StorageError> {
-        let open = self.table(table)?;
+    /// See [`super::WriteTransaction::delete_by_key`]. The key is locked.
+    pub(super) fn delete_key(&mut self, table: &str, key: &[u8]) -> Result<bool, StorageError> {
+        let open = Arc::clone(self.table(table)?);
         let (tree, file) = (open.clustered()?, open.definition.file);
-        let key = encode(key_values);
-        self.engine.act(|pages| {
-            logged(pages, StructureKind::Tree, file, |pages, undo| tree.delete(pages, &key, undo))
-        })
+        let was_there = self.engine.act(|pages| {
+            logged(pages, StructureKind::Tree, file, |pages, undo| tree.delete(pages, key, undo))
+        })?;
+        self.note(|| Step::Delete(file, key.to_vec()));
+        Ok(was_there)
     }
 
-    /// A row of a heap table, with all its values.
-    ///
-    /// # Errors
-    /// As [`Tables::get`].
-    pub fn row(&self, table: &str, number: i64) -> Result<Option<Row>, StorageError> {
-        self.get(table, number, row_of)
+    fn insert_entry(
+        &mut self,
+        open: &OpenTable,
+        file: FileId,
+        entry: &[u8],
+    ) -> Result<(), StorageError> {
+        self.lock_entry(open, file, entry)?;
+        insert_entry(&mut self.engine, file, entry)?;
+        self.note(|| Step::Put(file, entry.to_vec(), Vec::new()));
+        Ok(())
+    }
+
+    fn delete_entry(
+        &mut self,
+        open: &OpenTable,
+        file: FileId,
+        entry: &[u8],
+    ) -> Result<(), StorageError> {
+        self.lock_entry(open, file, entry)?;
+        delete_entry(&mut self.engine, file, entry)?;
+        self.note(|| Step::Delete(file, entry.to_vec()));
+        Ok(())
+    }
+
+    fn lock_entry(
+        &mut self,
+        open: &OpenTable,
+        file: FileId,
+        entry: &[u8],
+    ) -> Result<(), StorageError> {
+        self.lock(file, entry, || format!("an entry of an index of table {}", open.definition.name))
     }
 
     pub(super) fn commit(&mut self) -> Result<Option<Lsn>, StorageError> {
         let lsn = self.engine.commit()?;
-        self.catalog_changed = false;
-        self.created_files.clear();
+        if self.changes_tables() {
+            self.committed = Arc::clone(&self.open);
+            self.catalog_changed = false;
+            self.created_files.clear();
+        }
         Ok(lsn)
     }
 
     pub(super) fn rollback(&mut self) -> Result<(), StorageError> {
+        let has_changed = self.engine.has_changed();
         self.engine.rollback()?;
-        self.refresh()?;
+        if has_changed {
+            self.refresh()?;
+        }
+        if !self.changes_tables() {
+            return Ok(());
+        }
+        self.committed = Arc::clone(&self.open);
         self.catalog_changed = false;
         self.dropped_files.clear();
         for file in std::mem::take(&mut self.created_files) {
@@ -323,11 +354,15 @@ impl Tables {
         !self.dropped_files.is_empty()
     }
 
-    pub(super) fn remove_dropped_files(&mut self) -> Result<(), StorageError> {
-        for file in std::mem::take(&mut self.dropped_files) {
-            unless_full(self.engine.remove_file(file))?;
-        }
-        Ok(())
+    /// The files of dropped tables go as soon as no view from before now is left.
+    pub(super) fn doom_dropped_files(&mut self) {
+        let now = self.engine.log().next_lsn();
+        self.doomed_files.extend(self.dropped_files.drain(..).map(|file| (now, file)));
+    }
+
+    /// Whether the transaction that is served is the one that changed tables.
+    fn changes_tables(&self) -> bool {
+        self.catalog_changed || !self.created_files.is_empty() || !self.dropped_files.is_empty()
     }
 
     /// Tables whose drop was taken back keep their files.
@@ -355,33 +390,16 @@ impl Tables {
         result
     }
 
-    /// Reads again what was cached of pages that were taken back: the catalogue, if the transaction
-    /// changed it, and the heaps.
-    fn refresh(&mut self) -> Result<(), StorageError> {
-        if self.catalog_changed {
-            return self.load_catalog();
-        }
-        let Self { engine, open, .. } = self;
-        for table in open.values_mut().filter(|table| table.heap().is_ok()) {
-            *table = OpenTable::open(engine, table.definition.clone())?;
-        }
-        Ok(())
-    }
-
     /// The present entries of a row in the table's indexes.
     fn old_entries(&self, table: &str, number: i64) -> Result<Vec<Vec<u8>>, StorageError> {
         let open = self.table(table)?;
         let indexes = &open.definition.indexes;
-        let entries = open.heap()?.get(&self.engine, number, |record| {
+        let entries = open.heap()?.tree().get(&self.engine, number, |record| {
             indexes.iter().map(|index| entry_key(index, record, number)).collect()
         })?;
         entries.ok_or_else(|| StorageError::NotFound {
             what: format!("row {number} in table {table}"),
         })
-    }
-
-    fn table_mut(&mut self, name: &str) -> Result<&mut OpenTable, StorageError> {
-        self.open.get_mut(&catalog::key_of(name)).ok_or_else(|| no_table(name))
     }
 
     /// A file for a new table. If one of a table that was dropped in this transaction has the name,
@@ -453,16 +471,16 @@ fn encode_row(
 ) -> Result<(), StorageError> {
     record.clear();
     encode_record(row.iter().copied(), record);
-    check_row_bytes(engine, table, record)
+    check_row_bytes(engine.settings().row_bytes_max(), table, record)
 }
 
 /// Checks that the pool can hold what changing the row takes.
 pub(super) fn check_row_bytes(
-    engine: &Engine,
+    limit_bytes: u64,
     table: &str,
     record: &[u8],
 ) -> Result<(), StorageError> {
-    let (found_bytes, limit_bytes) = (record.len() as u64, engine.row_bytes_max());
+    let found_bytes = record.len() as u64;
     if found_bytes <= limit_bytes {
         return Ok(());
     }
@@ -499,4 +517,23 @@ pub(super) fn file_name(name: &str) -> Result<String, StorageError> {
     }
     let what = format!("`{name}` is no name: letters, digits, _ and -, at most 64 bytes");
     Err(StorageError::InvalidSetting { what })
+}
+
+impl Tables {
+    /// The key that a row has in a clustered table; `None` in others.
+    pub(super) fn clustered_key(
+        &self,
+        table: &str,
+        row: &[ValueRef<'_>],
+    ) -> Result<Option<Vec<u8>>, StorageError> {
+        let definition = &self.table(table)?.definition;
+        if !matches!(definition.kind, TableKind::Clustered { .. }) {
+            return Ok(None);
+        }
+        let mut row = row.to_vec();
+        definition.conform(&mut row)?;
+        let mut key = Vec::new();
+        encode_row_key(definition, &row, &mut key);
+        Ok(Some(key))
+    }
 }

@@ -15,8 +15,10 @@
 
 use super::key;
 use super::names::name_files;
+use super::open_table::{OpenTable, Rows, open_heap};
 use super::schema::{IndexDefinition, TableDefinition, TableKind};
-use super::tables::{OpenTable, Rows, Tables, entry_key, view_of};
+use super::tables::{Tables, entry_key, view_of};
+use super::view::EngineView;
 use crate::btree::{self, Direction, Tree};
 use crate::pax::PaxTable;
 use crate::sqlite::{HeapTable, RecordView, Value, ValueRef};
@@ -52,12 +54,13 @@ impl Tables {
     /// If the device does not answer, other than by saying that it cannot read some sectors; or if the
     /// pool has no frame left. What was found before that is lost.
     pub fn check(&self) -> Result<CheckReport, StorageError> {
-        let mut check = Check { tables: self, report: CheckReport::default() };
+        let statement = self.statement();
+        let mut check = Check { pages: &statement, report: CheckReport::default() };
         check.tree("the catalogue", self.catalog)?;
         for table in self.open.values() {
             check.table(table)?;
         }
-        let files = self.engine.files();
+        let files = self.view.files();
         for finding in &mut check.report.findings {
             *finding = name_files(finding, &files);
         }
@@ -67,7 +70,7 @@ impl Tables {
 
 /// A check under way.
 struct Check<'t> {
-    tables: &'t Tables,
+    pages: &'t EngineView,
     report: CheckReport,
 }
 
@@ -123,7 +126,7 @@ impl Check<'_> {
 
     /// The pages of a tree.
     fn tree(&mut self, what: &str, file: FileId) -> Result<Counted, StorageError> {
-        let tree = btree::check(&self.tables.engine, file);
+        let tree = btree::check(self.pages, file);
         self.report.file_count += 1;
         self.report.page_count += u64::from(tree.page_count);
         let findings = tree.findings.iter().map(|finding| format!("{what}: {finding}"));
@@ -143,20 +146,29 @@ impl Check<'_> {
                 self.report.row_count += rows.count;
                 return self.clustered_rows(*tree, rows, &table.definition, &what);
             }
-            Rows::Heap(heap) => heap,
+            Rows::Heap(_) => match open_heap(self.pages, name, *file) {
+                Ok(heap) => heap,
+                Err(error) if error.is_damage() => {
+                    let mut findings = Findings::of(&what);
+                    findings.tell(&error.to_string());
+                    self.keep(findings);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            },
             Rows::Pax(pax) => return self.pax(pax, &table.definition, &what),
         };
-        let rows = self.heap(heap, &table.definition, &what)?;
+        let rows = self.heap(&heap, &table.definition, &what)?;
         for index in indexes {
             let what = format!("index {} of {name}", index.name);
             let entries = self.tree(&what, index.file)?;
             self.report.index_entry_count += entries.count;
             let mut findings = Findings::of(&what);
-            self.entries(heap, index, (rows, entries), &mut findings)?;
+            self.entries(&heap, index, (rows, entries), &mut findings)?;
             if rows.is_whole && entries.is_whole && rows.count != entries.count {
                 let (rows, entries) = (rows.count, entries.count);
                 findings.tell(&format!("{entries} entries for {rows} rows"));
-                match self.rows_without_entry(heap, index, &mut findings) {
+                match self.rows_without_entry(&heap, index, &mut findings) {
                     Err(error) if error.is_damage() => findings.tell(&error.to_string()),
                     looked => looked?,
                 }
@@ -174,7 +186,7 @@ impl Check<'_> {
         what: &str,
     ) -> Result<Counted, StorageError> {
         let mut findings = Findings::of(what);
-        let (stat, errors) = heap.examine(&self.tables.engine, |number, record| {
+        let (stat, errors) = heap.examine(self.pages, |number, record| {
             if let Some(trouble) = trouble_of(definition, record) {
                 findings.tell(&format!("row {number}: {trouble}"));
             }
@@ -203,7 +215,7 @@ impl Check<'_> {
         let mut findings = Findings::of(what);
         // The directory was read when the table was opened; what lies on the device may have been
         // damaged since, so it is read again.
-        let engine = &self.tables.engine;
+        let engine = self.pages;
         match PaxTable::open(engine, pax.file(), None, pax.column_types().to_vec()) {
             Err(error) if error.is_damage() => findings.tell(&error.to_string()),
             opened => opened.map(drop)?,
@@ -236,7 +248,7 @@ impl Check<'_> {
         definition: &TableDefinition,
         what: &str,
     ) -> Result<(), StorageError> {
-        let engine = &self.tables.engine;
+        let engine = self.pages;
         let mut findings = Findings::of(what);
         let mut scan = tree.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward);
         let mut expected = Vec::new();
@@ -278,7 +290,7 @@ impl Check<'_> {
         (rows, entries): (Counted, Counted),
         findings: &mut Findings,
     ) -> Result<(), StorageError> {
-        let engine = &self.tables.engine;
+        let engine = self.pages;
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let mut scan = Tree::at(index.file).scan(everything, Direction::Forward);
         for _ in 0..entries.count {
@@ -310,7 +322,7 @@ impl Check<'_> {
         index: &IndexDefinition,
         findings: &mut Findings,
     ) -> Result<(), StorageError> {
-        let engine = &self.tables.engine;
+        let engine = self.pages;
         let tree = Tree::at(index.file);
         let mut scan = heap.tree().scan(i64::MIN..=i64::MAX);
         let mut of_leaf = Vec::new();

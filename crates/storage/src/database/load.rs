@@ -11,14 +11,15 @@
 //!    the catalogue does not know is removed.
 //! 3. The same rows with the same options give the same bytes of the table's files.
 
+use super::core::Core;
 use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
 use super::sorter::Sorter;
-use super::tables::{OpenTable, Tables, entry_key, no_table};
-use super::{catalog, change, key};
+use super::tables::entry_key;
+use super::{Shared, catalog, change, key};
 use crate::btree::{BulkLoader, Tree};
 use crate::pax::PaxWriter;
 use crate::sqlite::{BulkLoad, FillFactor, HeapTable, TableSchema, ValueRef, encode_record};
-use crate::{Engine, FileId, StorageError};
+use crate::{FileId, StorageError};
 use serde::Serialize;
 
 #[cfg(test)]
@@ -80,9 +81,8 @@ pub struct LoadReport {
 }
 
 /// A table that is being loaded.
-#[derive(Debug)]
 pub struct TableLoad<'l> {
-    tables: &'l mut Tables,
+    shared: &'l Shared,
     definition: &'l TableDefinition,
     rows: RowLoad<'l>,
     /// One for each index.
@@ -116,35 +116,89 @@ impl LoadOptions {
     }
 }
 
-impl Tables {
-    /// Makes a table and fills it with what `rows` pushes. The log does not bound how much that is.
-    ///
-    /// # Errors
-    /// Whatever `rows` returns; or if there is a table of that name, the definition makes no sense, or
-    /// the device has no room or fails. Then there is no table and no file of it.
-    pub fn load_table<E: From<StorageError>>(
-        &mut self,
-        table: &NewTable,
-        options: &LoadOptions,
-        rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
-    ) -> Result<LoadReport, E> {
-        let mut definition = self.define(table)?;
-        let first_new = self.created_files.len();
-        let loaded = self.make_files(&mut definition).map_err(E::from);
-        let loaded = loaded.and_then(|()| self.fill_table(&definition, options, rows));
-        let stored = loaded.and_then(|report| {
-            catalog::store(&mut self.engine, self.catalog, &definition)?;
-            self.catalog_changed = true;
-            let open = OpenTable::open(&self.engine, definition)?;
-            self.open.insert(catalog::key_of(&table.name), open);
-            Ok(report)
+/// See [`super::WriteTransaction::load_table`]. The transaction excludes all others that write; readers go
+/// on between two rows.
+pub(super) fn load_table<E: From<StorageError>>(
+    shared: &Shared,
+    transaction: u64,
+    table: &NewTable,
+    options: &LoadOptions,
+    rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
+) -> Result<LoadReport, E> {
+    let (mut definition, first_new) = {
+        let core = shared.core.read();
+        (core.define(table)?, core.created_files.len())
+    };
+    let made = shared.core.write().make_files(&mut definition).map_err(E::from);
+    let loaded = made.and_then(|()| fill_table(shared, &definition, options, rows));
+    let mut core = shared.core.write();
+    let stored = loaded.and_then(|report| {
+        let (stored, _) = core.serve(transaction, |core| {
+            catalog::store(&mut core.engine, core.catalog, &definition)?;
+            core.catalog_changed = true;
+            core.add_open(definition.clone())
         });
-        if stored.is_err() {
-            self.remove_files_from(first_new);
-        }
-        stored
+        stored?;
+        Ok(report)
+    });
+    if stored.is_err() {
+        core.remove_files_from(first_new);
     }
+    stored
+}
 
+fn fill_table<E: From<StorageError>>(
+    shared: &Shared,
+    definition: &TableDefinition,
+    options: &LoadOptions,
+    rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
+) -> Result<LoadReport, E> {
+    let file = definition.file;
+    let mut heap;
+    let row_load = {
+        let mut core = shared.core.write();
+        let mut pages = core.engine.unlogged_pages(file)?;
+        match &definition.kind {
+            TableKind::Heap => {
+                let schema = TableSchema::parse(&definition.to_sql())?;
+                let place = format!("table {}", definition.name);
+                heap = HeapTable::create(&mut pages, file, schema, options.fill, &place)?;
+                RowLoad::Heap(heap.bulk_load(&pages)?)
+            }
+            TableKind::Clustered { .. } => {
+                let tree = Tree::create(&mut pages, file)?;
+                match options.order {
+                    RowOrder::Ascending => {
+                        let fill = options.tree_fill_percent();
+                        RowLoad::Ascending(Box::new(tree.bulk_load(&pages, fill)?))
+                    }
+                    RowOrder::Sort => RowLoad::Sort(Sorter::new(options.sort_bytes)),
+                    RowOrder::Insert => RowLoad::Insert(tree),
+                }
+            }
+            TableKind::Pax { span_pages } => {
+                let types = definition.column_types();
+                let writer = PaxWriter::create(&mut pages, file, &types, *span_pages)?;
+                RowLoad::Pax(Box::new(writer))
+            }
+        }
+    };
+    let sort_bytes = options.sort_bytes / definition.indexes.len().max(1) as u64;
+    let mut load = TableLoad {
+        entries: definition.indexes.iter().map(|_| Sorter::new(sort_bytes)).collect(),
+        shared,
+        definition,
+        rows: row_load,
+        record: Vec::new(),
+        key: Vec::new(),
+        undo: Vec::new(),
+        report: LoadReport::default(),
+    };
+    rows(&mut load)?;
+    Ok(load.finish(options.tree_fill_percent())?)
+}
+
+impl Core {
     fn define(&self, table: &NewTable) -> Result<TableDefinition, StorageError> {
         let NewTable { name, columns, kind, indexes } = table.clone();
         if self.open.contains_key(&catalog::key_of(&name)) {
@@ -174,56 +228,6 @@ impl Tables {
             index.file = self.create_file(&format!("{table}.{name}.tree"))?;
         }
         Ok(())
-    }
-
-    fn fill_table<E: From<StorageError>>(
-        &mut self,
-        definition: &TableDefinition,
-        options: &LoadOptions,
-        rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
-    ) -> Result<LoadReport, E> {
-        let file = definition.file;
-        let mut heap;
-        let row_load = match &definition.kind {
-            TableKind::Heap => {
-                let schema = TableSchema::parse(&definition.to_sql())?;
-                let place = format!("table {}", definition.name);
-                let mut pages = self.engine.unlogged_pages(file)?;
-                heap = HeapTable::create(&mut pages, file, schema, options.fill, &place)?;
-                RowLoad::Heap(heap.bulk_load(&pages)?)
-            }
-            TableKind::Clustered { .. } => {
-                let mut pages = self.engine.unlogged_pages(file)?;
-                let tree = Tree::create(&mut pages, file)?;
-                match options.order {
-                    RowOrder::Ascending => {
-                        let fill = options.tree_fill_percent();
-                        RowLoad::Ascending(Box::new(tree.bulk_load(&pages, fill)?))
-                    }
-                    RowOrder::Sort => RowLoad::Sort(Sorter::new(options.sort_bytes)),
-                    RowOrder::Insert => RowLoad::Insert(tree),
-                }
-            }
-            TableKind::Pax { span_pages } => {
-                let types = definition.column_types();
-                let mut pages = self.engine.unlogged_pages(file)?;
-                let writer = PaxWriter::create(&mut pages, file, &types, *span_pages)?;
-                RowLoad::Pax(Box::new(writer))
-            }
-        };
-        let sort_bytes = options.sort_bytes / definition.indexes.len().max(1) as u64;
-        let mut load = TableLoad {
-            entries: definition.indexes.iter().map(|_| Sorter::new(sort_bytes)).collect(),
-            tables: self,
-            definition,
-            rows: row_load,
-            record: Vec::new(),
-            key: Vec::new(),
-            undo: Vec::new(),
-            report: LoadReport::default(),
-        };
-        rows(&mut load)?;
-        Ok(load.finish(options.tree_fill_percent())?)
     }
 
     /// Loads a tree from sorted entries and makes it durable. Gives their number.
@@ -260,8 +264,8 @@ impl Tables {
     ) -> Result<(), StorageError> {
         Tree::create(&mut self.engine.unlogged_pages(index.file)?, index.file)?;
         let mut sorter = Sorter::new(INDEX_SORT_BYTES);
-        let open = self.open.get(&catalog::key_of(table)).ok_or_else(|| no_table(table))?;
-        let mut scan = open.heap()?.tree().scan(i64::MIN..=i64::MAX);
+        let tree = self.table(table)?.heap()?.tree();
+        let mut scan = tree.scan(i64::MIN..=i64::MAX);
         while scan.next_leaf(&self.engine, |number, record| {
             sorter.push(&entry_key(index, record, number), &[]);
         })? {
@@ -332,8 +336,10 @@ impl TableLoad<'_> {
     #[inline]
     pub fn push(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
         self.encode(row)?;
-        let Self { tables, definition, rows, entries, record, key, undo, .. } = self;
-        let (engine, file) = (&mut tables.engine, definition.file);
+        let Self { shared, definition, rows, entries, record, key, undo, .. } = self;
+        let mut core = shared.core.write();
+        let core = &mut *core;
+        let (engine, file) = (&mut core.engine, definition.file);
         match rows {
             RowLoad::Heap(bulk) => {
                 let number = bulk.push(&mut engine.unlogged_pages(file)?, record)?;
@@ -345,7 +351,7 @@ impl TableLoad<'_> {
                     key::encode_key(ValueRef::Integer(number), key);
                     sorter.push(key, &[]);
                     if sorter.is_full() {
-                        tables.spill(sorter)?;
+                        core.spill(sorter)?;
                     }
                 }
             }
@@ -353,7 +359,7 @@ impl TableLoad<'_> {
                 encode_key_of(definition, row, key);
                 sorter.push(key, record);
                 if sorter.is_full() {
-                    tables.spill(sorter).map_err(|error| named(definition, error))?;
+                    core.spill(sorter).map_err(|error| named(definition, error))?;
                 }
             }
             RowLoad::Ascending(loader) => {
@@ -382,19 +388,20 @@ impl TableLoad<'_> {
     /// Checks the row and puts its record into `self.record`.
     #[inline]
     fn encode(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
-        let Self { tables, definition, record, .. } = self;
+        let Self { shared, definition, record, .. } = self;
         definition.check_width(row)?;
         for (column, &value) in definition.columns.iter().zip(row) {
             definition.conform_value(column, value)?;
         }
         record.clear();
         encode_record(stored_values(definition, row), record);
-        change::check_row_bytes(&tables.engine, &definition.name, record)
+        change::check_row_bytes(shared.settings.row_bytes_max(), &definition.name, record)
     }
 
     fn finish(self, fill_percent: usize) -> Result<LoadReport, StorageError> {
-        let Self { tables, definition, rows, entries, mut report, .. } = self;
-        let (engine, file): (&mut Engine, FileId) = (&mut tables.engine, definition.file);
+        let Self { shared, definition, rows, entries, mut report, .. } = self;
+        let mut core = shared.core.write();
+        let (engine, file) = (&mut core.engine, definition.file);
         match rows {
             RowLoad::Heap(bulk) => {
                 bulk.finish(&mut engine.unlogged_pages(file)?)?;
@@ -410,15 +417,15 @@ impl TableLoad<'_> {
                 engine.make_unlogged_durable(file)?;
             }
             RowLoad::Sort(sorter) => {
-                let filled = tables.fill_tree(file, sorter, fill_percent);
+                let filled = core.fill_tree(file, sorter, fill_percent);
                 filled.map_err(|error| named(definition, error))?;
             }
         }
-        report.file_bytes = tables.engine.file_bytes(file);
+        report.file_bytes = core.engine.file_bytes(file);
         for (index, sorter) in definition.indexes.iter().zip(entries) {
-            Tree::create(&mut tables.engine.unlogged_pages(index.file)?, index.file)?;
-            report.index_entry_count += tables.fill_tree(index.file, sorter, fill_percent)?;
-            report.file_bytes += tables.engine.file_bytes(index.file);
+            Tree::create(&mut core.engine.unlogged_pages(index.file)?, index.file)?;
+            report.index_entry_count += core.fill_tree(index.file, sorter, fill_percent)?;
+            report.file_bytes += core.engine.file_bytes(index.file);
         }
         Ok(report)
     }

@@ -1,15 +1,16 @@
 //! Tables, rows and indexes over the engine: the API that an embedder sees.
 //!
 //! ```text
-//!   Database ──read()──► ReadTransaction ──┐
-//!       │                                  ├─ deref ─► Tables: get, scan, index_scan, check
-//!       └────write()───► WriteTransaction ─┘
-//!                           insert, update, delete, create_table … commit │ rollback
-//!                           load_table: any number of rows past the log
+//!   Database ──snapshot()──► Snapshot ─────────┐
+//!       ├──────read()──────► ReadTransaction ──┼─ deref ─► Tables: get, scan, index_scan, check
+//!       └──────write()─────► WriteTransaction ─┘
+//!                              insert, update, delete, create_table … commit │ rollback
+//!                              load_table: any number of rows past the log
 //! ```
 //!
-//! 1. Readers share, one writer excludes them; so a reader sees what was committed and nothing else
-//!    (decision 007). That it is durable, too, is the business of who commits: see
+//! 1. A snapshot sees what was committed when it was taken and nothing else; it waits for no transaction,
+//!    and none waits for it (`view`). Write transactions run side by side and lock rows (`locks`,
+//!    decision 015). That what is seen is durable, too, is the business of who commits: see
 //!    [`Database::read`].
 //! 2. A row and its index entries change in one transaction: both are there or neither.
 //! 3. A write transaction that is dropped is rolled back.
@@ -20,48 +21,91 @@ mod batch;
 mod catalog;
 mod change;
 mod check;
+mod core;
 pub mod key;
 mod load;
+mod locks;
 mod names;
+mod open_table;
 pub mod schema;
 mod sorter;
+mod step;
 mod tables;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_of_file_numbers;
+#[cfg(test)]
+mod tests_of_many;
+mod transaction;
+mod view;
 
 pub use change::check_name;
 pub use check::CheckReport;
 pub use load::{LoadOptions, LoadReport, NewTable, RowOrder, TableLoad};
 pub use schema::{Column, ColumnType, IndexDefinition, Row, TableDefinition, TableKind};
 pub use tables::{FetchOrder, Flow, TableStat, Tables};
+pub use transaction::{Isolation, ReadTransaction, Snapshot, WriteTransaction};
+pub use view::EngineView;
 
-use crate::engine::{RestartReport, Savepoint, Settings, Volumes};
-use crate::log::{Durability, SharedLog};
-use crate::{Engine, StorageError};
-use nandu_workers::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::ops::{Deref, DerefMut};
+use self::core::Core;
+use self::locks::{Locks, Mode, Span, Wanted};
+use crate::engine::versions::Versions;
+use crate::engine::{RestartReport, Settings, Volumes};
+use crate::log::SharedLog;
+use crate::volume::Io;
+use crate::{Engine, Lsn, StorageError};
+use nandu_base::Nanos;
+use nandu_workers::sync::RwLock;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// How often [`Database::transact`] tries again.
+const ATTEMPT_COUNT_MAX: u32 = 1000;
 
 /// An open database. Clone the handle for other threads.
 #[derive(Clone)]
 pub struct Database {
-    tables: Arc<RwLock<Tables>>,
+    shared: Arc<Shared>,
+}
+
+/// What all handles, snapshots and transactions of an open database share.
+struct Shared {
+    /// Held for one page by who reads, for an action by who writes.
+    core: RwLock<Core>,
+    locks: Arc<Locks>,
+    versions: Arc<Versions>,
     log: SharedLog,
-    durability: Durability,
+    data_io: Io,
+    settings: Settings,
+    /// Write transactions that have not ended.
+    writer_count: AtomicU32,
+    /// Whether files wait for the end of older views.
+    has_doomed_files: AtomicBool,
 }
 
-/// Any number at once; no write transaction runs meanwhile.
-pub struct ReadTransaction<'d> {
-    tables: RwLockReadGuard<'d, Tables>,
-}
+impl Shared {
+    /// Waits for a lock.
+    fn wait_for_lock(
+        &self,
+        transaction: u64,
+        wanted: &Wanted,
+        told: impl Fn() -> String,
+    ) -> Result<(), StorageError> {
+        let limit = Nanos(self.settings.lock_timeout_ns);
+        self.locks.lock(transaction, wanted, limit, || self.data_io.present(), told)
+    }
 
-/// A transaction that changes tables. There is one at a time.
-pub struct WriteTransaction<'d> {
-    database: &'d Database,
-    tables: RwLockWriteGuard<'d, Tables>,
-    is_over: bool,
+    /// A view has ended.
+    fn end_view(&self, seen: Lsn) {
+        self.versions.end(seen);
+        if self.has_doomed_files.load(Ordering::Acquire) {
+            let mut core = self.core.write();
+            // A file that cannot be removed now goes at the next opening.
+            let _ = core.remove_doomed_files(self.versions.oldest());
+            self.has_doomed_files.store(!core.doomed_files.is_empty(), Ordering::Release);
+        }
+    }
 }
 
 impl Database {
@@ -96,52 +140,134 @@ impl Database {
     }
 
     fn over(engine: Engine) -> Result<Self, StorageError> {
-        let (log, durability) = (engine.log(), engine.settings().durability);
-        let tables = Arc::new(RwLock::new(Tables::open(engine)?));
-        Ok(Self { tables, log, durability })
+        let locks = Arc::new(Locks::default());
+        let (log, data_io) = (engine.log(), engine.data_io());
+        let versions = Arc::clone(engine.versions());
+        let settings = engine.settings().clone();
+        let core = RwLock::new(Core::open(engine, Arc::clone(&locks))?);
+        let (writer_count, has_doomed_files) = (AtomicU32::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared {
+            core,
+            locks,
+            versions,
+            log,
+            data_io,
+            settings,
+            writer_count,
+            has_doomed_files,
+        });
+        Ok(Self { shared })
     }
 
-    /// Begins to read. Waits for a write transaction to end, but not until its commit is durable: what
-    /// is read may be a commit that a power cut takes back, as long as the writer's
-    /// [`WriteTransaction::commit`] has not returned (later still where the durability is less than
-    /// every commit). [`Self::flush`] makes sure of it.
+    /// What is committed now, to be looked at for as long as wanted, by any number of threads. Waits for
+    /// nothing but the step that a transaction is in. What is read may be a commit that a power cut takes
+    /// back, as long as the writer's [`WriteTransaction::commit`] has not returned (later still where
+    /// the durability is less than every commit). [`Self::flush`] makes sure of it.
+    ///
+    /// As long as it lives, pages that change are kept as they were, in memory of
+    /// [`Settings::version_bytes`] at most; past that reading gives [`StorageError::SnapshotTooOld`].
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(&self.shared)
+    }
+
+    /// A [`Self::snapshot`] that lives no longer than this handle.
     #[must_use]
     pub fn read(&self) -> ReadTransaction<'_> {
-        // A writer that panicked left an active transaction, which the next writer rolls back.
-        ReadTransaction { tables: self.tables.read() }
+        ReadTransaction::new(self.snapshot())
     }
 
-    /// Begins to read if no write transaction is at work or waits; `None` otherwise.
+    /// As [`Self::read`], unless a transaction is at work on a step just now.
     #[must_use]
     pub fn try_read(&self) -> Option<ReadTransaction<'_>> {
-        self.tables.try_read().map(|tables| ReadTransaction { tables })
+        drop(self.shared.core.try_read()?);
+        Some(self.read())
     }
 
-    /// Begins to write if no other transaction is at work; `None` otherwise.
-    ///
-    /// # Errors
-    /// As [`Self::write`].
-    pub fn try_write(&self) -> Result<Option<WriteTransaction<'_>>, StorageError> {
-        self.tables.try_write().map(|tables| self.begin(tables)).transpose()
-    }
-
-    /// Begins to write. Waits for all other transactions to end.
+    /// Begins a serializable transaction. Waits for a transaction that changes tables to end, for no other.
     ///
     /// # Errors
     /// If an earlier failure stopped the engine.
     pub fn write(&self) -> Result<WriteTransaction<'_>, StorageError> {
-        self.begin(self.tables.write())
+        self.write_with(Isolation::Serializable)
     }
 
-    fn begin<'d>(
-        &'d self,
-        mut tables: RwLockWriteGuard<'d, Tables>,
-    ) -> Result<WriteTransaction<'d>, StorageError> {
-        if tables.engine().is_active() {
-            tables.rollback()?;
+    /// As [`Self::write`], with another isolation.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_with(&self, isolation: Isolation) -> Result<WriteTransaction<'_>, StorageError> {
+        let transaction = self.begin()?;
+        let wanted = Wanted::new(self.catalog(), Span::ALL, Mode::Shared);
+        let told = || "the catalogue of tables".to_owned();
+        match self.shared.wait_for_lock(transaction, &wanted, told) {
+            Ok(()) => Ok(WriteTransaction::new(self, transaction, isolation)),
+            Err(error) => {
+                self.give_up(transaction)?;
+                Err(error)
+            }
         }
-        tables.engine_mut().begin()?;
-        Ok(WriteTransaction { database: self, tables, is_over: false })
+    }
+
+    /// Begins to write unless a transaction that changes tables is at work; `None` then.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn try_write(&self) -> Result<Option<WriteTransaction<'_>>, StorageError> {
+        let transaction = self.begin()?;
+        let catalog = self.catalog();
+        if self.shared.locks.try_lock(transaction, catalog, Span::ALL, Mode::Shared) {
+            return Ok(Some(WriteTransaction::new(self, transaction, Isolation::Serializable)));
+        }
+        self.give_up(transaction)?;
+        Ok(None)
+    }
+
+    fn begin(&self) -> Result<u64, StorageError> {
+        let mut core = self.shared.core.write();
+        let engine = core.engine_mut();
+        engine.begin()?;
+        Ok(engine.park())
+    }
+
+    /// Ends a transaction that did nothing.
+    fn give_up(&self, transaction: u64) -> Result<(), StorageError> {
+        let mut core = self.shared.core.write();
+        core.engine_mut().resume(transaction);
+        core.engine_mut().rollback()
+    }
+
+    fn catalog(&self) -> crate::FileId {
+        self.shared.core.read().catalog
+    }
+
+    /// Runs `body` as a transaction and commits it; again from its beginning as long as other
+    /// transactions are in its way ([`StorageError::is_transient`]), a thousand times at most. What it does
+    /// beside the database, it does each time.
+    ///
+    /// # Errors
+    /// What `body` or the commit returns; then nothing of it happened, unless the commit's log failed.
+    pub fn transact<T>(
+        &self,
+        isolation: Isolation,
+        mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mut attempt_count = 0;
+        loop {
+            attempt_count += 1;
+            let mut write = self.write_with(isolation)?;
+            let answer = match body(&mut write) {
+                Ok(value) => write.commit().map(|()| value),
+                Err(error) => write.rollback().and(Err(error)),
+            };
+            match answer {
+                Err(error) if error.is_transient() && attempt_count < ATTEMPT_COUNT_MAX => {
+                    // Whoever was in the way goes first.
+                    nandu_workers::yield_now();
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// Makes everything durable that was committed, whatever the durability.
@@ -149,7 +275,7 @@ impl Database {
     /// # Errors
     /// If the log cannot be written.
     pub fn flush(&self) -> Result<(), StorageError> {
-        self.log.flush()
+        self.shared.log.flush()
     }
 
     /// Takes a checkpoint.
@@ -157,8 +283,7 @@ impl Database {
     /// # Errors
     /// As [`Engine::checkpoint`].
     pub fn checkpoint(&self) -> Result<(), StorageError> {
-        let mut tables = self.tables.write();
-        tables.engine_mut().checkpoint()
+        self.shared.core.write().engine_mut().checkpoint()
     }
 
     /// Says that all is there that the volumes were made for: see [`Engine::finish_making`].
@@ -166,8 +291,7 @@ impl Database {
     /// # Errors
     /// If a device fails.
     pub fn finish_making(&self) -> Result<(), StorageError> {
-        let mut tables = self.tables.write();
-        tables.engine_mut().finish_making()
+        self.shared.core.write().engine_mut().finish_making()
     }
 
     /// Empties the buffer pool, so that what comes next is read from the device.
@@ -175,103 +299,26 @@ impl Database {
     /// # Errors
     /// If the device fails.
     pub fn drop_cached_pages(&self) -> Result<(), StorageError> {
-        let mut tables = self.tables.write();
-        tables.engine_mut().drop_cached_pages()
+        self.shared.core.write().engine_mut().drop_cached_pages()
     }
 
     /// Closes the database, so that the next opening finds nothing to do. Without it the next opening
     /// restarts as after a crash.
     ///
     /// # Errors
-    /// If the device fails, or other handles are still in use.
+    /// If the device fails, or other handles or snapshots are still in use.
     pub fn close(self) -> Result<(), StorageError> {
-        let Some(tables) = Arc::into_inner(self.tables) else {
-            let what = "the database cannot be closed while other handles are in use".to_owned();
-            return Err(StorageError::InvalidSetting { what });
+        let Some(shared) = Arc::into_inner(self.shared) else {
+            let what = "the database cannot be closed while other handles or snapshots are in use";
+            return Err(StorageError::InvalidSetting { what: what.to_owned() });
         };
-        tables.into_inner().into_engine().close()
+        shared.core.into_inner().engine.close()
     }
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Database({:?}, {:?})", self.durability, self.log)
-    }
-}
-
-impl Deref for ReadTransaction<'_> {
-    type Target = Tables;
-    fn deref(&self) -> &Tables {
-        &self.tables
-    }
-}
-
-impl Deref for WriteTransaction<'_> {
-    type Target = Tables;
-    fn deref(&self) -> &Tables {
-        &self.tables
-    }
-}
-
-impl DerefMut for WriteTransaction<'_> {
-    fn deref_mut(&mut self) -> &mut Tables {
-        &mut self.tables
-    }
-}
-
-impl WriteTransaction<'_> {
-    /// Commits, and waits as the durability says. The database is free for others while this waits,
-    /// so that several commits share one flush of the log; they see a commit then that is not durable
-    /// yet.
-    ///
-    /// # Errors
-    /// If the log fails; then it is not known whether the transaction is durable, and the database
-    /// has to be opened again.
-    pub fn commit(mut self) -> Result<(), StorageError> {
-        self.is_over = true;
-        let lsn = self.tables.commit()?;
-        let Database { log, durability, .. } = self.database;
-        // A file that was dropped goes only after nothing durable refers to it any more.
-        if self.tables.has_dropped_files() {
-            log.flush()?;
-            self.tables.remove_dropped_files()?;
-        }
-        drop(self);
-        match lsn {
-            Some(lsn) => log.make_commit_durable(lsn, *durability),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes everything back.
-    ///
-    /// # Errors
-    /// If a page cannot be read or the log fails; the next opening takes it back then.
-    pub fn rollback(mut self) -> Result<(), StorageError> {
-        self.is_over = true;
-        self.tables.rollback()
-    }
-
-    /// Marks a place to come back to.
-    #[must_use]
-    pub fn savepoint(&self) -> Savepoint {
-        self.tables.engine().savepoint()
-    }
-
-    /// Takes back what was done since `savepoint`.
-    ///
-    /// # Errors
-    /// As [`Self::rollback`].
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), StorageError> {
-        self.tables.rollback_to(savepoint)
-    }
-}
-
-impl Drop for WriteTransaction<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            // An error here stops the engine, so that the next call reports it.
-            let _ = self.tables.rollback();
-        }
+        let Shared { log, settings, .. } = &*self.shared;
+        write!(formatter, "Database({:?}, {log:?})", settings.durability)
     }
 }

@@ -1,14 +1,22 @@
 //! Names of files in what is told: structures know their files by number only.
 
-use crate::{Engine, FileId, StorageError};
+use crate::{FileId, StorageError};
 
 /// What stands between a page and the number of its file.
 const BEFORE_NUMBER: &str = " of file ";
 
 /// The same error, with the name of the file that it speaks of.
-pub(super) fn with_names(engine: &Engine, error: StorageError) -> StorageError {
+pub(super) fn with_names(files: &[(FileId, String)], error: StorageError) -> StorageError {
+    with_names_of(|| files.to_vec(), error)
+}
+
+/// The same, with files that are asked for only where they are needed.
+pub(super) fn with_names_of(
+    files: impl FnOnce() -> Vec<(FileId, String)>,
+    error: StorageError,
+) -> StorageError {
     let named = |place: String| match place.contains(BEFORE_NUMBER) {
-        true => name_files(&place, &engine.files()),
+        true => name_files(&place, &files()),
         false => place,
     };
     match error {

@@ -4,51 +4,50 @@
 //! 2. The key of an index entry is its columns' values, then the row's number; it has no value.
 //! 3. The record of a clustered table is its row; its key repeats the key columns.
 
-use super::names::{name_files, with_names};
-use super::schema::{IndexDefinition, Row, TableDefinition, TableKind};
+use super::locks::{self, Mode, Span, Wanted};
+use super::names::{name_files, with_names_of};
+use super::open_table::{OpenTable, OpenTables, Rows, open_heap};
+use super::schema::{IndexDefinition, Row, TableDefinition};
+use super::view::EngineView;
 use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
 use crate::pax::PaxTable;
-use crate::sqlite::{FillFactor, HeapTable, RecordView, TableTree, Value, ValueRef};
-use crate::{Engine, FileId, PageAddress, StorageError};
+use crate::sqlite::{RecordView, TableTree, Value, ValueRef};
+use crate::{FileId, StorageError};
 use nandu_base::words::did_you_mean;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Deref};
+use std::sync::Arc;
 
 /// How many rows an index scan fetches at once in the order of their addresses.
 const FETCH_BATCH_ROWS: usize = 4096;
 /// How many rows an index scan fetches at once in the order of the keys.
 const FETCH_AHEAD_ROWS: usize = 128;
 
-/// The tables of a database.
-#[derive(Debug)]
+/// The tables of a database as one reader or transaction sees them.
+#[derive(Clone, Debug)]
 pub struct Tables {
-    pub(super) engine: Engine,
+    pub(super) view: EngineView,
     pub(super) catalog: FileId,
-    pub(super) open: BTreeMap<Vec<u8>, OpenTable>,
-    /// Whether the active transaction changed the catalogue.
-    pub(super) catalog_changed: bool,
-    /// Files that go when the active transaction commits.
-    pub(super) dropped_files: Vec<FileId>,
-    /// Files that the active transaction made.
-    pub(super) created_files: Vec<FileId>,
-    pub(super) scratch: Scratch,
+    pub(super) open: Arc<OpenTables>,
+    /// Of a transaction that locks what it reads, its number.
+    pub(super) locker: Option<u64>,
 }
 
-/// A table at work.
-#[derive(Debug)]
-pub(super) struct OpenTable {
-    pub(super) definition: TableDefinition,
-    pub(super) rows: Rows,
+/// The view of one statement: that of a reader, or of a transaction that sees its own changes.
+pub(super) enum Statement<'t> {
+    Reader(&'t EngineView),
+    Writer(EngineView),
 }
 
-/// Where its rows lie.
-#[derive(Debug)]
-pub(super) enum Rows {
-    Heap(Box<HeapTable>),
-    Clustered(Tree),
-    Pax(PaxTable),
+impl Deref for Statement<'_> {
+    type Target = EngineView;
+    fn deref(&self) -> &EngineView {
+        match self {
+            Self::Reader(view) => view,
+            Self::Writer(view) => view,
+        }
+    }
 }
 
 /// Buffers that are used again.
@@ -99,89 +98,65 @@ pub(super) fn unless_full(removed: Result<(), StorageError>) -> Result<(), Stora
 pub type Flow = ControlFlow<()>;
 
 impl Tables {
-    pub(super) fn open(engine: Engine) -> Result<Self, StorageError> {
-        let catalog = catalog::find(&engine).ok_or_else(|| StorageError::Corrupt {
-            place: "the database".to_owned(),
-            what: "it has no catalogue".to_owned(),
-        })?;
-        let mut tables = Self {
-            engine,
-            catalog,
-            open: BTreeMap::new(),
-            catalog_changed: false,
-            dropped_files: Vec::new(),
-            created_files: Vec::new(),
-            scratch: Scratch::default(),
-        };
-        tables.load_catalog().map_err(tables.named())?;
-        tables.check_lengths().map_err(tables.named())?;
-        tables.remove_unknown_files()?;
-        Ok(tables)
+    /// What operators read pages by. That of a write transaction sees its changes up to now, and must not
+    /// be asked for again while something reads by it.
+    #[must_use]
+    pub fn engine(&self) -> &EngineView {
+        if self.locker.is_some() {
+            self.view.refresh();
+        }
+        &self.view
     }
 
-    /// Whether all pages that the files count are there: what is read past the end of a file is zeros,
-    /// as if nobody had ever written it.
-    fn check_lengths(&self) -> Result<(), StorageError> {
-        // Elsewhere there is nothing to compare, and counting the pages of a tree would read one.
-        if !self.engine.settings().propagation.places_by_address() {
+    /// By what one statement reads.
+    pub(super) fn statement(&self) -> Statement<'_> {
+        match self.locker {
+            None => Statement::Reader(&self.view),
+            Some(_) => Statement::Writer(EngineView::present(self.view.shared())),
+        }
+    }
+
+    /// Locks what a transaction is about to read; a snapshot needs no locks.
+    fn lock(
+        &self,
+        file: FileId,
+        span: Span<'_>,
+        told: impl Fn() -> String,
+    ) -> Result<(), StorageError> {
+        let Some(transaction) = self.locker else { return Ok(()) };
+        let shared = self.view.shared();
+        if shared.locks.try_lock(transaction, file, span, Mode::Shared) {
             return Ok(());
         }
-        let check = |file: FileId, count: u32| {
-            StorageError::check_length(
-                PageAddress::new(file, count),
-                pages_there(&self.engine, file),
-            )
-        };
-        let check_tree = |file| check(file, Tree::at(file).page_count(&self.engine)?);
-        check_tree(self.catalog)?;
-        for OpenTable { definition, rows } in self.open.values() {
-            match rows {
-                Rows::Heap(heap) => check(definition.file, heap.page_counts().0)?,
-                Rows::Clustered(_) => check_tree(definition.file)?,
-                // The opening of a table in PAX pages compared its directory with the length of the
-                // file already.
-                Rows::Pax(_) => {}
-            }
-            definition.indexes.iter().try_for_each(|index| check_tree(index.file))?;
+        shared.wait_for_lock(transaction, &Wanted::new(file, span, Mode::Shared), told)
+    }
+
+    fn lock_number(&self, table: &OpenTable, number: i64) -> Result<(), StorageError> {
+        if self.locker.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let TableDefinition { file, name, .. } = &table.definition;
+        let told = || format!("row {number} of table {name}");
+        self.lock(*file, Span::Key(&locks::key_of_number(number)), told)
     }
 
-    pub(super) fn load_catalog(&mut self) -> Result<(), StorageError> {
-        self.open.clear();
-        for definition in catalog::load(&self.engine, self.catalog)? {
-            let table = OpenTable::open(&self.engine, definition)?;
-            self.open.insert(catalog::key_of(&table.definition.name), table);
-        }
-        Ok(())
+    fn lock_key(&self, table: &OpenTable, key: &[u8]) -> Result<(), StorageError> {
+        let TableDefinition { file, name, .. } = &table.definition;
+        self.lock(*file, Span::Key(key), || format!("a row of table {name}"))
     }
 
-    fn remove_unknown_files(&mut self) -> Result<(), StorageError> {
-        let mut known: BTreeSet<FileId> = [self.catalog].into();
-        for OpenTable { definition, .. } in self.open.values() {
-            known.insert(definition.file);
-            known.extend(definition.indexes.iter().map(|index| index.file));
-        }
-        for (file, _) in self.engine.files() {
-            if !self.engine.is_read_only() && !known.contains(&file) {
-                unless_full(self.engine.remove_unlogged_file(file))?;
-            }
-        }
-        Ok(())
+    fn lock_range(
+        &self,
+        file: FileId,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        table: &OpenTable,
+    ) -> Result<(), StorageError> {
+        let name = &table.definition.name;
+        self.lock(file, Span::Range(lower, upper), || format!("rows of table {name}"))
     }
 
-    /// The engine, for its settings and counters.
-    #[must_use]
-    pub const fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    pub(super) const fn engine_mut(&mut self) -> &mut Engine {
-        &mut self.engine
-    }
-
-    pub(super) fn into_engine(self) -> Engine {
-        self.engine
+    fn lock_file(&self, file: FileId, table: &OpenTable) -> Result<(), StorageError> {
+        self.lock_range(file, (Bound::Unbounded, Bound::Unbounded), table)
     }
 
     /// All tables, by name.
@@ -197,7 +172,7 @@ impl Tables {
         Ok(&self.table(table)?.definition)
     }
 
-    pub(super) fn table(&self, name: &str) -> Result<&OpenTable, StorageError> {
+    pub(super) fn table(&self, name: &str) -> Result<&Arc<OpenTable>, StorageError> {
         self.open.get(&catalog::key_of(name)).ok_or_else(|| self.no_table(name))
     }
 
@@ -218,9 +193,11 @@ impl Tables {
     ) -> Result<Option<R>, StorageError> {
         let table = self.table(table)?;
         if let Rows::Pax(pax) = &table.rows {
-            return pax_row(&self.engine, pax, row_number, look).map_err(self.named());
+            return pax_row(&self.view, pax, row_number, look).map_err(self.named());
         }
-        table.heap()?.get(&self.engine, row_number, look).map_err(self.named())
+        let tree = table.heap()?.tree_in(&self.view);
+        self.lock_number(table, row_number)?;
+        tree.get(&*self.statement(), row_number, look).map_err(self.named())
     }
 
     /// Lends the row of a clustered table that has these key values to `look`.
@@ -233,9 +210,11 @@ impl Tables {
         key_values: &[ValueRef<'_>],
         look: impl FnOnce(RecordView<'_>) -> R,
     ) -> Result<Option<R>, StorageError> {
-        let tree = self.table(table)?.clustered()?;
+        let table = self.table(table)?;
+        let tree = table.clustered()?;
         let key = encode(key_values);
-        let found = tree.get(&self.engine, &key, |bytes| view_of(bytes).map(look));
+        self.lock_key(table, &key)?;
+        let found = tree.get(&*self.statement(), &key, |bytes| view_of(bytes).map(look));
         found.map_err(self.named())?.transpose()
     }
 
@@ -254,9 +233,11 @@ impl Tables {
         let mut order: Vec<usize> = (0..row_numbers.len()).collect();
         order.sort_unstable_by_key(|&place| row_numbers[place]);
         let rising: Vec<i64> = order.iter().map(|&place| row_numbers[place]).collect();
-        let tree = self.table(table)?.heap()?.tree();
-        let looked =
-            tree.get_batch(&self.engine, &rising, |index, record| look(order[index], record));
+        let table = self.table(table)?;
+        let tree = table.heap()?.tree_in(&self.view);
+        rising.iter().try_for_each(|&number| self.lock_number(table, number))?;
+        let pages = self.statement();
+        let looked = tree.get_batch(&*pages, &rising, |index, record| look(order[index], record));
         looked.map_err(self.named())
     }
 
@@ -270,10 +251,12 @@ impl Tables {
         keys: &[Row],
         mut look: impl FnMut(usize, RecordView<'_>),
     ) -> Result<(), StorageError> {
-        let tree = self.table(table)?.clustered()?;
+        let table = self.table(table)?;
+        let tree = table.clustered()?;
         let keys = encode_keys(keys);
+        keys.iter().try_for_each(|key| self.lock_key(table, key))?;
         let mut trouble = None;
-        let looked = tree.get_batch(&self.engine, &keys, |index, bytes| {
+        let looked = tree.get_batch(&*self.statement(), &keys, |index, bytes| {
             let Some(bytes) = bytes else { return };
             match view_of(bytes) {
                 Ok(record) => look(index, record),
@@ -292,7 +275,7 @@ impl Tables {
     /// As [`Self::get_batch_by_key`].
     pub fn fetch_by_key(&self, table: &str, keys: &[Row]) -> Result<(), StorageError> {
         let tree = self.table(table)?.clustered()?;
-        tree.fetch_leaves(&self.engine, &encode_keys(keys)).map_err(self.named())
+        tree.fetch_leaves(&*self.statement(), &encode_keys(keys)).map_err(self.named())
     }
 
     /// The tree of a heap table, for operators that read it in larger pieces.
@@ -300,7 +283,10 @@ impl Tables {
     /// # Errors
     /// If there is no such heap table.
     pub fn heap_tree(&self, table: &str) -> Result<TableTree, StorageError> {
-        Ok(*self.table(table)?.heap()?.tree())
+        let table = self.table(table)?;
+        let tree = table.heap()?.tree_in(&self.view);
+        self.lock_file(tree.file(), table)?;
+        Ok(tree)
     }
 
     /// A table in PAX pages.
@@ -320,7 +306,10 @@ impl Tables {
     /// # Errors
     /// If there is no such clustered table.
     pub fn clustered_tree(&self, table: &str) -> Result<Tree, StorageError> {
-        self.table(table)?.clustered()
+        let table = self.table(table)?;
+        let tree = table.clustered()?;
+        self.lock_file(table.definition.file, table)?;
+        Ok(tree)
     }
 
     /// The tree of an index, whose keys are the indexed values and the row's number.
@@ -328,7 +317,10 @@ impl Tables {
     /// # Errors
     /// If there is no such table or index.
     pub fn index_tree(&self, table: &str, index: &str) -> Result<Tree, StorageError> {
-        Ok(Tree::at(self.table(table)?.index(index)?.file))
+        let table = self.table(table)?;
+        let file = table.index(index)?.file;
+        self.lock_file(file, table)?;
+        Ok(Tree::at(file))
     }
 
     /// All rows in the order in which they are stored, each with its number (0 in a clustered table).
@@ -340,13 +332,17 @@ impl Tables {
         table: &str,
         mut look: impl FnMut(i64, RecordView<'_>) -> Flow,
     ) -> Result<(), StorageError> {
-        match &self.table(table)?.rows {
+        let table = self.table(table)?;
+        self.lock_file(table.definition.file, table)?;
+        let pages = &*self.statement();
+        match &table.rows {
             Rows::Heap(heap) => {
-                let mut scan = heap.tree().scan(i64::MIN..=i64::MAX);
+                let tree = heap.tree_in(&self.view);
+                let mut scan = tree.scan(i64::MIN..=i64::MAX);
                 let mut flow = Flow::Continue(());
                 let mut has_more = true;
                 while flow.is_continue() && has_more {
-                    let next = scan.next_leaf(&self.engine, |number, record| {
+                    let next = scan.next_leaf(pages, |number, record| {
                         if flow.is_continue() {
                             flow = look(number, record);
                         }
@@ -357,7 +353,7 @@ impl Tables {
             Rows::Clustered(tree) => {
                 let everything = (Bound::Unbounded, Bound::Unbounded);
                 let mut scan = tree.scan(everything, Direction::Forward);
-                while let Some((_, value)) = scan.next(&self.engine).map_err(self.named())? {
+                while let Some((_, value)) = scan.next(pages).map_err(self.named())? {
                     if look(0, view_of(value)?).is_break() {
                         break;
                     }
@@ -366,7 +362,7 @@ impl Tables {
             Rows::Pax(pax) => {
                 let mut flow = Flow::Continue(());
                 for pax_page in 0..pax.pax_pages().len() {
-                    let looked = pax.look_at(&self.engine, pax_page, |number, record| {
+                    let looked = pax.look_at(pages, pax_page, |number, record| {
                         flow = look(number, RecordView::new(record).expect("it was just encoded"));
                         flow.is_continue()
                     });
@@ -393,12 +389,15 @@ impl Tables {
         ahead_count: usize,
         mut look: impl FnMut(RecordView<'_>) -> Flow,
     ) -> Result<(), StorageError> {
-        let tree = self.table(table)?.clustered()?;
+        let table = self.table(table)?;
+        let tree = table.clustered()?;
         let (lower, upper) = (lower_bound(lower), upper_bound(upper));
         let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
         let bounds = (as_bytes(&lower), as_bytes(&upper));
+        self.lock_range(table.definition.file, bounds, table)?;
+        let pages = &*self.statement();
         let mut scan = tree.scan(bounds, Direction::Forward).with_ahead_count(ahead_count);
-        while let Some((_, value)) = scan.next(&self.engine).map_err(self.named())? {
+        while let Some((_, value)) = scan.next(pages).map_err(self.named())? {
             if look(view_of(value)?).is_break() {
                 break;
             }
@@ -418,12 +417,15 @@ impl Tables {
         (lower, upper): (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
         mut look: impl FnMut(i64) -> Flow,
     ) -> Result<(), StorageError> {
-        let index = self.table(table)?.index(index)?;
+        let table = self.table(table)?;
+        let index = table.index(index)?;
         let (lower, upper) = (lower_bound(lower), upper_bound(upper));
         let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
         let bounds = (as_bytes(&lower), as_bytes(&upper));
+        self.lock_range(index.file, bounds, table)?;
+        let pages = &*self.statement();
         let mut scan = Tree::at(index.file).scan(bounds, Direction::Forward);
-        while let Some((entry, _)) = scan.next(&self.engine).map_err(self.named())? {
+        while let Some((entry, _)) = scan.next(pages).map_err(self.named())? {
             if look(key::split_row_number(entry)?.1).is_break() {
                 break;
             }
@@ -443,7 +445,8 @@ impl Tables {
         order: FetchOrder,
         mut look: impl FnMut(i64, RecordView<'_>),
     ) -> Result<(), StorageError> {
-        let heap = self.table(table)?.heap()?;
+        let open = self.table(table)?;
+        open.heap()?;
         let mut numbers = Vec::new();
         let batch_rows = match order {
             FetchOrder::Key => FETCH_AHEAD_ROWS,
@@ -455,16 +458,16 @@ impl Tables {
             if numbers.len() < batch_rows {
                 return Flow::Continue(());
             }
-            result = self.fetch(heap, &mut numbers, order, &mut look);
+            result = self.fetch(open, &mut numbers, order, &mut look);
             if result.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
         })?;
         result?;
-        self.fetch(heap, &mut numbers, order, &mut look)
+        self.fetch(open, &mut numbers, order, &mut look)
     }
 
     fn fetch(
         &self,
-        heap: &HeapTable,
+        table: &OpenTable,
         numbers: &mut Vec<i64>,
         order: FetchOrder,
         look: &mut impl FnMut(i64, RecordView<'_>),
@@ -475,10 +478,13 @@ impl Tables {
         };
         let wanted = numbers.len();
         let mut found = 0;
+        let tree = table.heap()?.tree_in(&self.view);
+        numbers.iter().try_for_each(|&number| self.lock_number(table, number))?;
+        let pages = &*self.statement();
         match order {
             FetchOrder::Address => {
                 numbers.sort_unstable();
-                let looked = heap.tree().get_batch(&self.engine, numbers, |index, record| {
+                let looked = tree.get_batch(pages, numbers, |index, record| {
                     found += 1;
                     look(numbers[index], record);
                 });
@@ -486,7 +492,7 @@ impl Tables {
             }
             FetchOrder::Key => {
                 for &number in numbers.iter() {
-                    let shown = heap.get(&self.engine, number, |record| look(number, record));
+                    let shown = tree.get(pages, number, |record| look(number, record));
                     found += usize::from(shown.map_err(self.named())?.is_some());
                 }
             }
@@ -498,29 +504,38 @@ impl Tables {
         Ok(())
     }
 
+    /// A row of a heap table, with all its values.
+    ///
+    /// # Errors
+    /// As [`Tables::get`].
+    pub fn row(&self, table: &str, number: i64) -> Result<Option<Row>, StorageError> {
+        self.get(table, number, row_of)
+    }
+
     /// Sizes of all tables and indexes.
     ///
     /// # Errors
     /// If a page cannot be read or breaks a rule; [`Self::check`] says all about it.
     pub fn stat(&self) -> Result<Vec<TableStat>, StorageError> {
         let mut stats = Vec::new();
+        let pages = &*self.statement();
         for table in self.open.values() {
             let TableDefinition { name, file, indexes, .. } = &table.definition;
             stats.push(match &table.rows {
-                Rows::Clustered(_) => self.tree_stat(name.clone(), "clustered", *file)?,
-                Rows::Heap(heap) => self.heap_stat(name, heap, *file).map_err(self.named())?,
+                Rows::Clustered(_) => self.tree_stat(pages, name.clone(), "clustered", *file)?,
+                Rows::Heap(_) => self.heap_stat(pages, name, *file).map_err(self.named())?,
                 Rows::Pax(pax) => TableStat {
                     name: name.clone(),
                     kind: "pax",
                     row_count: pax.row_count(),
                     page_count: u64::from(pax.page_count()),
                     level_count: 1,
-                    file_bytes: self.engine.file_bytes(*file),
+                    file_bytes: self.view.file_bytes(*file),
                 },
             });
             for index in indexes {
                 let name = format!("{name}.{}", index.name);
-                stats.push(self.tree_stat(name, "index", index.file)?);
+                stats.push(self.tree_stat(pages, name, "index", index.file)?);
             }
         }
         Ok(stats)
@@ -528,16 +543,17 @@ impl Tables {
 
     fn tree_stat(
         &self,
+        pages: &EngineView,
         name: String,
         kind: &'static str,
         file: FileId,
     ) -> Result<TableStat, StorageError> {
-        let report = btree::check(&self.engine, file);
+        let report = btree::check(pages, file);
         if let Some(failure) = report.failure {
             return Err(failure);
         }
         if let Some(finding) = report.findings.first() {
-            let what = name_files(finding, &self.engine.files());
+            let what = name_files(finding, &self.view.files());
             return Err(StorageError::Corrupt { place: name, what });
         }
         Ok(TableStat {
@@ -546,86 +562,37 @@ impl Tables {
             row_count: report.entry_count,
             page_count: u64::from(report.page_count),
             level_count: nandu_base::to_u32(report.levels.len() as u64),
-            file_bytes: self.engine.file_bytes(file),
+            file_bytes: self.view.file_bytes(file),
         })
     }
 
     fn heap_stat(
         &self,
+        pages: &EngineView,
         name: &str,
-        heap: &HeapTable,
         file: FileId,
     ) -> Result<TableStat, StorageError> {
-        let level_count = heap.tree().interior_level_count(&self.engine)? as u64 + 1;
+        let heap = open_heap(pages, name, file)?;
+        let level_count = heap.tree().interior_level_count(pages)? as u64 + 1;
         Ok(TableStat {
             name: name.to_owned(),
             kind: "heap",
-            row_count: heap.check(&self.engine)?.row_count,
+            row_count: heap.check(pages)?.row_count,
             page_count: u64::from(heap.page_counts().0),
             level_count: nandu_base::to_u32(level_count),
-            file_bytes: self.engine.file_bytes(file),
+            file_bytes: self.view.file_bytes(file),
         })
     }
 
     /// For `map_err`: names files in place of their numbers.
     fn named(&self) -> impl Fn(StorageError) -> StorageError {
-        move |error| with_names(&self.engine, error)
-    }
-}
-
-impl OpenTable {
-    pub(super) fn open(engine: &Engine, definition: TableDefinition) -> Result<Self, StorageError> {
-        let file = definition.file;
-        let rows = match definition.kind {
-            TableKind::Clustered { .. } => Rows::Clustered(Tree::open(engine, file)?),
-            TableKind::Heap => {
-                let place = format!("table {} of file {}", definition.name, file.0);
-                let fill = FillFactor::default();
-                Rows::Heap(Box::new(HeapTable::open(engine, file, u64::MAX, fill, &place)?))
-            }
-            TableKind::Pax { .. } => {
-                let types = definition.column_types();
-                Rows::Pax(PaxTable::open(engine, file, pages_there(engine, file), types)?)
-            }
-        };
-        Ok(Self { definition, rows })
-    }
-
-    pub(super) fn heap(&self) -> Result<&HeapTable, StorageError> {
-        match &self.rows {
-            Rows::Heap(heap) => Ok(heap),
-            Rows::Clustered(_) => Err(self.wrong_kind("clustered: its rows are found by key")),
-            Rows::Pax(_) => Err(self.not_changed()),
-        }
-    }
-
-    pub(super) fn clustered(&self) -> Result<Tree, StorageError> {
-        match &self.rows {
-            Rows::Clustered(tree) => Ok(*tree),
-            Rows::Heap(_) => Err(self.wrong_kind("a heap: its rows are found by number")),
-            Rows::Pax(_) => Err(self.wrong_kind("in PAX pages: its rows are found by number")),
-        }
-    }
-
-    /// The error that a table is not there to be changed.
-    pub(super) fn not_changed(&self) -> StorageError {
-        self.wrong_kind("in PAX pages, which are never changed; drop it and load it anew")
-    }
-
-    pub(super) fn index(&self, name: &str) -> Result<&IndexDefinition, StorageError> {
-        let TableDefinition { indexes, name: table, .. } = &self.definition;
-        let found = indexes.iter().find(|index| index.name.eq_ignore_ascii_case(name));
-        found.ok_or_else(|| StorageError::NotFound { what: format!("index {name} of {table}") })
-    }
-
-    fn wrong_kind(&self, what: &str) -> StorageError {
-        StorageError::InvalidSetting { what: format!("table {} is {what}", self.definition.name) }
+        move |error| with_names_of(|| self.view.files(), error)
     }
 }
 
 /// Lends one row of a table in PAX pages to `look`.
 fn pax_row<R>(
-    engine: &Engine,
+    pages: &EngineView,
     pax: &PaxTable,
     row_number: i64,
     look: impl FnOnce(RecordView<'_>) -> R,
@@ -633,7 +600,7 @@ fn pax_row<R>(
     let Some((pax_page, _)) = pax.place_of(row_number) else { return Ok(None) };
     let mut look = Some(look);
     let mut answer = None;
-    pax.look_at(engine, pax_page, |number, record| {
+    pax.look_at(pages, pax_page, |number, record| {
         if number == row_number
             && let Some(look) = look.take()
         {
@@ -642,13 +609,6 @@ fn pax_row<R>(
         number < row_number
     })?;
     Ok(answer)
-}
-
-/// Pages that a file has on the device; `None` where pages lie elsewhere.
-fn pages_there(engine: &Engine, file: FileId) -> Option<u64> {
-    let page_bytes = u64::from(engine.settings().page_bytes);
-    let places_by_address = engine.settings().propagation.places_by_address();
-    places_by_address.then(|| engine.data_io().byte_count(file) / page_bytes)
 }
 
 pub(super) fn no_table(name: &str) -> StorageError {

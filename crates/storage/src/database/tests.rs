@@ -94,7 +94,7 @@ fn assert_rows(tables: &Tables, model: &BTreeMap<i64, Row>) {
     }
 }
 
-fn change(tables: &mut Tables, rng: &mut Rng, model: &mut BTreeMap<i64, Row>) {
+fn change(tables: &mut WriteTransaction<'_>, rng: &mut Rng, model: &mut BTreeMap<i64, Row>) {
     let existing = model.keys().nth(nandu_base::to_index(rng.below(model.len().max(1) as u64)));
     match (rng.below(4), existing.copied()) {
         (0, Some(number)) => {
@@ -346,7 +346,7 @@ fn tables_come_and_go_with_their_transaction() {
     writer.drop_table("kept").unwrap();
     writer.create_table("never", columns(), TableKind::Heap).unwrap();
     database.flush().unwrap();
-    std::mem::forget(writer);
+    writer.abandon();
     let database = open(&device);
     let reader = database.read();
     let names: Vec<&str> = reader.definitions().map(|table| table.name.as_str()).collect();
@@ -541,14 +541,12 @@ fn values_that_no_column_holds_as_they_are_get_refused_on_every_way_in() {
 #[test]
 fn whoever_does_not_want_to_wait_is_told_that_others_are_at_work() {
     let database = create(&device());
-    let reader = database.read();
-    assert!(database.try_read().is_some());
-    assert!(database.try_write().unwrap().is_none());
-    drop(reader);
+    let _reader = database.read();
     let mut writer = database.try_write().unwrap().unwrap();
+    assert!(database.try_write().unwrap().is_some(), "beside a reader and a writer");
     writer.create_table("things", columns(), TableKind::Heap).unwrap();
-    assert!(database.try_read().is_none());
-    assert!(database.try_write().unwrap().is_none());
+    assert_eq!(database.try_read().unwrap().definitions().count(), 0);
+    assert!(database.try_write().unwrap().is_none(), "who changes tables is alone");
     writer.commit().unwrap();
     assert_eq!(database.try_read().unwrap().definitions().count(), 1);
 }

@@ -127,7 +127,8 @@ impl<'e> Action<'e> {
 
     /// Logs the action and stamps its LSN on the pages. `None` if nothing was changed.
     fn finish(self, room: Room) -> Result<Option<Lsn>, StorageError> {
-        let Engine { pool, scratch, log, tracks_changes, settings, active, .. } = &mut *self.engine;
+        let Engine { pool, scratch, log, tracks_changes, settings, active, versions, .. } =
+            &mut *self.engine;
         let first = active.as_ref().map_or(Lsn(0), |active| active.first_or_future());
         let ActionScratch { record, undo, undo_change_count, touched, spare } = scratch;
         if touched.is_empty() {
@@ -157,6 +158,15 @@ impl<'e> Action<'e> {
         };
         let record = record.finish(undo);
         let appended = log.reserve(reserve_bytes).and_then(|()| log.append(&record, room));
+        if let (Ok(_), Some(active)) = (&appended, active) {
+            active.reserved_bytes = match room {
+                Room::Reserved => {
+                    let used_bytes = frame_bytes(record.as_bytes().len() as u64);
+                    active.reserved_bytes.saturating_sub(used_bytes)
+                }
+                Room::Free | Room::Checkpoint => active.reserved_bytes + reserve_bytes,
+            };
+        }
         let lsn = match appended {
             Ok(lsn) => lsn,
             Err(error) => {
@@ -170,6 +180,9 @@ impl<'e> Action<'e> {
                 note_difference(&page.before, &mut frame);
             }
             frame.set_lsn(lsn);
+            if !page.before.is_empty() && versions.is_seen(page_lsn(&page.before)) {
+                versions.keep(page.address, lsn, &page.before);
+            }
             keep(spare, page.before);
         }
         Ok(Some(lsn))
@@ -333,6 +346,16 @@ impl ChangePages for Action<'_> {
             return self.change(address, operation);
         }
         self.engine.make_room(address)?;
+        if self.engine.versions.is_seen(Lsn(0)) {
+            // The page may have been freed without a change to it, and somebody still see it as it was. What
+            // cannot be read was never there, or nobody can see it.
+            if let Ok((mut page, is_torn)) = self.engine.pool.page_mut_or_torn(address) {
+                if is_torn {
+                    page.bytes_mut().fill(0);
+                }
+                return self.change(address, operation);
+            }
+        }
         let Engine { pool, scratch, .. } = &mut *self.engine;
         let mut page = pool.create(address)?;
         page.note_change(0..0);

@@ -4,7 +4,7 @@
 //!      P = begin of the last one      B = begin of this one
 //!   ───┼──────────────────────────────┼───── write pages dirty since before P ── sync ── End ─► master
 //!      └── log kept from here, or from the oldest change not on the device, or the oldest
-//!          record of the active transaction
+//!          record of an open transaction
 //! ```
 //!
 //! 1. When a checkpoint is complete, every page that was dirty since before its predecessor began is
@@ -12,7 +12,7 @@
 //! 2. The control block tells the last write of pages before the checkpoint was complete, so that an
 //!    opening that finds fewer knows that they were lost.
 //! 3. The log's tail is never past what a restart from the last complete checkpoint needs: redo of
-//!    dirty pages, images of torn ones, undo of the active transaction.
+//!    dirty pages, images of torn ones, undo of open transactions.
 
 use super::{Engine, TornPages, Transaction};
 use crate::log::{RecordBuilder, Room, TransactionEntry};
@@ -40,11 +40,10 @@ impl Engine {
         }
         let dirty_pages = self.pool.dirty_pages();
         let oldest_change = dirty_pages.iter().map(|&(_, lsn)| lsn).min().unwrap_or(begin);
-        let active: Vec<TransactionEntry> =
-            self.active.iter().filter_map(Transaction::in_log).collect();
-        let first_of =
-            |active: &Transaction| if active.first == Lsn(0) { begin } else { active.first };
-        let oldest_active = self.active.as_ref().map_or(begin, first_of);
+        let open = || self.active.iter().chain(self.parked.values());
+        let active: Vec<TransactionEntry> = open().filter_map(Transaction::in_log).collect();
+        let firsts = open().map(|open| open.first).filter(|&first| first > Lsn(0));
+        let oldest_active = firsts.min().unwrap_or(begin);
         let end = self.log.append_end_checkpoint(begin, &active, &dirty_pages)?;
         let images_from = match self.settings.torn_pages {
             TornPages::LogImages if previous > Lsn(0) => previous,

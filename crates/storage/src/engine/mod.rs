@@ -6,7 +6,8 @@
 //!              └───► rollback                              open: restart, if there was a crash
 //! ```
 //!
-//! 1. At most one transaction is active; `&mut Engine` keeps readers out meanwhile (decision 007).
+//! 1. At most one transaction is active at a time, others are set aside meanwhile; `&mut Engine` keeps
+//!    readers out during an action, and no longer (decision 015).
 //! 2. The log knows every change before the device does, and each page's LSN is that of its last
 //!    change.
 //! 3. After a failure that leaves memory behind the log (a rollback that cannot go on, a log that
@@ -18,11 +19,12 @@ mod action;
 mod checkpoint;
 mod restart;
 pub(crate) mod settings;
-mod structure;
+pub(crate) mod structure;
 #[cfg(test)]
 mod tests;
 mod transaction;
 mod unlogged;
+pub(crate) mod versions;
 
 pub use action::Action;
 pub use restart::{RestartReport, RestartStep};
@@ -32,7 +34,7 @@ pub use transaction::{Savepoint, Transaction};
 pub use unlogged::UnloggedPages;
 
 use crate::log::{LogFile, SharedLog};
-use crate::page::TRAILER_BYTES;
+use crate::page::{TRAILER_BYTES, page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{Grant, LogRun, Pool, PoolConfig, PoolCounters, WriteAheadRule, WriteBack};
 use crate::propagation::{Propagation, PropagationKind};
@@ -44,6 +46,7 @@ use nandu_device::Counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use versions::Versions;
 
 /// The name of the log's file.
 const LOG_FILE: &str = "log";
@@ -70,6 +73,9 @@ pub struct Engine {
     data_io: Io,
     log_io: Io,
     active: Option<Transaction>,
+    /// Transactions that were set aside, while another is active.
+    parked: BTreeMap<u64, Transaction>,
+    versions: Arc<Versions>,
     next_transaction: u64,
     /// The record that began the last complete checkpoint.
     last_checkpoint: Lsn,
@@ -256,6 +262,8 @@ impl Engine {
             data_io,
             log_io,
             active: None,
+            parked: BTreeMap::new(),
+            versions: Arc::new(Versions::new(settings.version_bytes)),
             next_transaction: 1,
             last_checkpoint: Lsn(0),
             image_threshold: Lsn(0),
@@ -278,8 +286,12 @@ impl Engine {
         if self.is_read_only {
             return Ok(());
         }
-        if self.active.is_some() {
-            self.rollback()?;
+        loop {
+            if self.active.is_some() {
+                self.rollback()?;
+            }
+            let Some((&parked, _)) = self.parked.first_key_value() else { break };
+            self.resume(parked);
         }
         self.checkpoint_fully()?;
         self.log.close()
@@ -458,6 +470,40 @@ impl Engine {
         Ok(())
     }
 
+    /// Lends a page with its LSN to `look`.
+    ///
+    /// # Errors
+    /// As [`ReadPages::read`].
+    #[inline]
+    pub(crate) fn read_with_lsn<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(Lsn, &[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        let usable_bytes = self.usable_bytes();
+        self.pool.read(address, |page| look(page_lsn(page), &page[..usable_bytes]))
+    }
+
+    /// As [`Self::read_with_lsn`], for several pages; see [`ReadPages::read_batch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn read_batch_with_lsn(
+        &self,
+        addresses: &[PageAddress],
+        mut look: impl FnMut(usize, Lsn, &[u8]),
+    ) -> Result<(), StorageError> {
+        let usable_bytes = self.usable_bytes();
+        self.pool.read_batch(addresses, |index, page| {
+            look(index, page_lsn(page), &page[..usable_bytes]);
+        })
+    }
+
+    /// Earlier versions of pages.
+    pub(crate) fn versions(&self) -> &Arc<Versions> {
+        &self.versions
+    }
+
     /// Asserts the numbered invariants of the pool, the log and the engine.
     ///
     /// # Panics
@@ -465,6 +511,7 @@ impl Engine {
     pub fn audit(&self) {
         self.pool.audit();
         self.log.audit();
+        self.versions.audit();
         let end = self.log.next_lsn();
         assert!(self.last_checkpoint < end, "a checkpoint is a record");
         let logs_images = self.settings.torn_pages == TornPages::LogImages;
@@ -473,13 +520,6 @@ impl Engine {
         for (address, first_change) in self.pool.dirty_pages() {
             assert!(first_change < end, "{address} was changed by a record that exists");
         }
-    }
-
-    /// The longest row that can be stored: an action holds all pages that it changes, and undoing one
-    /// may hold as many again.
-    #[must_use]
-    pub const fn row_bytes_max(&self) -> u64 {
-        self.settings.pool_bytes / 4
     }
 
     /// Room on the volume for a page, so that writing it later cannot fail for want of room.

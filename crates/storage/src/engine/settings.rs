@@ -50,6 +50,12 @@ pub struct Settings {
     pub log_bytes: u64,
     /// Log between two checkpoints; a restart reads at most about twice as much.
     pub checkpoint_bytes: u64,
+    /// Memory, beside the pool, for earlier versions of pages: what snapshots see that are older than a
+    /// change. Past it the oldest snapshot that needs one gets [`StorageError::SnapshotTooOld`].
+    pub version_bytes: u64,
+    /// How long a transaction waits for a row that another has locked before it gives up, on the devices'
+    /// clock.
+    pub lock_timeout_ns: u64,
 }
 
 impl Default for Settings {
@@ -65,6 +71,8 @@ impl Default for Settings {
             durability: Durability::default(),
             log_bytes: 64 << 20,
             checkpoint_bytes: 16 << 20,
+            version_bytes: 64 << 20,
+            lock_timeout_ns: 10_000_000_000,
         }
     }
 }
@@ -111,6 +119,13 @@ impl Settings {
     #[must_use]
     pub fn log_bytes_min(page_bytes: u32) -> u64 {
         4 * CHECKPOINT_PAGES_MIN * u64::from(page_bytes)
+    }
+
+    /// The longest row that can be stored: an action holds all pages that it changes, and undoing one
+    /// may hold as many again.
+    #[must_use]
+    pub const fn row_bytes_max(&self) -> u64 {
+        self.pool_bytes / 4
     }
 
     /// Frames of the pool.

@@ -25,7 +25,7 @@ const UNDO_HEAD_BYTES: usize = 3;
 ///
 /// # Errors
 /// If no structure knows the code, or the operands do not fit.
-pub(super) fn apply(page: &mut [u8], operation: &PageOperation<'_>) -> Result<(), StorageError> {
+pub(crate) fn apply(page: &mut [u8], operation: &PageOperation<'_>) -> Result<(), StorageError> {
     match operation.code {
         0x10..=0x1F => sqlite::apply(page, operation),
         0x20..=0x2F => btree::apply(page, operation),
@@ -50,7 +50,7 @@ pub(super) fn file_of(undo: &[u8]) -> Option<FileId> {
 ///
 /// # Errors
 /// If it is of no known structure, or its pages cannot be read.
-pub(super) fn apply_undo<P: ChangePages>(pages: &mut P, undo: &[u8]) -> Result<(), StorageError> {
+pub(crate) fn apply_undo<P: ChangePages>(pages: &mut P, undo: &[u8]) -> Result<(), StorageError> {
     let Some((&[kind, high, low], rest)) = undo.split_first_chunk::<UNDO_HEAD_BYTES>() else {
         return Err(corrupt("it is too short"));
     };

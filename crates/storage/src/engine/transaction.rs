@@ -27,6 +27,8 @@ pub struct Transaction {
     pub(super) last: Lsn,
     /// The record that a rollback undoes first.
     pub(super) undo_next: Lsn,
+    /// Room in the log that is kept for taking it back.
+    pub(super) reserved_bytes: u64,
 }
 
 /// A place in a transaction to come back to.
@@ -38,12 +40,12 @@ pub struct Savepoint {
 
 impl Transaction {
     pub(super) const fn new(id: u64, first: Lsn) -> Self {
-        Self { id, first, last: first, undo_next: first }
+        Self { id, first, last: first, undo_next: first, reserved_bytes: 0 }
     }
 
     pub(super) const fn of_log(entry: &TransactionEntry) -> Self {
         let TransactionEntry { id, last, undo_next, .. } = *entry;
-        Self { id, first: undo_next, last, undo_next }
+        Self { id, first: undo_next, last, undo_next, reserved_bytes: 0 }
     }
 
     /// Pages older than this were not changed by this transaction.
@@ -53,7 +55,7 @@ impl Transaction {
 
     /// As a checkpoint writes it; `None` before its first record.
     pub(super) fn in_log(&self) -> Option<TransactionEntry> {
-        let Self { id, first, last, undo_next } = *self;
+        let Self { id, first, last, undo_next, .. } = *self;
         let status = TransactionStatus::Active;
         (first > Lsn(0)).then_some(TransactionEntry { id, status, last, undo_next })
     }
@@ -79,6 +81,82 @@ impl Engine {
     #[must_use]
     pub const fn is_active(&self) -> bool {
         self.active.is_some()
+    }
+
+    /// Whether others are at work beside the active transaction, or look at the database.
+    pub(crate) fn has_company(&self) -> bool {
+        !self.parked.is_empty() || self.versions.is_seen(Lsn(0))
+    }
+
+    /// Whether the active transaction has logged anything.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.active.is_some_and(|active| active.first > Lsn(0))
+    }
+
+    /// The number of the active transaction.
+    ///
+    /// # Panics
+    /// If none is active.
+    #[must_use]
+    pub fn active_transaction(&self) -> u64 {
+        self.active.expect("a transaction is served").id
+    }
+
+    /// Sets the active transaction aside, so that another can be active. Gives its number.
+    ///
+    /// # Panics
+    /// If none is active.
+    pub fn park(&mut self) -> u64 {
+        let active = self.active.take().expect("only an active transaction is set aside");
+        self.parked.insert(active.id, active);
+        active.id
+    }
+
+    /// Goes on with a transaction that was set aside.
+    ///
+    /// # Panics
+    /// If another is active, or there is no such transaction.
+    pub fn resume(&mut self, transaction: u64) {
+        assert!(self.active.is_none(), "one transaction is active at a time");
+        let parked = self.parked.remove(&transaction);
+        self.active = Some(parked.expect("a transaction that goes on was set aside"));
+    }
+
+    /// What takes back the changes of transactions that were set aside and have not ended, last change
+    /// first in each: what somebody has to undo on copies of pages who wants to see committed rows only.
+    /// `None` if that is more than `bytes_max`.
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub(crate) fn uncommitted(&self, bytes_max: u64) -> Result<Option<Vec<Vec<u8>>>, StorageError> {
+        let mut undos: Vec<Vec<u8>> = Vec::new();
+        let mut bytes = 0;
+        let mut buffer = RecordBuffer::new();
+        for transaction in self.parked.values() {
+            let mut next = transaction.undo_next;
+            while next > Lsn(0) {
+                next = match self.log.read_record(next, &mut buffer)? {
+                    LogRecord::Action { previous, undo, .. } => {
+                        bytes += (undo.len() + size_of::<Vec<u8>>()) as u64;
+                        if !undo.is_empty() {
+                            undos.push(undo.to_vec());
+                        }
+                        previous
+                    }
+                    LogRecord::Compensation { undo_next, .. } => undo_next,
+                    other => return Err(not_in_a_chain(next, &other)),
+                };
+                if bytes > bytes_max {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(undos))
+    }
+
+    /// Whether a transaction that was set aside has changed anything.
+    pub(crate) fn has_uncommitted(&self) -> bool {
+        self.parked.values().any(|transaction| transaction.undo_next > Lsn(0))
     }
 
     /// Commits the active transaction: its effects are there for good once the log is durable up to
@@ -175,9 +253,8 @@ impl Engine {
                     undo_next
                 }
                 Ok(other) => {
-                    let place = format!("the log at LSN {}", undo_next.0);
-                    let what = format!("a transaction's chain leads to {}", other.told());
-                    return self.poison(StorageError::Corrupt { place, what });
+                    let error = not_in_a_chain(undo_next, &other);
+                    return self.poison(error);
                 }
                 Err(error) => return self.poison(error),
             };
@@ -209,8 +286,18 @@ impl Engine {
     }
 
     fn end_transaction(&mut self) {
-        self.active = None;
-        // All that was reserved belonged to it.
-        self.log.release(u64::MAX);
+        let ended = self.active.take().expect("what ends was active");
+        // Padding may have taken of what others keep, so that the last one gives back all there is.
+        let is_last = self.parked.is_empty();
+        self.log.release(if is_last { u64::MAX } else { ended.reserved_bytes });
+    }
+}
+
+/// The error that the records of a transaction lead to one of another kind.
+fn not_in_a_chain(at: Lsn, found: &LogRecord<'_>) -> StorageError {
+    let place = format!("the log at LSN {}", at.0);
+    StorageError::Corrupt {
+        place,
+        what: format!("a transaction's chain leads to {}", found.told()),
     }
 }

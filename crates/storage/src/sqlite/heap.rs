@@ -206,12 +206,27 @@ impl HeapTable {
         record: &[u8],
         undo: &mut Vec<u8>,
     ) -> Result<i64, StorageError> {
+        self.append_after(pages, 0, record, undo)
+    }
+
+    /// As [`Self::append`], with a rowid larger than `floor`: those up to it may be somebody's still.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn append_after<P: ChangePages>(
+        &mut self,
+        pages: &mut P,
+        floor: i64,
+        record: &[u8],
+        undo: &mut Vec<u8>,
+    ) -> Result<i64, StorageError> {
         self.guarded(pages, |table, pages| {
             let edge = match table.edge {
                 Some(edge) => edge,
                 None => table.load_edge(pages)?,
             };
-            let Some(rowid) = edge.last_rowid.max(0).checked_add(1) else {
+            let Some(rowid) = edge.last_rowid.max(floor).max(0).checked_add(1) else {
                 let what = format!("{}: the largest rowid is taken", table.place);
                 return Err(StorageError::NoSpace { what });
             };

@@ -85,6 +85,12 @@ impl TableTree {
         self.page_count
     }
 
+    /// The same table in a file that has so many pages.
+    #[must_use]
+    pub(crate) fn with_page_count(self, page_count: u32) -> Self {
+        Self { page_count, ..self }
+    }
+
     /// Notes that the file has grown.
     pub(super) fn set_page_count(&mut self, page_count: u32) {
         self.page_count = page_count;

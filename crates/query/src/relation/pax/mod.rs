@@ -27,7 +27,7 @@ use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
 use nandu_base::to_u32;
-use nandu_storage::Engine;
+use nandu_storage::database::EngineView;
 use nandu_storage::database::Tables;
 use nandu_storage::pax::{MinipageView, PaxTable};
 use nandu_storage::sqlite::varint::varint_bytes;
@@ -48,7 +48,7 @@ pub struct PaxRelation<'t> {
 #[derive(Debug)]
 pub struct PaxView<'t> {
     name: String,
-    engine: &'t Engine,
+    engine: &'t EngineView,
     io: Io,
     table: &'t PaxTable,
     is_in_place: bool,

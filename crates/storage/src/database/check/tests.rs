@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::database::change::{delete_entry, insert_entry, logged};
+use crate::database::core::Core;
 use crate::database::load::{LoadOptions, NewTable};
 use crate::database::schema::{Column, ColumnType};
 use crate::engine::{Settings, StructureKind, Volumes};
@@ -12,6 +13,7 @@ use nandu_device::{
     DeviceError, FaultPlan, FaultyDevice, Geometry, IoBuffer, MemoryConfig, MemoryDevice,
     Operation, SharedDevice,
 };
+use std::sync::Arc;
 
 type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;
 
@@ -55,15 +57,15 @@ fn findings(database: &Database) -> Vec<String> {
 }
 
 /// Changes something behind the back of what keeps it in order.
-fn plant(database: &Database, change: impl FnOnce(&mut Tables)) {
+fn plant(database: &Database, change: impl FnOnce(&mut Core)) {
     let mut write = database.write().unwrap();
-    change(&mut write);
+    write.with_core(change);
     write.commit().unwrap();
 }
 
-fn files(tables: &Tables) -> (FileId, FileId, FileId) {
-    let things = tables.definition("things").unwrap();
-    (things.file, things.indexes[0].file, tables.definition("ordered").unwrap().file)
+fn files(tables: &Core) -> (FileId, FileId, FileId) {
+    let things = &tables.table("things").unwrap().definition;
+    (things.file, things.indexes[0].file, tables.table("ordered").unwrap().definition.file)
 }
 
 fn entry(id: i64, number: i64) -> Vec<u8> {
@@ -75,7 +77,7 @@ fn entry(id: i64, number: i64) -> Vec<u8> {
 }
 
 /// Makes the first byte of a page one that no page begins with.
-fn spoil(tables: &mut Tables, file: FileId, page: u32) {
+fn spoil(tables: &mut Core, file: FileId, page: u32) {
     let code = PageOperation::BYTES;
     let operation = PageOperation { code, operand: 0, first: &[0xEE], second: &[] };
     let address = PageAddress::new(file, page);
@@ -83,13 +85,12 @@ fn spoil(tables: &mut Tables, file: FileId, page: u32) {
 }
 
 /// Puts a record into the heap, under its number if there is such a row, and past its index.
-fn put_record(tables: &mut Tables, number: Option<i64>, values: &[ValueRef<'_>]) -> i64 {
+fn put_record(tables: &mut Core, number: Option<i64>, values: &[ValueRef<'_>]) -> i64 {
     let mut record = Vec::new();
     encode_record(values.iter().copied(), &mut record);
-    let Tables { engine, open, .. } = tables;
-    let table = open.get_mut(b"things".as_slice()).unwrap();
-    let file = table.definition.file;
-    let Rows::Heap(heap) = &mut table.rows else { panic!("things are a heap") };
+    let file = files(tables).0;
+    let Core { engine, heaps, .. } = tables;
+    let heap = heaps.get_mut(&file).unwrap();
     let put = engine.act(|pages| {
         logged(pages, StructureKind::Heap, file, |pages, undo| match number {
             None => heap.append(pages, &record, undo),
@@ -99,7 +100,7 @@ fn put_record(tables: &mut Tables, number: Option<i64>, values: &[ValueRef<'_>])
     put.unwrap()
 }
 
-fn put_clustered(tables: &mut Tables, key: &[u8], value: &[u8]) {
+fn put_clustered(tables: &mut Core, key: &[u8], value: &[u8]) {
     let file = files(tables).2;
     let put = tables.engine.act(|pages| {
         logged(pages, StructureKind::Tree, file, |pages, undo| {
@@ -171,7 +172,7 @@ fn a_heap_row_that_does_not_fit_its_table_is_found() {
             let number = put_record(tables, None, values);
             let mut record = Vec::new();
             encode_record(values.iter().copied(), &mut record);
-            let index = tables.definition("things").unwrap().indexes[0].clone();
+            let index = tables.table("things").unwrap().definition.indexes[0].clone();
             let entry = entry_key(&index, RecordView::new(&record).unwrap(), number);
             insert_entry(&mut tables.engine, index.file, &entry).unwrap();
         }
@@ -261,10 +262,9 @@ fn damaged_heap_pages_are_named_and_hide_neither_each_other_nor_the_index() {
 fn a_page_of_the_heap_that_nothing_uses_is_found() {
     let (database, _device) = database();
     plant(&database, |tables| {
-        let Tables { engine, open, .. } = tables;
-        let table = open.get_mut(b"things".as_slice()).unwrap();
-        let file = table.definition.file;
-        let Rows::Heap(heap) = &mut table.rows else { panic!("things are a heap") };
+        let file = files(tables).0;
+        let Core { engine, heaps, .. } = &mut *tables;
+        let heap = heaps.get_mut(&file).unwrap();
         let page_count = heap.page_counts().0;
         let words = [0; 8];
         let operation = PageOperation {
@@ -278,7 +278,7 @@ fn a_page_of_the_heap_that_nothing_uses_is_found() {
             pages.change(PageAddress::new(file, 1), operation)
         });
         added.unwrap();
-        table.rows = OpenTable::open(engine, table.definition.clone()).unwrap().rows;
+        tables.refresh().unwrap();
     });
     let found = findings(&database);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -376,8 +376,9 @@ fn a_value_that_passes_its_minipage_is_found_with_its_page() {
     let (database, _) = database();
     add_columns(&database);
     plant(&database, |tables| {
-        let text = tables.pax_table("columns").unwrap().minipage(0, 1);
-        let file = tables.definition("columns").unwrap().file;
+        let table = Arc::clone(tables.table("columns").unwrap());
+        let Rows::Pax(pax) = &table.rows else { panic!("columns lie in PAX pages") };
+        let (text, file) = (pax.minipage(0, 1), table.definition.file);
         spoil(tables, file, text.first_page);
     });
     let found = findings(&database);

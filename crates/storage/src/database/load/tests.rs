@@ -1,6 +1,7 @@
 //! Loads past the log: larger than it, sorted in runs, stopped in the middle, cut by a crash.
 
 use super::*;
+use crate::database::Tables;
 use crate::database::{Database, Flow, Row};
 use crate::engine::{Settings, TornPages, Volumes};
 use crate::log::Durability;
@@ -268,7 +269,7 @@ fn a_load_that_stops_leaves_nothing_whether_by_error_rollback_or_crash() {
         });
         assert!(result.is_err());
         // The device belongs to the second opening now.
-        std::mem::forget(write);
+        write.abandon();
     }
 }
 

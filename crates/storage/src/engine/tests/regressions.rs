@@ -121,7 +121,7 @@ fn the_largest_rows_are_rolled_back_in_the_smallest_pool() {
         let mut rows = Rows::new();
         let mut engine = create(&device, &settings);
         insert(&mut engine, 0..50, &mut rows);
-        let row_bytes = to_index(engine.row_bytes_max());
+        let row_bytes = to_index(engine.settings().row_bytes_max());
         engine.begin().unwrap();
         for (key, fill) in [(3_u64, 1), (3, 2), (200, 3), (201, 4), (3, 5)] {
             put(&mut engine, &key.to_be_bytes(), Some(&vec![fill; row_bytes])).unwrap();

@@ -1,0 +1,237 @@
+//! What the transactions of an open database share: the engine, the tables as they are now, and the heaps
+//! that grow. Held alone for an action or a few, never while somebody computes.
+//!
+//! 1. One transaction is being served at a time: the one that [`Core::serve`] was told.
+//! 2. `open` has the tables with what the transaction that changes tables did; `committed` without.
+//! 3. Files of tables that were dropped go when no view is older than that.
+
+use super::catalog;
+use super::locks::{Locks, Mode, Span, Wanted};
+use super::open_table::{OpenTable, OpenTables, Rows, open_heap, pages_there};
+use super::schema::TableDefinition;
+use super::step::Step;
+use super::tables::{Scratch, no_table, unless_full};
+use crate::btree::Tree;
+use crate::sqlite::HeapTable;
+use crate::{Engine, FileId, Lsn, PageAddress, StorageError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The tables of a database, to be changed.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) engine: Engine,
+    pub(super) catalog: FileId,
+    pub(super) open: Arc<OpenTables>,
+    pub(super) committed: Arc<OpenTables>,
+    /// The heaps by file, with what is cached of them.
+    pub(super) heaps: BTreeMap<FileId, HeapTable>,
+    /// Whether the transaction that changes tables changed the catalogue.
+    pub(super) catalog_changed: bool,
+    /// Files that go when it commits.
+    pub(super) dropped_files: Vec<FileId>,
+    /// Files that it made.
+    pub(super) created_files: Vec<FileId>,
+    /// Files of dropped tables, each with the moment from which on no view sees them.
+    pub(super) doomed_files: Vec<(Lsn, FileId)>,
+    pub(super) scratch: Scratch,
+    pub(super) locks: Arc<Locks>,
+    /// The lock that the last step could not have, with its name.
+    wanted: Option<(Wanted, String)>,
+    /// What is done, where somebody wants to repeat it.
+    pub(super) trace: Option<Vec<Step>>,
+}
+
+impl Core {
+    pub(super) fn open(engine: Engine, locks: Arc<Locks>) -> Result<Self, StorageError> {
+        let catalog = catalog::find(&engine).ok_or_else(|| StorageError::Corrupt {
+            place: "the database".to_owned(),
+            what: "it has no catalogue".to_owned(),
+        })?;
+        let mut core = Self {
+            engine,
+            catalog,
+            open: Arc::default(),
+            committed: Arc::default(),
+            heaps: BTreeMap::new(),
+            catalog_changed: false,
+            dropped_files: Vec::new(),
+            created_files: Vec::new(),
+            doomed_files: Vec::new(),
+            scratch: Scratch::default(),
+            locks,
+            wanted: None,
+            trace: None,
+        };
+        let loaded = core.load_catalog().and_then(|()| core.check_lengths());
+        loaded.map_err(|error| super::names::with_names(&core.engine.files(), error))?;
+        core.committed = Arc::clone(&core.open);
+        core.remove_unknown_files()?;
+        Ok(core)
+    }
+
+    /// Whether all pages that the files count are there: what is read past the end of a file is zeros,
+    /// as if nobody had ever written it.
+    fn check_lengths(&self) -> Result<(), StorageError> {
+        // Elsewhere there is nothing to compare, and counting the pages of a tree would read one.
+        if !self.engine.settings().propagation.places_by_address() {
+            return Ok(());
+        }
+        let check = |file: FileId, count: u32| {
+            StorageError::check_length(
+                PageAddress::new(file, count),
+                pages_there(&self.engine, file),
+            )
+        };
+        let check_tree = |file| check(file, Tree::at(file).page_count(&self.engine)?);
+        check_tree(self.catalog)?;
+        for OpenTable { definition, rows } in self.open.values().map(|table| &**table) {
+            match rows {
+                Rows::Heap(heap) => check(definition.file, heap.page_count())?,
+                Rows::Clustered(_) => check_tree(definition.file)?,
+                // The opening of a table in PAX pages compared its directory with the length of the
+                // file already.
+                Rows::Pax(_) => {}
+            }
+            definition.indexes.iter().try_for_each(|index| check_tree(index.file))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn load_catalog(&mut self) -> Result<(), StorageError> {
+        self.open = Arc::default();
+        self.heaps.clear();
+        for definition in catalog::load(&self.engine, self.catalog)? {
+            self.add_open(definition)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a table that the catalogue has.
+    pub(super) fn add_open(&mut self, definition: TableDefinition) -> Result<(), StorageError> {
+        let (table, heap) = OpenTable::open(&self.engine, definition)?;
+        if let Some(heap) = heap {
+            self.heaps.insert(table.definition.file, heap);
+        }
+        let key = catalog::key_of(&table.definition.name);
+        Arc::make_mut(&mut self.open).insert(key, Arc::new(table));
+        Ok(())
+    }
+
+    fn remove_unknown_files(&mut self) -> Result<(), StorageError> {
+        let mut known: BTreeSet<FileId> = [self.catalog].into();
+        for OpenTable { definition, .. } in self.open.values().map(|table| &**table) {
+            known.insert(definition.file);
+            known.extend(definition.indexes.iter().map(|index| index.file));
+        }
+        for (file, _) in self.engine.files() {
+            if !self.engine.is_read_only() && !known.contains(&file) {
+                unless_full(self.engine.remove_unlogged_file(file))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(super) const fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+
+    /// Runs `step` for a transaction. What lock it could not have, with its name, is the answer's second
+    /// half, and what it did before is for the caller to take back.
+    pub(super) fn serve<T>(
+        &mut self,
+        transaction: u64,
+        step: impl FnOnce(&mut Self) -> T,
+    ) -> (T, Option<(Wanted, String)>) {
+        /// Sets the transaction aside also if the step panics.
+        struct Served<'c>(&'c mut Core);
+        impl Drop for Served<'_> {
+            fn drop(&mut self) {
+                if self.0.engine.is_active() {
+                    self.0.engine.park();
+                }
+            }
+        }
+        self.engine.resume(transaction);
+        self.wanted = None;
+        let served = Served(self);
+        let answer = step(served.0);
+        let wanted = served.0.wanted.take();
+        drop(served);
+        (answer, wanted)
+    }
+
+    /// Begins to note what is done, or not.
+    pub(super) fn trace(&mut self, is_wanted: bool) {
+        self.trace = is_wanted.then(Vec::new);
+    }
+
+    /// What was done since [`Self::trace`], if it was to be noted.
+    pub(super) fn take_trace(&mut self) -> Vec<Step> {
+        self.trace.take().unwrap_or_default()
+    }
+
+    pub(super) fn note(&mut self, step: impl FnOnce() -> Step) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(step());
+        }
+    }
+
+    /// Locks a key of a file for the transaction that is served, to change what is there. `told` is what
+    /// a user calls it.
+    ///
+    /// # Errors
+    /// If others have it; then it is noted which lock that was.
+    pub(super) fn lock(
+        &mut self,
+        file: FileId,
+        key: &[u8],
+        told: impl Fn() -> String,
+    ) -> Result<(), StorageError> {
+        let transaction = self.engine.active_transaction();
+        let span = Span::Key(key);
+        if self.locks.try_lock(transaction, file, span, Mode::Exclusive) {
+            return Ok(());
+        }
+        let what = told();
+        self.wanted = Some((Wanted::new(file, span, Mode::Exclusive), what.clone()));
+        Err(StorageError::LockTimeout { what })
+    }
+
+    pub(super) fn table(&self, name: &str) -> Result<&Arc<OpenTable>, StorageError> {
+        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name))
+    }
+
+    /// Reads again what was cached of pages that were taken back: the catalogue, if the transaction
+    /// changed it, and the heaps.
+    pub(super) fn refresh(&mut self) -> Result<(), StorageError> {
+        if self.catalog_changed {
+            return self.load_catalog();
+        }
+        let Self { engine, open, heaps, .. } = self;
+        for table in open.values() {
+            let TableDefinition { file, name, .. } = &table.definition;
+            let Rows::Heap(reader) = &table.rows else { continue };
+            let heap = open_heap(engine, name, *file)?;
+            reader.note(&heap);
+            heaps.insert(*file, heap);
+        }
+        Ok(())
+    }
+
+    /// Removes files of dropped tables that no view sees any more: those since before `oldest`.
+    pub(super) fn remove_doomed_files(&mut self, oldest: Lsn) -> Result<(), StorageError> {
+        let doomed = std::mem::take(&mut self.doomed_files);
+        let (gone, later): (Vec<_>, Vec<_>) =
+            doomed.into_iter().partition(|&(since, _)| since <= oldest);
+        self.doomed_files = later;
+        for (_, file) in gone {
+            unless_full(self.engine.remove_file(file))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,499 @@
+//! Locks on rows and on ranges of keys, held until a transaction ends (strict two-phase locking: Eswaran,
+//! Gray, Lorie and Traiger, CACM 19(11), 1976; on ranges rather than on the next key, so that no structure
+//! has to know of them).
+//!
+//! ```text
+//!                     key, shared   key, exclusive   range, shared   range, exclusive
+//!   key, shared            ·              ×                ·           × if inside
+//!   key, exclusive         ×              ×           × if inside      × if inside
+//!   range, shared          ·         × if inside           ·           × if they meet
+//!   range, exclusive  × if inside    × if inside    × if they meet     × if they meet
+//! ```
+//!
+//! A row of a heap is locked by its number, one of a clustered table by its key, an entry of an index by
+//! its bytes; each in the space of its file. The catalogue is a file like the others: each transaction
+//! holds all of it shared, one that changes tables exclusive.
+//!
+//! 1. No two transactions hold locks that exclude each other.
+//! 2. Who waits, waits for somebody who will end: before each wait the graph of who waits for whom is
+//!    followed, and who would close a circle gets [`StorageError::Deadlock`] instead.
+//! 3. A transaction holds at most [`KEYS_PER_FILE_MAX`] keys of a file, unless others hold some of it,
+//!    too: past that it holds the file as a whole.
+
+use super::key;
+use crate::sqlite::ValueRef;
+use crate::{FileId, StorageError};
+use nandu_base::Nanos;
+use nandu_workers::sync::{Condvar, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Keys of one file that a transaction locks one by one.
+const KEYS_PER_FILE_MAX: usize = 4096;
+
+/// What may be done under a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mode {
+    /// To look; others may look, too.
+    Shared,
+    /// To change.
+    Exclusive,
+}
+
+impl Mode {
+    const fn excludes(self, other: Self) -> bool {
+        !matches!((self, other), (Self::Shared, Self::Shared))
+    }
+}
+
+/// Keys of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Span<'a> {
+    /// One key.
+    Key(&'a [u8]),
+    /// All between two bounds, those too that nobody has.
+    Range(Bound<&'a [u8]>, Bound<&'a [u8]>),
+}
+
+impl Span<'_> {
+    /// All keys of a file.
+    pub(super) const ALL: Self = Self::Range(Bound::Unbounded, Bound::Unbounded);
+}
+
+/// Whose locks of what, and who waits.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<FileId, FileLocks>,
+    held: BTreeMap<u64, Held>,
+    waiting: BTreeMap<u64, Wanted>,
+}
+
+#[derive(Debug, Default)]
+struct FileLocks {
+    keys: BTreeMap<Arc<[u8]>, Holders>,
+    ranges: Vec<RangeLock>,
+}
+
+/// Who has a key.
+#[derive(Debug, Default)]
+struct Holders {
+    exclusive: Option<u64>,
+    shared: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct RangeLock {
+    transaction: u64,
+    mode: Mode,
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+}
+
+/// What one transaction has: the keys by file, and the files of which it has ranges.
+#[derive(Debug, Default)]
+struct Held {
+    keys: BTreeMap<FileId, Vec<Arc<[u8]>>>,
+    range_files: BTreeSet<FileId>,
+}
+
+/// A lock that somebody waits for.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    file: FileId,
+    mode: Mode,
+    span: OwnedSpan,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedSpan {
+    Key(Vec<u8>),
+    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
+}
+
+impl Wanted {
+    pub(super) fn new(file: FileId, span: Span<'_>, mode: Mode) -> Self {
+        let span = match span {
+            Span::Key(key) => OwnedSpan::Key(key.to_vec()),
+            Span::Range(lower, upper) => {
+                OwnedSpan::Range(lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec))
+            }
+        };
+        Self { file, mode, span }
+    }
+
+    fn span(&self) -> Span<'_> {
+        match &self.span {
+            OwnedSpan::Key(key) => Span::Key(key),
+            OwnedSpan::Range(lower, upper) => Span::Range(as_bytes(lower), as_bytes(upper)),
+        }
+    }
+}
+
+/// The key by which a row of a heap is locked: numbers in their order.
+pub(super) fn key_of_number(number: i64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(10);
+    key::encode_key(ValueRef::Integer(number), &mut bytes);
+    bytes
+}
+
+impl Locks {
+    /// Takes a lock if nobody's excludes it. One that the transaction has already is enough.
+    pub(super) fn try_lock(
+        &self,
+        transaction: u64,
+        file: FileId,
+        span: Span<'_>,
+        mode: Mode,
+    ) -> bool {
+        self.state.lock().try_lock(transaction, file, span, mode)
+    }
+
+    /// Takes a lock, waiting for those whose locks exclude it, until `deadline` on the clock of `now`.
+    ///
+    /// # Errors
+    /// [`StorageError::Deadlock`], [`StorageError::LockTimeout`]; `told` is what it is called there.
+    pub(super) fn lock(
+        &self,
+        transaction: u64,
+        wanted: &Wanted,
+        limit: Nanos,
+        now: impl Fn() -> Nanos,
+        told: impl Fn() -> String,
+    ) -> Result<(), StorageError> {
+        let mut state = self.state.lock();
+        let mut deadline = None;
+        loop {
+            if state.try_lock(transaction, wanted.file, wanted.span(), wanted.mode) {
+                state.waiting.remove(&transaction);
+                return Ok(());
+            }
+            state.waiting.insert(transaction, wanted.clone());
+            let present = now();
+            let deadline = *deadline.get_or_insert(present + limit);
+            let trouble = if state.closes_circle(transaction) {
+                Some(StorageError::Deadlock { what: told() })
+            } else if present >= deadline {
+                Some(StorageError::LockTimeout { what: told() })
+            } else {
+                None
+            };
+            if let Some(error) = trouble {
+                state.waiting.remove(&transaction);
+                return Err(error);
+            }
+            state = self.freed.wait_for(state, present, deadline);
+        }
+    }
+
+    /// Gives all locks of a transaction back.
+    pub(super) fn release(&self, transaction: u64) {
+        let mut state = self.state.lock();
+        state.release(transaction);
+        let is_waited_for = !state.waiting.is_empty();
+        drop(state);
+        if is_waited_for {
+            self.freed.notify_all();
+        }
+    }
+
+    /// Whether a transaction holds anything of a file in this mode at least, for all its keys.
+    pub(super) fn has_all(&self, transaction: u64, file: FileId, mode: Mode) -> bool {
+        let state = self.state.lock();
+        let Some(locks) = state.files.get(&file) else { return false };
+        locks.covers(transaction, Span::ALL, mode)
+    }
+
+    /// Asserts the numbered invariants.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub(super) fn audit(&self) {
+        let state = self.state.lock();
+        for locks in state.files.values() {
+            for (key, holders) in &locks.keys {
+                let others = holders.shared.iter().filter(|&&id| Some(id) != holders.exclusive);
+                let count = others.count();
+                assert!(holders.exclusive.is_none() || count == 0, "invariant 1");
+                for transaction in holders.shared.iter().chain(&holders.exclusive) {
+                    assert!(state.held.contains_key(transaction), "a lock has an owner");
+                }
+                let mode = if holders.exclusive.is_some() { Mode::Exclusive } else { Mode::Shared };
+                for range in &locks.ranges {
+                    let mine = Some(range.transaction) == holders.exclusive
+                        || holders.shared == [range.transaction];
+                    let excludes = range.mode.excludes(mode) && range.contains(key);
+                    assert!(mine || !excludes, "invariant 1");
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn try_lock(&mut self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> bool {
+        let locks = self.files.entry(file).or_default();
+        if locks.covers(transaction, span, mode) {
+            return true;
+        }
+        let mut is_free = true;
+        locks.each_blocker(transaction, span, mode, |_| is_free = false);
+        if is_free {
+            self.grant(transaction, file, span, mode);
+        }
+        is_free
+    }
+
+    fn grant(&mut self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) {
+        let locks = self.files.entry(file).or_default();
+        let held = self.held.entry(transaction).or_default();
+        match span {
+            Span::Range(lower, upper) => {
+                let (lower, upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+                locks.ranges.push(RangeLock { transaction, mode, lower, upper });
+                held.range_files.insert(file);
+            }
+            Span::Key(key) => {
+                let keys = held.keys.entry(file).or_default();
+                match locks.keys.get_mut(key) {
+                    Some(holders) => {
+                        if !holders.has(transaction) {
+                            let (key, _) = locks.keys.get_key_value(key).expect("it is there");
+                            keys.push(Arc::clone(key));
+                        }
+                        let holders = locks.keys.get_mut(key).expect("it is there");
+                        holders.add(transaction, mode);
+                    }
+                    None => {
+                        let key: Arc<[u8]> = key.into();
+                        keys.push(Arc::clone(&key));
+                        let mut holders = Holders::default();
+                        holders.add(transaction, mode);
+                        locks.keys.insert(key, holders);
+                    }
+                }
+                if keys.len().is_multiple_of(KEYS_PER_FILE_MAX) {
+                    self.take_file(transaction, file);
+                }
+            }
+        }
+    }
+
+    /// Invariant 3: the file in place of its keys, if nobody else has any that excludes it.
+    fn take_file(&mut self, transaction: u64, file: FileId) {
+        let locks = self.files.entry(file).or_default();
+        let has_changed = |holders: &Holders| holders.exclusive == Some(transaction);
+        let mode = match locks.keys.values().any(has_changed) {
+            true => Mode::Exclusive,
+            false => Mode::Shared,
+        };
+        let mut is_free = true;
+        locks.each_blocker(transaction, Span::ALL, mode, |_| is_free = false);
+        if is_free {
+            let keys = self.held.get_mut(&transaction).and_then(|held| held.keys.remove(&file));
+            locks.give_back(transaction, keys.unwrap_or_default());
+            self.grant(transaction, file, Span::ALL, mode);
+        }
+    }
+
+    fn release(&mut self, transaction: u64) {
+        let Some(held) = self.held.remove(&transaction) else { return };
+        for file in held.range_files {
+            let locks = self.files.entry(file).or_default();
+            locks.ranges.retain(|range| range.transaction != transaction);
+        }
+        for (file, keys) in held.keys {
+            self.files.entry(file).or_default().give_back(transaction, keys);
+        }
+        self.files.retain(|_, locks| !locks.keys.is_empty() || !locks.ranges.is_empty());
+    }
+
+    /// Whether a transaction that waits would wait for itself in the end.
+    fn closes_circle(&self, transaction: u64) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut to_follow = vec![transaction];
+        while let Some(waiter) = to_follow.pop() {
+            let Some(wanted) = self.waiting.get(&waiter) else { continue };
+            let Some(locks) = self.files.get(&wanted.file) else { continue };
+            let mut is_circle = false;
+            locks.each_blocker(waiter, wanted.span(), wanted.mode, |blocker| {
+                is_circle |= blocker == transaction;
+                if seen.insert(blocker) {
+                    to_follow.push(blocker);
+                }
+            });
+            if is_circle {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl FileLocks {
+    /// Tells each other transaction whose locks exclude this one, perhaps more than once.
+    fn each_blocker(
+        &self,
+        transaction: u64,
+        span: Span<'_>,
+        mode: Mode,
+        mut tell: impl FnMut(u64),
+    ) {
+        for range in &self.ranges {
+            let excludes = range.transaction != transaction && range.mode.excludes(mode);
+            if excludes && range.meets(span) {
+                tell(range.transaction);
+            }
+        }
+        match span {
+            Span::Key(key) => {
+                if let Some(holders) = self.keys.get(key) {
+                    holders.each_blocker(transaction, mode, tell);
+                }
+            }
+            Span::Range(lower, upper) if !is_empty(lower, upper) => {
+                for (_, holders) in self.keys.range::<[u8], _>((lower, upper)) {
+                    holders.each_blocker(transaction, mode, &mut tell);
+                }
+            }
+            Span::Range(..) => {}
+        }
+    }
+
+    /// Whether the transaction has this lock already, or more.
+    fn covers(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
+        let has_key = match span {
+            Span::Key(key) => self.keys.get(key).is_some_and(|holders| match mode {
+                Mode::Shared => holders.has(transaction),
+                Mode::Exclusive => holders.exclusive == Some(transaction),
+            }),
+            Span::Range(..) => false,
+        };
+        let covers = |range: &RangeLock| {
+            range.transaction == transaction && range.mode >= mode && range.covers(span)
+        };
+        has_key || self.ranges.iter().any(covers)
+    }
+
+    fn give_back(&mut self, transaction: u64, keys: Vec<Arc<[u8]>>) {
+        for key in keys {
+            let holders = self.keys.get_mut(&key).expect("what is held is there");
+            holders.shared.retain(|&holder| holder != transaction);
+            if holders.exclusive == Some(transaction) {
+                holders.exclusive = None;
+            }
+            if holders.exclusive.is_none() && holders.shared.is_empty() {
+                self.keys.remove(&key);
+            }
+        }
+    }
+}
+
+impl Holders {
+    fn has(&self, transaction: u64) -> bool {
+        self.exclusive == Some(transaction) || self.shared.contains(&transaction)
+    }
+
+    fn add(&mut self, transaction: u64, mode: Mode) {
+        match mode {
+            Mode::Exclusive => {
+                self.shared.retain(|&holder| holder != transaction);
+                self.exclusive = Some(transaction);
+            }
+            Mode::Shared if !self.has(transaction) => self.shared.push(transaction),
+            Mode::Shared => {}
+        }
+    }
+
+    fn each_blocker(&self, transaction: u64, mode: Mode, mut tell: impl FnMut(u64)) {
+        if let Some(holder) = self.exclusive.filter(|&holder| holder != transaction) {
+            tell(holder);
+        }
+        if mode == Mode::Exclusive {
+            self.shared.iter().filter(|&&holder| holder != transaction).for_each(|&id| tell(id));
+        }
+    }
+}
+
+impl RangeLock {
+    fn contains(&self, key: &[u8]) -> bool {
+        use std::ops::RangeBounds;
+        RangeBounds::<[u8]>::contains(&(as_bytes(&self.lower), as_bytes(&self.upper)), key)
+    }
+
+    /// Whether a key of `span` may lie in the range.
+    fn meets(&self, span: Span<'_>) -> bool {
+        match span {
+            Span::Key(key) => self.contains(key),
+            Span::Range(lower, upper) => !is_empty(
+                later(as_bytes(&self.lower), lower),
+                earlier(as_bytes(&self.upper), upper),
+            ),
+        }
+    }
+
+    /// Whether all keys of `span` lie in the range.
+    fn covers(&self, span: Span<'_>) -> bool {
+        match span {
+            Span::Key(key) => self.contains(key),
+            Span::Range(lower, upper) => {
+                later(as_bytes(&self.lower), lower) == lower
+                    && earlier(as_bytes(&self.upper), upper) == upper
+            }
+        }
+    }
+}
+
+fn as_bytes(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+/// The later of two lower bounds.
+fn later<'a>(first: Bound<&'a [u8]>, second: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
+    use Bound::{Excluded, Included, Unbounded};
+    match (first, second) {
+        (Unbounded, other) | (other, Unbounded) => other,
+        (Included(a), Included(b)) => Included(a.max(b)),
+        (Excluded(a), Excluded(b)) => Excluded(a.max(b)),
+        (Included(a), Excluded(b)) | (Excluded(b), Included(a)) => {
+            if a > b {
+                Included(a)
+            } else {
+                Excluded(b)
+            }
+        }
+    }
+}
+
+/// The earlier of two upper bounds.
+fn earlier<'a>(first: Bound<&'a [u8]>, second: Bound<&'a [u8]>) -> Bound<&'a [u8]> {
+    use Bound::{Excluded, Included, Unbounded};
+    match (first, second) {
+        (Unbounded, other) | (other, Unbounded) => other,
+        (Included(a), Included(b)) => Included(a.min(b)),
+        (Excluded(a), Excluded(b)) => Excluded(a.min(b)),
+        (Included(a), Excluded(b)) | (Excluded(b), Included(a)) => {
+            if a < b {
+                Included(a)
+            } else {
+                Excluded(b)
+            }
+        }
+    }
+}
+
+/// Whether no key can lie between two bounds.
+fn is_empty(lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
+    use Bound::{Excluded, Included, Unbounded};
+    match (lower, upper) {
+        (Unbounded, _) | (_, Unbounded) => false,
+        (Included(a), Included(b)) => a > b,
+        (Included(a) | Excluded(a), Included(b) | Excluded(b)) => a >= b,
+    }
+}

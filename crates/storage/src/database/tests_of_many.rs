@@ -1,0 +1,264 @@
+//! Many transactions at once: random histories against a model, replayed in the order of the commits, and
+//! the anomalies that each isolation allows and forbids (Adya, Liskov and `O'Neil`, ICDE 2000; the suite
+//! Hermitage of Kleppmann).
+//!
+//! One thread goes from one transaction to another. Where it would have to wait, it is told so at once
+//! (`lock_timeout_ns` is 0) and goes on with another.
+
+use super::*;
+use crate::sqlite::{RecordView, Value, ValueRef};
+use crate::volume::DeviceVolume;
+use nandu_base::Rng;
+use nandu_device::{Geometry, MemoryConfig, MemoryDevice, SharedDevice};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+mod anomalies;
+mod histories;
+
+type TestDevice = SharedDevice<MemoryDevice>;
+
+fn device() -> TestDevice {
+    let geometry = Geometry { sector_bytes: 512, sector_count: 64 << 11 };
+    SharedDevice::new(MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() }))
+}
+
+fn settings() -> Settings {
+    Settings {
+        page_bytes: 512,
+        pool_bytes: 48 << 10,
+        log_bytes: 4 << 20,
+        checkpoint_bytes: 64 << 10,
+        lock_timeout_ns: 0,
+        ..Settings::default()
+    }
+}
+
+/// A database with the clustered table `pairs` and the heap `things` with an index.
+fn create(device: &TestDevice, settings: &Settings) -> Database {
+    let data = Box::new(DeviceVolume::format(Box::new(device.clone())).unwrap());
+    let database = Database::create(Volumes { data, log: None }, settings, 1).unwrap();
+    let columns = |first: &str| {
+        let first = Column::new(first, ColumnType::Integer).not_null();
+        vec![first, Column::new("text", ColumnType::Text)]
+    };
+    let mut write = database.write().unwrap();
+    write.create_table("pairs", columns("key"), TableKind::Clustered { key: vec![0] }).unwrap();
+    write.create_table("things", columns("id"), TableKind::Heap).unwrap();
+    write.create_index("things", "by_id", &["id"]).unwrap();
+    write.commit().unwrap();
+    database
+}
+
+fn open(device: &TestDevice, settings: &Settings) -> (Database, RestartReport) {
+    device.forget_completions();
+    let data = Box::new(DeviceVolume::open(Box::new(device.clone())).unwrap());
+    Database::open(Volumes { data, log: None }, settings).unwrap()
+}
+
+fn text_of(record: RecordView<'_>) -> String {
+    match record.get(1).to_value() {
+        Value::Text(text) => text,
+        other => panic!("{other:?} is no text"),
+    }
+}
+
+fn integer_of(record: RecordView<'_>) -> i64 {
+    match record.get(0) {
+        ValueRef::Integer(number) => number,
+        other => panic!("{other:?} is no integer"),
+    }
+}
+
+fn get(tables: &Tables, key: i64) -> Result<Option<String>, StorageError> {
+    tables.get_by_key("pairs", &[ValueRef::Integer(key)], text_of)
+}
+
+fn put(write: &mut WriteTransaction<'_>, key: i64, text: &str) -> Result<bool, StorageError> {
+    write.put("pairs", &[ValueRef::Integer(key), ValueRef::Text(text.as_bytes())])
+}
+
+fn put_all(write: &mut WriteTransaction<'_>, keys: std::ops::Range<i64>, text: &str) {
+    for key in keys {
+        put(write, key, text).unwrap();
+    }
+}
+
+fn range(tables: &Tables, from: i64, to: i64) -> Result<Vec<(i64, String)>, StorageError> {
+    let (from, to) = ([ValueRef::Integer(from)], [ValueRef::Integer(to)]);
+    let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+    let mut found = Vec::new();
+    tables.scan_by_key("pairs", bounds, 2, |record| {
+        found.push((integer_of(record), text_of(record)));
+        Flow::Continue(())
+    })?;
+    Ok(found)
+}
+
+#[test]
+fn a_snapshot_sees_its_moment_whatever_comes() {
+    let database = create(&device(), &settings());
+    let before = database.snapshot();
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "one").unwrap();
+    let during = database.snapshot();
+    assert_eq!(get(&write, 1).unwrap().as_deref(), Some("one"), "its own change");
+    write.commit().unwrap();
+    let after = database.snapshot();
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "two").unwrap();
+    write.commit().unwrap();
+    for (snapshot, text) in [(&before, None), (&during, None), (&after, Some("one"))] {
+        assert_eq!(get(snapshot, 1).unwrap().as_deref(), text);
+        assert_eq!(snapshot.check().unwrap().findings, [""; 0]);
+    }
+    assert!(before.engine().version_bytes() > 0);
+    drop((before, during, after));
+    assert_eq!(database.read().engine().version_bytes(), 0, "without snapshots nothing is kept");
+}
+
+#[test]
+fn a_snapshot_may_go_to_another_thread_and_outlive_the_handle() {
+    let database = create(&device(), &settings());
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "one").unwrap();
+    write.commit().unwrap();
+    let snapshot = database.snapshot();
+    let error = database.clone().close().unwrap_err();
+    assert!(error.to_string().contains("snapshots are in use"), "{error}");
+    let other = snapshot.clone();
+    drop((snapshot, database));
+    let read = std::thread::spawn(move || get(&other, 1)).join().unwrap().unwrap();
+    assert_eq!(read.as_deref(), Some("one"));
+}
+
+#[test]
+fn reading_inside_of_reading_works_with_a_writer_in_between() {
+    let database = create(&device(), &settings());
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..200, "text");
+    write.commit().unwrap();
+    let outer = database.read();
+    let mut count = 0;
+    let everything = |_: i64, record: RecordView<'_>| {
+        let key = integer_of(record);
+        let mut write = database.write().unwrap();
+        put(&mut write, key, "other").unwrap();
+        write.commit().unwrap();
+        let inner = database.read();
+        assert_eq!(get(&inner, key).unwrap().as_deref(), Some("other"));
+        assert_eq!(get(&outer, key).unwrap().as_deref(), Some("text"));
+        count += 1;
+        Flow::Continue(())
+    };
+    outer.scan("pairs", everything).unwrap();
+    assert_eq!(count, 200);
+}
+
+#[test]
+fn a_snapshot_whose_pages_are_not_kept_is_told_so_and_the_writer_is_not() {
+    let settings = Settings { version_bytes: 4 << 10, ..settings() };
+    let database = create(&device(), &settings);
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..500, "first");
+    write.commit().unwrap();
+    let snapshot = database.snapshot();
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..500, "text");
+    write.commit().unwrap();
+    let error = get(&snapshot, 1).unwrap_err();
+    assert!(matches!(error, StorageError::SnapshotTooOld { .. }), "{error}");
+    assert!(error.to_string().ends_with("take a new one, or raise version_bytes"), "{error}");
+    assert_eq!(get(&database.snapshot(), 1).unwrap().as_deref(), Some("text"));
+    // A transaction under way that has changed more than is kept.
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..500, "other");
+    let error = get(&database.snapshot(), 1).unwrap_err();
+    assert!(matches!(error, StorageError::SnapshotTooOld { .. }), "{error}");
+    write.commit().unwrap();
+    assert_eq!(get(&database.snapshot(), 1).unwrap().as_deref(), Some("other"));
+}
+
+#[test]
+fn a_dropped_table_stays_for_older_snapshots_and_goes_after_them() {
+    let database = create(&device(), &settings());
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "one").unwrap();
+    write.commit().unwrap();
+    let snapshot = database.snapshot();
+    let mut write = database.write().unwrap();
+    write.drop_table("pairs").unwrap();
+    write.commit().unwrap();
+    assert!(database.read().definition("pairs").is_err());
+    assert_eq!(get(&snapshot, 1).unwrap().as_deref(), Some("one"));
+    let has_file = || database.read().engine().files().iter().any(|(_, name)| name == "pairs.tree");
+    assert!(has_file());
+    drop(snapshot);
+    assert!(!has_file());
+}
+
+#[test]
+fn who_changes_tables_excludes_who_writes_and_nobody_else() {
+    let database = create(&device(), &settings());
+    let mut first = database.write().unwrap();
+    put(&mut first, 1, "one").unwrap();
+    let mut second = database.write().unwrap();
+    let error = second.drop_table("things").unwrap_err();
+    assert!(matches!(error, StorageError::LockTimeout { .. }), "{error}");
+    first.commit().unwrap();
+    second.drop_table("things").unwrap();
+    assert!(matches!(database.write().unwrap_err(), StorageError::LockTimeout { .. }));
+    assert!(database.try_write().unwrap().is_none());
+    assert!(database.read().definition("things").is_ok(), "not yet");
+    assert!(second.definition("things").is_err());
+    second.rollback().unwrap();
+    assert!(database.write().unwrap().definition("things").is_ok());
+}
+
+#[test]
+fn a_circle_of_waiting_ends_and_a_thousand_transfers_lose_nothing() {
+    let settings = Settings { lock_timeout_ns: 60_000_000_000, ..settings() };
+    let database = create(&device(), &settings);
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..10, "100");
+    write.commit().unwrap();
+    let number = |text: Option<String>| text.unwrap().parse::<i64>().unwrap();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let database = &database;
+            scope.spawn(move || {
+                let mut rng = Rng::new(seed);
+                for _ in 0..250 {
+                    let isolation = Isolation::ALL[nandu_base::to_index(rng.below(2))];
+                    let from = rng.below(10).cast_signed();
+                    let to = (from + 1 + rng.below(9).cast_signed()) % 10;
+                    let moved = database.transact(isolation, |write| {
+                        let (here, there) = (number(get(write, from)?), number(get(write, to)?));
+                        put(write, from, &(here - 1).to_string())?;
+                        put(write, to, &(there + 1).to_string())
+                    });
+                    assert!(moved.unwrap());
+                    let rows = range(&database.read(), 0, 10).unwrap();
+                    let sum: i64 = rows.iter().map(|(_, text)| text.parse::<i64>().unwrap()).sum();
+                    assert_eq!(sum, 1000, "{rows:?}");
+                }
+            });
+        }
+    });
+    database.read().engine().audit();
+}
+
+#[test]
+fn locks_of_many_rows_become_one() {
+    let database = create(&device(), &Settings { log_bytes: 16 << 20, ..settings() });
+    let mut write = database.write().unwrap();
+    let rows: Vec<Row> =
+        (0..5000).map(|key| vec![Value::Integer(key), Value::Text("text".to_owned())]).collect();
+    write.insert_all("pairs", &rows).unwrap();
+    let mut other = database.write().unwrap();
+    let error = put(&mut other, 9999, "other").unwrap_err();
+    assert!(matches!(error, StorageError::LockTimeout { .. }), "{error}");
+    drop(other);
+    write.commit().unwrap();
+    database.read().engine().audit();
+}

@@ -1,0 +1,572 @@
+//! Snapshots and transactions, as an embedder holds them.
+//!
+//! ```text
+//!                 reads                         writes                     commit
+//!   Snapshot      at its moment                  ·                          ·
+//!   snapshot      at its moment, own changes     row locked; else changed   log record, locks given back
+//!                 on copies of the pages         since: Conflict
+//!   serializable  rows locked, the present       row locked                 the same
+//! ```
+//!
+//! 1. A row and its index entries change in one transaction: both are there or neither.
+//! 2. A write transaction that is dropped is rolled back.
+//! 3. Locks are given back after the commit's record is in the log, so whoever saw a change commits
+//!    behind it.
+//! 4. While a transaction waits for a lock, it holds nothing but its locks: what the step had done before
+//!    is taken back, and it is done again.
+
+use super::core::Core;
+use super::locks::{Mode, Span, Wanted, key_of_number};
+use super::open_table::OpenTable;
+use super::schema::{Column, TableKind};
+use super::step::Step;
+use super::tables::encode;
+use super::view::EngineView;
+use super::{Database, LoadOptions, LoadReport, NewTable, Row, Shared, TableLoad, Tables};
+use crate::engine::{Savepoint, Settings};
+use crate::sqlite::ValueRef;
+use crate::{FileId, StorageError};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a write transaction may see of others, and they of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isolation {
+    /// It reads what was committed when it began, and what it wrote; a row that another has changed since
+    /// is not overwritten. Two such transactions may each read what the other writes (write skew).
+    Snapshot,
+    /// As if transactions ran one after the other, in the order of their commits. Rows that are read are
+    /// locked, and ranges that are scanned.
+    #[default]
+    Serializable,
+}
+
+impl Isolation {
+    /// All levels, weakest first.
+    pub const ALL: [Self; 2] = [Self::Snapshot, Self::Serializable];
+
+    /// Its name in settings.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Serializable => "serializable",
+        }
+    }
+}
+
+/// The database as it was when this was taken; clones are of the same moment. See
+/// [`Database::snapshot`].
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    tables: Tables,
+}
+
+/// A [`Snapshot`] that ends before its database.
+#[derive(Debug)]
+pub struct ReadTransaction<'d> {
+    snapshot: Snapshot,
+    database: PhantomData<&'d Database>,
+}
+
+/// A transaction that changes tables.
+pub struct WriteTransaction<'d> {
+    database: &'d Database,
+    tables: Tables,
+    id: u64,
+    isolation: Isolation,
+    /// Of the isolation [`Isolation::Snapshot`], what it did so far.
+    steps: Vec<Step>,
+    is_over: bool,
+}
+
+/// A place in a transaction to come back to: see [`WriteTransaction::savepoint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    savepoint: Savepoint,
+    step_count: usize,
+}
+
+impl Snapshot {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        let view = EngineView::committed(shared);
+        let (catalog, open) = {
+            let core = shared.core.read();
+            (core.catalog, Arc::clone(&core.committed))
+        };
+        Self { tables: Tables { view, catalog, open, locker: None } }
+    }
+}
+
+impl<'d> ReadTransaction<'d> {
+    pub(super) const fn new(snapshot: Snapshot) -> Self {
+        Self { snapshot, database: PhantomData }
+    }
+}
+
+impl Deref for Snapshot {
+    type Target = Tables;
+    fn deref(&self) -> &Tables {
+        &self.tables
+    }
+}
+
+impl Deref for ReadTransaction<'_> {
+    type Target = Tables;
+    fn deref(&self) -> &Tables {
+        &self.snapshot
+    }
+}
+
+impl Deref for WriteTransaction<'_> {
+    type Target = Tables;
+    fn deref(&self) -> &Tables {
+        &self.tables
+    }
+}
+
+impl std::fmt::Debug for WriteTransaction<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "WriteTransaction({}, {})", self.id, self.isolation.label())
+    }
+}
+
+impl<'d> WriteTransaction<'d> {
+    pub(super) fn new(database: &'d Database, id: u64, isolation: Isolation) -> Self {
+        let shared = &database.shared;
+        shared.writer_count.fetch_add(1, Ordering::AcqRel);
+        let (view, locker) = match isolation {
+            Isolation::Snapshot => (EngineView::committed(shared), None),
+            Isolation::Serializable => (EngineView::unfixed(shared), Some(id)),
+        };
+        let (catalog, open) = {
+            let core = shared.core.read();
+            (core.catalog, Arc::clone(&core.committed))
+        };
+        let tables = Tables { view, catalog, open, locker };
+        Self { database, tables, id, isolation, steps: Vec::new(), is_over: false }
+    }
+
+    /// How far it is apart from others.
+    #[must_use]
+    pub const fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Inserts a row. Gives its number; 0 in a clustered table.
+    ///
+    /// # Errors
+    /// If a value does not fit its column, a clustered table has a row with this key, there is no room, or
+    /// other transactions are in the way ([`StorageError::is_transient`]).
+    pub fn insert(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<i64, StorageError> {
+        if let Some(key) = self.tables.clustered_key(table, row)? {
+            self.claim_key(table, &key)?;
+        }
+        self.step(|core| core.insert_row(table, row))
+    }
+
+    /// Replaces a row of a heap table by its number.
+    ///
+    /// # Errors
+    /// If there is no such row, a value does not fit its column, there is no room, or other transactions
+    /// are in the way.
+    pub fn update(
+        &mut self,
+        table: &str,
+        number: i64,
+        row: &[ValueRef<'_>],
+    ) -> Result<(), StorageError> {
+        self.claim_number(table, number)?;
+        self.step(|core| core.update_row(table, number, row))
+    }
+
+    /// Removes a row of a heap table by its number.
+    ///
+    /// # Errors
+    /// If there is no such row, or other transactions are in the way.
+    pub fn delete(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
+        self.claim_number(table, number)?;
+        self.step(|core| core.delete_row(table, number))
+    }
+
+    /// Stores a row in a clustered table, in the place of one with the same key. True if there was
+    /// one.
+    ///
+    /// # Errors
+    /// If a value does not fit its column, the table is a heap, there is no room, or other transactions
+    /// are in the way.
+    pub fn put(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<bool, StorageError> {
+        self.tables.table(table)?.clustered()?;
+        if let Some(key) = self.tables.clustered_key(table, row)? {
+            self.claim_key(table, &key)?;
+        }
+        self.step(|core| core.put_row(table, row))
+    }
+
+    /// Removes the row of a clustered table that has these key values. False if there is none.
+    ///
+    /// # Errors
+    /// If there is no such clustered table, or other transactions are in the way.
+    pub fn delete_by_key(
+        &mut self,
+        table: &str,
+        key_values: &[ValueRef<'_>],
+    ) -> Result<bool, StorageError> {
+        self.tables.table(table)?.clustered()?;
+        let key = encode(key_values);
+        self.claim_key(table, &key)?;
+        self.step(|core| core.delete_key(table, &key))
+    }
+
+    /// Locks a row of a clustered table that is to be changed after it was read, so that no other
+    /// transaction reads it for the same purpose meanwhile, and this one need not give way later.
+    ///
+    /// # Errors
+    /// If there is no such clustered table, or other transactions are in the way.
+    pub fn claim_by_key(
+        &mut self,
+        table: &str,
+        key_values: &[ValueRef<'_>],
+    ) -> Result<(), StorageError> {
+        self.tables.table(table)?.clustered()?;
+        self.claim_key(table, &encode(key_values))
+    }
+
+    /// As [`Self::claim_by_key`], of a heap table.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn claim(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
+        self.claim_number(table, number)
+    }
+
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// If there is one of that name, the definition makes no sense, it is of PAX pages, which are loaded
+    /// and never changed, there is no room, or other transactions are in the way: all that write.
+    pub fn create_table(
+        &mut self,
+        name: &str,
+        columns: Vec<Column>,
+        kind: TableKind,
+    ) -> Result<(), StorageError> {
+        self.change_tables(|core| core.create_table(name, columns.clone(), kind.clone()))
+    }
+
+    /// Drops a table with its indexes; the files go when the transaction commits, and no older snapshot
+    /// is in use any more.
+    ///
+    /// # Errors
+    /// If there is no such table, or other transactions are in the way: all that write.
+    pub fn drop_table(&mut self, name: &str) -> Result<(), StorageError> {
+        self.change_tables(|core| core.drop_table(name))
+    }
+
+    /// Makes an index of a heap table, with an entry for each of its rows. An entry ends in the row's
+    /// number; rows of a clustered table have none, so these take no index.
+    ///
+    /// # Errors
+    /// If the table is clustered, there is an index of that name, no such table or column, there is
+    /// no room, or other transactions are in the way: all that write.
+    pub fn create_index(
+        &mut self,
+        table: &str,
+        index: &str,
+        columns: &[&str],
+    ) -> Result<(), StorageError> {
+        self.change_tables(|core| core.create_index(table, index, columns))
+    }
+
+    /// Makes a table and fills it with what `rows` pushes. The log does not bound how much that is.
+    ///
+    /// # Errors
+    /// Whatever `rows` returns; or if there is a table of that name, the definition makes no sense, the
+    /// device has no room or fails, or other transactions are in the way. Then there is no table and no
+    /// file of it.
+    pub fn load_table<E: From<StorageError>>(
+        &mut self,
+        table: &NewTable,
+        options: &LoadOptions,
+        rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
+    ) -> Result<LoadReport, E> {
+        self.claim_tables()?;
+        let loaded = super::load::load_table(&self.database.shared, self.id, table, options, rows);
+        self.see_tables();
+        loaded
+    }
+
+    /// Commits, and waits as the durability says. Others see the changes while this waits, so that several
+    /// commits share one flush of the log; they see a commit then that is not durable yet.
+    ///
+    /// # Errors
+    /// If the log fails; then it is not known whether the transaction is durable, and the database
+    /// has to be opened again.
+    pub fn commit(mut self) -> Result<(), StorageError> {
+        let shared = Arc::clone(&self.database.shared);
+        let lsn = {
+            let mut core = shared.core.write();
+            let (committed, _) = core.serve(self.id, Core::commit);
+            let lsn = committed.inspect_err(|_| {
+                // Unless the engine has stopped; then the next opening takes it back.
+                let _ = core.serve(self.id, Core::rollback);
+            });
+            self.end();
+            let lsn = lsn?;
+            // A file that was dropped goes only after nothing durable refers to it any more.
+            if core.has_dropped_files() {
+                shared.log.flush()?;
+                core.doom_dropped_files();
+                let oldest = shared.versions.oldest();
+                core.remove_doomed_files(oldest)?;
+                let is_left = !core.doomed_files.is_empty();
+                shared.has_doomed_files.store(is_left, Ordering::Release);
+            }
+            lsn
+        };
+        drop(self);
+        match lsn {
+            Some(lsn) => shared.log.make_commit_durable(lsn, shared.settings.durability),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes everything back.
+    ///
+    /// # Errors
+    /// If a page cannot be read or the log fails; the next opening takes it back then.
+    pub fn rollback(mut self) -> Result<(), StorageError> {
+        self.take_back()
+    }
+
+    /// Leaves it as a crash would leave it: nobody takes it back but the closing of the database, or the
+    /// next opening where it was not closed. Its locks stay. For tests of restarts.
+    pub fn abandon(mut self) {
+        self.is_over = true;
+    }
+
+    fn take_back(&mut self) -> Result<(), StorageError> {
+        let answer = {
+            let mut core = self.database.shared.core.write();
+            core.serve(self.id, Core::rollback).0
+        };
+        self.end();
+        answer
+    }
+
+    /// It is over, well or not: others may go on.
+    fn end(&mut self) {
+        if !self.is_over {
+            self.is_over = true;
+            let shared = &self.database.shared;
+            shared.locks.release(self.id);
+            shared.writer_count.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Marks a place to come back to.
+    #[must_use]
+    pub fn savepoint(&self) -> Mark {
+        let mut core = self.database.shared.core.write();
+        let (savepoint, _) = core.serve(self.id, |core| core.engine().savepoint());
+        Mark { savepoint, step_count: self.steps.len() }
+    }
+
+    /// Takes back what was done since `mark`. Locks are kept.
+    ///
+    /// # Errors
+    /// As [`Self::rollback`].
+    pub fn rollback_to(&mut self, mark: Mark) -> Result<(), StorageError> {
+        {
+            let mut core = self.database.shared.core.write();
+            core.serve(self.id, |core| core.rollback_to(mark.savepoint)).0?;
+        }
+        self.see_tables();
+        if self.isolation == Isolation::Snapshot {
+            self.steps.truncate(mark.step_count);
+            self.tables.view.redo(&self.steps)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a step of a row or of some: all of it or nothing. Where it meets a lock of another transaction,
+    /// it is taken back, and done again when the lock is free.
+    pub(super) fn step<T>(
+        &mut self,
+        mut change: impl FnMut(&mut Core) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let shared = &self.database.shared;
+        loop {
+            let (answer, wanted, steps) = {
+                let mut core = shared.core.write();
+                core.trace(self.isolation == Isolation::Snapshot);
+                let (answer, wanted) =
+                    core.serve(self.id, |core| core.whole_row(|core| change(core)));
+                (answer, wanted, core.take_trace())
+            };
+            match (answer, wanted) {
+                (Err(_), Some((wanted, told))) => {
+                    shared.wait_for_lock(self.id, &wanted, || told.clone())?;
+                }
+                (Ok(answer), _) => {
+                    if !steps.is_empty() {
+                        self.tables.view.apply(&steps)?;
+                        self.steps.extend(steps);
+                    }
+                    return Ok(answer);
+                }
+                (answer, _) => return answer,
+            }
+        }
+    }
+
+    /// Changes something behind the back of what keeps it in order.
+    #[cfg(test)]
+    pub(super) fn with_core<T>(&mut self, change: impl FnOnce(&mut Core) -> T) -> T {
+        let answer = self.database.shared.core.write().serve(self.id, change).0;
+        self.see_tables();
+        answer
+    }
+
+    fn change_tables<T>(
+        &mut self,
+        change: impl FnMut(&mut Core) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        self.claim_tables()?;
+        let answer = self.step(change);
+        self.see_tables();
+        answer
+    }
+
+    /// Excludes all others that write.
+    fn claim_tables(&mut self) -> Result<(), StorageError> {
+        let wanted = Wanted::new(self.tables.catalog, Span::ALL, Mode::Exclusive);
+        let told = || "the catalogue of tables".to_owned();
+        self.database.shared.wait_for_lock(self.id, &wanted, told)
+    }
+
+    /// Sees the tables that it made and dropped.
+    fn see_tables(&mut self) {
+        self.tables.open = {
+            let core = self.database.shared.core.read();
+            match core.locks.has_all(self.id, core.catalog, Mode::Exclusive) {
+                true => Arc::clone(&core.open),
+                false => return,
+            }
+        };
+    }
+
+    pub(super) fn claim_key(&mut self, table: &str, key: &[u8]) -> Result<(), StorageError> {
+        let open = Arc::clone(self.tables.table(table)?);
+        let file = open.definition.file;
+        self.claim_span(file, Span::Key(key), || format!("a row of table {table}"))?;
+        // Other pages than the present ones are not for looking at while somebody changes them.
+        if self.has_company() || self.isolation == Isolation::Snapshot {
+            let tree = open.clustered()?;
+            let present = EngineView::present(&self.database.shared);
+            let now = tree.get(&present, key, <[u8]>::to_vec)?;
+            if self.isolation == Isolation::Snapshot {
+                let then = tree.get(&self.tables.view, key, <[u8]>::to_vec)?;
+                self.check_same(&open, then == now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn claim_number(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
+        let open = Arc::clone(self.tables.table(table)?);
+        let tree = open.heap()?.tree();
+        let told = || format!("row {number} of table {table}");
+        self.claim_span(tree.file(), Span::Key(&key_of_number(number)), told)?;
+        if self.has_company() || self.isolation == Isolation::Snapshot {
+            let present = EngineView::present(&self.database.shared);
+            let bytes = |record: crate::sqlite::RecordView<'_>| super::tables::row_of(record);
+            let now = tree.get(&present, number, bytes)?;
+            if self.isolation == Isolation::Snapshot {
+                let tree = open.heap()?.tree_in(&self.tables.view);
+                let then = tree.get(&self.tables.view, number, bytes)?;
+                self.check_same(&open, then == now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether others are at work, so that pages are better fetched before the engine is held alone.
+    fn has_company(&self) -> bool {
+        self.database.shared.writer_count.load(Ordering::Relaxed) > 1
+    }
+
+    fn check_same(&self, open: &OpenTable, is_same: bool) -> Result<(), StorageError> {
+        if is_same {
+            return Ok(());
+        }
+        let what = format!("a row of table {}", open.definition.name);
+        Err(StorageError::Conflict { what })
+    }
+
+    fn claim_span(
+        &self,
+        file: FileId,
+        span: Span<'_>,
+        told: impl Fn() -> String,
+    ) -> Result<(), StorageError> {
+        let shared = &self.database.shared;
+        if shared.locks.try_lock(self.id, file, span, Mode::Exclusive) {
+            return Ok(());
+        }
+        shared.wait_for_lock(self.id, &Wanted::new(file, span, Mode::Exclusive), told)
+    }
+
+    pub(super) fn rows_of(&self, table: &str) -> Result<Arc<OpenTable>, StorageError> {
+        Ok(Arc::clone(self.tables.table(table)?))
+    }
+
+    /// All changes up to now, those of others too: for fetching pages.
+    pub(super) fn present(&self) -> EngineView {
+        EngineView::present(&self.database.shared)
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.database.shared.settings
+    }
+
+    /// What [`Self::insert_from`] does for all rows or none.
+    pub(super) fn whole<T>(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mark = self.savepoint();
+        let answer = change(self);
+        if answer.is_err() {
+            self.rollback_to(mark)?;
+        }
+        answer
+    }
+
+    /// Stores rows one by one.
+    pub(super) fn insert_rows<R: AsRef<[crate::sqlite::Value]>>(
+        &mut self,
+        table: &str,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<u64, StorageError> {
+        let mut row_count = 0;
+        for row in rows {
+            let row: Row = row.as_ref().to_vec();
+            let row: Vec<ValueRef<'_>> = row.iter().map(crate::sqlite::Value::as_ref).collect();
+            self.insert(table, &row)?;
+            row_count += 1;
+        }
+        Ok(row_count)
+    }
+}
+
+impl Drop for WriteTransaction<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // An error here stops the engine, so that the next call reports it.
+            let _ = self.take_back();
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The database as it was at one moment, for as long as somebody looks.
+//!
+//! ```text
+//!   page ─► a copy here, without what was not committed ─► else the pool's, if its LSN is below S
+//!                                                           └► else the version that S sees
+//! ```
+//!
+//! At its moment S some transactions may have changed rows and not ended. Their changes are undone on
+//! copies of the pages, by the same logical undos that a rollback would use; the copies are made when a
+//! page is wanted for the first time, and nobody else sees them. So whatever reads pages reads committed
+//! rows only, and needs to know nothing of versions.
+//!
+//! 1. Every page is as at S: no action is seen in part, and none that came later.
+//! 2. Readers hold the engine for one page at a time, so they wait for an action at most, never for a
+//!    transaction; and nobody waits for them longer than a page takes.
+
+use super::Shared;
+use super::step::Step;
+use crate::engine::structure;
+use crate::page::{TRAILER_BYTES, page_lsn, seal_page, set_page_lsn};
+use crate::pool::{Grant, PoolCounters};
+use crate::volume::Io;
+use crate::{
+    ChangePages, FileId, Lsn, PageAddress, PageOperation, ReadPages, Settings, StorageError,
+};
+use nandu_base::{Nanos, to_u32};
+use nandu_device::Counters;
+use nandu_workers::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Pages as they were at one moment; clones are views of the same moment. Operators that read tables in
+/// their own way get theirs from [`super::Tables::engine`].
+#[derive(Clone)]
+pub struct EngineView(Arc<ViewState>);
+
+struct ViewState {
+    shared: Arc<Shared>,
+    /// Pages with a smaller LSN are as the view sees them; 0 before its moment is fixed.
+    seen: AtomicU64,
+    /// Whether no page has a copy here, so that nobody has to look.
+    is_plain: AtomicBool,
+    copies: Mutex<Copies>,
+}
+
+/// What a view has beside the pages of all.
+#[derive(Default)]
+struct Copies {
+    pages: BTreeMap<PageAddress, Arc<Vec<u8>>>,
+    /// What is still to be undone in them, last change first.
+    undos: Vec<Vec<u8>>,
+    /// The copies as that made them, for a transaction that adds its own changes.
+    committed: Option<BTreeMap<PageAddress, Arc<Vec<u8>>>>,
+    /// Why the view cannot be had.
+    trouble: Option<StorageError>,
+}
+
+/// The pages at S, with all changes in them, and copies that can be changed.
+struct ChangedCopies<'v> {
+    state: &'v ViewState,
+    pages: &'v mut BTreeMap<PageAddress, Arc<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for EngineView {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "EngineView(at {})", self.0.seen.load(Ordering::Relaxed))
+    }
+}
+
+impl EngineView {
+    /// A view of what is committed now.
+    pub(super) fn committed(shared: &Arc<Shared>) -> Self {
+        let core = shared.core.read();
+        let engine = core.engine();
+        let mut copies = Copies::default();
+        if engine.has_uncommitted() {
+            match engine.uncommitted(engine.settings().version_bytes) {
+                Ok(Some(undos)) => copies.undos = undos,
+                Ok(None) => {
+                    let what = "a transaction under way has changed more than is kept".to_owned();
+                    copies.trouble = Some(StorageError::SnapshotTooOld { what });
+                }
+                Err(error) => copies.trouble = Some(error),
+            }
+        }
+        let seen = engine.log().next_lsn();
+        shared.versions.begin(seen);
+        let is_plain = AtomicBool::new(copies.undos.is_empty() && copies.trouble.is_none());
+        let (shared, seen) = (Arc::clone(shared), AtomicU64::new(seen.0));
+        drop(core);
+        Self(Arc::new(ViewState { shared, seen, is_plain, copies: Mutex::new(copies) }))
+    }
+
+    /// A view whose moment is fixed by [`Self::refresh`], with all changes whoever made them.
+    pub(super) fn unfixed(shared: &Arc<Shared>) -> Self {
+        let (shared, seen) = (Arc::clone(shared), AtomicU64::new(0));
+        Self(Arc::new(ViewState {
+            shared,
+            seen,
+            is_plain: AtomicBool::new(true),
+            copies: Mutex::default(),
+        }))
+    }
+
+    /// A view of all changes up to now, whoever made them.
+    pub(super) fn present(shared: &Arc<Shared>) -> Self {
+        let view = Self::unfixed(shared);
+        view.refresh();
+        view
+    }
+
+    /// Moves the moment to now. Whoever walks over pages meanwhile may find them not to belong together.
+    pub(super) fn refresh(&self) {
+        let ViewState { shared, seen, .. } = &*self.0;
+        let core = shared.core.read();
+        let now = core.engine().log().next_lsn();
+        shared.versions.begin(now);
+        let before = seen.swap(now.0, Ordering::AcqRel);
+        if before > 0 {
+            shared.versions.end(Lsn(before));
+        }
+    }
+
+    /// Does what a transaction did on the copies of its view, so that it sees it.
+    pub(super) fn apply(&self, steps: &[Step]) -> Result<(), StorageError> {
+        let state = &*self.0;
+        let mut copies = state.copies.lock();
+        state.undo(&mut copies)?;
+        let Copies { pages, committed, .. } = &mut *copies;
+        committed.get_or_insert_with(|| pages.clone());
+        state.is_plain.store(false, Ordering::Release);
+        for step in steps {
+            step.apply(&mut ChangedCopies { state, pages })?;
+        }
+        Ok(())
+    }
+
+    /// Does all that a transaction did and has not taken back, from its moment on.
+    pub(super) fn redo(&self, steps: &[Step]) -> Result<(), StorageError> {
+        {
+            let mut copies = self.0.copies.lock();
+            let Some(committed) = copies.committed.clone() else { return Ok(()) };
+            copies.pages = committed;
+        }
+        self.apply(steps)
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.0.shared.settings
+    }
+
+    /// The volume of the pages, for operators that read tables in larger pieces and keep files of
+    /// their own there. They remove those files; what a crash leaves goes at the next opening.
+    #[must_use]
+    pub fn data_io(&self) -> Io {
+        self.0.shared.data_io.clone()
+    }
+
+    /// The present, on the devices' clock.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.0.shared.data_io.present()
+    }
+
+    /// Frames of the pool as the memory of an operator.
+    ///
+    /// # Errors
+    /// As [`crate::Pool::grant`].
+    pub fn grant(&self, frame_count: u32) -> Result<Grant, StorageError> {
+        self.0.shared.core.read().engine().grant(frame_count)
+    }
+
+    /// Brings the changed pages of a file to the volume, so that whoever reads there sees them. True
+    /// if page n lies at (n - 1) · page bytes of the file then. A page that changes later, or had
+    /// changed since the view's moment, is found by [`Self::mend`].
+    ///
+    /// # Errors
+    /// If the log or the device fails.
+    pub fn settle(&self, file: FileId) -> Result<bool, StorageError> {
+        self.0.shared.core.read().engine().settle(file)
+    }
+
+    /// Puts the page as the view sees it in place of what was read from the volume after
+    /// [`Self::settle`], if that is another.
+    ///
+    /// # Errors
+    /// As [`ReadPages::read`].
+    pub fn mend(&self, address: PageAddress, page: &mut [u8]) -> Result<(), StorageError> {
+        let state = &*self.0;
+        let seen = Lsn(state.seen.load(Ordering::Acquire));
+        // One that is written meanwhile may come torn, with an LSN from before.
+        let is_there =
+            state.is_plain() && page_lsn(page) < seen && !state.shared.versions.has(address, seen);
+        if is_there {
+            return Ok(());
+        }
+        let usable_bytes = page.len() - TRAILER_BYTES;
+        self.read(address, |bytes| page[..usable_bytes].copy_from_slice(bytes))?;
+        page[usable_bytes..].fill(0);
+        set_page_lsn(page, Lsn(0));
+        seal_page(page, address);
+        Ok(())
+    }
+
+    /// What the pool has done.
+    #[must_use]
+    pub fn pool_counters(&self) -> PoolCounters {
+        self.0.shared.core.read().engine().pool_counters()
+    }
+
+    /// What the devices have done: that of the pages, and that of the log if it has its own.
+    #[must_use]
+    pub fn device_counters(&self) -> (Counters, Option<Counters>) {
+        self.0.shared.core.read().engine().device_counters()
+    }
+
+    /// All files of pages by name.
+    #[must_use]
+    pub fn files(&self) -> Vec<(FileId, String)> {
+        self.0.shared.core.read().engine().files()
+    }
+
+    /// Bytes that a file takes on the volume: see [`crate::Engine::file_bytes`].
+    #[must_use]
+    pub fn file_bytes(&self, file: FileId) -> u64 {
+        self.0.shared.core.read().engine().file_bytes(file)
+    }
+
+    /// Memory that earlier versions of pages take now, of all views.
+    #[must_use]
+    pub fn version_bytes(&self) -> u64 {
+        self.0.shared.versions.bytes()
+    }
+
+    /// Asserts the numbered invariants of the engine and of the locks. Nobody else may be at work.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        self.0.shared.core.read().engine().audit();
+        self.0.shared.locks.audit();
+    }
+
+    /// Pages that have copies here.
+    pub(super) fn copy_count(&self) -> u32 {
+        if self.0.is_plain() {
+            return 0;
+        }
+        // An error is told by whoever reads a page.
+        let mut copies = self.0.copies.lock();
+        let _ = self.0.undo(&mut copies);
+        to_u32(copies.pages.len() as u64)
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+}
+
+impl Drop for ViewState {
+    fn drop(&mut self) {
+        let seen = Lsn(*self.seen.get_mut());
+        if seen > Lsn(0) {
+            self.shared.end_view(seen);
+        }
+    }
+}
+
+impl ViewState {
+    /// A page at S, with all changes in it.
+    #[inline]
+    fn read_whole<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        let seen = Lsn(self.seen.load(Ordering::Acquire));
+        let core = self.shared.core.read();
+        let mut look = Some(look);
+        let looked = core.engine().read_with_lsn(address, |lsn, bytes| {
+            (lsn < seen).then(|| look.take().expect("it is called once")(bytes))
+        })?;
+        if let Some(answer) = looked {
+            return Ok(answer);
+        }
+        let version = self.shared.versions.find(address, seen);
+        drop(core);
+        let version = version.ok_or_else(|| too_old(address))?;
+        let look = look.take().expect("it was not called");
+        Ok(look(&version[..version.len() - TRAILER_BYTES]))
+    }
+
+    fn is_plain(&self) -> bool {
+        self.is_plain.load(Ordering::Acquire)
+    }
+
+    /// A copy of a page, if there is one once all is undone that has to be.
+    fn copy_of(&self, address: PageAddress) -> Result<Option<Arc<Vec<u8>>>, StorageError> {
+        let mut copies = self.copies.lock();
+        self.undo(&mut copies)?;
+        Ok(copies.pages.get(&address).map(Arc::clone))
+    }
+
+    /// Undoes in the copies what was not committed.
+    fn undo(&self, copies: &mut Copies) -> Result<(), StorageError> {
+        let Copies { pages, undos, trouble, .. } = copies;
+        if let Some(trouble) = trouble {
+            return Err(trouble.clone());
+        }
+        for undo in std::mem::take(undos) {
+            let mut changed = ChangedCopies { state: self, pages };
+            if let Err(error) = structure::apply_undo(&mut changed, &undo) {
+                *trouble = Some(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ReadPages for EngineView {
+    fn usable_bytes(&self) -> usize {
+        self.0.shared.settings.page_bytes as usize - TRAILER_BYTES
+    }
+
+    #[inline]
+    fn read<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        if !self.0.is_plain()
+            && let Some(copy) = self.0.copy_of(address)?
+        {
+            return Ok(look(&copy));
+        }
+        self.0.read_whole(address, look)
+    }
+
+    fn read_batch(
+        &self,
+        addresses: &[PageAddress],
+        mut look: impl FnMut(usize, &[u8]),
+    ) -> Result<(), StorageError> {
+        let state = &*self.0;
+        let seen = Lsn(state.seen.load(Ordering::Acquire));
+        let mut others = Vec::new();
+        if !state.is_plain() {
+            for (index, &address) in addresses.iter().enumerate() {
+                if let Some(copy) = state.copy_of(address)? {
+                    look(index, &copy);
+                    others.push(index);
+                }
+            }
+            if !others.is_empty() {
+                // Few transactions are under way, so few pages have copies.
+                for (index, &address) in addresses.iter().enumerate() {
+                    if others.binary_search(&index).is_err() {
+                        state.read_whole(address, |bytes| look(index, bytes))?;
+                    }
+                }
+                return Ok(());
+            }
+        }
+        let core = state.shared.core.read();
+        core.engine().read_batch_with_lsn(addresses, |index, lsn, bytes| {
+            if lsn < seen {
+                look(index, bytes);
+            } else {
+                others.push(index);
+            }
+        })?;
+        drop(core);
+        for index in others {
+            state.read_whole(addresses[index], |bytes| look(index, bytes))?;
+        }
+        Ok(())
+    }
+
+    fn prefetch(&self, addresses: &[PageAddress]) {
+        self.0.shared.core.read().engine().prefetch(addresses);
+    }
+}
+
+impl ReadPages for ChangedCopies<'_> {
+    fn usable_bytes(&self) -> usize {
+        self.state.shared.settings.page_bytes as usize - TRAILER_BYTES
+    }
+
+    fn read<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        match self.pages.get(&address) {
+            Some(copy) => Ok(look(copy)),
+            None => self.state.read_whole(address, look),
+        }
+    }
+}
+
+impl ChangePages for ChangedCopies<'_> {
+    fn change(
+        &mut self,
+        address: PageAddress,
+        operation: PageOperation<'_>,
+    ) -> Result<(), StorageError> {
+        if !self.pages.contains_key(&address) {
+            let copy = self.state.read_whole(address, <[u8]>::to_vec)?;
+            self.grow(address, copy)?;
+        }
+        let copy = self.pages.get_mut(&address).expect("it was just made");
+        structure::apply(Arc::<Vec<u8>>::make_mut(copy), &operation)
+    }
+
+    fn create(&mut self, address: PageAddress) -> Result<(), StorageError> {
+        self.grow(address, vec![0; self.usable_bytes()])
+    }
+}
+
+impl ChangedCopies<'_> {
+    /// Adds a copy, if there is memory for it.
+    fn grow(&mut self, address: PageAddress, copy: Vec<u8>) -> Result<(), StorageError> {
+        let settings = &self.state.shared.settings;
+        let page_count = to_u32(self.pages.len() as u64) + 1;
+        if u64::from(page_count) * u64::from(settings.page_bytes) > settings.version_bytes {
+            let what = "transactions under way have changed more than is kept".to_owned();
+            return Err(StorageError::SnapshotTooOld { what });
+        }
+        self.pages.insert(address, Arc::new(copy));
+        Ok(())
+    }
+}
+
+fn too_old(address: PageAddress) -> StorageError {
+    let what = format!("{address} was changed since it was taken, and is not kept as it was");
+    StorageError::SnapshotTooOld { what }
+}
