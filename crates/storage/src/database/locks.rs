@@ -203,11 +203,11 @@ impl Locks {
         }
     }
 
-    /// Whether a transaction holds anything of a file in this mode at least, for all its keys.
-    pub(super) fn has_all(&self, transaction: u64, file: FileId, mode: Mode) -> bool {
+    /// Whether a transaction has this lock, or more.
+    pub(super) fn has(&self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> bool {
         let state = self.state.lock();
         let Some(locks) = state.files.get(&file) else { return false };
-        locks.covers(transaction, Span::ALL, mode)
+        locks.covers(transaction, span, mode)
     }
 
     /// Asserts the numbered invariants.

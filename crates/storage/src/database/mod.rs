@@ -50,11 +50,12 @@ pub use view::EngineView;
 
 use self::core::Core;
 use self::locks::{Locks, Mode, Span, Wanted};
+use self::open_table::OpenTables;
 use crate::engine::versions::Versions;
 use crate::engine::{RestartReport, Settings, Volumes};
 use crate::log::SharedLog;
 use crate::volume::Io;
-use crate::{Engine, Lsn, StorageError};
+use crate::{Engine, FileId, Lsn, StorageError};
 use nandu_base::Nanos;
 use nandu_workers::sync::RwLock;
 use std::sync::Arc;
@@ -75,6 +76,7 @@ struct Shared {
     core: RwLock<Core>,
     locks: Arc<Locks>,
     versions: Arc<Versions>,
+    catalog: FileId,
     log: SharedLog,
     data_io: Io,
     settings: Settings,
@@ -144,12 +146,15 @@ impl Database {
         let (log, data_io) = (engine.log(), engine.data_io());
         let versions = Arc::clone(engine.versions());
         let settings = engine.settings().clone();
-        let core = RwLock::new(Core::open(engine, Arc::clone(&locks))?);
+        let core = Core::open(engine, Arc::clone(&locks))?;
+        let catalog = core.catalog;
+        let core = RwLock::new(core);
         let (writer_count, has_doomed_files) = (AtomicU32::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared {
             core,
             locks,
             versions,
+            catalog,
             log,
             data_io,
             settings,
@@ -197,11 +202,17 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn write_with(&self, isolation: Isolation) -> Result<WriteTransaction<'_>, StorageError> {
-        let transaction = self.begin()?;
-        let wanted = Wanted::new(self.catalog(), Span::ALL, Mode::Shared);
+        let (transaction, open) = self.begin()?;
+        if let Some(open) = open {
+            return Ok(WriteTransaction::new(self, transaction, isolation, open));
+        }
+        let wanted = Wanted::new(self.shared.catalog, Span::ALL, Mode::Shared);
         let told = || "the catalogue of tables".to_owned();
         match self.shared.wait_for_lock(transaction, &wanted, told) {
-            Ok(()) => Ok(WriteTransaction::new(self, transaction, isolation)),
+            Ok(()) => {
+                let open = Arc::clone(&self.shared.core.read().committed);
+                Ok(WriteTransaction::new(self, transaction, isolation, open))
+            }
             Err(error) => {
                 self.give_up(transaction)?;
                 Err(error)
@@ -214,31 +225,32 @@ impl Database {
     /// # Errors
     /// As [`Self::write`].
     pub fn try_write(&self) -> Result<Option<WriteTransaction<'_>>, StorageError> {
-        let transaction = self.begin()?;
-        let catalog = self.catalog();
-        if self.shared.locks.try_lock(transaction, catalog, Span::ALL, Mode::Shared) {
-            return Ok(Some(WriteTransaction::new(self, transaction, Isolation::Serializable)));
+        match self.begin()? {
+            (transaction, Some(open)) => {
+                let isolation = Isolation::Serializable;
+                Ok(Some(WriteTransaction::new(self, transaction, isolation, open)))
+            }
+            (transaction, None) => self.give_up(transaction).map(|()| None),
         }
-        self.give_up(transaction)?;
-        Ok(None)
     }
 
-    fn begin(&self) -> Result<u64, StorageError> {
-        let mut core = self.shared.core.write();
+    /// A transaction, with the tables there are unless somebody is changing them.
+    fn begin(&self) -> Result<(u64, Option<Arc<OpenTables>>), StorageError> {
+        let Shared { core, locks, catalog, .. } = &*self.shared;
+        let mut core = core.write();
         let engine = core.engine_mut();
         engine.begin()?;
-        Ok(engine.park())
+        let transaction = engine.park();
+        let is_free = locks.try_lock(transaction, *catalog, Span::ALL, Mode::Shared);
+        Ok((transaction, is_free.then(|| Arc::clone(&core.committed))))
     }
 
     /// Ends a transaction that did nothing.
     fn give_up(&self, transaction: u64) -> Result<(), StorageError> {
         let mut core = self.shared.core.write();
+        self.shared.locks.release(transaction);
         core.engine_mut().resume(transaction);
         core.engine_mut().rollback()
-    }
-
-    fn catalog(&self) -> crate::FileId {
-        self.shared.core.read().catalog
     }
 
     /// Runs `body` as a transaction and commits it; again from its beginning as long as other

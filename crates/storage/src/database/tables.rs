@@ -16,6 +16,7 @@ use crate::sqlite::{RecordView, TableTree, Value, ValueRef};
 use crate::{FileId, StorageError};
 use nandu_base::words::did_you_mean;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow, Deref};
 use std::sync::Arc;
 
@@ -181,7 +182,7 @@ impl Tables {
         StorageError::NotFound { what: format!("table {name}{meant}") }
     }
 
-    /// Lends a row of a heap table, or of one in PAX pages, to `look`, which must not read pages itself.
+    /// Lends a row of a heap table, or of one in PAX pages, to `look`.
     ///
     /// # Errors
     /// If there is no such heap table, or a page cannot be read.
@@ -197,7 +198,14 @@ impl Tables {
         }
         let tree = table.heap()?.tree_in(&self.view);
         self.lock_number(table, row_number)?;
-        tree.get(&*self.statement(), row_number, look).map_err(self.named())
+        let mut copy = RecordCopy::take();
+        let pages = self.statement();
+        let found = match pages.hold() {
+            Some(held) => tree.get(&held, row_number, |record| copy.set(record.bytes())),
+            None => tree.get(&*pages, row_number, |record| copy.set(record.bytes())),
+        };
+        let found = found.map_err(self.named())?;
+        Ok(found.map(|()| look(copied(&copy.0))))
     }
 
     /// Lends the row of a clustered table that has these key values to `look`.
@@ -214,13 +222,19 @@ impl Tables {
         let tree = table.clustered()?;
         let key = encode(key_values);
         self.lock_key(table, &key)?;
-        let found = tree.get(&*self.statement(), &key, |bytes| view_of(bytes).map(look));
-        found.map_err(self.named())?.transpose()
+        let mut copy = RecordCopy::take();
+        let pages = self.statement();
+        let found = match pages.hold() {
+            Some(held) => tree.get(&held, &key, |bytes| copy.set(bytes)),
+            None => tree.get(&*pages, &key, |bytes| copy.set(bytes)),
+        };
+        let found = found.map_err(self.named())?;
+        found.map(|()| view_of(&copy.0).map(look)).transpose()
     }
 
     /// Lends the rows of a heap table that have these numbers to `look`, each with the place of its
     /// number in `row_numbers`, in no particular order. All are on their way at once, so the device's
-    /// queue is full. Numbers without a row are passed over.
+    /// queue is full. Numbers without a row are passed over. `look` must not use the database itself.
     ///
     /// # Errors
     /// If there is no such heap table, or a page cannot be read.
@@ -241,7 +255,8 @@ impl Tables {
         looked.map_err(self.named())
     }
 
-    /// As [`Self::get_batch`], for the rows of a clustered table that have these key values.
+    /// As [`Self::get_batch`], for the rows of a clustered table that have these key values. `look` must
+    /// not use the database itself.
     ///
     /// # Errors
     /// If there is no such clustered table, or a page cannot be read.
@@ -339,15 +354,23 @@ impl Tables {
             Rows::Heap(heap) => {
                 let tree = heap.tree_in(&self.view);
                 let mut scan = tree.scan(i64::MIN..=i64::MAX);
-                let mut flow = Flow::Continue(());
+                // A leaf's rows out of their pages, so that `look` may use the database.
+                let (mut bytes, mut rows) = (Vec::new(), Vec::new());
                 let mut has_more = true;
-                while flow.is_continue() && has_more {
+                while has_more {
+                    bytes.clear();
+                    rows.clear();
                     let next = scan.next_leaf(pages, |number, record| {
-                        if flow.is_continue() {
-                            flow = look(number, record);
-                        }
+                        let start = bytes.len();
+                        bytes.extend_from_slice(record.bytes());
+                        rows.push((number, start..bytes.len()));
                     });
                     has_more = next.map_err(self.named())?;
+                    for (number, place) in rows.drain(..) {
+                        if look(number, copied(&bytes[place])).is_break() {
+                            return Ok(());
+                        }
+                    }
                 }
             }
             Rows::Clustered(tree) => {
@@ -587,6 +610,37 @@ impl Tables {
     /// For `map_err`: names files in place of their numbers.
     fn named(&self) -> impl Fn(StorageError) -> StorageError {
         move |error| with_names_of(|| self.view.files(), error)
+    }
+}
+
+/// A record that was copied.
+fn copied(bytes: &[u8]) -> RecordView<'_> {
+    RecordView::new(bytes).expect("it was one when it was copied")
+}
+
+/// A row's bytes out of their page, so that whoever looks at them holds nothing that others need. Each
+/// thread has one that is used again.
+struct RecordCopy(Vec<u8>);
+
+thread_local! {
+    static SPARE_COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl RecordCopy {
+    fn take() -> Self {
+        Self(SPARE_COPY.take())
+    }
+
+    fn set(&mut self, bytes: &[u8]) {
+        self.0.clear();
+        self.0.extend_from_slice(bytes);
+    }
+}
+
+impl Drop for RecordCopy {
+    fn drop(&mut self) {
+        // After the thread's own has gone there is nobody to keep it for.
+        let _ = SPARE_COPY.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
     }
 }
 

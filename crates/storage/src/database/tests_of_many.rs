@@ -153,6 +153,26 @@ fn reading_inside_of_reading_works_with_a_writer_in_between() {
     };
     outer.scan("pairs", everything).unwrap();
     assert_eq!(count, 200);
+    // While a single row is lent, too.
+    let touch = |key: i64| {
+        let mut write = database.write().unwrap();
+        put(&mut write, key, "third").unwrap();
+        let row = [ValueRef::Integer(key), ValueRef::Text(b"thing")];
+        let number = write.insert("things", &row).unwrap();
+        write.commit().unwrap();
+        number
+    };
+    let key = [ValueRef::Integer(7)];
+    let number = outer.get_by_key("pairs", &key, |_| touch(7)).unwrap().unwrap();
+    let later = database.read();
+    assert_eq!(later.get("things", number, |_| touch(8)).unwrap(), Some(number + 1));
+    let mut numbers = Vec::new();
+    let scanned = later.scan("things", |_, record| {
+        numbers.push(touch(integer_of(record)));
+        Flow::Continue(())
+    });
+    scanned.unwrap();
+    assert_eq!(numbers, [number + 2]);
 }
 
 #[test]

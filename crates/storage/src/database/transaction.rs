@@ -17,10 +17,10 @@
 
 use super::core::Core;
 use super::locks::{Mode, Span, Wanted, key_of_number};
-use super::open_table::OpenTable;
+use super::open_table::{OpenTable, OpenTables};
 use super::schema::{Column, TableKind};
 use super::step::Step;
-use super::tables::encode;
+use super::tables::{encode, row_of};
 use super::view::EngineView;
 use super::{Database, LoadOptions, LoadReport, NewTable, Row, Shared, TableLoad, Tables};
 use crate::engine::{Savepoint, Settings};
@@ -134,18 +134,20 @@ impl std::fmt::Debug for WriteTransaction<'_> {
 }
 
 impl<'d> WriteTransaction<'d> {
-    pub(super) fn new(database: &'d Database, id: u64, isolation: Isolation) -> Self {
+    /// Of a transaction that has the catalogue, with the tables in it.
+    pub(super) fn new(
+        database: &'d Database,
+        id: u64,
+        isolation: Isolation,
+        open: Arc<OpenTables>,
+    ) -> Self {
         let shared = &database.shared;
         shared.writer_count.fetch_add(1, Ordering::AcqRel);
         let (view, locker) = match isolation {
             Isolation::Snapshot => (EngineView::committed(shared), None),
             Isolation::Serializable => (EngineView::unfixed(shared), Some(id)),
         };
-        let (catalog, open) = {
-            let core = shared.core.read();
-            (core.catalog, Arc::clone(&core.committed))
-        };
-        let tables = Tables { view, catalog, open, locker };
+        let tables = Tables { view, catalog: shared.catalog, open, locker };
         Self { database, tables, id, isolation, steps: Vec::new(), is_over: false }
     }
 
@@ -230,8 +232,13 @@ impl<'d> WriteTransaction<'d> {
         table: &str,
         key_values: &[ValueRef<'_>],
     ) -> Result<(), StorageError> {
-        self.tables.table(table)?.clustered()?;
-        self.claim_key(table, &encode(key_values))
+        let open = self.rows_of(table)?;
+        open.clustered()?;
+        let key = encode(key_values);
+        if self.claim_span(open.definition.file, Span::Key(&key), || told_row(table))? {
+            self.check_key(&open, &key)?;
+        }
+        Ok(())
     }
 
     /// As [`Self::claim_by_key`], of a heap table.
@@ -451,46 +458,55 @@ impl<'d> WriteTransaction<'d> {
     fn see_tables(&mut self) {
         self.tables.open = {
             let core = self.database.shared.core.read();
-            match core.locks.has_all(self.id, core.catalog, Mode::Exclusive) {
+            match core.locks.has(self.id, core.catalog, Span::ALL, Mode::Exclusive) {
                 true => Arc::clone(&core.open),
                 false => return,
             }
         };
     }
 
+    /// Locks a key that is about to be changed, and fetches its page.
     pub(super) fn claim_key(&mut self, table: &str, key: &[u8]) -> Result<(), StorageError> {
-        let open = Arc::clone(self.tables.table(table)?);
-        let file = open.definition.file;
-        self.claim_span(file, Span::Key(key), || format!("a row of table {table}"))?;
-        // Other pages than the present ones are not for looking at while somebody changes them.
-        if self.has_company() || self.isolation == Isolation::Snapshot {
-            let tree = open.clustered()?;
-            let present = EngineView::present(&self.database.shared);
-            let now = tree.get(&present, key, <[u8]>::to_vec)?;
-            if self.isolation == Isolation::Snapshot {
-                let then = tree.get(&self.tables.view, key, <[u8]>::to_vec)?;
-                self.check_same(&open, then == now)?;
-            }
+        let open = self.rows_of(table)?;
+        let is_new = self.claim_span(open.definition.file, Span::Key(key), || told_row(table))?;
+        if !is_new {
+            return Ok(());
         }
-        Ok(())
+        if self.has_company() && self.isolation == Isolation::Serializable {
+            open.clustered()?.get(&self.present(), key, |_| ())?;
+        }
+        self.check_key(&open, key)
+    }
+
+    /// Of isolation `snapshot`: nobody has changed the row since.
+    fn check_key(&self, open: &OpenTable, key: &[u8]) -> Result<(), StorageError> {
+        if self.isolation == Isolation::Serializable {
+            return Ok(());
+        }
+        let tree = open.clustered()?;
+        let now = tree.get(&self.present(), key, <[u8]>::to_vec)?;
+        let then = tree.get(&self.tables.view, key, <[u8]>::to_vec)?;
+        self.check_same(open, then == now)
     }
 
     fn claim_number(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
-        let open = Arc::clone(self.tables.table(table)?);
+        let open = self.rows_of(table)?;
         let tree = open.heap()?.tree();
         let told = || format!("row {number} of table {table}");
-        self.claim_span(tree.file(), Span::Key(&key_of_number(number)), told)?;
-        if self.has_company() || self.isolation == Isolation::Snapshot {
-            let present = EngineView::present(&self.database.shared);
-            let bytes = |record: crate::sqlite::RecordView<'_>| super::tables::row_of(record);
-            let now = tree.get(&present, number, bytes)?;
-            if self.isolation == Isolation::Snapshot {
-                let tree = open.heap()?.tree_in(&self.tables.view);
-                let then = tree.get(&self.tables.view, number, bytes)?;
-                self.check_same(&open, then == now)?;
+        let is_new = self.claim_span(tree.file(), Span::Key(&key_of_number(number)), told)?;
+        if !is_new {
+            return Ok(());
+        }
+        match self.isolation {
+            Isolation::Serializable if !self.has_company() => Ok(()),
+            Isolation::Serializable => tree.get(&self.present(), number, |_| ()).map(drop),
+            Isolation::Snapshot => {
+                let now = tree.get(&self.present(), number, row_of)?;
+                let view = &self.tables.view;
+                let then = open.heap()?.tree_in(view).get(view, number, row_of)?;
+                self.check_same(&open, then == now)
             }
         }
-        Ok(())
     }
 
     /// Whether others are at work, so that pages are better fetched before the engine is held alone.
@@ -506,17 +522,23 @@ impl<'d> WriteTransaction<'d> {
         Err(StorageError::Conflict { what })
     }
 
+    /// Locks keys to change them; false if the transaction has nothing to look at, since it locked them for
+    /// that already. Of isolation `snapshot` it always has: the last time it may have been told to give way.
     fn claim_span(
         &self,
         file: FileId,
         span: Span<'_>,
         told: impl Fn() -> String,
-    ) -> Result<(), StorageError> {
+    ) -> Result<bool, StorageError> {
         let shared = &self.database.shared;
-        if shared.locks.try_lock(self.id, file, span, Mode::Exclusive) {
-            return Ok(());
+        if shared.locks.has(self.id, file, span, Mode::Exclusive) {
+            return Ok(self.isolation == Isolation::Snapshot);
         }
-        shared.wait_for_lock(self.id, &Wanted::new(file, span, Mode::Exclusive), told)
+        if !shared.locks.try_lock(self.id, file, span, Mode::Exclusive) {
+            let wanted = Wanted::new(file, span, Mode::Exclusive);
+            shared.wait_for_lock(self.id, &wanted, told)?;
+        }
+        Ok(true)
     }
 
     pub(super) fn rows_of(&self, table: &str) -> Result<Arc<OpenTable>, StorageError> {
@@ -569,4 +591,8 @@ impl Drop for WriteTransaction<'_> {
             let _ = self.take_back();
         }
     }
+}
+
+fn told_row(table: &str) -> String {
+    format!("a row of table {table}")
 }

@@ -15,6 +15,7 @@
 //!    transaction; and nobody waits for them longer than a page takes.
 
 use super::Shared;
+use super::core::Core;
 use super::step::Step;
 use crate::engine::structure;
 use crate::page::{TRAILER_BYTES, page_lsn, seal_page, set_page_lsn};
@@ -25,7 +26,7 @@ use crate::{
 };
 use nandu_base::{Nanos, to_u32};
 use nandu_device::Counters;
-use nandu_workers::sync::Mutex;
+use nandu_workers::sync::{Mutex, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -244,6 +245,15 @@ impl EngineView {
         self.0.shared.locks.audit();
     }
 
+    /// The engine held, for one walk from a root to a leaf; `None` where pages have copies here.
+    pub(super) fn hold(&self) -> Option<HeldView<'_>> {
+        let state = &*self.0;
+        state.is_plain().then(|| {
+            let core = state.shared.core.read();
+            HeldView { state, seen: Lsn(state.seen.load(Ordering::Acquire)), core }
+        })
+    }
+
     /// Pages that have copies here.
     pub(super) fn copy_count(&self) -> u32 {
         if self.0.is_plain() {
@@ -257,6 +267,28 @@ impl EngineView {
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.0.shared
+    }
+}
+
+/// A view while the engine is held, for a few pages in a row.
+pub(super) struct HeldView<'v> {
+    state: &'v ViewState,
+    seen: Lsn,
+    core: RwLockReadGuard<'v, Core>,
+}
+
+impl ReadPages for HeldView<'_> {
+    fn usable_bytes(&self) -> usize {
+        self.state.shared.settings.page_bytes as usize - TRAILER_BYTES
+    }
+
+    #[inline]
+    fn read<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        self.state.read_held(&self.core, self.seen, address, look)
     }
 }
 
@@ -278,7 +310,17 @@ impl ViewState {
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
         let seen = Lsn(self.seen.load(Ordering::Acquire));
-        let core = self.shared.core.read();
+        self.read_held(&self.shared.core.read(), seen, address, look)
+    }
+
+    #[inline]
+    fn read_held<R>(
+        &self,
+        core: &Core,
+        seen: Lsn,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
         let mut look = Some(look);
         let looked = core.engine().read_with_lsn(address, |lsn, bytes| {
             (lsn < seen).then(|| look.take().expect("it is called once")(bytes))
@@ -287,7 +329,6 @@ impl ViewState {
             return Ok(answer);
         }
         let version = self.shared.versions.find(address, seen);
-        drop(core);
         let version = version.ok_or_else(|| too_old(address))?;
         let look = look.take().expect("it was not called");
         Ok(look(&version[..version.len() - TRAILER_BYTES]))
