@@ -220,6 +220,20 @@ fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
 }
 
 #[test]
+fn an_experiment_that_a_profile_was_fitted_to_and_that_cannot_be_read_is_told_with_its_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::create_dir_all(path.join("experiments/s001")).unwrap();
+    fs::write(path.join("experiments/s001/table-2.toml"), "title = 1\n").unwrap();
+    let said = failure_of(path, &["verify", "s000/figure-2-1"], 2);
+    assert!(
+        said.contains("to a figure of s001/table-2: ") && said.contains("table-2.toml:1"),
+        "{said}"
+    );
+    assert_eq!(said.matches("s001/table-2: ").count(), 1, "once, not for each parameter: {said}");
+}
+
+#[test]
 fn a_paper_is_all_its_experiments_and_one_report() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -124,6 +124,7 @@ fn collect_files(root: &Path, folder: &Path, texts: &mut BTreeMap<String, (Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::Class;
     use nandu_drives::profile::Profile;
 
     #[test]
@@ -163,6 +164,25 @@ mod tests {
         let profiles: Vec<Profile> =
             Profile::list().iter().map(|name| Profile::load(name).unwrap()).collect();
         assert_eq!(crate::fitted::check(&experiments, &profiles), [""; 0]);
+    }
+
+    #[test]
+    fn the_readme_counts_the_classes_apart() {
+        let shapes: Vec<Class> = list()
+            .iter()
+            .flat_map(|entry| load(&entry.name).unwrap().shape)
+            .map(|shape| shape.standing.class)
+            .collect();
+        let count = |class: Class| {
+            let count = shapes.iter().filter(|known| **known == class).count();
+            format!("{count} {}", class.words()[1])
+        };
+        let counts = Class::ALL.map(count).join(", ");
+        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        let readme = fs::read_to_string(readme).unwrap();
+        let words: Vec<&str> = readme.split_whitespace().collect();
+        let wanted = format!("hold {} claims: {counts}.", shapes.len());
+        assert!(words.join(" ").contains(&wanted), "README.md does not say: {wanted}");
     }
 
     #[test]

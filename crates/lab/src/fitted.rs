@@ -56,24 +56,25 @@ pub fn check_with_profiles(experiments: &[Experiment]) -> Result<(), String> {
 pub fn check(experiments: &[Experiment], profiles: &[Profile]) -> Vec<String> {
     let mut wrong = Vec::new();
     let links = links(experiments, profiles, &mut wrong);
+    // An experiment that cannot be read is told once.
     let mut others: BTreeMap<&String, Option<Vec<String>>> = BTreeMap::new();
     for Link { parameter, experiment: name, series, .. } in &links {
         let own = experiments.iter().find(|experiment| experiment.base_name() == name);
         if own.is_none() && !others.contains_key(name) {
-            others.insert(name, catalog::load(name).ok().map(|other| other.series_names()));
+            let other = catalog::load(name);
+            if let Err(error) = &other {
+                wrong.push(format!("`{parameter}` was fitted to a figure of {name}: {error}"));
+            }
+            others.insert(name, other.ok().map(|other| other.series_names()));
         }
         let series_names = match own {
             Some(experiment) => Some(experiment.series_names()),
             None => others[name].clone(),
         };
-        match series_names {
-            None => wrong.push(format!(
-                "`{parameter}` was fitted to a figure of {name}, which there is not"
-            )),
-            Some(names) if !names.iter().any(|name| matches(series, name)) => wrong.push(format!(
+        if series_names.is_some_and(|names| !names.iter().any(|name| matches(series, name))) {
+            wrong.push(format!(
                 "`{parameter}` was fitted to `{series}` of {name}, which has no such series"
-            )),
-            Some(_) => {}
+            ));
         }
     }
     for experiment in experiments {
@@ -414,6 +415,10 @@ points = [["4KiB", 2], ["8KiB", 2]]
         profile.fitted = [("ssd.read_command_ns".to_owned(), Vec::new())].into();
         assert!(check(&[], &[profile.clone()])[0].contains("names no figure"));
         profile.fitted = elsewhere("s000/tabel-3-1 device-a.*");
-        assert!(check(&[], &[profile])[0].contains("which there is not"));
+        let found = check(&[], &[profile]);
+        assert!(
+            found.len() == 1 && found[0].contains("no experiment `s000/tabel-3-1`"),
+            "{found:?}"
+        );
     }
 }

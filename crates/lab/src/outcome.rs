@@ -73,6 +73,9 @@ pub struct Verdict {
     /// What was varied, and how far it moved.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub varied: String,
+    /// Whether it is missed and the paper leads with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub headline: bool,
     /// The number that decided, unless nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,

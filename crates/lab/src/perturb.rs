@@ -443,6 +443,30 @@ impl Sensitivity {
     }
 }
 
+/// Why `kept` is not what `verify --perturb` would make of `experiment` now, in words; nothing where it still is. It
+/// looks at claims, configuration and parameters, and runs nothing: what the code itself has changed it cannot see.
+///
+/// # Errors
+/// If one of the profiles cannot be read.
+pub fn stale(experiment: &Experiment, kept: &Sensitivity) -> Result<Option<String>, LabError> {
+    let name = &experiment.name;
+    if kept.experiment != *name {
+        return Ok(Some(format!("{name}: the table calls itself {}", kept.experiment)));
+    }
+    if kept.config_hash != hash_of(experiment, kept.seed)? {
+        return Ok(Some(format!("{name}: the experiment or a profile has changed since")));
+    }
+    if kept.shapes != experiment.shape.iter().map(ShapeKey::of).collect::<Vec<_>>() {
+        return Ok(Some(format!("{name}: shapes or their classes have changed since")));
+    }
+    let trials = trials(experiment)?;
+    let is_same = |(row, trial): (&Row, &Trial)| {
+        row.parameter == trial.parameter && row.factor == trial.factor
+    };
+    let are_same = kept.rows.len() == trials.len() && kept.rows.iter().zip(&trials).all(is_same);
+    Ok((!are_same).then(|| format!("{name}: other parameters are varied now")))
+}
+
 /// The predictions of `experiment` that have no row in `kept`, or that nothing moves or turns, in words.
 #[must_use]
 pub fn unnoticed(experiment: &Experiment, kept: Option<&Sensitivity>) -> Vec<String> {
@@ -489,6 +513,10 @@ mod tests {
             by_seed: vec![value],
         };
         Verdict { holds, decided: Some(decided), ..Verdict::default() }
+    }
+
+    fn kept_folder() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/perturb")
     }
 
     #[test]
@@ -594,7 +622,7 @@ mod tests {
 
     #[test]
     fn every_prediction_that_ships_is_turned_by_some_parameter() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/perturb");
+        let folder = kept_folder();
         let mut wrong = Vec::new();
         for entry in catalog::list() {
             let experiment = catalog::load(&entry.name).unwrap();
@@ -602,5 +630,57 @@ mod tests {
             wrong.extend(unnoticed(&experiment, kept.as_ref()));
         }
         assert_eq!(wrong, [""; 0]);
+    }
+
+    #[test]
+    fn no_kept_table_is_stale() {
+        let folder = kept_folder();
+        let mut wrong = Vec::new();
+        for paper in fs::read_dir(&folder).unwrap() {
+            for file in fs::read_dir(paper.unwrap().path()).unwrap() {
+                let path = file.unwrap().path();
+                let name = path.strip_prefix(&folder).unwrap().with_extension("");
+                let name = name.to_str().unwrap();
+                let kept = Sensitivity::load(&folder, name).unwrap().unwrap();
+                match catalog::load(name) {
+                    Ok(experiment) => wrong.extend(stale(&experiment, &kept).unwrap()),
+                    Err(error) => wrong.push(format!("{name}: {error}")),
+                }
+            }
+        }
+        assert_eq!(wrong, [""; 0]);
+    }
+
+    #[test]
+    fn a_table_of_another_configuration_claim_or_parameter_is_stale() {
+        let experiment = catalog::load("s000/two-streams").unwrap();
+        let row = |trial: &Trial| Row {
+            parameter: trial.parameter.clone(),
+            factor: trial.factor,
+            refused: None,
+            noticed: Vec::new(),
+        };
+        let current = Sensitivity {
+            experiment: experiment.name.clone(),
+            commit: String::new(),
+            seed: 7,
+            config_hash: hash_of(&experiment, 7).unwrap(),
+            shapes: experiment.shape.iter().map(ShapeKey::of).collect(),
+            rows: trials(&experiment).unwrap().iter().map(row).collect(),
+        };
+        let why = |kept: &Sensitivity| stale(&experiment, kept).unwrap();
+        assert_eq!(why(&current), None);
+        let changed = |change: &dyn Fn(&mut Sensitivity)| {
+            let mut kept = current.clone();
+            change(&mut kept);
+            why(&kept).unwrap()
+        };
+        assert!(changed(&|kept| kept.seed = 8).contains("a profile has changed"));
+        assert!(changed(&|kept| kept.config_hash.clear()).contains("a profile has changed"));
+        assert!(changed(&|kept| kept.shapes[0].class = Class::Own).contains("classes"));
+        assert!(changed(&|kept| kept.shapes[0].claim.push(' ')).contains("shapes"));
+        assert!(changed(&|kept| kept.rows.truncate(1)).contains("other parameters"));
+        assert!(changed(&|kept| kept.rows[0].factor = 3.0).contains("other parameters"));
+        assert!(changed(&|kept| kept.experiment.push('x')).contains("calls itself"));
     }
 }

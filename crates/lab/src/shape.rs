@@ -124,6 +124,9 @@ pub struct Standing {
     /// Of what differs: between which our deciding numbers lie.
     #[serde(default)]
     pub ours: Option<[f64; 2]>,
+    /// Of what differs: whether its paper leads with it, so that the report opens with it.
+    #[serde(default)]
+    pub headline: bool,
 }
 
 /// The larger end of `ours` over the smaller one, at most.
@@ -150,13 +153,15 @@ fn is_explained(reason: &str, varied: &str) -> bool {
 }
 
 /// The keys of [`Standing`] in a shape: what else stands there belongs to its claim, but for [`FULL_KEY`].
-pub const STANDING_KEYS: [&str; 6] = ["class", "source", "fitted", "reason", "varied", "ours"];
+pub const STANDING_KEYS: [&str; 7] =
+    ["class", "source", "fitted", "reason", "varied", "ours", "headline"];
 
 /// The key of a shape whose table has the keys that are others at the scale of the paper.
 pub const FULL_KEY: &str = "full";
 
 /// The keys that only some classes have: they go where `full` changes the class and does not give them anew.
-const KEYS_OF_CLASSES: [&str; 6] = ["fitted", "reason", "varied", "ours", "low", "high"];
+const KEYS_OF_CLASSES: [&str; 7] =
+    ["fitted", "reason", "varied", "ours", "headline", "low", "high"];
 
 impl<'de> Deserialize<'de> for Shape {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -200,7 +205,10 @@ impl Shape {
     /// # Errors
     /// Says what is missing or too much.
     pub fn check(&self) -> Result<(), String> {
-        let Standing { class, source, fitted, reason, varied, ours } = &self.standing;
+        let Standing { class, source, fitted, reason, varied, ours, headline } = &self.standing;
+        if *headline && *class != Class::Differs {
+            return Err("`headline` belongs to what differs: the report opens with it".into());
+        }
         self.claim.check(self.is_beside_published())?;
         let has_source = matches!(self.claim, Claim::RatioToPublished { .. }) || is_source(source);
         let is_form_beside = *class == Class::ClosedForm && self.is_beside_published();
@@ -332,6 +340,7 @@ impl Shape {
             source: source.clone(),
             reason: reason.clone(),
             varied: varied.clone(),
+            headline: self.standing.headline,
             decided: Some(Decided {
                 x: worst.x,
                 x_unit: x_unit.into(),

@@ -51,6 +51,40 @@ fn every_axis_of_every_kept_figure_has_three_labels() {
 }
 
 #[test]
+fn the_report_opens_with_what_papers_lead_with_and_nandu_misses() {
+    let html = page(&found());
+    let lists: Vec<&str> = html.split("<details class=\"missed\"").skip(1).collect();
+    let [first, second] = lists[..] else { panic!("{} lists", lists.len()) };
+    assert!(
+        first
+            .starts_with(" open=\"open\"><summary>What papers lead with and nandu does not find: ")
+    );
+    assert!(second.starts_with("><summary>What else the papers found and nandu does not: "));
+    let first = first.split("</details>").next().unwrap();
+    for experiment in ["s000-figure-4-1", "s000-figure-8-4", "s002-figure-3-3", "s003-table-2"] {
+        assert!(first.contains(&format!("#e-{experiment}")), "{experiment}");
+    }
+    assert!(first.contains("</a>, at the scale of the paper: "));
+    let before = html.split("<details class=\"missed\"").next().unwrap();
+    assert!(!before.contains("class=\"verdicts\"") && !before.contains("class=\"stale\""));
+}
+
+#[test]
+fn a_method_of_several_paragraphs_is_several_paragraphs() {
+    let html = html_of_methods();
+    assert!(html.len() > 45, "{}", html.len());
+    assert!(html.iter().any(|method| method.matches("<p>").count() > 2));
+    assert!(html.iter().all(|method| !method.contains("\n\n")));
+}
+
+/// What stands in each experiment's block of method.
+fn html_of_methods() -> Vec<String> {
+    let html = page(&found());
+    let blocks = html.split("<div class=\"method\">").skip(1);
+    blocks.map(|block| block.split("</div>").next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
 fn every_published_point_of_every_experiment_is_in_its_series_csv() {
     let mut point_count = 0;
     for Found { outcome, .. } in found() {

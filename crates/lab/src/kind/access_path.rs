@@ -32,7 +32,7 @@ use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::{Database, StorageError};
-use planner::{AccessMethod, Planner};
+use planner::{AccessMethod, Planner, SortedSample};
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 
@@ -51,8 +51,10 @@ const ROWS_PER_INNER_NODE: u64 = 2000;
 const FETCH_BATCH_ROWS: f64 = 4096.0;
 /// Share of the table that is scanned to learn what that costs.
 const SAMPLE_SHARE: f64 = 0.05;
-/// Rows that are fetched to learn what that costs, as the index has them and by address.
-const SAMPLE_ROWS: [u64; 2] = [200, 1000];
+/// Rows that are fetched to learn what that costs as the index has them.
+const SAMPLE_ROWS: u64 = 200;
+/// The same by address: few, and nearly a whole batch.
+const SORTED_SAMPLE_ROWS: [u64; 2] = [1000, 3800];
 
 /// The keys of an experiment of the kind `access_path`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,20 +161,20 @@ impl AccessPath {
             batch_row_count: FETCH_BATCH_ROWS,
             scan_page_s: scan.as_seconds_f64() / (page_count * scanned / row_count),
             random_page_s: 0.0,
-            sorted_page_s: 0.0,
+            sorted: [SortedSample { row_count: 0.0, page_s: 0.0 }; 2],
         };
         let sample = |rows: u64, order: FetchOrder| {
             let least = value_count - (rows / ROWS_PER_VALUE).cast_signed();
             let bounds = (Bound::Included(least.max(0)), Bound::Unbounded);
             let (time, row_count) = self.index_scan(database, bounds, order)?;
-            Ok::<_, StorageError>(time.as_seconds_f64() / planner.met(row_count as f64))
+            let row_count = row_count as f64;
+            let page_s = time.as_seconds_f64() / planner.met(row_count);
+            Ok::<_, StorageError>(SortedSample { row_count, page_s })
         };
-        let [few, many] = SAMPLE_ROWS;
-        Ok(Planner {
-            random_page_s: sample(few, FetchOrder::Key)?,
-            sorted_page_s: sample(many, FetchOrder::Address)?,
-            ..planner
-        })
+        let random_page_s = sample(SAMPLE_ROWS, FetchOrder::Key)?.page_s;
+        let [few, many] = SORTED_SAMPLE_ROWS;
+        let sorted = [sample(few, FetchOrder::Address)?, sample(many, FetchOrder::Address)?];
+        Ok(Planner { random_page_s, sorted, ..planner })
     }
 
     fn load(&self, site: &Site, seed: u64) -> Result<(), StorageError> {

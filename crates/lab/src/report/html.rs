@@ -16,7 +16,8 @@ use super::look::Colours;
 use super::number;
 use super::shapes;
 use super::ticks::size_text;
-use crate::outcome::{Axis, Cell, Figure, Grid, Outcome};
+use crate::experiment::FULL_ENDING;
+use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Verdict};
 use crate::run::Meta;
 use crate::shape::Class;
 use std::fmt::Write as _;
@@ -165,6 +166,7 @@ fn summary(html: &mut String, runs: &[Found]) {
         counted(runs.len(), "experiment"),
         counted(runs.iter().map(|found| drawn_count(&found.outcome)).sum(), "figure"),
     );
+    missed(html, runs);
     states(html, runs);
     standing(html, runs);
     // Each machine is listed once, with the version of the program that made the first of its
@@ -197,39 +199,61 @@ fn summary(html: &mut String, runs: &[Found]) {
     html.push_str("</tbody></table></div>\n</header>\n");
 }
 
-/// What is missed, first; then how many shapes of each class hold.
-fn standing(html: &mut String, runs: &[Found]) {
-    let of_class = |class: Class| {
-        runs.iter().flat_map(move |Found { outcome, .. }| {
-            let verdicts = outcome.verdicts.iter().filter(move |verdict| verdict.class == class);
-            verdicts.map(move |verdict| (outcome, verdict))
+/// What is missed: that which papers lead with unfolded, then the rest.
+fn missed(html: &mut String, runs: &[Found]) {
+    let missed: Vec<(&Outcome, &Verdict)> = runs
+        .iter()
+        .flat_map(|Found { outcome, .. }| {
+            outcome.verdicts.iter().map(move |verdict| (outcome, verdict))
         })
+        .filter(|(_, verdict)| verdict.class == Class::Differs)
+        .collect();
+    let (headlines, rest): (Vec<_>, Vec<_>) =
+        missed.into_iter().partition(|(_, verdict)| verdict.headline);
+    let what = if headlines.is_empty() {
+        "What the papers found and nandu does not"
+    } else {
+        missed_list(html, ("What papers lead with and nandu does not find", true), &headlines);
+        "What else the papers found and nandu does not"
     };
-    let missed = of_class(Class::Differs).count();
-    if missed > 0 {
+    missed_list(html, (what, rest.len() <= OPEN_COUNT_MAX), &rest);
+}
+
+fn missed_list(html: &mut String, (title, is_open): (&str, bool), missed: &[(&Outcome, &Verdict)]) {
+    if missed.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        html,
+        "<details class=\"missed\"{}><summary>{title}: {}</summary><ul class=\"verdicts\">",
+        if is_open { " open=\"open\"" } else { "" },
+        counted(missed.len(), "claim")
+    );
+    for (outcome, verdict) in missed {
+        let is_full = outcome.experiment.ends_with(FULL_ENDING);
         let _ = writeln!(
             html,
-            "<details class=\"missed\"{}><summary>What the papers found and nandu does not: {}</summary>\
-             <ul class=\"verdicts\">",
-            if missed > OPEN_COUNT_MAX { "" } else { " open=\"open\"" },
-            counted(missed, "claim")
+            "<li class=\"unmet\"><span><a href=\"#{}\">{}</a>{}: {}. {}</span></li>",
+            anchor(&outcome.experiment),
+            escape(&outcome.title),
+            if is_full { ", at the scale of the paper" } else { "" },
+            escape(&verdict.text),
+            prose(&verdict.reason)
         );
-        for (outcome, verdict) in of_class(Class::Differs) {
-            let _ = writeln!(
-                html,
-                "<li class=\"unmet\"><span><a href=\"#{}\">{}</a>: {}. {}</span></li>",
-                anchor(&outcome.experiment),
-                escape(&outcome.title),
-                escape(&verdict.text),
-                prose(&verdict.reason)
-            );
-        }
-        html.push_str("</ul></details>\n");
     }
+    html.push_str("</ul></details>\n");
+}
+
+/// How many shapes of each class hold.
+fn standing(html: &mut String, runs: &[Found]) {
+    let of_class = |class: Class| {
+        let verdicts = runs.iter().flat_map(|found| &found.outcome.verdicts);
+        verdicts.filter(move |verdict| verdict.class == class)
+    };
     html.push_str("<ul class=\"verdicts\">\n");
     for class in Class::ALL {
         let (all, holding) =
-            (of_class(class).count(), of_class(class).filter(|(_, verdict)| verdict.holds).count());
+            (of_class(class).count(), of_class(class).filter(|verdict| verdict.holds).count());
         if all > 0 {
             let (colour, sign) = sign(holding == all, class);
             let _ = writeln!(
@@ -300,12 +324,12 @@ fn experiment(html: &mut String, Found { outcome, meta, state }: &Found, colours
     let _ = write!(
         html,
         "<section class=\"experiment\" id=\"{}\">\n<p class=\"name\">{}</p>\n<h2>{}</h2>\n\
-         <p class=\"question\">{}</p>\n<p class=\"method\">{} <em>Reference: {}.</em></p>\n",
+         <p class=\"question\">{}</p>\n<div class=\"method\"><p>{} <em>Reference: {}.</em></p></div>\n",
         anchor(&outcome.experiment),
         escape(&outcome.experiment),
         escape(&outcome.title),
         prose(&outcome.question),
-        prose(outcome.method.trim()),
+        prose(outcome.method.trim()).replace("\n\n", "</p>\n<p>"),
         escape(&outcome.reference)
     );
     if !outcome.verdicts.is_empty() {

@@ -81,7 +81,8 @@ pub(super) fn looks(figure: &Figure, colours: &Colours) -> Vec<Look> {
         let place = match (by_pattern, by_variant) {
             (true, _) if variants.len() == 1 => pattern_place(&trace.variant) + namesakes,
             (true, _) => pattern_place(&trace.variant),
-            (false, true) => group,
+            // More of them than colours: the eighth has the first one's colour and another dash.
+            (false, true) => group + groups.len() * (variant / PALETTE.len()),
             (false, false) => variant,
         };
         Look { colour, is_square: place % 4 >= 2, dash: DASHES[place % 4] }
@@ -161,6 +162,9 @@ mod tests {
             ["a", "b", "c", "d", "e", "f", "g", "h"].map(|one| trace(one, "read")).into();
         let looks = looks_of(many);
         assert!((1..8).all(|one| looks[..one].iter().all(|other| *other != looks[one])));
+        let many = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|one| trace("disk", one));
+        let looks = looks_of(many.into());
+        assert_ne!(looks[0], looks[7], "eight joins on one drive");
         let words_around =
             colours_of(vec![trace("a", "read-heavy, stripe"), trace("a", "read-heavy, mirror")]);
         assert_ne!(words_around[0], words_around[1], "more than the pattern tells them apart");

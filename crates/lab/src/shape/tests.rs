@@ -242,6 +242,8 @@ fn a_published_claim_needs_source_and_value_and_has_no_limits_of_ours() {
     assert!(refused("prediction", &format!("{sourced}published=-1")).contains("above 0"));
     assert!(refused("fit", &format!("{sourced}published=2")).contains("names the parameters"));
     assert!(refused("differs", &format!("{sourced}published=2")).contains("all three"));
+    let lead = format!("{sourced}published=2\nheadline=true");
+    assert!(refused("prediction", &lead).contains("belongs to what differs"));
     assert!(refused("own", "published=2").contains("is for a prediction"));
     assert!(refused("own", "").contains("cannot fail"));
     let wide = "class='prediction'\nkind='ratio_to_published'\nseries='rising'\nwithin=0.5";
