@@ -1,5 +1,5 @@
-//! Parquet files of flat columns, by the row reader of the crate `parquet`; compressed with Snappy,
-//! gzip, Brotli, LZ4 or Zstandard, or not.
+//! Parquet files of flat columns, by the row reader of the crate `parquet`; compressed with Snappy, or
+//! with gzip, Brotli, LZ4 or Zstandard, which are unpacked here (`packed`), or not.
 //!
 //! ```text
 //!   boolean, integers        ─► integer        dates, times    ─► text (`moment`)
@@ -10,16 +10,20 @@
 //! 2. The crate panics about some files that break rules of the format; to the caller that is an error, too.
 //! 3. Reading behind the end of the file fails: the crate would go on counting what is not there.
 
+mod codec;
 mod moment;
+mod packed;
+mod page_header;
 
 use crate::{LoadError, RowSink, RowSource};
 use bytes::Bytes;
 use moment::Moment;
 use nandu_storage::database::{Column, ColumnType};
 use nandu_storage::sqlite::{ValueRef, real_in};
+use packed::PackedFile;
 use parquet::basic::{ConvertedType, Repetition, Type as Physical};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader, Length};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
@@ -60,7 +64,7 @@ impl ParquetRows {
         let file = path.display().to_string();
         let opened =
             File::open(path).map_err(|error| LoadError::File { file: file.clone(), error })?;
-        let reader = guarded(&file, || SerializedFileReader::new(WholeFile(opened)))?;
+        let reader = guarded(&file, || PackedFile::new(WholeFile(opened)))?;
         let metadata = reader.metadata().file_metadata();
         let row_count = u64::try_from(metadata.num_rows()).unwrap_or(0);
         let fields = metadata.schema().get_fields();

@@ -16,7 +16,7 @@ use std::path::Path;
 const MEMORY_FACTOR: usize = 32;
 const MEMORY_BASE_BYTES: usize = 16 << 20;
 /// In Parquet a page says how long it is without compression, in 31 bits, and the crate reserves as much
-/// before it reads any of it.
+/// before it reads any of it, where it unpacks by itself.
 const PARQUET_PAGE_BYTES_MAX: usize = 1 << 31;
 
 /// Mutants of each file.

@@ -40,14 +40,22 @@ pub(crate) fn csv_files() -> Vec<Sample> {
     vec![("plain", b"a,b,c\n1,2.5,x\n-3,,\"y z\"\r\n4,1e3,\n".to_vec()), ("quoted", many.into())]
 }
 
-/// Files of Parquet, made in a directory.
+/// Files of Parquet: made in a directory and, of codecs that nothing here packs, kept.
 pub(crate) fn parquet_files(directory: &Path) -> Vec<Sample> {
     let file = |name, compression, row_count| {
         let path = directory.join("made.parquet");
         write(&path, compression, row_count);
         (name, std::fs::read(&path).unwrap())
     };
-    vec![file("plain", Compression::UNCOMPRESSED, 3), file("snappy", Compression::SNAPPY, 300)]
+    let kept = |name, bytes: &[u8]| (name, bytes.to_vec());
+    vec![
+        file("plain", Compression::UNCOMPRESSED, 3),
+        file("snappy", Compression::SNAPPY, 300),
+        kept("gzip", include_bytes!("pyarrow-gzip.parquet")),
+        kept("brotli", include_bytes!("duckdb-brotli.parquet")),
+        kept("lz4", include_bytes!("duckdb-lz4.parquet")),
+        kept("zstd", include_bytes!("pyarrow-zstd-v2.parquet")),
+    ]
 }
 
 fn write(path: &Path, compression: Compression, row_count: usize) {
