@@ -299,6 +299,10 @@ fn bad(file: &str, error: &ParquetError) -> LoadError {
         ParquetError::NYI(_) => {
             format!("{error}; write it again in plain or dictionary encoding")
         }
+        _ if error.to_string().contains("Utf8Error") => {
+            "a text is not UTF-8; make it so in what writes the file, or store it as bytes"
+                .to_owned()
+        }
         _ => format!("{error}; is it a Parquet file, and whole?"),
     };
     LoadError::input(file, what)
