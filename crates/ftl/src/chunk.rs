@@ -43,6 +43,8 @@ use std::collections::VecDeque;
 
 use log::ChunkLog;
 
+/// A chunk, if nobody says how large: S000 section 8.4 has 256 to 512 KB.
+const CHUNK_BYTES: u64 = 512 << 10;
 const NONE: u32 = u32::MAX;
 /// Bytes of a chunk's entry in a map page.
 const MAP_ENTRY_BYTES: u32 = 4;
@@ -110,6 +112,15 @@ impl ChunkConfig {
 impl LayerConfig for ChunkConfig {
     fn small(erase_block_bytes: u64) -> Self {
         Self::new(4 * erase_block_bytes)
+    }
+
+    fn needed(erase_block_bytes: u64) -> Vec<(&'static str, u64)> {
+        vec![("chunk_bytes", CHUNK_BYTES.next_multiple_of(erase_block_bytes.max(1)))]
+    }
+
+    /// It maps chunks of many units.
+    fn memory_bytes_per_unit(&self) -> u64 {
+        1
     }
 
     fn blocks_aside(&self, shape: &Geometry, _: u64) -> u64 {

@@ -28,9 +28,23 @@ pub(crate) trait LayerConfig {
     where
         Self: Sized;
 
+    /// Parameters that have to be given, with what stands for them where a user names the layer alone, on a
+    /// drive of such erase blocks.
+    fn needed(_erase_block_bytes: u64) -> Vec<(&'static str, u64)>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
+
     /// Bytes of a unit on chips with that flash page.
     fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
         flash_page_bytes
+    }
+
+    /// Bytes of memory for each unit of the array: the map, and what filling the array needs.
+    fn memory_bytes_per_unit(&self) -> u64 {
+        5
     }
 
     /// Erase blocks of each plane that hold no data when `logical_bytes` are held. `shape` gives
@@ -97,6 +111,15 @@ macro_rules! layers {
                     $(Self::$kind => FtlConfig::$kind(<$config>::small(erase_block_bytes)),)+
                 }
             }
+
+            /// Parameters that a profile has to give, with what stands for them where a user names the
+            /// layer alone, on a drive of erase blocks of so many bytes.
+            #[must_use]
+            pub fn needed(self, erase_block_bytes: u64) -> Vec<(&'static str, u64)> {
+                match self {
+                    $(Self::$kind => <$config>::needed(erase_block_bytes),)+
+                }
+            }
         }
 
         impl FtlConfig {
@@ -140,6 +163,12 @@ impl FtlConfig {
     #[must_use]
     pub fn unit_bytes(&self, flash_page_bytes: u32) -> u32 {
         self.layer().unit_bytes(flash_page_bytes)
+    }
+
+    /// Bytes of memory that it comes to take for each unit of the array.
+    #[must_use]
+    pub fn memory_bytes_per_unit(&self) -> u64 {
+        self.layer().memory_bytes_per_unit()
     }
 
     /// What `NandConfig::units_per_flash_page` must be for it; at least 1.

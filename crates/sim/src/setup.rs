@@ -22,8 +22,6 @@ use serde::{Deserialize, Serialize};
 const CHIP_ERASE_BLOCKS: u32 = 2048;
 /// Over-provisioning of a bare chip: 85 % utilisation.
 const CHIP_OVER_PROVISIONING_PPM: u32 = 176_471;
-/// Chunk of a layer of chunks, if nobody says which: S000 section 8.4 has 256 to 512 KB.
-const CHUNK_BYTES: u64 = 512 << 10;
 const SECTOR_BYTES: u32 = 512;
 /// Keys of a profile outside its sections.
 const ROOT_KEYS: [&str; 7] =
@@ -70,7 +68,7 @@ impl Setup {
     pub fn memory(&self, run: &RunConfig) -> ByteCount {
         let pages = self.nand.geometry.flash_page_count();
         let units = pages.saturating_mul(u64::from(self.nand.units_per_flash_page));
-        let of_unit = TAG_BYTES + layer_unit_bytes(self.ssd.ftl.kind());
+        let of_unit = TAG_BYTES + self.ssd.ftl.memory_bytes_per_unit();
         let checked = if run.checks { CHECKED_UNIT_BYTES } else { 0 };
         ByteCount(pages.saturating_add(units.saturating_mul(of_unit + checked)))
     }
@@ -93,16 +91,6 @@ const TAG_BYTES: u64 = 4;
 /// Bytes of each unit more where all is checked: its content on the chips, in a hash map, and what it
 /// should hold.
 const CHECKED_UNIT_BYTES: u64 = 73;
-
-/// Bytes that a layer keeps of each mapping unit of the array: its map, and what it needs while it is
-/// filled.
-const fn layer_unit_bytes(kind: FtlKind) -> u64 {
-    match kind {
-        // It maps chunks of many units.
-        FtlKind::Chunk => 1,
-        _ => 5,
-    }
-}
 
 impl DriveChoice {
     /// The drive with everything in place.
@@ -317,26 +305,28 @@ fn choose_layer(table: &mut toml::Table, kind: &str) -> Result<(), SimError> {
     }
     let mut layer = toml::Table::new();
     layer.insert("kind".into(), toml::Value::String(kind.into()));
-    if kind == "chunk" {
-        let bytes = i64::try_from(chunk_bytes(table)).unwrap_or(i64::MAX);
-        layer.insert("chunk_bytes".into(), toml::Value::Integer(bytes));
+    // What is no layer is told by who reads the profile.
+    if let Some(kind) = FtlKind::ALL.iter().find(|known| known.name() == kind) {
+        for (key, value) in kind.needed(erase_block_bytes(table)) {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            layer.insert(key.into(), toml::Value::Integer(value));
+        }
     }
     set(table, "ssd.ftl", toml::Value::Table(layer))
 }
 
-/// The default chunk as a multiple of the drive's erase block.
-fn chunk_bytes(table: &toml::Table) -> u64 {
+/// Bytes of an erase block of the drive; 1 if its chip is unknown, which is told elsewhere.
+fn erase_block_bytes(table: &toml::Table) -> u64 {
     let ssd = table.get("ssd");
     let chip = ssd.and_then(|ssd| nandu_nand::preset(ssd.get("chip")?.as_str()?).ok());
-    let Some(chip) = chip else { return CHUNK_BYTES };
+    let Some(chip) = chip else { return 1 };
     let override_of = |key: &str| {
         let value = ssd?.get("chip_overrides")?.get(key)?.as_integer()?;
         u32::try_from(value).ok()
     };
     let pages = override_of("flash_pages_per_erase_block");
     let bytes = override_of("flash_page_bytes").unwrap_or(chip.flash_page_bytes);
-    let block = u64::from(pages.unwrap_or(chip.flash_pages_per_erase_block)) * u64::from(bytes);
-    CHUNK_BYTES.next_multiple_of(block.max(1))
+    u64::from(pages.unwrap_or(chip.flash_pages_per_erase_block)) * u64::from(bytes)
 }
 
 /// What a layer keeps aside of an array, for closed forms: its own reserve, in erase blocks of all

@@ -241,10 +241,7 @@ fn checks_hold_through_the_cache_of_every_layer_and_both_modes_issue_the_same_co
     for ftl in FtlKind::ALL.iter().map(|kind| kind.name()) {
         for workload in ["zipf:0.9,read=30", "uniform:read=40,trim=5,size=6KiB,align=512"] {
             for cache_units in ["1", "300"] {
-                let mut settings = vec![("cache_units", cache_units), ("ssd.channel_count", "2")];
-                if ftl == "chunk" {
-                    settings.push(("ssd.ftl.chunk_bytes", "262144"));
-                }
+                let settings = [("cache_units", cache_units), ("ssd.channel_count", "2")];
                 let closed = report(ftl, Mode::Closed, &settings, workload);
                 let event = report(ftl, Mode::Event, &settings, workload);
                 assert_eq!(closed.nand, event.nand, "{ftl} {workload}");

@@ -158,12 +158,8 @@ fn both_modes_issue_the_same_commands_for_every_layer() {
     for kind in FtlKind::ALL.iter().map(|kind| kind.name()) {
         for shape in shapes {
             for workload in ["uniform", "uniform:read=40,trim=5,size=6KiB", "uniform:rate=2000"] {
-                let mut settings = shape.to_vec();
-                if kind == "chunk" {
-                    settings.push(("ssd.ftl.chunk_bytes", "262144"));
-                }
-                let closed = report(kind, Mode::Closed, &settings, workload);
-                let event = report(kind, Mode::Event, &settings, workload);
+                let closed = report(kind, Mode::Closed, shape, workload);
+                let event = report(kind, Mode::Event, shape, workload);
                 assert_eq!(closed.nand, event.nand, "{kind} {workload}");
                 assert_eq!(closed.erase_count, event.erase_count, "{kind} {workload}");
                 assert_eq!(closed.host_write_pages, event.host_write_pages);
