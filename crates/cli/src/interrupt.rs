@@ -9,8 +9,9 @@
 use crate::failure::Failure;
 use crate::output;
 use signal_hook::consts::signal::SIGXFSZ;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -21,8 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     is_set: Arc<AtomicBool>,
-    /// Whether nothing is left behind if the program ends now.
+    /// Whether nothing is left behind if the program ends now, but for `partial`.
     leaves_nothing: Arc<AtomicBool>,
+    /// A file that is not whole yet and goes if the program ends now.
+    partial: Arc<Mutex<Option<PathBuf>>>,
 }
 
 impl Interrupt {
@@ -31,15 +34,19 @@ impl Interrupt {
         let interrupt = Self::default();
         let is_set = Arc::clone(&interrupt.is_set);
         let leaves_nothing = Arc::clone(&interrupt.leaves_nothing);
+        let partial = Arc::clone(&interrupt.partial);
         let handler = move || {
             if is_set.swap(true, Ordering::SeqCst) {
                 std::process::exit(130);
             }
             output::complain("\nstopping; press Ctrl-C again to end at once");
-            let leaves_nothing = Arc::clone(&leaves_nothing);
+            let (leaves_nothing, partial) = (Arc::clone(&leaves_nothing), Arc::clone(&partial));
             thread::spawn(move || {
                 thread::park_timeout(PATIENCE);
                 if leaves_nothing.load(Ordering::SeqCst) {
+                    let partial = partial.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    // Where it cannot be removed its name says whose it is.
+                    let _ = partial.map(std::fs::remove_file);
                     output::complain(
                         "interrupted: nothing was left behind; run it again to start over",
                     );
@@ -66,6 +73,22 @@ impl Interrupt {
         self.leaves_nothing.store(true, Ordering::SeqCst);
         let done = work();
         self.leaves_nothing.store(false, Ordering::SeqCst);
+        done
+    }
+
+    /// The same for work that has begun a file, which goes if it is ended.
+    pub(crate) fn at_any_time_without<T>(
+        &self,
+        partial: Option<&Path>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let note = |path: Option<&Path>| {
+            let mut partial = self.partial.lock().unwrap_or_else(PoisonError::into_inner);
+            *partial = path.map(Path::to_path_buf);
+        };
+        note(partial);
+        let done = self.at_any_time(work);
+        note(None);
         done
     }
 

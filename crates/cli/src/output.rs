@@ -154,6 +154,14 @@ impl Unfinished {
             Self::Stream(file) => file,
         }
     }
+
+    /// The name that it bears until it is whole.
+    pub(crate) fn partial_path(&self) -> Option<&Path> {
+        match self {
+            Self::Partial(partial) => Some(partial.path()),
+            Self::Stream(_) => None,
+        }
+    }
 }
 
 /// What may become of files that the user named for results.

@@ -320,6 +320,43 @@ fn a_sweep_or_record_that_is_ended_before_anything_is_done_leaves_nothing_within
 }
 
 #[test]
+#[allow(clippy::disallowed_types, reason = "who ends a program waits by his own clock")]
+fn a_large_drive_that_is_being_filled_holds_no_end_up() {
+    use std::time::Instant;
+
+    const LARGE: &str = "524288";
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let ended = |child: std::process::Child, told: &str, left: &[&str]| {
+        let began = Instant::now();
+        interrupt(&child);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        assert!(began.elapsed() < Duration::from_secs(3), "{told}");
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+        assert_eq!(names(path), left);
+    };
+    let drive = ["sim", "myers_slc", "--workload", "uniform", "--requests", "1000"];
+    let record = ["--physical-erase-blocks", LARGE, "--record", "requests.trace"];
+    let child = start(path, &[&drive[..], &record].concat());
+    // It listens for Ctrl-C before it begins the file.
+    while names(path).is_empty() {
+        std::thread::yield_now();
+    }
+    ended(child, "nothing was left behind", &[]);
+    let axis = format!("physical-erase-blocks=64,{LARGE}");
+    let mut child =
+        start(path, &[&drive[..], &["--threads", "1", "--sweep", axis.as_str()]].concat());
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    // The small drive is done.
+    lines.next().unwrap().unwrap();
+    let rest = std::thread::spawn(move || lines.map(Result::unwrap).collect::<Vec<_>>());
+    ended(child, "", &["sweep.parquet"]);
+    let said = rest.join().unwrap();
+    assert!(said.iter().any(|line| line.contains("1 of 2 simulations are done")), "{said:?}");
+}
+
+#[test]
 fn one_failed_row_does_not_cost_the_others() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

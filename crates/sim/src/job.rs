@@ -297,6 +297,17 @@ impl Job {
         })
     }
 
+    /// Units of the drive that are measured, about, where it is known before.
+    pub(crate) fn measured_units(&self) -> Option<u64> {
+        let limit = self.limit().ok()??;
+        let Input::Workload(text) = &self.input else { return Some(limit) };
+        let unit_bytes = self.drive.resolve(false).ok()?.unit_bytes();
+        let sizes = WorkloadSpec::parse(text).ok()?.sizes;
+        let weighted = sizes.iter().map(|share| share.size_bytes * u64::from(share.percent));
+        let request_bytes = weighted.sum::<u64>() / 100;
+        Some(limit.saturating_mul(request_bytes.div_ceil(unit_bytes.into()).max(1)))
+    }
+
     /// What the drive holds at first, whose layer keeps `stream_count` streams apart. Filled without
     /// regard to streams, all data would lie in the first, whose share they exceed: cleaning would go
     /// on copying those that the others never overwrite there.
@@ -545,14 +556,11 @@ mod tests {
         for kind in nandu_ftl::FtlKind::ALL {
             let mut job = job();
             for (key, value) in [
-                ("ssd.ftl.kind", kind.name()),
+                ("ftl", kind.name()),
                 ("ssd.physical_erase_blocks", "96"),
                 ("logical_pages", "4001"),
             ] {
                 job.set(key, value).unwrap();
-            }
-            if kind.name() == "chunk" {
-                job.set("ssd.ftl.chunk_bytes", "262144").unwrap();
             }
             let (setup, simulation) = job.prepare().unwrap();
             assert_eq!(setup.capacity_bytes(), simulation.capacity_bytes(), "{}", kind.name());

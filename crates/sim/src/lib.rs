@@ -42,7 +42,7 @@ pub use report::{
 pub use setup::{DriveChoice, Setup};
 pub use shadow::CheckSummary;
 pub use simulation::{Measurement, Simulation};
-pub use sweep::{Axis, Sweep, SweepProgress};
+pub use sweep::{Axis, Clock, Sweep, SweepProgress};
 pub use tee::Record;
 pub use warning::{Warning, WarningKind};
 

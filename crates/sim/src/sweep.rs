@@ -6,16 +6,21 @@
 //!
 //! 1. The order of the reports is that of the grid, the last axis turning fastest, whatever thread
 //!    ran what and when.
-//! 2. A sweep that is stopped keeps what was finished.
+//! 2. A sweep that is stopped keeps what was finished, and answers soon: what does not end in order, since
+//!    a large drive is being filled, is left to itself.
+//! 3. A simulation's share of the progress grows with the units that it moves, in warm-up and measurement.
 
 use crate::{Job, Phase, SimError, SimObserver, SimReport};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
 use std::time::Duration;
 
 /// How often the caller is told of the progress.
 const LOOK: Duration = Duration::from_millis(100);
+/// After so many looks without news a sweep that is stopped waits no longer.
+const LOOKS_AFTER_STOP: u32 = 10;
 /// Most simulations of a sweep.
 const RUN_COUNT_MAX: usize = 1_000_000;
 
@@ -31,7 +36,7 @@ pub struct Axis {
 /// A grid of simulations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    jobs: Vec<Job>,
+    jobs: Arc<Vec<Job>>,
     points: Vec<Vec<String>>,
 }
 
@@ -79,7 +84,7 @@ impl Sweep {
         let count = count.filter(|&count| count <= RUN_COUNT_MAX).ok_or_else(|| {
             SimError::Setting(format!("the sweep has more than {RUN_COUNT_MAX} simulations"))
         })?;
-        let mut sweep = Self { jobs: Vec::with_capacity(count), points: Vec::new() };
+        let (mut jobs, mut points) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for number in 0..count {
             let (mut job, mut point, mut rest) =
                 (job.clone(), vec![String::new(); axes.len()], number);
@@ -90,10 +95,10 @@ impl Sweep {
             for (axis, value) in axes.iter().zip(&point) {
                 job.set(&axis.key, value)?;
             }
-            sweep.jobs.push(job);
-            sweep.points.push(point);
+            jobs.push(job);
+            points.push(point);
         }
-        Ok(sweep)
+        Ok(Self { jobs: Arc::new(jobs), points })
     }
 
     /// The simulations, in order.
@@ -114,52 +119,71 @@ impl Sweep {
     pub fn run(
         &self,
         thread_count: usize,
-        clock: Option<&(dyn Fn() -> u64 + Sync)>,
+        clock: Option<Clock>,
         watch: &mut dyn FnMut(SweepProgress) -> bool,
     ) -> Vec<Option<Result<SimReport, SimError>>> {
+        let run_count = self.jobs.len();
         let mut reports: Vec<Option<Result<SimReport, SimError>>> = Vec::new();
-        reports.resize_with(self.jobs.len(), || None);
-        let shared = Shared::default();
-        std::thread::scope(|scope| {
-            let (sender, receiver) = channel();
-            for _ in 0..thread_count.clamp(1, self.jobs.len().max(1)) {
-                let (sender, shared) = (sender.clone(), &shared);
-                scope.spawn(move || {
-                    while let Some((index, job)) = shared.next(&self.jobs) {
-                        let before = clock.map(|clock| clock());
-                        let mut report = job.run(&mut Worker::new(shared));
-                        if let (Ok(report), Some(clock), Some(before)) =
-                            (&mut report, clock, before)
-                        {
-                            report.wall_ns = Some(clock().saturating_sub(before));
-                        }
-                        if sender.send((index, report)).is_err() {
-                            return;
-                        }
-                    }
-                });
-            }
-            drop(sender);
-            let mut done_count = 0;
-            loop {
-                match receiver.recv_timeout(LOOK) {
-                    Ok((_, Err(SimError::Cancelled))) => {}
-                    Ok((index, report)) => {
-                        reports[index] = Some(report);
-                        done_count += 1;
-                    }
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => break,
+        reports.resize_with(run_count, || None);
+        let shared = Arc::new(Shared::default());
+        let (sender, receiver) = channel();
+        let worker = || {
+            let (jobs, shared) = (Arc::clone(&self.jobs), Arc::clone(&shared));
+            let (clock, sender) = (clock.clone(), sender.clone());
+            thread::spawn(move || work(&jobs, &shared, clock.as_deref(), &sender))
+        };
+        let threads: Vec<_> =
+            (0..thread_count.clamp(1, run_count.max(1))).map(|_| worker()).collect();
+        drop(sender);
+        let (mut done_count, mut looks_left) = (0, LOOKS_AFTER_STOP);
+        while looks_left > 0 {
+            match receiver.recv_timeout(LOOK) {
+                Ok((_, Err(SimError::Cancelled))) => {}
+                Ok((index, report)) => {
+                    reports[index] = Some(report);
+                    done_count += 1;
                 }
-                let parts = shared.parts.load(Ordering::Relaxed) as f64 / PARTS as f64;
-                let run_count = self.jobs.len();
-                let fraction = (parts / run_count.max(1) as f64).min(1.0);
-                if !watch(SweepProgress { done_count, run_count, fraction }) {
-                    shared.is_stopped.store(true, Ordering::Relaxed);
-                }
+                Err(RecvTimeoutError::Timeout) if shared.is_stopped() => looks_left -= 1,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
-        });
+            let parts = shared.parts.load(Ordering::Relaxed) as f64 / PARTS as f64;
+            let fraction = (parts / run_count.max(1) as f64).min(1.0);
+            if !watch(SweepProgress { done_count, run_count, fraction }) {
+                shared.is_stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        for thread in threads {
+            // Invariant 2: who is still at work then is not waited for.
+            if looks_left > 0
+                && let Err(panic) = thread.join()
+            {
+                std::panic::resume_unwind(panic);
+            }
+        }
         reports
+    }
+}
+
+/// What tells nanoseconds, wherever it is asked.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Runs one job after the other, until there is none or the sweep is stopped.
+fn work(
+    jobs: &[Job],
+    shared: &Shared,
+    clock: Option<&(dyn Fn() -> u64 + Send + Sync)>,
+    sender: &Sender<(usize, Result<SimReport, SimError>)>,
+) {
+    while let Some((index, job)) = shared.next(jobs) {
+        let before = clock.map(|clock| clock());
+        let mut report = job.run(&mut Worker::new(shared, job));
+        if let (Ok(report), Some(clock), Some(before)) = (&mut report, clock, before) {
+            report.wall_ns = Some(clock().saturating_sub(before));
+        }
+        if sender.send((index, report)).is_err() {
+            return;
+        }
     }
 }
 
@@ -175,8 +199,12 @@ struct Shared {
 }
 
 impl Shared {
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
     fn next<'a>(&self, jobs: &'a [Job]) -> Option<(usize, &'a Job)> {
-        if self.is_stopped.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             return None;
         }
         let index = self.next.fetch_add(1, Ordering::Relaxed);
@@ -188,11 +216,15 @@ impl Shared {
 struct Worker<'a> {
     shared: &'a Shared,
     told: u64,
+    /// What the warm-up moves, once it is known.
+    warm_up_units: u64,
+    /// What the measurement moves, as far as it is known before it ends.
+    measured_units: Option<u64>,
 }
 
 impl<'a> Worker<'a> {
-    const fn new(shared: &'a Shared) -> Self {
-        Self { shared, told: 0 }
+    fn new(shared: &'a Shared, job: &Job) -> Self {
+        Self { shared, told: 0, warm_up_units: 0, measured_units: job.measured_units() }
     }
 
     fn tell(&mut self, parts: u64) {
@@ -213,15 +245,27 @@ impl Drop for Worker<'_> {
 
 impl SimObserver for Worker<'_> {
     fn progress(&mut self, phase: Phase, done: u64, total: u64) {
-        let share = done.saturating_mul(PARTS / 2).checked_div(total).unwrap_or(0).min(PARTS / 2);
-        self.tell(match phase {
-            Phase::WarmUp => share,
-            Phase::Measure => PARTS / 2 + share,
-        });
+        let Some(measured_units) = self.measured_units else {
+            // A trace of unknown length: what is known of it comes with its end.
+            return;
+        };
+        let units = match phase {
+            Phase::WarmUp => {
+                self.warm_up_units = total;
+                u128::from(done)
+            }
+            Phase::Measure => {
+                let share = u128::from(measured_units) * u128::from(done);
+                u128::from(self.warm_up_units) + share.checked_div(total.into()).unwrap_or(0)
+            }
+        };
+        let whole = u128::from(self.warm_up_units) + u128::from(measured_units);
+        let parts = (units * u128::from(PARTS)).checked_div(whole).unwrap_or(0);
+        self.tell(u64::try_from(parts).unwrap_or(PARTS));
     }
 
     fn is_cancelled(&self) -> bool {
-        self.shared.is_stopped.load(Ordering::Relaxed)
+        self.shared.is_stopped()
     }
 
     fn stop_flag(&self) -> Arc<AtomicBool> {
@@ -275,6 +319,43 @@ mod tests {
         assert_eq!(one, many);
         assert_eq!(one[4].seed, 2);
         assert_ne!(one[1].nand, one[2].nand);
+    }
+
+    #[test]
+    fn warm_up_and_measurement_count_by_the_units_that_they_move() {
+        let parts_of = |job: &Job, warm_up: (u64, u64), measured: (u64, u64)| {
+            let shared = Shared::default();
+            let mut worker = Worker::new(&shared, job);
+            let parts = || shared.parts.load(Ordering::Relaxed);
+            worker.progress(Phase::WarmUp, warm_up.0, warm_up.1);
+            let early = parts();
+            worker.progress(Phase::Measure, measured.0, measured.1);
+            (early, parts())
+        };
+        let mut job = job();
+        assert_eq!(parts_of(&job, (4750, 9500), (250, 500)), (475, 975));
+        assert_eq!(parts_of(&job, (0, 0), (250, 500)), (0, 500));
+        // Requests of four units each, on pages of 2 KiB.
+        job.set("workload", "uniform:size=8KiB").unwrap();
+        assert_eq!(parts_of(&job, (1000, 2000), (250, 500)), (250, 750));
+        job.input = Input::Trace { file: "none".into(), options: Default::default() };
+        job.request_limit = None;
+        assert_eq!(parts_of(&job, (0, 0), (250, 0)), (0, 0));
+    }
+
+    #[test]
+    fn a_sweep_that_is_stopped_waits_for_no_drive_that_is_being_filled() {
+        let mut job = job();
+        job.set("physical_erase_blocks", "524288").unwrap();
+        let sweep = Sweep::new(&job, &[Axis::parse("seed=1,2").unwrap()]).unwrap();
+        let mut looks = 0;
+        let reports = sweep.run(1, None, &mut |progress| {
+            looks += 1;
+            assert_eq!(progress.done_count, 0);
+            false
+        });
+        assert!(reports.iter().all(Option::is_none));
+        assert_eq!(looks, LOOKS_AFTER_STOP + 1);
     }
 
     #[test]

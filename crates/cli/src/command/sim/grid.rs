@@ -12,9 +12,10 @@ use crate::stopwatch::Stopwatch;
 use nandu_base::{ByteCount, LatencySummary};
 use nandu_probe::parquet::{Column, write_columns};
 use nandu_probe::table::{Table, rate, time};
-use nandu_sim::{Axis, Job, SimError, SimReport, Sweep, TimeShare, WarningKind};
+use nandu_sim::{Axis, Clock, Job, SimError, SimReport, Sweep, TimeShare, WarningKind};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A finished simulation.
 struct Row<'a> {
@@ -40,9 +41,9 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     let sweep = Sweep::new(job, &axes)?;
     let threads = threads(&sweep, arguments.threads)?;
     let stopwatch = Stopwatch::start();
-    let clock = || stopwatch.nanos();
+    let clock: Clock = Arc::new(move || stopwatch.nanos());
     let progress = Progress::new(context, 1);
-    let outcomes = sweep.run(threads, Some(&clock), &mut |at| {
+    let outcomes = sweep.run(threads, Some(clock), &mut |at| {
         let left = stopwatch.time_left(at.fraction);
         progress.show(at.fraction, &format!("{} of {} done  {left}", at.done_count, at.run_count));
         !context.interrupt.is_set()

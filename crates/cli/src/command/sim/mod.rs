@@ -36,19 +36,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nandu sim myers_slc --workload uniform            one chip, page map, 85 % utilisation
+  nandu sim myers_slc --workload uniform     one chip, page map, 85 % in use
   nandu sim myers_slc --workload zipf:0.9,read=30 --ftl page --victim fifo
   nandu sim device-a --trace prn_0.csv.gz --remap modulo --json report.json
-  nandu sim nvme-tlc-2024 --set capacity=64GiB --workload uniform --mode event --queue-depth 64
-  nandu sim myers_slc --workload uniform --physical-erase-blocks 2048 --logical-pages 117964 \\
-      --erase-block-pages 64 --requests 1000000 --seed 7
+  nandu sim nvme-tlc-2024 --set capacity=64GiB --workload uniform \\
+      --mode event --queue-depth 64
+  nandu sim myers_slc --workload uniform --physical-erase-blocks 2048 \\
+      --logical-pages 117964 --erase-block-pages 64 --requests 1000000 --seed 7
   nandu sim myers_slc --workload uniform --sweep victim=greedy,fifo,random \\
       --sweep logical-pages=65536,104857,117964 --parquet grid.parquet
-  nandu sim myers_slc --trace mystery.csv --columns time=us,op,offset=sector,size --dry-run
+  nandu sim myers_slc --trace mystery.csv --dry-run \\
+      --columns time=us,op,offset=sector,size
 
-DRIVE is a profile (`nandu drives`), with or without `sim:`, a TOML file of one, or a chip preset.
-A key of --set or --sweep is one of the profile (`ssd.` may be left out), such as ftl.victim or
-ssd.channel_count; --sweep also takes the options above with a value. docs/simulation.md explains
+DRIVE is a profile (`nandu drives`), with or without `sim:`, a TOML file of one, or a chip preset. \
+A key of --set or --sweep is one of the profile (`ssd.` may be left out), such as ftl.victim or \
+ssd.channel_count; --sweep also takes the options above with a value. docs/simulation.md explains \
 the modes, each figure, and what is not simulated.")]
 pub(crate) struct SimArguments {
     #[command(flatten)]
@@ -101,7 +103,8 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
         None => context.interrupt.at_any_time(|| job.run(&mut watch))?,
         Some(path) => {
             let file = arguments.files.begin(path)?;
-            let report = dry_run::record(&job, file.as_file(), path, &mut watch)?;
+            let work = || dry_run::record(&job, file.as_file(), path, &mut watch);
+            let report = context.interrupt.at_any_time_without(file.partial_path(), work)?;
             arguments.files.finish(file, path)?;
             report
         }
