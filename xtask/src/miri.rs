@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   frames of the pool     read by threads while others refill them     storage::pool
+//!   lock of the engine     readers who count themselves                 workers::sync
 //!   kernels of the codes   vector instructions on raw pointers          ida::kernel
 //! ```
 //!
@@ -25,7 +26,13 @@ struct Part {
     target_features: &'static str,
 }
 
-const PARTS: [Part; 2] = [
+const PARTS: [Part; 3] = [
+    Part {
+        package: "nandu-workers",
+        tests: &["sync::rw_lock::tests"],
+        skipped: &[],
+        target_features: "",
+    },
     Part {
         package: "nandu-storage",
         tests: &["pool::tests::threads"],

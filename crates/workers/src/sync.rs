@@ -6,6 +6,10 @@
 //!    has it.
 //! 2. Among workers a reader that comes after a waiting writer waits behind him.
 
+mod rw_lock;
+
+pub use rw_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
 use crate::{Current, current};
 use nandu_base::Nanos;
 use std::ops::{Deref, DerefMut};
@@ -27,28 +31,6 @@ pub struct MutexGuard<'a, T> {
     lock: &'a Mutex<T>,
 }
 
-/// Readers together, or one writer.
-#[derive(Debug, Default)]
-pub struct RwLock<T> {
-    inner: std::sync::RwLock<T>,
-    waiting: Waiting,
-    waiting_writers: AtomicU32,
-}
-
-/// An [`RwLock`] that is held by a reader.
-#[derive(Debug)]
-pub struct RwLockReadGuard<'a, T> {
-    inner: Option<std::sync::RwLockReadGuard<'a, T>>,
-    lock: &'a RwLock<T>,
-}
-
-/// An [`RwLock`] that is held by a writer.
-#[derive(Debug)]
-pub struct RwLockWriteGuard<'a, T> {
-    inner: Option<std::sync::RwLockWriteGuard<'a, T>>,
-    lock: &'a RwLock<T>,
-}
-
 /// A word that others wait for.
 #[derive(Debug, Default)]
 pub struct Condvar {
@@ -61,6 +43,10 @@ pub struct Condvar {
 struct Waiting(AtomicU32);
 
 impl Waiting {
+    const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
     fn block(&self, current: &Current, what: &'static str, is_again: bool) {
         self.0.fetch_add(1, Ordering::Relaxed);
         current.block(self.key(), what, is_again);
@@ -87,7 +73,7 @@ impl Waiting {
 impl<T> Mutex<T> {
     /// A lock that nobody holds.
     pub const fn new(value: T) -> Self {
-        Self { inner: std::sync::Mutex::new(value), waiting: Waiting(AtomicU32::new(0)) }
+        Self { inner: std::sync::Mutex::new(value), waiting: Waiting::new() }
     }
 
     /// Takes the lock, waiting for it.
@@ -130,90 +116,11 @@ impl<T> Mutex<T> {
     }
 }
 
-impl<T> RwLock<T> {
-    /// A lock that nobody holds.
-    pub const fn new(value: T) -> Self {
-        let waiting = Waiting(AtomicU32::new(0));
-        let waiting_writers = AtomicU32::new(0);
-        Self { inner: std::sync::RwLock::new(value), waiting, waiting_writers }
-    }
-
-    /// Takes the lock together with other readers, waiting for it.
-    pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        loop {
-            if let Some(guard) = self.try_read() {
-                return guard;
-            }
-            match current() {
-                Some(current) => self.waiting.block(&current, "a lock, to read", false),
-                None => {
-                    let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
-                    return RwLockReadGuard { inner: Some(inner), lock: self };
-                }
-            }
-        }
-    }
-
-    /// Takes the lock to read, if no writer holds it or waits for it.
-    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        if self.waiting_writers.load(Ordering::Relaxed) > 0 {
-            return None;
-        }
-        let inner = match self.inner.try_read() {
-            Ok(inner) => inner,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(RwLockReadGuard { inner: Some(inner), lock: self })
-    }
-
-    /// Takes the lock alone, waiting for it.
-    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let mut waits = false;
-        loop {
-            if let Some(guard) = self.try_write() {
-                if waits {
-                    self.waiting_writers.fetch_sub(1, Ordering::Relaxed);
-                }
-                return guard;
-            }
-            match current() {
-                Some(current) => {
-                    if !waits {
-                        waits = true;
-                        self.waiting_writers.fetch_add(1, Ordering::Relaxed);
-                    }
-                    self.waiting.block(&current, "a lock, to write", false);
-                }
-                None => {
-                    let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
-                    return RwLockWriteGuard { inner: Some(inner), lock: self };
-                }
-            }
-        }
-    }
-
-    /// Takes the lock alone, if nobody holds it.
-    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        let inner = match self.inner.try_write() {
-            Ok(inner) => inner,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        Some(RwLockWriteGuard { inner: Some(inner), lock: self })
-    }
-
-    /// What was behind the lock.
-    pub fn into_inner(self) -> T {
-        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Condvar {
     /// A word for which nobody waits.
     #[must_use]
     pub const fn new() -> Self {
-        Self { inner: std::sync::Condvar::new(), waiting: Waiting(AtomicU32::new(0)) }
+        Self { inner: std::sync::Condvar::new(), waiting: Waiting::new() }
     }
 
     /// Leaves the lock, waits for the word, and takes the lock again. What was waited for has to be
@@ -293,42 +200,5 @@ impl<T> Drop for MutexGuard<'_, T> {
         if self.inner.take().is_some() {
             self.lock.waiting.wake(1);
         }
-    }
-}
-
-impl<T> Deref for RwLockReadGuard<'_, T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        self.inner.as_ref().expect("a guard holds its lock")
-    }
-}
-
-impl<T> Drop for RwLockReadGuard<'_, T> {
-    fn drop(&mut self) {
-        self.inner.take();
-        self.lock.waiting.wake(u32::MAX);
-    }
-}
-
-impl<T> Deref for RwLockWriteGuard<'_, T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        self.inner.as_ref().expect("a guard holds its lock")
-    }
-}
-
-impl<T> DerefMut for RwLockWriteGuard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        self.inner.as_mut().expect("a guard holds its lock")
-    }
-}
-
-impl<T> Drop for RwLockWriteGuard<'_, T> {
-    fn drop(&mut self) {
-        self.inner.take();
-        self.lock.waiting.wake(u32::MAX);
     }
 }

@@ -25,6 +25,9 @@ const FETCH_BATCH_ROWS: usize = 4096;
 /// How many rows an index scan fetches at once in the order of the keys.
 const FETCH_AHEAD_ROWS: usize = 128;
 
+/// What a key takes, most often.
+const KEY_BYTES: usize = 32;
+
 /// The tables of a database as one reader or transaction sees them.
 #[derive(Clone, Debug)]
 pub struct Tables {
@@ -682,7 +685,8 @@ pub(super) fn view_of(bytes: &[u8]) -> Result<RecordView<'_>, StorageError> {
 }
 
 pub(super) fn encode(values: &[ValueRef<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    // To make it longer would ask for memory that threads may share, at the price of a lookup.
+    let mut bytes = Vec::with_capacity(KEY_BYTES);
     for &value in values {
         key::encode_key(value, &mut bytes);
     }
