@@ -39,11 +39,12 @@ struct Context {
 
 const AFTER_HELP: &str = "\
 Examples:
-  nandu run tour                    measure this disk beside four simulated drives
-  nandu probe .                     characterise the disk under the current directory
-  nandu probe sim:device-a          characterise a flash disk of 2007
-  nandu sim myers_slc --workload uniform   write amplification and response times of a chip
-  nandu verify                      check what papers published against the simulated drives
+  nandu run tour             measure this disk beside four simulated drives
+  nandu probe .              characterise the disk under this directory
+  nandu probe sim:device-a   characterise a flash disk of 2007
+  nandu sim myers_slc --workload uniform
+                             write amplification and response times of a chip
+  nandu verify               check what papers published against simulations
 
 Devices:
   DIRECTORY   a scratch file in it, which has no name and never stays behind

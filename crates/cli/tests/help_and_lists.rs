@@ -22,12 +22,39 @@ fn every_command_has_help_with_examples_within_100_columns() {
 }
 
 #[test]
+fn help_fits_80_columns_and_breaks_no_line_early() {
+    let directory = tempfile::tempdir().unwrap();
+    let commands = "run list verify report probe sim drives load db bench crash explain";
+    let commands = commands.split(' ').map(Some).chain([None, Some("bench ycsb")]);
+    for command in commands {
+        let words = command.into_iter().flat_map(|command| command.split(' ')).chain(["--help"]);
+        let words: Vec<&str> = words.collect();
+        let output = nandu(directory.path(), &words).env("COLUMNS", "80").output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        let tail = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{words:?}")).1;
+        let lines: Vec<&str> = tail.lines().collect();
+        for pair in lines.windows(2) {
+            let [line, next] = pair else { unreachable!("windows of two") };
+            assert!(line.chars().count() <= 80, "{words:?}: {line}");
+            let is_text = |line: &str| !line.is_empty() && !line.starts_with(' ');
+            if is_text(line) && is_text(next) && !line.ends_with(':') {
+                let word = next.split(' ').next().unwrap();
+                let together = line.chars().count() + 1 + word.chars().count();
+                assert!(together > 80, "{words:?}: `{word}` fits behind: {line}");
+            }
+        }
+    }
+}
+
+#[test]
 fn wrong_usage_is_code_2_and_says_what_was_meant() {
     let directory = tempfile::tempdir().unwrap();
     let said = failure_of(directory.path(), &["prob"], 2);
     assert!(said.contains("probe"), "{said}");
     let said = failure_of(directory.path(), &["probe", "sim:device-a", "--sise", "1MiB"], 2);
     assert!(said.contains("--size"), "{said}");
+    let said = failure_of(directory.path(), &["db", "stat", "nope"], 2);
+    assert!(said.contains("there is no file or directory nope"), "{said}");
     let said = failure_of(directory.path(), &["probe", ".", "--duration", "3"], 2);
     assert!(said.contains("3s"), "{said}");
 }
@@ -38,6 +65,10 @@ fn drives_are_listed_within_100_columns_and_as_json() {
     let table = stdout_of(directory.path(), &["drives"]);
     assert!(table.contains("sim:device-a"), "{table}");
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
+    // Who lists drives wants to name one: titles are cut, addresses are not.
+    let output = nandu(directory.path(), &["drives"]).env("COLUMNS", "80").output().unwrap();
+    let narrow = String::from_utf8(output.stdout).unwrap();
+    assert!(narrow.contains("sim:memorex-mini-traveldrive-512m  "), "{narrow}");
     let json: serde_json::Value =
         serde_json::from_str(&stdout_of(directory.path(), &["drives", "--json"])).unwrap();
     let drives = json["drives"].as_array().unwrap();

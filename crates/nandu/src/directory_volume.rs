@@ -628,7 +628,9 @@ fn words_of(error: &std::io::Error) -> String {
 pub(crate) fn system_error(what: &str, path: &Path, error: &std::io::Error) -> StorageError {
     let place = path.display().to_string();
     match error.kind() {
-        ErrorKind::NotFound => StorageError::NotFound { what: place },
+        ErrorKind::NotFound => {
+            StorageError::NotFound { what: format!("file or directory {place}") }
+        }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             no_space(path)
         }
@@ -661,7 +663,7 @@ fn failed_sync(path: &Path, error: &std::io::Error) -> StorageError {
 fn file_error(path: &Path, error: FileError) -> StorageError {
     let place = path.display().to_string();
     match error {
-        FileError::Missing { .. } => StorageError::NotFound { what: place },
+        FileError::Missing { .. } => StorageError::NotFound { what: format!("file {place}") },
         FileError::ReadOnly { .. } | FileError::Denied { .. } => StorageError::ReadOnly { place },
         FileError::System { what, code, message, .. } => StorageError::Device {
             what: format!("cannot {what} {place}"),

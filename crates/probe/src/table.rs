@@ -1,7 +1,7 @@
 //! Tables for terminals: text columns to the left, numbers to the right.
 //!
 //! 1. No line is wider than asked for; where it would be, the widest text column is cut, but none below 8
-//!    characters.
+//!    characters, and those that are to stay whole after all others.
 
 use crate::pattern::Access;
 use crate::profile::{DeviceProfile, ProfileModel};
@@ -21,16 +21,19 @@ const COLUMN_WIDTH_MIN: usize = 8;
 pub struct Table {
     headings: Vec<String>,
     is_number: Vec<bool>,
+    is_whole: Vec<bool>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// An empty table. A heading that starts with `>` is over numbers, which go to the right.
+    /// An empty table. A heading that starts with `>` is over numbers, which go to the right; one that
+    /// starts with `=` over what somebody may want to copy, which is not cut while anything else can be.
     #[must_use]
     pub fn new(headings: &[&str]) -> Self {
         Self {
-            headings: headings.iter().map(|h| h.trim_start_matches('>').to_string()).collect(),
+            headings: headings.iter().map(|h| h.trim_start_matches(['>', '=']).into()).collect(),
             is_number: headings.iter().map(|h| h.starts_with('>')).collect(),
+            is_whole: headings.iter().map(|h| h.starts_with('=')).collect(),
             rows: Vec::new(),
         }
     }
@@ -85,14 +88,16 @@ impl Table {
         }
         let gaps = GAP * widths.len().saturating_sub(1);
         while widths.iter().sum::<usize>() + gaps > width_max {
-            // Numbers are cut only where no text is left to cut.
-            let widest = |numbers: bool| {
+            // Numbers are cut only where no text is left to cut, and what is to stay whole after that.
+            let kind_of = |column: usize| (self.is_whole[column], self.is_number[column]);
+            let widest = |kind| {
                 (0..widths.len())
-                    .filter(|&column| self.is_number[column] == numbers)
+                    .filter(|&column| kind_of(column) == kind)
                     .filter(|&column| widths[column] > COLUMN_WIDTH_MIN)
                     .max_by_key(|&column| widths[column])
             };
-            match widest(false).or_else(|| widest(true)) {
+            let (text, numbers, whole) = ((false, false), (false, true), (true, false));
+            match widest(text).or_else(|| widest(numbers)).or_else(|| widest(whole)) {
                 Some(column) => widths[column] -= 1,
                 None => break,
             }
@@ -337,6 +342,17 @@ mod tests {
         assert!(wide.contains(&"x".repeat(150)), "{wide}");
         let narrow = table.render_within(40);
         assert_eq!(narrow.lines().map(|line| line.chars().count()).max(), Some(40), "{narrow}");
+    }
+
+    #[test]
+    fn what_somebody_copies_is_cut_after_all_else() {
+        let mut table = Table::new(&["=address", "title", ">count"]);
+        table.row(vec!["sim:a-long-address".into(), "t".repeat(30), "1".into()]);
+        let told = table.render_within(40);
+        assert!(told.contains("sim:a-long-address  tttttttttttt~"), "{told}");
+        let told = table.render_within(28);
+        assert!(told.contains("sim:a-long~"), "{told}");
+        assert!(told.lines().all(|line| line.chars().count() <= 28), "{told}");
     }
 
     #[test]

@@ -37,17 +37,19 @@ enum LoadCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nandu bench ycsb --workload c                           lookups by one client on this disk
+  nandu bench ycsb --workload c        lookups by one client on this disk
   nandu bench ycsb --workload a --clients 16 --device sim:nvme-tlc-2024
-  nandu bench ycsb --workload c --clients 64 --distribution uniform --memory 1MiB \\
-      --device sim:nvme-tlc-2024                          what the depth of the queue is worth
+  nandu bench ycsb --workload c --clients 64 --distribution uniform \\
+      --memory 1MiB --device sim:nvme-tlc-2024
+                                       what the depth of the queue is worth
   nandu bench ycsb --workload f --clients 8 --cores 2 --processor-time 20us \\
       --device sim:nvme-tlc-2024 --json
   nandu bench ycsb --set durability=none --set torn_pages=trust
 
-On a simulated drive time is virtual: the same seed gives the same results, bit for bit, and `history`
+On a simulated drive time is virtual: the same seed gives the same results, bit for bit, and `history` \
 is a hash of when each operation ended. There the processor takes no time but --processor-time.
-On a disk each client is a thread. A latency runs from when an operation was due: the end of the one
+
+On a disk each client is a thread. A latency runs from when an operation was due: the end of the one \
 before, and --think-time.")]
 struct YcsbArguments {
     /// a: 50 % updates, b: 5 %, c: none, d: 5 % inserts, e: scans, f: read-modify-writes

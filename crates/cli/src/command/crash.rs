@@ -19,14 +19,16 @@ Examples:
   nandu crash                      a hundred seeds
   nandu crash --seeds 10000        the soak
   nandu crash --seed 195           one seed again, with its settings
-  nandu crash --plant flushes-ignored   a planted bug, to see that it is found
-  nandu crash --plant all --seeds 200   each planted bug, and the first seed that finds it
-  nandu crash --world ssd          whole simulated SSDs below, of every translation layer
+  nandu crash --plant flushes-ignored
+                                   a planted bug, to see that it is found
+  nandu crash --plant all --seeds 200
+                                   the first seed that finds each planted bug
+  nandu crash --world ssd          whole simulated SSDs below, of every layer
   nandu crash --world ssd --seed 14 --every-request
                                    a small run, cut at each of its requests
 
-Each seed chooses page size, pool, propagation, durability, tables and faults, runs transactions
-against a model, cuts the power, fails a request or flips bits, opens the database again (perhaps
+Each seed chooses page size, pool, propagation, durability, tables and faults, runs transactions \
+against a model, cuts the power, fails a request or flips bits, opens the database again (perhaps \
 cutting that, too), compares every row and checks every page. Exit code 1 if a promise was broken.")]
 pub(crate) struct CrashArguments {
     /// How many seeds

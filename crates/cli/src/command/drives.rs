@@ -17,11 +17,12 @@ Examples:
   nandu drives
   nandu drives device-a
   nandu drives array:stripe:sim:device-a*4
-  nandu drives myers_slc                         a chip, as `nandu sim` takes it
-  nandu drives --toml device-a > profiles/mine.toml   a profile to begin one's own with
+  nandu drives myers_slc          a chip, as `nandu sim` takes it
+  nandu drives --toml device-a > profiles/mine.toml
+                                  a profile to begin one's own with
   nandu drives --json
 
-Marks of a source: [S] the paper, [V] verified elsewhere, [C] computed or fitted to a published
+Marks of a source: [S] the paper, [V] verified elsewhere, [C] computed or fitted to a published \
 figure, [M] recalled or assumed. A drive is a file, ./profiles/NAME.toml; `sim:NAME` is its address.")]
 pub(crate) struct DrivesArguments {
     /// A drive, with or without `sim:` before its name, the file of one, or a chip
@@ -117,7 +118,7 @@ pub(crate) fn run(arguments: &DrivesArguments, context: &Context) -> Result<(), 
     if arguments.json {
         return output.json("drives", &DrivesAndChips { drives, chips });
     }
-    let mut table = Table::new(&["address", "kind", ">capacity", "paper", "title"]);
+    let mut table = Table::new(&["=address", "kind", ">capacity", "paper", "title"]);
     for drive in &drives {
         let capacity = decimal_size(drive.capacity_bytes);
         let Drive { address, kind, title, .. } = drive;
@@ -127,7 +128,8 @@ pub(crate) fn run(arguments: &DrivesArguments, context: &Context) -> Result<(), 
     }
     output.table(&table)?;
     output.heading("Chips, for `nandu sim` and for profiles")?;
-    let mut table = Table::new(&["chip", ">page", ">pages a block", ">read", ">program", ">erase"]);
+    let mut table =
+        Table::new(&["=chip", ">page", ">pages a block", ">read", ">program", ">erase"]);
     for chip in &chips {
         table.row(vec![
             chip.name.to_owned(),

@@ -27,8 +27,10 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nandu load tpch --scale-factor 2 --tables customer,orders --index orders.o_custkey shop
-  nandu load tpch --scale-factor 30 --row-width s001 --tables customer,orders join
+  nandu load tpch --scale-factor 2 --tables customer,orders \\
+      --index orders.o_custkey shop
+  nandu load tpch --scale-factor 30 --row-width s001 \\
+      --tables customer,orders join
   nandu load csv people.csv --table people --types phone:text shop
   zcat rows.csv.gz | nandu load csv - --table rows --no-header shop
   nandu load parquet rides.parquet --table rides --key id shop
@@ -36,7 +38,7 @@ Examples:
   nandu load sqlite chinook.db music
   nandu load sqlite chinook.db --table Track --as tracks --key TrackId music
 
-The database is made if there is none. Rows do not pass the log, so any number will do, and
+The database is made if there is none. Rows do not pass the log, so any number will do, and \
 a load that ends early leaves nothing. `nandu db` reads and checks what was loaded.")]
 pub(crate) struct LoadArguments {
     #[command(subcommand)]

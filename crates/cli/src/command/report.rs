@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nandu report                            the newest machine's results of results/
-  nandu report out                        everything that was run, in out/report.html
+  nandu report                            results/ of the newest machine
+  nandu report out                        all that was run, in out/report.html
   nandu report out/tour --output t.html   a copy elsewhere
 
-Nothing is run. Results that the experiment of their name does not ask for any more are told as stale;
-`nandu verify --kept DIR` compares each simulated point with what the code finds. Figures lie beside
+Nothing is run. Results that the experiment of their name does not ask for any more are told as stale; \
+`nandu verify --kept DIR` compares each simulated point with what the code finds. Figures lie beside \
 the page as SVG files, in figures/.")]
 pub(crate) struct ReportArguments {
     /// Where `nandu run` left its results, or where some are kept; report.html is written there

@@ -17,14 +17,14 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nandu run tour                      this machine's disk beside four simulated drives, about 2 minutes
-  nandu run tour --dir /mnt/nvme      the disk under another directory
+  nandu run tour                   this disk and four simulated ones, 2 minutes
+  nandu run tour --dir /mnt/nvme   the disk under another directory
   nandu run s000/table-3-1 --seed 7
   nandu run s000/figure-4-2 --full
   nandu run mine.toml --out results
-  nandu run s003                      every experiment of that paper; report in out/s003
+  nandu run s003                   all of that paper; report in out/s003
 
-Ctrl-C stops after the requests in flight. Finished steps stay; the same command goes on from there.
+Ctrl-C stops after the requests in flight. Finished steps stay; the same command goes on from there. \
 `nandu list` shows the experiments.")]
 pub(crate) struct RunArguments {
     /// Name of an experiment, or its file, which ends in .toml, or a paper: what stands before the slash

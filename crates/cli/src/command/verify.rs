@@ -39,7 +39,7 @@ Examples:
   nandu verify --kept results/my-machine
   nandu verify --perturb s000/table-3-1
 
-Nothing is measured on this machine's disk: steps on `local` are left out. Exit code 1 says that some
+Nothing is measured on this machine's disk: steps on `local` are left out. Exit code 1 says that some \
 shape does not hold, or that a kept result is not what the code finds now.")]
 pub(crate) struct VerifyArguments {
     /// Experiments, or their files; all of them unless named

@@ -41,8 +41,8 @@ Examples:
   nandu db check shop
   nandu db stat shop
 
-Types are integer, real, text and blob (hexadecimal). Rows are lines with tabs between
-the values, as PostgreSQL's COPY writes them; \\N is null. A table without --key is a
+Types are integer, real, text and blob (hexadecimal). Rows are lines with tabs between \
+the values, as PostgreSQL's COPY writes them; \\N is null. A table without --key is a \
 file DIRECTORY/TABLE.sqlite that sqlite3 opens, and its rows have numbers.")]
 pub(crate) struct DbArguments {
     #[command(subcommand)]

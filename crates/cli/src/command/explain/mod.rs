@@ -40,26 +40,30 @@ const POOL_BYTES: u64 = 16 << 20;
 #[command(after_help = "\
 Examples:
   nandu explain shop customer.c_custkey orders.o_custkey --memory 100MiB
-  nandu explain shop customer.c_custkey orders.o_custkey --write-budget 0 --analyze
-  nandu explain shop lineitem.l_partkey,l_suppkey partsupp.ps_partkey,ps_suppkey
+  nandu explain shop customer.c_custkey orders.o_custkey --analyze \\
+    --write-budget 0
+  nandu explain shop lineitem.l_partkey,l_suppkey \\
+    partsupp.ps_partkey,ps_suppkey
   nandu probe . --profile drive.json
   nandu explain shop customer.c_custkey orders.o_custkey --profile drive.json
 
-  nandu explain shop customer.c_custkey orders.o_custkey --calibrate --processor cpu.json
+  nandu explain shop customer.c_custkey orders.o_custkey --calibrate \\
+    --processor cpu.json
   nandu explain shop customer.c_custkey orders.o_custkey --processor cpu.json \\
     --profile drive.json --sweep 16MiB,64MiB,256MiB
   nandu explain pax customer.c_custkey orders.o_custkey \\
     --columns customer.c_name --columns orders.o_orderdate,o_totalprice
 
-Joins by index are among them where a table has an index on the columns, as `nandu load --index`
-makes one, or is clustered by a key that begins with them; they read through a pool of 16 MiB,
-taken to be empty. Joins that fetch late are among them where both tables are in PAX pages, as
-`nandu load --layout pax` or `--pax` makes them. Times follow the device's profile,
-as `nandu probe --profile` writes it; without one a plain NVMe drive is assumed. Times of the
-processor are measured at the first use, which takes half a minute, and kept below XDG_CACHE_HOME
+Joins by index are among them where a table has an index on the columns, as `nandu load --index` \
+makes one, or is clustered by a key that begins with them; they read through a pool of 16 MiB, \
+taken to be empty. Joins that fetch late are among them where both tables are in PAX pages, as \
+`nandu load --layout pax` or `--pax` makes them. Times follow the device's profile, \
+as `nandu probe --profile` writes it; without one a plain NVMe drive is assumed. Times of the \
+processor are measured at the first use, which takes half a minute, and kept below XDG_CACHE_HOME \
 or ~/.cache; --calibrate measures anew.
-With --analyze the cheapest join runs, or those named by --join, and the line below its estimate
-says what it did; the processor's time is that of this process alone. With --sweep all joins run
+
+With --analyze the cheapest join runs, or those named by --join, and the line below its estimate \
+says what it did; the processor's time is that of this process alone. With --sweep all joins run \
 in each memory, and the table says how far the cheapest by estimate was from the fastest.")]
 pub(crate) struct ExplainArguments {
     /// The directory of the database

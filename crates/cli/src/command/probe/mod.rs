@@ -43,16 +43,16 @@ const REAL_BYTES: ByteCount = ByteCount::mib(24);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  nandu probe .                                  the disk under the current directory
-  nandu probe sim:device-a                       a flash disk of 2007
-  nandu probe array:stripe:sim:device-a*4        four of them; or files and directories
+  nandu probe .                             the disk under this directory
+  nandu probe sim:device-a                  a flash disk of 2007
+  nandu probe array:stripe:sim:device-a*4   four of them; or directories
   nandu probe /mnt/nvme --size 8GiB --profile nvme.json
   nandu probe sim:nvme-tlc-2024 --series s002 --parquet nvme.parquet
   nandu probe sim:device-a --series steady-state --json steady.json
   nandu probe . --job mine.fio --json result.json
-  nandu probe /dev/sdx --read-only               reads only, nothing is destroyed
+  nandu probe /dev/sdx --read-only          reads only, nothing is destroyed
 
-A scratch file has no name and is gone when nandu ends, however it ends. Writing to a file or block
+A scratch file has no name and is gone when nandu ends, however it ends. Writing to a file or block \
 device that exists needs --destroy-data; a mounted one is refused.")]
 pub(crate) struct ProbeArguments {
     /// A directory, a file, a block device, sim:NAME, or array:LAYOUT:TARGET*N
