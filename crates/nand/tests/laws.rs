@@ -258,7 +258,9 @@ fn a_power_cut_before_an_erase_brings_everything_back_and_inside_it_tears() {
     inside.power_cut(Nanos(321)).unwrap();
     let torn = NandError::TornEraseBlock { erase_block: 0 };
     assert_eq!(inside.read(READY, Ppn(0), 512, CAUSE), Err(torn));
+    assert_eq!(inside.erase_count(0), 1, "an erase wears, whole or torn");
     inside.erase(READY, 0, CAUSE).unwrap();
+    assert_eq!(inside.erase_count(0), 2);
     write(&mut inside, 321, 0, 3).unwrap();
 }
 
@@ -288,7 +290,9 @@ fn the_power_fails_at_the_named_command_and_tears_only_if_asked() {
         nand.power_on();
         let read = nand.read(READY, Ppn(0), 512, CAUSE);
         assert_eq!(read == Err(NandError::TornEraseBlock { erase_block: 0 }), tear);
+        assert_eq!(nand.erase_count(0), u32::from(tear), "an erase wears, whole or torn");
         nand.erase(READY, 0, CAUSE).unwrap();
+        assert_eq!(nand.erase_count(0), 1 + u32::from(tear));
         write(&mut nand, 0, 0, 4).unwrap();
     }
 }
@@ -357,7 +361,16 @@ fn factory_bad_blocks_follow_their_seed_and_refuse() {
     assert_eq!(blocks, bad(config));
     assert!((8..40).contains(&blocks.len()), "{}", blocks.len());
     let mut nand = NandArray::new(config).unwrap();
-    assert!(matches!(nand.erase(READY, blocks[0], CAUSE), Err(NandError::BadEraseBlock { .. })));
+    let before = *nand.counters();
+    for &block in &blocks {
+        let refused = NandError::BadEraseBlock { erase_block: u64::from(block) };
+        assert_eq!(nand.erase(READY, block, CAUSE), Err(refused.clone()));
+        for page in [2 * u64::from(block), 2 * u64::from(block) + 1] {
+            assert_eq!(issue(&mut nand, page, 1), Err(refused.clone()));
+            assert_eq!(nand.spare(Ppn(page)), None, "flash page {page}");
+        }
+    }
+    assert_eq!(*nand.counters(), before, "a refused command counts nothing");
     assert_eq!(nand.wear().bad_erase_block_count, blocks.len() as u64);
 }
 
