@@ -28,6 +28,7 @@ use crate::sqlite::ValueRef;
 use crate::{FileId, StorageError};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -406,22 +407,26 @@ impl<'d> WriteTransaction<'d> {
     ) -> Result<T, StorageError> {
         let shared = &self.database.shared;
         loop {
-            let (answer, wanted, steps) = {
+            let (savepoint, answer, wanted, steps) = {
                 let mut core = shared.core.write();
                 core.trace(self.isolation == Isolation::Snapshot);
-                let (answer, wanted) =
-                    core.serve(self.id, |core| core.whole_row(|core| change(core)));
-                (answer, wanted, core.take_trace())
+                let ((savepoint, answer), wanted) = core.serve(self.id, |core| {
+                    (core.engine().savepoint(), core.whole_row(|core| change(core)))
+                });
+                (savepoint, answer, wanted, core.take_trace())
             };
             match (answer, wanted) {
                 (Err(_), Some((wanted, told))) => {
                     shared.wait_for_lock(self.id, &wanted, || told.clone())?;
                 }
                 (Ok(answer), _) => {
-                    if !steps.is_empty() {
-                        self.tables.view.apply(&steps)?;
-                        self.steps.extend(steps);
+                    if let Err(error) = self.tables.view.apply(&steps) {
+                        // What it cannot see itself it has not done.
+                        let step_count = self.steps.len();
+                        self.rollback_to(Mark { savepoint, step_count })?;
+                        return Err(error);
                     }
+                    self.steps.extend(steps);
                     return Ok(answer);
                 }
                 (answer, _) => return answer,
@@ -586,8 +591,14 @@ impl<'d> WriteTransaction<'d> {
 
 impl Drop for WriteTransaction<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            // An error here stops the engine, so that the next call reports it.
+        if self.is_over {
+            return;
+        }
+        // An error here stops the engine, so that the next call reports it. A second panic would end the
+        // process: where the engine itself panicked, nothing is left to be taken back.
+        if std::thread::panicking() {
+            let _ = catch_unwind(AssertUnwindSafe(|| self.take_back()));
+        } else {
             let _ = self.take_back();
         }
     }

@@ -123,18 +123,21 @@ impl EngineView {
         }
     }
 
-    /// Does what a transaction did on the copies of its view, so that it sees it.
+    /// Does what a transaction did on the copies of its view, so that it sees it. After an error nothing
+    /// can be seen before [`Self::redo`]: a step may be there in part.
     pub(super) fn apply(&self, steps: &[Step]) -> Result<(), StorageError> {
+        if steps.is_empty() {
+            return Ok(());
+        }
         let state = &*self.0;
         let mut copies = state.copies.lock();
         state.undo(&mut copies)?;
-        let Copies { pages, committed, .. } = &mut *copies;
+        let Copies { pages, committed, trouble, .. } = &mut *copies;
         committed.get_or_insert_with(|| pages.clone());
         state.is_plain.store(false, Ordering::Release);
-        for step in steps {
-            step.apply(&mut ChangedCopies { state, pages })?;
-        }
-        Ok(())
+        let applied =
+            steps.iter().try_for_each(|step| step.apply(&mut ChangedCopies { state, pages }));
+        applied.inspect_err(|error| *trouble = Some(error.clone()))
     }
 
     /// Does all that a transaction did and has not taken back, from its moment on.
@@ -143,6 +146,7 @@ impl EngineView {
             let mut copies = self.0.copies.lock();
             let Some(committed) = copies.committed.clone() else { return Ok(()) };
             copies.pages = committed;
+            copies.trouble = None;
         }
         self.apply(steps)
     }

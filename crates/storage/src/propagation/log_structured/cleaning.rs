@@ -9,6 +9,8 @@
 //! 1. A copy counts only if the page still lies where it was copied from when the copy is written.
 //! 2. Segments that clients of the propagation fill leave [`KEPT_COUNT`] free, so that cleaning never
 //!    lacks one to write to.
+//! 3. Where victims do not give what they promise, since records do not fill segments as closely as they
+//!    might, the file gets longer than the share of what is live ([`Crowd`]).
 
 use super::partial::{Entry, EntryKind, read_summary};
 use super::record::Location;
@@ -20,6 +22,28 @@ use crate::volume::Io;
 pub(super) const KEPT_COUNT: u32 = 2;
 /// A segment is not worth cleaning if less than this part of it is gained.
 const GAIN_PART: u32 = 32;
+/// Victims that promise so many times what is lacking have promised enough.
+const PROMISE_FACTOR: u64 = 2;
+
+/// Segments that cleaning could not do without, beyond the share that the file should have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Crowd {
+    segment_count: u32,
+    /// What was live when the last of them came.
+    live_bytes: u64,
+}
+
+impl Crowd {
+    /// How many there may be. None are left once half of what was live is not any more.
+    fn segment_count(self, live_bytes: u64) -> u32 {
+        if live_bytes < self.live_bytes / 2 { 0 } else { self.segment_count }
+    }
+
+    fn grow(&mut self, live_bytes: u64, by: u32) {
+        let segment_count = self.segment_count(live_bytes) + by;
+        *self = Self { segment_count, live_bytes };
+    }
+}
 
 impl LogStructured {
     /// The most segments that the file may have for what is live.
@@ -30,7 +54,8 @@ impl LogStructured {
             (live_bytes / 100 * u64::from(self.settings.file_percent_max)) / segment_bytes;
         let full_count = live_bytes.div_ceil(u64::from(self.settings.record_bytes_max()));
         let at_least = full_count + u64::from(self.settings.spare_segment_count);
-        u32::try_from(in_per_cent.max(at_least)).unwrap_or(u32::MAX - 1)
+        let crowd = u64::from(self.crowd.segment_count(live_bytes));
+        u32::try_from(in_per_cent.max(at_least) + crowd).unwrap_or(u32::MAX - 1)
     }
 
     /// Sees to it that segments are there to be written, and that the map is written when it is due.
@@ -41,17 +66,30 @@ impl LogStructured {
         // Each victim frees a part of a segment at least, so this number of them frees all that can
         // be freed. The limit ends the loop should the accounts of live bytes ever be wrong.
         let mut victims_left = self.segments.count() * GAIN_PART / 8 + 16;
+        let mut promised_bytes = 0;
+        let lacking = self.settings.reserve_segment_count + 1;
+        let lacking = u64::from(lacking.saturating_sub(self.segments.supply_count()));
+        let enough_bytes = PROMISE_FACTOR
+            * (lacking + u64::from(KEPT_COUNT))
+            * u64::from(self.settings.record_bytes_max());
         while self.segments.supply_count() <= self.settings.reserve_segment_count {
             let may_grow = self.segments.count() < self.segment_count_max();
             if may_grow && self.grow(io)? {
                 continue;
             }
+            if promised_bytes > enough_bytes {
+                let missing = (self.segments.count() + 1).saturating_sub(self.segment_count_max());
+                self.crowd.grow(self.segments.live_bytes(), missing);
+                promised_bytes = 0;
+                continue;
+            }
             self.is_cleaning = true;
-            let cleaned = if victims_left > 0 { self.clean_one(io) } else { Ok(false) };
+            let cleaned = if victims_left > 0 { self.clean_one(io) } else { Ok(None) };
             self.is_cleaning = false;
-            let is_gained = cleaned?;
-            if !is_gained && !self.grow(io)? {
-                break;
+            match cleaned? {
+                Some(bytes) => promised_bytes += u64::from(bytes),
+                None if !self.grow(io)? => break,
+                None => {}
             }
             victims_left = victims_left.saturating_sub(1);
         }
@@ -71,15 +109,16 @@ impl LogStructured {
         Ok(true)
     }
 
-    /// Copies what is live in the next victim; false if there is none that is worth it.
-    fn clean_one(&mut self, io: &Io) -> Result<bool, StorageError> {
+    /// Copies what is live in the next victim, and says how many bytes that should gain; `None` if there
+    /// is no victim that is worth it.
+    fn clean_one(&mut self, io: &Io) -> Result<Option<u32>, StorageError> {
         let segment_bytes = self.settings.segment_bytes;
         let record_bytes_max = self.settings.record_bytes_max();
         let worth_it = record_bytes_max - record_bytes_max / GAIN_PART;
         let mut candidates = self.segments.candidates(worth_it);
         let victim = self.victims.choose(&mut candidates, segment_bytes, self.next_sequence);
         drop(candidates);
-        let Some(victim) = victim else { return Ok(false) };
+        let Some(victim) = victim else { return Ok(None) };
         let known = self.segments.get(victim);
         let (live_bytes, used_bytes) = (known.live_bytes, known.used_bytes as usize);
         let start = u64::from(victim) * u64::from(segment_bytes);
@@ -106,10 +145,10 @@ impl LogStructured {
         if found_bytes < live_bytes {
             // Its tables are damaged. What it holds is still read by the map; let it be.
             self.segments.set_stuck(victim);
-            return Ok(true);
+            return Ok(Some(0));
         }
         self.segments.note_cleaned(victim);
-        Ok(true)
+        Ok(Some(record_bytes_max.saturating_sub(live_bytes)))
     }
 
     /// Copies the record of `entry`, in the partial segment that `bytes` begins with, if the map refers

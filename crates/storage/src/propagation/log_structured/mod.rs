@@ -49,7 +49,7 @@ use super::{PageRead, PageWrite, Propagation};
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use checkpoint::FRONTIER_COUNT;
-use cleaning::KEPT_COUNT;
+use cleaning::{Crowd, KEPT_COUNT};
 use frontier::{Frontier, Position};
 use map::PageMap;
 use nandu_base::to_u32;
@@ -157,6 +157,8 @@ pub struct LogStructured {
     chain_bytes: u64,
     /// A victim is being copied: it may take the segments that are kept for that.
     is_cleaning: bool,
+    /// What the file has beyond its share of what is live.
+    crowd: Crowd,
     reads: Reads,
     counters: LogStructuredCounters,
 }
@@ -235,6 +237,7 @@ impl LogStructured {
             needs_checkpoint: true,
             chain_bytes: 0,
             is_cleaning: false,
+            crowd: Crowd::default(),
             reads: Reads::default(),
             counters: LogStructuredCounters::default(),
             settings,

@@ -120,3 +120,47 @@ fn the_file_stays_within_its_share_of_the_live_bytes() {
     assert!(live_bytes > 600_000 && file_bytes <= live_bytes * 133 / 100, "{file_bytes}");
     bench.check().unwrap();
 }
+
+/// Records of which three lie in a piece, with much room behind them: no cleaning packs them closer.
+#[test]
+fn cleaning_ends_where_victims_do_not_give_what_they_promise() {
+    const PAGE_COUNT: u32 = 1500;
+    let settings = LogStructuredSettings {
+        page_bytes: PAGE_BYTES,
+        segment_bytes: 4 * PAGE_BYTES,
+        write_bytes: 4 * PAGE_BYTES,
+        packing: PagePacking::Packed,
+        difference_percent_max: 0,
+        file_percent_max: 110,
+        spare_segment_count: 5,
+        reserve_segment_count: 4,
+        checkpoint_segment_count: 1,
+        ..LogStructuredSettings::default()
+    };
+    let mut bench = Bench::new(disk(81_920, FaultPlan::default()), settings).unwrap();
+    let mut rng = Rng::new(5);
+    let mut write = |bench: &mut Bench, address: PageAddress| {
+        let mut page = write_of(address, 1);
+        let usable = PAGE_BYTES as usize - crate::page::TRAILER_BYTES;
+        rng.fill(&mut page.buffer[..usable]);
+        page.buffer[..usable / 8].fill(0);
+        crate::page::set_page_lsn(&mut page.buffer, Lsn(1));
+        crate::page::seal_page(&mut page.buffer, address);
+        bench.propagation.write(&bench.io, &mut vec![page]).unwrap();
+    };
+    for number in 1..=PAGE_COUNT {
+        write(&mut bench, page(1, number));
+    }
+    let before = bench.propagation.counters();
+    let mut draws = Rng::new(6);
+    for _ in 0..PAGE_COUNT {
+        let number = 1 + nandu_base::to_u32(draws.below(u64::from(PAGE_COUNT)));
+        write(&mut bench, page(1, number));
+    }
+    let after = bench.propagation.counters();
+    bench.propagation.audit();
+    let cleaned = after.cleaned_segment_count - before.cleaned_segment_count;
+    assert!(cleaned < 20 * u64::from(PAGE_COUNT), "{cleaned} victims for {PAGE_COUNT} pages");
+    let used = bench.propagation.segments.count();
+    assert!(used < PAGE_COUNT, "{used} segments for {PAGE_COUNT} pages");
+}
