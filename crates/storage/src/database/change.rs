@@ -329,7 +329,7 @@ impl Core {
         let has_changed = self.engine.has_changed();
         self.engine.rollback()?;
         if has_changed {
-            self.refresh()?;
+            self.refresh_or_stop()?;
         }
         if !self.changes_tables() {
             return Ok(());
@@ -343,9 +343,15 @@ impl Core {
         Ok(())
     }
 
+    /// What is cached must not stay as it was before a rollback: heaps and the catalogue would be changed
+    /// by what is not there any more.
+    fn refresh_or_stop(&mut self) -> Result<(), StorageError> {
+        self.refresh().or_else(|error| self.engine.poison(error))
+    }
+
     pub(super) fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), StorageError> {
         self.engine.rollback_to(savepoint)?;
-        self.refresh()?;
+        self.refresh_or_stop()?;
         self.forget_restored_drops();
         Ok(())
     }

@@ -9,18 +9,20 @@ use super::*;
 use crate::sqlite::{RecordView, Value, ValueRef};
 use crate::volume::DeviceVolume;
 use nandu_base::Rng;
-use nandu_device::{Geometry, MemoryConfig, MemoryDevice, SharedDevice};
+use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, SharedDevice};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 mod anomalies;
+mod faults;
 mod histories;
 
-type TestDevice = SharedDevice<MemoryDevice>;
+type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;
 
 fn device() -> TestDevice {
     let geometry = Geometry { sector_bytes: 512, sector_count: 64 << 11 };
-    SharedDevice::new(MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() }))
+    let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
+    SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()))
 }
 
 fn settings() -> Settings {
@@ -281,4 +283,73 @@ fn locks_of_many_rows_become_one() {
     drop(other);
     write.commit().unwrap();
     database.read().engine().audit();
+}
+
+#[test]
+fn a_step_that_its_own_transaction_cannot_see_is_taken_back() {
+    let settings = Settings { version_bytes: 4096, ..settings() };
+    let database = create(&device(), &settings);
+    let mut write = database.write_with(Isolation::Snapshot).unwrap();
+    put(&mut write, 1, "one").unwrap();
+    // So long a row takes more copies of pages than there is room for.
+    let text = [b'x'; 6000];
+    let row = [ValueRef::Integer(7), ValueRef::Text(&text)];
+    let refused = write.insert("things", &row);
+    assert!(matches!(refused, Err(StorageError::SnapshotTooOld { .. })), "{refused:?}");
+    assert_eq!(get(&write, 1).unwrap().as_deref(), Some("one"), "what it did before is there");
+    write.commit().unwrap();
+    let after = database.read();
+    assert_eq!(get(&after, 1).unwrap().as_deref(), Some("one"));
+    let mut thing_count = 0;
+    after
+        .scan("things", |_, _| {
+            thing_count += 1;
+            Flow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(thing_count, 0);
+    assert_eq!(after.check().unwrap().findings, [""; 0]);
+}
+
+#[test]
+fn a_panic_in_the_middle_of_an_action_is_one_panic() {
+    use crate::{ChangePages, PageAddress};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    let database = create(&device(), &settings());
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let mut write = database.write().unwrap();
+        put(&mut write, 1, "one").unwrap();
+        write.with_core(|core| {
+            let root = PageAddress::new(core.catalog, 1);
+            core.engine_mut().act(|action| -> Result<(), StorageError> {
+                action.create(root)?;
+                panic!("in the middle");
+            })
+        })
+    }));
+    assert!(caught.is_err(), "a second panic, in the rollback, would have ended the process");
+}
+
+#[test]
+fn a_rollback_after_which_a_heap_cannot_be_read_stops_the_engine() {
+    let (device, settings) = (device(), settings());
+    let database = create(&device, &settings);
+    let mut write = database.write().unwrap();
+    let row = [ValueRef::Integer(7), ValueRef::Text(b"seven")];
+    write.insert("things", &row).unwrap();
+    write.commit().unwrap();
+    database.drop_cached_pages().unwrap();
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "one").unwrap();
+    let at = device.lock().submitted_count() + 1;
+    device.lock().set_plan(FaultPlan { fail_requests: vec![at], ..FaultPlan::default() });
+    let error = write.rollback().unwrap_err();
+    assert!(error.is_damage(), "what the heap caches is read again: {error}");
+    // What is cached of the heap may be of before the rollback: nobody may change it by that.
+    let refused = database.write().map(drop);
+    assert!(matches!(refused, Err(StorageError::Poisoned { .. })), "{refused:?}");
+    drop(database);
+    let (database, _) = open(&device, &settings);
+    assert_eq!(get(&database.read(), 1).unwrap(), None);
+    assert_eq!(database.read().check().unwrap().findings, [""; 0]);
 }

@@ -572,7 +572,8 @@ impl Engine {
         }
     }
 
-    fn poison<T>(&mut self, error: StorageError) -> Result<T, StorageError> {
+    /// Stops the engine, which takes no change any more until it is opened again; gives the error back.
+    pub(crate) fn poison<T>(&mut self, error: StorageError) -> Result<T, StorageError> {
         self.poison = Some(error.to_string());
         Err(error)
     }

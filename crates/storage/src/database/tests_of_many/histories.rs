@@ -14,14 +14,14 @@ use proptest::prelude::{ProptestConfig, proptest};
 
 /// What is in both tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct State {
+pub(super) struct State {
     pairs: BTreeMap<i64, String>,
     things: BTreeMap<i64, (i64, String)>,
 }
 
 /// Something that a transaction saw or did, with what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Event {
+pub(super) enum Event {
     Got(i64, Option<String>),
     Ranged(i64, i64, Vec<(i64, String)>),
     Put(i64, String, bool),
@@ -35,7 +35,7 @@ enum Event {
 
 impl Event {
     /// Whether it comes out the same over `state`, which it changes.
-    fn replay(&self, state: &mut State) -> bool {
+    pub(super) fn replay(&self, state: &mut State) -> bool {
         let State { pairs, things } = state;
         match self {
             Self::Got(key, text) => pairs.get(key) == text.as_ref(),
@@ -63,18 +63,18 @@ impl Event {
         }
     }
 
-    const fn is_change(&self) -> bool {
+    pub(super) const fn is_change(&self) -> bool {
         !matches!(self, Self::Got(..) | Self::Ranged(..) | Self::Row(..) | Self::Indexed(..))
     }
 }
 
 /// A transaction under way.
-struct Actor<'d> {
-    write: WriteTransaction<'d>,
-    events: Vec<Event>,
+pub(super) struct Actor<'d> {
+    pub(super) write: WriteTransaction<'d>,
+    pub(super) events: Vec<Event>,
     /// Of isolation `snapshot`, what it has to see.
-    own: Option<State>,
-    mark: Option<(transaction::Mark, usize, Option<State>)>,
+    pub(super) own: Option<State>,
+    pub(super) mark: Option<(transaction::Mark, usize, Option<State>)>,
 }
 
 fn thing(record: RecordView<'_>) -> (i64, String) {
@@ -82,7 +82,7 @@ fn thing(record: RecordView<'_>) -> (i64, String) {
 }
 
 /// A step of a transaction, drawn; `None` where others were in the way or there was nothing to do.
-fn step(actor: &mut Actor<'_>, rng: &mut Rng) -> Result<Option<Event>, StorageError> {
+pub(super) fn step(actor: &mut Actor<'_>, rng: &mut Rng) -> Result<Option<Event>, StorageError> {
     let write = &mut actor.write;
     let key = |rng: &mut Rng| rng.below(24).cast_signed();
     let text = |rng: &mut Rng| {
@@ -135,7 +135,7 @@ fn step(actor: &mut Actor<'_>, rng: &mut Rng) -> Result<Option<Event>, StorageEr
     }))
 }
 
-fn state_of(tables: &Tables) -> Result<State, StorageError> {
+pub(super) fn state_of(tables: &Tables) -> Result<State, StorageError> {
     let mut state = State::default();
     tables.scan("pairs", |_, record| {
         state.pairs.insert(integer_of(record), text_of(record));
