@@ -49,8 +49,8 @@ pub(crate) struct CrashArguments {
     /// After every so manieth of these cuts, cut the restart at each of its requests, too
     #[arg(long, value_name = "STEP", requires = "every_request")]
     restart_step: Option<NonZeroUsize>,
-    /// A bug to plant, by its name; `all` looks for each of them, in memory and over SSDs, and tells the
-    /// first seed that finds it
+    /// A bug to plant, by its name; `all` looks for each of them in every world, and tells the first seed
+    /// that finds it
     #[arg(long, value_name = "BUG", default_value = "none")]
     plant: String,
     /// Print JSON
