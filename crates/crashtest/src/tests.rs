@@ -172,6 +172,51 @@ fn kept_seed(bug: Bug, world: WorldKind) -> Option<u64> {
     table["bugs"].as_array().unwrap().iter().find(is_it)?["first_seed"].as_u64()
 }
 
+fn kept(name: &str) -> serde_json::Value {
+    let path = format!("{}/../../results/amd-epyc-2core/crash/{name}", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn the_document_tells_planted_bugs_as_they_are_kept() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/crash-simulation.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let has = |row: String| assert!(document.lines().any(|line| line == row), "no row {row}");
+    let told = |seed: &serde_json::Value| match seed.as_u64() {
+        Some(seed) => seed.to_string(),
+        None => "none".to_owned(),
+    };
+    let named = kept("planted.json");
+    for bug in Bug::all() {
+        let seeds = WorldKind::ALL.map(|world| {
+            let world = serde_json::to_value(world).unwrap();
+            let lines = named["bugs"].as_array().unwrap();
+            let line = lines
+                .iter()
+                .find(|line| line["bug"] == bug.label() && line["world"] == world)
+                .unwrap_or_else(|| panic!("{} was not looked for in {world}", bug.label()));
+            told(&line["first_seed"])
+        });
+        has(format!("| `{}` | {} |", bug.label(), seeds.join(" | ")));
+    }
+    let by_hand = kept("planted-by-hand.json");
+    for bug in by_hand["bugs"].as_array().unwrap() {
+        let (name, first) = (bug["bug"].as_str().unwrap(), &bug["first_seeds"]);
+        let seeds = ["memory", "ssd", "files"].map(|world| told(&first[world]));
+        let seeds = match seeds.iter().all(|seed| seed == "none") {
+            _ if first.is_null() => String::new(),
+            true => " none".to_owned(),
+            false => format!(" {}", seeds.join(", ")),
+        };
+        let test = bug["test"].as_str().map_or(String::new(), |test| format!(" {test}"));
+        has(format!("| {name} |{seeds} |{test} |"));
+    }
+    for bug in by_hand["seen_by_a_test_written_for_them"].as_array().unwrap() {
+        let (name, test) = (bug["bug"].as_str().unwrap(), bug["test"].as_str().unwrap());
+        has(format!("| {name} | {test} |"));
+    }
+}
+
 /// What seeds do not find so soon, and what cannot be seen where everything is synced at once
 /// (`docs/crash-simulation.md`).
 fn is_found_late(bug: Bug, world: WorldKind) -> bool {
