@@ -51,7 +51,7 @@ struct Life<'d> {
 }
 
 impl Life<'_> {
-    /// Rule 2.
+    /// Holds an error against rule 2.
     fn excuse(&mut self, what: &str, error: &StorageError) {
         if matches!(error, StorageError::SnapshotTooOld { .. }) {
             return;
