@@ -4,6 +4,7 @@
 //! 2. A size of pages or of the log that is not the database's own is refused, not ignored.
 //! 3. A command that makes a database and then fails leaves none.
 
+use crate::engine_settings;
 use crate::failure::Failure;
 use crate::output;
 use nandu::{
@@ -39,17 +40,19 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Opened, StorageError> {
     }
 }
 
-/// Sizes that are fixed when a database is made; what is not given is as usual.
+/// What a user asks of a database, much of which is fixed when it is made; what is not given is as usual.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FixedSizes {
-    /// Of a page.
+pub(crate) struct Wishes<'w> {
+    /// The size of a page.
     pub(crate) page: Option<ByteCount>,
-    /// Of the log.
+    /// The size of the log.
     pub(crate) log: Option<ByteCount>,
+    /// Other settings, as `--set` has them.
+    pub(crate) set: &'w [String],
 }
 
-impl FixedSizes {
-    /// Has a new database be of these sizes.
+impl Wishes<'_> {
+    /// Has a new database be so.
     ///
     /// # Errors
     /// If the log is too short for a database.
@@ -72,10 +75,11 @@ impl FixedSizes {
             settings.log_bytes = size.0;
             settings.checkpoint_bytes = settings.checkpoint_bytes.min(size.0 / 4);
         }
-        Ok(())
+        *settings = engine_settings::set(settings, self.set)?;
+        Ok(settings.check()?)
     }
 
-    /// Whether a database is of these sizes.
+    /// Whether a database is so.
     fn check(self, directory: &Path, settings: &Settings) -> Result<(), Failure> {
         let place = directory.display();
         let page_bytes = u64::from(settings.page_bytes);
@@ -94,22 +98,26 @@ impl FixedSizes {
                 size.0, size.0,
             )));
         }
-        Ok(())
+        engine_settings::check(directory, settings, self.set)
     }
 }
 
-/// Fills a database, which is made where there is none, with the given sizes, and
-/// closes it. Tells what its restart did, if it had not been closed. A database that was made for this
+/// Fills a database, which is made where there is none, as it is wished, and closes
+/// it. Tells what its restart did, if it had not been closed. A database that was made for this
 /// is gone if `fill` fails.
 pub(crate) fn fill<T>(
     directory: &Path,
     mut options: DatabaseOptions,
-    sizes: FixedSizes,
+    wishes: Wishes<'_>,
     fill: impl FnOnce(&Database) -> Result<T, Failure>,
 ) -> Result<(T, Option<RestartReport>), Failure> {
-    let (database, restart) = match open(directory, &options) {
+    let asked = DatabaseOptions {
+        settings: engine_settings::set(&options.settings, wishes.set)?,
+        ..options.clone()
+    };
+    let (database, restart) = match open(directory, &asked) {
         Err(missing @ (StorageError::NotFound { .. } | StorageError::NotADatabase { .. })) => {
-            sizes.apply(&mut options.settings)?;
+            wishes.apply(&mut options.settings)?;
             let new = match NewDatabase::begin(directory, &options) {
                 // There is one that cannot be opened; why not is the better answer.
                 Err(StorageError::Exists { .. }) => return Err(missing.into()),
@@ -121,7 +129,7 @@ pub(crate) fn fill<T>(
         }
         answer => answer?,
     };
-    let fits = sizes.check(directory, database.read().engine().settings());
+    let fits = wishes.check(directory, database.read().engine().settings());
     let outcome = fits.and_then(|()| fill(&database));
     let closed = database.close();
     let value = outcome?;

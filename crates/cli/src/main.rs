@@ -12,6 +12,7 @@
 
 mod command;
 mod database;
+mod engine_settings;
 mod failure;
 mod interrupt;
 mod json;

@@ -82,3 +82,34 @@ fn words_that_contradict_each_other_are_refused() {
     let said = failure_of(place.path(), &["crash", "--world", "tape"], 2);
     assert!(said.contains("memory") && said.contains("ssd"), "{said}");
 }
+
+#[test]
+fn many_clients_are_checked_by_what_they_saw_and_repeat_themselves() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["crash", "--clients", "6", "--seeds", "4", "--json"];
+    let said = stdout_of(place.path(), &words);
+    let json: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&json["client_count_max"], &json["violations"]),
+        (&6.into(), &Value::Array(vec![]))
+    );
+    assert!(json["total"]["deed_count"].as_u64().unwrap() > 100, "{said}");
+    assert!(json["total"]["conflict_count"].as_u64().unwrap() > 0, "{said}");
+    assert_eq!(stdout_of(place.path(), &words), said, "the same seeds give the same bytes");
+    let told = failure_of(place.path(), &["crash", "--clients", "1"], 2);
+    assert!(told.contains("2..=64"), "{told}");
+    failure_of(place.path(), &["crash", "--clients", "4", "--every-request"], 2);
+}
+
+#[test]
+fn processes_that_are_killed_keep_what_they_promised() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["crash", "--kill", ".", "--clients", "4", "--seeds", "6", "--json"];
+    let json: Value = serde_json::from_str(&stdout_of(place.path(), &words)).unwrap();
+    assert_eq!((&json["life_count"], &json["database_count"]), (&6.into(), &2.into()));
+    assert_eq!(json["violations"], Value::Array(vec![]));
+    assert!(json["total"]["committed_count"].as_u64().unwrap() > 20, "{json}");
+    assert_eq!(common::names(place.path()), [""; 0], "nothing is left");
+    let told = failure_of(place.path(), &["crash", "--kill", "nowhere"], 3);
+    assert!(told.contains("no directory can be made in nowhere"), "{told}");
+}

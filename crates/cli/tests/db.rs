@@ -405,6 +405,33 @@ fn the_size_of_the_log_is_chosen_at_the_making_shown_and_changed_by_a_copy() {
 }
 
 #[test]
+fn any_setting_is_chosen_at_the_making_and_refused_where_it_stays_another() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let create = |table, setting| ["db", "create", "shop", table, "id:integer", "--set", setting];
+    let said = failure_of(directory, &create("a", "propagatoin=in_place"), 2);
+    assert!(said.contains("did you mean `propagation`?"), "{said}");
+    let said = failure_of(directory, &create("a", "pool_bytes=1KiB"), 2);
+    assert!(said.contains("pool_bytes 1024 is below 131072"), "{said}");
+    assert_eq!(names(directory), [""; 0]);
+    stdout_of(directory, &create("a", "propagation=log_structured"));
+    // What is not fixed may be another each time.
+    for setting in ["propagation=log_structured", "pool_bytes=8MiB", "durability=none"] {
+        let table = setting.split_once('=').unwrap().0;
+        stdout_of(directory, &create(table, setting));
+    }
+    let said = failure_of(directory, &create("c", "propagation=in_place"), 2);
+    assert!(said.contains("shop was made with another value, which stays"), "{said}");
+    std::fs::write(directory.join("rows.csv"), "id\n1\n").unwrap();
+    let load =
+        |target, setting| ["load", "csv", "rows.csv", "--table", "r", target, "--set", setting];
+    stdout_of(directory, &load("new", "page_bytes=512"));
+    let json = stdout_of(directory, &["db", "schema", "new", "--json"]);
+    assert!(json.contains("\"page_bytes\": 512"), "{json}");
+    failure_of(directory, &load("shop", "page_bytes=512"), 2);
+}
+
+#[test]
 fn any_number_of_rows_is_loaded_into_a_database_with_the_smallest_log() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();

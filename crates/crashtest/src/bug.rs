@@ -58,6 +58,15 @@ impl Bug {
         std::iter::once(Self::None).chain(Self::all()).find(|bug| bug.label() == label)
     }
 
+    /// Whether only many clients at once can meet it.
+    #[must_use]
+    pub const fn is_of_many(self) -> bool {
+        match self {
+            Self::OfEngine(bug) => bug.is_of_many(),
+            _ => false,
+        }
+    }
+
     /// Whether this build can plant it.
     #[must_use]
     pub const fn is_built_in(self) -> bool {

@@ -17,6 +17,8 @@
 //!    works again.
 //! 5. Where bits flipped, rows are right or damage is told.
 //!
+//! Many clients at once are checked by what they saw ([`run_crowd`]).
+//!
 //! The database lies on sectors in memory, as a whole or file by file, or on simulated SSDs ([`WorldKind`]). Beside seeds
 //! there is a walk that leaves no request out ([`cut_at_every_request`]).
 //!
@@ -24,6 +26,7 @@
 //! ([`find_planted`]).
 
 mod bug;
+mod crowd;
 mod drive;
 mod exhaustive;
 mod fault;
@@ -40,16 +43,23 @@ mod watched;
 mod world;
 
 pub use bug::Bug;
+pub use crowd::threads::{KilledLife, Survivor, Word, work_on_threads};
+pub use crowd::{CLIENT_COUNT_MAX, run_crowd};
 pub use drive::{Drive, LAYER_COUNT};
 pub use exhaustive::{RESTART_STEP, cut_at_every_request};
 pub use life::{Outcome, Violation, run_seed};
-pub use planted::{PlantedBug, find_planted};
+pub use planted::{PlantedBug, find_planted, run_planted};
 pub use scenario::{Faults, Scenario};
 pub use world::WorldKind;
 
-/// What repeats a seed on the command line.
+/// What repeats a seed on the command line; of many clients, with so many at most.
 #[must_use]
-pub fn replay_command(seed: u64, world: WorldKind, bug: Bug) -> String {
+pub fn replay_command(
+    seed: u64,
+    world: WorldKind,
+    bug: Bug,
+    client_count_max: Option<u32>,
+) -> String {
     let world = match world {
         WorldKind::Memory => "",
         WorldKind::Ssd => " --world ssd",
@@ -59,5 +69,6 @@ pub fn replay_command(seed: u64, world: WorldKind, bug: Bug) -> String {
         Bug::None => String::new(),
         bug => format!(" --plant {}", bug.label()),
     };
-    format!("nandu crash{world}{plant} --seed {seed}")
+    let clients = client_count_max.map_or(String::new(), |count| format!(" --clients {count}"));
+    format!("nandu crash{world}{clients}{plant} --seed {seed}")
 }

@@ -20,7 +20,7 @@ use nandu_base::{FlashOperation, Rng, to_index};
 use nandu_device::DeviceError::Media;
 use nandu_device::{Device, FaultPlan};
 use nandu_storage::database::{
-    Column, ColumnType, LoadOptions, NewTable, Row, RowOrder, TableKind, WriteTransaction,
+    Column, ColumnType, LoadOptions, NewTable, Row, RowOrder, TableKind, Tables, WriteTransaction,
 };
 use nandu_storage::log::Durability;
 use nandu_storage::sqlite::{Value, ValueRef};
@@ -81,6 +81,12 @@ pub struct Outcome {
     pub program_count: u64,
     /// Erase blocks that they erased.
     pub erase_count: u64,
+    /// Of many clients, transactions whose reads and writes were checked against those of all others.
+    pub deed_count: u64,
+    /// Transactions that gave way to others.
+    pub conflict_count: u64,
+    /// Commits that a crash took back, as their durability allows.
+    pub lost_count: u64,
 }
 
 impl Outcome {
@@ -103,6 +109,9 @@ impl Outcome {
         self.loser_count += other.loser_count;
         self.program_count += other.program_count;
         self.erase_count += other.erase_count;
+        self.deed_count += other.deed_count;
+        self.conflict_count += other.conflict_count;
+        self.lost_count += other.lost_count;
     }
 }
 
@@ -176,11 +185,11 @@ pub(crate) struct Simulation<'s> {
     pub(crate) log: Option<WorldDevice>,
     /// What the kernel keeps of the files on each device, where they are synced one by one.
     kernel: [KernelMemory; 2],
-    blackout: Arc<AtomicBool>,
+    pub(crate) blackout: Arc<AtomicBool>,
     history: History,
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// Requests that had failed when the last life was over.
-    failed_before: u64,
+    pub(crate) failed_before: u64,
     /// The power goes once so many promises more were made.
     pub(crate) promises_until_cut: Option<u64>,
     pub(crate) watch: Watch,
@@ -346,7 +355,7 @@ impl<'s> Simulation<'s> {
     }
 
     /// An error for which no fault of this life is the reason.
-    fn judge(&self, what: &str, error: &StorageError) -> Stop {
+    pub(crate) fn judge(&self, what: &str, error: &StorageError) -> Stop {
         let tells_damage = matches!(
             error,
             StorageError::ChecksumMismatch { .. }
@@ -415,7 +424,7 @@ impl<'s> Simulation<'s> {
 
     /// Opens what the last life left, after the power was restored; perhaps cuts it again meanwhile, or
     /// lets a request fail.
-    fn reopen(&mut self, end: &End) -> Result<Database, Stop> {
+    pub(crate) fn reopen(&mut self, end: &End) -> Result<Database, Stop> {
         self.restore()?;
         if matches!(end, End::Crashed) {
             for _ in 0..self.rng.below(self.scenario.faults.cuts_at_restart_max + 1) {
@@ -529,6 +538,11 @@ impl<'s> Simulation<'s> {
         }
         self.history.settle(found);
         self.flip_count_in_open_log = 0;
+        self.check_soundness(&tables)
+    }
+
+    /// Checks every page and reference, audits.
+    pub(crate) fn check_soundness(&self, tables: &Tables) -> Result<(), Stop> {
         let report = tables.check().map_err(|error| self.judge("the check", &error))?;
         if let Some(finding) = report.findings.first() {
             return Err(match self.flip_count {

@@ -1,6 +1,6 @@
 //! Which seed finds which planted bug first: the measure of how well seeds look.
 
-use crate::{Bug, Violation, WorldKind, run_seed};
+use crate::{Bug, CLIENT_COUNT_MAX, Outcome, Violation, WorldKind, run_crowd, run_seed};
 use serde::Serialize;
 
 /// A bug, and the first seed that breaks a promise with it.
@@ -18,10 +18,21 @@ pub struct PlantedBug {
     pub what: Option<String>,
 }
 
+/// Runs the history of a seed with a bug: with one client, or with many where one could not meet it.
+///
+/// # Errors
+/// The first promise that is broken.
+pub fn run_planted(seed: u64, world: WorldKind, bug: Bug) -> Result<Outcome, Violation> {
+    match bug.is_of_many() {
+        true => run_crowd(seed, world, bug, CLIENT_COUNT_MAX),
+        false => run_seed(seed, world, bug),
+    }
+}
+
 /// Looks for a bug with the seeds from 0 on.
 #[must_use]
 pub fn find_planted(bug: Bug, world: WorldKind, seed_count_max: u64) -> PlantedBug {
-    let found = (0..seed_count_max).find_map(|seed| run_seed(seed, world, bug).err());
+    let found = (0..seed_count_max).find_map(|seed| run_planted(seed, world, bug).err());
     let first_seed = found.as_ref().map(|violation| violation.seed);
     PlantedBug {
         bug: bug.label(),

@@ -1,9 +1,10 @@
 //! What one seed means: settings, operations, faults (swarm testing, Groce et al., ISSTA 2012: each
 //! seed leaves some features out, so that others come up more often).
 
+use crate::crowd::client::Mix;
 use crate::drive::Drive;
 use crate::{Bug, WorldKind};
-use nandu_base::Rng;
+use nandu_base::{Rng, to_index};
 use nandu_device::{FaultPlan, UnflushedFate};
 use nandu_storage::Settings;
 use nandu_storage::engine::TornPages;
@@ -58,6 +59,24 @@ impl Faults {
     };
 }
 
+/// Pages of pool and log that many clients have room in.
+const CROWD_FRAMES_MIN: u64 = 64;
+const CROWD_LOG_PAGES_MIN: u64 = 512;
+
+/// Those who use a database at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crowd {
+    /// In each life there are two clients at least, and so many at most.
+    pub(crate) client_count_max: u32,
+    /// How many of them compute at once.
+    pub(crate) core_count: u32,
+    /// Most transactions of one client in one life.
+    pub(crate) transaction_count_max: u64,
+    /// Whether a snapshot may be told that its pages are not kept.
+    pub(crate) may_be_too_old: bool,
+    pub(crate) mix: Mix,
+}
+
 /// A simulated history: its workload, its device and its faults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
@@ -108,6 +127,33 @@ impl Scenario {
             WorldKind::Memory => {}
             WorldKind::Ssd => scenario.move_to(Drive::of_seed(seed)),
             WorldKind::Files => scenario.files_apart = true,
+        }
+        scenario
+    }
+
+    /// The history of a seed with many clients: the same settings, with room for what they have open at
+    /// once, and no bits that flip.
+    #[must_use]
+    pub fn of_crowd(seed: u64, world: WorldKind, bug: Bug) -> Self {
+        let mut scenario = Self::of_seed(seed, world, bug);
+        let mut rng = Rng::for_part(seed, "many clients");
+        let settings = &mut scenario.settings;
+        let page_bytes = u64::from(settings.page_bytes);
+        settings.pool_bytes = settings.pool_bytes.max(CROWD_FRAMES_MIN * page_bytes);
+        settings.log_bytes = settings.log_bytes.max(CROWD_LOG_PAGES_MIN * page_bytes).max(4 << 20);
+        settings.version_bytes = [64 << 20, 64 << 20, 16 * page_bytes][to_index(rng.below(3))];
+        settings.lock_timeout_ns = [10_000_000_000, 1_000_000, 0][to_index(rng.below(3))];
+        settings.commit_delay_ns = [0, 0, 100_000][to_index(rng.below(3))];
+        scenario.device_bytes = scenario.device_bytes.max((64 << 20) + 2 * settings.log_bytes);
+        if scenario.faults.flipped_bits {
+            let cuts_at_restart_max = 1;
+            scenario.faults = Faults {
+                power_cuts: true,
+                failed_requests: true,
+                cuts_at_restart_max,
+                ..Faults::FLIPPED_BITS
+            };
+            scenario.faults.flipped_bits = false;
         }
         scenario
     }

@@ -32,7 +32,7 @@ fn run_seeds(world: WorldKind, count: u64) -> Outcome {
     for seed in 0..count {
         let outcome =
             run_seed(seed, world, Bug::None).unwrap_or_else(|Violation { seed, what }| {
-                panic!("{what}\nreplay: {}", replay_command(seed, world, Bug::None))
+                panic!("{what}\nreplay: {}", replay_command(seed, world, Bug::None, None))
             });
         total.add(&outcome);
     }
@@ -235,7 +235,7 @@ fn each_planted_bug_is_found_within_its_bound() {
         for bug in Bug::all().filter(|bug| !is_found_late(*bug, world)) {
             let kept = kept_seed(bug, world).filter(|seed| *seed < bound(world));
             // The kept seed first; after a change it may be another one.
-            let is_found = kept.is_some_and(|seed| run_seed(seed, world, bug).is_err())
+            let is_found = kept.is_some_and(|seed| run_planted(seed, world, bug).is_err())
                 || find_planted(bug, world, bound(world)).first_seed.is_some();
             if !is_found {
                 unnoticed.push((bug, world));

@@ -48,11 +48,25 @@ pub enum EngineBug {
     OneFileSynced,
     /// A restart takes for durable what it finds.
     FoundUnsynced,
+    /// Serializable transactions read rows without locking them.
+    ReadsUnlocked,
+    /// They lock rows that they find, and not the ranges in which they looked for them.
+    RangesUnlocked,
+    /// A transaction of level snapshot overwrites what changed since it began.
+    ConflictOverlooked,
+    /// A snapshot shows rows of transactions that have not ended.
+    OpenRowsShown,
+    /// A snapshot shows pages as they are now.
+    NewerPagesShown,
+    /// A commit gives its locks back before its record is in the log.
+    LocksReturnedEarly,
+    /// A restart rolls one transaction back, whatever others were under way.
+    OneLoserUndone,
 }
 
 impl EngineBug {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 24] = [
         Self::CommitWithoutFlush,
         Self::ChecksumIgnored,
         Self::BatchUnsynced,
@@ -70,6 +84,13 @@ impl EngineBug {
         Self::ControlBlockUnsynced,
         Self::OneFileSynced,
         Self::FoundUnsynced,
+        Self::ReadsUnlocked,
+        Self::RangesUnlocked,
+        Self::ConflictOverlooked,
+        Self::OpenRowsShown,
+        Self::NewerPagesShown,
+        Self::LocksReturnedEarly,
+        Self::OneLoserUndone,
     ];
 
     /// Its name on the command line.
@@ -93,7 +114,29 @@ impl EngineBug {
             Self::ControlBlockUnsynced => "control-block-unsynced",
             Self::OneFileSynced => "one-file-synced",
             Self::FoundUnsynced => "found-unsynced",
+            Self::ReadsUnlocked => "reads-unlocked",
+            Self::RangesUnlocked => "ranges-unlocked",
+            Self::ConflictOverlooked => "conflict-overlooked",
+            Self::OpenRowsShown => "open-rows-shown",
+            Self::NewerPagesShown => "newer-pages-shown",
+            Self::LocksReturnedEarly => "locks-returned-early",
+            Self::OneLoserUndone => "one-loser-undone",
         }
+    }
+
+    /// Whether only transactions side by side can meet it.
+    #[must_use]
+    pub const fn is_of_many(self) -> bool {
+        matches!(
+            self,
+            Self::ReadsUnlocked
+                | Self::RangesUnlocked
+                | Self::ConflictOverlooked
+                | Self::OpenRowsShown
+                | Self::NewerPagesShown
+                | Self::LocksReturnedEarly
+                | Self::OneLoserUndone
+        )
     }
 }
 

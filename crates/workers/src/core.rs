@@ -204,9 +204,10 @@ impl Core {
         self.yielding.push(number);
     }
 
-    /// Wakes up to `count` of those who wait for `key`, at the time of `by`.
-    pub(crate) fn wake(&mut self, key: usize, count: usize, by: u32) {
+    /// Wakes up to `count` of those who wait for `key`, at the time of `by`. Gives how many there were.
+    pub(crate) fn wake(&mut self, key: usize, count: usize, by: u32) -> u32 {
         let time = self.time_of(by);
+        let mut woken_count = 0;
         for _ in 0..count {
             let Some(at) = self.blocked.iter().position(|blocked| blocked.key == key) else {
                 break;
@@ -214,7 +215,9 @@ impl Core {
             let blocked = self.blocked.remove(at).expect("it was found there");
             self.timers.retain(|&(_, number)| number != blocked.number);
             self.make_ready(blocked.number, time);
+            woken_count += 1;
         }
+        woken_count
     }
 
     pub(crate) fn end(&mut self, number: u32) {

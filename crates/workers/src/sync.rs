@@ -59,9 +59,10 @@ impl Waiting {
             return;
         }
         let Some(current) = current() else { return };
-        let woken = waiting.min(count);
+        let count = waiting.min(count) as usize;
+        // Not those whose time has come and who have not run since: they count themselves out.
+        let woken = current.shared.lock().wake(self.key(), count, current.number);
         self.0.fetch_sub(woken, Ordering::Relaxed);
-        current.shared.lock().wake(self.key(), woken as usize, current.number);
     }
 
     /// Nothing else has this address while somebody waits here.

@@ -178,6 +178,27 @@ fn readers_share_and_wait_behind_a_writer() {
 }
 
 #[test]
+fn a_word_at_the_very_deadline_of_one_is_heard_by_the_others_and_so_is_the_next() {
+    for kind in SwitchKind::ALL {
+        let place = Arc::new((Mutex::new(()), Condvar::new()));
+        let ran = run(&schedule(kind, 16), 3, move |number| {
+            let (lock, word) = &*place;
+            match number {
+                // It is the first of two whose time is 10, so the other has not run when it tells.
+                0 => [10, 20].map(Nanos).into_iter().for_each(|time| {
+                    sleep_until(time);
+                    word.notify_all();
+                }),
+                1 => drop(word.wait_for(lock.lock(), Nanos(0), Nanos(10))),
+                _ => drop(word.wait(word.wait(lock.lock()))),
+            }
+            now().unwrap()
+        });
+        assert_eq!(ran.values, [20, 10, 20].map(Nanos), "{kind:?}");
+    }
+}
+
+#[test]
 fn a_word_is_heard_by_all_at_its_time() {
     for kind in SwitchKind::ALL {
         let place = Arc::new((Mutex::new(false), Condvar::new()));

@@ -1,12 +1,12 @@
 //! `nandu bench`: many clients over one database, on this disk or on a simulated drive.
 
 use crate::Context;
+use crate::engine_settings;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::stopwatch::{Stopwatch, date};
 use clap::{Args, Subcommand, ValueEnum};
 use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
-use nandu_base::words::did_you_mean;
 use nandu_base::{ByteCount, Nanos};
 use nandu_bench::ycsb::{FIELD_COUNT, KeyChoice, WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load, Outcome, Plan, Watch, run as run_clients};
@@ -14,7 +14,6 @@ use nandu_drives::profile::{Profile, SimOptions};
 use nandu_lab::machine::{COMMIT, Machine};
 use nandu_probe::table::{Table, rate, time};
 use serde::Serialize;
-use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -382,33 +381,7 @@ impl YcsbArguments {
 /// The settings of the engine, with what `--set` says.
 fn settings_of(arguments: &YcsbArguments) -> Result<Settings, Failure> {
     let usual = Settings { pool_bytes: arguments.memory.0, ..Settings::default() };
-    let mut value = serde_json::to_value(&usual).expect("settings are JSON");
-    for text in &arguments.set {
-        let wrong = |what: String| Failure::input(format!("--set {}: {what}", text.escape_debug()));
-        let Some((key, given)) = text.split_once('=') else {
-            return Err(wrong("write KEY=VALUE".into()));
-        };
-        let mut place = &mut value;
-        for part in key.split('.') {
-            let Value::Object(keys) = place else {
-                return Err(wrong(format!("`{part}` is part of a value")));
-            };
-            if !keys.contains_key(part) {
-                let meant = did_you_mean(part, keys.keys().map(String::as_str));
-                return Err(wrong(format!("there is no setting `{part}`{meant}")));
-            }
-            place = keys.get_mut(part).expect("it was found");
-        }
-        let size = ByteCount::parse(given).ok().filter(|_| key.ends_with("_bytes"));
-        *place = match size {
-            Some(size) => Value::from(size.0),
-            None => serde_json::from_str(given).unwrap_or_else(|_| Value::from(given)),
-        };
-        // Each by itself, so that the error is that of this one.
-        serde_json::from_value::<Settings>(value.clone())
-            .map_err(|error| wrong(error.to_string()))?;
-    }
-    let settings: Settings = serde_json::from_value(value).expect("each was tried");
+    let settings = engine_settings::set(&usual, &arguments.set)?;
     settings.check()?;
     Ok(settings)
 }

@@ -1,16 +1,19 @@
 //! `nandu crash`: the crash simulator of the storage engine, by seed.
 
+mod kill;
+
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use nandu_crashtest::{
-    Bug, Outcome, PlantedBug, RESTART_STEP, Scenario, Violation, WorldKind, cut_at_every_request,
-    find_planted, replay_command, run_seed,
+    Bug, CLIENT_COUNT_MAX, Outcome, PlantedBug, RESTART_STEP, Scenario, Violation, WorldKind,
+    cut_at_every_request, find_planted, replay_command, run_crowd, run_seed,
 };
 use nandu_probe::table::Table;
 use serde::Serialize;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 /// Cut the power under the storage engine, thousands of times, each replayable by its seed
 #[derive(Debug, Args)]
@@ -23,6 +26,8 @@ Examples:
                                    a planted bug, to see that it is found
   nandu crash --plant all --seeds 200
                                    the first seed that finds each planted bug
+  nandu crash --clients 16         many at once, and what each of them saw
+  nandu crash --kill . --seeds 20  threads over real files, and SIGKILL
   nandu crash --world ssd          whole simulated SSDs below, of every layer
   nandu crash --world ssd --seed 14 --every-request
                                    a small run, cut at each of its requests
@@ -43,12 +48,24 @@ pub(crate) struct CrashArguments {
     /// What the database lies on
     #[arg(long, value_enum, default_value_t = WorldArgument::Memory)]
     world: WorldArgument,
+    /// Clients at once, two up to so many; what each transaction read and wrote is checked against all
+    /// others
+    #[arg(long, value_name = "COUNT", conflicts_with = "every_request",
+        value_parser = clap::value_parser!(u32).range(2..=CLIENT_COUNT_LIMIT))]
+    clients: Option<u32>,
     /// A small run of each seed, repeated and cut at each of its requests
     #[arg(long)]
     every_request: bool,
     /// After every so manieth of these cuts, cut the restart at each of its requests, too
     #[arg(long, value_name = "STEP", requires = "every_request")]
     restart_step: Option<NonZeroUsize>,
+    /// Instead: databases in this directory, clients on threads, and their process killed once for each seed
+    #[arg(long, value_name = "DIRECTORY", value_hint = ValueHint::DirPath,
+        conflicts_with_all = ["seed", "world", "every_request", "plant"])]
+    kill: Option<PathBuf>,
+    /// The process that is to be killed
+    #[arg(long, hide = true, requires = "kill")]
+    killed_from: Option<u32>,
     /// A bug to plant, by its name; `all` looks for each of them in every world, and tells the first seed
     /// that finds it
     #[arg(long, value_name = "BUG", default_value = "none")]
@@ -77,6 +94,9 @@ impl WorldArgument {
         }
     }
 }
+
+/// Clients that a small drive has room for.
+const CLIENT_COUNT_LIMIT: i64 = 64;
 
 /// The name that stands for each bug.
 const ALL_BUGS: &str = "all";
@@ -146,6 +166,7 @@ struct BrokenPromise {
 struct Campaign {
     world: WorldKind,
     every_request: bool,
+    client_count_max: Option<u32>,
     first_seed: u64,
     seed_count: u64,
     total: Outcome,
@@ -167,17 +188,31 @@ fn seeds_of(arguments: &CrashArguments) -> Result<(u64, u64), Failure> {
     Ok((first_seed, count))
 }
 
+fn scenario_of(seed: u64, world: WorldKind, bug: Bug, clients: Option<u32>) -> Scenario {
+    match clients {
+        Some(_) => Scenario::of_crowd(seed, world, bug),
+        None => Scenario::of_seed(seed, world, bug),
+    }
+}
+
 /// Runs the seeds.
 pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
+    if let Some(place) = &arguments.kill {
+        return match arguments.killed_from {
+            Some(last_element) => kill::be_killed(place, arguments, last_element),
+            None => kill::run(place, arguments, context),
+        };
+    }
     if arguments.plant == ALL_BUGS {
         return find_all(arguments, context);
     }
     let bug = bug_of(&arguments.plant)?;
     let world = arguments.world.kind();
     let (first_seed, count) = seeds_of(arguments)?;
+    let clients = arguments.clients.or_else(|| bug.is_of_many().then_some(CLIENT_COUNT_MAX));
     if let (Some(seed), false) = (arguments.seed, arguments.json) {
         let mut table = Table::new(&["what the seed chose", "how it is"]);
-        for (what, how) in Scenario::of_seed(seed, world, bug).told() {
+        for (what, how) in scenario_of(seed, world, bug, clients).told() {
             table.row(vec![what.to_owned(), how]);
         }
         context.output.table(&table)?;
@@ -187,21 +222,23 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
     let mut campaign = Campaign {
         world,
         every_request: arguments.every_request,
+        client_count_max: clients,
         first_seed,
         seed_count: 0,
         total: Outcome::default(),
         violations: Vec::new(),
     };
     let restart_step = arguments.restart_step.map_or(RESTART_STEP, NonZeroUsize::get);
-    let run = |seed| match arguments.every_request {
-        true => cut_at_every_request(seed, world, bug, restart_step),
-        false => run_seed(seed, world, bug),
+    let run = |seed| match clients {
+        Some(count) => run_crowd(seed, world, bug, count),
+        None if arguments.every_request => cut_at_every_request(seed, world, bug, restart_step),
+        None => run_seed(seed, world, bug),
     };
     let replay = |seed| {
         let every = if arguments.every_request { " --every-request" } else { "" };
         let step = arguments.restart_step;
         let step = step.map_or(String::new(), |step| format!(" --restart-step {step}"));
-        format!("{}{every}{step}", replay_command(seed, world, bug))
+        format!("{}{every}{step}", replay_command(seed, world, bug, clients))
     };
     // A panic inside a history is a violation, told like any other.
     std::panic::set_hook(Box::new(|_| {}));
@@ -254,6 +291,9 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         loser_count,
         program_count,
         erase_count,
+        deed_count,
+        conflict_count,
+        lost_count,
         ..
     } = campaign.total;
     let mut table = Table::new(&["what happened", "times"]);
@@ -275,6 +315,9 @@ fn show(campaign: &Campaign, context: &Context) -> Result<(), Failure> {
         ("transactions rolled back at restart", loser_count),
         ("flash pages programmed", program_count),
         ("erase blocks erased", erase_count),
+        ("transactions checked against others", deed_count),
+        ("transactions that gave way to others", conflict_count),
+        ("commits lost that nobody had promised", lost_count),
         ("promises broken", campaign.violations.len() as u64),
     ] {
         table.row(vec![what.to_owned(), times.to_string()]);

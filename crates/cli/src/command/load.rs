@@ -187,6 +187,9 @@ struct CommonArguments {
     /// Bytes of the log of a new database, which bound what one transaction changes; 64 MiB without it
     #[arg(long, alias = "log-bytes", value_parser = super::parse_size, value_name = "SIZE")]
     log_size: Option<ByteCount>,
+    /// Any setting of the engine, such as propagation=log_structured
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Pages of the database that a PAX page spans
     #[arg(long, default_value = "256", value_name = "PAGES",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(SPAN_PAGES_MAX)))]
@@ -365,8 +368,9 @@ fn load(
     crate::memory::check_possible(common.memory, &what, "give less")?;
     let mut options = DatabaseOptions::default();
     options.settings.pool_bytes = common.memory.0 - common.memory.0 / 4;
-    let sizes = database::FixedSizes { page: common.page_size, log: common.log_size };
-    let (reports, restart) = database::fill(directory, options, sizes, |database| {
+    let (page, log, set) = (common.page_size, common.log_size, &common.set[..]);
+    let wishes = database::Wishes { page, log, set };
+    let (reports, restart) = database::fill(directory, options, wishes, |database| {
         let progress = Progress::new(context, jobs.len());
         let mut watch = Watch { progress, table: String::new() };
         Ok(load_tables(database, &mut jobs, &mut watch)?)

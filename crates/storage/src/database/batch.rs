@@ -106,7 +106,7 @@ impl WriteTransaction<'_> {
         let chunk_rows = to_index(u64::from(self.settings().frame_count() / 4)).min(CHUNK_ROWS_MAX);
         for chunk in piece.chunks(chunk_rows) {
             let keys: Vec<&[u8]> = chunk.iter().map(|(key, _)| key.as_slice()).collect();
-            tree.fetch_leaves(&self.present(), &keys)?;
+            tree.fetch_leaves(&self.present()?, &keys)?;
             let mut rest = chunk;
             while !rest.is_empty() {
                 let count = self.step(|core| core.insert_run(&tree, file, rest))?;

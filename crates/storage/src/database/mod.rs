@@ -54,6 +54,7 @@ use self::open_table::OpenTables;
 use crate::engine::versions::Versions;
 use crate::engine::{RestartReport, Settings, Volumes};
 use crate::log::SharedLog;
+use crate::pool::PageReader;
 use crate::volume::Io;
 use crate::{Engine, FileId, Lsn, StorageError};
 use nandu_base::Nanos;
@@ -79,6 +80,8 @@ struct Shared {
     catalog: FileId,
     log: SharedLog,
     data_io: Io,
+    /// Reads pages without the engine.
+    page_reader: PageReader,
     settings: Settings,
     /// Write transactions that have not ended.
     writer_count: AtomicU32,
@@ -145,6 +148,7 @@ impl Database {
         let locks = Arc::new(Locks::default());
         let (log, data_io) = (engine.log(), engine.data_io());
         let versions = Arc::clone(engine.versions());
+        let page_reader = engine.page_reader();
         let settings = engine.settings().clone();
         let core = Core::open(engine, Arc::clone(&locks))?;
         let catalog = core.catalog;
@@ -157,6 +161,7 @@ impl Database {
             catalog,
             log,
             data_io,
+            page_reader,
             settings,
             writer_count,
             has_doomed_files,

@@ -71,7 +71,7 @@ impl HeapReader {
         self.tree.with_page_count(self.page_count())
     }
 
-    /// The heap in a view, whose copies may have pages that the file has not.
+    /// The heap in a view that is there already, whose copies may have pages that the file has not.
     pub(super) fn tree_in(&self, view: &EngineView) -> TableTree {
         self.tree.with_page_count(self.page_count().saturating_add(view.copy_count()))
     }

@@ -12,6 +12,7 @@ use super::view::EngineView;
 use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
 use crate::pax::PaxTable;
+use crate::plant::{EngineBug, is_planted};
 use crate::sqlite::{RecordView, TableTree, Value, ValueRef};
 use crate::{FileId, StorageError};
 use nandu_base::words::did_you_mean;
@@ -107,17 +108,22 @@ impl Tables {
     #[must_use]
     pub fn engine(&self) -> &EngineView {
         if self.locker.is_some() {
-            self.view.refresh();
+            // Where the engine has stopped, the commit says so.
+            let _ = self.view.refresh();
         }
         &self.view
     }
 
     /// By what one statement reads.
-    pub(super) fn statement(&self) -> Statement<'_> {
-        match self.locker {
+    ///
+    /// # Errors
+    /// Of a transaction that locks what it reads, if the engine has stopped: it may have stopped in the
+    /// middle of taking back what another had locked.
+    pub(super) fn statement(&self) -> Result<Statement<'_>, StorageError> {
+        Ok(match self.locker {
             None => Statement::Reader(&self.view),
-            Some(_) => Statement::Writer(EngineView::present(self.view.shared())),
-        }
+            Some(_) => Statement::Writer(EngineView::present(self.view.shared())?),
+        })
     }
 
     /// Locks what a transaction is about to read; a snapshot needs no locks.
@@ -128,6 +134,13 @@ impl Tables {
         told: impl Fn() -> String,
     ) -> Result<(), StorageError> {
         let Some(transaction) = self.locker else { return Ok(()) };
+        let is_forgotten = match span {
+            Span::Key(_) => is_planted(EngineBug::ReadsUnlocked),
+            Span::Range(..) => is_planted(EngineBug::RangesUnlocked),
+        };
+        if is_forgotten {
+            return Ok(());
+        }
         let shared = self.view.shared();
         if shared.locks.try_lock(transaction, file, span, Mode::Shared) {
             return Ok(());
@@ -199,10 +212,11 @@ impl Tables {
         if let Rows::Pax(pax) = &table.rows {
             return pax_row(&self.view, pax, row_number, look).map_err(self.named());
         }
-        let tree = table.heap()?.tree_in(&self.view);
+        let heap = table.heap()?;
         self.lock_number(table, row_number)?;
         let mut copy = RecordCopy::take();
-        let pages = self.statement();
+        let pages = self.statement()?;
+        let tree = heap.tree_in(&pages);
         let found = match pages.hold() {
             Some(held) => tree.get(&held, row_number, |record| copy.set(record.bytes())),
             None => tree.get(&*pages, row_number, |record| copy.set(record.bytes())),
@@ -226,7 +240,7 @@ impl Tables {
         let key = encode(key_values);
         self.lock_key(table, &key)?;
         let mut copy = RecordCopy::take();
-        let pages = self.statement();
+        let pages = self.statement()?;
         let found = match pages.hold() {
             Some(held) => tree.get(&held, &key, |bytes| copy.set(bytes)),
             None => tree.get(&*pages, &key, |bytes| copy.set(bytes)),
@@ -251,9 +265,10 @@ impl Tables {
         order.sort_unstable_by_key(|&place| row_numbers[place]);
         let rising: Vec<i64> = order.iter().map(|&place| row_numbers[place]).collect();
         let table = self.table(table)?;
-        let tree = table.heap()?.tree_in(&self.view);
+        let heap = table.heap()?;
         rising.iter().try_for_each(|&number| self.lock_number(table, number))?;
-        let pages = self.statement();
+        let pages = self.statement()?;
+        let tree = heap.tree_in(&pages);
         let looked = tree.get_batch(&*pages, &rising, |index, record| look(order[index], record));
         looked.map_err(self.named())
     }
@@ -274,7 +289,7 @@ impl Tables {
         let keys = encode_keys(keys);
         keys.iter().try_for_each(|key| self.lock_key(table, key))?;
         let mut trouble = None;
-        let looked = tree.get_batch(&*self.statement(), &keys, |index, bytes| {
+        let looked = tree.get_batch(&*self.statement()?, &keys, |index, bytes| {
             let Some(bytes) = bytes else { return };
             match view_of(bytes) {
                 Ok(record) => look(index, record),
@@ -293,7 +308,7 @@ impl Tables {
     /// As [`Self::get_batch_by_key`].
     pub fn fetch_by_key(&self, table: &str, keys: &[Row]) -> Result<(), StorageError> {
         let tree = self.table(table)?.clustered()?;
-        tree.fetch_leaves(&*self.statement(), &encode_keys(keys)).map_err(self.named())
+        tree.fetch_leaves(&*self.statement()?, &encode_keys(keys)).map_err(self.named())
     }
 
     /// The tree of a heap table, for operators that read it in larger pieces.
@@ -302,9 +317,9 @@ impl Tables {
     /// If there is no such heap table.
     pub fn heap_tree(&self, table: &str) -> Result<TableTree, StorageError> {
         let table = self.table(table)?;
-        let tree = table.heap()?.tree_in(&self.view);
-        self.lock_file(tree.file(), table)?;
-        Ok(tree)
+        let heap = table.heap()?;
+        self.lock_file(table.definition.file, table)?;
+        Ok(heap.tree_in(&self.view))
     }
 
     /// A table in PAX pages.
@@ -352,10 +367,10 @@ impl Tables {
     ) -> Result<(), StorageError> {
         let table = self.table(table)?;
         self.lock_file(table.definition.file, table)?;
-        let pages = &*self.statement();
+        let pages = &*self.statement()?;
         match &table.rows {
             Rows::Heap(heap) => {
-                let tree = heap.tree_in(&self.view);
+                let tree = heap.tree_in(pages);
                 let mut scan = tree.scan(i64::MIN..=i64::MAX);
                 // A leaf's rows out of their pages, so that `look` may use the database.
                 let (mut bytes, mut rows) = (Vec::new(), Vec::new());
@@ -421,7 +436,7 @@ impl Tables {
         let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
         let bounds = (as_bytes(&lower), as_bytes(&upper));
         self.lock_range(table.definition.file, bounds, table)?;
-        let pages = &*self.statement();
+        let pages = &*self.statement()?;
         let mut scan = tree.scan(bounds, Direction::Forward).with_ahead_count(ahead_count);
         while let Some((_, value)) = scan.next(pages).map_err(self.named())? {
             if look(view_of(value)?).is_break() {
@@ -449,7 +464,7 @@ impl Tables {
         let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
         let bounds = (as_bytes(&lower), as_bytes(&upper));
         self.lock_range(index.file, bounds, table)?;
-        let pages = &*self.statement();
+        let pages = &*self.statement()?;
         let mut scan = Tree::at(index.file).scan(bounds, Direction::Forward);
         while let Some((entry, _)) = scan.next(pages).map_err(self.named())? {
             if look(key::split_row_number(entry)?.1).is_break() {
@@ -504,9 +519,10 @@ impl Tables {
         };
         let wanted = numbers.len();
         let mut found = 0;
-        let tree = table.heap()?.tree_in(&self.view);
+        let heap = table.heap()?;
         numbers.iter().try_for_each(|&number| self.lock_number(table, number))?;
-        let pages = &*self.statement();
+        let pages = &*self.statement()?;
+        let tree = heap.tree_in(pages);
         match order {
             FetchOrder::Address => {
                 numbers.sort_unstable();
@@ -544,7 +560,7 @@ impl Tables {
     /// If a page cannot be read or breaks a rule; [`Self::check`] says all about it.
     pub fn stat(&self) -> Result<Vec<TableStat>, StorageError> {
         let mut stats = Vec::new();
-        let pages = &*self.statement();
+        let pages = &*self.statement()?;
         for table in self.open.values() {
             let TableDefinition { name, file, indexes, .. } = &table.definition;
             stats.push(match &table.rows {

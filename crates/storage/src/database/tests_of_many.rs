@@ -8,8 +8,9 @@
 use super::*;
 use crate::sqlite::{RecordView, Value, ValueRef};
 use crate::volume::DeviceVolume;
-use nandu_base::Rng;
+use nandu_base::{Nanos, Rng};
 use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice, SharedDevice};
+use nandu_workers::{Schedule, Work};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -352,4 +353,104 @@ fn a_rollback_after_which_a_heap_cannot_be_read_stops_the_engine() {
     let (database, _) = open(&device, &settings);
     assert_eq!(get(&database.read(), 1).unwrap(), None);
     assert_eq!(database.read().check().unwrap().findings, [""; 0]);
+}
+
+#[test]
+fn a_row_is_claimed_of_a_heap_that_grew_while_the_claim_waited() {
+    let settings = Settings { lock_timeout_ns: 60_000_000_000, ..settings() };
+    let database = create(&device(), &settings);
+    let mut write = database.write().unwrap();
+    let thing = |id: i64| [ValueRef::Integer(id), ValueRef::Text(b"a thing of some length")];
+    let number = write.insert("things", &thing(0)).unwrap();
+    write.commit().unwrap();
+    let grower = {
+        let database = database.clone();
+        move || {
+            let mut write = database.write().unwrap();
+            write.update("things", number, &thing(1)).unwrap();
+            nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(500));
+            (2..500).for_each(|id| {
+                write.insert("things", &thing(id)).unwrap();
+            });
+            write.commit().unwrap();
+        }
+    };
+    let claimer = |isolation| {
+        let database = database.clone();
+        move || {
+            nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(200));
+            let mut write = database.write_with(isolation).unwrap();
+            match write.claim("things", number) {
+                Err(StorageError::Conflict { .. }) => assert_eq!(isolation, Isolation::Snapshot),
+                other => other.unwrap(),
+            }
+            write.rollback().unwrap();
+        }
+    };
+    let start = database.read().engine().data_io().now();
+    let works: Vec<Work<()>> = vec![
+        Box::new(grower),
+        Box::new(claimer(Isolation::ALL[0])),
+        Box::new(claimer(Isolation::ALL[1])),
+    ];
+    Schedule { start, ..Schedule::default() }.run(works);
+    database.read().engine().audit();
+}
+
+#[test]
+fn nobody_reads_what_a_rollback_that_failed_has_left() {
+    let device = device();
+    let database = create(&device, &settings());
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "one").unwrap();
+    write.commit().unwrap();
+    let reader = database.write().unwrap();
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "two").unwrap();
+    let fail_flush = Some(device.lock().submitted_flush_count() + 1);
+    device.lock().set_plan(FaultPlan { fail_flush, ..FaultPlan::default() });
+    database.checkpoint().unwrap_err();
+    write.rollback().unwrap_err();
+    let error = get(&reader, 1).unwrap_err();
+    assert!(matches!(error, StorageError::Poisoned { .. }), "{error}");
+    assert_ne!(get(&database.snapshot(), 1).ok().flatten().as_deref(), Some("two"));
+}
+
+/// Flushes of the devices, and what time it took workers to commit ten rows each, one a little after the
+/// other.
+fn commit_side_by_side(worker_count: i64, commit_delay_ns: u64) -> (u64, Nanos) {
+    let settings = Settings {
+        commit_delay_ns,
+        lock_timeout_ns: 60_000_000_000,
+        log_bytes: 8 << 20,
+        ..settings()
+    };
+    let database = create(&device(), &settings);
+    let flush_count = || database.read().engine().device_counters().0.flushes.request_count;
+    let before = flush_count();
+    let work = |worker: i64| -> Work<()> {
+        let database = database.clone();
+        Box::new(move || {
+            for row in 0..10 {
+                let now = nandu_workers::now().unwrap();
+                nandu_workers::sleep_until(now + Nanos::from_micros(50 * worker.unsigned_abs()));
+                let mut write = database.write().unwrap();
+                put(&mut write, 100 * worker + row, "text").unwrap();
+                write.commit().unwrap();
+            }
+        })
+    };
+    let start = database.read().engine().data_io().now();
+    let ran = Schedule { start, ..Schedule::default() }.run((0..worker_count).map(work).collect());
+    (flush_count() - before, ran.end.saturating_sub(start))
+}
+
+#[test]
+fn commits_that_wait_for_each_other_share_flushes() {
+    let (at_once, _) = commit_side_by_side(8, 0);
+    let (gathered, _) = commit_side_by_side(8, 500_000);
+    assert!(2 * gathered < at_once, "{gathered} beside {at_once}");
+    let (alone, waited) = (commit_side_by_side(1, 0), commit_side_by_side(1, 500_000));
+    assert_eq!(alone.0, waited.0, "nobody comes");
+    assert_eq!(waited.1, alone.1 + Nanos(10 * 500_000));
 }

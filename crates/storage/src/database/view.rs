@@ -19,6 +19,7 @@ use super::core::Core;
 use super::step::Step;
 use crate::engine::structure;
 use crate::page::{TRAILER_BYTES, page_lsn, seal_page, set_page_lsn};
+use crate::plant::{EngineBug, is_planted};
 use crate::pool::{Grant, PoolCounters};
 use crate::volume::Io;
 use crate::{
@@ -27,6 +28,7 @@ use crate::{
 use nandu_base::{Nanos, to_u32};
 use nandu_device::Counters;
 use nandu_workers::sync::{Mutex, RwLockReadGuard};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -75,7 +77,7 @@ impl EngineView {
         let core = shared.core.read();
         let engine = core.engine();
         let mut copies = Copies::default();
-        if engine.has_uncommitted() {
+        if engine.has_uncommitted() && !is_planted(EngineBug::OpenRowsShown) {
             match engine.uncommitted(engine.settings().version_bytes) {
                 Ok(Some(undos)) => copies.undos = undos,
                 Ok(None) => {
@@ -105,14 +107,21 @@ impl EngineView {
     }
 
     /// A view of all changes up to now, whoever made them.
-    pub(super) fn present(shared: &Arc<Shared>) -> Self {
+    ///
+    /// # Errors
+    /// If the engine has stopped.
+    pub(super) fn present(shared: &Arc<Shared>) -> Result<Self, StorageError> {
         let view = Self::unfixed(shared);
-        view.refresh();
-        view
+        // Behind the locks of the caller, which another may have given back since its rollback failed.
+        view.refresh()?;
+        Ok(view)
     }
 
     /// Moves the moment to now. Whoever walks over pages meanwhile may find them not to belong together.
-    pub(super) fn refresh(&self) {
+    ///
+    /// # Errors
+    /// If the engine has stopped; the moment is now all the same.
+    pub(super) fn refresh(&self) -> Result<(), StorageError> {
         let ViewState { shared, seen, .. } = &*self.0;
         let core = shared.core.read();
         let now = core.engine().log().next_lsn();
@@ -121,6 +130,7 @@ impl EngineView {
         if before > 0 {
             shared.versions.end(Lsn(before));
         }
+        core.engine().check_usable()
     }
 
     /// Does what a transaction did on the copies of its view, so that it sees it. After an error nothing
@@ -254,7 +264,8 @@ impl EngineView {
         let state = &*self.0;
         state.is_plain().then(|| {
             let core = state.shared.core.read();
-            HeldView { state, seen: Lsn(state.seen.load(Ordering::Acquire)), core }
+            let seen = Lsn(state.seen.load(Ordering::Acquire));
+            HeldView { state, seen, core: RefCell::new(Some(core)) }
         })
     }
 
@@ -274,11 +285,13 @@ impl EngineView {
     }
 }
 
-/// A view while the engine is held, for a few pages in a row.
+/// A view while the engine is held, for a few pages in a row. It is left while a page is read from the
+/// device.
 pub(super) struct HeldView<'v> {
     state: &'v ViewState,
     seen: Lsn,
-    core: RwLockReadGuard<'v, Core>,
+    /// There between two calls, unless one failed.
+    core: RefCell<Option<RwLockReadGuard<'v, Core>>>,
 }
 
 impl ReadPages for HeldView<'_> {
@@ -292,7 +305,11 @@ impl ReadPages for HeldView<'_> {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        self.state.read_held(&self.core, self.seen, address, look)
+        let mut held = self.core.borrow_mut();
+        let core = held.take().unwrap_or_else(|| self.state.shared.core.read());
+        let (core, answer) = self.state.read_held(core, self.seen, address, look);
+        *held = Some(core);
+        answer
     }
 }
 
@@ -314,28 +331,60 @@ impl ViewState {
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
         let seen = Lsn(self.seen.load(Ordering::Acquire));
-        self.read_held(&self.shared.core.read(), seen, address, look)
+        self.read_held(self.shared.core.read(), seen, address, look).1
     }
 
+    /// As [`Self::read_whole`], with the engine held, which is left while the page is read from the device:
+    /// whoever changes pages needs it alone.
     #[inline]
-    fn read_held<R>(
-        &self,
-        core: &Core,
+    fn read_held<'c, R>(
+        &'c self,
+        core: RwLockReadGuard<'c, Core>,
         seen: Lsn,
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R, StorageError> {
+    ) -> (RwLockReadGuard<'c, Core>, Result<R, StorageError>) {
         let mut look = Some(look);
-        let looked = core.engine().read_with_lsn(address, |lsn, bytes| {
-            (lsn < seen).then(|| look.take().expect("it is called once")(bytes))
-        })?;
-        if let Some(answer) = looked {
-            return Ok(answer);
-        }
-        let version = self.shared.versions.find(address, seen);
-        let version = version.ok_or_else(|| too_old(address))?;
-        let look = look.take().expect("it was not called");
-        Ok(look(&version[..version.len() - TRAILER_BYTES]))
+        let mut look_if_old = |lsn: Lsn, bytes: &[u8]| {
+            let is_old = lsn < seen || is_planted(EngineBug::NewerPagesShown);
+            is_old.then(|| look.take().expect("it is called once")(bytes))
+        };
+        let (core, looked) = match core.engine().read_resident_with_lsn(address, &mut look_if_old) {
+            Some(looked) => (core, Ok(looked)),
+            None => self.read_missing(core, address, look_if_old),
+        };
+        let answer = match looked {
+            Ok(Some(answer)) => Ok(answer),
+            // What was changed since is kept as it was.
+            Ok(None) => self.shared.versions.find(address, seen).map_or_else(
+                || Err(too_old(address)),
+                |version| {
+                    let look = look.take().expect("it was not called");
+                    Ok(look(&version[..version.len() - TRAILER_BYTES]))
+                },
+            ),
+            Err(error) => Err(error),
+        };
+        (core, answer)
+    }
+
+    /// A page that is not in the pool, with the engine left meanwhile.
+    #[cold]
+    fn read_missing<'c, R>(
+        &'c self,
+        core: RwLockReadGuard<'c, Core>,
+        address: PageAddress,
+        look: impl FnOnce(Lsn, &[u8]) -> R,
+    ) -> (RwLockReadGuard<'c, Core>, Result<R, StorageError>) {
+        let Some(plan) = core.engine().plan_aside(address) else {
+            let looked = core.engine().read_with_lsn(address, look);
+            return (core, looked);
+        };
+        drop(core);
+        let read = self.shared.page_reader.read(plan);
+        let core = self.shared.core.read();
+        let looked = core.engine().finish_aside(read, look);
+        (core, looked)
     }
 
     fn is_plain(&self) -> bool {

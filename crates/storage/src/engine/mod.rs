@@ -36,7 +36,10 @@ pub use unlogged::UnloggedPages;
 use crate::log::{LogFile, SharedLog};
 use crate::page::{TRAILER_BYTES, page_lsn};
 use crate::plant::{EngineBug, is_planted};
-use crate::pool::{Grant, LogRun, Pool, PoolConfig, PoolCounters, WriteAheadRule, WriteBack};
+use crate::pool::{
+    Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, WriteAheadRule,
+    WriteBack,
+};
 use crate::propagation::{Propagation, PropagationKind};
 use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
@@ -484,6 +487,41 @@ impl Engine {
         self.pool.read(address, |page| look(page_lsn(page), &page[..usable_bytes]))
     }
 
+    /// As [`Self::read_with_lsn`], if the page is in the pool; `None` otherwise.
+    #[inline]
+    pub(crate) fn read_resident_with_lsn<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(Lsn, &[u8]) -> R,
+    ) -> Option<R> {
+        let usable_bytes = self.usable_bytes();
+        self.pool.read_resident(address, |page| look(page_lsn(page), &page[..usable_bytes]))
+    }
+
+    /// Plans to read a page that is not in the pool without holding the engine meanwhile: see
+    /// [`Pool::plan_aside`].
+    pub(crate) fn plan_aside(&self, address: PageAddress) -> Option<Plan> {
+        self.pool.plan_aside(address)
+    }
+
+    /// What reads such a page.
+    pub(crate) fn page_reader(&self) -> PageReader {
+        self.pool.page_reader()
+    }
+
+    /// Lends a page that was read so to `look`.
+    ///
+    /// # Errors
+    /// As [`ReadPages::read`].
+    pub(crate) fn finish_aside<R>(
+        &self,
+        read: Read,
+        look: impl FnOnce(Lsn, &[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        let usable_bytes = self.usable_bytes();
+        self.pool.finish_aside(read, |page| look(page_lsn(page), &page[..usable_bytes]))
+    }
+
     /// As [`Self::read_with_lsn`], for several pages; see [`ReadPages::read_batch`].
     ///
     /// # Errors
@@ -556,7 +594,11 @@ impl Engine {
         Ok(())
     }
 
-    fn check_usable(&self) -> Result<(), StorageError> {
+    /// Whether nothing failed that leaves the engine in the dark about what is there.
+    ///
+    /// # Errors
+    /// With the cause, if something did.
+    pub(crate) fn check_usable(&self) -> Result<(), StorageError> {
         if let Some(cause) = &self.poison {
             return Err(StorageError::Poisoned { cause: cause.clone() });
         }

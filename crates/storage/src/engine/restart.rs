@@ -238,8 +238,9 @@ impl Engine {
         if is_planted(EngineBug::UndoSkipped) {
             return Ok(());
         }
-        // One at a time is enough: only one transaction writes, so there is at most one loser.
-        for loser in losers.values() {
+        // One after the other: what they changed is apart, since each had it locked.
+        let count = if is_planted(EngineBug::OneLoserUndone) { 1 } else { losers.len() };
+        for loser in losers.values().take(count) {
             report.loser_count += 1;
             let records_before = self.log.counts().record_count;
             self.active = Some(*loser);

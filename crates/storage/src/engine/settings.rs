@@ -45,6 +45,9 @@ pub struct Settings {
     pub double_write_bytes: Option<u64>,
     /// What a commit waits for.
     pub durability: Durability,
+    /// How long a commit that is to be durable waits for others to commit, too, on the devices' clock, so
+    /// that one flush serves all; 0 for not at all. Whoever writes alone waits in vain.
+    pub commit_delay_ns: u64,
     /// Capacity of the log, at least [`Self::log_bytes_min`]. It bounds a transaction: what that logs, and
     /// room to take it back, have to fit into seven eighths of it.
     pub log_bytes: u64,
@@ -69,6 +72,7 @@ impl Default for Settings {
             torn_pages: TornPages::default(),
             double_write_bytes: None,
             durability: Durability::default(),
+            commit_delay_ns: 0,
             log_bytes: 64 << 20,
             checkpoint_bytes: 16 << 20,
             version_bytes: 64 << 20,

@@ -7,8 +7,8 @@ use super::frame::Layout;
 use crate::plant::{EngineBug, is_planted};
 use crate::volume::{Io, IoOwner};
 use crate::{FileId, Lsn, StorageError};
-use nandu_base::to_index;
-use nandu_device::{IoBuffer, Operation};
+use nandu_base::{Nanos, to_index};
+use nandu_device::{IoBuffer, Operation, TimeSource};
 use nandu_workers::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -44,6 +44,21 @@ impl LogArea {
     pub(super) fn new(io: Io, file: FileId, layout: Layout) -> Self {
         let alignment = io.buffer_alignment().max(1) as usize;
         Self { io, file, layout, alignment, spare_buffers: Arc::default() }
+    }
+
+    /// The present, on the device's clock.
+    pub(super) fn present(&self) -> Nanos {
+        self.io.present()
+    }
+
+    /// Lets time pass until `deadline` where nobody else does and nobody can come meanwhile: on a virtual
+    /// clock outside of a schedule. Whether it is so.
+    pub(super) fn passes_alone(&self, deadline: Nanos) -> bool {
+        let is_alone = self.io.time_source() == TimeSource::Virtual && !nandu_workers::is_worker();
+        if is_alone {
+            self.io.pass_until(deadline);
+        }
+        is_alone
     }
 
     pub(super) fn sync(&self) -> Result<(), StorageError> {

@@ -21,7 +21,7 @@ use super::writer::{LogWriter, Room};
 use super::{Durability, LogCounts};
 use crate::plant::{EngineBug, is_planted};
 use crate::{Lsn, StorageError};
-use nandu_base::to_index;
+use nandu_base::{Nanos, to_index};
 use nandu_workers::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -179,12 +179,33 @@ impl SharedLog {
         }
     }
 
+    /// Waits for `delay`, or until the record at `lsn` is durable by somebody else's flush: those who come
+    /// meanwhile need none of their own.
+    pub fn gather(&self, lsn: Lsn, delay: Nanos) {
+        let mut present = self.0.area.present();
+        let deadline = present + delay;
+        if self.0.area.passes_alone(deadline) {
+            return;
+        }
+        let mut end = self.end();
+        while lsn >= end.writer.durable() && present < deadline && end.writer.check_poison().is_ok()
+        {
+            end = self.0.flushed.wait_for(end, present, deadline);
+            present = self.0.area.present();
+        }
+    }
+
     /// Makes all that was appended durable.
     ///
     /// # Errors
     /// As [`Self::make_durable`].
     pub fn flush(&self) -> Result<(), StorageError> {
-        let end = self.end().writer.end();
+        let end = {
+            let end = self.end();
+            // What a flush that failed had of the end is not there any more.
+            end.writer.check_poison()?;
+            end.writer.end()
+        };
         self.make_durable(Lsn(end.0.saturating_sub(1)))
     }
 

@@ -241,6 +241,21 @@ fn a_write_that_fails_under_way_stops_the_log_where_it_is_waited_for() {
 }
 
 #[test]
+fn what_a_failed_flush_had_is_not_durable_by_the_next_one() {
+    let machine = Machine::new(FaultPlan::default());
+    create(&machine, &CONFIG).unwrap();
+    let fail_requests = vec![machine.request_count() + 1];
+    let machine = Machine::new(FaultPlan { fail_requests, ..FaultPlan::default() });
+    let log = create(&machine, &CONFIG).unwrap();
+    append(&log, 1, 500, Room::Free).unwrap();
+    assert!(matches!(log.flush().unwrap_err(), StorageError::Device { .. }));
+    assert!(matches!(log.flush().unwrap_err(), StorageError::Poisoned { .. }));
+    assert!(matches!(log.close().unwrap_err(), StorageError::Poisoned { .. }));
+    machine.restart(FaultPlan::default());
+    assert!(reopen(&machine).unwrap().1.is_empty());
+}
+
+#[test]
 fn a_failed_sync_a_restart_and_a_power_cut_lose_nothing_that_was_promised() {
     let promised = |machine: &Machine| {
         let mut promised = 0;

@@ -85,7 +85,19 @@ impl Pool {
     /// The slow way of [`Pool::read`].
     #[cold]
     pub(super) fn read_missing(&self, address: PageAddress) -> Result<Protected<'_>, StorageError> {
-        let brought = self.bring(address, IfTorn::Refuse)?;
+        self.protected(address, self.bring(address, IfTorn::Refuse)?)
+    }
+
+    /// As [`Self::read_missing`], of a page that was counted as missing.
+    pub(super) fn read_counted(&self, address: PageAddress) -> Result<Protected<'_>, StorageError> {
+        self.protected(address, self.bring_or_count(address, IfTorn::Refuse, true)?)
+    }
+
+    fn protected(
+        &self,
+        address: PageAddress,
+        brought: Brought<'_>,
+    ) -> Result<Protected<'_>, StorageError> {
         let page = self.frames.protect(brought.frame, address.to_word());
         drop(brought.state);
         Ok(page.expect("a resident page stays while the lock is held"))
@@ -97,9 +109,17 @@ impl Pool {
         address: PageAddress,
         if_torn: IfTorn,
     ) -> Result<Brought<'_>, StorageError> {
+        self.bring_or_count(address, if_torn, false)
+    }
+
+    fn bring_or_count(
+        &self,
+        address: PageAddress,
+        if_torn: IfTorn,
+        mut is_counted: bool,
+    ) -> Result<Brought<'_>, StorageError> {
         let word = address.to_word();
         let mut state = self.lock();
-        let mut is_counted = false;
         loop {
             if let Some(frame) = self.resident(word) {
                 if !is_counted && let Some(page) = self.frames.protect(frame, word) {
@@ -178,7 +198,7 @@ impl Pool {
     }
 
     /// Checks the page in a claimed frame and makes it resident. Says whether it is torn.
-    fn admit(
+    pub(super) fn admit(
         &self,
         state: &mut State,
         page: InFlight,
@@ -391,7 +411,7 @@ impl Pool {
 
 impl State {
     /// Whether a page is being read.
-    fn is_on_its_way(&self, word: u64) -> bool {
+    pub(super) fn is_on_its_way(&self, word: u64) -> bool {
         self.loading.contains(&word) || self.in_flight.iter().any(|page| page.word == word)
     }
 

@@ -9,6 +9,7 @@
 //!              ▼
 //!        propagation.locate ──► positional read, without the lock      one page, wall clock
 //!        propagation.start_read … next_read, queue full                batches, prefetch, simulation
+//!        plan … read … finish, the owner left meanwhile (`aside`)      readers of a database
 //!              │
 //!              ▼ checksum, table, tag
 //! ```
@@ -24,6 +25,7 @@
 //!    nothing here: what goes to the device is a copy.
 //! 4. Every page from the device is checked, unless its file is another program's.
 
+mod aside;
 mod exclusive;
 mod fetch;
 mod frame;
@@ -32,6 +34,7 @@ mod replacement;
 mod table;
 mod write;
 
+pub(crate) use aside::{PageReader, Plan, Read};
 pub use exclusive::FrameMut;
 pub use grant::Grant;
 pub use replacement::{Clock, Lru, ReferenceBits, Replacement, ReplacementKind, TwoQueue};
@@ -41,7 +44,7 @@ use crate::page::{Checksum, check_page_bytes};
 use crate::propagation::{ChangedRanges, PageWrite, Propagation};
 use crate::volume::{Io, ReadAt};
 use crate::{FileId, Lsn, PageAddress, StorageError};
-use frame::Frames;
+use frame::{Frames, Protected};
 use grant::Lender;
 use nandu_base::ByteCount;
 use nandu_device::IoBuffer;
@@ -128,6 +131,8 @@ pub struct Pool {
     /// Held shared by whoever reads at a place that the propagation named, alone by whoever writes.
     placing: RwLock<()>,
     reader: Option<Arc<dyn ReadAt>>,
+    /// What reads pages while nobody holds the pool's owner.
+    aside: PageReader,
     io: Io,
     rule: Box<dyn WriteAheadRule>,
     lender: Arc<Lender>,
@@ -164,6 +169,8 @@ struct State {
     in_flight: Vec<InFlight>,
     /// Pages that some thread reads without the lock.
     loading: Vec<u64>,
+    /// What was written, for those who read pages without the pool.
+    marks: aside::Marks,
     files: BTreeMap<FileId, PoolFile>,
     counters: PoolCounters,
     /// Copies for the device, and the lists that a batch needs; here so that they are made once.
@@ -280,12 +287,15 @@ impl Pool {
             propagation,
             in_flight: Vec::new(),
             loading: Vec::new(),
+            marks: aside::Marks::default(),
             files: BTreeMap::new(),
             counters: PoolCounters::default(),
             writes: Vec::new(),
             spare_buffers: Vec::new(),
             batch: Vec::new(),
         };
+        let aside =
+            PageReader::new(reader.clone(), io.clone(), config.page_bytes, buffer_alignment);
         Ok(Self {
             config,
             frames: Frames::new(frame_count, config.page_bytes, buffer_alignment),
@@ -295,6 +305,7 @@ impl Pool {
             arrived: Condvar::new(),
             placing: RwLock::new(()),
             reader,
+            aside,
             io,
             rule,
             lender: Arc::default(),
@@ -338,19 +349,34 @@ impl Pool {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        let word = address.to_word();
-        if let Some(frame) = self.table.find(word, |_| true) {
-            // Before the page is held in place: whoever holds a reader's slot waits for nothing.
-            if self.needs_every_hit {
-                self.touch(frame, word);
-            }
-            if let Some(page) = self.frames.protect(frame, word) {
-                page.note_hit();
-                return Ok(look(&page));
-            }
+        if let Some(page) = self.protect_resident(address) {
+            return Ok(look(&page));
         }
         let page = self.read_missing(address)?;
         Ok(look(&page))
+    }
+
+    /// As [`Self::read`], if the page is here; `None` otherwise.
+    #[inline]
+    pub(crate) fn read_resident<R>(
+        &self,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        self.protect_resident(address).map(|page| look(&page))
+    }
+
+    #[inline]
+    fn protect_resident(&self, address: PageAddress) -> Option<Protected<'_>> {
+        let word = address.to_word();
+        let frame = self.table.find(word, |_| true)?;
+        // Before the page is held in place: whoever holds a reader's slot waits for nothing.
+        if self.needs_every_hit {
+            self.touch(frame, word);
+        }
+        let page = self.frames.protect(frame, word)?;
+        page.note_hit();
+        Some(page)
     }
 
     /// What was done so far.

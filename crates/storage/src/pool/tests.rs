@@ -60,11 +60,35 @@ struct Model {
     fills: Vec<u8>,
     lsn: u64,
     rng: Rng,
+    /// Pages that were read without the pool, a while ago.
+    asides: Vec<(u32, Read)>,
+    aside_count: u64,
 }
 
 impl Model {
     fn new(pool: Pool, page_count: usize, seed: u64) -> Self {
-        Self { pool, fills: vec![0; page_count], lsn: 0, rng: Rng::new(seed) }
+        let (rng, fills) = (Rng::new(seed), vec![0; page_count]);
+        Self { pool, fills, lsn: 0, rng, asides: Vec::new(), aside_count: 0 }
+    }
+
+    /// Reads a page as a reader does who holds nothing meanwhile.
+    fn read_aside(&mut self, page: u32) {
+        if let Some(plan) = self.pool.plan_aside(address(page)) {
+            self.asides.push((page, self.pool.page_reader().read(plan)));
+        }
+    }
+
+    /// What was read a while ago is as it is now, whatever came in between.
+    fn finish_aside(&mut self) -> Result<(), StorageError> {
+        let count = self.asides.len() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let (page, read) = self.asides.swap_remove(self.rng.below(count) as usize);
+        let found = self.pool.finish_aside(read, |bytes| bytes[0])?;
+        assert_eq!(found, self.fills[page as usize - 1], "page {page}, read aside");
+        self.aside_count += 1;
+        Ok(())
     }
 
     fn any_page(&mut self) -> u32 {
@@ -122,7 +146,12 @@ impl Model {
 
     fn step(&mut self) -> Result<(), StorageError> {
         let page = self.any_page();
-        match self.rng.below(32) {
+        match self.rng.below(38) {
+            32..=34 => {
+                self.read_aside(page);
+                Ok(())
+            }
+            35..=37 => self.finish_aside(),
             0..=11 => self.check(page),
             12..=23 => self.change(page),
             24 => self.change_in_vain(page),
@@ -182,6 +211,7 @@ fn a_pool_of_any_size_and_kind_holds_what_a_map_holds() {
                     }
                 }
                 model.check_all();
+                assert_eq!(model.aside_count > 5, has_reader && frame_count < 30);
                 model.pool.drop_all().unwrap();
                 model.pool.audit();
                 assert_eq!(model.pool.dirty_pages(), []);

@@ -164,6 +164,7 @@ impl Pool {
 
     fn discard_from(&mut self, file: FileId, first_page: u32) {
         let mut state = self.lock();
+        state.marks.note_cut();
         self.finish_reads(&mut state);
         let first = PageAddress::new(file, first_page).to_word();
         let last = PageAddress::new(file, u32::MAX).to_word();
@@ -307,6 +308,7 @@ impl Pool {
             let changed = info.changed.clone();
             let address = PageAddress::from_word(info.word);
             let is_new = info.is_new;
+            state.marks.note_write(info.word);
             state.writes.push(PageWrite { address, buffer, changed, is_new });
         }
         let result = self.rule.ensure_durable(durable_to).and_then(|()| {

@@ -13,7 +13,7 @@ mod schema;
 mod text;
 
 use crate::Context;
-use crate::database::{self, FixedSizes};
+use crate::database::{self, Wishes};
 use crate::failure::Failure;
 use crate::output::OutputFiles;
 use clap::{Args, Subcommand};
@@ -110,6 +110,9 @@ enum Action {
         /// without it
         #[arg(long, alias = "log-bytes", value_parser = super::parse_size, value_name = "SIZE")]
         log_size: Option<ByteCount>,
+        /// Any setting of the engine, such as propagation=log_structured
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
     },
     /// Store the rows of a file
     Load {
@@ -242,9 +245,9 @@ enum Action {
 pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Failure> {
     let to = &Answering { context, as_json: arguments.json };
     match &arguments.action {
-        Action::Create { directory, table, columns, key, page_size, log_size } => {
-            let sizes = FixedSizes { page: *page_size, log: *log_size };
-            create(directory, table, columns, key, sizes)?;
+        Action::Create { directory, table, columns, key, page_size, log_size, set } => {
+            let wishes = Wishes { page: *page_size, log: *log_size, set };
+            create(directory, table, columns, key, wishes)?;
             to.tell("db create", &OfTable::of(table), None)
         }
         Action::Load { directory, table, file, skip } => {
@@ -306,7 +309,7 @@ fn create(
     table: &str,
     columns: &[Column],
     key: &[String],
-    sizes: FixedSizes,
+    wishes: Wishes<'_>,
 ) -> Result<(), Failure> {
     check_memory()?;
     let index_of = |name: &String| {
@@ -319,7 +322,7 @@ fn create(
         key => TableKind::Clustered { key },
     };
     let options = DatabaseOptions::default();
-    database::fill(directory, options, sizes, |database| {
+    database::fill(directory, options, wishes, |database| {
         let mut write = database.write()?;
         write.create_table(table, columns.to_vec(), kind)?;
         Ok(write.commit()?)

@@ -2,7 +2,7 @@
 
 use super::text::refs;
 use super::{Answering, open_to_read};
-use crate::database::FixedSizes;
+use crate::database::Wishes;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use nandu::{DatabaseOptions, Flow, NewDatabase, Settings, TableDefinition, TableKind};
@@ -146,11 +146,12 @@ pub(super) fn compact(
         options.settings.log_structured = own.log_structured.clone();
         options.settings.torn_pages = own.torn_pages;
         let Settings { page_bytes, log_bytes, .. } = *own;
-        let sizes = FixedSizes {
+        let wishes = Wishes {
             page: Some(ByteCount(page_bytes.into())),
             log: Some(log_size.unwrap_or(ByteCount(log_bytes))),
+            set: &[],
         };
-        sizes.apply(&mut options.settings)?;
+        wishes.apply(&mut options.settings)?;
         let new = NewDatabase::begin(target, &options)?;
         let definitions: Vec<TableDefinition> = tables.definitions().cloned().collect();
         let progress = Progress::new(context, 1);
