@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 43] = [
+const RUNS: [(&str, &str); 45] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -44,6 +44,8 @@ const RUNS: [(&str, &str); 43] = [
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --clients 2 --workload d"),
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --device sim:nvme-tlc-2024"),
     ("crash", "crash --seeds 1"),
+    ("crash", "crash --seeds 1 --clients 3"),
+    ("crash --kill", "crash --seeds 1 --clients 2 --kill ."),
     ("crash --plant all", "crash --seeds 1 --plant all"),
     ("load", "load tpch --scale-factor 0.001 --tables customer,orders shop"),
     ("load", "load csv rows.csv --table rows of_csv"),
