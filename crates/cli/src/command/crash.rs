@@ -195,7 +195,7 @@ fn scenario_of(seed: u64, world: WorldKind, bug: Bug, clients: Option<u32>) -> S
     }
 }
 
-/// Runs the seeds.
+/// Does what is asked for.
 pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
     if let Some(place) = &arguments.kill {
         return match arguments.killed_from {
@@ -206,6 +206,10 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
     if arguments.plant == ALL_BUGS {
         return find_all(arguments, context);
     }
+    run_seeds(arguments, context)
+}
+
+fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
     let bug = bug_of(&arguments.plant)?;
     let world = arguments.world.kind();
     let (first_seed, count) = seeds_of(arguments)?;

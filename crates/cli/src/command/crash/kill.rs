@@ -163,7 +163,7 @@ pub(super) fn run(
     };
     let scratch = tempfile::Builder::new().prefix("nandu-crash-").tempdir_in(directory);
     let scratch = scratch.map_err(|error| {
-        Failure::system(&format!("no directory can be made in {}", directory.display()), &error)
+        Failure::system(format!("no directory can be made in {}", directory.display()), &error)
     })?;
     let progress = Progress::new(context, nandu_base::to_index(count));
     let mut current: Option<(u64, Survivor)> = None;
