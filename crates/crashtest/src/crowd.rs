@@ -16,10 +16,10 @@ pub(crate) mod moments;
 mod tests;
 pub(crate) mod threads;
 
-use crate::life::{End, Outcome, Simulation, Stop, Violation, guarded};
+use crate::life::{End, Simulation, Stop, guarded};
 use crate::scenario::Crowd;
 use crate::world::WorldDevice;
-use crate::{Bug, Scenario, WorldKind};
+use crate::{Bug, Outcome, Scenario, Violation, WorldKind};
 use client::{Came, Client, Scene};
 use moments::{Contents, Deed, Found};
 use nandu_base::{Rng, to_index};

@@ -10,8 +10,8 @@
 //! 1. Runs differ in nothing but the cut, so every request is cut at, up to the last.
 //! 2. What a second opening shows is what the first one showed.
 
-use crate::life::{End, Outcome, Simulation, Stop, Violation, guarded};
-use crate::{Bug, Scenario, WorldKind};
+use crate::life::{End, Simulation, Stop, guarded};
+use crate::{Bug, Outcome, Scenario, Violation, WorldKind};
 use nandu_base::Rng;
 
 /// Runs with a cut at the same request, each with another moment and another fate for what was not
