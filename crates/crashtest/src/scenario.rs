@@ -150,10 +150,10 @@ impl Scenario {
             scenario.faults = Faults {
                 power_cuts: true,
                 failed_requests: true,
+                lasting: false,
                 cuts_at_restart_max,
-                ..Faults::FLIPPED_BITS
+                flipped_bits: false,
             };
-            scenario.faults.flipped_bits = false;
         }
         scenario
     }

@@ -111,6 +111,13 @@ pub(crate) enum Came {
     Died,
 }
 
+impl Came {
+    /// By an error after which nothing of the transaction is left.
+    fn by(error: StorageError) -> Self {
+        if error.is_transient() { Self::GaveWay } else { Self::Failed(error) }
+    }
+}
+
 /// The tables of clients.
 ///
 /// # Errors
@@ -185,8 +192,7 @@ impl Client<'_> {
         let began = self.scene.next_time();
         let mut write = match database.write_with(isolation) {
             Ok(write) => write,
-            Err(error) if error.is_transient() => return Came::GaveWay,
-            Err(error) => return Came::Failed(error),
+            Err(error) => return Came::by(error),
         };
         let begun = self.scene.next_time();
         let steps = Vec::new();
@@ -226,8 +232,7 @@ impl Client<'_> {
         match (taken_back, cause) {
             (Err(error), _) => Came::Stopped(error),
             (Ok(()), None) => Came::Done,
-            (Ok(()), Some(error)) if error.is_transient() => Came::GaveWay,
-            (Ok(()), Some(error)) => Came::Failed(error),
+            (Ok(()), Some(error)) => Came::by(error),
         }
     }
 
@@ -286,10 +291,6 @@ impl Client<'_> {
                 write.put(LISTS, &[ValueRef::Integer(thing.into()), ValueRef::Blob(&bytes)])?;
                 steps.push(Step::Append { list: thing, element });
             }
-            3 | 4 => {
-                let elements = read_list(write, thing)?;
-                steps.push(Step::ReadList { list: thing, elements });
-            }
             5 => {
                 let count = to_u32(1 + self.rng.below(RANGE_COUNT_MAX));
                 steps.extend(read_lists(write, thing, count)?);
@@ -300,7 +301,7 @@ impl Client<'_> {
                 write.insert(BAGS, &[ValueRef::Integer(thing.into()), ValueRef::Blob(&value)])?;
                 steps.push(Step::Add { bag: thing, element });
             }
-            _ if self.scene.mix.has_bags => {
+            8 | 9 if self.scene.mix.has_bags => {
                 let rows = read_bag(write, thing)?;
                 let elements = rows.values().copied().collect();
                 steps.push(Step::ReadBag { bag: thing, elements });
@@ -363,15 +364,13 @@ impl Client<'_> {
         };
         let mut write = match database.write() {
             Ok(write) => write,
-            Err(error) if error.is_transient() => return Came::GaveWay,
-            Err(error) => return Came::Failed(error),
+            Err(error) => return Came::by(error),
         };
         match change(&mut write) {
             Ok(()) => write.commit().map_or_else(Came::Stopped, |()| Came::Done),
             Err(error) => match write.rollback() {
                 Err(error) => Came::Stopped(error),
-                Ok(()) if error.is_transient() => Came::GaveWay,
-                Ok(()) => Came::Failed(error),
+                Ok(()) => Came::by(error),
             },
         }
     }

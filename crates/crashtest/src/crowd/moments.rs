@@ -261,7 +261,6 @@ impl<'h> Checker<'h> {
             .flat_map(|(number, work)| {
                 own(work).into_iter().map(move |(t, r)| (name(number), t, r))
             });
-        let is_lost = |read: &[u32], found: &[u32]| read.len() > found.len();
         for (reader, thing, read) in self.all_reads().chain(of_writers) {
             let Thing::List(list) = thing else { continue };
             let order = orders.entry(list).or_default();
@@ -269,7 +268,7 @@ impl<'h> Checker<'h> {
             if order[..common] != read[..common] {
                 return Err(format!("{reader} read {thing} as {read:?}, others as {order:?}"));
             }
-            if is_lost(&read, order) {
+            if read.len() > order.len() {
                 *order = read;
             }
         }

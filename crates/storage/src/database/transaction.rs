@@ -515,10 +515,11 @@ impl<'d> WriteTransaction<'d> {
         }
         // Its pages are counted now: while it waited for the lock, the heap may have grown.
         let present = self.present()?;
-        let now = heap.tree_in(&present).get(&present, number, row_of)?;
+        let tree = heap.tree_in(&present);
         if self.isolation == Isolation::Serializable {
-            return Ok(());
+            return tree.get(&present, number, |_| ()).map(drop);
         }
+        let now = tree.get(&present, number, row_of)?;
         let view = &self.tables.view;
         let then = heap.tree_in(view).get(view, number, row_of)?;
         self.check_same(&open, then == now)

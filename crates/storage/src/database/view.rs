@@ -290,7 +290,7 @@ impl EngineView {
 pub(super) struct HeldView<'v> {
     state: &'v ViewState,
     seen: Lsn,
-    /// There between two calls, unless one failed.
+    /// There between two calls.
     core: RefCell<Option<RwLockReadGuard<'v, Core>>>,
 }
 

@@ -103,21 +103,44 @@ impl PageReader {
     /// Reads what was planned.
     pub(crate) fn read(&self, plan: Plan) -> Read {
         let spare = self.spare_buffers.lock().pop();
-        let mut buffer =
-            spare.unwrap_or_else(|| IoBuffer::with_alignment(self.page_bytes, self.alignment));
-        let Plan { file, offset_bytes, .. } = plan;
-        let buffer = match &self.reader {
-            Some(reader) => {
-                reader.read_at(file, offset_bytes, &mut buffer).is_ok().then_some(buffer)
-            }
-            None => {
-                let owner = IoOwner::PageLoad;
-                let begun = self.io.submit(owner, file, Operation::Read, offset_bytes, buffer);
-                let ended = begun.ok().map(|ticket| self.io.wait(ticket));
-                ended.and_then(|ended| ended.buffer.filter(|_| ended.result.is_ok()))
+        let mut buffer = spare.unwrap_or_else(|| self.empty_buffer());
+        let is_read = self.read_at(plan.file, plan.offset_bytes, &mut buffer).is_ok();
+        Read { plan, buffer: is_read.then_some(buffer) }
+    }
+
+    /// Whether it can read here: by places, or for a worker that lets others run meanwhile.
+    pub(super) fn can_read(&self) -> bool {
+        self.reader.is_some() || nandu_workers::is_worker()
+    }
+
+    /// Reads a page at its place. The buffer is one page long before and after.
+    pub(super) fn read_at(
+        &self,
+        file: FileId,
+        offset_bytes: u64,
+        buffer: &mut IoBuffer,
+    ) -> Result<(), StorageError> {
+        if let Some(reader) = &self.reader {
+            return reader.read_at(file, offset_bytes, buffer);
+        }
+        let taken = std::mem::replace(buffer, IoBuffer::with_alignment(0, 1));
+        let begun = self.io.submit(IoOwner::PageLoad, file, Operation::Read, offset_bytes, taken);
+        let completion = match begun {
+            Ok(ticket) => self.io.wait(ticket),
+            Err(error) => {
+                *buffer = self.empty_buffer();
+                return Err(error);
             }
         };
-        Read { plan, buffer }
+        *buffer = completion.buffer.unwrap_or_else(|| self.empty_buffer());
+        completion.result.map_err(|error| {
+            let what = format!("reading byte {offset_bytes} of file {}", file.0);
+            StorageError::Device { what, error }
+        })
+    }
+
+    fn empty_buffer(&self) -> IoBuffer {
+        IoBuffer::with_alignment(self.page_bytes, self.alignment)
     }
 
     fn keep(&self, buffer: IoBuffer) {
@@ -138,7 +161,7 @@ impl Pool {
     /// on its way, or does not lie in one piece.
     #[cold]
     pub(crate) fn plan_aside(&self, address: PageAddress) -> Option<Plan> {
-        if self.reader.is_none() && !nandu_workers::is_worker() {
+        if !self.aside.can_read() {
             return None;
         }
         let word = address.to_word();

@@ -7,10 +7,8 @@ use super::frame::{Claim, Protected};
 use super::{FrameUse, InFlight, LogRun, Pool, State};
 use crate::page::{Checksum, page_epoch, page_is_sound, page_lsn};
 use crate::plant::{EngineBug, is_planted};
-use crate::volume::IoOwner;
 use crate::{FileId, PageAddress, StorageError};
-use nandu_device::{IoBuffer, Operation};
-use nandu_workers::is_worker;
+use nandu_device::IoBuffer;
 use nandu_workers::sync::MutexGuard;
 use std::collections::VecDeque;
 
@@ -153,7 +151,7 @@ impl Pool {
                 continue;
             };
             match state.propagation.locate(address) {
-                Some(place) if self.reader.is_some() || is_worker() => {
+                Some(place) if self.aside.can_read() => {
                     return self.load(state, address, frame, place, if_torn);
                 }
                 _ => self.start(&mut state, word, frame, false)?,
@@ -271,10 +269,7 @@ impl Pool {
         // Taken before the lock is left, so that nothing is written between locate and the read.
         let placing = self.placing.read();
         drop(state);
-        let result = match &self.reader {
-            Some(reader) => reader.read_at(file, offset_bytes, claim.buffer_mut()),
-            None => self.read_alone(file, offset_bytes, claim.buffer_mut()),
-        };
+        let result = self.aside.read_at(file, offset_bytes, claim.buffer_mut());
         drop(placing);
         let mut state = self.lock();
         state.loading.retain(|&word| word != page.word);
@@ -287,29 +282,6 @@ impl Pool {
                 Err(error)
             }
         }
-    }
-
-    /// Reads one page through the queue, for a worker that lets others run meanwhile.
-    fn read_alone(
-        &self,
-        file: FileId,
-        offset_bytes: u64,
-        buffer: &mut IoBuffer,
-    ) -> Result<(), StorageError> {
-        let taken = std::mem::replace(buffer, IoBuffer::with_alignment(0, 1));
-        let begun = self.io.submit(IoOwner::PageLoad, file, Operation::Read, offset_bytes, taken);
-        let completion = match begun {
-            Ok(ticket) => self.io.wait(ticket),
-            Err(error) => {
-                *buffer = self.empty_buffer();
-                return Err(error);
-            }
-        };
-        *buffer = completion.buffer.unwrap_or_else(|| self.empty_buffer());
-        completion.result.map_err(|error| {
-            let what = format!("reading byte {offset_bytes} of file {}", file.0);
-            StorageError::Device { what, error }
-        })
     }
 
     /// Begins to read a page into a frame that was taken for it.

@@ -42,7 +42,7 @@ pub use write::WriteBack;
 
 use crate::page::{Checksum, check_page_bytes};
 use crate::propagation::{ChangedRanges, PageWrite, Propagation};
-use crate::volume::{Io, ReadAt};
+use crate::volume::Io;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use frame::{Frames, Protected};
 use grant::Lender;
@@ -130,8 +130,7 @@ pub struct Pool {
     arrived: Condvar,
     /// Held shared by whoever reads at a place that the propagation named, alone by whoever writes.
     placing: RwLock<()>,
-    reader: Option<Arc<dyn ReadAt>>,
-    /// What reads pages while nobody holds the pool's owner.
+    /// What reads pages at their places, also while nobody holds the pool's owner.
     aside: PageReader,
     io: Io,
     rule: Box<dyn WriteAheadRule>,
@@ -294,8 +293,7 @@ impl Pool {
             spare_buffers: Vec::new(),
             batch: Vec::new(),
         };
-        let aside =
-            PageReader::new(reader.clone(), io.clone(), config.page_bytes, buffer_alignment);
+        let aside = PageReader::new(reader, io.clone(), config.page_bytes, buffer_alignment);
         Ok(Self {
             config,
             frames: Frames::new(frame_count, config.page_bytes, buffer_alignment),
@@ -304,7 +302,6 @@ impl Pool {
             state: Mutex::new(state),
             arrived: Condvar::new(),
             placing: RwLock::new(()),
-            reader,
             aside,
             io,
             rule,
