@@ -227,15 +227,12 @@ impl FrameInfo {
     }
 }
 
-/// Asks for the memory of a pool and gives it back: an allocation that is refused later ends the process.
+/// Refuses a pool that no memory holds: an allocation that is refused later ends the process.
 fn check_memory(frame_count: u32, page_bytes: u32) -> Result<(), StorageError> {
     // Beside the pages, what is known of each; and where a large page may begin.
     let frame_bytes = u64::from(page_bytes) + size_of::<FrameInfo>() as u64 + 64;
     let byte_count = u64::from(frame_count) * frame_bytes + (4 << 20);
-    let mut memory = Vec::<u8>::new();
-    let given =
-        usize::try_from(byte_count).is_ok_and(|count| memory.try_reserve_exact(count).is_ok());
-    if given {
+    if nandu_base::has_room(byte_count) {
         return Ok(());
     }
     let pool = ByteCount(u64::from(frame_count) * u64::from(page_bytes));
