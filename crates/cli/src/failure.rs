@@ -3,6 +3,7 @@
 //! 1. A cause is printed only if it says more than the line above it.
 //! 2. No name of Rust's types is printed, whoever made the message.
 
+use crate::input::is_interruption;
 use crate::plain_words::in_plain_words;
 use nandu::StorageError;
 use nandu_drives::file::FileError;
@@ -29,6 +30,19 @@ pub(crate) enum FailureKind {
     Interrupted,
     /// Whoever read our output went away; there is nothing to say and nobody to hear it.
     ReaderGone,
+}
+
+impl FailureKind {
+    /// What the shell gets.
+    pub(crate) const fn exit_code(self) -> u8 {
+        match self {
+            Self::ReaderGone => 0,
+            Self::Shape => 1,
+            Self::Input => 2,
+            Self::Device => 3,
+            Self::Interrupted => 130,
+        }
+    }
 }
 
 /// The end of a command that failed.
@@ -58,6 +72,7 @@ impl Failure {
     /// `what` failed with an error of the system.
     pub(crate) fn system(what: impl Into<String>, error: &io::Error) -> Self {
         let kind = match error.kind() {
+            _ if is_interruption(error) => FailureKind::Interrupted,
             io::ErrorKind::BrokenPipe => FailureKind::ReaderGone,
             _ => FailureKind::Device,
         };
@@ -92,13 +107,7 @@ impl Failure {
 
     /// What the shell gets.
     pub(crate) const fn exit_code(&self) -> u8 {
-        match self.kind {
-            FailureKind::ReaderGone => 0,
-            FailureKind::Shape => 1,
-            FailureKind::Input => 2,
-            FailureKind::Device => 3,
-            FailureKind::Interrupted => 130,
-        }
+        self.kind.exit_code()
     }
 
     /// What the user reads, without a final newline; `None` where silence is right.
@@ -213,6 +222,9 @@ impl From<LoadError> for Failure {
         let kind = match error {
             LoadError::Storage(error) => return error.into(),
             LoadError::Cancelled => return Self::interrupted("nothing was stored"),
+            LoadError::File { ref error, .. } if is_interruption(error) => {
+                return Self::interrupted("nothing was stored");
+            }
             LoadError::Write { .. } => FailureKind::Device,
             LoadError::File { ref error, .. } if error.kind() != io::ErrorKind::NotFound => {
                 FailureKind::Device

@@ -2,7 +2,9 @@
 //!
 //! 1. The first Ctrl-C (or SIGTERM) sets the flag; the work ends in order, requests in flight first.
 //! 2. The second one ends the program at once. Scratch files have no name, so none stays behind. So does the
-//!    first one, two seconds later, where the work goes on and an end in its middle leaves nothing behind.
+//!    first one, one and a half seconds later, where the work goes on and an end in its middle leaves nothing behind;
+//!    and at once where nothing has begun yet and what is waited for may never come, as a pipe that nobody
+//!    writes into.
 //! 3. A file that passes its limit of size (`ulimit -f`) is an error of the write, as a full disk is; unless
 //!    somebody listens, the signal that comes with it ends the program without a word.
 
@@ -10,20 +12,27 @@ use crate::failure::Failure;
 use crate::output;
 use signal_hook::consts::signal::SIGXFSZ;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long work may take to end in order, where it need not.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long work may take to end in order, where it need not: nobody waits for two seconds.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// An end now would leave something behind: the work ends in order.
+const IN_ORDER: u8 = 0;
+/// An end now would leave nothing behind but `partial`; the work has [`PATIENCE`] to end by itself.
+const SOON: u8 = 1;
+/// Nothing has begun.
+const AT_ONCE: u8 = 2;
 
 /// The flag; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     is_set: Arc<AtomicBool>,
-    /// Whether nothing is left behind if the program ends now, but for `partial`.
-    leaves_nothing: Arc<AtomicBool>,
+    /// How the program may end now: [`IN_ORDER`], [`SOON`] or [`AT_ONCE`].
+    end: Arc<AtomicU8>,
     /// A file that is not whole yet and goes if the program ends now.
     partial: Arc<Mutex<Option<PathBuf>>>,
 }
@@ -33,24 +42,24 @@ impl Interrupt {
     pub(crate) fn install() -> Result<Self, Failure> {
         let interrupt = Self::default();
         let is_set = Arc::clone(&interrupt.is_set);
-        let leaves_nothing = Arc::clone(&interrupt.leaves_nothing);
+        let end = Arc::clone(&interrupt.end);
         let partial = Arc::clone(&interrupt.partial);
         let handler = move || {
             if is_set.swap(true, Ordering::SeqCst) {
                 std::process::exit(130);
             }
+            if end.load(Ordering::SeqCst) == AT_ONCE {
+                leave();
+            }
             output::complain("\nstopping; press Ctrl-C again to end at once");
-            let (leaves_nothing, partial) = (Arc::clone(&leaves_nothing), Arc::clone(&partial));
+            let (end, partial) = (Arc::clone(&end), Arc::clone(&partial));
             thread::spawn(move || {
                 thread::park_timeout(PATIENCE);
-                if leaves_nothing.load(Ordering::SeqCst) {
+                if end.load(Ordering::SeqCst) != IN_ORDER {
                     let partial = partial.lock().unwrap_or_else(PoisonError::into_inner).take();
                     // Where it cannot be removed its name says whose it is.
                     let _ = partial.map(std::fs::remove_file);
-                    output::complain(
-                        "interrupted: nothing was left behind; run it again to start over",
-                    );
-                    std::process::exit(130);
+                    leave();
                 }
             });
         };
@@ -70,9 +79,19 @@ impl Interrupt {
     /// Does work that may be ended anywhere: it leaves nothing behind. Much of it looks at the flag itself,
     /// and what does not for long, such as the filling of a large drive, need not.
     pub(crate) fn at_any_time<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.leaves_nothing.store(true, Ordering::SeqCst);
+        self.ending(SOON, work)
+    }
+
+    /// Does what comes before all work, such as reading what the user named: it makes nothing, and may
+    /// wait for ever.
+    pub(crate) fn before_work<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.ending(AT_ONCE, work)
+    }
+
+    fn ending<T>(&self, end: u8, work: impl FnOnce() -> T) -> T {
+        let before = self.end.swap(end, Ordering::SeqCst);
         let done = work();
-        self.leaves_nothing.store(false, Ordering::SeqCst);
+        self.end.store(before, Ordering::SeqCst);
         done
     }
 
@@ -96,4 +115,10 @@ impl Interrupt {
     pub(crate) fn is_set(&self) -> bool {
         self.is_set.load(Ordering::SeqCst)
     }
+}
+
+/// Ends a program that leaves nothing behind.
+fn leave() -> ! {
+    output::complain("interrupted: nothing was left behind; run it again to start over");
+    std::process::exit(130);
 }

@@ -14,6 +14,7 @@ mod command;
 mod database;
 mod engine_settings;
 mod failure;
+mod input;
 mod interrupt;
 mod json;
 mod memory;
@@ -23,10 +24,11 @@ mod progress;
 mod stopwatch;
 
 use clap::Parser;
-use failure::Failure;
+use failure::{Failure, FailureKind};
 use interrupt::Interrupt;
 use nandu_lab::machine::COMMIT;
 use output::Output;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -80,7 +82,10 @@ fn version() -> &'static str {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(told) => return tell(&told),
+    };
     let outcome = Interrupt::install().and_then(|interrupt| {
         let context = Context { interrupt, output: Output::new(), is_quiet: arguments.quiet };
         arguments.command.run(&context)
@@ -88,6 +93,17 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => finish(&failure),
+    }
+}
+
+/// Tells what clap has to say: the help, the version, or what is wrong with the command line. Help that
+/// nobody could write down is an error like any other.
+fn tell(told: &clap::Error) -> ExitCode {
+    match told.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if !told.use_stderr() => {
+            finish(&Failure::system("cannot write to stdout", &error))
+        }
+        _ => ExitCode::from(if told.use_stderr() { FailureKind::Input.exit_code() } else { 0 }),
     }
 }
 

@@ -189,7 +189,7 @@ impl OutputFiles {
             )));
         }
         let of_type = |metadata: fs::Metadata| metadata.file_type();
-        let Ok(named) = fs::symlink_metadata(path).map(of_type) else { return Ok(()) };
+        let Ok(named) = fs::symlink_metadata(path).map(of_type) else { return can_be_made(path) };
         let target = fs::metadata(path).map(of_type);
         let is_file = |kind: &fs::FileType| kind.is_file() || kind.is_dir();
         // Links to pipes and terminals are let through: /dev/stdout is one.
@@ -203,6 +203,8 @@ impl OutputFiles {
             "is a block device; name a file"
         } else if kind.is_file() && !self.overwrite {
             "exists already; name another file, or pass --overwrite if it may go"
+        } else if kind.is_file() {
+            return can_be_made(path);
         } else {
             return Ok(());
         };
@@ -263,6 +265,17 @@ impl OutputFiles {
 /// That the system does not let a file of results be written.
 pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::system(format!("cannot write {}", path.display()), error)
+}
+
+/// That a file can be made in the directory of this one: one without a name is, and goes at once.
+fn can_be_made(path: &Path) -> Result<(), Failure> {
+    let folder = folder_of(path);
+    let made = tempfile::tempfile_in(folder);
+    made.map(drop).map_err(|error| {
+        let folder = folder.display();
+        let what = format!("no file can be made in {folder}; make it writable, or name another");
+        Failure::system(format!("cannot write {}: {what}", path.display()), &error)
+    })
 }
 
 /// The directory in which a file lies.

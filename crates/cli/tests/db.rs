@@ -4,10 +4,9 @@
 
 mod common;
 
-use common::{failure_of, names, nandu, run, run_under, stderr, stdout_of};
+use common::{Nobody, failure_of, names, run, run_under, set_mode, stderr, stdout_of};
 use nandu::{Database, DatabaseOptions};
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A database `shop` with a heap `t`, its index, and a clustered `c`, of many pages each.
@@ -224,40 +223,19 @@ fn a_restart_is_told_on_stderr_and_in_json() {
     assert_eq!(json["restart"], serde_json::Value::Null);
 }
 
-/// Runs the program as a user whom the files do not belong to.
-fn run_as_nobody(program: &Path, directory: &Path, arguments: &[&str]) -> std::process::Output {
-    let mut command = nandu(directory, arguments);
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| {
-        use std::os::unix::fs::MetadataExt;
-        process.uid() == 0
-    });
-    if is_root {
-        // Root may write anywhere, so the program runs as nobody, from where nobody can reach it.
-        command = std::process::Command::new(program);
-        command.args(arguments).current_dir(directory).uid(65_534).gid(65_534);
-        command.env("NO_COLOR", "1").env("COLUMNS", "100").stdin(std::process::Stdio::null());
-    }
-    command.output().unwrap()
-}
-
 #[test]
 fn what_only_reads_works_where_nothing_can_be_written() {
     let place = tempfile::tempdir().unwrap();
     let directory = place.path();
     make_shop(directory);
-    let program = directory.join("program");
-    std::fs::copy(env!("CARGO_BIN_EXE_nandu"), &program).unwrap();
-    let set_mode = |path: &Path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    };
     set_mode(directory, 0o755);
-    set_mode(&program, 0o755);
     let shop = directory.join("shop");
     for name in names(&shop) {
         set_mode(&shop.join(name), 0o444);
     }
     set_mode(&shop, 0o555);
-    let run = |words: &[&str]| run_as_nobody(&program, directory, words);
+    let nobody = Nobody::new();
+    let run = |words: &[&str]| nobody.run(directory, words);
     let told = |words: &[&str]| {
         let output = run(words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));

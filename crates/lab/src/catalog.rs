@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 /// The folder in the working directory that comes first.
 const FOLDER: &str = "experiments";
-
+/// Experiments lie in folders in folders so deep at most: `PAPER/TABLE` is one deep.
+const FOLDER_DEPTH_MAX: usize = 4;
 /// The longest file: experiments have some thousand bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
@@ -107,13 +108,17 @@ fn collect_embedded(folder: &Dir<'_>, texts: &mut BTreeMap<String, (String, Stri
     folder.dirs().for_each(|inner| collect_embedded(inner, texts));
 }
 
-/// Folders that cannot be read hold no experiments.
+/// Folders that cannot be read hold no experiments, nor do those that lie too deep, as all do behind a
+/// link to a folder that holds it; pipes and devices are none.
 fn collect_files(root: &Path, folder: &Path, texts: &mut BTreeMap<String, (String, String)>) {
+    if folder.components().count() > root.components().count() + FOLDER_DEPTH_MAX {
+        return;
+    }
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             collect_files(root, &path, texts);
-        } else if path.extension().is_some_and(|ending| ending == "toml") {
+        } else if path.is_file() && path.extension().is_some_and(|ending| ending == "toml") {
             let name = safe_name(&path.strip_prefix(root).unwrap_or(&path).with_extension(""));
             let text = read_text(&path, FILE_BYTES_MAX).unwrap_or_default();
             texts.insert(name, (path.display().to_string(), text));
@@ -200,5 +205,22 @@ mod tests {
     #[test]
     fn a_file_outside_the_folder_keeps_its_results_inside() {
         assert_eq!(safe_name(Path::new("../../x/y")), "x/y");
+    }
+
+    #[test]
+    fn folders_that_hold_themselves_and_pipes_keep_nobody_waiting() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        fs::create_dir(root.join("mine")).unwrap();
+        fs::write(root.join("mine/one.toml"), "text").unwrap();
+        for name in ["a", "b", "c"] {
+            std::os::unix::fs::symlink(".", root.join(name)).unwrap();
+        }
+        let pipe = std::process::Command::new("mkfifo").arg(root.join("pipe.toml")).status();
+        assert!(pipe.unwrap().success());
+        let mut texts = BTreeMap::new();
+        collect_files(root, root, &mut texts);
+        assert_eq!(texts["mine/one"].1, "text");
+        assert!(texts.keys().all(|name| name.ends_with("mine/one")), "{texts:?}");
     }
 }

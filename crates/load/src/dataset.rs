@@ -125,6 +125,23 @@ impl Dataset {
         })
     }
 
+    /// Whether all of `tables` have rows at this scale, which costs nothing: the first rows of TPC-H need
+    /// its text, which takes seconds and memory.
+    ///
+    /// # Errors
+    /// If the scale makes no sense, or one of them has no row or too many.
+    pub fn check_scale(&self, tables: &[TpchTable]) -> Result<(), LoadError> {
+        for &table in tables {
+            match self.width {
+                RowWidth::Tpch => table.units_at(self.scale_factor).map(drop)?,
+                RowWidth::S001 | RowWidth::S000 => {
+                    self.keyed(table)?.counts(self.scale_factor).map(drop)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What [`crate::load_tables`] needs to make `tables`. Of `options` the order is replaced by the
     /// one that fits.
     ///
@@ -137,6 +154,7 @@ impl Dataset {
         layout: &Layout,
         options: &LoadOptions,
     ) -> Result<Vec<LoadJob>, LoadError> {
+        self.check_scale(tables)?;
         let mut jobs = Vec::new();
         for &table in tables {
             let (columns, key) = (self.columns(table)?, self.key(table)?);

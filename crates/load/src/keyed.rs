@@ -70,6 +70,16 @@ impl KeyedTable {
         Some(Self { keys, pad_bytes })
     }
 
+    /// Customers and rows at this scale, if there are some and not too many.
+    pub(crate) fn counts(self, scale_factor: f64) -> Result<(u64, u64), LoadError> {
+        let customer_count = scaled(150_000, scale_factor)?;
+        let row_count = match self.keys {
+            Keys::Customer => customer_count,
+            Keys::OrderCustomer | Keys::OrderAndCustomer => scaled(1_500_000, scale_factor)?,
+        };
+        Ok((customer_count, row_count))
+    }
+
     /// The columns; none may be null.
     #[must_use]
     pub fn columns(self) -> Vec<Column> {
@@ -107,11 +117,7 @@ impl KeyedRows {
         order: KeyOrder,
         seed: u64,
     ) -> Result<Self, LoadError> {
-        let customer_count = scaled(150_000, scale_factor)?;
-        let row_count = match table.keys {
-            Keys::Customer => customer_count,
-            Keys::OrderCustomer | Keys::OrderAndCustomer => scaled(1_500_000, scale_factor)?,
-        };
+        let (customer_count, row_count) = table.counts(scale_factor)?;
         let seed = seed ^ table.pad_bytes as u64;
         let permutation = match order {
             KeyOrder::Key => None,
@@ -168,7 +174,7 @@ fn scaled(base: u32, scale_factor: f64) -> Result<u64, LoadError> {
     let count = f64::from(base) * scale_factor;
     if !(count.is_finite() && (1.0..1.0995e12).contains(&count)) {
         return Err(LoadError::invalid(format!(
-            "a scale factor of {scale_factor} makes no sense; from 0.00001 to 700,000 will do"
+            "a scale factor of {scale_factor:?} makes no sense; from 0.00001 to 700,000 will do"
         )));
     }
     #[allow(

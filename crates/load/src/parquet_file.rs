@@ -15,6 +15,7 @@ mod moment;
 mod packed;
 mod page_header;
 
+use crate::source::open_file;
 use crate::{LoadError, RowSink, RowSource};
 use bytes::Bytes;
 use moment::Moment;
@@ -62,8 +63,7 @@ impl ParquetRows {
     /// If it cannot be read, is no Parquet file, or has a column that no table can hold.
     pub fn open(path: &Path) -> Result<Self, LoadError> {
         let file = path.display().to_string();
-        let opened =
-            File::open(path).map_err(|error| LoadError::File { file: file.clone(), error })?;
+        let opened = open_file(path)?;
         let reader = guarded(&file, || PackedFile::new(WholeFile(opened)))?;
         let metadata = reader.metadata().file_metadata();
         let row_count = u64::try_from(metadata.num_rows()).unwrap_or(0);

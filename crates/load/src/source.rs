@@ -3,6 +3,8 @@
 use crate::LoadError;
 use nandu_storage::StorageError;
 use nandu_storage::sqlite::ValueRef;
+use std::fs::File;
+use std::path::Path;
 
 /// What takes a row, its values in the order of the columns.
 pub type RowSink<'s> = dyn FnMut(&[ValueRef<'_>]) -> Result<(), StorageError> + 's;
@@ -18,6 +20,20 @@ pub trait RowSource: Send {
 
     /// Which share of the rows was handed over, from 0 to 1, as far as it is known.
     fn fraction(&self) -> f64;
+}
+
+/// Opens a file of a format that is read back and forth.
+///
+/// # Errors
+/// If the system refuses, or it is none: a pipe would keep its reader waiting, and then give its bytes once.
+pub(crate) fn open_file(path: &Path) -> Result<File, LoadError> {
+    let name = || path.display().to_string();
+    let failed = |error| LoadError::File { file: name(), error };
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        let what = "it is no file, and this format is read back and forth; save it to one first";
+        return Err(LoadError::input(name(), what));
+    }
+    File::open(path).map_err(failed)
 }
 
 /// Some columns of another source.

@@ -139,6 +139,28 @@ impl TpchTable {
         }
     }
 
+    /// The same, where the generator reaches so far.
+    pub(crate) fn units_at(self, scale_factor: f64) -> Result<i64, LoadError> {
+        if !(scale_factor.is_finite() && scale_factor > 0.0) {
+            return Err(LoadError::invalid(format!(
+                "a scale factor of {scale_factor:?} makes no sense; 1 is about 1 GB"
+            )));
+        }
+        let (unit_count, name) = (self.unit_count(scale_factor), self.name());
+        if unit_count < 1 {
+            return Err(LoadError::invalid(format!(
+                "at scale factor {scale_factor:?} {name} has no rows; choose a larger one"
+            )));
+        }
+        if unit_count > i64::from(i32::MAX) {
+            return Err(LoadError::invalid(format!(
+                "at scale factor {scale_factor:?} {name} has more than 2^31 rows; the generator \
+                 reaches 1400"
+            )));
+        }
+        Ok(unit_count)
+    }
+
     #[rustfmt::skip]
     const fn column_types(self) -> &'static [(&'static str, ColumnType)] {
         use ColumnType::{Integer, Real, Text};
@@ -196,28 +218,11 @@ impl TpchRows {
         seed: u64,
         comments: TpchComments,
     ) -> Result<Self, LoadError> {
-        if !(scale_factor.is_finite() && scale_factor > 0.0) {
-            return Err(LoadError::invalid(format!(
-                "a scale factor of {scale_factor} makes no sense; 1 is about 1 GB"
-            )));
-        }
-        let unit_count = table.unit_count(scale_factor);
-        let name = table.name();
-        if unit_count < 1 {
-            return Err(LoadError::invalid(format!(
-                "at scale factor {scale_factor} {name} has no rows; choose a larger one"
-            )));
-        }
-        if unit_count > i64::from(i32::MAX) {
-            return Err(LoadError::invalid(format!(
-                "at scale factor {scale_factor} {name} has more than 2^31 rows; the generator \
-                 reaches 1400"
-            )));
-        }
+        let unit_count = table.units_at(scale_factor)?;
         let permutation = match order {
             KeyOrder::Key => None,
             KeyOrder::Random => {
-                let seed = seed ^ nandu_base::fnv1a(name.as_bytes());
+                let seed = seed ^ nandu_base::fnv1a(table.name().as_bytes());
                 Some(Permutation::new(unit_count.unsigned_abs(), seed))
             }
         };

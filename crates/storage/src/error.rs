@@ -182,7 +182,11 @@ impl fmt::Display for StorageError {
             Self::Locked { place, holder: None } => {
                 write!(formatter, "{place} is open in another process")
             }
-            Self::ReadOnly { place } => write!(formatter, "{place} is read-only"),
+            Self::ReadOnly { place } => write!(
+                formatter,
+                "{place} is read-only; make it writable (its permissions, its file system, or how it was \
+                 opened), or name another place"
+            ),
             Self::NeedsRestart { place } => write!(
                 formatter,
                 "{place} was not closed; open and close it once where it can be written"

@@ -3,6 +3,7 @@
 use crate::Context;
 use crate::engine_settings;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::stopwatch::{Stopwatch, date};
 use clap::{Args, Subcommand, ValueEnum};
@@ -204,7 +205,7 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
     let stopwatch = Stopwatch::start();
     let ycsb = arguments.ycsb();
     let settings = settings_of(arguments)?;
-    let place = arguments.place(&settings)?;
+    let place = arguments.place(&settings, &context.interrupt)?;
     let core_count = arguments.cores.unwrap_or(arguments.clients);
     let plan = Plan {
         operation_count: arguments.operations,
@@ -332,11 +333,11 @@ impl YcsbArguments {
     }
 
     /// An empty database where the user wants it.
-    fn place(&self, settings: &Settings) -> Result<Place, Failure> {
+    fn place(&self, settings: &Settings, interrupt: &Interrupt) -> Result<Place, Failure> {
         let Some(name) = self.device.strip_prefix("sim:") else {
             return self.directory(settings);
         };
-        let profile = Profile::load(name)?;
+        let profile = interrupt.before_work(|| Profile::load(name))?;
         let whole = profile.geometry.capacity();
         let record_bytes = FIELD_COUNT as u64 * u64::from(self.field_bytes) + 64;
         let data_bytes =

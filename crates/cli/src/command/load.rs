@@ -6,6 +6,7 @@
 use crate::Context;
 use crate::database;
 use crate::failure::Failure;
+use crate::input::Input;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
@@ -19,8 +20,6 @@ use nandu_load::{
 };
 use nandu_probe::table::Table;
 use serde::Serialize;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Make tables from generated rows, CSV, Parquet or a file of SQLite
@@ -239,7 +238,8 @@ struct TableSummary<'a> {
 pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Failure> {
     match &arguments.source {
         Source::Tpch(arguments) => {
-            let jobs = tpch_jobs(arguments)?;
+            // The text of comments takes seconds.
+            let jobs = context.interrupt.before_work(|| tpch_jobs(arguments))?;
             load(&arguments.database, jobs, &arguments.common, context)
         }
         Source::Csv(arguments) => {
@@ -249,20 +249,21 @@ pub(crate) fn run(arguments: &LoadArguments, context: &Context) -> Result<(), Fa
                 null: arguments.null.clone(),
                 types: arguments.types.clone(),
             };
-            let (input, name, byte_count) = open_input(&arguments.file)?;
-            let rows = CsvRows::open(input, &name, byte_count, &options)?;
+            let (input, name) = open_input(&arguments.file, context)?;
+            let byte_count = input.byte_count();
+            let rows = CsvRows::open(Box::new(input), &name, byte_count, &options)?;
             let columns = rows.columns().to_vec();
             let job = file_job(&arguments.table, columns, Box::new(rows), &arguments.common)?;
             load(&arguments.database, vec![job], &arguments.common, context)
         }
         Source::Parquet(arguments) => {
-            let rows = ParquetRows::open(&arguments.file)?;
+            let rows = context.interrupt.before_work(|| ParquetRows::open(&arguments.file))?;
             let columns = rows.columns().to_vec();
             let job = file_job(&arguments.table, columns, Box::new(rows), &arguments.common)?;
             load(&arguments.database, vec![job], &arguments.common, context)
         }
         Source::Sqlite(arguments) => {
-            let jobs = sqlite_jobs(arguments)?;
+            let jobs = context.interrupt.before_work(|| sqlite_jobs(arguments))?;
             load(&arguments.database, jobs, &arguments.common, context)
         }
     }
@@ -314,12 +315,13 @@ fn tpch_jobs(arguments: &TpchArguments) -> Result<Vec<LoadJob>, Failure> {
         OrderArgument::Key => KeyOrder::Key,
     };
     let seed = arguments.seed;
+    let dataset = Dataset { order, seed, ..Dataset::new(width, arguments.scale_factor) };
+    dataset.check_scale(&arguments.tables)?;
     if matches!(width, RowWidth::Tpch) {
         let what = "the text of which TPC-H's comments are parts";
         let advice = "allow it more (ulimit -v), or load rows without it (--row-width s001)";
         crate::memory::check_possible(COMMENT_POOL, what, advice)?;
     }
-    let dataset = Dataset { order, seed, ..Dataset::new(width, arguments.scale_factor) };
     let kind = match arguments.layout {
         LayoutArgument::Heap => LayoutKind::Heap,
         LayoutArgument::Clustered => LayoutKind::Clustered,
@@ -426,17 +428,16 @@ impl LoadObserver for Watch {
     }
 }
 
-type Input = (Box<dyn Read + Send>, String, Option<u64>);
-
-fn open_input(path: &Path) -> Result<Input, Failure> {
-    if path == Path::new("-") {
-        return Ok((Box::new(std::io::stdin()), "standard input".to_owned(), None));
+/// What has this name, and how it is called.
+fn open_input(path: &Path, context: &Context) -> Result<(Input, String), Failure> {
+    let (opened, name) = match path == Path::new("-") {
+        true => (Input::stdin(&context.interrupt), "standard input".to_owned()),
+        false => (Input::open(path, &context.interrupt), path.display().to_string()),
+    };
+    match opened {
+        Ok(input) => Ok((input, name)),
+        Err(error) => Err(LoadError::File { file: name, error }.into()),
     }
-    let name = path.display().to_string();
-    let file = File::open(path)
-        .map_err(|error| Failure::from(LoadError::File { file: name.clone(), error }))?;
-    let byte_count = file.metadata().ok().filter(|known| known.is_file()).map(|known| known.len());
-    Ok((Box::new(file), name, byte_count))
 }
 
 /// For clap: a table of the benchmark.

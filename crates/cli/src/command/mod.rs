@@ -46,12 +46,16 @@ impl Command {
     pub(crate) fn run(&self, context: &Context) -> Result<(), Failure> {
         match self {
             Self::Run(arguments) => run::run(arguments, context),
-            Self::List(arguments) => list::run(arguments, context),
+            Self::List(arguments) => {
+                context.interrupt.before_work(|| list::run(arguments, context))
+            }
             Self::Verify(arguments) => verify::run(arguments, context),
             Self::Report(arguments) => report::run(arguments, context),
             Self::Probe(arguments) => probe::run(arguments, context),
             Self::Sim(arguments) => sim::run(arguments, context),
-            Self::Drives(arguments) => drives::run(arguments, context),
+            Self::Drives(arguments) => {
+                context.interrupt.before_work(|| drives::run(arguments, context))
+            }
             Self::Bench(arguments) => bench::run(arguments, context),
             Self::Crash(arguments) => crash::run(arguments, context),
             Self::Db(arguments) => db::run(arguments, context),

@@ -62,14 +62,8 @@ struct Outcomes {
 
 /// Runs the experiments and writes their report.
 pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Failure> {
-    let members = members_of(&arguments.experiment);
-    let is_paper = !members.is_empty();
-    let names = if is_paper { members } else { vec![arguments.experiment.clone()] };
     // All are read before the first one runs.
-    let experiments: Result<Vec<Experiment>, Failure> =
-        names.iter().map(|name| load(name, arguments.full, is_paper)).collect();
-    let experiments = experiments?;
-    nandu_lab::fitted::check_with_profiles(&experiments).map_err(Failure::input)?;
+    let (experiments, is_paper) = context.interrupt.before_work(|| load_all(arguments))?;
     if !arguments.dir.is_dir() {
         return Err(Failure::input(format!(
             "{}: no such directory; --dir names the one whose disk is measured",
@@ -103,6 +97,18 @@ pub(crate) fn run(arguments: &RunArguments, context: &Context) -> Result<(), Fai
     }
     outcomes.push(last);
     context.output.json("run PAPER", &Outcomes { outcomes })
+}
+
+/// The experiments that are named, and whether they are those of a paper.
+fn load_all(arguments: &RunArguments) -> Result<(Vec<Experiment>, bool), Failure> {
+    let members = members_of(&arguments.experiment);
+    let is_paper = !members.is_empty();
+    let names = if is_paper { members } else { vec![arguments.experiment.clone()] };
+    let experiments: Result<Vec<Experiment>, Failure> =
+        names.iter().map(|name| load(name, arguments.full, is_paper)).collect();
+    let experiments = experiments?;
+    nandu_lab::fitted::check_with_profiles(&experiments).map_err(Failure::input)?;
+    Ok((experiments, is_paper))
 }
 
 /// The experiments of a paper, in the order of the list; none where `name` is no paper's.

@@ -108,18 +108,8 @@ impl Verified {
 
 /// Runs them and judges.
 pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), Failure> {
-    let names = match arguments.experiments.as_slice() {
-        [] => nandu_lab::list().into_iter().map(|entry| entry.name).collect(),
-        named => named.to_vec(),
-    };
     // All are read before the first one runs: a typo in the last is told at once.
-    let loaded: Result<Vec<_>, _> = names.iter().map(|name| nandu_lab::load(name)).collect();
-    let mut loaded = loaded?;
-    // One that is named twice has one place for its results.
-    let mut seen = BTreeSet::new();
-    loaded
-        .retain(|experiment| !experiment.shape.is_empty() && seen.insert(experiment.name.clone()));
-    nandu_lab::fitted::check_with_profiles(&loaded).map_err(Failure::input)?;
+    let loaded = context.interrupt.before_work(|| load_all(&arguments.experiments))?;
     if arguments.perturb {
         return perturb::run(&loaded, arguments, context);
     }
@@ -151,6 +141,22 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
         wrong.push(format!("kept results are not what the code finds: {}", stale.join(", ")));
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failure::shape(wrong.join("; "))) }
+}
+
+/// Those of `named` that have shapes, or of all.
+fn load_all(named: &[String]) -> Result<Vec<Experiment>, Failure> {
+    let names = match named {
+        [] => nandu_lab::list().into_iter().map(|entry| entry.name).collect(),
+        named => named.to_vec(),
+    };
+    let loaded: Result<Vec<_>, _> = names.iter().map(|name| nandu_lab::load(name)).collect();
+    let mut loaded = loaded?;
+    // One that is named twice has one place for its results.
+    let mut seen = BTreeSet::new();
+    loaded
+        .retain(|experiment| !experiment.shape.is_empty() && seen.insert(experiment.name.clone()));
+    nandu_lab::fitted::check_with_profiles(&loaded).map_err(Failure::input)?;
+    Ok(loaded)
 }
 
 /// What a worker tells.

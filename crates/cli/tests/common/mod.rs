@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file is a crate of its own and uses a part of this")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot start its program has failed")]
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -32,6 +34,41 @@ pub(crate) fn run_under(directory: &Path, limit: &str, arguments: &[&str]) -> Ou
     shell.args(["-c", &script, env!("CARGO_BIN_EXE_nandu")]).args(arguments);
     shell.current_dir(directory).env("NO_COLOR", "1").env("COLUMNS", "100").stdin(Stdio::null());
     shell.output().unwrap()
+}
+
+/// Somebody who may not write everywhere. Root may, so its program runs as nobody, from where nobody can
+/// reach it.
+pub(crate) struct Nobody {
+    place: Option<tempfile::TempDir>,
+}
+
+impl Nobody {
+    pub(crate) fn new() -> Self {
+        let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+        let place = is_root.then(|| {
+            let place = tempfile::tempdir().unwrap();
+            let program = place.path().join("nandu");
+            std::fs::copy(env!("CARGO_BIN_EXE_nandu"), &program).unwrap();
+            set_mode(place.path(), 0o755);
+            set_mode(&program, 0o755);
+            place
+        });
+        Self { place }
+    }
+
+    /// Runs the program to its end, in a directory that all may enter.
+    pub(crate) fn run(&self, directory: &Path, arguments: &[&str]) -> Output {
+        let Some(place) = &self.place else { return run(directory, arguments) };
+        let mut command = Command::new(place.path().join("nandu"));
+        command.args(arguments).current_dir(directory).uid(65_534).gid(65_534);
+        command.env("NO_COLOR", "1").env("COLUMNS", "100").stdin(Stdio::null());
+        command.output().unwrap()
+    }
+}
+
+/// Says who may do what with a file or directory.
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// Runs the program, which must succeed, and returns its stdout.

@@ -4,6 +4,7 @@
 //!    change counter of its header and by what lies beside it.
 
 use crate::LoadError;
+use crate::source::open_file;
 use nandu_storage::sqlite::{FileHeader, SqliteFile, TableSchema, TableTree, check_beside};
 use nandu_storage::{FileId, PageAddress, ReadPages, StorageError};
 use std::cell::RefCell;
@@ -58,7 +59,7 @@ impl OpenFile {
     pub(super) fn open(path: &Path) -> Result<Self, LoadError> {
         let name = path.display().to_string();
         let failed = |error| LoadError::File { file: name.clone(), error };
-        let file = File::open(path).map_err(failed)?;
+        let file = open_file(path)?;
         let byte_count = file.metadata().map_err(failed)?.len();
         let header = read_header(&file, &name)?;
         look_beside(path, &header, &name)?;

@@ -8,12 +8,12 @@ use super::text::{parse_row, refs};
 use super::{Answering, open};
 use crate::Context;
 use crate::failure::Failure;
+use crate::input::Input;
 use crate::output;
 use crate::progress::Progress;
 use nandu::{Database, Row, StorageError, TableDefinition, TableKind, WriteTransaction};
 use nandu_base::words::counted;
 use serde::Serialize;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(super) fn load(
     skip: u64,
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
-    let mut lines = Lines::open(file, skip)?;
+    let mut lines = Lines::open(file, skip, to.context)?;
     let database = open(directory)?;
     let start = lines.number;
     let mut stored = start;
@@ -137,7 +137,7 @@ fn store(
 /// A file that is read line by line.
 struct Lines<'a> {
     path: &'a Path,
-    reader: BufReader<File>,
+    reader: BufReader<Input>,
     byte_count: u64,
     bytes_read: u64,
     /// Of the current line, from 1.
@@ -149,16 +149,16 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     /// Opens a file and leaves out lines at its beginning.
-    fn open(path: &'a Path, skip: u64) -> Result<Self, Failure> {
+    fn open(path: &'a Path, skip: u64, context: &Context) -> Result<Self, Failure> {
         let failed = |error: &io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
                 Failure::input(format!("{}: no such file; check the spelling", path.display()))
             }
             _ => Failure::system(format!("cannot read {}", path.display()), error),
         };
-        let file = File::open(path).map_err(|error| failed(&error))?;
-        let byte_count = file.metadata().map_err(|error| failed(&error))?.len();
-        let reader = BufReader::with_capacity(BUFFER_BYTES, file);
+        let input = Input::open(path, &context.interrupt).map_err(|error| failed(&error))?;
+        let byte_count = input.byte_count().unwrap_or(0);
+        let reader = BufReader::with_capacity(BUFFER_BYTES, input);
         let mut lines = Self {
             path,
             reader,

@@ -161,7 +161,9 @@ impl Provenance {
 
 /// Explains the join, or runs it too.
 pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(), Failure> {
-    let (device, name) = costs::device(arguments.profile.as_deref())?;
+    let ((device, name), named) = context.interrupt.before_work(|| -> Result<_, Failure> {
+        Ok((costs::device(arguments.profile.as_deref())?, processor::named(arguments)?))
+    })?;
     let most = arguments.sweep.iter().map(|memory| memory.0).max();
     let mut options = DatabaseOptions::default();
     let memory = ByteCount(most.unwrap_or(arguments.memory.0));
@@ -172,14 +174,14 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     let (database, _) = crate::database::open(&arguments.database, &options)?;
     // Measuring takes half a minute: first it is known that there is something to explain.
     let stop = context.interrupt.flag();
-    let answered =
-        processor::processor(arguments, &stop).and_then(|Processor { costs, origin }| {
-            let costs = (&device, name.as_str(), &costs);
-            match arguments.sweep.is_empty() {
-                true => answer(arguments, context, &database, costs, &origin),
-                false => sweep::run(arguments, context, &database, costs, &origin),
-            }
-        });
+    let processor = named.map_or_else(|| processor::processor(arguments, &stop), Ok);
+    let answered = processor.and_then(|Processor { costs, origin }| {
+        let costs = (&device, name.as_str(), &costs);
+        match arguments.sweep.is_empty() {
+            true => answer(arguments, context, &database, costs, &origin),
+            false => sweep::run(arguments, context, &database, costs, &origin),
+        }
+    });
     let closed = database.close();
     answered?;
     Ok(closed?)

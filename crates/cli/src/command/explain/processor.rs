@@ -128,7 +128,16 @@ impl Scope {
     }
 }
 
-/// The processor as the arguments want it.
+/// The processor of the file that the arguments name, unless it is to be measured into it.
+pub(super) fn named(arguments: &ExplainArguments) -> Result<Option<Processor>, Failure> {
+    let Some(file) = arguments.processor.as_deref().filter(|_| !arguments.calibrate) else {
+        return Ok(None);
+    };
+    let origin = Origin::of(Source::File, Some(file.to_owned()));
+    Ok(Some(Processor { costs: read(file)?, origin }))
+}
+
+/// The processor as the arguments want it that name no file of it.
 pub(super) fn processor(
     arguments: &ExplainArguments,
     stop: &Arc<AtomicBool>,
@@ -169,6 +178,7 @@ fn measure(stop: &Arc<AtomicBool>) -> Result<CpuCosts, Failure> {
 
 /// Which costs are wanted.
 struct Choice<'a> {
+    /// Where it is measured into.
     file: Option<&'a Path>,
     is_measured_anew: bool,
     is_chosen: bool,
@@ -184,14 +194,10 @@ impl Choice<'_> {
     ) -> Result<Processor, Failure> {
         let of = |costs, source, file| Processor { costs, origin: Origin::of(source, file) };
         if let Some(file) = self.file {
-            let place = Some(file.to_owned());
-            if !self.is_measured_anew {
-                return Ok(of(read(file)?, Source::File, place));
-            }
             self.files.check(file)?;
             let costs = measure()?;
             self.files.write(file, format!("{}\n", plain(&costs)).as_bytes())?;
-            return Ok(of(costs, Source::Measured, place));
+            return Ok(of(costs, Source::Measured, Some(file.to_owned())));
         }
         if self.is_chosen {
             return Ok(of(CpuCosts::MODELLED, Source::Chosen, None));

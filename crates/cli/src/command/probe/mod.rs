@@ -173,7 +173,7 @@ pub(crate) fn run(arguments: &ProbeArguments, context: &Context) -> Result<(), F
     check_outputs(arguments)?;
     let target = Target::parse(&arguments.target)?;
     check_arguments(arguments, &target)?;
-    let sources = work::Sources::read(arguments)?;
+    let sources = context.interrupt.before_work(|| work::Sources::read(arguments))?;
     if !matches!(target, Target::Simulated(_)) {
         check_possible(REAL_BYTES, "a probe of a real device", "raise its limit (ulimit -v)")?;
     }

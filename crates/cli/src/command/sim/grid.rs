@@ -38,8 +38,11 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     if let Some(twice) = axes.iter().find(|axis| !keys.insert(axis.key.replace('-', "_"))) {
         return Err(Failure::input(format!("{} is swept twice; give one list", twice.key)));
     }
-    let sweep = Sweep::new(job, &axes)?;
-    let threads = threads(&sweep, arguments.threads)?;
+    let (sweep, threads) = context.interrupt.before_work(|| -> Result<_, Failure> {
+        let sweep = Sweep::new(job, &axes)?;
+        let threads = threads(&sweep, arguments.threads)?;
+        Ok((sweep, threads))
+    })?;
     let stopwatch = Stopwatch::start();
     let clock: Clock = Arc::new(move || stopwatch.nanos());
     let progress = Progress::new(context, 1);

@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
     if !arguments.sweep.is_empty() {
         return grid::run(&job, arguments, context);
     }
-    let setup = job.drive.resolve(false)?;
+    let setup = context.interrupt.before_work(|| job.drive.resolve(false))?;
     if arguments.dry_run {
         let is_json = arguments.json_to_stdout();
         return context.interrupt.at_any_time(|| dry_run::print(&job, is_json, context));

@@ -1,0 +1,100 @@
+//! What rows come from: a file, or what stands in for one. A pipe into which nobody writes, or a terminal,
+//! holds nobody up who presses Ctrl-C.
+//!
+//! 1. A file is read as it is. What may have to be waited for is asked first whether there is something,
+//!    again and again, and in between the flag of the interrupt is.
+//! 2. Opening a pipe waits for nobody at its other end.
+
+use crate::interrupt::Interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// How long nobody looks at the flag.
+const LOOK_AFTER: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Something that is read from front to back.
+#[derive(Debug)]
+pub(crate) struct Input {
+    file: File,
+    /// Bytes of a file; nobody knows how many come through a pipe.
+    byte_count: Option<u64>,
+    interrupt: Interrupt,
+}
+
+/// Nothing came until the user pressed Ctrl-C.
+#[derive(Debug)]
+struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("interrupted while nothing came")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// Whether an error of reading is that the user did not want to wait any longer.
+pub(crate) fn is_interruption(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|error| error.is::<Stopped>())
+}
+
+impl Input {
+    /// Opens what has this name.
+    pub(crate) fn open(path: &Path, interrupt: &Interrupt) -> io::Result<Self> {
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        Self::of(OpenOptions::new().read(true).custom_flags(flags).open(path)?, interrupt)
+    }
+
+    /// Standard input, of which nobody else has read anything.
+    pub(crate) fn stdin(interrupt: &Interrupt) -> io::Result<Self> {
+        Self::of(File::from(io::stdin().as_fd().try_clone_to_owned()?), interrupt)
+    }
+
+    fn of(file: File, interrupt: &Interrupt) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let byte_count = metadata.is_file().then_some(metadata.len());
+        Ok(Self { file, byte_count, interrupt: interrupt.clone() })
+    }
+
+    /// Bytes of a file.
+    pub(crate) const fn byte_count(&self) -> Option<u64> {
+        self.byte_count
+    }
+
+    /// Waits until there is something to read, be it the end.
+    fn wait(&self) -> io::Result<()> {
+        loop {
+            if self.interrupt.is_set() {
+                return Err(io::Error::other(Stopped));
+            }
+            let mut asked = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut asked, Some(&LOOK_AFTER)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.byte_count.is_none() {
+                self.wait()?;
+            }
+            match self.file.read(target) {
+                // Somebody else took what was there.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+}
