@@ -144,31 +144,34 @@ impl Condvar {
         }
     }
 
-    /// As [`Self::wait`], but until `deadline` at most, on the clock on which it is `present` now.
+    /// As [`Self::wait`], but until `deadline` at most, on the clock on which it is `present` now; and whether
+    /// that came first. A thread waits for as long on the clock of the machine: a virtual one may stand still
+    /// meanwhile, so what it says afterwards is no answer.
     pub fn wait_for<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
         present: Nanos,
         deadline: Nanos,
-    ) -> MutexGuard<'a, T> {
+    ) -> (MutexGuard<'a, T>, bool) {
         match current() {
             Some(current) => {
                 let lock = guard.lock;
                 drop(guard);
                 self.waiting.0.fetch_add(1, Ordering::Relaxed);
                 let key = self.waiting.key();
-                if current.block_until(key, "a word of another worker", deadline) {
+                let is_over = current.block_until(key, "a word of another worker", deadline);
+                if is_over {
                     self.waiting.0.fetch_sub(1, Ordering::Relaxed);
                 }
-                lock.lock()
+                (lock.lock(), is_over)
             }
             None => {
                 let inner = guard.inner.take().expect("a guard holds its lock");
                 let limit = Duration::from_nanos(deadline.0.saturating_sub(present.0));
-                let (inner, _) =
+                let (inner, waited) =
                     self.inner.wait_timeout(inner, limit).unwrap_or_else(PoisonError::into_inner);
                 guard.inner = Some(inner);
-                guard
+                (guard, waited.timed_out())
             }
         }
     }

@@ -96,8 +96,9 @@ fn who_waits_for_a_word_waits_until_its_deadline_at_most() {
             let shared = Arc::clone(&shared);
             work.push(Box::new(move || {
                 let (heard, word) = &*shared;
-                let guard = word.wait_for(heard.lock(), Nanos(0), Nanos(deadline));
+                let (guard, is_over) = word.wait_for(heard.lock(), Nanos(0), Nanos(deadline));
                 drop(guard);
+                assert_eq!(is_over, !hears, "{deadline}");
                 let at = now().unwrap();
                 assert_eq!(at, Nanos(if hears { 50 } else { deadline }), "{deadline}");
                 heard.lock().push((at, number().unwrap()));

@@ -155,7 +155,9 @@ impl Locks {
         self.state.lock().try_lock(transaction, file, span, mode)
     }
 
-    /// Takes a lock, waiting for those whose locks exclude it, until `deadline` on the clock of `now`.
+    /// Takes a lock, waiting for those whose locks exclude it, for `limit` on the clock of `now`; a thread
+    /// without a schedule on a virtual clock, which stands still meanwhile, for as long of the machine's time
+    /// in which nobody gives a lock back.
     ///
     /// # Errors
     /// [`StorageError::Deadlock`], [`StorageError::LockTimeout`]; `told` is what it is called there.
@@ -169,6 +171,7 @@ impl Locks {
     ) -> Result<(), StorageError> {
         let mut state = self.state.lock();
         let mut deadline = None;
+        let mut is_over = false;
         loop {
             if state.try_lock(transaction, wanted.file, wanted.span(), wanted.mode) {
                 state.waiting.remove(&transaction);
@@ -179,7 +182,7 @@ impl Locks {
             let deadline = *deadline.get_or_insert(present + limit);
             let trouble = if state.closes_circle(transaction) {
                 Some(StorageError::Deadlock { what: told() })
-            } else if present >= deadline {
+            } else if is_over || present >= deadline {
                 Some(StorageError::LockTimeout { what: told() })
             } else {
                 None
@@ -188,7 +191,7 @@ impl Locks {
                 state.waiting.remove(&transaction);
                 return Err(error);
             }
-            state = self.freed.wait_for(state, present, deadline);
+            (state, is_over) = self.freed.wait_for(state, present, deadline);
         }
     }
 

@@ -271,6 +271,21 @@ fn a_circle_of_waiting_ends_and_a_thousand_transfers_lose_nothing() {
     database.read().engine().audit();
 }
 
+/// The drive's clock stands still while the only thread there is waits for itself.
+#[test]
+fn a_thread_that_waits_on_a_virtual_clock_gives_up() {
+    let settings = Settings { lock_timeout_ns: 20_000_000, ..settings() };
+    let database = create(&device(), &settings);
+    let mut first = database.write().unwrap();
+    put(&mut first, 1, "one").unwrap();
+    let mut second = database.write().unwrap();
+    let error = put(&mut second, 1, "two").unwrap_err();
+    assert!(matches!(error, StorageError::LockTimeout { .. }), "{error}");
+    second.rollback().unwrap();
+    first.commit().unwrap();
+    assert_eq!(get(&database.write().unwrap(), 1).unwrap().as_deref(), Some("one"));
+}
+
 #[test]
 fn locks_of_many_rows_become_one() {
     let database = create(&device(), &Settings { log_bytes: 16 << 20, ..settings() });

@@ -190,7 +190,7 @@ impl SharedLog {
         let mut end = self.end();
         while lsn >= end.writer.durable() && present < deadline && end.writer.check_poison().is_ok()
         {
-            end = self.0.flushed.wait_for(end, present, deadline);
+            (end, _) = self.0.flushed.wait_for(end, present, deadline);
             present = self.0.area.present();
         }
     }
