@@ -89,6 +89,8 @@ pub struct Outcome {
     pub pool_hit_count: u64,
     /// Pages that were wanted and had to be read.
     pub pool_miss_count: u64,
+    /// Bytes that the log grew by.
+    pub log_bytes: u64,
     /// Bytes that the database read from its devices, the log included; on a disk without what threads
     /// read past the queue, which nobody counts.
     pub read_bytes: u64,
@@ -334,6 +336,7 @@ fn told(
         operations: kinds.iter().zip(&latencies).filter_map(of_kind).collect(),
         pool_hit_count: 0,
         pool_miss_count: 0,
+        log_bytes: 0,
         read_bytes: 0,
         written_bytes: 0,
         flush_count: 0,
@@ -347,6 +350,7 @@ fn told(
 /// What was done at each level so far.
 struct Levels {
     pool: PoolCounters,
+    log_bytes: u64,
     devices: Vec<Counters>,
 }
 
@@ -355,13 +359,18 @@ impl Levels {
         let tables = database.read();
         let engine = tables.engine();
         let (data, log) = engine.device_counters();
-        Self { pool: engine.pool_counters(), devices: std::iter::once(data).chain(log).collect() }
+        Self {
+            pool: engine.pool_counters(),
+            log_bytes: engine.log_end().0,
+            devices: std::iter::once(data).chain(log).collect(),
+        }
     }
 
     /// Tells what came between this and `after`.
     fn tell(&self, after: &Self, outcome: &mut Outcome) {
         outcome.pool_hit_count = after.pool.hit_count - self.pool.hit_count;
         outcome.pool_miss_count = after.pool.miss_count - self.pool.miss_count;
+        outcome.log_bytes = after.log_bytes - self.log_bytes;
         let mut commands: Option<FlashCounters> = None;
         for (before, after) in self.devices.iter().zip(&after.devices) {
             outcome.read_bytes += after.reads.byte_count - before.reads.byte_count;

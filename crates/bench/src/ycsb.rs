@@ -10,6 +10,7 @@
 //! 1. The key of record n is `user` and a hash of n in 20 digits, so neighbours by age are none by key.
 //! 2. What is drawn exists, but for one that another client has drawn for itself and not yet inserted:
 //!    a read that finds nothing is one of those, and is counted.
+//! 3. A client counts by itself and adds what it counted when it ends, so that counting holds nobody up.
 //!
 //! An update here writes the whole record with one field changed, since a row is one record of the tree.
 
@@ -21,10 +22,10 @@ use nandu_storage::database::{
 };
 use nandu_storage::sqlite::{RecordView, Value, ValueRef};
 use nandu_storage::{Database, StorageError};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The table's name.
 pub const TABLE: &str = "usertable";
@@ -32,6 +33,8 @@ pub const TABLE: &str = "usertable";
 pub const FIELD_COUNT: usize = 10;
 /// The most records of a scan.
 const SCAN_COUNT_MAX: u64 = 100;
+/// Bytes of a key.
+const KEY_BYTES: u64 = 24;
 /// The skew of YCSB's Zipf.
 const THETA: f64 = 0.99;
 
@@ -44,7 +47,7 @@ const SCAN: usize = 3;
 const READ_MODIFY_WRITE: usize = 4;
 
 /// One of the core workloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadKind {
     /// Half reads, half updates.
@@ -62,7 +65,7 @@ pub enum WorkloadKind {
 }
 
 /// How keys are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyChoice {
     /// Few records are wanted often: Zipf with 0.99, spread over all.
@@ -136,8 +139,26 @@ pub struct YcsbLoad {
     drawn_count: AtomicU64,
     /// Inserted so far, the loaded ones included.
     inserted_count: AtomicU64,
-    missing_count: AtomicU64,
-    retry_count: AtomicU64,
+    counts: Mutex<Counts>,
+}
+
+/// What clients met and moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Reads of records that another client was about to insert.
+    pub missing_count: u64,
+    /// Transactions that were done again, since others had been in their way: the sum of the next three.
+    pub retry_count: u64,
+    /// Those whose row another had changed since their moment.
+    pub conflict_count: u64,
+    /// Those that would have waited for themselves.
+    pub deadlock_count: u64,
+    /// Those that waited for a lock for too long.
+    pub lock_timeout_count: u64,
+    /// Bytes of the records that clients read.
+    pub record_read_bytes: u64,
+    /// Bytes of the records that clients wrote, each attempt.
+    pub record_written_bytes: u64,
 }
 
 /// Why a load ended early.
@@ -162,6 +183,7 @@ struct YcsbClient {
     field: Vec<u8>,
     key: String,
     row: Vec<Value>,
+    counts: Counts,
 }
 
 impl Ycsb {
@@ -216,38 +238,65 @@ impl Ycsb {
             settings: *self,
             drawn_count: AtomicU64::new(self.record_count),
             inserted_count: AtomicU64::new(self.record_count),
-            missing_count: AtomicU64::new(0),
-            retry_count: AtomicU64::new(0),
+            counts: Mutex::default(),
         })
     }
 }
 
 impl YcsbLoad {
-    /// Reads of records that another client was about to insert.
+    /// What the clients that have ended met and moved.
     #[must_use]
-    pub fn missing_count(&self) -> u64 {
-        self.missing_count.load(Ordering::Relaxed)
+    pub fn counts(&self) -> Counts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Transactions that were done again, since others had been in their way.
-    #[must_use]
-    pub fn retry_count(&self) -> u64 {
-        self.retry_count.load(Ordering::Relaxed)
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.missing_count += other.missing_count;
+        self.retry_count += other.retry_count;
+        self.conflict_count += other.conflict_count;
+        self.deadlock_count += other.deadlock_count;
+        self.lock_timeout_count += other.lock_timeout_count;
+        self.record_read_bytes += other.record_read_bytes;
+        self.record_written_bytes += other.record_written_bytes;
     }
+}
 
-    /// Runs a transaction, as often as it takes.
+impl Counts {
+    /// Runs a transaction, as often as it takes, and counts why it was done again.
     fn transact<T>(
-        &self,
+        &mut self,
         database: &Database,
-        mut body: impl FnMut(&mut WriteTransaction<'_>) -> Result<T, StorageError>,
+        isolation: Isolation,
+        mut body: impl FnMut(&mut WriteTransaction<'_>, &mut Self) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let mut attempt_count = 0;
-        let answer = database.transact(self.settings.isolation, |write| {
+        let mut deadlock_count = 0;
+        let mut lock_timeout_count = 0;
+        let answer = database.transact(isolation, |write| {
             attempt_count += 1;
-            body(write)
+            let answer = body(write, self);
+            match &answer {
+                Err(StorageError::Deadlock { .. }) => deadlock_count += 1,
+                Err(StorageError::LockTimeout { .. }) => lock_timeout_count += 1,
+                _ => {}
+            }
+            answer
         });
-        self.retry_count.fetch_add(attempt_count - 1, Ordering::Relaxed);
+        let retry_count = attempt_count - 1;
+        self.retry_count += retry_count;
+        self.deadlock_count += deadlock_count;
+        self.lock_timeout_count += lock_timeout_count;
+        // A conflict may show at the commit, too, which only the database sees.
+        self.conflict_count += retry_count.saturating_sub(deadlock_count + lock_timeout_count);
         answer
+    }
+}
+
+impl Drop for YcsbClient {
+    fn drop(&mut self) {
+        self.load.counts.lock().unwrap_or_else(PoisonError::into_inner).add(&self.counts);
     }
 }
 
@@ -275,11 +324,17 @@ impl Load for Arc<YcsbLoad> {
             field: vec![0; field_bytes as usize],
             key: String::new(),
             row: Vec::new(),
+            counts: Counts::default(),
         })
     }
 }
 
 impl YcsbClient {
+    /// Bytes of a record: they are all of one length.
+    fn record_bytes(&self) -> u64 {
+        KEY_BYTES + FIELD_COUNT as u64 * u64::from(self.load.settings.field_bytes)
+    }
+
     /// Draws the key of a record that exists.
     fn draw_key(&mut self) {
         let item = self.items.next_item();
@@ -302,19 +357,21 @@ impl YcsbClient {
         let found = database.read().get_by_key(TABLE, &wanted, |record| {
             row.extend((0..=FIELD_COUNT).map(|column| record.get(column).to_value()));
         })?;
-        if found.is_none() {
-            self.load.missing_count.fetch_add(1, Ordering::Relaxed);
+        match found {
+            Some(()) => self.counts.record_read_bytes += self.record_bytes(),
+            None => self.counts.missing_count += 1,
         }
         Ok(found.is_some())
     }
 
     /// Writes the record of the key with one field drawn anew.
     fn change(&mut self, database: &Database) -> Result<(), StorageError> {
-        let Self { key, row, field, rng, load, .. } = self;
+        let record_bytes = self.record_bytes();
+        let Self { key, row, field, rng, load, counts, .. } = self;
         rng.fill(field);
         let changed = 1 + nandu_base::to_index(rng.below(FIELD_COUNT as u64));
         let wanted = [ValueRef::Text(key.as_bytes())];
-        load.transact(database, |write| {
+        counts.transact(database, load.settings.isolation, |write, counts| {
             row.clear();
             // Before it is read: two who read it and then change it would stop each other.
             write.claim_by_key(TABLE, &wanted)?;
@@ -322,9 +379,11 @@ impl YcsbClient {
                 row.extend((0..=FIELD_COUNT).map(|column| record.get(column).to_value()));
             })?;
             if found.is_none() {
-                load.missing_count.fetch_add(1, Ordering::Relaxed);
+                counts.missing_count += 1;
                 return Ok(());
             }
+            counts.record_read_bytes += record_bytes;
+            counts.record_written_bytes += record_bytes;
             row[changed] = Value::Blob(field.clone());
             let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
             write.put(TABLE, &values).map(drop)
@@ -333,6 +392,7 @@ impl YcsbClient {
 
     fn insert(&mut self, database: &Database) -> Result<(), StorageError> {
         let number = self.load.drawn_count.fetch_add(1, Ordering::Relaxed);
+        let record_bytes = self.record_bytes();
         let key = key_of(number);
         let mut row = vec![Value::Text(key)];
         for _ in 0..FIELD_COUNT {
@@ -340,7 +400,11 @@ impl YcsbClient {
             row.push(Value::Blob(self.field.clone()));
         }
         let values: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-        self.load.transact(database, |write| write.put(TABLE, &values).map(drop))?;
+        let isolation = self.load.settings.isolation;
+        self.counts.transact(database, isolation, |write, counts| {
+            counts.record_written_bytes += record_bytes;
+            write.put(TABLE, &values).map(drop)
+        })?;
         self.load.inserted_count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -362,6 +426,7 @@ impl YcsbClient {
             }
         })?;
         std::hint::black_box(sum);
+        self.counts.record_read_bytes += count * self.record_bytes();
         Ok(())
     }
 }

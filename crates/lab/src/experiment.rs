@@ -28,6 +28,9 @@ use nandu_base::words::{did_you_mean, nearest_expected};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Where the measurement begins in the file.
+const MEASURE: &str = "[measure]";
+
 /// What the name of an experiment at the scale of the paper ends with.
 pub(crate) const FULL_ENDING: &str = "-full";
 
@@ -167,7 +170,10 @@ impl Experiment {
         experiment.text = text.into();
         let invalid = |(word, message): (String, String)| LabError::Invalid {
             file: file.into(),
-            line: line_of(text, &word),
+            line: match word.as_str() {
+                MEASURE => line_in_measure(text, &message),
+                word => line_of(text, word),
+            },
             message,
         };
         experiment.check().map_err(invalid)?;
@@ -221,7 +227,7 @@ impl Experiment {
     /// Checks rule 1; the error is a word to be found in the text, and a message.
     fn check(&self) -> Result<(), (String, String)> {
         let measurement = self.measure.as_measurement();
-        measurement.check().map_err(|message| ("[measure]".to_owned(), message))?;
+        measurement.check().map_err(|message| (MEASURE.to_owned(), message))?;
         let names = self.series_names();
         let known = |name: &str| {
             if names.iter().any(|known| known == name) {
@@ -668,6 +674,27 @@ fn full_measure(mut table: toml::Table, full: &toml::Table) -> Result<Experiment
 /// The line on which `word` stands first, from 1.
 fn line_of(text: &str, word: &str) -> usize {
     1 + text.lines().position(|line| !line.starts_with('#') && line.contains(word)).unwrap_or(0)
+}
+
+/// The line of the measurement that `message` speaks of: that of the first key that it names, else the
+/// first of all.
+fn line_in_measure(text: &str, message: &str) -> usize {
+    let first = line_of(text, MEASURE);
+    let lines = || text.lines().enumerate().skip(first - 1);
+    let named = message.split('`').skip(1).step_by(2);
+    let keys = named.map(|name| name.rsplit('.').next().unwrap_or(name));
+    let line_with = |key| lines().find(|(_, line)| has_key_in(line, key));
+    keys.filter_map(line_with).map(|(index, _)| index + 1).next().unwrap_or(first)
+}
+
+/// Whether `key` is a key on this line, by itself, within a table, or as the end of a heading.
+fn has_key_in(line: &str, key: &str) -> bool {
+    let code = line.split('#').next().unwrap_or(line);
+    code.match_indices(key).any(|(start, _)| {
+        let (before, after) = (code[..start].trim_end(), code[start + key.len()..].trim_start());
+        let begins = before.is_empty() || before.ends_with(['{', ',', '.', '[']);
+        !key.is_empty() && begins && after.starts_with(['=', '.', ']'])
+    })
 }
 
 /// An error of the toml crate, with the line of the key itself and the nearest valid one.

@@ -37,5 +37,5 @@ pub use experiment::{Experiment, Published};
 pub use kind::ExperimentKind;
 pub use outcome::{Outcome, Series, Verdict};
 pub use report::{Report, write_report};
-pub use run::{LocalTarget, RunObserver, RunOptions, Unwatched, run, run_seeds};
+pub use run::{LocalTarget, Meta, RunObserver, RunOptions, Unwatched, keep, run, run_seeds};
 pub use shape::{Class, Shape};

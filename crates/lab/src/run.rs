@@ -328,9 +328,6 @@ fn store(
     options: &RunOptions<'_>,
     outcome: &Outcome,
 ) -> Result<(), LabError> {
-    write_json(&folder.join("outcome.json"), outcome)?;
-    write_file(&folder.join("series.csv"), &points::to_csv(outcome))?;
-    write_file(&folder.join("table.md"), &markdown::outcome(outcome))?;
     let stored_at = |index: usize| {
         let path = folder.join("steps").join(format!("{index:03}.json"));
         fs::metadata(path).map_or(0, |metadata| metadata.mtime())
@@ -347,7 +344,19 @@ fn store(
         steps_stored: [date_text(first), date_text(last)],
         seconds_between: last - first,
     };
-    write_json(&folder.join("meta.json"), &meta)
+    keep(folder, outcome, &meta)
+}
+
+/// Keeps what was found in `folder`, whoever found it, for [`write_report`](crate::write_report).
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn keep(folder: &Path, outcome: &Outcome, meta: &Meta) -> Result<(), LabError> {
+    make_folder(folder)?;
+    write_json(&folder.join("outcome.json"), outcome)?;
+    write_file(&folder.join("series.csv"), &points::to_csv(outcome))?;
+    write_file(&folder.join("table.md"), &markdown::outcome(outcome))?;
+    write_json(&folder.join("meta.json"), meta)
 }
 
 pub(crate) fn make_folder(path: &Path) -> Result<(), LabError> {

@@ -11,7 +11,8 @@ const HEAD: &str = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nrefe
 
 /// Sections of the document about a table within a kind of measurement: heading, kind, and where the
 /// table stands in the file.
-const INNER: [(&str, &str, &str); 21] = [
+const INNER: [(&str, &str, &str); 22] = [
+    ("clients: measure.variants.NAME", "clients", "[measure.variants.n]"),
     ("measure.simulated", "closed_form", "[measure.simulated]"),
     ("measure.cases.NAME", "dispersal", "[measure.cases.n]"),
     (
@@ -144,6 +145,7 @@ fn the_document_has_each_word_that_a_key_takes() {
         ("simulation", "metrics = ['zzz']"),
         ("simulation", "closed_curves = ['zzz']"),
         ("index_join", "layouts = ['zzz']"),
+        ("clients", "distribution = 'zzz'"),
         ("join", "joins = ['zzz']"),
         ("join", "requests = 'zzz'"),
         ("shifting", "reading = 'zzz'"),

@@ -10,6 +10,7 @@
 
 pub mod directory_volume;
 pub mod hostile;
+pub mod named_settings;
 pub mod open;
 
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};

@@ -105,6 +105,43 @@ fn an_unknown_key_in_a_tagged_table_is_found_on_its_own_line() {
 }
 
 #[test]
+fn what_a_measurement_refuses_is_found_on_its_own_line() {
+    let error =
+        error_of(&SMALL.replace("erase_block_page_count = 64", "erase_block_page_count = 0"));
+    assert!(error.starts_with("small.toml:13: `erase_block_page_count`"), "{error}");
+    let with = |set: &str| {
+        format!(
+            "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n[measure]\n\
+             kind = 'late_join'\nscale_factor = 0.01\nmemory = '1MiB'\npage_bytes = '4KiB'\n\
+             span_pages = 8\nshares = [1, 10]\n{set}\n[measure.drives.d]\nbase = 'sim:dram-like'\n"
+        )
+    };
+    Experiment::parse("small", "small.toml", &with("set = { version_bytes = '1MiB' }")).unwrap();
+    for (set, told) in [
+        (
+            "set = { durabilty = 'none' }",
+            "small.toml:13: `durabilty` in `set`: there is no setting `durabilty`; did you mean `durability`?",
+        ),
+        (
+            "[measure.set]\n# durability\nlock_timeout_ns = 1\ndurability = 'nome'",
+            "small.toml:16: `durability` in `set`: unknown variant `nome`",
+        ),
+        ("set = { log_structured = { victm = 1 } }", "small.toml:13: `log_structured.victm`"),
+        (
+            "set.pool_bytes = '4KiB'",
+            "small.toml:13: `pool_bytes` in `set`: pool_bytes 4096 is below",
+        ),
+        (
+            "set = { page_bytes = 512 }",
+            "small.toml:13: `set` cannot have `page_bytes` here; say `page_bytes` of the measurement",
+        ),
+    ] {
+        let error = error_of(&with(set));
+        assert!(error.starts_with(told), "{set}: {error}");
+    }
+}
+
+#[test]
 fn an_unknown_series_is_answered_with_the_nearest() {
     let error = error_of(&SMALL.replace("\"dynamic\"", "\"dynamc\""));
     assert!(error.starts_with("small.toml:19: no series is called `dynamc`"), "{error}");

@@ -20,6 +20,7 @@ mod planner;
 
 use super::Measurement;
 use super::bench::Bench;
+use super::engine_set::EngineSet;
 use super::site::{
     EngineVariant, Site, SiteDrives, check_cancelled, check_drives, step_targets, targets,
 };
@@ -28,8 +29,6 @@ use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng, to_index, to_u32};
 use nandu_probe::text;
 use nandu_storage::database::{Column, ColumnType, FetchOrder, Flow, TableKind, Tables};
-use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::{Database, StorageError};
 use planner::{AccessMethod, Planner, SortedSample};
@@ -73,6 +72,9 @@ pub struct AccessPath {
     pub page_bytes: ByteCount,
     /// Shares of the rows that queries want, in percent, rising.
     pub selectivities: Vec<f64>,
+    /// Other settings of the engine.
+    #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
+    pub set: EngineSet,
 }
 
 impl AccessPath {
@@ -102,15 +104,15 @@ impl AccessPath {
         ((value_count * percent / 100.0).round() as u64).cast_signed()
     }
 
-    fn variant() -> EngineVariant {
-        EngineVariant::new(true, Durability::None, TornPages::Trust)
+    fn variant(&self) -> EngineVariant {
+        EngineVariant::reading(&self.set)
     }
 
     fn measure(&self, site: &Site, seed: u64, drive: &str) -> Result<[Series; 8], StorageError> {
         self.load(site, seed)?;
         let page_bytes = to_u32(self.page_bytes.0);
         let pool_bytes = self.row_count * self.pool_bytes_per_row;
-        let settings = Self::variant().settings(page_bytes, pool_bytes);
+        let settings = self.variant().settings(page_bytes, pool_bytes);
         let (database, _) = Database::open(site.reopen()?, &settings)?;
         let planner = self.planner(&database)?;
         let mut all = Self::series_of(drive);
@@ -180,7 +182,7 @@ impl AccessPath {
     fn load(&self, site: &Site, seed: u64) -> Result<(), StorageError> {
         let page_bytes = to_u32(self.page_bytes.0);
         let memory = self.row_count * (u64::from(self.row_bytes) + LOAD_BYTES_PER_ROW);
-        let settings = Self::variant().settings(page_bytes, memory);
+        let settings = self.variant().settings(page_bytes, memory);
         let database = Database::create(site.format()?, &settings, 1)?;
         let columns = vec![
             Column::new("integer", ColumnType::Integer).not_null(),
@@ -273,7 +275,8 @@ impl Measurement for AccessPath {
         if self.row_count < ROWS_PER_INNER_NODE {
             return Err(format!("`row_count` must be {ROWS_PER_INNER_NODE} or more"));
         }
-        Ok(())
+        let own = [("page_bytes", "page_bytes"), ("pool_bytes", "pool_bytes_per_row")];
+        self.variant().check([to_u32(self.page_bytes.0)], &own)
     }
 
     fn targets(&self) -> Vec<String> {
@@ -297,7 +300,7 @@ impl Measurement for AccessPath {
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         check_cancelled(bench)?;
         let (name, drive) = self.drives.iter().nth(index).expect("a step is a drive");
-        let Some(site) = Site::prepare(bench, name, (name, drive), Self::variant().log_apart())?
+        let Some(site) = Site::prepare(bench, name, (name, drive), self.variant().log_apart())?
         else {
             return Ok(Vec::new());
         };

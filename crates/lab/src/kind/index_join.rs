@@ -22,6 +22,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
+use super::engine_set::EngineSet;
 use super::join::backed::metered_site;
 use super::join::processor::{Cpu, Processor};
 use super::site::{
@@ -46,8 +47,6 @@ use nandu_query::relation::{ClusteredRelation, Filtered, HeapRelation};
 use nandu_query::{Execution, Key, Limits, QueryError, Relation, Tuple};
 use nandu_storage::Database;
 use nandu_storage::database::Tables;
-use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
 use nandu_storage::sqlite::{FillFactor, Value, ValueRef};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -102,6 +101,9 @@ pub struct IndexJoin {
     /// The processor on simulated drives.
     #[serde(default, skip_serializing_if = "Cpu::is_none")]
     pub cpu: Cpu,
+    /// Other settings of the engine.
+    #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
+    pub set: EngineSet,
 }
 
 impl TableLayout {
@@ -277,8 +279,8 @@ fn count(
 }
 
 impl IndexJoin {
-    fn variant() -> EngineVariant {
-        EngineVariant::new(true, Durability::None, TornPages::Trust)
+    fn variant(&self) -> EngineVariant {
+        EngineVariant::reading(&self.set)
     }
 
     fn series_of(drive: &str, layout: TableLayout) -> Vec<Series> {
@@ -292,7 +294,7 @@ impl IndexJoin {
 
     /// The files, in the order of [`TableLayout::files`].
     fn sizes(&self, site: &Site, layout: TableLayout) -> Result<Vec<f64>, QueryError> {
-        let settings = Self::variant().settings(to_u32(self.page_bytes.0), SMALL_POOL_BYTES);
+        let settings = self.variant().settings(to_u32(self.page_bytes.0), SMALL_POOL_BYTES);
         let (database, _) = Database::open(site.reopen()?, &settings)?;
         let sizes = {
             let tables = database.read();
@@ -319,7 +321,7 @@ impl IndexJoin {
         step: &str,
         (name, drive): (&str, &SiteDrive),
     ) -> Result<Option<(Site, Processor)>, LabError> {
-        let log = Self::variant().log_apart();
+        let log = self.variant().log_apart();
         metered_site(bench, step, (name, drive), log, (Some(to_u32(self.page_bytes.0)), &self.cpu))
     }
 
@@ -342,7 +344,7 @@ impl IndexJoin {
         let tables = [TpchTable::Customer, TpchTable::Orders];
         let mut jobs = dataset.jobs(&tables, &layout, &options)?;
         let row_count = self.customer_count() * 11;
-        let settings = Self::variant().settings(page_bytes, row_count * LOAD_BYTES_PER_ROW);
+        let settings = self.variant().settings(page_bytes, row_count * LOAD_BYTES_PER_ROW);
         let database = Database::create(site.format()?, &settings, 1)?;
         load_tables(&database, &mut jobs, &mut LoadWatch(bench))?;
         Ok(database.close()?)
@@ -395,7 +397,7 @@ impl IndexJoin {
         for (index, time) in times.iter_mut().enumerate() {
             let pool_bytes =
                 if index == 2 { SMALL_POOL_BYTES } else { self.pool.unwrap_or(self.memory).0 };
-            let settings = Self::variant().settings(to_u32(self.page_bytes.0), pool_bytes);
+            let settings = self.variant().settings(to_u32(self.page_bytes.0), pool_bytes);
             let (database, _) = Database::open(site.reopen()?, &settings)?;
             {
                 let tables = database.read();
@@ -440,7 +442,8 @@ impl Measurement for IndexJoin {
         if self.memory.0 < 256 * self.page_bytes.0 {
             return Err("`memory` must be 256 pages or more".into());
         }
-        Ok(())
+        let own = [("page_bytes", "page_bytes"), ("pool_bytes", "pool")];
+        self.variant().check([to_u32(self.page_bytes.0)], &own)
     }
 
     fn targets(&self) -> Vec<String> {

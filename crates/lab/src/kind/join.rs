@@ -32,6 +32,7 @@ pub use processor::{Cpu, ModelledCpu};
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
+use super::engine_set::EngineSet;
 use super::site::{
     EngineVariant, Site, SiteDrive, SiteDrives, check_cancelled, check_drives, fill, step_targets,
     targets,
@@ -40,15 +41,13 @@ use crate::error::LabError;
 use crate::outcome::Series;
 use backed::{Backed, FileSystem};
 use measured::{Measured, Tables};
-use nandu_base::{ByteCount, Rng};
+use nandu_base::{ByteCount, Rng, to_u32};
 use nandu_device::Device;
 use nandu_drives::profile::{DriveKind, Profile, SimOptions};
 use nandu_drives::shrunk::shrunk;
 use nandu_probe::text;
 use nandu_query::JoinKind;
 use nandu_query::cost::DeviceCosts;
-use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
 use processor::Processor;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +104,9 @@ pub struct JoinComparison {
     /// The processor on simulated drives.
     #[serde(default, skip_serializing_if = "Cpu::is_none")]
     pub cpu: Cpu,
+    /// Other settings of the engine.
+    #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
+    pub set: EngineSet,
 }
 
 const fn one() -> u32 {
@@ -151,8 +153,8 @@ const METRICS: [(&str, &str); 16] = [
 type Prepared = (Site, Option<DeviceCosts>, Processor);
 
 impl JoinComparison {
-    fn variant() -> EngineVariant {
-        EngineVariant::new(true, Durability::None, TornPages::Trust)
+    fn variant(&self) -> EngineVariant {
+        EngineVariant::reading(&self.set)
     }
 
     fn series_of(&self, drive: &str) -> Vec<Series> {
@@ -213,7 +215,7 @@ impl JoinComparison {
         (name, drive): (&str, &SiteDrive),
         page_bytes: u64,
     ) -> Result<Option<Prepared>, LabError> {
-        let log = Self::variant().log_apart();
+        let log = self.variant().log_apart();
         if drive.base == LOCAL {
             let site = Site::prepare(bench, step, (name, drive), log)?;
             return Ok(site.map(|site| (site, None, Processor::Real)));
@@ -378,7 +380,8 @@ impl Measurement for JoinComparison {
         for (name, drive) in simulated {
             self.profile(name, drive)?;
         }
-        Ok(())
+        let sizes = self.page_bytes.iter().map(|size| to_u32(self.page_here(*size)));
+        self.variant().check(sizes, &[("page_bytes", "page_bytes")])
     }
 
     fn targets(&self) -> Vec<String> {
@@ -424,7 +427,8 @@ impl Measurement for JoinComparison {
         let scale =
             parts::Scale { over: u64::from(self.over), paper_page_bytes: paper_page.0, page_bytes };
         let scale_factor = self.scale_factor / f64::from(self.over);
-        let tables = Tables::load(bench, &step, site, scale, (scale_factor, self.fill_percent))?;
+        let rows = (scale_factor, self.fill_percent);
+        let tables = Tables::load(bench, &step, site, scale, rows, &self.variant())?;
         let mut series = self.series_of(name);
         for memory in &self.memory {
             let x = if self.page_bytes.len() > 1 { paper_page.0 } else { memory.0 } as f64;

@@ -18,6 +18,7 @@
 
 use super::Measurement;
 use super::bench::{Bench, LOCAL};
+use super::engine_set::EngineSet;
 use super::join::backed::metered_site;
 use super::join::processor::{Cpu, Processor};
 use super::site::{
@@ -40,8 +41,6 @@ use nandu_query::relation::{Filtered, HeapRelation, PaxRelation};
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation, Tuple};
 use nandu_storage::Database;
 use nandu_storage::database::Tables;
-use nandu_storage::engine::TornPages;
-use nandu_storage::log::Durability;
 use nandu_storage::pax::check_span_pages;
 use nandu_storage::sqlite::ValueRef;
 use serde::{Deserialize, Serialize};
@@ -88,6 +87,9 @@ pub struct LateJoin {
     /// The processor on simulated drives.
     #[serde(default, skip_serializing_if = "Cpu::is_none")]
     pub cpu: Cpu,
+    /// Other settings of the engine.
+    #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
+    pub set: EngineSet,
 }
 
 /// A join of one share.
@@ -157,8 +159,8 @@ impl Question<'_> {
 }
 
 impl LateJoin {
-    fn variant() -> EngineVariant {
-        EngineVariant::new(true, Durability::None, TornPages::Trust)
+    fn variant(&self) -> EngineVariant {
+        EngineVariant::reading(&self.set)
     }
 
     fn series_of(drive: &str) -> Vec<Series> {
@@ -192,7 +194,7 @@ impl LateJoin {
         let layout = Layout { kind, indexes: Vec::new() };
         let tables = [TpchTable::Customer, TpchTable::Orders];
         let mut jobs = dataset.jobs(&tables, &layout, &LoadOptions::default())?;
-        let settings = Self::variant().settings(to_u32(self.page_bytes.0), POOL_BYTES);
+        let settings = self.variant().settings(to_u32(self.page_bytes.0), POOL_BYTES);
         let database = Database::create(site.format()?, &settings, 1)?;
         load_tables(&database, &mut jobs, &mut LoadWatch(bench))?;
         Ok(database.close()?)
@@ -217,7 +219,7 @@ impl LateJoin {
         (way, percent): (usize, f64),
     ) -> Result<(Nanos, u64, u64), QueryError> {
         let page_bytes = to_u32(self.page_bytes.0);
-        let settings = Self::variant().settings(page_bytes, POOL_BYTES);
+        let settings = self.variant().settings(page_bytes, POOL_BYTES);
         let (database, _) = Database::open(site.reopen()?, &settings)?;
         let answer = {
             let tables = database.read();
@@ -266,7 +268,7 @@ impl Measurement for LateJoin {
         if self.memory.0 < 4 * u64::from(self.span_pages) * self.page_bytes.0 {
             return Err("`memory` must be four PAX pages or more".into());
         }
-        Ok(())
+        self.variant().check([to_u32(self.page_bytes.0)], &[("page_bytes", "page_bytes")])
     }
 
     fn targets(&self) -> Vec<String> {
@@ -289,7 +291,7 @@ impl Measurement for LateJoin {
 
     fn run_step(&self, index: usize, bench: &mut Bench<'_>) -> Result<Vec<Series>, LabError> {
         let (name, drive) = self.drives.iter().nth(index).expect("there is a step for each drive");
-        let (log, cpu) = (Self::variant().log_apart(), (None, &self.cpu));
+        let (log, cpu) = (self.variant().log_apart(), (None, &self.cpu));
         let device = Self::device_costs(drive, name);
         let stop = bench.observer.stop_flag();
         let mut series = Self::series_of(name);

@@ -8,9 +8,11 @@ pub mod access_path;
 pub mod aging;
 pub mod bench;
 pub mod burst;
+pub mod clients;
 pub mod closed_form;
 pub mod dispersal;
 pub mod drive;
+pub mod engine_set;
 pub mod index_join;
 pub mod intervals;
 pub mod jobs;
@@ -44,6 +46,8 @@ pub enum ExperimentKind {
     Aging(aging::Aging),
     /// Sequential writes after bursts of random ones.
     Burst(burst::Burst),
+    /// Many clients over one database.
+    Clients(clients::Clients),
     /// The cost of a page write by the formulas of S000.
     ClosedForm(closed_form::ClosedForm),
     /// Layouts of blocks over several chips or disks.
@@ -126,6 +130,7 @@ impl ExperimentKind {
             Self::AccessPath(kind) => kind,
             Self::Aging(kind) => kind,
             Self::Burst(kind) => kind,
+            Self::Clients(kind) => kind,
             Self::ClosedForm(kind) => kind,
             Self::Dispersal(kind) => kind,
             Self::IndexJoin(kind) => kind,
@@ -154,6 +159,7 @@ impl ExperimentKind {
             Self::AccessPath(_) => "access_path",
             Self::Aging(_) => "aging",
             Self::Burst(_) => "burst",
+            Self::Clients(_) => "clients",
             Self::ClosedForm(_) => "closed_form",
             Self::Dispersal(_) => "dispersal",
             Self::IndexJoin(_) => "index_join",

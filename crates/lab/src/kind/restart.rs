@@ -17,6 +17,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
+use super::engine_set::{EngineSet, Own};
 use super::site::{
     EngineVariant, Site, SiteDrives, check_cancelled, check_drives, step_targets, targets,
 };
@@ -41,6 +42,14 @@ const GROUP_COUNT: u32 = 100;
 /// a checkpoint that nobody asked for.
 const LOG_PER_INTERVAL: u64 = 8;
 
+/// Settings of the engine that keys of the measurement are for.
+const OWN: [Own; 4] = [
+    ("page_bytes", "page_bytes"),
+    ("pool_bytes", "pool"),
+    ("log_bytes", "intervals"),
+    ("checkpoint_bytes", "intervals"),
+];
+
 /// The keys of an experiment of the kind `restart`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,6 +72,9 @@ pub struct Restart {
     /// What the processor takes for a change that redo looks at.
     #[serde(deserialize_with = "text::duration")]
     pub record_cpu: Nanos,
+    /// Other settings of the engine.
+    #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
+    pub set: EngineSet,
 }
 
 impl Restart {
@@ -97,15 +109,19 @@ impl Restart {
         steps.iter().flat_map(of_step).chain(rest).collect()
     }
 
-    fn settings(&self, pool_bytes: u64) -> Settings {
+    fn variant(&self) -> EngineVariant {
         let durability = Durability::Grouped { commit_count: GROUP_COUNT };
         let variant = EngineVariant::new(false, durability, TornPages::LogImages);
+        EngineVariant { set: self.set.clone(), ..variant }
+    }
+
+    fn settings(&self, pool_bytes: u64) -> Settings {
         let longest = self.intervals.iter().map(|interval| interval.0).max().unwrap_or(0);
         let log_bytes = longest * LOG_PER_INTERVAL;
         Settings {
             log_bytes,
             checkpoint_bytes: log_bytes / 4,
-            ..variant.settings(to_u32(self.page_bytes.0), pool_bytes)
+            ..self.variant().settings(to_u32(self.page_bytes.0), pool_bytes)
         }
     }
 
@@ -202,7 +218,7 @@ impl Measurement for Restart {
         }
         match self.intervals.iter().find(|interval| **interval < ByteCount::kib(64)) {
             Some(interval) => Err(format!("`intervals` has {interval}; 64 KiB is the least")),
-            None => Ok(()),
+            None => self.variant().check([to_u32(self.page_bytes.0)], &OWN),
         }
     }
 

@@ -6,7 +6,7 @@
 //!   capacity = "256MiB"                       durability = "none"
 //!   member_count = 8                          torn_pages = "trust"
 //!   set = { … }                               log = "32MiB"
-//!   page_cache = { bytes = "4MB" }
+//!   page_cache = { bytes = "4MB" }            set = { … }
 //! ```
 //!
 //! 1. A site has drives of its own, with a seed of its own; flash was written full before the
@@ -18,6 +18,7 @@ pub(super) mod page_cache;
 
 use super::bench::{Bench, LOCAL};
 use super::drive::DriveVariant;
+use super::engine_set::{EngineSet, Own};
 use crate::error::LabError;
 use crate::run::RunObserver;
 use nandu::{DirectoryOptions, DirectoryVolume};
@@ -76,7 +77,7 @@ const fn one() -> u8 {
 pub type SiteDrives = BTreeMap<String, SiteDrive>;
 
 /// How the engine works.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineVariant {
     /// Whether the log lies on a drive of its own that costs next to nothing.
@@ -88,6 +89,9 @@ pub struct EngineVariant {
     /// Capacity of the log; there is a checkpoint after an eighth of it.
     #[serde(default = "log_bytes", deserialize_with = "text::size")]
     pub log: ByteCount,
+    /// Other settings of the engine.
+    #[serde(default, skip_serializing_if = "EngineSet::is_empty")]
+    pub set: EngineSet,
 }
 
 const fn log_bytes() -> ByteCount {
@@ -96,12 +100,23 @@ const fn log_bytes() -> ByteCount {
 
 impl EngineVariant {
     /// A variant with a log of usual size.
-    pub(crate) const fn new(
-        log_apart: bool,
-        durability: Durability,
-        torn_pages: TornPages,
-    ) -> Self {
-        Self { log_apart, durability, torn_pages, log: log_bytes() }
+    pub(crate) fn new(log_apart: bool, durability: Durability, torn_pages: TornPages) -> Self {
+        Self { log_apart, durability, torn_pages, log: log_bytes(), set: EngineSet::default() }
+    }
+
+    /// The usual one of kinds that measure reads: nothing is done for durability.
+    pub(crate) fn reading(set: &EngineSet) -> Self {
+        Self { set: set.clone(), ..Self::new(true, Durability::None, TornPages::Trust) }
+    }
+
+    /// Checks what is set for pages of each of these sizes; `own` are settings that the kind has keys for.
+    pub(crate) fn check(
+        &self,
+        page_bytes: impl IntoIterator<Item = u32>,
+        own: &[Own],
+    ) -> Result<(), String> {
+        let mut sizes = page_bytes.into_iter();
+        sizes.try_for_each(|size| self.set.check(&self.unset(size, 0), own))
     }
 
     /// The log, if it lies apart.
@@ -111,6 +126,11 @@ impl EngineVariant {
 
     /// Settings with a pool of `pool_bytes`, or of the least that works.
     pub(crate) fn settings(&self, page_bytes: u32, pool_bytes: u64) -> Settings {
+        self.set.apply(self.unset(page_bytes, pool_bytes))
+    }
+
+    /// The same before `set` has its way.
+    fn unset(&self, page_bytes: u32, pool_bytes: u64) -> Settings {
         let checkpoint_bytes = (self.log.0 / 8).max(16 * u64::from(page_bytes));
         Settings {
             page_bytes,

@@ -13,6 +13,7 @@
 
 use super::Measurement;
 use super::bench::Bench;
+use super::engine_set::Own;
 use super::site::{
     EngineVariant, Site, SiteDrives, check_cancelled, check_drives, step_targets, targets,
 };
@@ -33,6 +34,15 @@ const LOAD_BATCH: u64 = 1000;
 const LOAD_BYTES_PER_RECORD: u64 = 512;
 /// Results are for so many operations.
 const REPORTED_COUNT: f64 = 10_000.0;
+
+/// Settings of the engine that the measurement and its variants have keys for.
+const OWN: [Own; 5] = [
+    ("page_bytes", "page_bytes"),
+    ("pool_bytes", "pool_bytes_per_record"),
+    ("log_bytes", "log"),
+    ("durability", "durability"),
+    ("torn_pages", "torn_pages"),
+];
 
 /// The keys of an experiment of the kind `tree_maintenance`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +110,9 @@ impl Measurement for TreeMaintenance {
             Some(size) => {
                 Err(format!("`page_bytes` is {size}; it is a power of two, 512 to 64 KiB"))
             }
-            None => Ok(()),
+            None => variants.values().try_for_each(|variant| {
+                variant.check(page_bytes.iter().map(|size| to_u32(size.0)), &OWN)
+            }),
         }
     }
 

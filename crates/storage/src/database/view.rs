@@ -232,6 +232,12 @@ impl EngineView {
         self.0.shared.core.read().engine().device_counters()
     }
 
+    /// Where the next record of the log goes: the bytes of all that were written so far.
+    #[must_use]
+    pub fn log_end(&self) -> Lsn {
+        self.0.shared.log.next_lsn()
+    }
+
     /// All files of pages by name.
     #[must_use]
     pub fn files(&self) -> Vec<(FileId, String)> {

@@ -1,10 +1,10 @@
 //! The two tables, and one join of them.
 
 use super::super::bench::Bench;
-use super::super::site::{LoadWatch, Site, cancelled};
+use super::super::site::{EngineVariant, LoadWatch, Site, cancelled};
+use super::POOL_BYTES;
 use super::parts::{Scale, divide};
 use super::processor::Processor;
-use super::{JoinComparison, POOL_BYTES};
 use crate::error::LabError;
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
 use nandu_device::Counters;
@@ -75,9 +75,9 @@ impl Tables {
         site: Site,
         scale: Scale,
         (scale_factor, fill_percent): (f64, u32),
+        variant: &EngineVariant,
     ) -> Result<Self, LabError> {
-        let page_bytes = to_u32(scale.page_bytes);
-        let settings = JoinComparison::variant().settings(page_bytes, POOL_BYTES);
+        let settings = variant.settings(to_u32(scale.page_bytes), POOL_BYTES);
         let error = |error: &dyn std::fmt::Display| LabError::step(step, error);
         let volumes = site.format().map_err(|found| error(&found))?;
         let database = Database::create(volumes, &settings, 1).map_err(|found| error(&found))?;
