@@ -2,7 +2,7 @@
 //! (`docs/json.md`, `docs/nandu.schema.json`).
 //!
 //! ```text
-//!   { "nandu": { "schema_version": 1, "version": "0.1.0", "command": "db stat" }, ...what it found }
+//!   { "nandu": { "schema_version": 2, "version": "0.1.0", "command": "db stat" }, ...what it found }
 //! ```
 //!
 //! 1. `command` alone decides which keys follow; where an option asks for others, it is part of it.
@@ -11,7 +11,7 @@
 use serde::Serialize;
 
 /// The version of the schema.
-const SCHEMA_VERSION: u32 = 1;
+const SCHEMA_VERSION: u32 = 2;
 
 /// What stands under the key `nandu`.
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn the_head_comes_first_and_the_value_keeps_its_keys() {
         let text = document("list", &json!({ "experiments": [1] }));
-        assert!(text.starts_with("{\n  \"nandu\": {\n    \"schema_version\": 1,"), "{text}");
+        assert!(text.starts_with("{\n  \"nandu\": {\n    \"schema_version\": 2,"), "{text}");
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             (&read["nandu"]["command"], &read["experiments"][0]),

@@ -21,6 +21,7 @@ mod memory;
 mod output;
 mod plain_words;
 mod progress;
+mod run_facts;
 mod stopwatch;
 
 use clap::Parser;
@@ -31,6 +32,7 @@ use output::Output;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::LazyLock;
+use stopwatch::Stopwatch;
 
 /// What every command gets.
 struct Context {
@@ -38,6 +40,8 @@ struct Context {
     output: Output,
     /// Nobody wants to see how far the work is.
     is_quiet: bool,
+    /// When the command began.
+    started: Stopwatch,
 }
 
 const AFTER_HELP: &str = "\
@@ -87,7 +91,8 @@ fn main() -> ExitCode {
         Err(told) => return tell(&told),
     };
     let outcome = Interrupt::install().and_then(|interrupt| {
-        let context = Context { interrupt, output: Output::new(), is_quiet: arguments.quiet };
+        let (started, is_quiet) = (Stopwatch::start(), arguments.quiet);
+        let context = Context { interrupt, output: Output::new(), is_quiet, started };
         arguments.command.run(&context)
     });
     match outcome {

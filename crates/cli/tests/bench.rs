@@ -42,6 +42,56 @@ fn a_run_on_a_disk_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_report_has_its_figures_and_stands_beside_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let words = "bench ycsb --workload a --records 2000 --operations 2000 --clients 8 --field-bytes 200 \
+                 --memory 1MiB --device sim:nvme-tlc-2024 --out out --json";
+    let document = json_of(path, words);
+    let number = |key: &str| document[key].as_f64().unwrap_or_else(|| panic!("{key}"));
+    // Down the levels: a change of a field writes a record, its log, pages of it, and cells.
+    let records = number("record_written_bytes");
+    assert!(records > 0.0 && number("log_bytes") > 0.0, "{document}");
+    assert!(number("written_bytes") > number("log_bytes"), "{document}");
+    assert_eq!(number("write_amplification"), number("programmed_bytes") / records);
+    let parts = ["conflict_count", "deadlock_count", "lock_timeout_count"].map(number);
+    assert_eq!(number("retry_count"), parts.iter().sum::<f64>());
+    let page = std::fs::read_to_string(path.join("out/ycsb-a/report.html")).unwrap();
+    for title in [
+        "Throughput over time",
+        "Latency, from when",
+        "Bytes at each level",
+        "Write amplification",
+        "Aborts",
+    ] {
+        assert!(page.contains(title), "{title}");
+    }
+    let pictures = std::fs::read_dir(path.join("out/ycsb-a/figures")).unwrap().count();
+    assert_eq!(pictures, 3, "a curve and two groups of bars");
+    let series = std::fs::read_to_string(path.join("out/ycsb-a/series.csv")).unwrap();
+    assert!(series.contains("read.latency_us") && series.contains("write_amplification"));
+    // Another workload beside it, and both on one page.
+    stdout_of(
+        path,
+        &[
+            "bench",
+            "ycsb",
+            "--workload",
+            "c",
+            "--records",
+            "500",
+            "--operations",
+            "50",
+            "--out",
+            "out",
+        ],
+    );
+    stdout_of(path, &["report", "out"]);
+    let both = std::fs::read_to_string(path.join("out/report.html")).unwrap();
+    assert!(both.contains("id=\"e-ycsb-a\"") && both.contains("id=\"e-ycsb-c\""));
+}
+
+#[test]
 fn what_makes_no_sense_is_told_with_a_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let wrong = |words: &str, expected: &str| {

@@ -338,12 +338,12 @@ fn figures_say_where_they_are_from_and_tell_the_kernels_part() {
     let sweep = explained(directory, &format!("{tables} --sweep 256KiB --json"));
     let answer = explained(directory, &format!("{tables} --memory 256KiB --analyze --json"));
     for json in [&sweep, &answer] {
-        let command = json["command"].as_str().unwrap();
+        let command = json["run"]["command"].as_str().unwrap();
         assert!(command.starts_with(&format!("nandu {tables}")), "{command}");
-        assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
-        assert!(!json["commit"].as_str().unwrap().is_empty());
-        assert!(json["machine"]["thread_count"].as_u64().unwrap() >= 1, "{json}");
-        assert!(json["date"].as_str().unwrap().ends_with(" UTC"), "{json}");
+        assert_eq!(json["nandu"]["version"], env!("CARGO_PKG_VERSION"));
+        assert!(!json["run"]["commit"].as_str().unwrap().is_empty());
+        assert!(json["run"]["machine"]["thread_count"].as_u64().unwrap() >= 1, "{json}");
+        assert!(json["run"]["date"].as_str().unwrap().ends_with(" UTC"), "{json}");
     }
     for run in sweep["points"][0]["runs"].as_array().unwrap() {
         let actual = |name: &str| run["actual"][name].as_u64().unwrap();

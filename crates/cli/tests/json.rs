@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 45] = [
+const RUNS: [(&str, &str); 46] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -51,6 +51,7 @@ const RUNS: [(&str, &str); 45] = [
     ("load", "load csv rows.csv --table rows of_csv"),
     ("load", "load parquet rows.parquet --table rows of_parquet"),
     ("load", "load sqlite rows.sqlite of_sqlite"),
+    ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB"),
     ("explain", "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze"),
     ("explain --sweep", "explain shop customer.c_custkey orders.o_custkey --sweep 256KiB"),
     ("completions", "completions bash"),
@@ -71,14 +72,54 @@ const RUNS: [(&str, &str); 45] = [
     ("db compact", "db compact shop smaller"),
     ("db delete", "db delete shop people 8"),
 ];
+/// Those that tell what this machine's disk, clock and processes do; all others say the same twice, but for
+/// what stands under `run`.
+const OF_THIS_MACHINE: [&str; 6] = [
+    "probe . ",
+    "bench ycsb --records 200 --operations 20 --clients 2 ",
+    "crash --seeds 1 --clients 2 --kill ",
+    "load ",
+    "explain shop customer.c_custkey orders.o_custkey --memory 256KiB --analyze",
+    "explain shop customer.c_custkey orders.o_custkey --sweep ",
+];
 /// Those that leave less.
 const LAST: [(&str, &str); 1] = [("db drop", "db drop shop people")];
 
 #[test]
-fn every_command_prints_what_the_schema_says() {
+fn every_command_prints_what_the_schema_says_and_the_same_twice() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path();
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    directories.iter().for_each(|directory| prepare(directory.path()));
+    let all = commands_below(directories[0].path(), "");
+    let (mut tested, mut printed) = (BTreeSet::new(), BTreeSet::new());
+    let mut repeated_count = 0;
+    for (command, words) in RUNS.into_iter().chain(LAST) {
+        let line = format!("{words} --json");
+        let [value, again] = directories.each_ref().map(|place| document_of(place.path(), &line));
+        assert_eq!(value["nandu"]["command"], command, "{line}");
+        let found = schema::violations(&schema, &value);
+        assert!(found.is_empty(), "{line}: {found:#?}");
+        if !OF_THIS_MACHINE.iter().any(|begun| line.starts_with(begun)) {
+            assert_eq!(without_run(value), without_run(again), "{line}");
+            repeated_count += 1;
+        }
+        printed.insert(command.to_owned());
+        let name = all.iter().find(|name| line.starts_with(&format!("{name} ")));
+        tested.insert(name.unwrap_or_else(|| panic!("{line} is no command")).clone());
+    }
+    for begun in OF_THIS_MACHINE {
+        assert!(RUNS.iter().any(|(_, words)| format!("{words} ").starts_with(begun)), "{begun}");
+    }
+    assert!(repeated_count > 30, "{repeated_count} commands were run twice");
+    // Neither a command of the program nor one of the schema was left out.
+    assert_eq!(tested, all);
+    let of_schema =
+        schema["anyOf"].as_array().unwrap().iter().map(|branch| command_of(&schema, branch));
+    assert_eq!(printed, of_schema.collect());
+}
+
+/// Makes what the commands of [`RUNS`] begin with.
+fn prepare(path: &Path) {
     fs::create_dir_all(path.join("experiments/tiny")).unwrap();
     fs::write(path.join("experiments/tiny/one.toml"), TINY).unwrap();
     fs::write(path.join("rows.tsv"), "7\tIda\n9\t\\N\n").unwrap();
@@ -90,25 +131,17 @@ fn every_command_prints_what_the_schema_says() {
         |file: &Path| fs::read(file).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3"));
     fs::copy(files.into_iter().find(|file| is_sqlite(file)).unwrap(), path.join("rows.sqlite"))
         .unwrap();
-    let all = commands_below(path, "");
-    let (mut tested, mut printed) = (BTreeSet::new(), BTreeSet::new());
-    for (command, words) in RUNS.into_iter().chain(LAST) {
-        let words: Vec<&str> = words.split(' ').chain(["--json"]).collect();
-        let text = stdout_of(path, &words);
-        let value: Value = serde_json::from_str(&text)
-            .unwrap_or_else(|error| panic!("{words:?}: {error} in {text}"));
-        assert_eq!(value["nandu"]["command"], command, "{words:?}");
-        let found = schema::violations(&schema, &value);
-        assert!(found.is_empty(), "{words:?}: {found:#?}");
-        printed.insert(command.to_owned());
-        let name = all.iter().find(|name| words.join(" ").starts_with(&format!("{name} ")));
-        tested.insert(name.unwrap_or_else(|| panic!("{words:?} is no command")).clone());
-    }
-    // Neither a command of the program nor one of the schema was left out.
-    assert_eq!(tested, all);
-    let of_schema =
-        schema["anyOf"].as_array().unwrap().iter().map(|branch| command_of(&schema, branch));
-    assert_eq!(printed, of_schema.collect());
+}
+
+/// What a line of words prints in a directory, whose own name is taken out.
+fn document_of(path: &Path, line: &str) -> Value {
+    let text = stdout_of(path, &words(line)).replace(path.to_str().unwrap(), "HERE");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error} in {text}"))
+}
+
+fn without_run(mut document: Value) -> Value {
+    document.as_object_mut().unwrap().remove("run");
+    document
 }
 
 /// The commands below one, each in full, that have none below themselves.

@@ -1,7 +1,7 @@
 //! What a simulation found, for JSON, tables and sweeps. `docs/simulation.md` explains each field.
 //!
 //! 1. Every figure covers the measured requests alone, not the preparation.
-//! 2. The same job with the same seed gives the same report, apart from `wall_ns`.
+//! 2. The same job with the same seed gives the same report, apart from `wall_ns`, which no file gets.
 
 use crate::{CacheUse, CheckSummary, Job, Warning};
 use nandu_base::{Cause, FlashCounters, FlashOperation, LatencySummary, Nanos};
@@ -99,7 +99,7 @@ pub struct SimReport {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
     /// How long the simulation itself took, preparation included; set by whoever has a clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip)]
     pub wall_ns: Option<u64>,
 }
 

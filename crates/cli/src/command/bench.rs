@@ -1,21 +1,24 @@
 //! `nandu bench`: many clients over one database, on this disk or on a simulated drive.
 
+mod report;
+
 use crate::Context;
 use crate::engine_settings;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::stopwatch::{Stopwatch, date};
+use crate::run_facts::RunFacts;
+use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
 use nandu::{Database, DatabaseOptions, Isolation, NewDatabase, Settings, Volumes};
 use nandu_base::{ByteCount, Nanos};
-use nandu_bench::ycsb::{FIELD_COUNT, KeyChoice, WorkloadKind, Ycsb};
+use nandu_bench::ycsb::{Counts, FIELD_COUNT, KeyChoice, WorkloadKind, Ycsb};
 use nandu_bench::{Clock, Load, Outcome, Plan, Watch, run as run_clients};
-use nandu_drives::profile::{Profile, SimOptions};
-use nandu_lab::machine::{COMMIT, Machine};
+use nandu_device::Geometry;
+use nandu_drives::profile::{DriveConfig, Profile, SimOptions};
 use nandu_probe::table::{Table, rate, time};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -45,6 +48,8 @@ Examples:
   nandu bench ycsb --workload f --clients 8 --cores 2 --processor-time 20us \\
       --device sim:nvme-tlc-2024 --json
   nandu bench ycsb --set durability=none --set torn_pages=trust
+  nandu bench ycsb --workload a --clients 8 --device sim:nvme-tlc-2024 --out out
+                                       with figures, in out/ycsb-a/report.html
 
 On a simulated drive time is virtual: the same seed gives the same results, bit for bit, and `history` \
 is a hash of when each operation ended. There the processor takes no time but --processor-time.
@@ -97,6 +102,9 @@ struct YcsbArguments {
     /// Seed of everything that is drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write a report with figures: results to DIR/ycsb-WORKLOAD, the page to report.html there
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -156,26 +164,20 @@ struct YcsbReport<'a> {
     seed: u64,
     isolation: &'static str,
     settings: &'a Settings,
-    missing_count: u64,
-    retry_count: u64,
+    #[serde(flatten)]
+    counts: Counts,
+    /// Bytes that were programmed into flash, where there is some.
+    programmed_bytes: Option<u64>,
+    /// Those, or without flash those that were written to the devices, for each that clients wrote.
+    write_amplification: Option<f64>,
     #[serde(flatten)]
     outcome: Outcome,
     run: RunFacts,
 }
 
-/// What depends on the run itself.
-#[derive(Serialize)]
-struct RunFacts {
-    date: String,
-    command: String,
-    commit: &'static str,
-    machine: Machine,
-    seconds: f64,
-}
-
 /// A database for the run, gone afterwards.
 enum Place {
-    Drive { database: Database, capacity: ByteCount },
+    Drive { database: Database, capacity: ByteCount, flash_page_bytes: Option<u32> },
     Directory { database: NewDatabase, _directory: TempDir },
 }
 
@@ -193,6 +195,12 @@ impl Place {
             Self::Directory { .. } => None,
         }
     }
+
+    /// What was programmed into flash, if it can be seen.
+    fn programmed_bytes(&self, outcome: &Outcome) -> Option<u64> {
+        let Self::Drive { flash_page_bytes, .. } = self else { return None };
+        Some(u64::from((*flash_page_bytes)?) * outcome.flash?.program_count)
+    }
 }
 
 pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<(), Failure> {
@@ -202,7 +210,6 @@ pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<(), F
 }
 
 fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
-    let stopwatch = Stopwatch::start();
     let ycsb = arguments.ycsb();
     let settings = settings_of(arguments)?;
     let place = arguments.place(&settings, &context.interrupt)?;
@@ -236,6 +243,9 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
         return Err(Failure::interrupted("stopped before anything was done"));
     }
     let is_simulated = place.capacity().is_some();
+    let counts = load.counts();
+    let programmed_bytes = place.programmed_bytes(&outcome);
+    let written_bytes = programmed_bytes.unwrap_or(outcome.written_bytes);
     let report = YcsbReport {
         workload: ycsb.workload,
         distribution: ycsb.key_choice,
@@ -251,20 +261,24 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
         seed: ycsb.seed,
         isolation: arguments.isolation.level().label(),
         settings: &settings,
-        missing_count: load.missing_count(),
-        retry_count: load.retry_count(),
+        counts,
+        programmed_bytes,
+        write_amplification: (counts.record_written_bytes > 0)
+            .then(|| written_bytes as f64 / counts.record_written_bytes as f64),
         outcome,
-        run: RunFacts {
-            date: date(),
-            command: super::command_line(),
-            commit: COMMIT,
-            machine: Machine::here(),
-            seconds: stopwatch.elapsed().as_secs_f64(),
-        },
+        run: RunFacts::since(context.started),
+    };
+    let page = match &arguments.out {
+        Some(directory) => Some(report::write(&report, directory)?),
+        None => None,
     };
     match arguments.json {
         true => context.output.json("bench ycsb", &report)?,
         false => tell(&report, context)?,
+    }
+    if let Some(page) = page.filter(|_| !arguments.json) {
+        let page = context.output.strong(&page.display().to_string());
+        context.output.line(&format!("\nreport: {page}"))?;
     }
     if report.outcome.was_stopped {
         let done = report.outcome.operation_count;
@@ -352,7 +366,8 @@ impl YcsbArguments {
         let volume = nandu::DeviceVolume::format(profile.open(options)?)?;
         let volumes = Volumes { data: Box::new(volume), log: None };
         let database = Database::create(volumes, settings, self.seed)?;
-        Ok(Place::Drive { database, capacity })
+        let flash_page_bytes = flash_page_bytes(&profile, capacity);
+        Ok(Place::Drive { database, capacity, flash_page_bytes })
     }
 
     fn directory(&self, settings: &Settings) -> Result<Place, Failure> {
@@ -377,6 +392,16 @@ impl YcsbArguments {
         let database = NewDatabase::begin(&directory.path().join("database"), &options)?;
         Ok(Place::Directory { database, _directory: directory })
     }
+}
+
+/// Bytes of a flash page of a drive that has flash of its own.
+fn flash_page_bytes(profile: &Profile, capacity: ByteCount) -> Option<u32> {
+    let DriveConfig::Ssd(ssd) = &profile.drive else { return None };
+    let sector_bytes = profile.geometry.sector_bytes;
+    let sector_count = capacity.0 / u64::from(sector_bytes);
+    // The drive was opened with this capacity, so there is such a chip.
+    let nand = ssd.nand_config(Geometry { sector_bytes, sector_count }, false).ok()?;
+    Some(nand.geometry.flash_page_bytes)
 }
 
 /// The settings of the engine, with what `--set` says.
@@ -432,6 +457,18 @@ fn tell(report: &YcsbReport<'_>, context: &Context) -> Result<(), Failure> {
         output.line(&format!(
             "flash: {} pages programmed, {} blocks erased{amplification}",
             flash.program_count, flash.erase_count
+        ))?;
+    }
+    if let Some(factor) = report.write_amplification {
+        let counts = &report.counts;
+        output.line(&format!(
+            "written: {} of records, {} of log; {factor:.2} bytes below for each of a record",
+            ByteCount(counts.record_written_bytes),
+            ByteCount(outcome.log_bytes)
+        ))?;
+        output.line(&format!(
+            "done again: {} conflicts, {} deadlocks, {} waits that were too long",
+            counts.conflict_count, counts.deadlock_count, counts.lock_timeout_count
         ))?;
     }
     let parts: Vec<String> =

@@ -87,7 +87,7 @@ fn parse_duration(text: &str) -> Result<Nanos, String> {
 }
 
 /// The command line as the user could type it again.
-fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let mut words = vec!["nandu".to_string()];
     for word in std::env::args_os().skip(1) {
         let word = word.to_string_lossy().into_owned();

@@ -12,14 +12,14 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::output::OutputFiles;
 use crate::progress::Progress;
-use crate::stopwatch::{Stopwatch, date};
+use crate::run_facts::RunFacts;
+use crate::stopwatch::Stopwatch;
 use clap::Args;
 use inputs::{Inputs, SideArgument};
 use nandu::{Database, DatabaseOptions, Tables};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_drives::file::cpu_time;
-use nandu_lab::machine::{COMMIT, Machine};
 use nandu_query::cost::{CpuCosts, DeviceCosts};
 use nandu_query::join::JoinType;
 use nandu_query::plan::{Actual, ChunkRule, Explanation, Indexes, Plan};
@@ -127,36 +127,13 @@ pub(crate) struct ExplainArguments {
 /// What a run gives beside its costs.
 #[derive(Serialize)]
 struct Answer<'a> {
-    #[serde(flatten)]
-    provenance: Provenance,
     device: &'a str,
     processor: &'a Origin,
     memory_bytes: u64,
     explanation: &'a Explanation,
     /// Pairs of rows, where a join was run.
     pair_count: Option<u64>,
-}
-
-/// Where and when figures came about.
-#[derive(Serialize)]
-struct Provenance {
-    command: String,
-    version: &'static str,
-    commit: &'static str,
-    machine: Machine,
-    date: String,
-}
-
-impl Provenance {
-    fn here() -> Self {
-        Self {
-            command: super::command_line(),
-            version: env!("CARGO_PKG_VERSION"),
-            commit: COMMIT,
-            machine: Machine::here(),
-            date: date(),
-        }
-    }
+    run: RunFacts,
 }
 
 /// Explains the join, or runs it too.
@@ -293,9 +270,8 @@ fn print(
 ) -> Result<(), Failure> {
     if arguments.json {
         let memory_bytes = arguments.memory.0;
-        let provenance = Provenance::here();
-        let answer =
-            Answer { provenance, device, processor, memory_bytes, explanation, pair_count };
+        let run = RunFacts::since(context.started);
+        let answer = Answer { device, processor, memory_bytes, explanation, pair_count, run };
         return context.output.json("explain", &answer);
     }
     let pairs = pair_count.map(|count| counted(count, "pair") + "\n").unwrap_or_default();

@@ -9,11 +9,12 @@
 //! 1. What is estimated at more than [`HOPELESS`] times the cheapest is not run.
 
 use super::processor::{self, Origin};
-use super::{Costs, ExplainArguments, Provenance, check_pairs, ends_alone, run_plan};
+use super::{Costs, ExplainArguments, check_pairs, ends_alone, run_plan};
 use crate::Context;
 use crate::failure::Failure;
 use crate::output::complain;
 use crate::progress::Progress;
+use crate::run_facts::RunFacts;
 use nandu::Database;
 use nandu_base::{ByteCount, Nanos};
 use nandu_query::QueryError;
@@ -50,13 +51,12 @@ struct Point {
 
 #[derive(Serialize)]
 struct Sweep<'a> {
-    #[serde(flatten)]
-    provenance: Provenance,
     device: &'a str,
     /// Of the first memory, where it is measured before each.
     processor: &'a Origin,
     points: Vec<Point>,
     worst: f64,
+    run: RunFacts,
 }
 
 /// Explains the join for each memory of the sweep.
@@ -108,8 +108,8 @@ pub(super) fn run(
         points.push(Point { memory_bytes: memory.0, runs, fastest, chosen_by_fastest });
     }
     let worst = points.iter().map(|point| point.chosen_by_fastest).fold(1.0, f64::max);
-    let sweep =
-        Sweep { provenance: Provenance::here(), device: name, processor: origin, points, worst };
+    let run = RunFacts::since(context.started);
+    let sweep = Sweep { device: name, processor: origin, points, worst, run };
     if arguments.json {
         return context.output.json("explain --sweep", &sweep);
     }

@@ -8,6 +8,7 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::memory::free;
 use crate::progress::Progress;
+use crate::run_facts::RunFacts;
 use crate::stopwatch::Stopwatch;
 use nandu_base::{ByteCount, LatencySummary};
 use nandu_probe::parquet::{Column, write_columns};
@@ -27,6 +28,7 @@ struct Row<'a> {
 #[derive(Serialize)]
 struct Reports<'a> {
     reports: &'a [&'a SimReport],
+    run: RunFacts,
 }
 
 /// Runs the grid.
@@ -70,7 +72,7 @@ pub(super) fn run(job: &Job, arguments: &SimArguments, context: &Context) -> Res
     // What was simulated is shown also where no file can hold it.
     let kept = arguments.files.write(&arguments.parquet, &bytes);
     let reports: Vec<&SimReport> = rows.iter().map(|row| row.report).collect();
-    let found = Reports { reports: &reports };
+    let found = Reports { reports: &reports, run: RunFacts::since(context.started) };
     let kept = kept.and(write_json(arguments, "sim --sweep", &found));
     if arguments.json_to_stdout() {
         context.output.json("sim --sweep", &found)?;

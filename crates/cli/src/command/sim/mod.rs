@@ -7,7 +7,7 @@
 //! ```
 //!
 //! 1. Everything that can be refused is refused before the simulation starts.
-//! 2. Apart from `wall_ns` the JSON holds nothing of this machine: same seed, same bytes.
+//! 2. Apart from `run` the JSON holds nothing of this machine: same seed, same bytes.
 
 mod dry_run;
 mod grid;
@@ -20,9 +20,10 @@ use crate::json;
 use crate::memory::check_free;
 use crate::output::{OutputFiles, complain, wrap};
 use crate::progress::Progress;
+use crate::run_facts::RunFacts;
 use crate::stopwatch::{Stopwatch, duration_in_words};
 use clap::Args;
-use nandu_sim::{Job, Phase, Setup, SimObserver};
+use nandu_sim::{Job, Phase, Setup, SimObserver, SimReport};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -82,6 +83,14 @@ pub(crate) struct SimArguments {
     files: OutputFiles,
 }
 
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    report: &'a SimReport,
+    run: RunFacts,
+}
+
 /// Simulates, and prints the report or the sweep.
 pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Failure> {
     check_outputs(arguments)?;
@@ -115,9 +124,10 @@ pub(crate) fn run(arguments: &SimArguments, context: &Context) -> Result<(), Fai
         warn(&warning.text, context);
     }
     // What was simulated is shown also where no file can hold it.
-    let written = write_json(arguments, "sim", &report);
+    let answer = Answer { report: &report, run: RunFacts::since(context.started) };
+    let written = write_json(arguments, "sim", &answer);
     if arguments.json_to_stdout() {
-        context.output.json("sim", &report)?;
+        context.output.json("sim", &answer)?;
     } else {
         table::print(&report, context)?;
     }
