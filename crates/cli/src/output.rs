@@ -267,6 +267,12 @@ pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::system(format!("cannot write {}", path.display()), error)
 }
 
+/// That files can be made in a folder, which may have to be made itself.
+pub(crate) fn check_folder(folder: &Path) -> Result<(), Failure> {
+    let there = folder.ancestors().find(|place| place.as_os_str().is_empty() || place.exists());
+    can_be_made(&there.unwrap_or(folder).join("report.html"))
+}
+
 /// That a file can be made in the directory of this one: one without a name is, and goes at once.
 fn can_be_made(path: &Path) -> Result<(), Failure> {
     let folder = folder_of(path);

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{run, stderr, stdout_of};
+use common::{failure_of, run, stderr, stdout_of};
 use serde_json::Value;
 use std::path::Path;
 
@@ -70,6 +70,11 @@ fn a_report_has_its_figures_and_stands_beside_others() {
     assert_eq!(pictures, 3, "a curve and two groups of bars");
     let series = std::fs::read_to_string(path.join("out/ycsb-a/series.csv")).unwrap();
     assert!(series.contains("read.latency_us") && series.contains("write_amplification"));
+    // Where there is no place for it, nothing is measured first.
+    std::fs::write(path.join("file"), "text").unwrap();
+    let told =
+        failure_of(path, &["bench", "ycsb", "--records", "1000000000", "--out", "file/here"], 3);
+    assert!(told.contains("cannot write"), "{told}");
     // Another workload beside it, and both on one page.
     stdout_of(
         path,

@@ -212,6 +212,9 @@ pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<(), F
 fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
     let ycsb = arguments.ycsb();
     let settings = settings_of(arguments)?;
+    if let Some(directory) = &arguments.out {
+        crate::output::check_folder(directory)?;
+    }
     let place = arguments.place(&settings, &context.interrupt)?;
     let core_count = arguments.cores.unwrap_or(arguments.clients);
     let plan = Plan {
