@@ -165,3 +165,39 @@ fn results_of_two_machines_are_told_apart_and_what_has_no_experiment_is_left_out
     assert_eq!(names, ["first/s000/table-3-1", "machine/s000/table-3-1"]);
     assert!(found.skipped[0].0.ends_with("nobody-knows"));
 }
+
+#[test]
+fn what_the_document_says_of_many_clients_is_what_is_kept() {
+    let path = kept().join("clients/lookups/series.csv");
+    let text = fs::read_to_string(&path).expect("it is kept");
+    let series = points::from_csv(&path, &text).expect("it is ours");
+    let value = |name: &str, x: f64| {
+        let series = series.iter().find(|series| series.name == format!("nvme.{name}"));
+        series.and_then(|series| series.at(x)).unwrap_or_else(|| panic!("{name} at {x}"))
+    };
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bench.md");
+    let document = fs::read_to_string(document).expect("the document is there");
+    let table = document.split("<!-- lookups:begin -->").nth(1).expect("a table");
+    let table = table.split("<!-- lookups:end -->").next().expect("its end");
+    let rows = table.lines().filter(|line| line.starts_with("| ")).skip(2);
+    let mut row_count = 0;
+    for row in rows {
+        let cells: Vec<f64> =
+            row.split('|').filter_map(|cell| cell.trim().replace(',', "").parse().ok()).collect();
+        let x = cells[0];
+        let names = ["free.operations_s", "free.misses", "page_reads_s", "free.of_page_reads"];
+        for ((name, cell), digits) in names.iter().zip(&cells[1..]).zip([0, 2, 0, 2]) {
+            assert_eq!(format!("{cell:.digits$}"), format!("{:.digits$}", value(name, x)), "{row}");
+        }
+        row_count += 1;
+    }
+    assert_eq!(row_count, 4);
+    let words = document.split_whitespace().collect::<Vec<_>>().join(" ");
+    let three = |name: &str| {
+        let of = |cores: u32| format!("{:.2}", value(&format!("cores{cores}.{name}"), 0.0));
+        format!("{}, {} and {}", of(1), of(2), of(4))
+    };
+    let (bend, expected) = (three("bend"), three("expected_bend"));
+    let sentence = format!("Measured at {bend} clients on 1, 2 and 4 cores, foretold {expected}");
+    assert!(words.contains(&sentence), "{sentence}");
+}

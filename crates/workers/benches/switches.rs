@@ -12,18 +12,24 @@ use nandu_base::Nanos;
 use nandu_workers::{Schedule, SwitchKind, Work};
 use std::time::Instant;
 
-/// How many workers there are.
-const WORKER_COUNTS: [u32; 4] = [2, 16, 64, 1024];
+/// How many workers there are. Who passes the baton wakes all threads, so that many of them take as many times
+/// as long.
+const WORKER_COUNTS: [(SwitchKind, &str, &[u32]); 2] = [
+    (SwitchKind::Coroutines, "coroutines", &[2, 16, 64, 1024]),
+    (SwitchKind::Baton, "baton", &[2, 16]),
+];
 
 fn main() {
     let measure = std::env::args().any(|argument| argument == "--bench");
     let round_count = if measure { 9 } else { 1 };
     let mut lines = Vec::new();
-    for (kind, name, turns) in [
-        (SwitchKind::Coroutines, "coroutines", if measure { 2_000_000 } else { 5000 }),
-        (SwitchKind::Baton, "baton", if measure { 50_000 } else { 2000 }),
-    ] {
-        for worker_count in WORKER_COUNTS {
+    for (kind, name, worker_counts) in WORKER_COUNTS {
+        let turns = match (kind, measure) {
+            (SwitchKind::Coroutines, true) => 2_000_000,
+            (SwitchKind::Baton, true) => 10_000,
+            (_, false) => 2000,
+        };
+        for &worker_count in worker_counts {
             let mut rates: Vec<f64> =
                 (0..round_count).map(|_| switches_per_second(kind, worker_count, turns)).collect();
             rates.sort_by(f64::total_cmp);

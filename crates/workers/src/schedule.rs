@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How one worker makes room for the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SwitchKind {
-    /// A stack for each worker, all on the thread that calls: some tens of nanoseconds for a switch.
+    /// A stack for each worker, all on the thread that calls: a tenth of a microsecond for a switch.
     #[default]
     Coroutines,
     /// A thread of the system for each worker, of which one runs: slower by a factor of hundreds, and
