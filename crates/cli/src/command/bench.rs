@@ -216,15 +216,7 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
         crate::output::check_folder(directory)?;
     }
     let place = arguments.place(&settings, &context.interrupt)?;
-    let core_count = arguments.cores.unwrap_or(arguments.clients);
-    let plan = Plan {
-        operation_count: arguments.operations,
-        client_count: arguments.clients,
-        core_count,
-        processor_time: arguments.processor_time.unwrap_or_default(),
-        think_time: arguments.think_time.unwrap_or_default(),
-        switch_kind: nandu_bench::SwitchKind::default(),
-    };
+    let plan = arguments.plan();
     let database = place.database();
     let progress = Progress::new(context, 2);
     let loaded = ycsb.load(database, |number| {
@@ -255,7 +247,7 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
         record_count: ycsb.record_count,
         field_bytes: ycsb.field_bytes,
         client_count: plan.client_count,
-        core_count: is_simulated.then_some(core_count),
+        core_count: is_simulated.then_some(plan.core_count),
         processor_time_ns: plan.processor_time.0,
         think_time_ns: plan.think_time.0,
         device: &arguments.device,
@@ -271,13 +263,22 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
         outcome,
         run: RunFacts::since(context.started),
     };
+    show(&report, arguments, context)
+}
+
+/// Tells what came of a run, and draws it if that was asked.
+fn show(
+    report: &YcsbReport<'_>,
+    arguments: &YcsbArguments,
+    context: &Context,
+) -> Result<(), Failure> {
     let page = match &arguments.out {
-        Some(directory) => Some(report::write(&report, directory)?),
+        Some(directory) => Some(report::write(report, directory)?),
         None => None,
     };
     match arguments.json {
-        true => context.output.json("bench ycsb", &report)?,
-        false => tell(&report, context)?,
+        true => context.output.json("bench ycsb", report)?,
+        false => tell(report, context)?,
     }
     if let Some(page) = page.filter(|_| !arguments.json) {
         let page = context.output.strong(&page.display().to_string());
@@ -347,6 +348,17 @@ impl YcsbArguments {
         let (record_count, field_bytes, seed) = (self.records, self.field_bytes, self.seed);
         let isolation = self.isolation.level();
         Ycsb { workload, key_choice, record_count, field_bytes, isolation, seed }
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            operation_count: self.operations,
+            client_count: self.clients,
+            core_count: self.cores.unwrap_or(self.clients),
+            processor_time: self.processor_time.unwrap_or_default(),
+            think_time: self.think_time.unwrap_or_default(),
+            switch_kind: nandu_bench::SwitchKind::default(),
+        }
     }
 
     /// An empty database where the user wants it.
