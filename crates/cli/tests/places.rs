@@ -83,6 +83,21 @@ fn where_nothing_can_be_written_the_error_says_so_and_nothing_is_half_made() {
     set_mode(&closed, 0o755);
 }
 
+#[test]
+fn a_database_whose_directory_cannot_be_made_durable_leaves_none() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    // A directory that nobody may read cannot be opened to be synced.
+    let blind = directory.join("blind");
+    fs::create_dir(&blind).unwrap();
+    set_mode(&blind, 0o333);
+    set_mode(directory, 0o755);
+    let output = Nobody::new().run(directory, &words("db create blind/shop t id:integer"));
+    set_mode(&blind, 0o755);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert_eq!(names(&blind), [""; 0], "{}", stderr(&output));
+}
+
 /// Makes a pipe in `directory`.
 fn make_pipe(directory: &Path, name: &str) {
     assert!(Command::new("mkfifo").arg(directory.join(name)).status().unwrap().success());

@@ -222,8 +222,8 @@ pub(super) fn make_directory(path: &Path) -> Result<bool, StorageError> {
         Err(error) => return Err(system_error("cannot make", path, &error)),
         Ok(()) => {}
     }
-    DirectoryHandle::open(parent)?.sync()?;
-    Ok(true)
+    let synced = DirectoryHandle::open(parent).and_then(|parent| parent.sync());
+    synced.map(|()| true).inspect_err(|_| remove_directory(path))
 }
 
 /// Removes a directory if it is empty.
