@@ -81,7 +81,7 @@ impl PageFtl {
                 touched.push((group, scan.programmed_rows));
             }
         }
-        self.end_survey(&survey, &found.records);
+        self.end_survey(&survey, &records);
         for (group, programmed_rows) in touched {
             self.adopt(group, programmed_rows);
         }
@@ -122,7 +122,7 @@ impl PageFtl {
     }
 
     /// Rule 4, and the books of what is mapped.
-    fn end_survey(&mut self, survey: &Survey, records: &[(u64, u32, Record)]) {
+    fn end_survey(&mut self, survey: &Survey, records: &[Record]) {
         let since = survey.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.sequence);
         if survey.checkpoint.is_some() {
             for lpn in 0..self.map.len() {
@@ -133,9 +133,9 @@ impl PageFtl {
                 }
             }
         }
-        let journal = records.iter().filter(|(sequence, ..)| *sequence > since);
-        let journal: Vec<Record> = journal.map(|(.., record)| record.clone()).collect();
-        self.replay_trims(&journal, &survey.newest);
+        // Trims from before the checkpoint forget nothing that it maps: that counts as newest at the
+        // checkpoint's number, which is higher than theirs, or equal if nothing was written in between.
+        self.replay_trims(records, &survey.newest);
         for lpn in 0..self.map.len() {
             let address = self.map[lpn];
             if address != UNMAPPED {
