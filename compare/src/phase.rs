@@ -6,6 +6,8 @@
 //! 3. Every lookup must find the value that belongs to its key, and a scan tells a digest of what it
 //!    visited, which the caller compares with the model.
 
+mod clients;
+
 use crate::Failure;
 use crate::engine::{EngineKind, Purpose, Reader, Settings, Store};
 use crate::limit::drop_caches;
@@ -60,6 +62,10 @@ pub(crate) enum PhaseKind {
     Uniform,
     /// The same by two threads.
     Threads,
+    /// The same by eight threads.
+    #[value(name = "threads-8")]
+    #[serde(rename = "threads-8")]
+    Threads8,
     /// The same by one thread that asks for eight at a time.
     #[value(name = "batch-8")]
     #[serde(rename = "batch-8")]
@@ -70,6 +76,26 @@ pub(crate) enum PhaseKind {
     Batch32,
     /// Lookups of keys that lie in the cache, by one thread and by two.
     Resident,
+    /// Half lookups, half updates of single records of a skewed choice, by one thread.
+    #[value(name = "mixed-1")]
+    #[serde(rename = "mixed-1")]
+    Mixed1,
+    /// The same by two threads.
+    #[value(name = "mixed-2")]
+    #[serde(rename = "mixed-2")]
+    Mixed2,
+    /// The same by eight threads.
+    #[value(name = "mixed-8")]
+    #[serde(rename = "mixed-8")]
+    Mixed8,
+    /// Durable commits of a single new record each, by one thread.
+    #[value(name = "commit-1")]
+    #[serde(rename = "commit-1")]
+    Commit1,
+    /// The same by eight threads.
+    #[value(name = "commit-8")]
+    #[serde(rename = "commit-8")]
+    Commit8,
 }
 
 /// What a process is asked to do.
@@ -98,19 +124,25 @@ pub(crate) struct Answer {
 
 impl PhaseKind {
     /// In the order in which they run: reading first, so that all engines read what was built.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Build,
         Self::BuildSorted,
         Self::Lookup,
         Self::Scan,
         Self::Uniform,
         Self::Threads,
+        Self::Threads8,
         Self::Batch8,
         Self::Batch32,
         Self::Resident,
         Self::Insert,
         Self::InsertSorted,
         Self::Durable,
+        Self::Mixed1,
+        Self::Mixed2,
+        Self::Mixed8,
+        Self::Commit1,
+        Self::Commit8,
     ];
 
     /// As it is called in results.
@@ -128,12 +160,34 @@ impl PhaseKind {
             Self::Batch8 => "batch-8",
             Self::Batch32 => "batch-32",
             Self::Resident => "resident",
+            Self::Threads8 => "threads-8",
+            Self::Mixed1 => "mixed-1",
+            Self::Mixed2 => "mixed-2",
+            Self::Mixed8 => "mixed-8",
+            Self::Commit1 => "commit-1",
+            Self::Commit8 => "commit-8",
         }
     }
 
     /// Whether it changes the database, and so needs a copy of its own.
     pub(crate) fn changes(self) -> bool {
-        matches!(self, Self::Insert | Self::InsertSorted | Self::Durable)
+        matches!(self, Self::Insert | Self::InsertSorted | Self::Durable) || self.has_clients()
+    }
+
+    /// Whether several threads change single records.
+    fn has_clients(self) -> bool {
+        use PhaseKind::{Commit1, Commit8, Mixed1, Mixed2, Mixed8};
+        matches!(self, Mixed1 | Mixed2 | Mixed8 | Commit1 | Commit8)
+    }
+
+    /// The phase that does the same with one thread or one request at a time.
+    pub(crate) fn base(self) -> Option<Self> {
+        match self {
+            Self::Threads | Self::Threads8 | Self::Batch8 | Self::Batch32 => Some(Self::Uniform),
+            Self::Mixed2 | Self::Mixed8 => Some(Self::Mixed1),
+            Self::Commit8 => Some(Self::Commit1),
+            _ => None,
+        }
     }
 
     /// Whether it makes a database.
@@ -201,6 +255,12 @@ pub(crate) fn run(job: &Job) -> Result<Answer, Failure> {
         PhaseKind::Scan => scan(job),
         PhaseKind::Uniform => uniform(job, 1),
         PhaseKind::Threads => uniform(job, 2),
+        PhaseKind::Threads8 => uniform(job, 8),
+        PhaseKind::Mixed1 => clients::mixed(job, 1),
+        PhaseKind::Mixed2 => clients::mixed(job, 2),
+        PhaseKind::Mixed8 => clients::mixed(job, 8),
+        PhaseKind::Commit1 => clients::commit(job, 1),
+        PhaseKind::Commit8 => clients::commit(job, 8),
         PhaseKind::Batch8 | PhaseKind::Batch32 => batch(job),
         PhaseKind::Resident => resident(job),
     }?;
@@ -460,13 +520,18 @@ fn race(store: &dyn Store, parts: &[(&[u64], &[u64])]) -> Result<Duration, Failu
     std::thread::scope(|scope| {
         let threads: Vec<_> =
             parts.iter().map(|&(first, second)| scope.spawn(move || one(first, second))).collect();
-        let mut longest = Duration::ZERO;
-        for thread in threads {
-            let outcome = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            longest = longest.max(outcome?);
-        }
-        Ok(longest)
+        Ok(joined(threads)?.into_iter().max().unwrap_or_default())
     })
+}
+
+/// The answers of threads that end, as long as none failed; a panic goes on.
+fn joined<T>(
+    threads: Vec<std::thread::ScopedJoinHandle<'_, Result<T, Failure>>>,
+) -> Result<Vec<T>, Failure> {
+    let outcomes: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+    let outcome =
+        |it: std::thread::Result<_>| it.unwrap_or_else(|it| std::panic::resume_unwind(it));
+    outcomes.into_iter().map(outcome).collect()
 }
 
 fn get(reader: &mut dyn Reader, key: u64) -> Result<(), Failure> {

@@ -43,17 +43,16 @@ pub(crate) struct Median {
 
 /// Adds how much faster than one thread two threads and batches were in the same round.
 pub(crate) fn derive_gains(rows: &mut Vec<Row>) {
-    let base: BTreeMap<(u32, u32, EngineKind), f64> = rows
+    let us: BTreeMap<(u32, u32, EngineKind, PhaseKind), f64> = rows
         .iter()
-        .filter(|row| row.phase == PhaseKind::Uniform && row.metric == "us")
-        .map(|row| ((row.random_ppm, row.round, row.engine), row.value))
+        .filter(|row| row.metric == "us")
+        .map(|row| ((row.random_ppm, row.round, row.engine, row.phase), row.value))
         .collect();
     let gains: Vec<Row> = rows
         .iter()
         .filter(|row| row.metric == "us")
-        .filter(|row| row.phase == PhaseKind::Threads || row.phase.is_batch())
         .filter_map(|row| {
-            let one = base.get(&(row.random_ppm, row.round, row.engine))?;
+            let one = us.get(&(row.random_ppm, row.round, row.engine, row.phase.base()?))?;
             Some(Row { metric: "gain".into(), value: one / row.value, ..row.clone() })
         })
         .collect();

@@ -12,7 +12,7 @@
 //! 3. Two processes with the same seed agree on every key, every value and every choice.
 
 use crate::Failure;
-use nandu_base::{Rng, to_index};
+use nandu_base::{AddressGenerator, Distribution, Rng, to_index};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a key.
@@ -21,6 +21,9 @@ pub(crate) const KEY_BYTES: u64 = 8;
 pub(crate) const VALUE_BYTES: usize = 100;
 /// Bytes that a user hands over with a record.
 pub(crate) const RECORD_BYTES: u64 = KEY_BYTES + VALUE_BYTES as u64;
+
+/// The skew of YCSB.
+const ZIPF_THETA: f64 = 0.99;
 
 /// The payload of a record.
 pub(crate) type Value = [u8; VALUE_BYTES];
@@ -100,6 +103,30 @@ impl Workload {
             .collect()
     }
 
+    /// `count` keys of the build for one thread, few of them often, as YCSB's Zipf with 0.99 chooses,
+    /// and whether the record is changed, which half are.
+    pub(crate) fn skewed(self, count: u64, round: u32, thread: u32) -> Vec<(u64, bool)> {
+        let Keys { integer_count, random_count, .. } = self.keys_after_build();
+        let zipf = Distribution::Zipf { theta: ZIPF_THETA, clustered: false };
+        // All threads and rounds have the same favourites.
+        let item_count = integer_count + random_count;
+        let mut ranks = AddressGenerator::new(&zipf, item_count, self.seed)
+            .expect("there are records, and the skew is a number");
+        let part = format!("skewed {round} {thread}");
+        ranks.reseed(Rng::for_part(self.seed, &part));
+        let mut rng = Rng::for_part(self.seed, &format!("{part} changes"));
+        (0..count)
+            .map(|_| {
+                let index = ranks.next_item();
+                let key = match index.checked_sub(integer_count) {
+                    Some(index) => self.random_key(index),
+                    None => index,
+                };
+                (key, rng.chance_ppm(500_000))
+            })
+            .collect()
+    }
+
     /// About `count` keys that lie beside each other in the order of keys, in random order.
     pub(crate) fn neighbours(self, count: u64) -> Vec<u64> {
         let Keys { integer_count, random_count, .. } = self.keys_after_build();
@@ -154,6 +181,26 @@ pub(crate) fn value_of(key: u64) -> Value {
         chunk.copy_from_slice(&mix(state).to_le_bytes()[..chunk.len()]);
     }
     value
+}
+
+/// What a record's value becomes by its change of number `version`, which stands at its beginning.
+pub(crate) fn updated_value(key: u64, version: u64) -> Value {
+    let mut value = value_of(key ^ mix(version));
+    value[..8].copy_from_slice(&version.to_le_bytes());
+    value
+}
+
+/// Compares what an engine answered for a record that may have been changed with what it was given.
+///
+/// # Errors
+/// If it is neither the value of the build nor one of a change.
+pub(crate) fn check_current(key: u64, value: &[u8]) -> Result<(), Failure> {
+    if let Some(version) = value.first_chunk()
+        && value == updated_value(key, u64::from_le_bytes(*version))
+    {
+        return Ok(());
+    }
+    check_value(key, value)
 }
 
 /// Compares what an engine answered with what it was given.
@@ -239,6 +286,41 @@ mod tests {
         value[99] ^= 1;
         assert!(check_value(12, &value).is_err());
         assert!(check_value(12, &[]).is_err());
+    }
+
+    #[test]
+    fn a_changed_value_is_known_by_its_key_and_its_number() {
+        let value = updated_value(12, 7);
+        assert_ne!(value, updated_value(12, 8));
+        assert!(check_current(12, &value).is_ok() && check_current(12, &value_of(12)).is_ok());
+        assert!(check_current(13, &value).is_err());
+        for place in [0, 8, 99] {
+            let mut spoilt = value;
+            spoilt[place] ^= 1;
+            assert!(check_current(12, &spoilt).is_err(), "byte {place}");
+        }
+    }
+
+    #[test]
+    fn few_keys_are_chosen_often_and_half_of_the_choices_are_changes() {
+        let workload = workload(330_000);
+        let keys = built(workload);
+        let [one, other] = [0, 1].map(|thread| workload.skewed(10_000, 2, thread));
+        assert_ne!(one, other);
+        let favourite = |choices: &[(u64, bool)]| {
+            let mut counts = std::collections::BTreeMap::new();
+            for (key, _) in choices {
+                *counts.entry(*key).or_insert(0) += 1;
+            }
+            counts.into_iter().max_by_key(|&(_, count)| count).unwrap()
+        };
+        // The first of 10,000 ranks has 0.1 of the weight at 0.99.
+        let (key, count) = favourite(&one);
+        assert!((850..1_150).contains(&count), "{count}");
+        assert_eq!(favourite(&other).0, key, "threads have the same favourites");
+        assert!(one.iter().all(|(key, _)| keys.contains(key)));
+        let change_count = one.iter().filter(|it| it.1).count();
+        assert!((4_700..5_300).contains(&change_count), "{change_count}");
     }
 
     #[test]

@@ -3,12 +3,14 @@
 //!
 //! 1. A private environment holds the cache. Loading and reading go without a log; durable batches
 //!    are transactions, logged and synced when they commit. One thread writes, so nothing is locked.
+//!    Clients without durability get a concurrent data store, one of them writing at a time; durable
+//!    ones transactions that lock pages, and are done again where they were in each other's way.
 //! 2. The constants and `DBT` are those of 5.3; any other version is refused.
 
 #![allow(unsafe_code, reason = "a C interface")]
 
 use super::library::{c_functions, c_path, load, text_of};
-use super::{Purpose, Reader, Settings, Store, Visitor};
+use super::{Client, Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::{Record, VALUE_BYTES};
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -48,12 +50,16 @@ c_functions!(Functions {
     __dbc_close_pp(Handle) -> c_int;
     __txn_begin_pp(Handle, Handle, *mut Handle, c_uint) -> c_int;
     __txn_commit(Handle, c_uint) -> c_int;
+    __txn_abort(Handle) -> c_int;
+    __lock_set_lk_detect(Handle, c_uint) -> c_int;
 });
 
 const DB_BTREE: c_int = 1;
 const DB_CREATE: c_uint = 0x1;
 const DB_THREAD: c_uint = 0x20;
+const DB_INIT_CDB: c_uint = 0x80;
 const DB_AUTO_COMMIT: c_uint = 0x100;
+const DB_INIT_LOCK: c_uint = 0x100;
 const DB_INIT_LOG: c_uint = 0x200;
 const DB_INIT_MPOOL: c_uint = 0x400;
 const DB_INIT_TXN: c_uint = 0x2000;
@@ -62,6 +68,8 @@ const DB_DBT_USERMEM: c_uint = 0x800;
 const DB_NEXT: c_uint = 0x10;
 const DB_SET_RANGE: c_uint = 0x1b;
 const DB_NOTFOUND: c_int = -30988;
+const DB_LOCK_DEADLOCK: c_int = -30993;
+const DB_LOCK_DEFAULT: c_uint = 1;
 
 struct BerkeleyDb {
     functions: Functions,
@@ -77,6 +85,8 @@ struct BerkeleyDbReader<'a> {
     store: &'a BerkeleyDb,
     cursor: Handle,
 }
+
+struct BerkeleyDbClient<'a>(&'a BerkeleyDb);
 
 fn functions() -> Result<Functions, Failure> {
     Functions::of(load(&["libdb-5.3.so"], "libdb5.3")?.0)
@@ -99,8 +109,13 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
     version()?;
     let functions = functions()?;
     let directory = c_path(settings.directory)?;
-    let durable = settings.purpose == Purpose::LoadDurably;
-    let logged = if durable { DB_INIT_LOG | DB_INIT_TXN } else { 0 };
+    let durable = settings.purpose.is_durable();
+    let purpose = match settings.purpose {
+        Purpose::Load | Purpose::Read => 0,
+        Purpose::LoadDurably => DB_INIT_LOG | DB_INIT_TXN,
+        Purpose::Serve => DB_INIT_CDB,
+        Purpose::ServeDurably => DB_INIT_LOG | DB_INIT_TXN | DB_INIT_LOCK,
+    };
     let cache_bytes = c_uint::try_from(settings.cache_bytes)
         .map_err(|_| Failure::Engine("Berkeley DB: a cache below 4 GiB is supported".into()))?;
     let none = ptr::null_mut();
@@ -109,8 +124,11 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
     unsafe {
         check(functions, (functions.db_env_create)(&raw mut environment, 0))?;
         check(functions, (functions.__memp_set_cachesize)(environment, 0, cache_bytes, 1))?;
-        let flags = DB_CREATE | DB_INIT_MPOOL | DB_PRIVATE | DB_THREAD | logged;
+        let flags = DB_CREATE | DB_INIT_MPOOL | DB_PRIVATE | DB_THREAD | purpose;
         let home = directory.as_ptr();
+        if settings.purpose == Purpose::ServeDurably {
+            check(functions, (functions.__lock_set_lk_detect)(environment, DB_LOCK_DEFAULT))?;
+        }
         check(functions, (functions.__env_open_pp)(environment, home, flags, 0o644))?;
         check(functions, (functions.db_create)(&raw mut database, environment, 0))?;
         check(functions, (functions.__db_set_pagesize)(database, settings.page_bytes))?;
@@ -122,8 +140,10 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
     Ok(Box::new(BerkeleyDb { functions, environment, database, durable }))
 }
 
-impl Store for BerkeleyDb {
-    fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
+impl BerkeleyDb {
+    /// Stores records, as a transaction if that has to be durable; the code of the call that failed, after
+    /// which the transaction is undone.
+    fn commit(&self, records: &[Record]) -> Result<c_int, Failure> {
         let functions = self.functions;
         let mut transaction = ptr::null_mut();
         if self.durable {
@@ -139,40 +159,24 @@ impl Store for BerkeleyDb {
             let mut key = bytes((&raw mut key).cast(), 8);
             let mut value = bytes(value.as_mut_ptr().cast(), VALUE_BYTES);
             // SAFETY: both byte strings outlive the call, which copies.
-            check(functions, unsafe {
+            let code = unsafe {
                 let (key, value) = (&raw mut key, &raw mut value);
                 (functions.__db_put_pp)(self.database, transaction, key, value, 0)
-            })?;
+            };
+            if code != 0 {
+                if self.durable {
+                    // SAFETY: the transaction is open and not used afterwards.
+                    check(functions, unsafe { (functions.__txn_abort)(transaction) })?;
+                }
+                return Ok(code);
+            }
         }
-        if self.durable {
-            // SAFETY: the transaction is open and not used afterwards.
-            check(functions, unsafe { (functions.__txn_commit)(transaction, 0) })?;
-        }
-        Ok(())
+        // SAFETY: the transaction is open and not used afterwards.
+        Ok(if self.durable { unsafe { (functions.__txn_commit)(transaction, 0) } } else { 0 })
     }
 
-    fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure> {
-        let mut cursor = ptr::null_mut();
-        // SAFETY: the database is open.
-        check(self.functions, unsafe {
-            let none = ptr::null_mut();
-            (self.functions.__db_cursor_pp)(self.database, none, &raw mut cursor, 0)
-        })?;
-        Ok(Box::new(BerkeleyDbReader { store: self, cursor }))
-    }
-
-    fn close(self: Box<Self>) -> Result<(), Failure> {
-        // SAFETY: both are open and not used afterwards; closing a database writes its pages.
-        unsafe {
-            check(self.functions, (self.functions.__db_close_pp)(self.database, 0))?;
-            check(self.functions, (self.functions.__env_close_pp)(self.environment, 0))
-        }
-    }
-}
-
-impl Reader for BerkeleyDbReader<'_> {
-    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
-        let BerkeleyDb { functions, database, .. } = *self.store;
+    fn get(&self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        let Self { functions, database, .. } = *self;
         let mut key_bytes = key.to_be_bytes();
         let mut room = [0; VALUE_BYTES];
         let mut wanted = bytes(key_bytes.as_mut_ptr().cast(), key_bytes.len());
@@ -188,6 +192,55 @@ impl Reader for BerkeleyDbReader<'_> {
         check(functions, code)?;
         visit(key, &room[..value.size as usize])?;
         Ok(true)
+    }
+}
+
+impl Client for BerkeleyDbClient<'_> {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        self.0.get(key, visit)
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), Failure> {
+        loop {
+            match self.0.commit(std::slice::from_ref(record))? {
+                DB_LOCK_DEADLOCK => {}
+                code => return check(self.0.functions, code),
+            }
+        }
+    }
+}
+
+impl Store for BerkeleyDb {
+    fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
+        check(self.functions, self.commit(records)?)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure> {
+        let mut cursor = ptr::null_mut();
+        // SAFETY: the database is open.
+        check(self.functions, unsafe {
+            let none = ptr::null_mut();
+            (self.functions.__db_cursor_pp)(self.database, none, &raw mut cursor, 0)
+        })?;
+        Ok(Box::new(BerkeleyDbReader { store: self, cursor }))
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>, Failure> {
+        Ok(Box::new(BerkeleyDbClient(self)))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        // SAFETY: both are open and not used afterwards; closing a database writes its pages.
+        unsafe {
+            check(self.functions, (self.functions.__db_close_pp)(self.database, 0))?;
+            check(self.functions, (self.functions.__env_close_pp)(self.environment, 0))
+        }
+    }
+}
+
+impl Reader for BerkeleyDbReader<'_> {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        self.store.get(key, visit)
     }
 
     fn scan(&mut self, start: u64, count: u64, visit: &mut Visitor<'_>) -> Result<(), Failure> {

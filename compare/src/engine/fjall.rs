@@ -5,7 +5,7 @@
 //! 2. What compacts after a load is waited for outside the times; its bytes are told apart.
 //! 3. Memory: to read, all of it is block cache; to write, half is, and a quarter the memtable.
 
-use super::{Purpose, Reader, Settings, Store, Visitor};
+use super::{Client, Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::Record;
 use fjall::config::BlockSizePolicy;
@@ -22,6 +22,11 @@ struct Fjall {
 }
 
 struct FjallReader(Keyspace);
+
+struct FjallClient<'a> {
+    store: &'a Fjall,
+    reader: FjallReader,
+}
 
 /// Opens or makes a database.
 pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
@@ -41,7 +46,7 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
 impl Store for Fjall {
     fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
         let mode = match self.purpose {
-            Purpose::LoadDurably => PersistMode::SyncData,
+            purpose if purpose.is_durable() => PersistMode::SyncData,
             _ => PersistMode::Buffer,
         };
         for chunk in records.chunks(LOAD_BATCH_RECORDS) {
@@ -56,6 +61,10 @@ impl Store for Fjall {
 
     fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure> {
         Ok(Box::new(FjallReader(self.records.clone())))
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>, Failure> {
+        Ok(Box::new(FjallClient { store: self, reader: FjallReader(self.records.clone()) }))
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
@@ -93,6 +102,23 @@ impl Reader for FjallReader {
             visit(super::key_of(&key)?, &value)?;
         }
         Ok(())
+    }
+}
+
+impl Client for FjallClient<'_> {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        self.reader.get(key, visit)
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), Failure> {
+        let Fjall { database, records, purpose } = self.store;
+        let (key, value) = (record.key.to_be_bytes(), record.value.as_slice());
+        if !purpose.is_durable() {
+            return records.insert(key, value).map_err(failure);
+        }
+        let mut batch = database.batch().durability(Some(PersistMode::SyncData));
+        batch.insert(records, key, value);
+        batch.commit().map_err(failure)
     }
 }
 

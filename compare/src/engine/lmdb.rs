@@ -6,12 +6,13 @@
 //!    until it commits, fit the cache's budget.
 //! 2. With `MDB_WRITEMAP` pages are changed in the mapped file, which then is as long as the map, with
 //!    holes; else they are written by calls.
-//! 3. A reader keeps one read transaction for its life.
+//! 3. A reader keeps one read transaction for its life. A client puts one aside after each call and
+//!    takes it up anew for the next, as the library's documents advise.
 
 #![allow(unsafe_code, reason = "a C interface")]
 
 use super::library::{c_functions, c_path, load, text_of};
-use super::{Purpose, Reader, Settings, Store, Visitor};
+use super::{Client, Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::Record;
 use nandu_base::to_index;
@@ -36,6 +37,8 @@ c_functions!(Functions {
     mdb_txn_begin(*mut c_void, *mut c_void, c_uint, *mut *mut c_void) -> c_int;
     mdb_txn_commit(*mut c_void) -> c_int;
     mdb_txn_abort(*mut c_void);
+    mdb_txn_reset(*mut c_void);
+    mdb_txn_renew(*mut c_void) -> c_int;
     mdb_dbi_open(*mut c_void, *const c_char, c_uint, *mut c_uint) -> c_int;
     mdb_put(*mut c_void, c_uint, *mut Bytes, *mut Bytes, c_uint) -> c_int;
     mdb_get(*mut c_void, c_uint, *mut Bytes, *mut Bytes) -> c_int;
@@ -49,6 +52,8 @@ const MDB_RDONLY: c_uint = 0x2_0000;
 const MDB_WRITEMAP: c_uint = 0x8_0000;
 const MDB_MAPASYNC: c_uint = 0x10_0000;
 const MDB_NORDAHEAD: c_uint = 0x80_0000;
+/// A thread may have a transaction that reads and one that writes.
+const MDB_NOTLS: c_uint = 0x20_0000;
 const MDB_NEXT: c_int = 8;
 const MDB_SET_RANGE: c_int = 17;
 const MDB_NOTFOUND: c_int = -30798;
@@ -73,6 +78,12 @@ struct LmdbReader<'a> {
     cursor: *mut c_void,
 }
 
+struct LmdbClient<'a> {
+    store: &'a Lmdb,
+    /// That reads; put aside between calls.
+    transaction: *mut c_void,
+}
+
 fn functions() -> Result<Functions, Failure> {
     Functions::of(load(&["liblmdb.so.0"], "liblmdb0")?.0)
 }
@@ -94,11 +105,12 @@ pub(super) fn open(
     let functions = functions()?;
     let path = c_path(settings.directory)?;
     let mode = match (settings.purpose, is_written_in_map) {
-        (Purpose::Load, true) => MDB_NOSYNC | MDB_WRITEMAP | MDB_MAPASYNC,
-        (Purpose::Load, false) => MDB_NOSYNC,
-        (Purpose::LoadDurably, true) => MDB_WRITEMAP,
+        (Purpose::Load | Purpose::Serve, true) => MDB_NOSYNC | MDB_WRITEMAP | MDB_MAPASYNC,
+        (Purpose::Load | Purpose::Serve, false) => MDB_NOSYNC,
+        (Purpose::LoadDurably | Purpose::ServeDurably, true) => MDB_WRITEMAP,
         _ => 0,
     };
+    let mode = if settings.purpose.has_clients() { mode | MDB_NOTLS } else { mode };
     let mut environment = ptr::null_mut();
     let mut database = 0;
     let mut transaction = ptr::null_mut();
@@ -144,6 +156,30 @@ impl Lmdb {
     }
 }
 
+impl Lmdb {
+    /// Looks a key up in a transaction that is open.
+    fn get_in(
+        &self,
+        transaction: *mut c_void,
+        key: u64,
+        visit: &mut Visitor<'_>,
+    ) -> Result<bool, Failure> {
+        let key_bytes = key.to_be_bytes();
+        let (mut wanted, mut value) = (bytes(&key_bytes), bytes(&[]));
+        let Self { functions, database, .. } = *self;
+        // SAFETY: the transaction is open; both places outlive the call.
+        let code =
+            unsafe { (functions.mdb_get)(transaction, database, &raw mut wanted, &raw mut value) };
+        if code == MDB_NOTFOUND {
+            return Ok(false);
+        }
+        check(functions, code)?;
+        // SAFETY: what the library points at is mapped while the read transaction lives.
+        visit(key, unsafe { slice(&value) })?;
+        Ok(true)
+    }
+}
+
 impl Store for Lmdb {
     fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
         records.chunks(self.transaction_records).try_for_each(|records| self.commit(records))
@@ -159,6 +195,13 @@ impl Store for Lmdb {
         Ok(Box::new(LmdbReader { store: self, transaction, cursor }))
     }
 
+    fn client(&self) -> Result<Box<dyn Client + '_>, Failure> {
+        let transaction = self.begin(MDB_RDONLY)?;
+        // SAFETY: the transaction is open and reads only.
+        unsafe { (self.functions.mdb_txn_reset)(transaction) };
+        Ok(Box::new(LmdbClient { store: self, transaction }))
+    }
+
     fn close(self: Box<Self>) -> Result<(), Failure> {
         // SAFETY: the environment is open, no transaction is left, and nobody uses it afterwards.
         unsafe {
@@ -171,20 +214,7 @@ impl Store for Lmdb {
 
 impl Reader for LmdbReader<'_> {
     fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
-        let key_bytes = key.to_be_bytes();
-        let (mut wanted, mut value) = (bytes(&key_bytes), bytes(&[]));
-        let Lmdb { functions, database, .. } = *self.store;
-        // SAFETY: the transaction is open; both places outlive the call.
-        let code = unsafe {
-            (functions.mdb_get)(self.transaction, database, &raw mut wanted, &raw mut value)
-        };
-        if code == MDB_NOTFOUND {
-            return Ok(false);
-        }
-        check(functions, code)?;
-        // SAFETY: what the library points at is mapped while the read transaction lives.
-        visit(key, unsafe { slice(&value) })?;
-        Ok(true)
+        self.store.get_in(self.transaction, key, visit)
     }
 
     fn scan(&mut self, start: u64, count: u64, visit: &mut Visitor<'_>) -> Result<(), Failure> {
@@ -207,6 +237,29 @@ impl Reader for LmdbReader<'_> {
             operation = MDB_NEXT;
         }
         Ok(())
+    }
+}
+
+impl Client for LmdbClient<'_> {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        let functions = self.store.functions;
+        // SAFETY: the transaction was put aside.
+        check(functions, unsafe { (functions.mdb_txn_renew)(self.transaction) })?;
+        let found = self.store.get_in(self.transaction, key, visit);
+        // SAFETY: it is open and reads only.
+        unsafe { (functions.mdb_txn_reset)(self.transaction) };
+        found
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), Failure> {
+        self.store.commit(std::slice::from_ref(record))
+    }
+}
+
+impl Drop for LmdbClient<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the transaction is not used afterwards.
+        unsafe { (self.store.functions.mdb_txn_abort)(self.transaction) };
     }
 }
 

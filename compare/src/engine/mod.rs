@@ -82,7 +82,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) queue_depth: u32,
     /// What it is opened for.
     pub(crate) purpose: Purpose,
-    /// How many threads will read at once.
+    /// How many threads will work at once.
     pub(crate) thread_count: u32,
 }
 
@@ -95,6 +95,22 @@ pub(crate) enum Purpose {
     LoadDurably,
     /// Lookups and scans.
     Read,
+    /// Threads that read and change single records, nothing synced when a change is done.
+    Serve,
+    /// Threads that read and change single records, each change durable when it is done.
+    ServeDurably,
+}
+
+impl Purpose {
+    /// Whether each change is durable when it is done.
+    pub(crate) fn is_durable(self) -> bool {
+        matches!(self, Self::LoadDurably | Self::ServeDurably)
+    }
+
+    /// Whether several threads change it at once.
+    pub(crate) fn has_clients(self) -> bool {
+        matches!(self, Self::Serve | Self::ServeDurably)
+    }
 }
 
 /// An open database.
@@ -110,6 +126,13 @@ pub(crate) trait Store: Sync {
     /// # Errors
     /// The engine's.
     fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure>;
+
+    /// What one thread reads and changes single records with, while others do; of a database that was
+    /// opened to serve.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn client(&self) -> Result<Box<dyn Client + '_>, Failure>;
 
     /// Waits for work that the engine put off, like compaction, so that it does not fall into what is
     /// measured next.
@@ -157,6 +180,21 @@ pub(crate) trait Reader {
     ) -> Result<Option<u64>, Failure> {
         Ok(None)
     }
+}
+
+/// One thread's way to read and change single records, each call a transaction of its own.
+pub(crate) trait Client {
+    /// Looks one key up as it is now and shows its value; false if there is none.
+    ///
+    /// # Errors
+    /// The engine's and the visitor's.
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure>;
+
+    /// Stores a record, in place of the one with its key if there is one; durably, if opened for that.
+    ///
+    /// # Errors
+    /// The engine's.
+    fn put(&mut self, record: &Record) -> Result<(), Failure>;
 }
 
 impl EngineKind {

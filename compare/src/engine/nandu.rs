@@ -8,12 +8,12 @@
 //! 4. Rows are inserted and read one at a time, as the peers' are, but in the row that is handed
 //!    runs: there rows go over in one call, and scans read ahead.
 
-use super::{Purpose, Reader, Settings, Store, Visitor};
+use super::{Client, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::Record;
 use nandu::{
-    Column, ColumnType, Database, DatabaseOptions, DirectoryOptions, Flow, ReadTransaction, Row,
-    StorageError, TableKind, Value, ValueRef, create_database, open_database,
+    Column, ColumnType, Database, DatabaseOptions, DirectoryOptions, Flow, Isolation,
+    ReadTransaction, Row, StorageError, TableKind, Value, ValueRef, create_database, open_database,
 };
 use nandu_storage::engine::TornPages;
 use nandu_storage::log::Durability;
@@ -53,6 +53,8 @@ struct NanduReader<'a> {
     ahead_count: usize,
 }
 
+struct NanduClient<'a>(&'a Database);
+
 /// Opens or makes a database.
 pub(super) fn open(settings: &Settings<'_>, variant: Variant) -> Result<Box<dyn Store>, Failure> {
     let pool_bytes = if variant.has_wide_pool {
@@ -60,10 +62,8 @@ pub(super) fn open(settings: &Settings<'_>, variant: Variant) -> Result<Box<dyn 
     } else {
         settings.cache_bytes
     };
-    let durability = match settings.purpose {
-        Purpose::LoadDurably => Durability::EveryCommit,
-        Purpose::Load | Purpose::Read => Durability::None,
-    };
+    let durability =
+        if settings.purpose.is_durable() { Durability::EveryCommit } else { Durability::None };
     let chosen = nandu_storage::Settings {
         page_bytes: settings.page_bytes,
         pool_bytes,
@@ -127,6 +127,10 @@ impl Store for Nandu {
         Ok(Box::new(NanduReader { tables: self.database.read(), ahead_count }))
     }
 
+    fn client(&self) -> Result<Box<dyn Client + '_>, Failure> {
+        Ok(Box::new(NanduClient(&self.database)))
+    }
+
     fn close(self: Box<Self>) -> Result<(), Failure> {
         self.database.close().map_err(failure)
     }
@@ -172,6 +176,19 @@ impl Reader for NanduReader<'_> {
         };
         self.tables.get_batch_by_key(TABLE, &wanted, look).map_err(failure)?;
         outcome.map(|()| Some(found))
+    }
+}
+
+impl Client for NanduClient<'_> {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        NanduReader { tables: self.0.read(), ahead_count: 0 }.get(key, visit)
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), Failure> {
+        let row = [ValueRef::Integer(rank_of(record.key)), ValueRef::Blob(&record.value)];
+        self.0
+            .transact(Isolation::Serializable, |write| write.put(TABLE, &row).map(drop))
+            .map_err(failure)
     }
 }
 

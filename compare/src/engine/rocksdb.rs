@@ -11,7 +11,7 @@
 #![allow(non_snake_case, reason = "functions are called as in their header")]
 
 use super::library::{c_functions, c_path, load, text_of};
-use super::{Purpose, Reader, Settings, Store, Visitor};
+use super::{Client, Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::Record;
 use nandu_base::to_index;
@@ -49,6 +49,9 @@ c_functions!(Functions {
     rocksdb_writebatch_clear(Handle);
     rocksdb_writebatch_put(Handle, *const c_char, usize, *const c_char, usize);
     rocksdb_write(Handle, Handle, Handle, *mut *mut c_char);
+    rocksdb_put(
+        Handle, Handle, *const c_char, usize, *const c_char, usize, *mut *mut c_char,
+    );
     rocksdb_flush(Handle, Handle, *mut *mut c_char);
     rocksdb_get_pinned(Handle, Handle, *const c_char, usize, *mut *mut c_char) -> Handle;
     rocksdb_pinnableslice_value(Handle, *mut usize) -> *const c_char;
@@ -126,7 +129,9 @@ pub(super) fn open(settings: &Settings<'_>) -> Result<Box<dyn Store>, Failure> {
         (functions.rocksdb_options_set_block_based_table_factory)(options, table);
         let write_options = (functions.rocksdb_writeoptions_create)();
         match settings.purpose {
-            Purpose::LoadDurably => (functions.rocksdb_writeoptions_set_sync)(write_options, 1),
+            purpose if purpose.is_durable() => {
+                (functions.rocksdb_writeoptions_set_sync)(write_options, 1);
+            }
             _ => (functions.rocksdb_writeoptions_disable_WAL)(write_options, 1),
         }
         let mut error = ptr::null_mut();
@@ -166,6 +171,10 @@ impl Store for RocksDb {
     }
 
     fn reader(&self) -> Result<Box<dyn Reader + '_>, Failure> {
+        Ok(Box::new(RocksDbReader(self)))
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>, Failure> {
         Ok(Box::new(RocksDbReader(self)))
     }
 
@@ -278,6 +287,25 @@ impl Reader for RocksDbReader<'_> {
             (functions.rocksdb_iter_get_error)(iterator, &raw mut error);
             (functions.rocksdb_iter_destroy)(iterator);
             outcome?;
+        }
+        check(functions, error)
+    }
+}
+
+impl Client for RocksDbReader<'_> {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        Reader::get(self, key, visit)
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), Failure> {
+        let RocksDb { functions, database, write_options, .. } = *self.0;
+        let key = record.key.to_be_bytes();
+        let mut error = ptr::null_mut();
+        // SAFETY: key and value outlive the call, which copies.
+        unsafe {
+            let (key, value) = (key.as_ptr().cast(), record.value.as_ptr().cast());
+            let put = functions.rocksdb_put;
+            put(database, write_options, key, 8, value, record.value.len(), &raw mut error);
         }
         check(functions, error)
     }

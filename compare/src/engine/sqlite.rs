@@ -5,17 +5,21 @@
 //! 1. Loading: no journal, no sync, the file locked for good. Durable: write-ahead log, full sync.
 //! 2. A reader is a connection of its own in one read transaction for its life; the cache is divided
 //!    among them.
-//! 3. With its file mapped (`mmap_size`) the library reads pages where the kernel has them.
+//! 3. Clients have connections of their own, each statement a transaction, in a database with a
+//!    write-ahead log, synced only where a change is to be durable. They take turns to write, which
+//!    is cheaper than the library's way to wait for one another, which is to sleep.
+//! 4. With its file mapped (`mmap_size`) the library reads pages where the kernel has them.
 
 #![allow(unsafe_code, reason = "a C interface")]
 
 use super::library::{c_functions, c_path, load, text_of};
-use super::{Purpose, Reader, Settings, Store, Visitor};
+use super::{Client, Purpose, Reader, Settings, Store, Visitor};
 use crate::Failure;
 use crate::workload::{Record, VALUE_BYTES};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr;
+use std::sync::{Mutex, PoisonError};
 
 c_functions!(Functions {
     sqlite3_libversion() -> *const c_char;
@@ -48,6 +52,7 @@ struct Connection {
     functions: Functions,
     handle: *mut c_void,
     insert: *mut c_void,
+    put: *mut c_void,
     get: *mut c_void,
     scan: *mut c_void,
 }
@@ -55,11 +60,19 @@ struct Connection {
 struct Sqlite {
     path: PathBuf,
     reader_pragmas: String,
+    /// Of a client, after those of a reader.
+    client_pragmas: &'static str,
     /// Only where the database was opened to insert.
     writer: Option<Connection>,
+    turn: Mutex<()>,
 }
 
-// SAFETY: through a shared reference only `path` and `reader_pragmas` are used.
+struct SqliteClient<'a> {
+    connection: Connection,
+    turn: &'a Mutex<()>,
+}
+
+// SAFETY: through a shared reference all but `writer` is used.
 unsafe impl Sync for Sqlite {}
 
 fn functions() -> Result<Functions, Failure> {
@@ -85,7 +98,12 @@ pub(super) fn open(settings: &Settings<'_>, is_mapped: bool) -> Result<Box<dyn S
         Purpose::LoadDurably => {
             "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
         }
+        Purpose::Serve | Purpose::ServeDurably => "PRAGMA journal_mode=WAL;",
         Purpose::Read => "",
+    };
+    let client_pragmas = match settings.purpose {
+        Purpose::ServeDurably => "PRAGMA busy_timeout=60000; PRAGMA synchronous=FULL;",
+        _ => "PRAGMA busy_timeout=60000; PRAGMA synchronous=OFF;",
     };
     let table = "CREATE TABLE IF NOT EXISTS records (key INTEGER PRIMARY KEY, value BLOB NOT NULL)";
     let reader_pragmas = format!("{}{map}", cache(u64::from(settings.thread_count)));
@@ -93,7 +111,7 @@ pub(super) fn open(settings: &Settings<'_>, is_mapped: bool) -> Result<Box<dyn S
         Purpose::Read => None,
         _ => Some(Connection::open(&path, &format!("{page}{map}{}{mode}{table}", cache(1)))?),
     };
-    Ok(Box::new(Sqlite { path, reader_pragmas, writer }))
+    Ok(Box::new(Sqlite { path, reader_pragmas, client_pragmas, writer, turn: Mutex::new(()) }))
 }
 
 impl Connection {
@@ -107,10 +125,12 @@ impl Connection {
             (functions.sqlite3_open_v2)(name.as_ptr(), &raw mut handle, flags, ptr::null())
         };
         let none = ptr::null_mut();
-        let mut connection = Self { functions, handle, insert: none, get: none, scan: none };
+        let mut connection =
+            Self { functions, handle, insert: none, put: none, get: none, scan: none };
         connection.check(code)?;
         connection.execute(setup)?;
         connection.insert = connection.prepare("INSERT INTO records VALUES (?1, ?2)")?;
+        connection.put = connection.prepare("INSERT OR REPLACE INTO records VALUES (?1, ?2)")?;
         connection.get = connection.prepare("SELECT value FROM records WHERE key = ?1")?;
         connection.scan = connection
             .prepare("SELECT key, value FROM records WHERE key >= ?1 ORDER BY key LIMIT ?2")?;
@@ -142,6 +162,19 @@ impl Connection {
     fn bind(&self, statement: *mut c_void, place: c_int, number: i64) -> Result<(), Failure> {
         // SAFETY: the statement is one of ours and reset.
         self.check(unsafe { (self.functions.sqlite3_bind_int64)(statement, place, number) })
+    }
+
+    /// Stores a record by a statement that takes key and value.
+    fn store(&self, statement: *mut c_void, record: &Record) -> Result<(), Failure> {
+        self.bind(statement, 1, rowid_of(record.key))?;
+        let size = c_int::try_from(VALUE_BYTES).expect("a value is short");
+        // SAFETY: the value outlives the step; no destructor means that it is not kept.
+        self.check(unsafe {
+            let value = record.value.as_ptr().cast();
+            (self.functions.sqlite3_bind_blob)(statement, 2, value, size, ptr::null())
+        })?;
+        self.step(statement)?;
+        self.reset(statement)
     }
 
     fn step(&self, statement: *mut c_void) -> Result<bool, Failure> {
@@ -186,7 +219,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         // SAFETY: each is ours or null, which the library ignores; nothing is used afterwards.
         unsafe {
-            for statement in [self.insert, self.get, self.scan] {
+            for statement in [self.insert, self.put, self.get, self.scan] {
                 (self.functions.sqlite3_finalize)(statement);
             }
             (self.functions.sqlite3_close)(self.handle);
@@ -198,17 +231,7 @@ impl Store for Sqlite {
     fn insert(&mut self, records: &[Record]) -> Result<(), Failure> {
         let writer = self.writer.as_ref().expect("the database was opened to insert");
         writer.execute("BEGIN")?;
-        for record in records {
-            writer.bind(writer.insert, 1, rowid_of(record.key))?;
-            let size = c_int::try_from(VALUE_BYTES).expect("a value is short");
-            // SAFETY: the value outlives the step; no destructor means that it is not kept.
-            writer.check(unsafe {
-                let value = record.value.as_ptr().cast();
-                (writer.functions.sqlite3_bind_blob)(writer.insert, 2, value, size, ptr::null())
-            })?;
-            writer.step(writer.insert)?;
-            writer.reset(writer.insert)?;
-        }
+        records.iter().try_for_each(|record| writer.store(writer.insert, record))?;
         writer.execute("COMMIT")
     }
 
@@ -217,6 +240,12 @@ impl Store for Sqlite {
         // Else each lookup would be a transaction: a lock, a look at the file's head, and back.
         connection.execute("BEGIN")?;
         Ok(Box::new(connection))
+    }
+
+    fn client(&self) -> Result<Box<dyn Client + '_>, Failure> {
+        let pragmas = format!("{}{}", self.reader_pragmas, self.client_pragmas);
+        let connection = Connection::open(&self.path, &pragmas)?;
+        Ok(Box::new(SqliteClient { connection, turn: &self.turn }))
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
@@ -245,6 +274,19 @@ impl Reader for Connection {
             visit(rowid.cast_unsigned() ^ SIGN, self.column(self.scan, 1))?;
         }
         self.reset(self.scan)
+    }
+}
+
+impl Client for SqliteClient<'_> {
+    fn get(&mut self, key: u64, visit: &mut Visitor<'_>) -> Result<bool, Failure> {
+        self.connection.get(key, visit)
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), Failure> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = self.connection.store(self.connection.put, record);
+        drop(turn);
+        stored
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every engine that is installed gives back what it was given, whatever it was opened for.
 
 use super::*;
-use crate::workload::{Workload, check_value};
+use crate::workload::{Workload, check_current, check_value, updated_value};
 
 fn settings(directory: &Path, purpose: Purpose) -> Settings<'_> {
     Settings {
@@ -104,5 +104,62 @@ fn a_batch_finds_what_single_lookups_find() {
         assert_eq!(found, Some(500), "{kind:?}");
         drop(reader);
         store.close().unwrap();
+    }
+}
+
+#[test]
+fn what_clients_put_is_found_by_the_others_and_after_an_opening() {
+    let workload = Workload { seed: 6, random_ppm: 500_000, record_count: 1_000 };
+    for kind in installed() {
+        for purpose in [Purpose::Serve, Purpose::ServeDurably] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut store = kind.open(&settings(directory.path(), Purpose::Load)).unwrap();
+            store.insert(&workload.keys().records(1_000)).unwrap();
+            store.close().unwrap();
+            let serve = Settings { thread_count: 3, ..settings(directory.path(), purpose) };
+            let store = kind.open(&serve).unwrap();
+            let changed = |part: u32| workload.uniform(40, part);
+            std::thread::scope(|scope| {
+                for part in 0..3 {
+                    let store = &store;
+                    scope.spawn(move || {
+                        let mut client = store.client().unwrap();
+                        for key in changed(part) {
+                            let value = updated_value(key, 5);
+                            client.put(&Record { key, value }).unwrap();
+                            let mut seen = Vec::new();
+                            let mut visit = |_, value: &[u8]| {
+                                seen = value.to_vec();
+                                Ok(())
+                            };
+                            assert!(client.get(key, &mut visit).unwrap(), "{kind:?}");
+                            assert_eq!(seen, value, "{kind:?} {purpose:?}");
+                        }
+                    });
+                }
+            });
+            store.close().unwrap();
+            let store = kind.open(&settings(directory.path(), Purpose::Read)).unwrap();
+            let mut reader = store.reader().unwrap();
+            let mut count = 0;
+            reader
+                .scan(0, 2_000, &mut |key, value| {
+                    count += 1;
+                    check_current(key, value)
+                })
+                .unwrap();
+            assert_eq!(count, 1_000, "{kind:?} {purpose:?}: no record was added or lost");
+            for key in (0..3).flat_map(changed) {
+                let expected = updated_value(key, 5);
+                reader
+                    .get(key, &mut |_, value| {
+                        assert_eq!(value, expected, "{kind:?} {purpose:?}");
+                        Ok(())
+                    })
+                    .unwrap();
+            }
+            drop(reader);
+            store.close().unwrap();
+        }
     }
 }

@@ -107,6 +107,11 @@ impl AddressGenerator {
         Ok(Self { rng: Rng::new(seed), item_count, sampler, spread })
     }
 
+    /// Draws from another generator from here on; which items are popular stays.
+    pub fn reseed(&mut self, rng: Rng) {
+        self.rng = rng;
+    }
+
     /// The next item, below the item count.
     pub fn next_item(&mut self) -> u64 {
         let rank = match &self.sampler {
