@@ -16,17 +16,32 @@ use super::{Answer, Job, close, joined, micros, percentile};
 use crate::Failure;
 use crate::engine::{Client, Purpose};
 use crate::measure::{Traffic, as_float, fsync_probe, mean};
-use crate::workload::{Record, check_current, updated_value};
+use crate::workload::{Record, check_current, updated_value, value_of};
 use nandu_base::to_index;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What a thread does next.
-enum Operation {
-    Get(u64),
-    Put(Record),
+/// What a thread does next with the record of a key: gives it the value of that number, or looks it up. A
+/// value is made when it is put, since all of them together would take memory from the engine.
+#[derive(Clone, Copy)]
+struct Operation {
+    key: u64,
+    put: Option<u64>,
 }
+
+impl Operation {
+    fn record(self) -> Option<Record> {
+        let value = |version| match version {
+            BUILD_VERSION => value_of(self.key),
+            version => updated_value(self.key, version),
+        };
+        self.put.map(|version| Record { key: self.key, value: value(version) })
+    }
+}
+
+/// The value that the build would have given a record.
+const BUILD_VERSION: u64 = 0;
 
 /// What a thread tells at its end.
 #[derive(Default)]
@@ -43,9 +58,9 @@ pub(super) fn mixed(job: &Job, thread_count: u32) -> Result<Answer, Failure> {
         .map(|thread| {
             let choices = job.workload.skewed(each as u64, job.round, thread);
             let version = |index: usize| (u64::from(thread) << 32) | index as u64 + 1;
-            let choose = |(index, (key, changes))| match changes {
-                true => Operation::Put(Record { key, value: updated_value(key, version(index)) }),
-                false => Operation::Get(key),
+            let choose = |(index, (key, changes)): (usize, (u64, bool))| Operation {
+                key,
+                put: changes.then(|| version(index)),
             };
             choices.into_iter().enumerate().map(choose).collect()
         })
@@ -70,9 +85,9 @@ pub(super) fn commit(job: &Job, thread_count: u32) -> Result<Answer, Failure> {
     let mut probe = fsync_probe(place)?;
     let each = job.operation_count / u64::from(thread_count);
     let mut keys = job.workload.keys_after_build();
-    let all: Vec<Vec<Operation>> = (0..thread_count)
-        .map(|_| keys.records(each).into_iter().map(Operation::Put).collect())
-        .collect();
+    let mut operation = || Operation { key: keys.draw(), put: Some(BUILD_VERSION) };
+    let all: Vec<Vec<Operation>> =
+        (0..thread_count).map(|_| (0..each).map(|_| operation()).collect()).collect();
     let (told, mut answer) = run(job, Purpose::ServeDurably, &all)?;
     let mut times: Vec<f64> = told.into_iter().flat_map(|told| told.put_us).collect();
     answer.set("commit_p50_us", percentile(&mut times, 50));
@@ -106,7 +121,7 @@ fn run(
     let timed_count: usize = told.iter().map(|told| told.get_us.len() + told.put_us.len()).sum();
     answer.set("us", micros(time) / as_float(timed_count as u64));
     answer.set("flushed_us", micros(time + flush) / as_float(timed_count as u64));
-    let put_count = all.iter().flatten().filter(|it| matches!(it, Operation::Put(_))).count();
+    let put_count = all.iter().flatten().filter(|it| it.put.is_some()).count();
     answer.set_traffic(before, put_count as u64)?;
     check_all(job, all)?;
     Ok((told, answer))
@@ -124,7 +139,7 @@ fn one_thread(
         ..Told::default()
     };
     let warm = client.and_then(|mut client| {
-        first.iter().try_for_each(|operation| perform(client.as_mut(), operation))?;
+        first.iter().try_for_each(|operation| perform(client.as_mut(), *operation))?;
         Ok(client)
     });
     // A thread that failed still meets the others, who would wait for ever.
@@ -133,52 +148,48 @@ fn one_thread(
     let started = Instant::now();
     let mut last = started;
     for operation in second {
-        perform(client.as_mut(), operation)?;
+        perform(client.as_mut(), *operation)?;
         let now = Instant::now();
         let us = micros(now - last);
         last = now;
-        match operation {
-            Operation::Get(_) => told.get_us.push(us),
-            Operation::Put(_) => told.put_us.push(us),
-        }
+        let times = if operation.put.is_some() { &mut told.put_us } else { &mut told.get_us };
+        times.push(us);
     }
     told.time = started.elapsed();
     Ok(told)
 }
 
-fn perform(client: &mut dyn Client, operation: &Operation) -> Result<(), Failure> {
-    match operation {
-        Operation::Put(record) => client.put(record),
-        Operation::Get(key) => {
-            if client.get(*key, &mut |key, value| check_current(key, value))? {
-                return Ok(());
-            }
-            Err(Failure::Wrong(format!("key {key:#018x} is not found")))
-        }
+fn perform(client: &mut dyn Client, operation: Operation) -> Result<(), Failure> {
+    if let Some(record) = operation.record() {
+        return client.put(&record);
     }
+    let key = operation.key;
+    if client.get(key, &mut |key, value| check_current(key, value))? {
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!("key {key:#018x} is not found")))
 }
 
 /// Reads all that was put again, after everything was measured.
 fn check_all(job: &Job, all: &[Vec<Operation>]) -> Result<(), Failure> {
     // Of each key the last value that each thread put.
-    let mut last: BTreeMap<u64, Vec<&Record>> = BTreeMap::new();
+    let mut last: BTreeMap<u64, Vec<Operation>> = BTreeMap::new();
     for operations in all {
         let mut own = BTreeMap::new();
-        for operation in operations {
-            if let Operation::Put(record) = operation {
-                own.insert(record.key, record);
-            }
+        for operation in operations.iter().filter(|it| it.put.is_some()) {
+            own.insert(operation.key, *operation);
         }
-        for (key, record) in own {
-            last.entry(key).or_default().push(record);
+        for (key, operation) in own {
+            last.entry(key).or_default().push(operation);
         }
     }
-    let store = job.open(Purpose::Read, 1)?;
+    let store = job.open_to_check()?;
     let mut reader = store.reader()?;
-    for (key, records) in last {
+    for (key, operations) in last {
         let mut is_last = false;
         reader.get(key, &mut |_, value| {
-            is_last = records.iter().any(|record| record.value == value);
+            let mut records = operations.iter().filter_map(|it| it.record());
+            is_last = records.any(|record| record.value == value);
             Ok(())
         })?;
         if !is_last {

@@ -54,7 +54,7 @@ use self::open_table::OpenTables;
 use crate::engine::versions::Versions;
 use crate::engine::{RestartReport, Settings, Volumes};
 use crate::log::SharedLog;
-use crate::pool::PageReader;
+use crate::pool::{PageReader, WantsCleaning};
 use crate::volume::Io;
 use crate::{Engine, FileId, Lsn, StorageError};
 use nandu_base::Nanos;
@@ -82,6 +82,8 @@ struct Shared {
     data_io: Io,
     /// Reads pages without the engine.
     page_reader: PageReader,
+    /// Whether dirty pages should be written without the engine.
+    wants_cleaning: WantsCleaning,
     settings: Settings,
     /// Write transactions that have not ended.
     writer_count: AtomicU32,
@@ -99,6 +101,22 @@ impl Shared {
     ) -> Result<(), StorageError> {
         let limit = Nanos(self.settings.lock_timeout_ns);
         self.locks.lock(transaction, wanted, limit, || self.data_io.present(), told)
+    }
+
+    /// Where dirty pages are about to stand in the way of others, writes some of them with the engine left
+    /// to these. Who is alone would wait for it here as for the eviction later.
+    fn clean_ahead(&self) {
+        if !self.wants_cleaning.is_set() || !self.has_company() {
+            return;
+        }
+        let Some(cleaning) = self.core.read().engine().plan_cleaning() else { return };
+        cleaning.write();
+        self.core.read().engine().land_cleaning();
+    }
+
+    /// Whether others read or write.
+    fn has_company(&self) -> bool {
+        u64::from(self.writer_count.load(Ordering::Relaxed)) + self.versions.view_count() > 1
     }
 
     /// A view has ended.
@@ -148,7 +166,7 @@ impl Database {
         let locks = Arc::new(Locks::default());
         let (log, data_io) = (engine.log(), engine.data_io());
         let versions = Arc::clone(engine.versions());
-        let page_reader = engine.page_reader();
+        let (page_reader, wants_cleaning) = (engine.page_reader(), engine.wants_cleaning());
         let settings = engine.settings().clone();
         let core = Core::open(engine, Arc::clone(&locks))?;
         let catalog = core.catalog;
@@ -162,6 +180,7 @@ impl Database {
             log,
             data_io,
             page_reader,
+            wants_cleaning,
             settings,
             writer_count,
             has_doomed_files,

@@ -436,6 +436,7 @@ impl<'d> WriteTransaction<'d> {
                         return Err(error);
                     }
                     self.steps.extend(steps);
+                    shared.clean_ahead();
                     return Ok(answer);
                 }
                 (answer, _) => return answer,

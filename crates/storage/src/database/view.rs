@@ -388,6 +388,7 @@ impl ViewState {
         };
         drop(core);
         let read = self.shared.page_reader.read(plan);
+        self.shared.clean_ahead();
         let core = self.shared.core.read();
         let looked = core.engine().finish_aside(read, look);
         (core, looked)

@@ -37,8 +37,8 @@ use crate::log::{LogFile, SharedLog};
 use crate::page::{TRAILER_BYTES, page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{
-    Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, WriteAheadRule,
-    WriteBack,
+    Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, WantsCleaning,
+    WriteAheadRule, WriteBack,
 };
 use crate::propagation::{Propagation, PropagationKind};
 use crate::volume::Io;
@@ -502,6 +502,22 @@ impl Engine {
     /// [`Pool::plan_aside`].
     pub(crate) fn plan_aside(&self, address: PageAddress) -> Option<Plan> {
         self.pool.plan_aside(address)
+    }
+
+    /// Plans to write dirty pages without holding the engine meanwhile: see [`Pool::plan_cleaning`].
+    pub(crate) fn plan_cleaning(&self) -> Option<Cleaning> {
+        self.check_usable().ok()?;
+        self.pool.plan_cleaning()
+    }
+
+    /// Brings them home after they were written.
+    pub(crate) fn land_cleaning(&self) {
+        self.pool.land_cleaning();
+    }
+
+    /// Tells whether there are any.
+    pub(crate) fn wants_cleaning(&self) -> WantsCleaning {
+        self.pool.wants_cleaning()
     }
 
     /// What reads such a page.

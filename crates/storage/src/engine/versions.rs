@@ -28,6 +28,8 @@ pub(crate) struct Versions {
     youngest: AtomicU64,
     /// How many versions there are.
     kept_count: AtomicU64,
+    /// How many views there are.
+    view_count: AtomicU64,
     bytes_max: u64,
 }
 
@@ -57,6 +59,7 @@ impl Versions {
             state: Mutex::new(State::default()),
             youngest: AtomicU64::new(0),
             kept_count: AtomicU64::new(0),
+            view_count: AtomicU64::new(0),
             bytes_max,
         }
     }
@@ -65,6 +68,7 @@ impl Versions {
     pub(crate) fn begin(&self, seen: Lsn) {
         let mut state = self.state.lock();
         *state.views.entry(seen).or_insert(0) += 1;
+        self.view_count.fetch_add(1, Ordering::Relaxed);
         self.note_youngest(&state);
     }
 
@@ -76,6 +80,7 @@ impl Versions {
         let mut state = self.state.lock();
         let count = state.views.get_mut(&seen).expect("a view that ends has begun");
         *count -= 1;
+        self.view_count.fetch_sub(1, Ordering::Relaxed);
         if *count > 0 {
             return;
         }
@@ -84,6 +89,11 @@ impl Versions {
         let oldest = state.views.first_key_value().map_or(Lsn(u64::MAX), |(&seen, _)| seen);
         state.forget_while(|_, replaced_at| replaced_at < oldest);
         self.kept_count.store(state.replaced.len() as u64, Ordering::Release);
+    }
+
+    /// How many views there are just now.
+    pub(crate) fn view_count(&self) -> u64 {
+        self.view_count.load(Ordering::Relaxed)
     }
 
     /// Whether a page with this LSN, which is about to be replaced, is seen by anybody.

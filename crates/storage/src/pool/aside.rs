@@ -169,7 +169,7 @@ impl Pool {
         if self.resident(word).is_some() || state.is_on_its_way(word) {
             return None;
         }
-        let (file, offset_bytes) = state.propagation.locate(address)?;
+        let (file, offset_bytes) = state.locate(address, self.config.page_bytes)?;
         state.counters.miss_count += 1;
         Some(Plan { word, file, offset_bytes, marks: state.marks.of(word) })
     }

@@ -91,6 +91,7 @@ impl Pool {
     pub fn discard(&mut self, address: PageAddress) {
         if let Some(frame) = self.find(address) {
             let mut state = self.lock();
+            self.land(&mut state);
             self.discard_frame(&mut state, frame);
         }
     }
@@ -204,6 +205,9 @@ impl FrameMut<'_> {
         let end = nandu_base::to_u32(self.page.len() as u64);
         self.info.changed.add(end - nandu_base::to_u32(TRAILER_BYTES as u64)..end);
         self.info.rec_lsn.get_or_insert(lsn);
+        if self.info.is_flying {
+            self.info.changed_since.get_or_insert(lsn);
+        }
         self.hold(|info| info.is_unlogged = false);
     }
 

@@ -131,7 +131,9 @@ impl Pool {
                 is_counted = true;
             }
             if state.loading.contains(&word) {
+                state.arrival_waiter_count += 1;
                 state = self.arrived.wait(state);
+                state.arrival_waiter_count -= 1;
                 continue;
             }
             if state.want_in_flight(word) {
@@ -150,7 +152,7 @@ impl Pool {
                 state = self.lock();
                 continue;
             };
-            match state.propagation.locate(address) {
+            match state.locate(address, self.config.page_bytes) {
                 Some(place) if self.aside.can_read() => {
                     return self.load(state, address, frame, place, if_torn);
                 }
@@ -178,7 +180,7 @@ impl Pool {
         state: &mut State,
         torn: (u64, IfTorn),
     ) -> (InFlight, Result<bool, StorageError>) {
-        let read = state.propagation.next_read(&self.io);
+        let read = state.propagation().next_read(&self.io);
         let read = read.expect("a page that was begun arrives");
         let word = read.address.to_word();
         let place = state.in_flight.iter().position(|page| page.word == word);
@@ -274,7 +276,9 @@ impl Pool {
         let mut state = self.lock();
         state.loading.retain(|&word| word != page.word);
         let result = result.and_then(|()| self.admit(&mut state, page, claim, if_torn));
-        self.arrived.notify_all();
+        if state.arrival_waiter_count > 0 {
+            self.arrived.notify_all();
+        }
         match result {
             Ok(is_torn) => Ok(Brought { state, frame, is_torn }),
             Err(error) => {
@@ -292,11 +296,12 @@ impl Pool {
         frame: u32,
         is_prefetch: bool,
     ) -> Result<(), StorageError> {
+        self.land(state);
         let mut claim = self.frames.try_claim(frame).expect("an empty frame is nobody's");
         let nothing = IoBuffer::with_alignment(0, 1);
         let buffer = std::mem::replace(claim.buffer_mut(), nothing);
         let address = PageAddress::from_word(word);
-        match state.propagation.start_read(&self.io, address, buffer) {
+        match state.propagation().start_read(&self.io, address, buffer) {
             Ok(()) => {
                 state.in_flight.push(InFlight { word, frame, is_prefetch });
                 Ok(())

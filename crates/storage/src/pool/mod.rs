@@ -10,6 +10,7 @@
 //!        propagation.locate ──► positional read, without the lock      one page, wall clock
 //!        propagation.start_read … next_read, queue full                batches, prefetch, simulation
 //!        plan … read … finish, the owner left meanwhile (`aside`)      readers of a database
+//!        plan … write … land, the owner left meanwhile (`clean`)       dirty pages, before they leave
 //!              │
 //!              ▼ checksum, table, tag
 //! ```
@@ -26,6 +27,7 @@
 //! 4. Every page from the device is checked, unless its file is another program's.
 
 mod aside;
+mod clean;
 mod exclusive;
 mod fetch;
 mod frame;
@@ -35,6 +37,7 @@ mod table;
 mod write;
 
 pub(crate) use aside::{PageReader, Plan, Read};
+pub(crate) use clean::{Cleaning, WantsCleaning};
 pub use exclusive::FrameMut;
 pub use grant::Grant;
 pub use replacement::{Clock, Lru, ReferenceBits, Replacement, ReplacementKind, TwoQueue};
@@ -133,7 +136,8 @@ pub struct Pool {
     /// What reads pages at their places, also while nobody holds the pool's owner.
     aside: PageReader,
     io: Io,
-    rule: Box<dyn WriteAheadRule>,
+    rule: Arc<dyn WriteAheadRule>,
+    wants_cleaning: WantsCleaning,
     lender: Arc<Lender>,
     buffer_alignment: usize,
     run: LogRun,
@@ -163,11 +167,16 @@ struct State {
     /// How many frames are pinned or have a change without an LSN.
     held_count: u32,
     replacement: Box<dyn Replacement>,
-    propagation: Box<dyn Propagation>,
+    /// Not here while it is away with pages: see `clean`.
+    propagation: Option<Box<dyn Propagation>>,
+    away: Option<clean::Away>,
+    evictions_since_look: u32,
     /// Pages on their way through the propagation.
     in_flight: Vec<InFlight>,
     /// Pages that some thread reads without the lock.
     loading: Vec<u64>,
+    /// How many threads wait for one of these.
+    arrival_waiter_count: u32,
     /// What was written, for those who read pages without the pool.
     marks: aside::Marks,
     files: BTreeMap<FileId, PoolFile>,
@@ -215,6 +224,10 @@ struct FrameInfo {
     rec_lsn: Option<Lsn>,
     /// What the next write has to cover: see [`PageWrite::changed`].
     changed: ChangedRanges,
+    /// Whether a copy of it is being written while nobody holds the pool.
+    is_flying: bool,
+    /// The LSN of the first change since that copy.
+    changed_since: Option<Lsn>,
 }
 
 impl FrameInfo {
@@ -273,6 +286,8 @@ impl Pool {
             is_new: false,
             rec_lsn: None,
             changed: ChangedRanges::default(),
+            is_flying: false,
+            changed_since: None,
         };
         let state = State {
             infos: (0..frame_count).map(info).collect(),
@@ -280,9 +295,12 @@ impl Pool {
             lent: Vec::new(),
             held_count: 0,
             replacement: config.replacement.build(frame_count),
-            propagation,
+            propagation: Some(propagation),
+            away: None,
+            evictions_since_look: 0,
             in_flight: Vec::new(),
             loading: Vec::new(),
+            arrival_waiter_count: 0,
             marks: aside::Marks::default(),
             files: BTreeMap::new(),
             counters: PoolCounters::default(),
@@ -301,7 +319,8 @@ impl Pool {
             placing: RwLock::new(()),
             aside,
             io,
-            rule,
+            rule: rule.into(),
+            wants_cleaning: WantsCleaning::default(),
             lender: Arc::default(),
             buffer_alignment,
             run: LogRun::default(),
@@ -387,10 +406,13 @@ impl Pool {
     /// # Panics
     /// If one does not hold.
     pub fn audit(&self) {
-        let state = self.lock();
+        let mut state = self.lock();
+        self.land(&mut state);
         self.frames.audit();
         state.replacement.audit();
-        state.propagation.audit();
+        state.propagation().audit();
+        let is_flying = |info: &FrameInfo| info.is_flying || info.changed_since.is_some();
+        assert!(!state.infos.iter().any(is_flying), "no flight is out");
         let count = |wanted| state.infos.iter().filter(|info| info.frame_use == wanted).count();
         assert_eq!(count(FrameUse::Free), state.free.len(), "free frames are listed");
         assert_eq!(count(FrameUse::Lent), state.lent.len(), "lent frames are listed");

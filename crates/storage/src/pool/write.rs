@@ -9,6 +9,7 @@ use super::{FrameUse, Pool, State};
 use crate::page::page_lsn;
 use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
+use nandu_workers::sync::MutexGuard;
 use std::collections::BTreeSet;
 
 /// Pages and bytes that go to the device in one call from a small pool, of which they may be a quarter.
@@ -58,7 +59,7 @@ impl Pool {
     /// If the log or the device fails; pages that were not written stay dirty.
     pub fn write_back(&self, which: &WriteBack) -> Result<u64, StorageError> {
         let mut wanted = {
-            let state = self.lock();
+            let state = self.lock_landed();
             let chosen = |(frame, info): (u32, &super::FrameInfo)| {
                 let rec_lsn = info.rec_lsn.filter(|_| !info.is_unlogged)?;
                 let file = PageAddress::from_word(info.word).file;
@@ -75,7 +76,7 @@ impl Pool {
         wanted.sort_unstable_by_key(|&(_, word, _)| word);
         let mut written_count = 0;
         for part in wanted.chunks(self.batch_count_max()) {
-            let mut state = self.lock();
+            let mut state = self.lock_landed();
             let mut batch = std::mem::take(&mut state.batch);
             batch.clear();
             // Readers that missed may have written or evicted some meanwhile.
@@ -94,25 +95,25 @@ impl Pool {
 
     /// Bytes of a file's pages on the device, where they do not follow from its length.
     pub(crate) fn stored_bytes(&self, file: FileId) -> Option<u64> {
-        self.lock().propagation.stored_bytes(file)
+        self.lock_landed().propagation().stored_bytes(file)
     }
 
     /// The files of which the propagation keeps where pages lie.
     pub(crate) fn stored_files(&self) -> Vec<FileId> {
-        self.lock().propagation.stored_files()
+        self.lock_landed().propagation().stored_files()
     }
 
     /// The last write that the propagation counts: see [`Propagation::last_write`].
     ///
     /// [`Propagation::last_write`]: crate::propagation::Propagation::last_write
     pub(crate) fn last_write(&self) -> u64 {
-        self.lock().propagation.last_write()
+        self.lock_landed().propagation().last_write()
     }
 
     /// Empties clean frames, those first that would leave next, until so many pages have room without
     /// anything leaving. Pages in `kept` stay.
     pub(crate) fn make_room_beside(&mut self, kept: &BTreeSet<PageAddress>, page_count: usize) {
-        let mut state = self.lock();
+        let mut state = self.lock_landed();
         self.finish_reads(&mut state);
         let mut order = Vec::new();
         state.replacement.upcoming(usize::MAX, &mut order);
@@ -137,8 +138,7 @@ impl Pool {
     /// # Errors
     /// If the device fails; what is durable is not known then.
     pub fn sync(&self) -> Result<(), StorageError> {
-        let mut state = self.lock();
-        state.propagation.sync(&self.io)
+        self.lock_landed().propagation().sync(&self.io)
     }
 
     /// Forgets the pages of a file from `first_page` on, changed or not, and cuts the file there.
@@ -150,7 +150,7 @@ impl Pool {
     /// If one of the pages is pinned.
     pub fn forget(&mut self, file: FileId, first_page: u32) -> Result<(), StorageError> {
         self.discard_from(file, first_page);
-        self.lock().propagation.truncate(&self.io, file, first_page)
+        self.lock_landed().propagation().truncate(&self.io, file, first_page)
     }
 
     /// Drops the pages of a file that are in memory, changed or not, and lets nothing of it be in
@@ -163,7 +163,7 @@ impl Pool {
     }
 
     fn discard_from(&mut self, file: FileId, first_page: u32) {
-        let mut state = self.lock();
+        let mut state = self.lock_landed();
         state.marks.note_cut();
         self.finish_reads(&mut state);
         let first = PageAddress::new(file, first_page).to_word();
@@ -183,7 +183,7 @@ impl Pool {
     /// If the log or the device fails.
     pub fn drop_all(&mut self) -> Result<(), StorageError> {
         self.write_back(&WriteBack::default())?;
-        let mut state = self.lock();
+        let mut state = self.lock_landed();
         self.finish_reads(&mut state);
         for frame in 0..self.config.frame_count {
             let info = &state.infos[frame as usize];
@@ -239,10 +239,11 @@ impl Pool {
     fn evict(&self, state: &mut State) -> Result<Option<u32>, StorageError> {
         loop {
             let mut claim = None;
+            let is_away = state.away.is_some();
             let State { replacement, infos, .. } = &mut *state;
             let victim = replacement.victim(&self.frames, &mut |frame| {
                 let info = &infos[frame as usize];
-                if info.is_held() {
+                if info.is_held() || info.is_flying || (is_away && info.is_dirty()) {
                     return false;
                 }
                 if !info.is_dirty() {
@@ -251,6 +252,10 @@ impl Pool {
                 info.is_dirty() || claim.is_some()
             });
             let Some(frame) = victim else {
+                if is_away {
+                    self.land(state);
+                    continue;
+                }
                 return self.wait_for_frame(state);
             };
             let Some(claim) = claim else {
@@ -262,6 +267,7 @@ impl Pool {
             state.replacement.remove(frame, true);
             drop(claim);
             state.counters.eviction_count += 1;
+            self.look_ahead(state);
             return Ok(Some(frame));
         }
     }
@@ -280,40 +286,64 @@ impl Pool {
 
     /// Writes a dirty victim, and with it others that would follow soon.
     fn write_with_others(&self, state: &mut State, victim: u32) -> Result<(), StorageError> {
-        let limit = self.batch_count_max();
         let mut batch = std::mem::take(&mut state.batch);
-        batch.clear();
-        state.replacement.upcoming(limit * LOOK_AHEAD_BATCH_COUNT, &mut batch);
-        batch.retain(|&frame| {
-            let info = &state.infos[frame as usize];
-            frame != victim && info.is_dirty() && !info.is_held()
-        });
-        batch.truncate(limit - 1);
-        batch.push(victim);
-        batch.sort_unstable_by_key(|&frame| state.infos[frame as usize].word);
+        self.choose_leaving(state, self.batch_count_max(), Some(victim), &mut batch);
         let result = self.write_frames(state, &batch);
         state.batch = batch;
         result
+    }
+
+    /// The dirty pages that would leave soon, at most `limit` with the one that has to be among them, in the
+    /// order of their addresses.
+    pub(super) fn choose_leaving(
+        &self,
+        state: &State,
+        limit: usize,
+        victim: Option<u32>,
+        batch: &mut Vec<u32>,
+    ) {
+        batch.clear();
+        state.replacement.upcoming(limit * LOOK_AHEAD_BATCH_COUNT, batch);
+        batch.retain(|&frame| {
+            let info = &state.infos[frame as usize];
+            Some(frame) != victim && info.is_dirty() && !info.is_held()
+        });
+        batch.truncate(limit - usize::from(victim.is_some()));
+        batch.extend(victim);
+        batch.sort_unstable_by_key(|&frame| state.infos[frame as usize].word);
+    }
+
+    /// A copy of a dirty page for the device.
+    pub(super) fn copy_for_device(&self, state: &mut State, frame: u32) -> PageWrite {
+        let mut buffer = state.spare_buffers.pop().unwrap_or_else(|| self.empty_buffer());
+        let info = &state.infos[frame as usize];
+        let page = self.frames.protect(frame, info.word);
+        buffer.copy_from_slice(&page.expect("a resident page stays while the lock is held"));
+        state.marks.note_write(info.word);
+        let address = PageAddress::from_word(info.word);
+        PageWrite { address, buffer, changed: info.changed.clone(), is_new: info.is_new }
+    }
+
+    /// The state, with the propagation at home.
+    fn lock_landed(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        self.land(&mut state);
+        state
     }
 
     /// Writes what is in `frames`, at most one batch.
     fn write_frames(&self, state: &mut State, frames: &[u32]) -> Result<(), StorageError> {
         let mut durable_to = Lsn::default();
         for &frame in frames {
-            let mut buffer = state.spare_buffers.pop().unwrap_or_else(|| self.empty_buffer());
-            let info = &mut state.infos[frame as usize];
-            let page = self.frames.protect(frame, info.word);
-            buffer.copy_from_slice(&page.expect("a resident page stays while the lock is held"));
-            durable_to = durable_to.max(page_lsn(&buffer));
-            let changed = info.changed.clone();
-            let address = PageAddress::from_word(info.word);
-            let is_new = info.is_new;
-            state.marks.note_write(info.word);
-            state.writes.push(PageWrite { address, buffer, changed, is_new });
+            let write = self.copy_for_device(state, frame);
+            durable_to = durable_to.max(page_lsn(&write.buffer));
+            state.writes.push(write);
         }
         let result = self.rule.ensure_durable(durable_to).and_then(|()| {
             let _alone = self.placing.write();
-            state.propagation.write(&self.io, &mut state.writes)
+            let State { propagation, writes, .. } = &mut *state;
+            let propagation = propagation.as_mut().expect("it is here while no flight is out");
+            propagation.write(&self.io, writes)
         });
         let State { writes, infos, spare_buffers, .. } = &mut *state;
         for (&frame, write) in frames.iter().zip(writes.drain(..)) {
@@ -335,7 +365,7 @@ impl Pool {
     }
 
     /// How many pages go to the device in one call.
-    fn batch_count_max(&self) -> usize {
+    pub(super) fn batch_count_max(&self) -> usize {
         let frame_count = self.config.frame_count as usize;
         let page_bytes = self.config.page_bytes as usize;
         let small =

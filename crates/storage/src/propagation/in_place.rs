@@ -94,6 +94,10 @@ impl InPlace {
 }
 
 impl Propagation for InPlace {
+    fn places_by_address(&self) -> bool {
+        true
+    }
+
     fn locate(&self, address: PageAddress) -> Option<(FileId, u64)> {
         Some((address.file, address.offset_bytes(self.page_bytes)))
     }

@@ -75,6 +75,11 @@ pub trait Propagation: Send {
     /// itself as long as it writes nothing.
     fn locate(&self, address: PageAddress) -> Option<(FileId, u64)>;
 
+    /// Whether the place of every page follows from its address.
+    fn places_by_address(&self) -> bool {
+        false
+    }
+
     /// Begins to read a page into `buffer`, one page long.
     ///
     /// # Errors

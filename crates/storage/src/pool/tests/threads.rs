@@ -51,6 +51,12 @@ fn read_from_many_threads(kind: ReplacementKind, frame_count: u32, has_reader: b
                         3 if thread == 0 => {
                             pool.write_back(&WriteBack::default()).unwrap();
                         }
+                        4 if thread < 2 => {
+                            if let Some(cleaning) = pool.plan_cleaning() {
+                                cleaning.write();
+                                pool.land_cleaning();
+                            }
+                        }
                         _ => {
                             let page = page_of(&mut rng, page_count);
                             pool.read(address(page), |bytes| check(bytes, page)).unwrap();
