@@ -51,6 +51,7 @@ pub use view::EngineView;
 use self::core::Core;
 use self::locks::{Locks, Mode, Span, Wanted};
 use self::open_table::OpenTables;
+use crate::engine::checkpoint::Begun;
 use crate::engine::versions::Versions;
 use crate::engine::{RestartReport, Settings, Volumes};
 use crate::log::SharedLog;
@@ -106,17 +107,59 @@ impl Shared {
     /// Where dirty pages are about to stand in the way of others, writes some of them with the engine left
     /// to these. Who is alone would wait for it here as for the eviction later.
     fn clean_ahead(&self) {
-        if !self.wants_cleaning.is_set() || !self.has_company() {
+        if !self.wants_cleaning.is_set() || self.company_count() == 0 {
             return;
         }
         let Some(cleaning) = self.core.read().engine().plan_cleaning() else { return };
-        cleaning.write();
+        // Whoever needs the frames writes the pages again, and has the error if it comes again.
+        let _ = cleaning.write();
         self.core.read().engine().land_cleaning();
     }
 
-    /// Whether others read or write.
-    fn has_company(&self) -> bool {
-        u64::from(self.writer_count.load(Ordering::Relaxed)) + self.versions.view_count() > 1
+    /// What whoever has committed, and holds nothing any more, does for all.
+    fn tidy_up(&self, wants_checkpoint: bool) {
+        if wants_checkpoint && self.company_count() > 0 {
+            // If it fails, one that is due is taken by whoever acts next.
+            let _ = self.checkpoint_beside();
+        }
+        self.clean_ahead();
+    }
+
+    /// Takes a checkpoint with the engine left to others; false where that cannot be done, or somebody is
+    /// at one.
+    fn checkpoint_beside(&self) -> Result<bool, StorageError> {
+        let Some(begun) = self.core.write().engine_mut().begin_checkpoint()? else {
+            return Ok(false);
+        };
+        let answer = self.take_checkpoint(begun);
+        if answer.is_err() {
+            self.core.write().engine_mut().give_up_checkpoint(begun);
+        }
+        answer.map(|()| true)
+    }
+
+    fn take_checkpoint(&self, begun: Begun) -> Result<(), StorageError> {
+        let parts = self.core.read().engine().pages_due(begun);
+        for part in parts {
+            let Some(cleaning) = self.core.read().engine().plan_writing(&part) else { continue };
+            let written = cleaning.write();
+            self.core.read().engine().land_cleaning();
+            written?;
+        }
+        let (sync, found) = self.core.read().engine().plan_sync();
+        let synced = sync.write();
+        self.core.read().engine().land_cleaning();
+        synced?;
+        let Some(ended) = self.core.write().engine_mut().end_checkpoint(begun, &found)? else {
+            return Ok(());
+        };
+        self.log.make_durable(ended.end())?;
+        self.core.write().engine_mut().complete_checkpoint(ended)
+    }
+
+    /// How many read or write.
+    fn company_count(&self) -> u64 {
+        u64::from(self.writer_count.load(Ordering::Relaxed)) + self.versions.view_count()
     }
 
     /// A view has ended.
@@ -314,11 +357,14 @@ impl Database {
         self.shared.log.flush()
     }
 
-    /// Takes a checkpoint.
+    /// Takes a checkpoint. Others go on meanwhile, but where pages are placed by a log: there they wait.
     ///
     /// # Errors
     /// As [`Engine::checkpoint`].
     pub fn checkpoint(&self) -> Result<(), StorageError> {
+        if self.shared.company_count() > 0 && self.shared.checkpoint_beside()? {
+            return Ok(());
+        }
         self.shared.core.write().engine_mut().checkpoint()
     }
 

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 mod anomalies;
+mod beside;
 mod faults;
 mod histories;
 

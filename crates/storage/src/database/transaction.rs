@@ -321,7 +321,7 @@ impl<'d> WriteTransaction<'d> {
             shared.locks.release(self.id);
             nandu_workers::yield_now();
         }
-        let lsn = {
+        let (lsn, wants_checkpoint) = {
             let mut core = shared.core.write();
             let (committed, _) = core.serve(self.id, Core::commit);
             let lsn = committed.inspect_err(|_| {
@@ -339,7 +339,7 @@ impl<'d> WriteTransaction<'d> {
                 let is_left = !core.doomed_files.is_empty();
                 shared.has_doomed_files.store(is_left, Ordering::Release);
             }
-            lsn
+            (lsn, core.engine().wants_checkpoint())
         };
         drop(self);
         let Some(lsn) = lsn else { return Ok(()) };
@@ -347,7 +347,9 @@ impl<'d> WriteTransaction<'d> {
         if durability == Durability::EveryCommit && commit_delay_ns > 0 {
             shared.log.gather(lsn, Nanos(commit_delay_ns));
         }
-        shared.log.make_commit_durable(lsn, durability)
+        shared.log.make_commit_durable(lsn, durability)?;
+        shared.tidy_up(wants_checkpoint);
+        Ok(())
     }
 
     /// Takes everything back.
@@ -436,7 +438,6 @@ impl<'d> WriteTransaction<'d> {
                         return Err(error);
                     }
                     self.steps.extend(steps);
-                    shared.clean_ahead();
                     return Ok(answer);
                 }
                 (answer, _) => return answer,

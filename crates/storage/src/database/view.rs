@@ -388,7 +388,10 @@ impl ViewState {
         };
         drop(core);
         let read = self.shared.page_reader.read(plan);
-        self.shared.clean_ahead();
+        // This view is one of them.
+        if self.shared.company_count() > 1 {
+            self.shared.clean_ahead();
+        }
         let core = self.shared.core.read();
         let looked = core.engine().finish_aside(read, look);
         (core, looked)

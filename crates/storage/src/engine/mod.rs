@@ -16,7 +16,7 @@
 //!    must not be cut (`volume::guarded`).
 
 mod action;
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod restart;
 pub(crate) mod settings;
 pub(crate) mod structure;
@@ -82,6 +82,8 @@ pub struct Engine {
     next_transaction: u64,
     /// The record that began the last complete checkpoint.
     last_checkpoint: Lsn,
+    /// One that has begun and is not complete.
+    begun_checkpoint: Option<checkpoint::Begun>,
     /// Pages older than this go into the log as a whole when they change.
     image_threshold: Lsn,
     /// Room that files have on the volume.
@@ -269,6 +271,7 @@ impl Engine {
             versions: Arc::new(Versions::new(settings.version_bytes)),
             next_transaction: 1,
             last_checkpoint: Lsn(0),
+            begun_checkpoint: None,
             image_threshold: Lsn(0),
             file_bytes,
             records_from,

@@ -116,6 +116,8 @@ pub struct PoolCounters {
     pub write_count: u64,
     /// Calls that wrote them.
     pub write_batch_count: u64,
+    /// Of these calls, how many were made while nobody held the pool.
+    pub aside_batch_count: u64,
     /// Pages whose reading was begun by a prefetch.
     pub prefetch_count: u64,
     /// Prefetched pages that were wanted later.

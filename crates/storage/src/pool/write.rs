@@ -44,12 +44,22 @@ impl Pool {
     /// that it lacks, in the order of their addresses. Changes without an LSN are not among them.
     #[must_use]
     pub fn dirty_pages(&self) -> Vec<(PageAddress, Lsn)> {
-        let state = self.lock();
-        let dirty =
-            |info: &super::FrameInfo| Some((PageAddress::from_word(info.word), info.rec_lsn?));
-        let mut pages: Vec<(PageAddress, Lsn)> = state.infos.iter().filter_map(dirty).collect();
-        pages.sort_unstable();
-        pages
+        self.lock().dirty_pages()
+    }
+
+    /// The frames of all pages whose first change since they were clean is older than `limit`, each with
+    /// its page's word, in the order of their addresses.
+    pub(crate) fn dirty_below(&self, limit: Lsn) -> Vec<(u64, u32)> {
+        let state = self.lock_landed();
+        let is_due =
+            |(_, info): &(u32, &super::FrameInfo)| info.rec_lsn.is_some_and(|lsn| lsn < limit);
+        let mut due: Vec<(u64, u32)> = (0..)
+            .zip(&state.infos)
+            .filter(is_due)
+            .map(|(frame, info)| (info.word, frame))
+            .collect();
+        due.sort_unstable();
+        due
     }
 
     /// Writes dirty pages, sorted by address and with the queue full, and gives back how many. Pages
@@ -325,7 +335,7 @@ impl Pool {
     }
 
     /// The state, with the propagation at home.
-    fn lock_landed(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock_landed(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         self.land(&mut state);
         state
@@ -365,7 +375,7 @@ impl Pool {
     }
 
     /// How many pages go to the device in one call.
-    pub(super) fn batch_count_max(&self) -> usize {
+    pub(crate) fn batch_count_max(&self) -> usize {
         let frame_count = self.config.frame_count as usize;
         let page_bytes = self.config.page_bytes as usize;
         let small =

@@ -53,7 +53,7 @@ fn read_from_many_threads(kind: ReplacementKind, frame_count: u32, has_reader: b
                         }
                         4 if thread < 2 => {
                             if let Some(cleaning) = pool.plan_cleaning() {
-                                cleaning.write();
+                                cleaning.write().unwrap();
                                 pool.land_cleaning();
                             }
                         }

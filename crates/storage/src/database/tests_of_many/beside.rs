@@ -1,0 +1,124 @@
+//! What is done for all while others work: checkpoints, and pages written before they stand in the way.
+
+use super::*;
+use crate::pool::PoolCounters;
+
+/// Room for all pages, and a log in which nothing is due by itself.
+fn roomy() -> Settings {
+    Settings {
+        pool_bytes: 4 << 20,
+        log_bytes: 24 << 20,
+        checkpoint_bytes: 6 << 20,
+        lock_timeout_ns: 60_000_000_000,
+        ..settings()
+    }
+}
+
+fn since(start: Nanos) -> Nanos {
+    nandu_workers::now().unwrap().saturating_sub(start)
+}
+
+/// What a checkpoint of many dirty pages took, and the longest that a writer of single rows waited
+/// meanwhile.
+fn checkpoint_beside_a_writer(has_company: bool) -> (Nanos, Nanos) {
+    let device = device();
+    let settings = roomy();
+    let database = create(&device, &settings);
+    let text = "a".repeat(100);
+    let mut write = database.write().unwrap();
+    (0..6000).for_each(|key| {
+        put(&mut write, key, &text).unwrap();
+    });
+    write.commit().unwrap();
+    // The next one writes what is dirty since before this one.
+    database.checkpoint().unwrap();
+    let snapshot = has_company.then(|| database.snapshot());
+    let start = database.read().engine().data_io().now();
+    let checkpoint = {
+        let database = database.clone();
+        move || {
+            database.checkpoint().unwrap();
+            since(start)
+        }
+    };
+    let writer = {
+        let database = database.clone();
+        move || {
+            nandu_workers::sleep_until(start + Nanos::from_micros(1));
+            let mut longest = Nanos(0);
+            for key in 0..200 {
+                let before = nandu_workers::now().unwrap();
+                let mut write = database.write().unwrap();
+                put(&mut write, key, "b").unwrap();
+                write.commit().unwrap();
+                longest = longest.max(since(before));
+            }
+            longest
+        }
+    };
+    let works: Vec<Work<Nanos>> = vec![Box::new(checkpoint), Box::new(writer)];
+    let ran = Schedule { start, ..Schedule::default() }.run(works);
+    drop(snapshot);
+    let engine_is_sound = |database: &Database| {
+        let read = database.read();
+        read.engine().audit();
+        assert_eq!(read.check().unwrap().findings, [""; 0]);
+        for key in 0..6000 {
+            let expected = if key < 200 { "b" } else { &text };
+            assert_eq!(get(&read, key).unwrap().as_deref(), Some(expected), "key {key}");
+        }
+    };
+    engine_is_sound(&database);
+    // Not closed: a restart begins at that checkpoint and redoes what came during and after it.
+    drop(database);
+    let (database, _) = open(&device, &settings);
+    engine_is_sound(&database);
+    let [checkpoint, longest] = ran.values.try_into().unwrap();
+    (checkpoint, longest)
+}
+
+#[test]
+fn writers_go_on_while_a_checkpoint_writes_its_pages() {
+    let (alone, waited) = checkpoint_beside_a_writer(false);
+    assert!(2 * waited.0 > alone.0, "the engine is held: {waited:?} of {alone:?}");
+    let (beside, waited) = checkpoint_beside_a_writer(true);
+    assert!(8 * waited.0 < beside.0, "they wait for its ends alone: {waited:?} of {beside:?}");
+}
+
+#[test]
+fn dirty_pages_are_written_aside_where_others_read() {
+    let settings = Settings { pool_bytes: 64 << 10, ..roomy() };
+    let database = create(&device(), &settings);
+    let text = "a".repeat(100);
+    for part in 0..20 {
+        let mut write = database.write().unwrap();
+        (0..100).for_each(|key| {
+            put(&mut write, 100 * part + key, &text).unwrap();
+        });
+        write.commit().unwrap();
+    }
+    let counters = || database.read().engine().pool_counters();
+    assert_eq!(counters().aside_batch_count, 0, "who is alone would wait for it all the same");
+    let start = database.read().engine().data_io().now();
+    let work = |worker: u64| -> Work<()> {
+        let database = database.clone();
+        Box::new(move || {
+            let mut rng = Rng::new(worker);
+            for _ in 0..400 {
+                let key = i64::try_from(rng.below(2000)).unwrap();
+                if rng.below(2) == 0 {
+                    let change = |write: &mut WriteTransaction<'_>| put(write, key, "changed text");
+                    database.transact(Isolation::Serializable, change).unwrap();
+                } else {
+                    assert!(get(&database.read(), key).unwrap().is_some());
+                }
+            }
+        })
+    };
+    Schedule { start, ..Schedule::default() }.run((0..4).map(work).collect());
+    let PoolCounters { write_batch_count, aside_batch_count, .. } = counters();
+    assert!(aside_batch_count > 10, "{aside_batch_count} of {write_batch_count}");
+    let read = database.read();
+    read.engine().audit();
+    assert_eq!(read.check().unwrap().findings, [""; 0]);
+}
