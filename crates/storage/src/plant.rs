@@ -62,11 +62,15 @@ pub enum EngineBug {
     LocksReturnedEarly,
     /// A restart rolls one transaction back, whatever others were under way.
     OneLoserUndone,
+    /// What changes while a copy of its page is being written counts as written.
+    FlightChangesForgotten,
+    /// A checkpoint tells the dirty pages of the moment after its sync.
+    DirtyPagesAfterSync,
 }
 
 impl EngineBug {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::CommitWithoutFlush,
         Self::ChecksumIgnored,
         Self::BatchUnsynced,
@@ -91,6 +95,8 @@ impl EngineBug {
         Self::NewerPagesShown,
         Self::LocksReturnedEarly,
         Self::OneLoserUndone,
+        Self::FlightChangesForgotten,
+        Self::DirtyPagesAfterSync,
     ];
 
     /// Its name on the command line.
@@ -121,6 +127,8 @@ impl EngineBug {
             Self::NewerPagesShown => "newer-pages-shown",
             Self::LocksReturnedEarly => "locks-returned-early",
             Self::OneLoserUndone => "one-loser-undone",
+            Self::FlightChangesForgotten => "flight-changes-forgotten",
+            Self::DirtyPagesAfterSync => "dirty-pages-after-sync",
         }
     }
 
@@ -136,6 +144,8 @@ impl EngineBug {
                 | Self::NewerPagesShown
                 | Self::LocksReturnedEarly
                 | Self::OneLoserUndone
+                | Self::FlightChangesForgotten
+                | Self::DirtyPagesAfterSync
         )
     }
 }
