@@ -126,20 +126,20 @@ impl Shared {
         self.clean_ahead();
     }
 
-    /// Takes a checkpoint with the engine left to others; false where that cannot be done, or somebody is
-    /// at one.
+    /// Takes a checkpoint with the engine left to others; false where that cannot be done, somebody is at
+    /// one, or has overtaken this one, with what success nobody knows here.
     fn checkpoint_beside(&self) -> Result<bool, StorageError> {
         let Some(begun) = self.core.write().engine_mut().begin_checkpoint()? else {
             return Ok(false);
         };
         let answer = self.take_checkpoint(begun);
-        if answer.is_err() {
+        if !matches!(answer, Ok(true)) {
             self.core.write().engine_mut().give_up_checkpoint(begun);
         }
-        answer.map(|()| true)
+        answer
     }
 
-    fn take_checkpoint(&self, begun: Begun) -> Result<(), StorageError> {
+    fn take_checkpoint(&self, begun: Begun) -> Result<bool, StorageError> {
         let parts = self.core.read().engine().pages_due(begun);
         for part in parts {
             let Some(cleaning) = self.core.read().engine().plan_writing(&part) else { continue };
@@ -156,7 +156,7 @@ impl Shared {
         synced?;
         let found = self.core.read().engine().find_again(found);
         let Some(ended) = self.core.write().engine_mut().end_checkpoint(begun, &found)? else {
-            return Ok(());
+            return Ok(false);
         };
         self.log.make_durable(ended.end())?;
         self.core.write().engine_mut().complete_checkpoint(ended)

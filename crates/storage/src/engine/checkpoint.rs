@@ -19,8 +19,8 @@
 //!    fewer knows that they were lost.
 //! 4. The log's tail is never past what a restart from the last complete checkpoint needs: redo of
 //!    dirty pages, images of torn ones, undo of open transactions.
-//! 5. Checkpoints complete in the order in which they began: one that another has overtaken ends
-//!    without a word.
+//! 5. Checkpoints complete in the order in which they began: one that another has overtaken never
+//!    counts, whatever became of that.
 
 use super::{Engine, TornPages, Transaction};
 use crate::log::{RecordBuilder, Room, TransactionEntry};
@@ -141,8 +141,8 @@ impl Engine {
         (sync, Found { dirty_pages, last_write })
     }
 
-    /// Ends a checkpoint in the log; `None` if another has overtaken it, which is taken here and now where
-    /// pages could not be written since somebody held them.
+    /// Ends a checkpoint in the log; `None` if another has overtaken it, or pages could not be written since
+    /// somebody held them.
     ///
     /// # Errors
     /// As [`Self::checkpoint`].
@@ -152,25 +152,23 @@ impl Engine {
         found: &Found,
     ) -> Result<Option<Ended>, StorageError> {
         self.check_writable()?;
-        if self.begun_checkpoint != Some(begun) {
+        let is_left = |&(_, first_change): &(PageAddress, Lsn)| first_change < begun.previous;
+        if self.begun_checkpoint != Some(begun) || found.dirty_pages.iter().any(is_left) {
             return Ok(None);
-        }
-        if found.dirty_pages.iter().any(|&(_, first_change)| first_change < begun.previous) {
-            return self.checkpoint().map(|()| None);
         }
         self.append_end_checkpoint(begun, found).map(Some)
     }
 
-    /// Makes it count, if no other has overtaken it. Its last record should be durable by then: else all
-    /// wait for that.
+    /// Makes it count, unless another has overtaken it; says which. Its last record should be durable by
+    /// then: else all wait for that.
     ///
     /// # Errors
     /// As [`Self::checkpoint`].
-    pub(crate) fn complete_checkpoint(&mut self, ended: Ended) -> Result<(), StorageError> {
-        match self.begun_checkpoint == Some(ended.begun) {
-            true => self.complete(ended),
-            false => Ok(()),
+    pub(crate) fn complete_checkpoint(&mut self, ended: Ended) -> Result<bool, StorageError> {
+        if self.begun_checkpoint != Some(ended.begun) {
+            return Ok(false);
         }
+        self.complete(ended).map(|()| true)
     }
 
     /// Gives one up that cannot be ended.

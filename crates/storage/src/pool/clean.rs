@@ -49,6 +49,9 @@ struct Landed {
 /// A page that flies, as the pool knows it.
 pub(super) struct Flying {
     frame: u32,
+    /// Whether nothing of it was on the device before. Meanwhile the frame says no: what changes in it from
+    /// here on has to be noted.
+    was_new: bool,
     /// What the write was to cover.
     changed: ChangedRanges,
 }
@@ -212,8 +215,9 @@ impl Pool {
             durable_to = durable_to.max(page_lsn(&write.buffer));
             let info = &mut state.infos[frame as usize];
             info.is_flying = true;
+            let was_new = std::mem::take(&mut info.is_new);
             let changed = std::mem::take(&mut info.changed);
-            pages.push(Flying { frame, changed });
+            pages.push(Flying { frame, was_new, changed });
             writes.push(write);
         }
         let propagation = state.propagation.take().expect("it is here while no flight is out");
@@ -234,7 +238,7 @@ impl Pool {
         state.propagation = Some(propagation);
         let is_written = result.is_ok();
         let page_count = pages.len() as u64;
-        for (Flying { frame, changed }, write) in pages.into_iter().zip(writes) {
+        for (Flying { frame, was_new, changed }, write) in pages.into_iter().zip(writes) {
             let info = &mut state.infos[frame as usize];
             assert!(info.is_flying, "a page that flies stays in its frame");
             assert_eq!(info.word, write.address.to_word(), "pages come back in their order");
@@ -244,7 +248,8 @@ impl Pool {
             lacking.as_slice().iter().for_each(|range| info.changed.add(range.clone()));
             if is_written {
                 info.rec_lsn = since.filter(|_| !is_planted(EngineBug::FlightChangesForgotten));
-                info.is_new = false;
+            } else {
+                info.is_new = was_new;
             }
             if write.buffer.len() == self.config.page_bytes as usize {
                 state.spare_buffers.push(write.buffer);
