@@ -341,15 +341,17 @@ impl Io {
             let request =
                 FileRequest { id: 0, operation, offset_bytes: 0, length_bytes: 0, buffer };
             let ticket = self.submit_request(IoOwner::Sync, file, request)?;
-            return self.wait(ticket).result.map_err(|error| {
+            self.wait(ticket).result.map_err(|error| {
                 let what = format!("flush of {}", self.name());
                 StorageError::Device { what, error }
-            });
+            })?;
+        } else {
+            let now = self.now();
+            let done = self.shared.state.lock().volume.sync(file, now)?;
+            self.shared.clock.fetch_max(done.0, Ordering::Relaxed);
         }
-        let now = self.now();
-        let done = self.shared.state.lock().volume.sync(file, now)?;
-        self.shared.clock.fetch_max(done.0, Ordering::Relaxed);
-        Ok(())
+        // Another sync that failed meanwhile may have lost what this one was to make durable.
+        self.check()
     }
 
     fn look<T>(&self, look: impl FnOnce(&GuardedVolume) -> T) -> T {

@@ -122,3 +122,23 @@ fn dirty_pages_are_written_aside_where_others_read() {
     read.engine().audit();
     assert_eq!(read.check().unwrap().findings, [""; 0]);
 }
+
+#[test]
+fn a_sync_beside_one_that_fails_is_not_taken_at_its_word() {
+    let device = device();
+    let database = create(&device, &settings());
+    let io = database.read().engine().data_io();
+    let file = io.files()[0].0;
+    let start = io.now();
+    let fail_flush = Some(device.lock().submitted_flush_count() + 1);
+    device.lock().set_plan(FaultPlan { fail_flush, ..FaultPlan::default() });
+    let work = |_: u32| -> Work<Result<(), StorageError>> {
+        let io = io.clone();
+        Box::new(move || io.sync(file))
+    };
+    let ran = Schedule { start, ..Schedule::default() }.run((0..2).map(work).collect());
+    let [first, second] = ran.values.try_into().unwrap();
+    assert!(matches!(first, Err(StorageError::Device { .. })), "{first:?}");
+    // The device did what it asked for; but the other may have lost what that was to cover.
+    assert!(matches!(second, Err(StorageError::Poisoned { .. })), "{second:?}");
+}
