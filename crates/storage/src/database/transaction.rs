@@ -529,7 +529,7 @@ impl<'d> WriteTransaction<'d> {
 
     /// Whether others are at work, so that pages are better fetched before the engine is held alone.
     fn has_company(&self) -> bool {
-        self.database.shared.writer_count.load(Ordering::Relaxed) > 1
+        self.database.shared.company_count() > 1
     }
 
     fn check_same(&self, open: &OpenTable, is_same: bool) -> Result<(), StorageError> {
