@@ -64,13 +64,11 @@ pub enum EngineBug {
     OneLoserUndone,
     /// What changes while a copy of its page is being written counts as written.
     FlightChangesForgotten,
-    /// A checkpoint tells the dirty pages of the moment after its sync.
-    DirtyPagesAfterSync,
 }
 
 impl EngineBug {
     /// All bugs that can be planted.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 25] = [
         Self::CommitWithoutFlush,
         Self::ChecksumIgnored,
         Self::BatchUnsynced,
@@ -96,7 +94,6 @@ impl EngineBug {
         Self::LocksReturnedEarly,
         Self::OneLoserUndone,
         Self::FlightChangesForgotten,
-        Self::DirtyPagesAfterSync,
     ];
 
     /// Its name on the command line.
@@ -128,7 +125,6 @@ impl EngineBug {
             Self::LocksReturnedEarly => "locks-returned-early",
             Self::OneLoserUndone => "one-loser-undone",
             Self::FlightChangesForgotten => "flight-changes-forgotten",
-            Self::DirtyPagesAfterSync => "dirty-pages-after-sync",
         }
     }
 
@@ -145,7 +141,6 @@ impl EngineBug {
                 | Self::LocksReturnedEarly
                 | Self::OneLoserUndone
                 | Self::FlightChangesForgotten
-                | Self::DirtyPagesAfterSync
         )
     }
 }

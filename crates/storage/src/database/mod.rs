@@ -154,7 +154,6 @@ impl Shared {
         };
         self.core.read().engine().land_cleaning();
         synced?;
-        let found = self.core.read().engine().find_again(found);
         let Some(ended) = self.core.write().engine_mut().end_checkpoint(begun, &found)? else {
             return Ok(false);
         };

@@ -127,14 +127,6 @@ impl Engine {
         self.pool.plan_writing(due)
     }
 
-    /// What [`Self::plan_sync`] found, now that the sync is over.
-    pub(crate) fn find_again(&self, found: Found) -> Found {
-        match is_planted(EngineBug::DirtyPagesAfterSync) {
-            true => Found { dirty_pages: self.pool.dirty_pages(), ..found },
-            false => found,
-        }
-    }
-
     /// Plans the sync behind them.
     pub(crate) fn plan_sync(&self) -> (Cleaning, Found) {
         let (sync, dirty_pages, last_write) = self.pool.plan_sync();

@@ -345,6 +345,28 @@ fn who_misses_goes_on_while_pages_are_written_and_waits_where_nothing_else_may_l
 }
 
 #[test]
+fn a_new_page_is_new_no_more_while_its_first_copy_is_written_and_again_if_that_fails() {
+    let disk = Disk::new(FaultPlan::default());
+    let mut pool = pool_on(&disk, 32, ReplacementKind::Lru, true);
+    let make = |pool: &mut Pool, page: u32| {
+        let mut frame = pool.create(address(page)).unwrap();
+        frame.note_change(0..PAGE_BYTES);
+        frame.set_lsn(Lsn(u64::from(page)));
+        assert!(frame.is_new());
+    };
+    make(&mut pool, 1);
+    let cleaning = pool.plan_cleaning().unwrap();
+    assert!(!pool.page_mut(address(1)).unwrap().is_new(), "its changes are to be noted");
+    cleaning.write().unwrap();
+    pool.land_cleaning();
+    assert!(!pool.page_mut(address(1)).unwrap().is_new());
+    make(&mut pool, 2);
+    drop(pool.plan_cleaning().unwrap());
+    pool.land_cleaning();
+    assert!(pool.page_mut(address(2)).unwrap().is_new(), "the device has nothing of it");
+}
+
+#[test]
 fn pages_of_a_writer_that_was_ended_stay_dirty() {
     let disk = Disk::new(FaultPlan::default());
     let mut model = Model::new(pool_on(&disk, 4, ReplacementKind::Lru, true), 8, 1);

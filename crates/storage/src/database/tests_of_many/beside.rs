@@ -142,3 +142,29 @@ fn a_sync_beside_one_that_fails_is_not_taken_at_its_word() {
     assert!(matches!(first, Err(StorageError::Poisoned { .. })), "{first:?}");
     assert!(matches!(second, Err(StorageError::Device { .. })), "{second:?}");
 }
+
+#[test]
+fn a_checkpoint_that_was_overtaken_by_one_that_failed_does_not_count() {
+    let device = device();
+    let database = create(&device, &roomy());
+    let mut write = database.write().unwrap();
+    put(&mut write, 1, "one").unwrap();
+    write.commit().unwrap();
+    // So that the one that overtakes has a page to write.
+    database.checkpoint().unwrap();
+    let mut core = database.shared.core.write();
+    let engine = core.engine_mut();
+    let begun = engine.begin_checkpoint().unwrap().unwrap();
+    assert_eq!(engine.begin_checkpoint().unwrap(), None, "one at a time");
+    let (sync, found) = engine.plan_sync();
+    sync.write().unwrap();
+    engine.land_cleaning();
+    let at = device.lock().submitted_count() + 1;
+    device.lock().set_plan(FaultPlan { fail_requests: vec![at], ..FaultPlan::default() });
+    engine.checkpoint().unwrap_err();
+    assert!(engine.end_checkpoint(begun, &found).unwrap().is_none());
+    // Nothing is left of either.
+    assert!(engine.begin_checkpoint().unwrap().is_some());
+    engine.checkpoint().unwrap();
+    engine.audit();
+}
