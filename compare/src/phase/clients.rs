@@ -57,7 +57,7 @@ pub(super) fn mixed(job: &Job, thread_count: u32) -> Result<Answer, Failure> {
     let all: Vec<Vec<Operation>> = (0..thread_count)
         .map(|thread| {
             let choices = job.workload.skewed(each as u64, job.round, thread);
-            let version = |index: usize| (u64::from(thread) << 32) | index as u64 + 1;
+            let version = |index: usize| (u64::from(thread) << 32) + index as u64 + 1;
             let choose = |(index, (key, changes)): (usize, (u64, bool))| Operation {
                 key,
                 put: changes.then(|| version(index)),
