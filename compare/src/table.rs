@@ -107,10 +107,10 @@ fsync beside it: mean time of 10.8 KB appended and synced, just before and after
 r draws them, cold, with KiB read for each; uniform: any stored key, cold; resident: keys that fit\n\
 the cache. In the second table each call's records come in the order of their keys; settle: what\n\
 an engine that puts work off takes after a build in the given order until it rests, wr/B then: all\n\
-that was written by then. Whatever is read is read after that. cold 8: uniform by eight threads. mixed:\n\
-half lookups, half updates of single records, chosen by Zipf with 0.99, nothing durable, by so many\n\
-threads, the time over the operations of all; commit: single new records, each durable. A ratio is ours over\n\
-theirs: below 1 is better, in the table of gains above 1.\n";
+that was written by then. Whatever is read is read after that. cold 8: uniform by eight threads.\n\
+mixed: half lookups, half updates of single records, chosen by Zipf with 0.99, nothing durable, by\n\
+so many threads, the time over the operations of all; commit: single new records, each durable. A\n\
+ratio is ours over theirs: below 1 is better, in the table of gains above 1.\n";
 
 /// There is no ratio to what the table shows as nothing.
 const RATIO_OF_LEAST: f64 = 0.005;
