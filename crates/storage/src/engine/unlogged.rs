@@ -10,7 +10,8 @@
 //! 2. These pages carry LSN 0: the first logged change to one of them is newer than it, and puts its
 //!    image into the log where torn pages are repaired from there. The same load makes the same bytes.
 //! 3. Between the first change and [`Engine::make_unlogged_durable`] no action runs, so no checkpoint
-//!    sees such a page dirty.
+//!    begins that leaves such a page dirty. One that began before finds them older than it may tell
+//!    (`Engine::end_checkpoint`) and does not count.
 
 use super::{Engine, structure};
 use crate::page::TRAILER_BYTES;
