@@ -270,7 +270,10 @@ impl Pool {
             return;
         }
         state.evictions_since_look = 0;
-        if state.away.is_some() || self.wants_cleaning.is_set() {
+        if state.away.is_some()
+            || self.wants_cleaning.is_set()
+            || !state.propagation().places_by_address()
+        {
             return;
         }
         let limit = self.batch_count_max();

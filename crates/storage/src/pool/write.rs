@@ -50,14 +50,10 @@ impl Pool {
     /// The frames of all pages whose first change since they were clean is older than `limit`, each with
     /// its page's word, in the order of their addresses.
     pub(crate) fn dirty_below(&self, limit: Lsn) -> Vec<(u64, u32)> {
-        let state = self.lock_landed();
-        let is_due =
-            |(_, info): &(u32, &super::FrameInfo)| info.rec_lsn.is_some_and(|lsn| lsn < limit);
-        let mut due: Vec<(u64, u32)> = (0..)
-            .zip(&state.infos)
-            .filter(is_due)
-            .map(|(frame, info)| (info.word, frame))
-            .collect();
+        let which = WriteBack { rec_lsn_below: Some(limit), ..WriteBack::default() };
+        let due = self.lock_landed().due(&which);
+        let mut due: Vec<(u64, u32)> =
+            due.into_iter().map(|(_, word, frame)| (word, frame)).collect();
         due.sort_unstable();
         due
     }
@@ -68,17 +64,7 @@ impl Pool {
     /// # Errors
     /// If the log or the device fails; pages that were not written stay dirty.
     pub fn write_back(&self, which: &WriteBack) -> Result<u64, StorageError> {
-        let mut wanted = {
-            let state = self.lock_landed();
-            let chosen = |(frame, info): (u32, &super::FrameInfo)| {
-                let rec_lsn = info.rec_lsn.filter(|_| !info.is_unlogged)?;
-                let file = PageAddress::from_word(info.word).file;
-                let is_wanted = which.rec_lsn_below.is_none_or(|limit| rec_lsn < limit)
-                    && which.file.is_none_or(|wanted| wanted == file);
-                is_wanted.then_some((rec_lsn, info.word, frame))
-            };
-            (0..).zip(&state.infos).filter_map(chosen).collect::<Vec<_>>()
-        };
+        let mut wanted = self.lock_landed().due(which);
         if wanted.len() > which.page_count_max {
             wanted.select_nth_unstable(which.page_count_max);
             wanted.truncate(which.page_count_max);
@@ -253,7 +239,8 @@ impl Pool {
             let State { replacement, infos, .. } = &mut *state;
             let victim = replacement.victim(&self.frames, &mut |frame| {
                 let info = &infos[frame as usize];
-                if info.is_held() || info.is_flying || (is_away && info.is_dirty()) {
+                // A page that flies is dirty until it has landed.
+                if info.is_held() || (is_away && info.is_dirty()) {
                     return false;
                 }
                 if !info.is_dirty() {
@@ -382,5 +369,19 @@ impl Pool {
             SMALL_BATCH_COUNT.min(SMALL_BATCH_BYTES / page_bytes).min(frame_count.div_ceil(4));
         let large = (LARGE_BATCH_BYTES / page_bytes).min(frame_count / LARGE_BATCH_SHARE_DIVISOR);
         small.max(large).max(1)
+    }
+}
+
+impl State {
+    /// The dirty pages that `which` asks for, however many: first change, word and frame of each.
+    fn due(&self, which: &WriteBack) -> Vec<(Lsn, u64, u32)> {
+        let chosen = |(frame, info): (u32, &super::FrameInfo)| {
+            let rec_lsn = info.rec_lsn.filter(|_| !info.is_unlogged)?;
+            let file = PageAddress::from_word(info.word).file;
+            let is_wanted = which.rec_lsn_below.is_none_or(|limit| rec_lsn < limit)
+                && which.file.is_none_or(|wanted| wanted == file);
+            is_wanted.then_some((rec_lsn, info.word, frame))
+        };
+        (0..).zip(&self.infos).filter_map(chosen).collect()
     }
 }
