@@ -34,10 +34,10 @@ use crate::contract::check_range;
 use crate::fast::LOG_PAGE_BYTES;
 use crate::hybrid::block_map::PageKind;
 use crate::settled::{Settled, end_of};
-use crate::stock::{Condition, Stock, lost_erase_blocks};
+use crate::stock::{Condition, Stock};
 use crate::{Ftl, FtlError, MergeCounts, ReadOutcome};
 use nandu_base::{Cause, Lpn, Nanos, Ppn, to_index, to_u32};
-use nandu_nand::{Content, Geometry, NandArray, NandConfig, NandError, Payload, Ticket};
+use nandu_nand::{Content, Geometry, NandArray, NandError, Payload, Ticket};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -130,10 +130,8 @@ impl LayerConfig for ChunkConfig {
         on_each_plane(shape, chunk_blocks.saturating_mul(chunks))
     }
 
-    fn lost_erase_blocks(&self, nand: &NandConfig) -> u64 {
-        let blocks = self.chunk_bytes / nand.geometry.erase_block_bytes().max(1);
-        let together = u32::try_from(blocks).unwrap_or(u32::MAX).max(1);
-        lost_erase_blocks(nand, |block| block / together)
+    fn erase_blocks_merged_together(&self, erase_block_bytes: u64) -> u64 {
+        self.chunk_bytes / erase_block_bytes.max(1)
     }
 
     fn build(

@@ -47,6 +47,12 @@ pub(crate) trait LayerConfig {
         5
     }
 
+    /// Neighbours by number that one merge rewrites, and that are lost together, on chips with erase
+    /// blocks of so many bytes.
+    fn erase_blocks_merged_together(&self, _erase_block_bytes: u64) -> u64 {
+        1
+    }
+
     /// Erase blocks of each plane that hold no data when `logical_bytes` are held. `shape` gives
     /// everything but the erase block count.
     fn blocks_aside(&self, shape: &Geometry, logical_bytes: u64) -> u64;
@@ -54,7 +60,9 @@ pub(crate) trait LayerConfig {
     /// Erase blocks of `nand` that the layer cannot use: those that come bad, and those that it uses
     /// together with one of them.
     fn lost_erase_blocks(&self, nand: &NandConfig) -> u64 {
-        lost_erase_blocks(nand, |block| block)
+        let together = self.erase_blocks_merged_together(nand.geometry.erase_block_bytes());
+        let together = u32::try_from(together).unwrap_or(u32::MAX).max(1);
+        lost_erase_blocks(nand, |block| block / together)
     }
 
     /// The layer over `nand`, with `unit_count` units for the host. `seed` drives random policies.
@@ -169,6 +177,13 @@ impl FtlConfig {
     #[must_use]
     pub fn memory_bytes_per_unit(&self) -> u64 {
         self.layer().memory_bytes_per_unit()
+    }
+
+    /// Neighbours by number that one merge rewrites, on chips with erase blocks of so many bytes; 1
+    /// where nothing is merged.
+    #[must_use]
+    pub fn erase_blocks_merged_together(&self, erase_block_bytes: u64) -> u64 {
+        self.layer().erase_blocks_merged_together(erase_block_bytes)
     }
 
     /// What `NandConfig::units_per_flash_page` must be for it; at least 1.

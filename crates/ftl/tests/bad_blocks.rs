@@ -88,7 +88,7 @@ fn a_refusal_names_the_erase_blocks_that_are_needed_and_good() {
                 assert!((all - 5..=all).contains(&said), "{config:?}: {said} of {all}");
                 break;
             };
-            let together = if let FtlConfig::Chunk(_) = config { 4 } else { 1 };
+            let together = config.erase_blocks_merged_together(nand.geometry().erase_block_bytes());
             assert_eq!((total, good), (all / together * together, total), "{config:?}");
             assert!(needed > good, "{config:?}: {needed} of {good}");
             said = needed;
