@@ -552,7 +552,7 @@ pub(crate) fn names_in_manifest(bytes: &[u8]) -> Result<Vec<FileName>, StorageEr
     match Manifest::decode(bytes) {
         Ok(manifest) => Ok(manifest.names().cloned().collect()),
         Err(why) => {
-            let (place, what) = ("the bytes".to_owned(), format!("no manifest: {why:?}"));
+            let (place, what) = ("the bytes".to_owned(), why.what());
             Err(StorageError::Corrupt { place, what })
         }
     }
@@ -571,17 +571,11 @@ fn read_manifest(handle: &DirectoryHandle) -> Result<Manifest, StorageError> {
     read.map_err(|error| system_error("cannot read", &path, &error))?;
     match Manifest::decode(&bytes) {
         Ok(manifest) => Ok(manifest),
-        Err(Unreadable::Foreign) => {
-            not_a_database("its nandu.files is another program's".to_owned())
-        }
-        Err(Unreadable::OtherVersion(version)) => not_a_database(format!(
-            "its layout has version {version}, this program reads {}",
-            manifest::VERSION
-        )),
-        Err(Unreadable::Damaged(what)) => {
-            let (place, what) = (path.display().to_string(), what.to_owned());
+        Err(why @ Unreadable::Damaged(_)) => {
+            let (place, what) = (path.display().to_string(), why.what());
             Err(StorageError::Corrupt { place, what })
         }
+        Err(why) => not_a_database(why.what()),
     }
 }
 

@@ -86,4 +86,19 @@ mod tests {
         );
         assert!(read_manifest(b"nandu volume 2\nmade 1\nfile 3 0 a\n").is_ok());
     }
+
+    #[test]
+    fn bytes_that_are_no_list_are_refused_in_words() {
+        for (bytes, said) in [
+            (&b"somebody's lines\n"[..], "its nandu.files is another program's"),
+            (b"nandu volume 9\nmade 1\n", "its layout has version 9, this program reads 2"),
+            (b"nandu volume 2\nmade 1\nfile 3 0 ../a\n", ""),
+        ] {
+            let text = read_manifest(bytes).unwrap_err().to_string();
+            assert!(text.contains(said), "{text}");
+            let has_type =
+                ["Foreign", "OtherVersion", "Damaged", "(\""].map(|it| text.contains(it));
+            assert_eq!(has_type, [false; 4], "{text}");
+        }
+    }
 }

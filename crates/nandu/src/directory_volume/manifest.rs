@@ -57,6 +57,19 @@ pub(super) enum Unreadable {
     Damaged(&'static str),
 }
 
+impl Unreadable {
+    /// What is wrong with the directory, in words.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::Foreign => "its nandu.files is another program's".to_owned(),
+            Self::OtherVersion(version) => {
+                format!("its layout has version {version}, this program reads {VERSION}")
+            }
+            Self::Damaged(what) => (*what).to_owned(),
+        }
+    }
+}
+
 impl Manifest {
     /// No files yet.
     pub(super) const fn new(identity: u64, is_made: bool) -> Self {
