@@ -7,10 +7,11 @@
 //! ```
 //!
 //! 1. A ratio is taken within a pair, whose halves ran one after the other; the median is reported.
-//! 2. Ours is the program that users have, with what it always counts. fio has what makes it cheaper: with
-//!    io_uring registered files, fixed buffers, no vectors, and batches where requests queue. Both tell the
-//!    processor time of the job alone, without start-up. fio's own clocks and histograms stay on.
-//! 3. The file is removed at the end, also after an error.
+//! 2. Ours is the program that users have, with what it always counts. fio has what makes it cheaper:
+//!    buffers on large pages, with io_uring registered files, fixed buffers, no vectors, and batches where
+//!    requests queue. Both tell the processor time of the job alone, without start-up. fio's own clocks
+//!    and histograms stay on.
+//! 3. The file is removed at the end, also after an error; so are the large pages that were reserved.
 
 use nandu_drives::file::{disk_description, machine_description};
 use serde_json::Value;
@@ -18,6 +19,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// What is compared and for how long.
 #[derive(clap::Args)]
@@ -104,6 +106,8 @@ struct Pair {
     number: u32,
     nandu: Half,
     fio: Half,
+    /// Cores that other programs took meanwhile.
+    others: f64,
 }
 
 /// Runs the comparison in `root` and prints its table.
@@ -124,6 +128,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     fill(&file.0, options.size.0)
         .map_err(|error| format!("{}: cannot be filled: {error}", file.0.display()))?;
 
+    let large_pages = LargePages::reserve();
     let mut pairs = Vec::new();
     for number in 1..=options.pairs {
         for (job_index, &job) in JOBS.iter().enumerate() {
@@ -131,7 +136,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
                 continue;
             }
             let nandu = || nandu_half(&program, &file.0, job, options);
-            let fio = || fio_half(&file.0, job, options);
+            let fio = || fio_half(&file.0, job, options, large_pages.is_some());
+            let before = Processors::now();
             let (nandu, fio) = if number % 2 == 1 {
                 let first = nandu()?;
                 (first, fio()?)
@@ -140,14 +146,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
                 (nandu()?, first)
             };
             eprintln!("pair {number} of {}: {}", options.pairs, job.label());
-            pairs.push(Pair { job_index, number, nandu, fio });
+            let others = Processors::now().others_since(&before);
+            pairs.push(Pair { job_index, number, nandu, fio, others });
         }
     }
     if pairs.is_empty() {
         let labels = JOBS.map(Job::label).join(", ");
         return Err(format!("no job holds that text or no pair was asked for; jobs: {labels}"));
     }
-    let table = table_of(&pairs);
+    let (buffers, busy) = (note_of(large_pages.is_some()), disturbance_of(&pairs));
+    let table = format!("{buffers}{busy}{}", table_of(&pairs));
     if options.only.is_some() {
         println!("{table}");
         return Ok(());
@@ -160,6 +168,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?,
         "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))?,
         "fio": fio_version,
+        "fio_large_pages": large_pages.is_some(),
         "machine": machine_description(),
         "disk": disk_description(&directory),
     });
@@ -167,6 +176,97 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     write_results(&root.join("results").join(&slug).join("compare-fio"), &meta, &pairs, &table)?;
     println!("{table}");
     Ok(())
+}
+
+/// Large pages that the kernel keeps for fio's buffers, which are given back when this goes.
+struct LargePages {
+    before: String,
+}
+
+impl LargePages {
+    /// Pages of 2 MiB, for 32 requests of 1 MiB and what fio allocates besides.
+    const COUNT: u64 = 64;
+    const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
+
+    /// None where there are none or nobody may reserve them.
+    fn reserve() -> Option<Self> {
+        let before = std::fs::read_to_string(Self::RESERVED).ok()?;
+        let wanted = before.trim().parse::<u64>().ok()? + Self::COUNT;
+        std::fs::write(Self::RESERVED, wanted.to_string()).ok()?;
+        let pages = Self { before };
+        let now = std::fs::read_to_string(Self::RESERVED).ok()?;
+        (now.trim().parse::<u64>().ok()? >= wanted).then_some(pages)
+    }
+}
+
+impl Drop for LargePages {
+    fn drop(&mut self) {
+        // Whoever may set it may set it back.
+        let _ = std::fs::write(Self::RESERVED, self.before.trim());
+    }
+}
+
+/// Processor time of the machine and of this program with those that it ran.
+struct Processors {
+    at: Instant,
+    /// User time of all, and what the host took, in hundredths of a second.
+    all: u64,
+    /// User time of ours.
+    own: u64,
+}
+
+impl Processors {
+    /// All zeros where the system does not tell.
+    fn now() -> Self {
+        let words = |path: &str| -> Vec<u64> {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            // The name of a program, in brackets, may hold spaces.
+            let line = text.lines().next().unwrap_or_default();
+            let line = line.rsplit_once(") ").map_or(line, |(_, rest)| rest);
+            line.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect()
+        };
+        let sum = |words: &[u64], places: [usize; 3]| {
+            places.iter().filter_map(|&place| words.get(place)).sum()
+        };
+        // `cpu user nice system idle iowait irq softirq steal`; utime is the 14th, cutime the 16th
+        // of a process, and two stand before the bracket.
+        let (all, own) = (words("/proc/stat"), words("/proc/self/stat"));
+        Self { at: Instant::now(), all: sum(&all, [1, 2, 8]), own: sum(&own, [11, 13, usize::MAX]) }
+    }
+
+    /// Cores that others kept busy.
+    fn others_since(&self, before: &Self) -> f64 {
+        let others = (self.all - before.all).saturating_sub(self.own - before.own);
+        let seconds = self.at.duration_since(before.at).as_secs_f64();
+        others as f64 / 100.0 / seconds.max(1e-3)
+    }
+}
+
+/// Cores of others from which on a pair is called disturbed.
+const DISTURBED: f64 = 0.05;
+
+/// What the table says of other programs.
+fn disturbance_of(pairs: &[Pair]) -> String {
+    let count = pairs.iter().filter(|pair| pair.others > DISTURBED).count();
+    let most = pairs.iter().map(|pair| pair.others).fold(0.0, f64::max);
+    if count == 0 {
+        return "No pair was disturbed: others took less than a twentieth of a core.\n\n".into();
+    }
+    format!(
+        "**Disturbed**: in {count} of {} pairs other programs took more than a twentieth of a core, at\n\
+         most {most:.2} of one; pairs.csv says in which.\n\n",
+        pairs.len()
+    )
+}
+
+/// What the table says of fio's buffers.
+fn note_of(has_large_pages: bool) -> &'static str {
+    if has_large_pages {
+        "fio's buffers lie on large pages (`mem=shmhuge`), as ours do from 2 MiB on.\n\n"
+    } else {
+        "**No large pages could be reserved for fio** (`/proc/sys/vm/nr_hugepages`): its buffers lie\n\
+         on small ones, ours from 2 MiB on on large ones. Rows of 1 MiB favour us.\n\n"
+    }
 }
 
 /// A file that goes when this goes.
@@ -179,7 +279,11 @@ impl Drop for ScratchName {
     }
 }
 
-fn build_program(root: &Path) -> Result<PathBuf, String> {
+/// A release build of `nandu`.
+///
+/// # Errors
+/// If it does not build.
+pub(crate) fn build_program(root: &Path) -> Result<PathBuf, String> {
     let arguments = ["build", "--quiet", "--release", "-p", "nandu-cli"];
     let status = Command::new("cargo").current_dir(root).args(arguments).status();
     if !status.is_ok_and(|status| status.success()) {
@@ -250,7 +354,7 @@ fn nandu_answer(answer: &Value) -> Result<Half, String> {
     })
 }
 
-fn fio_half(file: &Path, job: Job, options: &Options) -> Result<Half, String> {
+fn fio_half(file: &Path, job: Job, options: &Options, large_pages: bool) -> Result<Half, String> {
     let mut command = Command::new("fio");
     command.args(["--name=pair", "--direct=1", "--time_based", "--norandommap", "--randrepeat=1"]);
     command.args(["--gtod_reduce=0", "--allow_file_create=0", "--output-format=json"]);
@@ -260,6 +364,9 @@ fn fio_half(file: &Path, job: Job, options: &Options) -> Result<Half, String> {
     command.arg(format!("--size={}", options.size.0)).arg(format!("--runtime={}", options.seconds));
     if job.engine == "io_uring" {
         command.args(["--registerfiles=1", "--fixedbufs=1", "--nonvectored=1"]);
+    }
+    if large_pages {
+        command.arg("--mem=shmhuge");
     }
     // By default fio changes a word of each sector before each write.
     command.arg("--scramble_buffers=0");
@@ -331,13 +438,17 @@ fn write_results(
     pairs: &[Pair],
     table: &str,
 ) -> Result<(), String> {
-    let mut lines = String::from("job,pair,tool,requests,seconds,processor_ns\n");
+    let mut lines = String::from("job,pair,tool,requests,seconds,processor_ns,others_share\n");
     for pair in pairs {
         for (tool, half) in [("nandu", pair.nandu), ("fio", pair.fio)] {
             let (label, number) = (JOBS[pair.job_index].label(), pair.number);
             let Half { requests, seconds, processor_ns } = half;
-            writeln!(lines, "{label},{number},{tool},{requests},{seconds},{processor_ns:.0}")
-                .expect("a string takes every line");
+            let others = pair.others;
+            writeln!(
+                lines,
+                "{label},{number},{tool},{requests},{seconds},{processor_ns:.0},{others:.3}"
+            )
+            .expect("a string takes every line");
         }
     }
     let head = "# nandu probe and fio on the same file\n\nMedian of the pairs, least and most in \
@@ -401,6 +512,21 @@ mod tests {
     }
 
     #[test]
+    fn pairs_beside_which_others_worked_are_counted() {
+        let half = Half { requests: 1.0, seconds: 1.0, processor_ns: 1.0 };
+        let pair = |others| Pair { job_index: 0, number: 1, nandu: half, fio: half, others };
+        let text = disturbance_of(&[pair(0.01), pair(0.5), pair(0.06)]);
+        assert!(text.contains("in 2 of 3 pairs") && text.contains("0.50 of one"), "{text}");
+        assert!(disturbance_of(&[pair(0.01)]).contains("No pair"), "none was");
+        let before = Processors { at: Instant::now(), all: 100, own: 40 };
+        let at = before.at + std::time::Duration::from_secs(1);
+        let others = Processors { at, all: 200, own: 80 }.others_since(&before);
+        assert!((others - 0.6).abs() < 1e-9, "{others}");
+        let (one, two) = (Processors::now(), Processors::now());
+        assert!(one.all > 0 && two.all >= one.all && two.own >= one.own);
+    }
+
+    #[test]
     fn the_median_of_an_even_count_lies_between_the_middle_two() {
         assert_eq!(
             spread(vec![3.0, 1.0, 2.0]).map(f64::to_bits),
@@ -413,6 +539,7 @@ mod tests {
     fn ratios_are_taken_within_pairs() {
         let half = |requests| Half { requests, seconds: 1.0, processor_ns: 1e6 };
         let pairs = [(100.0, 50.0), (30.0, 30.0), (10.0, 40.0)].map(|(nandu, fio)| Pair {
+            others: 0.0,
             job_index: 0,
             number: 1,
             nandu: half(nandu),

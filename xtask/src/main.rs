@@ -9,6 +9,7 @@ mod bench_storage;
 mod ci;
 mod compare;
 mod compare_fio;
+mod fail_calls;
 mod miri;
 mod tidy;
 
@@ -47,6 +48,8 @@ enum Chore {
     BenchStorage(bench_storage::Options),
     /// Run Miri over the unsafe code that it can run; needs a nightly compiler with Miri.
     Miri(miri::Options),
+    /// Have single system calls of commands on a database fail, under strace, and check what is left.
+    FailCalls(fail_calls::Options),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Chore::CompareBtree(options) => compare::run(&root, Comparison::Btree, &options),
         Chore::BenchStorage(options) => bench_storage::run(&root, &options),
         Chore::Miri(options) => miri::run(&root, &options),
+        Chore::FailCalls(options) => fail_calls::run(&root, &options),
         Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
     };
     match outcome {

@@ -9,7 +9,8 @@
 //!
 //! 1. A part that Miri cannot run (rings of the kernel, direct I/O, calls of the system) is named in
 //!    what is kept, so that nobody takes it for checked.
-//! 2. What is kept says which tests ran, by which version of Miri, and how each part ended.
+//! 2. What is kept says which tests ran, on which commit, by which version of Miri, and how each part
+//!    ended.
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,8 @@ const PARTS: [Part; 3] = [
 ];
 
 /// `unsafe` code that Miri has no way to run.
-const NOT_RUN: [&str; 4] = [
+const NOT_RUN: [&str; 5] = [
+    "workers::coroutines: switches between stacks, in assembly",
     "drives::file::uring, drives::file::queue: rings of the kernel",
     "drives::file::system: calls of the system on files",
     "base::memory: a wish for large pages, to the kernel",
@@ -101,7 +103,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         }));
     }
     if let Some(directory) = &options.out {
-        let kept = json!({ "miri": version.trim(), "parts": parts, "not_run": NOT_RUN });
+        let commit = crate::compare_fio::capture(
+            Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]),
+        )?;
+        let kept = json!({
+            "command": format!("cargo xtask miri --out {}", directory.display()),
+            "commit": commit.trim(),
+            "miri": version.trim(),
+            "parts": parts,
+            "not_run": NOT_RUN,
+        });
         let text = serde_json::to_string_pretty(&kept).expect("plain values");
         let path = root.join(directory).join("miri.json");
         std::fs::create_dir_all(root.join(directory))
