@@ -20,6 +20,7 @@
 mod handle;
 mod making;
 mod manifest;
+mod past_queue;
 #[cfg(test)]
 mod tests;
 
@@ -28,16 +29,17 @@ pub(crate) use making::Undo;
 use manifest::{Listed, Manifest, Unreadable};
 use nandu_base::Nanos;
 use nandu_device::{Completion, Counters, DeviceError, Operation, TimeSource};
-use nandu_drives::file::set::{FileSet, SetRequest, read_at};
+use nandu_drives::file::set::{FileSet, SetRequest};
 use nandu_drives::file::{EngineKind, FileError, FileOptions};
-use nandu_storage::volume::{FileName, FileRequest, NO_RECORDS, ReadAt, Volume, free_number};
+use nandu_storage::volume::{FileName, FileRequest, NO_RECORDS, PastQueue, Volume, free_number};
 use nandu_storage::{FileId, Lsn, StorageError};
+use past_queue::OpenFiles;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// How often a lock is tried again that its holder removed meanwhile, with what it had made, or that
 /// this process itself seems to hold: a process that it is starting has all its locks for a moment.
@@ -97,7 +99,8 @@ pub struct DirectoryVolume {
     files: BTreeMap<FileId, DirectoryFile>,
     /// Requests that were answered without the kernel.
     ready: VecDeque<Completion>,
-    reader: Arc<DirectoryReader>,
+    /// The same files, for threads that go past the queue.
+    open_files: Arc<OpenFiles>,
     /// Held as long as the volume lives; `None` where read-only media have none.
     _lock: Option<File>,
 }
@@ -108,12 +111,6 @@ struct DirectoryFile {
     /// Its number in the set.
     index: u32,
     byte_count: u64,
-}
-
-/// Reads the files of a volume from any thread.
-#[derive(Debug, Default)]
-struct DirectoryReader {
-    files: RwLock<BTreeMap<FileId, Arc<File>>>,
 }
 
 impl std::fmt::Debug for DirectoryVolume {
@@ -186,6 +183,9 @@ impl DirectoryVolume {
         };
         let set = FileSet::new(&sample, &path, file_options, direct == DirectIo::Always)
             .map_err(|error| file_error(&path, error))?;
+        let doorbell = set.doorbell();
+        let doorbell =
+            doorbell.map_err(|error| system_error("cannot wait for files in", &path, &error))?;
         let mut volume = Self {
             name: handle.path().display().to_string(),
             handle,
@@ -194,7 +194,7 @@ impl DirectoryVolume {
             manifest,
             files: BTreeMap::new(),
             ready: VecDeque::new(),
-            reader: Arc::default(),
+            open_files: Arc::new(OpenFiles::new(doorbell)),
             _lock: lock,
         };
         volume.finish_what_was_begun()?;
@@ -251,9 +251,7 @@ impl DirectoryVolume {
         let index = self.set.add(opened, &shown).map_err(|error| file_error(&path, error))?;
         let byte_count = length.next_multiple_of(u64::from(self.set.sector_bytes()));
         self.files.insert(file, DirectoryFile { index, byte_count });
-        let opened = self.set.file(index);
-        let mut readable = self.reader.files.write().unwrap_or_else(PoisonError::into_inner);
-        readable.insert(file, opened);
+        self.open_files.insert(file, self.set.file(index));
         Ok(())
     }
 
@@ -271,8 +269,7 @@ impl DirectoryVolume {
         self.set.audit();
         let listed = self.manifest.files.keys();
         assert!(self.files.keys().eq(listed), "the manifest names what is open");
-        let readable = self.reader.files.read().unwrap_or_else(PoisonError::into_inner);
-        assert!(self.files.keys().eq(readable.keys()), "readers see what is open");
+        assert!(self.files.keys().eq(&self.open_files.numbers()), "threads see what is open");
         let mut names: Vec<&FileName> =
             self.manifest.files.values().map(|file| &file.name).collect();
         names.sort_unstable();
@@ -472,15 +469,21 @@ impl Volume for DirectoryVolume {
     }
 
     fn counters(&self) -> Counters {
-        self.set.counters()
+        let mut counters = self.set.counters();
+        self.open_files.add_to(&mut counters);
+        counters
     }
 
     fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
-        Some(Arc::clone(&self.reader) as Arc<dyn ReadAt>)
+    fn past_queue(&self) -> Option<Arc<dyn PastQueue>> {
+        Some(Arc::clone(&self.open_files) as Arc<dyn PastQueue>)
+    }
+
+    fn hand_over(&mut self) {
+        self.set.hand_over();
     }
 }
 
@@ -490,26 +493,7 @@ impl DirectoryVolume {
         if let Some(DirectoryFile { index, .. }) = self.files.remove(&file) {
             self.set.remove(index);
         }
-        let mut readable = self.reader.files.write().unwrap_or_else(PoisonError::into_inner);
-        readable.remove(&file);
-    }
-}
-
-impl ReadAt for DirectoryReader {
-    fn read_at(
-        &self,
-        file: FileId,
-        offset_bytes: u64,
-        buffer: &mut [u8],
-    ) -> Result<(), StorageError> {
-        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
-        let opened = files.get(&file).map(Arc::clone);
-        drop(files);
-        let opened = opened.ok_or_else(|| no_file(file, "the volume"))?;
-        read_at(&opened, offset_bytes, buffer).map_err(|error| StorageError::Device {
-            what: format!("read of file {} at {offset_bytes}", file.0),
-            error,
-        })
+        self.open_files.remove(file);
     }
 }
 

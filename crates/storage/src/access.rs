@@ -69,6 +69,14 @@ pub trait ChangePages: ReadPages {
     /// # Errors
     /// If no frame can be had.
     fn create(&mut self, address: PageAddress) -> Result<(), StorageError>;
+
+    /// As [`Self::create`], of a page past all that its file ever had, so that nobody can still see it as it was.
+    ///
+    /// # Errors
+    /// As there.
+    fn create_at_end(&mut self, address: PageAddress) -> Result<(), StorageError> {
+        self.create(address)
+    }
 }
 
 /// Applies `operation` to the usable bytes of a page. Each structure hands in its own codes; those

@@ -40,7 +40,6 @@ use std::marker::PhantomData;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::sync::Arc;
 use uring::{Ring, RingUse};
 
 /// The number of a drive's file in its queue.
@@ -159,7 +158,6 @@ impl FileDrive {
         };
         let mut queue = FileQueue::new(ring, queue_depth);
         let name = name.to_string();
-        let file = Arc::new(file);
         let open = OpenFile { file, name, is_block_device, is_endless: false, sector_bytes };
         queue.add(open).map_err(system("register it with io_uring"))?;
         Ok(Self { info, read_only, queue, thread_bound: PhantomData })

@@ -14,7 +14,7 @@
 //! 3. Times are the monotonic clock since opening; completions come out in their order.
 
 use super::system;
-use super::uring::{Command, Ring};
+use super::uring::{Command, Doorbell, Ring};
 use nandu_base::{Nanos, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{Completion, Counters, DeviceError, IoBuffer, Operation};
@@ -35,7 +35,7 @@ const HANDOVER_COUNT: u32 = 4;
 /// What a queue knows of a file.
 #[derive(Debug)]
 pub(super) struct OpenFile {
-    pub(super) file: Arc<File>,
+    pub(super) file: File,
     pub(super) name: String,
     pub(super) is_block_device: bool,
     /// Whether reads past the end give zeros, or say that the file was truncated.
@@ -44,9 +44,25 @@ pub(super) struct OpenFile {
     pub(super) sector_bytes: u32,
 }
 
+impl OpenFile {
+    /// Makes what was written durable, and waits.
+    pub(super) fn sync(&self) -> Result<(), DeviceError> {
+        self.file.sync_data().map_err(|error| self.error(Operation::Flush, 0, &error))
+    }
+
+    pub(super) fn error(
+        &self,
+        operation: Operation,
+        offset: u64,
+        error: &std::io::Error,
+    ) -> DeviceError {
+        device_error(self, operation, offset, error.raw_os_error().unwrap_or(libc::EIO))
+    }
+}
+
 /// The requests in flight to the files of a set.
 pub(super) struct FileQueue {
-    files: Vec<Option<OpenFile>>,
+    files: Vec<Option<Arc<OpenFile>>>,
     origin: Instant,
     /// The ring; `None` where requests are made one by one with pread and pwrite.
     ring: Option<Ring>,
@@ -108,7 +124,7 @@ impl FileQueue {
         if vacant.is_none() {
             self.files.push(None);
         }
-        self.files[index] = Some(file);
+        self.files[index] = Some(Arc::new(file));
         Ok(to_u32(index as u64))
     }
 
@@ -124,7 +140,7 @@ impl FileQueue {
     }
 
     /// A file that was added.
-    pub(super) fn file(&self, file: u32) -> &OpenFile {
+    pub(super) fn file(&self, file: u32) -> &Arc<OpenFile> {
         self.files[file as usize].as_ref().expect("files that were added are there")
     }
 
@@ -174,7 +190,7 @@ impl FileQueue {
     /// Issues a checked request for `len` bytes of a file; there is a free slot.
     pub(super) fn submit(&mut self, file: u32, offset: u64, len: u64, request: InFlight) {
         let index = self.free.pop().expect("a checked queue has a free slot");
-        let OpenFile { is_block_device, is_endless, .. } = *self.file(file);
+        let &OpenFile { is_block_device, is_endless, .. } = &**self.file(file);
         let (operation, issued_at) = (request.operation, request.issued_at);
         let len = if operation == Operation::Flush { 0 } else { len };
         let request = Some(request);
@@ -223,7 +239,7 @@ impl FileQueue {
     fn transfer_now(&mut self, index: u32) -> i32 {
         let slot = &mut self.slots[index as usize];
         let open = self.files[slot.file as usize].as_ref().expect("requests name files");
-        let OpenFile { file, is_block_device, .. } = open;
+        let OpenFile { file, is_block_device, .. } = &**open;
         let request = slot.request.as_mut().expect("only taken slots are transferred");
         let answer = match (request.operation, &mut request.buffer) {
             (Operation::Read, Some(buffer)) if slot.is_endless => {
@@ -275,6 +291,20 @@ impl FileQueue {
         now.is_some()
     }
 
+    /// Hands over what is queued for the kernel.
+    pub(super) fn hand_over(&mut self) {
+        if let Some(ring) = &mut self.ring
+            && ring.queued_count() > 0
+        {
+            ring.submit();
+        }
+    }
+
+    /// What waits for the kernel without the queue; `None` where nothing is ever left to wait for.
+    pub(super) fn doorbell(&self) -> std::io::Result<Option<Doorbell>> {
+        self.ring.as_ref().map(Ring::doorbell).transpose()
+    }
+
     /// The completion that comes next, if one comes at or before `until`; waits for it.
     pub(super) fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
         loop {
@@ -288,6 +318,13 @@ impl FileQueue {
                 continue;
             }
             let ring = self.ring.as_mut().expect("psync is done when submit returns");
+            if until == Nanos::ZERO && ring.tells_by_itself() {
+                self.hand_over();
+                if self.reap() {
+                    continue;
+                }
+                return None;
+            }
             if until == Nanos::MAX {
                 ring.wait(None);
                 continue;
@@ -315,12 +352,9 @@ impl FileQueue {
 
     /// Makes what was written to a file durable, beside what is in flight.
     pub(super) fn sync_now(&mut self, file: u32) -> Result<(), DeviceError> {
-        let answer = self.file(file).file.sync_data();
+        let answer = self.file(file).sync();
         self.counters.count(Operation::Flush, 0, answer.is_ok());
-        answer.map_err(|error| {
-            let code = error.raw_os_error().unwrap_or(libc::EIO);
-            device_error(self.file(file), Operation::Flush, 0, code)
-        })
+        answer
     }
 
     fn tell(&mut self, ready: &Ready) -> Completion {

@@ -5,6 +5,7 @@
 //! 2. Reads past the end of a file give zeros.
 
 use super::queue::{FileQueue, OpenFile, read_past_end};
+pub use super::uring::Doorbell;
 use super::uring::RingUse;
 use super::{FileError, FileOptions, describe, open, ring_for, system};
 use nandu_base::{ByteCount, Nanos};
@@ -109,7 +110,7 @@ impl FileSet {
         system::without_access_time(file.as_fd());
         system::set_direct(file.as_fd(), self.options.direct)
             .map_err(system("switch direct I/O"))?;
-        let (name, file) = (name.to_owned(), Arc::new(file));
+        let name = name.to_owned();
         let (is_block_device, is_endless, sector_bytes) = (false, true, self.sector_bytes);
         let open = OpenFile { file, name, is_block_device, is_endless, sector_bytes };
         let index = self.queue.add(open).map_err(system("register it with io_uring"))?;
@@ -126,10 +127,24 @@ impl FileSet {
         self.file_count -= 1;
     }
 
-    /// The open file, to read it from other threads by [`read_at`].
+    /// The open file, for threads that do not go through the queue.
     #[must_use]
-    pub fn file(&self, file: u32) -> Arc<File> {
-        Arc::clone(&self.queue.file(file).file)
+    pub fn file(&self, file: u32) -> SharedFile {
+        SharedFile(Arc::clone(self.queue.file(file)))
+    }
+
+    /// What waits for completions without the set; `None` where every request is done when
+    /// [`Self::submit`] returns.
+    ///
+    /// # Errors
+    /// If the system has no descriptor left.
+    pub fn doorbell(&self) -> std::io::Result<Option<Doorbell>> {
+        self.queue.doorbell()
+    }
+
+    /// Hands over requests that were kept back to hand over several at once.
+    pub fn hand_over(&mut self) {
+        self.queue.hand_over();
     }
 
     /// The unit of addressing.
@@ -262,10 +277,7 @@ impl FileSet {
             return Err(DeviceError::ReadOnly);
         }
         let answer = self.set_length_now(file, before, length, zeros_max);
-        answer.map_err(|error| {
-            let code = error.raw_os_error().unwrap_or(libc::EIO);
-            super::queue::device_error(self.queue.file(file), Operation::Write, before, code)
-        })
+        answer.map_err(|error| self.queue.file(file).error(Operation::Write, before, &error))
     }
 
     fn set_length_now(
@@ -313,14 +325,25 @@ impl FileSet {
     }
 }
 
-/// Fills `buffer` from `offset_bytes` of a file on; past its end with zeros.
-///
-/// # Errors
-/// What the system answers.
-pub fn read_at(file: &File, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-    read_past_end(file, buffer, offset_bytes).map_err(|error| {
-        let code = error.raw_os_error().unwrap_or(libc::EIO);
-        let what = format!("read at {offset_bytes}");
-        DeviceError::System { what, code, message: error.to_string() }
-    })
+/// A file of a set, past the queue: each thread waits for its own.
+#[derive(Clone, Debug)]
+pub struct SharedFile(Arc<OpenFile>);
+
+impl SharedFile {
+    /// Fills `buffer` from `offset_bytes` on; past the end with zeros.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn read_at(&self, offset_bytes: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        let read = read_past_end(&self.0.file, buffer, offset_bytes);
+        read.map_err(|error| self.0.error(Operation::Read, offset_bytes, &error))
+    }
+
+    /// As [`FileSet::sync`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sync(&self) -> Result<(), DeviceError> {
+        self.0.sync()
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   push ─► SQ ─┐ (no system call)          ┌─► reap: all that is there, no system call
-//!               └─► wait: io_uring_enter ─► CQ
+//!               ├─► wait: io_uring_enter ─► CQ
+//!               └─► submit                  └─► doorbell: poll, by whoever has not got the ring
 //! ```
 //!
 //! 1. Memory named by an entry stays in place until its completion was reaped: the drive parks the
@@ -18,14 +19,19 @@
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use nandu_device::IoBuffer;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// How many completions one look at the ring takes at most.
 const BATCH: usize = 64;
+
+/// How long one waits at the [`Doorbell`] before looking whether the kernel took everything.
+const PATIENCE_NS: i64 = 100_000_000;
 
 /// Who uses a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +92,7 @@ pub(super) enum Command {
 pub(super) struct Ring {
     ring: IoUring,
     queued_count: u32,
+    ring_use: RingUse,
     /// By the index under which the kernel knows it; empty where the kernel registers no memory.
     regions: Vec<Option<Region>>,
     next_region: usize,
@@ -115,6 +122,7 @@ impl Ring {
         Ok(Self {
             ring,
             queued_count: 0,
+            ring_use,
             regions: (0..region_count).map(|_| None).collect(),
             next_region: 0,
             reaped: Box::new([const { MaybeUninit::uninit() }; BATCH]),
@@ -201,6 +209,18 @@ impl Ring {
         self.queued_count += 1;
     }
 
+    /// What rings when a completion is there to be reaped.
+    pub(super) fn doorbell(&self) -> io::Result<Doorbell> {
+        // SAFETY: the ring has its descriptor open as long as `self` is borrowed.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        descriptor.try_clone_to_owned().map(Doorbell)
+    }
+
+    /// Whether completions come without a call that asks for them.
+    pub(super) fn tells_by_itself(&self) -> bool {
+        self.ring_use == RingUse::Shared
+    }
+
     /// How many entries wait for the next [`Ring::submit`] or [`Ring::wait`].
     pub(super) const fn queued_count(&self) -> u32 {
         self.queued_count
@@ -247,6 +267,28 @@ impl Ring {
         for entry in self.ring.completion().fill(&mut self.reaped[..]) {
             let tag = u32::try_from(entry.user_data()).expect("tags are 32 bits wide");
             sink(tag, entry.result());
+        }
+    }
+}
+
+/// Waits for completions of a ring while others use it.
+#[derive(Debug)]
+pub struct Doorbell(OwnedFd);
+
+impl Doorbell {
+    /// Waits until there is a completion that nobody reaped, or for a while. What was pushed and not submitted
+    /// brings none.
+    ///
+    /// # Panics
+    /// If the system refuses to wait, which would be our own mistake.
+    pub fn wait(&self) {
+        let mut ring = [PollFd::new(&self.0, PollFlags::IN)];
+        // A kernel short of memory leaves entries where they are; whoever waits hands them over again.
+        let limit = Timespec { tv_sec: 0, tv_nsec: PATIENCE_NS };
+        match poll(&mut ring, Some(&limit)) {
+            // After a signal whoever waits looks, finds nothing and waits again.
+            Ok(_) | Err(Errno::INTR | Errno::NOMEM) => {}
+            Err(error) => panic!("poll refused the descriptor of a ring: {error}"),
         }
     }
 }

@@ -122,9 +122,12 @@ pub(super) fn allocate<P: ChangePages>(
             return Err(corrupt(address, "the list of free pages is not as long as counted"));
         }
     }
-    taken.extend(meta.extend(count - taken.len())?);
     for &page in &taken {
         pages.create(PageAddress::new(file, page))?;
+    }
+    for page in meta.extend(count - taken.len())? {
+        pages.create_at_end(PageAddress::new(file, page))?;
+        taken.push(page);
     }
     meta.write(pages, file)?;
     Ok(taken)

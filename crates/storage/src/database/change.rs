@@ -11,7 +11,7 @@
 //! 1. What is cached of a table is forgotten whenever the engine takes changes back.
 //! 2. After an error in the middle of a row, what the row's earlier steps did is taken back.
 
-use super::core::Core;
+use super::core::{Core, Obstacle};
 use super::locks::key_of_number;
 use super::open_table::{OpenTable, Rows};
 use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
@@ -143,7 +143,11 @@ impl Core {
         let file = *file;
         match &open.rows {
             Rows::Heap(reader) => {
-                let Self { engine, heaps, .. } = self;
+                // About the number that it gets: its neighbours' leaf is the same, mostly.
+                let about = reader.highest().saturating_add(1);
+                self.look_at_entries(entries_of(open, record, about))?;
+                let Self { engine, heaps, changed_heap, .. } = self;
+                *changed_heap = Some(file);
                 let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
                 // A number whose row went is used again only if nobody may still see that row.
                 let floor = if engine.has_company() { reader.highest() } else { 0 };
@@ -159,9 +163,8 @@ impl Core {
                     format!("row {number} of table {name}")
                 })?;
                 self.note(|| Step::InsertNumber(file, number, record.to_vec()));
-                for index in &open.definition.indexes {
-                    let record = RecordView::new(record).expect("it was just encoded");
-                    self.insert_entry(open, index.file, &entry_key(index, record, number))?;
+                for (index, entry) in entries_of(open, record, number) {
+                    self.insert_entry(open, index.file, &entry)?;
                 }
                 Ok(number)
             }
@@ -200,8 +203,14 @@ impl Core {
         let mut record = Vec::new();
         encode_row(&self.engine, table, &row, &mut record)?;
         let file = open.definition.file;
+        let new = entries_of(&open, &record, number);
+        let changed = new.zip(&old).filter(|((_, new), old)| new != *old);
+        self.look_at_entries(
+            changed.flat_map(|((index, new), old)| [(index, old.clone()), (index, new)]),
+        )?;
         if let Rows::Heap(reader) = &open.rows {
-            let Self { engine, heaps, .. } = self;
+            let Self { engine, heaps, changed_heap, .. } = self;
+            *changed_heap = Some(file);
             let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
             engine.act(|pages| {
                 logged(pages, StructureKind::Heap, file, |pages, undo| {
@@ -227,11 +236,13 @@ impl Core {
         let old = self.old_entries(table, number)?;
         let open = Arc::clone(self.table(table)?);
         let file = open.definition.file;
+        self.look_at_entries(open.definition.indexes.iter().zip(old.iter().cloned()))?;
         for (index, old) in open.definition.indexes.iter().zip(old) {
             self.delete_entry(&open, index.file, &old)?;
         }
         if let Rows::Heap(reader) = &open.rows {
-            let Self { engine, heaps, .. } = self;
+            let Self { engine, heaps, changed_heap, .. } = self;
+            *changed_heap = Some(file);
             let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
             engine.act(|pages| {
                 logged(pages, StructureKind::Heap, file, |pages, undo| {
@@ -280,6 +291,20 @@ impl Core {
         })?;
         self.note(|| Step::Delete(file, key.to_vec()));
         Ok(was_there)
+    }
+
+    /// Where pages that are missing are refused, looks at the leaves of entries before anything is changed: what
+    /// was done before a miss is taken back.
+    fn look_at_entries<'i>(
+        &self,
+        entries: impl IntoIterator<Item = (&'i IndexDefinition, Vec<u8>)>,
+    ) -> Result<(), StorageError> {
+        if self.engine.refuses_misses() {
+            for (index, entry) in entries {
+                Tree::at(index.file).get(&self.engine, &entry, |_| ())?;
+            }
+        }
+        Ok(())
     }
 
     fn insert_entry(
@@ -382,16 +407,32 @@ impl Core {
         });
     }
 
-    /// Runs the steps of a row, or of some; all of them or none.
+    /// Runs the steps of a row, or of some; all of them or none. Where they may not read pages that could be read
+    /// without the engine, they are such that change one table; they fail where a page is missing, and it is
+    /// noted which.
     pub(super) fn whole_row<T>(
         &mut self,
+        may_read: bool,
         change: impl FnOnce(&mut Self) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let savepoint = self.engine.savepoint();
+        self.changed_heap = None;
+        if !may_read {
+            self.engine.refuse_misses();
+        }
         let result = change(self);
-        if let Err(error) = &result {
-            self.rollback_to(savepoint)?;
-            return Err(error.clone());
+        // Before anything is taken back, which may have to be read.
+        let missed = self.engine.take_missed();
+        if result.is_err() {
+            self.obstacle = missed.map(Obstacle::Page).or_else(|| self.obstacle.take());
+            if may_read {
+                self.rollback_to(savepoint)?;
+            } else {
+                self.engine.rollback_to(savepoint)?;
+                // Read again by whoever changes it next, who may be told that a page is missing.
+                let changed = self.changed_heap.and_then(|file| self.heaps.get_mut(&file));
+                changed.into_iter().for_each(HeapTable::invalidate);
+            }
         }
         result
     }
@@ -542,4 +583,16 @@ impl Tables {
         encode_row_key(definition, &row, &mut key);
         Ok(Some(key))
     }
+}
+
+/// The entries of a row in the table's indexes.
+fn entries_of<'t>(
+    open: &'t OpenTable,
+    record: &'t [u8],
+    number: i64,
+) -> impl Iterator<Item = (&'t IndexDefinition, Vec<u8>)> {
+    open.definition.indexes.iter().map(move |index| {
+        let record = RecordView::new(record).expect("it was just encoded");
+        (index, entry_key(index, record, number))
+    })
 }

@@ -17,6 +17,15 @@ use crate::{Engine, FileId, Lsn, PageAddress, StorageError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Why a step could not go on: what it waits for with the engine left to others, and is then done again.
+#[derive(Debug)]
+pub(super) enum Obstacle {
+    /// A lock that others have, with its name.
+    Lock(Wanted, String),
+    /// A page that is not in memory.
+    Page(PageAddress),
+}
+
 /// The tables of a database, to be changed.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -36,8 +45,10 @@ pub(super) struct Core {
     pub(super) doomed_files: Vec<(Lsn, FileId)>,
     pub(super) scratch: Scratch,
     pub(super) locks: Arc<Locks>,
-    /// The lock that the last step could not have, with its name.
-    wanted: Option<(Wanted, String)>,
+    /// The heap that the last step changed, perhaps in vain.
+    pub(super) changed_heap: Option<FileId>,
+    /// What the last step met.
+    pub(super) obstacle: Option<Obstacle>,
     /// What is done, where somebody wants to repeat it.
     pub(super) trace: Option<Vec<Step>>,
 }
@@ -60,7 +71,8 @@ impl Core {
             doomed_files: Vec::new(),
             scratch: Scratch::default(),
             locks,
-            wanted: None,
+            changed_heap: None,
+            obstacle: None,
             trace: None,
         };
         let loaded = core.load_catalog().and_then(|()| core.check_lengths());
@@ -140,13 +152,13 @@ impl Core {
         &mut self.engine
     }
 
-    /// Runs `step` for a transaction. What lock it could not have, with its name, is the answer's second
-    /// half, and what it did before is for the caller to take back.
+    /// Runs `step` for a transaction. What it met is the answer's second half, and what it did before is for
+    /// the caller to take back.
     pub(super) fn serve<T>(
         &mut self,
         transaction: u64,
         step: impl FnOnce(&mut Self) -> T,
-    ) -> (T, Option<(Wanted, String)>) {
+    ) -> (T, Option<Obstacle>) {
         /// Sets the transaction aside also if the step panics.
         struct Served<'c>(&'c mut Core);
         impl Drop for Served<'_> {
@@ -157,12 +169,14 @@ impl Core {
             }
         }
         self.engine.resume(transaction);
-        self.wanted = None;
+        self.obstacle = None;
+        // A step that panicked may have left them refused.
+        self.engine.take_missed();
         let served = Served(self);
         let answer = step(served.0);
-        let wanted = served.0.wanted.take();
+        let obstacle = served.0.obstacle.take();
         drop(served);
-        (answer, wanted)
+        (answer, obstacle)
     }
 
     /// Begins to note what is done, or not.
@@ -198,7 +212,8 @@ impl Core {
             return Ok(());
         }
         let what = told();
-        self.wanted = Some((Wanted::new(file, span, Mode::Exclusive), what.clone()));
+        let wanted = Wanted::new(file, span, Mode::Exclusive);
+        self.obstacle = Some(Obstacle::Lock(wanted, what.clone()));
         Err(StorageError::LockTimeout { what })
     }
 

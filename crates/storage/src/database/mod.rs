@@ -361,8 +361,7 @@ impl Database {
         self.shared.log.flush()
     }
 
-    /// Takes a checkpoint. Others go on meanwhile, but where pages are placed by a log, and on real files
-    /// during a sync: there they wait.
+    /// Takes a checkpoint. Others go on meanwhile, but where pages are placed by a log: there they wait.
     ///
     /// # Errors
     /// As [`Engine::checkpoint`].

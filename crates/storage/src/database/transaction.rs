@@ -12,10 +12,10 @@
 //! 2. A write transaction that is dropped is rolled back.
 //! 3. Locks are given back after the commit's record is in the log, so whoever saw a change commits
 //!    behind it.
-//! 4. While a transaction waits for a lock, it holds nothing but its locks: what the step had done before
-//!    is taken back, and it is done again.
+//! 4. While a transaction waits for a lock, or beside others for a page, it holds nothing but its locks: what
+//!    the step had done before is taken back, and it is done again.
 
-use super::core::Core;
+use super::core::{Core, Obstacle};
 use super::locks::{Mode, Span, Wanted, key_of_number};
 use super::open_table::{OpenTable, OpenTables};
 use super::schema::{Column, TableKind};
@@ -27,13 +27,17 @@ use crate::engine::{Savepoint, Settings};
 use crate::log::Durability;
 use crate::plant::{EngineBug, is_planted};
 use crate::sqlite::ValueRef;
-use crate::{FileId, StorageError};
+use crate::{FileId, ReadPages, StorageError};
 use nandu_base::Nanos;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// So many pages at most are fetched for a step without the engine: in a pool of few frames one may be gone
+/// again before the next has come.
+const FETCH_COUNT_MAX: u32 = 16;
 
 /// What a write transaction may see of others, and they of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -411,24 +415,42 @@ impl<'d> WriteTransaction<'d> {
     }
 
     /// Runs a step of a row or of some: all of it or nothing. Where it meets a lock of another transaction,
-    /// it is taken back, and done again when the lock is free.
+    /// it is taken back, and done again when the lock is free; beside others so it is where it misses a page.
     pub(super) fn step<T>(
         &mut self,
+        change: impl FnMut(&mut Core) -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mut fetches_left = match self.has_company() {
+            true => FETCH_COUNT_MAX,
+            false => 0,
+        };
+        self.try_step(&mut fetches_left, change)
+    }
+
+    /// As [`Self::step`], with `fetches_left` pages at most read without the engine.
+    fn try_step<T>(
+        &mut self,
+        fetches_left: &mut u32,
         mut change: impl FnMut(&mut Core) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         let shared = &self.database.shared;
         loop {
-            let (savepoint, answer, wanted, steps) = {
+            let (savepoint, answer, obstacle, steps) = {
                 let mut core = shared.core.write();
                 core.trace(self.isolation == Isolation::Snapshot);
-                let ((savepoint, answer), wanted) = core.serve(self.id, |core| {
-                    (core.engine().savepoint(), core.whole_row(|core| change(core)))
+                let may_read = *fetches_left == 0;
+                let ((savepoint, answer), obstacle) = core.serve(self.id, |core| {
+                    (core.engine().savepoint(), core.whole_row(may_read, |core| change(core)))
                 });
-                (savepoint, answer, wanted, core.take_trace())
+                (savepoint, answer, obstacle, core.take_trace())
             };
-            match (answer, wanted) {
-                (Err(_), Some((wanted, told))) => {
+            match (answer, obstacle) {
+                (Err(_), Some(Obstacle::Lock(wanted, told))) => {
                     shared.wait_for_lock(self.id, &wanted, || told.clone())?;
+                }
+                (Err(_), Some(Obstacle::Page(address))) => {
+                    *fetches_left -= 1;
+                    self.present()?.read(address, |_| ())?;
                 }
                 (Ok(answer), _) => {
                     if let Err(error) = self.tables.view.apply(&steps) {
@@ -458,7 +480,8 @@ impl<'d> WriteTransaction<'d> {
         change: impl FnMut(&mut Core) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         self.claim_tables()?;
-        let answer = self.step(change);
+        // All who write are kept out anyway, and what makes an index has too much to do again.
+        let answer = self.try_step(&mut 0, change);
         self.see_tables();
         answer
     }
@@ -481,17 +504,14 @@ impl<'d> WriteTransaction<'d> {
         };
     }
 
-    /// Locks a key that is about to be changed, and fetches its page.
+    /// Locks a key that is about to be changed.
     pub(super) fn claim_key(&mut self, table: &str, key: &[u8]) -> Result<(), StorageError> {
         let open = self.rows_of(table)?;
         let is_new = self.claim_span(open.definition.file, Span::Key(key), || told_row(table))?;
-        if !is_new {
-            return Ok(());
+        if is_new {
+            self.check_key(&open, key)?;
         }
-        if self.has_company() && self.isolation == Isolation::Serializable {
-            open.clustered()?.get(&self.present()?, key, |_| ())?;
-        }
-        self.check_key(&open, key)
+        Ok(())
     }
 
     /// Of isolation `snapshot`: nobody has changed the row since.
@@ -511,17 +531,12 @@ impl<'d> WriteTransaction<'d> {
         let file = open.definition.file;
         let told = || format!("row {number} of table {table}");
         let is_new = self.claim_span(file, Span::Key(&key_of_number(number)), told)?;
-        let looks = self.isolation == Isolation::Snapshot || self.has_company();
-        if !is_new || !looks {
+        if !is_new || self.isolation == Isolation::Serializable {
             return Ok(());
         }
         // Its pages are counted now: while it waited for the lock, the heap may have grown.
         let present = self.present()?;
-        let tree = heap.tree_in(&present);
-        if self.isolation == Isolation::Serializable {
-            return tree.get(&present, number, |_| ()).map(drop);
-        }
-        let now = tree.get(&present, number, row_of)?;
+        let now = heap.tree_in(&present).get(&present, number, row_of)?;
         let view = &self.tables.view;
         let then = heap.tree_in(view).get(view, number, row_of)?;
         self.check_same(&open, then == now)

@@ -20,7 +20,7 @@ use super::step::Step;
 use crate::engine::structure;
 use crate::page::{TRAILER_BYTES, page_lsn, seal_page, set_page_lsn};
 use crate::plant::{EngineBug, is_planted};
-use crate::pool::{Grant, PoolCounters};
+use crate::pool::{BATCH_COUNT_MAX, Grant, PoolCounters};
 use crate::volume::Io;
 use crate::{
     ChangePages, FileId, Lsn, PageAddress, PageOperation, ReadPages, Settings, StorageError,
@@ -397,6 +397,46 @@ impl ViewState {
         (core, looked)
     }
 
+    /// Several pages, with the engine left while they are read from the device.
+    fn read_batch_beside(
+        &self,
+        addresses: &[PageAddress],
+        look: &mut impl FnMut(usize, Lsn, &[u8]),
+    ) -> Result<(), StorageError> {
+        let mut rest = addresses.iter().copied().enumerate().peekable();
+        while rest.peek().is_some() {
+            let (mut indexes, mut plans) = (Vec::new(), Vec::new());
+            let core = self.shared.core.read();
+            for (index, address) in rest.by_ref() {
+                let engine = core.engine();
+                let is_here = engine.read_resident_with_lsn(address, |lsn, page| {
+                    look(index, lsn, page);
+                });
+                if is_here.is_some() {
+                    continue;
+                }
+                match engine.plan_aside(address) {
+                    Some(plan) => {
+                        indexes.push(index);
+                        plans.push(plan);
+                    }
+                    None => engine.read_with_lsn(address, |lsn, page| look(index, lsn, page))?,
+                }
+                if plans.len() == BATCH_COUNT_MAX {
+                    break;
+                }
+            }
+            drop(core);
+            let reads = self.shared.page_reader.read_all(plans);
+            self.shared.clean_ahead();
+            let core = self.shared.core.read();
+            for (index, read) in indexes.into_iter().zip(reads) {
+                core.engine().finish_aside(read, |lsn, page| look(index, lsn, page))?;
+            }
+        }
+        Ok(())
+    }
+
     fn is_plain(&self) -> bool {
         self.is_plain.load(Ordering::Acquire)
     }
@@ -469,15 +509,20 @@ impl ReadPages for EngineView {
                 return Ok(());
             }
         }
-        let core = state.shared.core.read();
-        core.engine().read_batch_with_lsn(addresses, |index, lsn, bytes| {
+        let mut look_if_old = |index, lsn: Lsn, bytes: &[u8]| {
             if lsn < seen {
                 look(index, bytes);
             } else {
                 others.push(index);
             }
-        })?;
-        drop(core);
+        };
+        // This view is one of them.
+        if state.shared.company_count() > 1 && state.shared.page_reader.can_read() {
+            state.read_batch_beside(addresses, &mut look_if_old)?;
+        } else {
+            let core = state.shared.core.read();
+            core.engine().read_batch_with_lsn(addresses, look_if_old)?;
+        }
         for index in others {
             state.read_whole(addresses[index], |bytes| look(index, bytes))?;
         }

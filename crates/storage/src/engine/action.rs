@@ -27,6 +27,10 @@ const COMPARED_BYTES: usize = 64;
 /// Room for what the compensation of a change says beyond its action.
 const RESERVE_EXTRA_BYTES: u64 = 256;
 
+/// Makes a page one of zeros.
+const CLEAR: PageOperation<'_> =
+    PageOperation { code: PageOperation::CLEAR, operand: 0, first: &[], second: &[] };
+
 /// Images of pages that are kept for later actions: most touch fewer pages.
 const SPARE_COUNT_MAX: usize = 16;
 
@@ -339,29 +343,32 @@ impl ChangePages for Action<'_> {
     }
 
     fn create(&mut self, address: PageAddress) -> Result<(), StorageError> {
-        let operation =
-            PageOperation { code: PageOperation::CLEAR, operand: 0, first: &[], second: &[] };
-        if self.engine.pool.find(address).is_some() {
-            // What is in memory may be newer than the device's, and has to come back if this fails.
-            return self.change(address, operation);
-        }
-        self.engine.make_room(address)?;
-        if self.engine.versions.is_seen(Lsn(0)) {
+        if self.engine.pool.find(address).is_none() && self.engine.versions.is_seen(Lsn(0)) {
+            self.engine.make_room(address)?;
             // The page may have been freed without a change to it, and somebody still see it as it was. What
             // cannot be read was never there, or nobody can see it.
             if let Ok((mut page, is_torn)) = self.engine.pool.page_mut_or_torn(address) {
                 if is_torn {
                     page.bytes_mut().fill(0);
                 }
-                return self.change(address, operation);
+                return self.change(address, CLEAR);
             }
         }
+        self.create_at_end(address)
+    }
+
+    fn create_at_end(&mut self, address: PageAddress) -> Result<(), StorageError> {
+        if self.engine.pool.find(address).is_some() {
+            // What is in memory may be newer than the device's, and has to come back if this fails.
+            return self.change(address, CLEAR);
+        }
+        self.engine.make_room(address)?;
         let Engine { pool, scratch, .. } = &mut *self.engine;
         let mut page = pool.create(address)?;
         page.note_change(0..0);
         let (frame, before) = (page.frame(), Vec::new());
         // Redo needs nothing of what the device holds, so no image is needed either.
-        scratch.record.add_change(address, &operation);
+        scratch.record.add_change(address, &CLEAR);
         scratch.touched.push(Touched { address, frame, before, wants_image: false });
         Ok(())
     }

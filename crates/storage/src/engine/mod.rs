@@ -507,6 +507,22 @@ impl Engine {
         self.pool.plan_aside(address)
     }
 
+    /// Refuses to read pages that can be read without the engine, until [`Self::take_missed`]: whoever wants one
+    /// gets an error.
+    pub(crate) fn refuse_misses(&mut self) {
+        self.pool.refuse_misses();
+    }
+
+    /// Whether it does.
+    pub(crate) fn refuses_misses(&self) -> bool {
+        self.pool.refuses_misses()
+    }
+
+    /// Reads pages again, and tells which one was refused.
+    pub(crate) fn take_missed(&mut self) -> Option<PageAddress> {
+        self.pool.take_missed()
+    }
+
     /// Plans to write dirty pages without holding the engine meanwhile: see [`Pool::plan_cleaning`].
     pub(crate) fn plan_cleaning(&self) -> Option<Cleaning> {
         self.check_usable().ok()?;

@@ -15,7 +15,7 @@
 
 use super::fetch::IfTorn;
 use super::{InFlight, Pool, State};
-use crate::volume::{Io, IoOwner, ReadAt};
+use crate::volume::{Io, IoOwner, PastQueue};
 use crate::{FileId, PageAddress, StorageError};
 use nandu_device::{IoBuffer, Operation};
 use nandu_workers::sync::Mutex;
@@ -23,8 +23,10 @@ use std::sync::Arc;
 
 /// Pages share marks by their addresses: writing one makes readers of about so few others try again.
 const MARK_COUNT: usize = 1024;
+/// Pages that are read together.
+pub(crate) const BATCH_COUNT_MAX: usize = 64;
 /// Buffers that are kept for the next reads.
-const SPARE_COUNT_MAX: usize = 64;
+const SPARE_COUNT_MAX: usize = BATCH_COUNT_MAX;
 
 /// What was written so far, as far as readers aside have to know.
 #[derive(Debug)]
@@ -82,7 +84,7 @@ pub(crate) struct Read {
 /// What reads pages without the pool.
 #[derive(Clone)]
 pub(crate) struct PageReader {
-    reader: Option<Arc<dyn ReadAt>>,
+    reader: Option<Arc<dyn PastQueue>>,
     io: Io,
     page_bytes: usize,
     alignment: usize,
@@ -91,7 +93,7 @@ pub(crate) struct PageReader {
 
 impl PageReader {
     pub(super) fn new(
-        reader: Option<Arc<dyn ReadAt>>,
+        reader: Option<Arc<dyn PastQueue>>,
         io: Io,
         page_bytes: u32,
         alignment: usize,
@@ -108,8 +110,27 @@ impl PageReader {
         Read { plan, buffer: is_read.then_some(buffer) }
     }
 
+    /// Reads what was planned, all at once as far as the device's queue takes it.
+    pub(crate) fn read_all(&self, plans: Vec<Plan>) -> Vec<Read> {
+        let begin = |plan: Plan| {
+            let spare = self.spare_buffers.lock().pop();
+            let buffer = spare.unwrap_or_else(|| self.empty_buffer());
+            let Plan { file, offset_bytes, .. } = plan;
+            let begun =
+                self.io.submit(IoOwner::PageLoad, file, Operation::Read, offset_bytes, buffer);
+            (plan, begun)
+        };
+        let begun: Vec<_> = plans.into_iter().map(begin).collect();
+        let finish = |(plan, begun): (Plan, Result<u64, StorageError>)| {
+            let completion = begun.ok().map(|ticket| self.io.wait(ticket));
+            let whole = completion.filter(|completion| completion.result.is_ok());
+            Read { plan, buffer: whole.and_then(|completion| completion.buffer) }
+        };
+        begun.into_iter().map(finish).collect()
+    }
+
     /// Whether it can read here: by places, or for a worker that lets others run meanwhile.
-    pub(super) fn can_read(&self) -> bool {
+    pub(crate) fn can_read(&self) -> bool {
         self.reader.is_some() || nandu_workers::is_worker()
     }
 

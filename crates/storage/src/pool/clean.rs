@@ -69,6 +69,7 @@ pub(crate) struct Cleaning {
     is_sync: bool,
     /// `None` once it has landed.
     load: Option<(Box<dyn Propagation>, Vec<PageWrite>)>,
+    is_begun: bool,
     durable_to: Lsn,
     io: Io,
     rule: Arc<dyn WriteAheadRule>,
@@ -92,6 +93,7 @@ impl Cleaning {
     /// # Errors
     /// If the log or the device fails; the pages stay dirty.
     pub(crate) fn write(mut self) -> Result<(), StorageError> {
+        self.is_begun = true;
         let (propagation, writes) = self.load.as_mut().expect("it has not landed");
         let result = if self.is_sync {
             propagation.sync(&self.io)
@@ -117,9 +119,16 @@ impl Cleaning {
 }
 
 impl Drop for Cleaning {
-    /// Where the writer itself was ended, others must not wait for ever.
+    /// Where the writer itself was ended, others must not wait for ever. What it had begun is in no state that
+    /// the next writer could go on from.
     fn drop(&mut self) {
+        if self.load.is_none() {
+            return;
+        }
         let cause = "a thread that wrote pages was ended".to_owned();
+        if self.is_begun {
+            self.io.stop(cause.clone());
+        }
         self.lay_down(Err(StorageError::Poisoned { cause }));
     }
 }
@@ -223,7 +232,8 @@ impl Pool {
         let propagation = state.propagation.take().expect("it is here while no flight is out");
         state.away = Some(Away { flight: Arc::clone(&flight), pages });
         let (io, rule) = (self.io.clone(), Arc::clone(&self.rule));
-        Cleaning { flight, is_sync, load: Some((propagation, writes)), durable_to, io, rule }
+        let load = Some((propagation, writes));
+        Cleaning { flight, is_sync, load, is_begun: false, durable_to, io, rule }
     }
 
     /// Brings the flight that is out home, once its writer is done.

@@ -2,6 +2,7 @@
 //!
 //! 1. A page is on its way at most once, by whichever way.
 //! 2. Whoever waits for the device under the lock admits whatever comes, also for others.
+//! 3. While misses are refused no page is read that could be read aside.
 
 use super::frame::{Claim, Protected};
 use super::{FrameUse, InFlight, LogRun, Pool, State};
@@ -11,6 +12,7 @@ use crate::{FileId, PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use nandu_workers::sync::MutexGuard;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A page that was brought into a frame, with the lock still held so that it stays there.
 pub(super) struct Brought<'a> {
@@ -18,6 +20,29 @@ pub(super) struct Brought<'a> {
     pub(super) frame: u32,
     /// The checksum fails, and the caller takes the page even so.
     pub(super) is_torn: bool,
+}
+
+/// Whether a page that is not there is read by whoever wants it, or refused and noted, so that it is fetched
+/// without what he holds. Whoever says so holds the pool alone.
+#[derive(Debug, Default)]
+pub(super) struct Misses {
+    are_refused: AtomicBool,
+    /// The one that was refused; 0 for none, which is no page's word.
+    missed: AtomicU64,
+}
+
+impl Misses {
+    fn are_refused(&self) -> bool {
+        self.are_refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes the page. The error is for no user: whoever refused misses does what failed again. It is one
+    /// after which a transaction is tried again, should one ever see it.
+    #[cold]
+    fn refuse(&self, address: PageAddress) -> StorageError {
+        self.missed.store(address.to_word(), Ordering::Relaxed);
+        StorageError::Conflict { what: format!("{address}, which was not in memory") }
+    }
 }
 
 /// What to do about a page whose checksum fails.
@@ -80,6 +105,23 @@ impl Pool {
         }
     }
 
+    /// Refuses from now on to read pages that can be read aside, until [`Self::take_missed`].
+    pub(crate) fn refuse_misses(&mut self) {
+        *self.misses.are_refused.get_mut() = true;
+    }
+
+    /// Whether they are refused.
+    pub(crate) fn refuses_misses(&self) -> bool {
+        self.misses.are_refused()
+    }
+
+    /// Reads pages again, and tells the page that was refused, if any was.
+    pub(crate) fn take_missed(&mut self) -> Option<PageAddress> {
+        *self.misses.are_refused.get_mut() = false;
+        let word = std::mem::take(self.misses.missed.get_mut());
+        (word != 0).then(|| PageAddress::from_word(word))
+    }
+
     /// The slow way of [`Pool::read`].
     #[cold]
     pub(super) fn read_missing(&self, address: PageAddress) -> Result<Protected<'_>, StorageError> {
@@ -125,6 +167,13 @@ impl Pool {
                     state.replacement.touch(frame);
                 }
                 return Ok(Brought { state, frame, is_torn: false });
+            }
+            if if_torn == IfTorn::Refuse
+                && self.misses.are_refused()
+                && self.aside.can_read()
+                && state.locate(address, self.config.page_bytes).is_some()
+            {
+                return Err(self.misses.refuse(address));
             }
             if !is_counted {
                 state.counters.miss_count += 1;

@@ -36,7 +36,7 @@ mod replacement;
 mod table;
 mod write;
 
-pub(crate) use aside::{PageReader, Plan, Read};
+pub(crate) use aside::{BATCH_COUNT_MAX, PageReader, Plan, Read};
 pub(crate) use clean::{Cleaning, WantsCleaning};
 pub use exclusive::FrameMut;
 pub use grant::Grant;
@@ -47,6 +47,7 @@ use crate::page::{Checksum, check_page_bytes};
 use crate::propagation::{ChangedRanges, PageWrite, Propagation};
 use crate::volume::Io;
 use crate::{FileId, Lsn, PageAddress, StorageError};
+use fetch::Misses;
 use frame::{Frames, Protected};
 use grant::Lender;
 use nandu_base::ByteCount;
@@ -135,6 +136,7 @@ pub struct Pool {
     arrived: Condvar,
     /// Held shared by whoever reads at a place that the propagation named, alone by whoever writes.
     placing: RwLock<()>,
+    misses: Misses,
     /// What reads pages at their places, also while nobody holds the pool's owner.
     aside: PageReader,
     io: Io,
@@ -277,7 +279,7 @@ impl Pool {
         }
         let (reader, buffer_alignment) = {
             let volume = &io;
-            (volume.positional_reader(), volume.buffer_alignment().max(1) as usize)
+            (volume.past_queue(), volume.buffer_alignment().max(1) as usize)
         };
         check_memory(frame_count, config.page_bytes)?;
         let info = |_| FrameInfo {
@@ -319,6 +321,7 @@ impl Pool {
             state: Mutex::new(state),
             arrived: Condvar::new(),
             placing: RwLock::new(()),
+            misses: Misses::default(),
             aside,
             io,
             rule: rule.into(),

@@ -20,9 +20,13 @@ const FILE: FileId = FileId(1);
 #[derive(Clone, Default)]
 struct FakeLog(Arc<(AtomicU64, AtomicU64)>);
 
+/// As the second number of a [`FakeLog`]: it panics where with others it fails.
+const PANICS: u64 = 2;
+
 impl WriteAheadRule for FakeLog {
     fn ensure_durable(&self, lsn: Lsn) -> Result<(), StorageError> {
         let (durable, failing) = &*self.0;
+        assert!(failing.load(Ordering::Relaxed) != PANICS, "as it is meant to");
         if failing.load(Ordering::Relaxed) > 0 {
             return Err(StorageError::NoSpace { what: "the log is full".to_owned() });
         }
@@ -312,6 +316,26 @@ fn what_changes_while_a_copy_is_written_is_written_again() {
     assert_eq!(model.pool.dirty_pages(), lacking, "the device lacks what came since");
     model.pool.drop_all().unwrap();
     model.check_all();
+}
+
+#[test]
+fn a_writer_that_is_ended_in_the_middle_leaves_a_pool_that_writes_no_more() {
+    let log = FakeLog::default();
+    let disk = Disk::new(FaultPlan::default());
+    let pool = pool_with(&disk, 32, ReplacementKind::Lru, true, log.clone());
+    let mut model = Model::new(pool, 6, 1);
+    model.change(1).unwrap();
+    drop(model.pool.plan_cleaning().unwrap());
+    model.pool.write_back(&WriteBack::default()).unwrap();
+    model.change(1).unwrap();
+    let cleaning = model.pool.plan_cleaning().unwrap();
+    log.0.1.store(PANICS, Ordering::Relaxed);
+    let ended = std::thread::spawn(|| cleaning.write()).join();
+    assert!(ended.is_err());
+    log.0.1.store(0, Ordering::Relaxed);
+    let refused = model.pool.write_back(&WriteBack::default()).unwrap_err();
+    assert!(matches!(refused, StorageError::Poisoned { .. }), "{refused}");
+    model.pool.audit();
 }
 
 #[test]

@@ -69,7 +69,8 @@ impl Space {
         &mut self,
         pages: &mut P,
     ) -> Result<PageAddress, StorageError> {
-        let page = if self.free_count > 0 {
+        let is_free = self.free_count > 0;
+        let page = if is_free {
             self.take_free(pages)?
         } else {
             self.page_count = self.page_after(self.page_count)?;
@@ -77,7 +78,11 @@ impl Space {
         };
         self.changed = true;
         let address = PageAddress::new(self.file, page);
-        pages.create(address)?;
+        if is_free {
+            pages.create(address)?;
+        } else {
+            pages.create_at_end(address)?;
+        }
         Ok(address)
     }
 

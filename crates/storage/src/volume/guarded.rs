@@ -16,7 +16,7 @@
 //! 2. A volume syncs inside of other calls that change it, so a device that fails in one of them stops
 //!    it, too. A request that fails by itself does not: its owner is told, and syncs later.
 
-use super::{FileRequest, ReadAt, Volume};
+use super::{FileRequest, PastQueue, Volume};
 use crate::plant::{EngineBug, is_planted};
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::Nanos;
@@ -35,13 +35,25 @@ impl Stop {
         }
     }
 
+    /// A cause that was noted already stays: it is that of the failures that follow.
+    pub(super) fn set(&self, cause: String) {
+        let _ = self.0.set(cause);
+    }
+
     fn note(&self, error: &StorageError) {
-        if is_planted(EngineBug::FailedSyncRetried) {
-            return;
+        if !is_planted(EngineBug::FailedSyncRetried) {
+            self.set(error.to_string());
         }
-        // A failure that was noted already stays: it is the cause of those that follow, and `set`
-        // leaves it as it is.
-        let _ = self.0.set(error.to_string());
+    }
+
+    /// A sync failed. That there is no room, or that the file system takes no more writes, is no better
+    /// than any other reason: what waited in memory for its place is lost.
+    fn note_sync(&self, error: &StorageError) {
+        // `NotFound` comes from the look at the table of files, before anything was handed to the
+        // device, so nothing can have been lost.
+        if !matches!(error, StorageError::NotFound { .. }) {
+            self.note(error);
+        }
     }
 }
 
@@ -67,16 +79,6 @@ impl GuardedVolume {
                 self.stop.note(error);
             }
         })
-    }
-
-    /// A sync failed. That there is no room, or that the file system takes no more writes, is no better
-    /// than any other reason: what waited in memory for its place is lost.
-    fn note_sync(&self, error: &StorageError) {
-        // `NotFound` comes from the look at the table of files, before anything was handed to the
-        // device, so nothing can have been lost.
-        if !matches!(error, StorageError::NotFound { .. }) {
-            self.stop.note(error);
-        }
     }
 }
 
@@ -151,7 +153,7 @@ impl Volume for GuardedVolume {
             // It may have to write a table first, so it fails as a sync does.
             self.stop.check()?;
             let begun = self.inner.submit(file, now, request);
-            return begun.inspect_err(|error| self.note_sync(error));
+            return begun.inspect_err(|error| self.stop.note_sync(error));
         }
         self.change(|volume| volume.submit(file, now, request))
     }
@@ -171,12 +173,12 @@ impl Volume for GuardedVolume {
 
     fn sync(&mut self, file: FileId, now: Nanos) -> Result<Nanos, StorageError> {
         self.stop.check()?;
-        self.inner.sync(file, now).inspect_err(|error| self.note_sync(error))
+        self.inner.sync(file, now).inspect_err(|error| self.stop.note_sync(error))
     }
 
     fn sync_found(&mut self) -> Result<(), StorageError> {
         self.stop.check()?;
-        self.inner.sync_found().inspect_err(|error| self.note_sync(error))
+        self.inner.sync_found().inspect_err(|error| self.stop.note_sync(error))
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
@@ -191,18 +193,22 @@ impl Volume for GuardedVolume {
         self.inner.is_read_only()
     }
 
-    fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
-        let inner = self.inner.positional_reader()?;
-        Some(Arc::new(GuardedReader { inner, stop: self.stop.clone() }))
+    fn past_queue(&self) -> Option<Arc<dyn PastQueue>> {
+        let inner = self.inner.past_queue()?;
+        Some(Arc::new(GuardedPastQueue { inner, stop: self.stop.clone() }))
+    }
+
+    fn hand_over(&mut self) {
+        self.inner.hand_over();
     }
 }
 
-struct GuardedReader {
-    inner: Arc<dyn ReadAt>,
+struct GuardedPastQueue {
+    inner: Arc<dyn PastQueue>,
     stop: Stop,
 }
 
-impl ReadAt for GuardedReader {
+impl PastQueue for GuardedPastQueue {
     fn read_at(
         &self,
         file: FileId,
@@ -211,6 +217,15 @@ impl ReadAt for GuardedReader {
     ) -> Result<(), StorageError> {
         self.stop.check()?;
         self.inner.read_at(file, offset_bytes, buffer)
+    }
+
+    fn sync(&self, file: FileId) -> Result<(), StorageError> {
+        self.stop.check()?;
+        self.inner.sync(file).inspect_err(|error| self.stop.note_sync(error))
+    }
+
+    fn wait_for_arrival(&self) {
+        self.inner.wait_for_arrival();
     }
 }
 

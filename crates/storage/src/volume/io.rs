@@ -6,6 +6,9 @@
 //!                             │  ▲
 //!               no worker:    ▼  │  it is there                worker of a schedule: the others run
 //!               next_completion ─┴─► kept for whoever has its ticket ◄── the schedule looks ahead
+//!
+//!   threads on a real disk      one waits for the kernel, without the volume ─┐ takes in all that came,
+//!                               the others wait for his word              ◄───┘ and tells them
 //! ```
 //!
 //! 1. Without workers the time of the engine is the latest that any of its volumes told; it goes to
@@ -13,15 +16,17 @@
 //!    clock. A worker has a time of its own, which goes to its requests.
 //! 2. Every request is waited for by its owner exactly once.
 //! 3. After a sync that failed nothing goes to the volume any more (`guarded`).
-//! 4. Nobody waits for a completion while holding the volume, but for what the volume itself waits for:
-//!    its table of files, and room in a queue that others filled.
+//! 4. Nobody waits for a completion or a sync while holding the volume, but for what the volume itself waits
+//!    for, such as its table of files. Only where time is virtual, or the device has no other way (a raw
+//!    device, psync), does a thread hold it.
+//! 5. While a thread waits for the kernel nobody else takes completions in: what is taken rings no more.
 
 use super::guarded::{GuardedVolume, Stop};
-use super::{FileRequest, ReadAt, Volume};
+use super::{FileRequest, PastQueue, Volume};
 use crate::{FileId, Lsn, StorageError};
 use nandu_base::Nanos;
 use nandu_device::{Completion, Counters, IoBuffer, Operation, TimeSource};
-use nandu_workers::sync::Mutex;
+use nandu_workers::sync::{Condvar, Mutex, MutexGuard};
 use nandu_workers::{EventSource, is_worker};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -60,6 +65,9 @@ pub struct Io {
 
 struct Shared {
     state: Mutex<State>,
+    /// Told when completions were taken in that others may wait for.
+    arrival: Condvar,
+    past_queue: Option<Arc<dyn PastQueue>>,
     clock: Arc<AtomicU64>,
     time_source: TimeSource,
 }
@@ -69,6 +77,8 @@ struct State {
     volume: GuardedVolume,
     arrived: VecDeque<Completion>,
     next_ticket: u64,
+    /// Whether a thread waits for the kernel.
+    has_waiter: bool,
 }
 
 impl std::fmt::Debug for Io {
@@ -96,8 +106,11 @@ impl Io {
         let stop = Stop::default();
         let time_source = volume.time_source();
         let volume = GuardedVolume::new(volume, stop.clone());
-        let state = Mutex::new(State { volume, arrived: VecDeque::new(), next_ticket: 0 });
-        let shared = Arc::new(Shared { state, clock, time_source });
+        let past_queue = volume.past_queue();
+        let (arrived, next_ticket, has_waiter) = (VecDeque::new(), 0, false);
+        let state = Mutex::new(State { volume, arrived, next_ticket, has_waiter });
+        let arrival = Condvar::new();
+        let shared = Arc::new(Shared { state, arrival, past_queue, clock, time_source });
         Self { source: Arc::<Shared>::clone(&shared), shared, stop }
     }
 
@@ -107,6 +120,12 @@ impl Io {
     /// [`StorageError::Poisoned`] after a sync that failed.
     pub fn check(&self) -> Result<(), StorageError> {
         self.stop.check()
+    }
+
+    /// Refuses whatever comes later: somebody was ended in the middle of a change, and nobody knows what of it is
+    /// there. Opening again decides.
+    pub(crate) fn stop(&self, cause: String) {
+        self.stop.set(cause);
     }
 
     /// Whether both are the same volume.
@@ -163,10 +182,10 @@ impl Io {
         self.look(|volume| volume.records_from(file))
     }
 
-    /// A way to read past the queue: see [`Volume::positional_reader`].
+    /// What goes past the queue: see [`Volume::past_queue`].
     #[must_use]
-    pub fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
-        self.look(Volume::positional_reader)
+    pub fn past_queue(&self) -> Option<Arc<dyn PastQueue>> {
+        self.shared.past_queue.clone()
     }
 
     /// Makes an empty file: see [`Volume::create`].
@@ -301,7 +320,10 @@ impl Io {
             // A device that collects requests hands them to the kernel when it is asked for
             // completions, so ask without waiting.
             let mut state = self.shared.state.lock();
-            while self.fetch(&mut state, Nanos::ZERO).is_some() {}
+            match self.shared.past_queue {
+                Some(_) => state.volume.hand_over(),
+                None => _ = self.take_in(&mut state),
+            }
         }
     }
 
@@ -345,6 +367,9 @@ impl Io {
                 let what = format!("flush of {}", self.name());
                 StorageError::Device { what, error }
             })?;
+        } else if let Some(past_queue) = &self.shared.past_queue {
+            past_queue.sync(file)?;
+            self.shared.clock.fetch_max(self.present().0, Ordering::Relaxed);
         } else {
             let now = self.now();
             let done = self.shared.state.lock().volume.sync(file, now)?;
@@ -368,24 +393,16 @@ impl Io {
         file: FileId,
         request: FileRequest,
     ) -> Result<u64, StorageError> {
-        loop {
-            {
-                let mut state = self.shared.state.lock();
-                // Under the lock that the request is issued under, since others want the room, too.
-                if state.has_room() || state.volume.in_flight() == 0 {
-                    state.next_ticket += 1;
-                    let id = u64::from(owner as u8) << TICKET_BITS | state.next_ticket;
-                    let now = self.now();
-                    state.volume.submit(file, now, FileRequest { id, ..request })?;
-                    return Ok(id);
-                }
-                if !is_worker() {
-                    _ = self.fetch(&mut state, Nanos::MAX);
-                    continue;
-                }
-            }
-            nandu_workers::wait_for(&self.source, 0, 0);
+        let mut state = self.shared.state.lock();
+        // Under the lock that the request is issued under, since others want the room, too.
+        while !state.has_room() && state.volume.in_flight() > 0 {
+            (state, _) = self.wait_for_more(state, (0, 0));
         }
+        state.next_ticket += 1;
+        let id = u64::from(owner as u8) << TICKET_BITS | state.next_ticket;
+        let now = self.now();
+        state.volume.submit(file, now, FileRequest { id, ..request })?;
+        Ok(id)
     }
 
     /// Waits until `found` finds something. Of the tickets that bring it those bits are known that the
@@ -395,24 +412,71 @@ impl Io {
         ticket: (u64, u64),
         mut found: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
+        let mut state = self.shared.state.lock();
         loop {
-            {
-                let mut state = self.shared.state.lock();
-                loop {
-                    if let Some(found) = found(&mut state) {
-                        return Some(found);
-                    }
-                    if !is_worker() {
-                        self.fetch(&mut state, Nanos::MAX)?;
-                    } else if state.volume.in_flight() == 0 {
-                        return None;
-                    } else {
-                        break;
-                    }
-                }
+            if let Some(found) = found(&mut state) {
+                return Some(found);
             }
-            nandu_workers::wait_for(&self.source, ticket.0, ticket.1);
+            let may_come;
+            (state, may_come) = self.wait_for_more(state, ticket);
+            if !may_come {
+                return None;
+            }
         }
+    }
+
+    /// Waits for something of what is in flight, a worker for what he says. Whoever called looks again, unless
+    /// nothing comes any more.
+    fn wait_for_more<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        ticket: (u64, u64),
+    ) -> (MutexGuard<'a, State>, bool) {
+        if !is_worker() && self.shared.past_queue.is_none() {
+            let is_some = self.fetch(&mut state, Nanos::MAX).is_some();
+            return (state, is_some);
+        }
+        if state.volume.in_flight() == 0 {
+            return (state, false);
+        }
+        (self.leave_and_wait(state, ticket), true)
+    }
+
+    /// The same with the volume left to others.
+    fn leave_and_wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        ticket: (u64, u64),
+    ) -> MutexGuard<'a, State> {
+        let past_queue = self.shared.past_queue.as_ref().filter(|_| !is_worker());
+        let Some(past_queue) = past_queue else {
+            drop(state);
+            nandu_workers::wait_for(&self.source, ticket.0, ticket.1);
+            return self.shared.state.lock();
+        };
+        if state.has_waiter {
+            state.volume.hand_over();
+            return self.shared.arrival.wait(state);
+        }
+        // What needs no waiting rings no bell; this also hands over what was kept back.
+        if !self.take_in(&mut state) {
+            state.has_waiter = true;
+            drop(state);
+            past_queue.wait_for_arrival();
+            state = self.shared.state.lock();
+            state.has_waiter = false;
+            self.take_in(&mut state);
+        }
+        // Also those for whom nothing came: one of them waits for the kernel next.
+        self.shared.arrival.notify_all();
+        state
+    }
+
+    /// Takes in all that has completed; whether there was any.
+    fn take_in(&self, state: &mut State) -> bool {
+        let before = state.arrived.len();
+        while state.volume.in_flight() > 0 && self.fetch(state, Nanos::ZERO).is_some() {}
+        state.arrived.len() > before
     }
 
     /// Takes in the completion that comes next.
@@ -436,82 +500,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::DeviceVolume;
-    use super::super::testing::SharedDevice;
-    use super::*;
-    use nandu_device::{
-        Counters, Device, DeviceInfo, Geometry, MemoryConfig, MemoryDevice, Rejected, Request,
-    };
-
-    /// A device that keeps requests back until somebody waits.
-    #[derive(Debug)]
-    struct Reluctant {
-        info: DeviceInfo,
-        inner: MemoryDevice,
-        held: Vec<Request>,
-    }
-
-    impl Reluctant {
-        fn new() -> Self {
-            let geometry = Geometry { sector_bytes: 512, sector_count: 1 << 14 };
-            let inner = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
-            let info = DeviceInfo { time_source: TimeSource::Wall, ..inner.info().clone() };
-            Self { info, inner, held: Vec::new() }
-        }
-    }
-
-    impl Device for Reluctant {
-        fn info(&self) -> &DeviceInfo {
-            &self.info
-        }
-
-        fn now(&self) -> Nanos {
-            self.inner.now()
-        }
-
-        fn submit(&mut self, _now: Nanos, request: Request) -> Result<(), Rejected> {
-            self.held.push(request);
-            Ok(())
-        }
-
-        fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-            for request in self.held.drain(..) {
-                self.inner.submit(self.inner.now(), request).unwrap();
-            }
-            self.inner.next_completion(until)
-        }
-
-        fn in_flight(&self) -> u32 {
-            self.inner.in_flight() + u32::try_from(self.held.len()).unwrap()
-        }
-
-        fn idle_until(&mut self, time: Nanos) -> Nanos {
-            self.inner.idle_until(time)
-        }
-
-        fn counters(&self) -> Counters {
-            self.inner.counters()
-        }
-    }
-
-    #[test]
-    fn what_is_submitted_ahead_is_under_way_before_anybody_waits() {
-        let device = SharedDevice::new(Reluctant::new());
-        let mut volume = DeviceVolume::format(Box::new(device.clone())).unwrap();
-        let file = volume.create("table").unwrap();
-        volume.set_byte_count(file, 1 << 16).unwrap();
-        let io = Io::new(Box::new(volume), Arc::default());
-        let mut tickets = Vec::new();
-        for (offset, is_ahead) in [(0, false), (4096, true)] {
-            let buffer = IoBuffer::zeroed(4096);
-            let begin = if is_ahead { Io::submit_ahead } else { Io::submit };
-            let owner = IoOwner::Operator;
-            tickets.push(begin(&io, owner, file, Operation::Write, offset, buffer).unwrap());
-            assert_eq!(device.lock().held.is_empty(), is_ahead);
-        }
-        for ticket in tickets {
-            assert!(io.wait(ticket).result.is_ok());
-        }
-    }
-}
+mod tests;

@@ -162,15 +162,19 @@ pub trait Volume: Send {
         false
     }
 
-    /// A way to read that several threads may use at once, past the queue; only where time passes by
-    /// itself.
-    fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
+    /// What several threads may do at once, past the queue; only where time passes by itself.
+    fn past_queue(&self) -> Option<Arc<dyn PastQueue>> {
         None
     }
+
+    /// Sees to it that nothing is kept back to be handed over with more, so that whoever waits by
+    /// [`PastQueue::wait_for_arrival`] waits for all that is in flight. Where there is no such way,
+    /// [`Self::next_completion`] does it.
+    fn hand_over(&mut self) {}
 }
 
-/// Reads from any thread, each waiting for its own.
-pub trait ReadAt: Send + Sync {
+/// What any thread may do without the volume, each waiting for its own.
+pub trait PastQueue: Send + Sync {
     /// Fills `buffer`, aligned and of whole sectors, from `offset_bytes` on; past the end with zeros.
     ///
     /// # Errors
@@ -181,6 +185,16 @@ pub trait ReadAt: Send + Sync {
         offset_bytes: u64,
         buffer: &mut [u8],
     ) -> Result<(), StorageError>;
+
+    /// As [`Volume::sync`], beside what others do.
+    ///
+    /// # Errors
+    /// As there.
+    fn sync(&self, file: FileId) -> Result<(), StorageError>;
+
+    /// Returns when [`Volume::next_completion`] has something to tell at once, perhaps earlier. Meanwhile nobody
+    /// else may ask for it: what was told rings no more.
+    fn wait_for_arrival(&self);
 }
 
 /// The lowest number that none of the files of the volume `place` has; `taken` ascends.

@@ -84,7 +84,7 @@ pub fn check_volume(make: MakeVolume<'_>) {
     syncs_leave_other_requests_alone(make().as_mut());
     bad_requests_are_refused(make().as_mut());
     if make().time_source() == TimeSource::Wall {
-        positional_reads_see_what_was_written(make().as_mut());
+        what_goes_past_the_queue_sees_what_was_written(make().as_mut());
     }
 }
 
@@ -370,18 +370,19 @@ fn bad_requests_are_refused(volume: &mut dyn Volume) {
     assert_eq!(volume.byte_count(file), 0, "and changes nothing");
 }
 
-fn positional_reads_see_what_was_written(volume: &mut dyn Volume) {
-    let Some(reader) = volume.positional_reader() else { return };
+fn what_goes_past_the_queue_sees_what_was_written(volume: &mut dyn Volume) {
+    let Some(past_queue) = volume.past_queue() else { return };
     let file = volume.create("pages").expect("there is room");
     write_fill(volume, file, 0, 4, 1).expect("a write succeeds");
     write_fill(volume, file, 4, 4, 2).expect("a write succeeds");
     let sector_bytes = u64::from(volume.sector_bytes());
     std::thread::scope(|scope| {
         for first in [0_u64, 2, 6, 8] {
-            let (reader, mut buffer) = (reader.clone(), buffer_for(volume, 4));
+            let (past_queue, mut buffer) = (past_queue.clone(), buffer_for(volume, 4));
             scope.spawn(move || {
                 buffer.fill(0xEE);
-                reader.read_at(file, first * sector_bytes, &mut buffer).expect("a read succeeds");
+                let read = past_queue.read_at(file, first * sector_bytes, &mut buffer);
+                read.expect("a read succeeds");
                 for (sector, bytes) in (first..).zip(buffer.chunks(to_index(sector_bytes))) {
                     let expected = [1, 1, 1, 1, 2, 2, 2, 2].get(to_index(sector)).unwrap_or(&0);
                     assert!(bytes.iter().all(|byte| byte == expected), "sector {sector}");
@@ -389,7 +390,9 @@ fn positional_reads_see_what_was_written(volume: &mut dyn Volume) {
             });
         }
     });
+    past_queue.sync(file).expect("a sync succeeds");
     volume.remove(file).expect("a file can be removed");
-    let gone = reader.read_at(file, 0, &mut buffer_for(volume, 1));
+    let gone = past_queue.read_at(file, 0, &mut buffer_for(volume, 1));
     assert!(matches!(gone, Err(StorageError::NotFound { .. })));
+    assert!(matches!(past_queue.sync(file), Err(StorageError::NotFound { .. })));
 }

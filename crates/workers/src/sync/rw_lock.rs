@@ -3,9 +3,10 @@
 //! resident lookup; the idea is Linux's brlock and Dice and Kogan's BRAVO (USENIX ATC 2019).
 //!
 //! ```text
-//!   reader   slot += 1, then is_written?  no ─► reads                  slot -= 1, then is_written?
-//!                                   yes ─► slot -= 1, waits at `turn`, slot += 1    yes ─► tells `left`
-//!   writer   turn, then is_written := true, then waits until all slots are 0 ─► writes
+//!   reader   slot += 1, then a writer?  no ─► reads                  slot -= 1, then a writer who sleeps?
+//!                                yes ─► slot -= 1, waits at `turn`, slot += 1         yes ─► tells `left`
+//!   writer   turn, then writer := COMES, then looks at the slots for a while, then writer := SLEEPS,
+//!            until all slots are 0 ─► writes
 //! ```
 //!
 //! Each of the two writes before it reads, all four in one order (`SeqCst`), so at least one of them sees the
@@ -24,11 +25,22 @@ use super::Waiting;
 use crate::current;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{PoisonError, TryLockError};
 
 /// More threads than these share slots, which is slower, no more.
 const SLOT_COUNT: usize = 8;
+
+/// No writer has the lock or waits for readers to leave it.
+const NONE: u8 = 0;
+/// A writer has the lock, or looks whether the readers have left.
+const COMES: u8 = 1;
+/// A writer waits for a word of the reader who leaves last.
+const SLEEPS: u8 = 2;
+
+/// How often a writer looks before it sleeps: a few microseconds, about as long as a resident lookup. To fall
+/// asleep and be woken takes longer, and costs the reader who does it a call of the system.
+const LOOK_COUNT: u32 = 200;
 
 /// Numbers for threads, so that the first ones have slots of their own.
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
@@ -46,7 +58,8 @@ struct Slot(AtomicU32);
 #[derive(Debug, Default)]
 pub struct RwLock<T> {
     slots: [Slot; SLOT_COUNT],
-    is_written: AtomicBool,
+    /// [`NONE`], [`COMES`] or [`SLEEPS`].
+    writer: AtomicU8,
     /// Held alone by the writer, shared by readers who waited for him.
     turn: std::sync::RwLock<()>,
     gate: std::sync::Mutex<()>,
@@ -80,7 +93,7 @@ impl<T> RwLock<T> {
     pub const fn new(value: T) -> Self {
         Self {
             slots: [const { Slot(AtomicU32::new(0)) }; SLOT_COUNT],
-            is_written: AtomicBool::new(false),
+            writer: AtomicU8::new(NONE),
             turn: std::sync::RwLock::new(()),
             gate: std::sync::Mutex::new(()),
             left: std::sync::Condvar::new(),
@@ -123,7 +136,7 @@ impl<T> RwLock<T> {
         }
         let slot = self.slot();
         slot.0.fetch_add(1, Ordering::SeqCst);
-        if self.is_written.load(Ordering::SeqCst) {
+        if self.writer.load(Ordering::SeqCst) != NONE {
             self.leave(slot);
             return None;
         }
@@ -139,7 +152,7 @@ impl<T> RwLock<T> {
     #[inline]
     fn leave(&self, slot: &Slot) {
         slot.0.fetch_sub(1, Ordering::SeqCst);
-        if self.is_written.load(Ordering::SeqCst) {
+        if self.writer.load(Ordering::SeqCst) == SLEEPS {
             self.tell_writer();
         }
     }
@@ -177,13 +190,28 @@ impl<T> RwLock<T> {
     #[cold]
     fn wait_to_write(&self) -> RwLockWriteGuard<'_, T> {
         let turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
-        self.is_written.store(true, Ordering::SeqCst);
+        self.writer.store(COMES, Ordering::SeqCst);
+        let mut looks = 0..LOOK_COUNT;
+        while self.has_readers() {
+            if looks.next().is_none() {
+                self.sleep_until_readers_left();
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        RwLockWriteGuard { lock: self, turn: Some(turn) }
+    }
+
+    /// Of the writer whose turn it is. A reader who leaves either sees it asleep, or was seen to have left.
+    fn sleep_until_readers_left(&self) {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.writer.store(SLEEPS, Ordering::SeqCst);
         while self.has_readers() {
             gate = self.left.wait(gate).unwrap_or_else(PoisonError::into_inner);
         }
         drop(gate);
-        RwLockWriteGuard { lock: self, turn: Some(turn) }
+        // Who gives way from now on need not say so.
+        self.writer.store(COMES, Ordering::SeqCst);
     }
 
     /// Takes the lock alone, if nobody holds it.
@@ -193,9 +221,9 @@ impl<T> RwLock<T> {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        self.is_written.store(true, Ordering::SeqCst);
+        self.writer.store(COMES, Ordering::SeqCst);
         if self.has_readers() {
-            self.is_written.store(false, Ordering::SeqCst);
+            self.writer.store(NONE, Ordering::SeqCst);
             return None;
         }
         Some(RwLockWriteGuard { lock: self, turn: Some(turn) })
@@ -247,7 +275,7 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
 
 impl<T> Drop for RwLockWriteGuard<'_, T> {
     fn drop(&mut self) {
-        self.lock.is_written.store(false, Ordering::SeqCst);
+        self.lock.writer.store(NONE, Ordering::SeqCst);
         drop(self.turn.take());
         self.lock.waiting.wake(u32::MAX);
     }

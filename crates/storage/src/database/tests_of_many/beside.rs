@@ -1,6 +1,7 @@
 //! What is done for all while others work: checkpoints, and pages written before they stand in the way.
 
 use super::*;
+use crate::log::Durability;
 use crate::pool::PoolCounters;
 
 /// Room for all pages, and a log in which nothing is due by itself.
@@ -121,6 +122,98 @@ fn dirty_pages_are_written_aside_where_others_read() {
     let read = database.read();
     read.engine().audit();
     assert_eq!(read.check().unwrap().findings, [""; 0]);
+}
+
+/// How long in all somebody waits for the engine while another worker does `work` with cold pages, and how
+/// long that took. (Who reads may have to undo what is not committed, and so waits for pages of his own.)
+fn beside_cold_pages(work: impl Fn(&Database) + Send + 'static) -> (Nanos, Nanos) {
+    let database = create(&device(), &Settings { durability: Durability::None, ..roomy() });
+    let mut write = database.write().unwrap();
+    let text = "a".repeat(100);
+    for key in 0..2000 {
+        put(&mut write, key, &text).unwrap();
+        // Entries of rows that follow each other lie apart.
+        let id = ValueRef::Integer(key * 37 % 2000);
+        write.insert("things", &[id, ValueRef::Text(text.as_bytes())]).unwrap();
+    }
+    write.commit().unwrap();
+    database.drop_cached_pages().unwrap();
+    let mut write = database.write().unwrap();
+    // Of the heap that page is there which all who change it look at.
+    write.insert("things", &[ValueRef::Integer(0), ValueRef::Null]).unwrap();
+    write.commit().unwrap();
+    let start = database.read().engine().data_io().now();
+    let waiter = {
+        let database = database.clone();
+        move || {
+            let mut waited = Nanos(0);
+            for round in 1..600 {
+                nandu_workers::sleep_until(start + Nanos::from_micros(round));
+                let before = nandu_workers::now().unwrap();
+                drop(database.shared.core.read());
+                waited += since(before);
+            }
+            waited
+        }
+    };
+    let misser = {
+        let database = database.clone();
+        move || {
+            work(&database);
+            since(start)
+        }
+    };
+    // So that the worker is in company.
+    let snapshot = database.snapshot();
+    let works: Vec<Work<Nanos>> = vec![Box::new(waiter), Box::new(misser)];
+    let ran = Schedule { start, ..Schedule::default() }.run(works);
+    drop(snapshot);
+    let read = database.read();
+    read.engine().audit();
+    assert_eq!(read.check().unwrap().findings, [""; 0]);
+    let [waited, took] = ran.values.try_into().unwrap();
+    (waited, took)
+}
+
+#[test]
+fn whoever_misses_pages_leaves_the_engine_to_others() {
+    type Change = fn(&mut WriteTransaction<'_>, i64) -> Result<(), StorageError>;
+    fn thing(id: i64) -> [ValueRef<'static>; 2] {
+        [ValueRef::Integer(id), ValueRef::Text(b"b")]
+    }
+    let changes: [(&str, Change); 6] = [
+        ("put", |write, key| put(write, key, "b").map(drop)),
+        ("delete by key", |write, key| {
+            write.delete_by_key("pairs", &[ValueRef::Integer(key)]).map(drop)
+        }),
+        ("insert", |write, key| write.insert("things", &thing(key)).map(drop)),
+        ("update", |write, key| write.update("things", key, &thing(2000 - key))),
+        ("delete", |write, key| write.delete("things", key)),
+        ("rows at once", |write, key| {
+            let row = |key| vec![Value::Integer(key), Value::Text("c".to_owned())];
+            write.insert_all("pairs", &[row(2000 + key), row(4000 + key)])
+        }),
+    ];
+    for isolation in Isolation::ALL {
+        for (name, change) in changes {
+            let (waited, took) = beside_cold_pages(move |database| {
+                for key in 1..30 {
+                    let change = |write: &mut WriteTransaction<'_>| change(write, key * 61);
+                    database.transact(isolation, change).unwrap();
+                }
+            });
+            assert!(took > Nanos::from_micros(30), "{name}: it reads: {took:?}");
+            // A step that is taken back may have to read what it did not need to go forwards.
+            let isolation = isolation.label();
+            assert!(20 * waited.0 < took.0, "{name}, {isolation}: {waited:?} of {took:?}");
+        }
+    }
+    let (waited, took) = beside_cold_pages(|database| {
+        let found = range(&database.read(), 100, 1900).unwrap();
+        assert_eq!(found.len(), 1800);
+    });
+    assert!(took > Nanos::from_micros(100), "a scan reads: {took:?}");
+    assert_eq!(waited, Nanos(0), "a scan");
 }
 
 #[test]

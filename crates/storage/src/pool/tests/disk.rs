@@ -2,7 +2,7 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "tests count small things")]
 
-use crate::volume::ReadAt;
+use crate::volume::PastQueue;
 use crate::{FileId, FileRequest, Lsn, StorageError, Volume};
 use nandu_base::{Nanos, SectorIndex};
 use nandu_device::{
@@ -79,18 +79,29 @@ impl Disk {
         offset_bytes: u64,
         buffer: IoBuffer,
     ) -> Result<IoBuffer, DeviceError> {
+        let length_bytes = buffer.len() as u64;
+        let buffer = Some(buffer);
+        let request = FileRequest { id: 0, operation, offset_bytes, length_bytes, buffer };
+        let completion = self.run(Nanos::ZERO, placed(file, request))?;
+        Ok(completion.buffer.unwrap())
+    }
+
+    fn flush(&self, now: Nanos) -> Result<Nanos, DeviceError> {
+        self.run(now, Request::flush(0)).map(|completion| completion.completed_at)
+    }
+
+    /// Has the device do a request at `now` or its own present, and keeps what completes before.
+    fn run(&self, now: Nanos, request: Request) -> Result<Completion, DeviceError> {
         let mut inner = self.lock();
         inner.next_own_id += 1;
         let id = inner.next_own_id;
-        let length_bytes = buffer.len() as u64;
-        let request =
-            FileRequest { id, operation, offset_bytes, length_bytes, buffer: Some(buffer) };
-        let now = inner.device.now();
-        inner.device.submit(now, placed(file, request)).map_err(|rejected| rejected.error)?;
+        let now = now.max(inner.device.now());
+        let submitted = inner.device.submit(now, Request { id, ..request });
+        submitted.map_err(|rejected| rejected.error)?;
         loop {
             let completion = inner.device.next_completion(Nanos::MAX).unwrap();
             if completion.id == id {
-                return completion.result.map(|()| completion.buffer.unwrap());
+                return completion.result.clone().map(|()| completion);
             }
             inner.arrived.push_back(completion);
         }
@@ -199,25 +210,8 @@ impl Volume for DiskVolume {
     }
 
     fn sync(&mut self, _file: FileId, now: Nanos) -> Result<Nanos, StorageError> {
-        let mut inner = self.disk.lock();
-        inner.next_own_id += 1;
-        let id = inner.next_own_id;
-        inner.device.submit(now, Request::flush(id)).map_err(|rejected| StorageError::Device {
-            what: "flush".to_owned(),
-            error: rejected.error,
-        })?;
-        loop {
-            let completion = inner.device.next_completion(Nanos::MAX).unwrap();
-            if completion.id == id {
-                let what = "flush".to_owned();
-                let done = completion.completed_at;
-                return completion
-                    .result
-                    .map(|()| done)
-                    .map_err(|error| StorageError::Device { what, error });
-            }
-            inner.arrived.push_back(completion);
-        }
+        let what = "flush".to_owned();
+        self.disk.flush(now).map_err(|error| StorageError::Device { what, error })
     }
 
     fn idle_until(&mut self, time: Nanos) -> Nanos {
@@ -228,12 +222,12 @@ impl Volume for DiskVolume {
         self.disk.lock().device.counters()
     }
 
-    fn positional_reader(&self) -> Option<Arc<dyn ReadAt>> {
-        self.has_reader.then(|| Arc::new(self.disk.clone()) as Arc<dyn ReadAt>)
+    fn past_queue(&self) -> Option<Arc<dyn PastQueue>> {
+        self.has_reader.then(|| Arc::new(self.disk.clone()) as Arc<dyn PastQueue>)
     }
 }
 
-impl ReadAt for Disk {
+impl PastQueue for Disk {
     fn read_at(
         &self,
         file: FileId,
@@ -246,5 +240,19 @@ impl ReadAt for Disk {
         let read = read.map_err(|error| StorageError::Device { what, error })?;
         buffer.copy_from_slice(&read);
         Ok(())
+    }
+
+    fn sync(&self, _file: FileId) -> Result<(), StorageError> {
+        let what = "flush".to_owned();
+        let flushed = self.flush(Nanos::ZERO);
+        flushed.map(drop).map_err(|error| StorageError::Device { what, error })
+    }
+
+    fn wait_for_arrival(&self) {
+        let mut inner = self.lock();
+        if inner.arrived.is_empty() {
+            let next = inner.device.next_completion(Nanos::MAX);
+            inner.arrived.extend(next);
+        }
     }
 }
