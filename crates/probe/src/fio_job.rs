@@ -60,7 +60,7 @@ pub struct FioJobs {
 }
 
 /// Keys that change the pattern.
-const KNOWN: [&str; 37] = [
+const KNOWN: [&str; 42] = [
     "blockalign",
     "blocksize",
     "bs",
@@ -69,15 +69,19 @@ const KNOWN: [&str; 37] = [
     "directory",
     "fdatasync",
     "filename",
+    "fixedbufs",
     "fsync",
     "group_reporting",
     "invalidate",
     "io_size",
     "iodepth",
     "ioengine",
+    "iomem",
     "loops",
+    "mem",
     "name",
     "new_group",
+    "nonvectored",
     "norandommap",
     "number_ios",
     "numjobs",
@@ -87,6 +91,7 @@ const KNOWN: [&str; 37] = [
     "randseed",
     "readwrite",
     "refill_buffers",
+    "registerfiles",
     "runtime",
     "rw",
     "rwmixread",
@@ -101,15 +106,20 @@ const KNOWN: [&str; 37] = [
 ];
 
 /// Keys that are known to change nothing here, with the reason.
-const IGNORED: [(&str, &str); 9] = [
+const IGNORED: [(&str, &str); 14] = [
     ("directory", "the target of the command line is used"),
     ("filename", "the target of the command line is used"),
+    ("fixedbufs", "buffers are registered with io_uring wherever the system lets them be"),
     ("group_reporting", "each job is reported once in any case"),
     ("invalidate", "direct I/O leaves nothing to invalidate"),
     ("ioengine", "the device's own engine is used"),
+    ("iomem", "buffers lie in memory of the program, in large pages where the system has them"),
+    ("mem", "buffers lie in memory of the program, in large pages where the system has them"),
     ("new_group", "each job is reported by itself"),
+    ("nonvectored", "a request is one piece of memory in any case"),
     ("randrepeat", "runs with the same seed are always the same"),
     ("refill_buffers", "buffers are made once; eight bytes of each write change"),
+    ("registerfiles", "files are registered with io_uring wherever it is used"),
     ("thread", "requests are queued by one thread"),
 ];
 
@@ -601,6 +611,24 @@ mod tests {
         assert_eq!(jobs.patterns[0].queue_depth, 64);
         assert_eq!(jobs.patterns[0].flush_every, 1);
         assert_eq!(jobs.patterns[0].request_bytes.0, 8192, "the size of writes is the second");
+    }
+
+    #[test]
+    fn how_fio_holds_memory_and_files_is_noted_with_what_is_done_instead() {
+        for (key, does) in [
+            ("mem=mmap", "memory of the program"),
+            ("iomem=malloc", "memory of the program"),
+            ("registerfiles", "files are registered"),
+            ("fixedbufs=1", "buffers are registered"),
+            ("nonvectored=0", "one piece of memory"),
+        ] {
+            let jobs = parse(&format!("[a]\nrw=randread\ndirect=1\n{key}\n")).unwrap();
+            let [note] = &jobs.notes[..] else { panic!("{key}: {:?}", jobs.notes) };
+            assert_eq!((note.kind, note.line), (FioNoteKind::Ignored, 4), "{note}");
+            assert!(note.text.contains("no effect here") && note.text.contains(does), "{note}");
+        }
+        // What changes the load is refused beside them still.
+        assert!(parse("[a]\nrw=randread\nmem=mmap\niodepth_batch=8\n").is_err());
     }
 
     #[test]
