@@ -29,13 +29,18 @@ pub(crate) fn open(directory: &Path, options: &DatabaseOptions) -> Result<Opened
     Ok((database, Some(report)))
 }
 
-/// Opens what is only going to be read, also where nothing can be written.
-pub(crate) fn open_to_read(directory: &Path) -> Result<Opened, StorageError> {
-    match open(directory, &DatabaseOptions::default()) {
-        Err(StorageError::ReadOnly { .. }) => {
-            let files = DirectoryOptions { read_only: true, ..DirectoryOptions::default() };
-            open(directory, &DatabaseOptions { files, ..DatabaseOptions::default() })
-        }
+/// Opens what is only going to be read, and changes nothing: beside others who read, and where nothing can
+/// be written. One that was not closed is restarted first, which writes.
+pub(crate) fn open_to_read(
+    directory: &Path,
+    options: &DatabaseOptions,
+) -> Result<Opened, StorageError> {
+    let files = DirectoryOptions { read_only: true, ..options.files };
+    match open(directory, &DatabaseOptions { files, ..options.clone() }) {
+        Err(unclosed @ StorageError::NeedsRestart { .. }) => match open(directory, options) {
+            Err(StorageError::ReadOnly { .. }) => Err(unclosed),
+            answer => answer,
+        },
         answer => answer,
     }
 }

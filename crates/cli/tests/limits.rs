@@ -37,7 +37,6 @@ fn a_limit_on_the_size_of_files_is_an_error_and_leaves_nothing() {
         assert!(said.contains("cannot grow") && said.contains("ulimit -f"), "{limit}: {said}");
         assert_eq!(names(directory), before, "{limit}");
     }
-    // Opening writes the log's first blocks, which the limit leaves room for.
     for file in ["rows.parquet", "rows.json", "rows.tsv"] {
         let (code, said) = end_under(directory, "-f 24", &["db", "export", "shop", "t", file]);
         assert_eq!(code, Some(3), "{file}: {said}");

@@ -2,6 +2,7 @@
 //!
 //! 1. Where nothing can be written the error says so before anything is measured, and nothing is half made.
 //! 2. Whoever waits for a pipe hears Ctrl-C: the program ends within two seconds and leaves nothing behind.
+//! 3. What only reads writes nothing, and waits for nobody.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -96,6 +97,56 @@ fn a_database_whose_directory_cannot_be_made_durable_leaves_none() {
     set_mode(&blind, 0o755);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert_eq!(names(&blind), [""; 0], "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_explained_and_not_run_is_read_where_nothing_can_be_written() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &words("db create shop t id:integer"));
+    let shop = directory.join("shop");
+    let bytes = || names(&shop).into_iter().map(|name| fs::read(shop.join(name)).unwrap());
+    let before: Vec<Vec<u8>> = bytes().collect();
+    stdout_of(directory, &words("explain shop t.id t.id --no-calibrate"));
+    assert!(bytes().eq(before), "it changes nothing");
+    names(&shop).iter().for_each(|name| set_mode(&shop.join(name), 0o444));
+    set_mode(&shop, 0o555);
+    set_mode(directory, 0o755);
+    let nobody = Nobody::new();
+    let explained = nobody.run(directory, &words("explain shop t.id t.id --no-calibrate"));
+    let ran = nobody.run(directory, &words("explain shop t.id t.id --no-calibrate --analyze"));
+    set_mode(&shop, 0o755);
+    assert_eq!(explained.status.code(), Some(0), "{}", stderr(&explained));
+    assert!(String::from_utf8_lossy(&explained.stdout).contains("> "), "a plan is chosen");
+    assert_eq!(ran.status.code(), Some(3), "a join may spill: {}", stderr(&ran));
+    assert!(stderr(&ran).contains("read-only"), "{}", stderr(&ran));
+}
+
+#[test]
+#[allow(clippy::disallowed_types, reason = "who ends a program waits by his own clock")]
+fn a_report_passes_over_a_pipe_among_the_results() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    let name = "s000/table-3-1";
+    let kept =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/amd-epyc-2core").join(name);
+    let folder = directory.join("out").join(name);
+    fs::create_dir_all(&folder).unwrap();
+    for file in ["meta.json", "series.csv"] {
+        fs::copy(kept.join(file), folder.join(file)).unwrap();
+    }
+    make_pipe(&folder, "table.md");
+    let began = std::time::Instant::now();
+    let mut child = start(directory, &words("report out"));
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(20) {
+            child.kill().unwrap();
+        }
+        std::thread::yield_now();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(directory.join("out/report.html").is_file());
 }
 
 /// Makes a pipe in `directory`.

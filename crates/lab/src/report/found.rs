@@ -182,7 +182,9 @@ fn rebuilt(experiment: &Experiment, meta: &Meta, mut series: Vec<Series>) -> Out
 
 /// How many verdicts are others than the table says that is kept beside the series.
 fn other_verdicts(outcome: &Outcome, folder: &Path) -> Option<String> {
-    let table = fs::read_to_string(folder.join("table.md")).ok()?;
+    // Whoever opens a pipe waits until somebody writes into it.
+    let table = Some(folder.join("table.md")).filter(|path| path.is_file())?;
+    let table = fs::read_to_string(table).ok()?;
     let is_kept = |verdict: &&Verdict| {
         let start = format!("- {}, {}: {}: ", verdict.mark(), verdict.class, verdict.claim);
         table.lines().any(|line| line.starts_with(&start))

@@ -293,7 +293,7 @@ fn open(directory: &Path) -> Result<Database, Failure> {
 
 fn open_to_read(directory: &Path) -> Result<Database, Failure> {
     check_memory()?;
-    Ok(database::open_to_read(directory)?.0)
+    Ok(database::open_to_read(directory, &DatabaseOptions::default())?.0)
 }
 
 /// Refuses what would end the program at its first allocation.
@@ -355,7 +355,7 @@ struct CheckAnswer<'a> {
 
 fn check(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
     check_memory()?;
-    let (database, restart) = database::open_to_read(directory)?;
+    let (database, restart) = database::open_to_read(directory, &DatabaseOptions::default())?;
     let report = database.read().check()?;
     database.close()?;
     let output = to.context.output;

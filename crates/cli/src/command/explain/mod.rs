@@ -148,7 +148,10 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     let needed = ByteCount(memory.0.saturating_add(POOL_BYTES));
     crate::memory::check_possible(needed, &format!("{option} {memory}"), "give less")?;
     options.settings.pool_bytes = needed.0;
-    let (database, _) = crate::database::open(&arguments.database, &options)?;
+    // Joins that run may spill.
+    let runs = arguments.analyze || !arguments.sweep.is_empty();
+    let open = if runs { crate::database::open } else { crate::database::open_to_read };
+    let (database, _) = open(&arguments.database, &options)?;
     // Measuring takes half a minute: first it is known that there is something to explain.
     let stop = context.interrupt.flag();
     let processor = named.map_or_else(|| processor::processor(arguments, &stop), Ok);
