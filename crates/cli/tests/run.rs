@@ -140,8 +140,11 @@ fn a_shape_that_fails_is_exit_code_1_and_the_json_says_which() {
                 erase_block_page_count = 64\nlive_fractions = [0.5]\n\
                 [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 1\nhigh = 2\n";
     fs::write(directory.path().join("wrong.toml"), text).unwrap();
-    let said = failure_of(directory.path(), &["verify", "wrong.toml"], 1);
-    assert!(said.contains("wrong"), "{said}");
+    let told = run(directory.path(), &["verify", "wrong.toml"]);
+    assert_eq!(told.status.code(), Some(1));
+    assert!(stderr(&told).contains("wrong"), "{}", stderr(&told));
+    let said = String::from_utf8_lossy(&told.stdout);
+    assert!(said.contains("1 shape of 1 experiment, apart"), "{said}");
     let output = run(directory.path(), &["verify", "wrong.toml", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let verdicts: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -259,4 +262,6 @@ fn a_paper_is_all_its_experiments_and_one_report() {
     }
     let page = fs::read_to_string(path.join("out/mine/report.html")).unwrap();
     assert!(page.contains("first") && page.contains("second"));
+    let said = failure_of(path, &["verify", "mine"], 2);
+    assert!(said.contains("no shape to verify"), "both are found, and have none: {said}");
 }

@@ -112,7 +112,7 @@ fn load_all(arguments: &RunArguments) -> Result<(Vec<Experiment>, bool), Failure
 }
 
 /// The experiments of a paper, in the order of the list; none where `name` is no paper's.
-fn members_of(name: &str) -> Vec<String> {
+pub(crate) fn members_of(name: &str) -> Vec<String> {
     let entries = nandu_lab::list().into_iter().map(|entry| entry.name);
     let in_paper = |member: &String| {
         member.strip_prefix(name).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)

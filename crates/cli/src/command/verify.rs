@@ -12,11 +12,13 @@
 
 mod perturb;
 
+use super::run::members_of;
 use super::{command_line, outcome_text};
 use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::Args;
+use nandu_base::words::counted;
 use nandu_lab::kept::{Kept, compare};
 use nandu_lab::{
     Class, Experiment, LabError, Outcome, RunObserver, RunOptions, Verdict, run_seeds,
@@ -34,6 +36,7 @@ use std::sync::mpsc::{Sender, channel};
 Examples:
   nandu verify                     every experiment
   nandu verify s000/table-3-1
+  nandu verify s003                all of a paper
   nandu verify --json > verdicts.json
   nandu verify --full              nine seeds
   nandu verify --kept results/my-machine
@@ -42,8 +45,8 @@ Examples:
 Nothing is measured on this machine's disk: steps on `local` are left out. Exit code 1 says that some \
 shape does not hold, or that a kept result is not what the code finds now.")]
 pub(crate) struct VerifyArguments {
-    /// Experiments, or their files; all of them unless named
-    #[arg(value_name = "NAME|FILE")]
+    /// Experiments, their files, or papers; all experiments unless named
+    #[arg(value_name = "NAME|FILE|PAPER")]
     experiments: Vec<String>,
     /// Results go to DIR/NAME
     #[arg(long, value_name = "DIR", default_value = "out/verify")]
@@ -145,9 +148,9 @@ pub(crate) fn run(arguments: &VerifyArguments, context: &Context) -> Result<(), 
 
 /// Those of `named` that have shapes, or of all.
 fn load_all(named: &[String]) -> Result<Vec<Experiment>, Failure> {
-    let names = match named {
+    let names: Vec<String> = match named {
         [] => nandu_lab::list().into_iter().map(|entry| entry.name).collect(),
-        named => named.to_vec(),
+        named => named.iter().flat_map(|name| experiments_of(name)).collect(),
     };
     let loaded: Result<Vec<_>, _> = names.iter().map(|name| nandu_lab::load(name)).collect();
     let mut loaded = loaded?;
@@ -157,6 +160,12 @@ fn load_all(named: &[String]) -> Result<Vec<Experiment>, Failure> {
         .retain(|experiment| !experiment.shape.is_empty() && seen.insert(experiment.name.clone()));
     nandu_lab::fitted::check_with_profiles(&loaded).map_err(Failure::input)?;
     Ok(loaded)
+}
+
+/// The experiments of a paper, or the one of that name.
+fn experiments_of(name: &str) -> Vec<String> {
+    let members = members_of(name);
+    if members.is_empty() { vec![name.to_owned()] } else { members }
 }
 
 /// What a worker tells.
@@ -268,9 +277,9 @@ fn print_kept(kept: Option<&Kept>, seed: u64, context: &Context) -> Result<(), F
 fn summary(verified: &[Verified], context: &Context) -> Result<(), Failure> {
     let verdicts = || verified.iter().flat_map(|one| &one.verdicts);
     context.output.heading(&format!(
-        "{} shapes of {} experiments, apart by what they are worth",
-        verdicts().count(),
-        verified.len()
+        "{} of {}, apart by what they are worth",
+        counted(verdicts().count() as u64, "shape"),
+        counted(verified.len() as u64, "experiment")
     ))?;
     for class in Class::ALL {
         let of_class = || verdicts().filter(|verdict| verdict.class == class);
