@@ -51,6 +51,24 @@ fn every_axis_of_every_kept_figure_has_three_labels() {
 }
 
 #[test]
+fn hollow_markers_are_explained_where_there_are_some() {
+    let (with, without): (Vec<Found>, Vec<Found>) = found().into_iter().partition(|found| {
+        let figures = &found.outcome.figures;
+        !figures.is_empty() || found.outcome.grids.iter().any(|grid| grid.bars)
+    });
+    let lead = |runs: &[Found]| {
+        let html = page(runs);
+        let start = html.find("<p class=\"lead\">").expect("it has a lead");
+        let end = html[start..].find("</p>").expect("it ends");
+        html[start..start + end].to_owned()
+    };
+    let said = lead(&with);
+    assert!(said.contains(" figures. Hollow markers"), "{said}");
+    let said = lead(&without[..1]);
+    assert!(said.ends_with(">1 experiment."), "{said}");
+}
+
+#[test]
 fn the_report_opens_with_what_papers_lead_with_and_nandu_misses() {
     let html = page(&found());
     let lists: Vec<&str> = html.split("<details class=\"missed\"").skip(1).collect();

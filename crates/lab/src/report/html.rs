@@ -161,10 +161,13 @@ fn summary(html: &mut String, runs: &[Found]) {
     let _ = write!(
         html,
         "<header id=\"summary\">\n<h1>What does flash do to a database?</h1>\n\
-         <p class=\"lead\">{} and {}. Hollow markers and bars are values that the papers \
-         print.</p>\n",
-        counted(runs.len(), "experiment"),
-        counted(runs.iter().map(|found| drawn_count(&found.outcome)).sum(), "figure"),
+         <p class=\"lead\">{}.{}</p>\n",
+        holdings(runs),
+        if runs.iter().any(|found| draws_published(&found.outcome)) {
+            " Hollow markers and bars are values that the papers print."
+        } else {
+            ""
+        },
     );
     missed(html, runs);
     states(html, runs);
@@ -297,8 +300,26 @@ fn states(html: &mut String, runs: &[Found]) {
 }
 
 /// Figures with lines and with bars.
+/// How many experiments and figures the page has.
+fn holdings(runs: &[Found]) -> String {
+    let experiments = counted(runs.len(), "experiment");
+    let figures: usize = runs.iter().map(|found| drawn_count(&found.outcome)).sum();
+    match figures {
+        0 => experiments,
+        figures => format!("{experiments} and {}", counted(figures, "figure")),
+    }
+}
+
 fn drawn_count(outcome: &Outcome) -> usize {
     outcome.figures.len() + outcome.grids.iter().filter(|grid| grid.bars).count()
+}
+
+/// Whether a published value is drawn.
+fn draws_published(outcome: &Outcome) -> bool {
+    let mut traces = outcome.figures.iter().flat_map(|figure| &figure.traces);
+    let bars = outcome.grids.iter().filter(|grid| grid.bars);
+    let mut cells = bars.flat_map(|grid| grid.cells.iter().flatten());
+    traces.any(|trace| trace.published) || cells.any(|cell| cell.published.is_some())
 }
 
 fn counted(count: usize, what: &str) -> String {
