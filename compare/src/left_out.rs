@@ -13,13 +13,19 @@ pub(crate) const WHOLE_PPM: [u32; 3] = [0, 330_000, 1_000_000];
 /// Rounds from which a median is one.
 const ROUNDS: usize = 3;
 
-/// What `rows` lack of a whole run, and how many of them were disturbed.
-pub(crate) fn notes(rows: &[Row]) -> Vec<String> {
+/// What was missing, and why, where whoever ran it said so.
+pub(crate) fn sentence(missing: &[String], reasons: &[String]) -> Option<String> {
+    let because = match reasons {
+        [] => String::new(),
+        reasons => format!(", because {}", reasons.join("; ")),
+    };
+    (!missing.is_empty()).then(|| format!("**Left out**: {}{because}.", missing.join("; ")))
+}
+
+/// What `rows` lack of a whole run, for these reasons, and how many of them were disturbed.
+pub(crate) fn notes(rows: &[Row], reasons: &[String]) -> Vec<String> {
     let mut notes = Vec::new();
-    let missing = missing_of(rows);
-    if !missing.is_empty() {
-        notes.push(format!("**Left out**: {}.", missing.join("; ")));
-    }
+    notes.extend(sentence(&missing_of(rows), reasons));
     let few: BTreeSet<String> = rounds_of(rows)
         .into_iter()
         .filter(|(_, rounds)| rounds.len() < ROUNDS)
@@ -121,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_whole_and_quiet_run_needs_no_note() {
-        assert_eq!(notes(&whole(0.01)), [""; 0]);
+        assert_eq!(notes(&whole(0.01), &["of nothing".into()]), [""; 0]);
     }
 
     #[test]
@@ -136,7 +142,11 @@ mod tests {
         });
         let wanted = "**Left out**: r = 0; engines redb; phases durable; build-sorted at r = 0.33; \
                       scan at r = 0.33 of lmdb; scan at r = 1 of lmdb.";
-        assert_eq!(notes(&rows), [wanted]);
+        assert_eq!(notes(&rows, &[]), [wanted]);
+        let reasons = ["redb takes hours".into(), "time was short".into()];
+        let wanted =
+            wanted.replace("of lmdb.", "of lmdb, because redb takes hours; time was short.");
+        assert_eq!(notes(&rows, &reasons), [wanted]);
     }
 
     #[test]
@@ -144,7 +154,7 @@ mod tests {
         let mut rows = whole(0.01);
         rows.retain(|row| row.phase != PhaseKind::Build || row.round == 1);
         rows[5].value = 0.31;
-        let [few, disturbed] = notes(&rows).try_into().unwrap();
+        let [few, disturbed] = notes(&rows, &[]).try_into().unwrap();
         assert!(few.ends_with("at least at one r: build once."), "{few}");
         assert!(disturbed.contains("in 1 of"), "{disturbed}");
         assert!(disturbed.contains("at most 0.31 of one"), "{disturbed}");

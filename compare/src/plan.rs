@@ -82,6 +82,9 @@ pub(crate) struct Options {
     /// else nowhere.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Why engines, phases or shares are left out; kept with the run and told in the table.
+    #[arg(long, value_name = "REASON")]
+    pub(crate) because: Option<String>,
     /// Print the medians as JSON in place of the table.
     #[arg(long)]
     json: bool,
@@ -160,6 +163,10 @@ impl Options {
                 && self.records.is_none()
                 && self.operations.is_none(),
         };
+        if plan.is_whole && self.because.is_some() {
+            let remedy = "--because says why something is left out, and nothing is";
+            return Err(Failure::Run(remedy.into()));
+        }
         if plan.record_count < 1_000 || plan.operation_count < 400 {
             let remedy = "at least 1,000 records and 400 operations are needed";
             return Err(Failure::Run(remedy.into()));
@@ -214,6 +221,9 @@ pub(crate) fn run(options: &Options) -> Result<String, Failure> {
         }
     }
     let mut meta = results::meta(&root, &plan, &limit, &scratch.0, &engines);
+    if let Some(reason) = &options.because {
+        meta["runs"][0]["because"] = reason.as_str().into();
+    }
     for &random_ppm in &plan.random_ppm {
         let workload = Workload { seed: plan.seed, random_ppm, record_count: plan.record_count };
         let name = format!("r{random_ppm}");
@@ -250,7 +260,7 @@ fn report(
         results::add_to(directory, &mut meta, &mut outcome.rows)?;
     }
     results::derive_gains(&mut outcome.rows);
-    outcome.notes.extend(left_out::notes(&outcome.rows));
+    outcome.notes.extend(left_out::notes(&outcome.rows, &results::reasons_in(&meta)));
     let medians = results::medians(&outcome.rows);
     let table = table::whole(&medians, &meta, &outcome.notes);
     if let Some(directory) = kept {

@@ -132,6 +132,16 @@ fn read_ahead_kib(source: &str) -> Option<u64> {
     read(&place).or_else(|| read(place.parent()?))?.trim().parse().ok()
 }
 
+/// Why the runs left out what they did, each reason once.
+pub(crate) fn reasons_in(meta: &Value) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for run in meta["runs"].as_array().into_iter().flatten() {
+        let reason = run["because"].as_str().map(String::from);
+        reasons.extend(reason.filter(|reason| !reasons.contains(reason)));
+    }
+    reasons
+}
+
 /// Adds what is known only at the end of a run.
 pub(crate) fn complete(meta: &mut Value) {
     meta["runs"][0]["load_average_after"] = load_average().into();
@@ -341,6 +351,9 @@ mod tests {
         assert_eq!(values, [5.0_f64, 7.0, 8.0].map(f64::to_bits));
         assert_eq!(both["runs"], json!([{ "command": "first" }, { "command": "second" }]));
         assert_eq!(both["engines"], json!({ "first": "1", "second": "1" }));
+        assert_eq!(reasons_in(&both), [""; 0]);
+        both["runs"] = json!([{ "because": "b" }, {}, { "because": "a" }, { "because": "b" }]);
+        assert_eq!(reasons_in(&both), ["b", "a"]);
         let Err(Failure::Run(text)) = add_to(directory.path(), &mut meta(2, "x"), &mut rows) else {
             panic!("another seed was taken")
         };

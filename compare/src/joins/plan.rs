@@ -71,6 +71,9 @@ pub(crate) struct Options {
     /// else nowhere].
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Why something is left out; kept with the run and told in its table.
+    #[arg(long, value_name = "REASON")]
+    because: Option<String>,
     /// Tell which joins would be run, and run none.
     #[arg(long)]
     list: bool,
@@ -178,6 +181,9 @@ pub(crate) struct Setting {
     pub(crate) repetitions: u32,
     pub(crate) cache: Cache,
     pub(crate) timeout_s: u32,
+    /// Why something is left out, if whoever runs it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) because: Option<String>,
 }
 
 impl Options {
@@ -223,6 +229,9 @@ impl Options {
         if self.repetitions == 0 || self.threads.contains(&0) || self.timeout == 0 {
             return refuse("repetitions, threads and the timeout are at least 1");
         }
+        if self.is_whole() && self.because.is_some() {
+            return refuse("--because says why something is left out, and nothing is");
+        }
         Ok(())
     }
 
@@ -245,6 +254,7 @@ impl Options {
             repetitions: self.repetitions,
             cache: self.cache,
             timeout_s: self.timeout,
+            because: self.because.clone(),
         }
     }
 
@@ -474,6 +484,7 @@ mod tests {
             ["--repetitions", "0"],
             ["--threads", "0"],
             ["--timeout", "0"],
+            ["--because", "nothing is left out"],
         ] {
             assert!(run(&options(&words)).is_err(), "{words:?}");
         }

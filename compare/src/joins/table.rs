@@ -8,6 +8,7 @@ use super::contender::Contender;
 use super::plan::{Cache, Limit, Setting, WHOLE_HEADROOM_MB, WHOLE_LIMITS, WHOLE_THREADS};
 use super::results::Median;
 use crate::busy::DISTURBED_SHARE;
+use crate::left_out;
 use crate::table::{short, wrapped};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -69,9 +70,9 @@ pub(crate) fn whole(medians: &[Median], setting: &Setting, row: Option<&[String]
         text.push_str(&wrapped(&format!("Row: {}", row.join(" "))));
     }
     let missing = missing_of(medians, setting);
-    if !missing.is_empty() {
+    if let Some(left_out) = left_out::sentence(&missing, setting.because.as_slice()) {
         text.push('\n');
-        text.push_str(&wrapped(&format!("**Left out**: {}.", missing.join("; "))));
+        text.push_str(&wrapped(&left_out));
     }
     let disturbed = medians.iter().filter(|it| figure(it, "others_share") > Some(DISTURBED_SHARE));
     let count = disturbed.count();
@@ -220,6 +221,7 @@ mod tests {
             repetitions: 3,
             cache: Cache::Cold,
             timeout_s: 600,
+            because: None,
         }
     }
 
@@ -300,6 +302,9 @@ mod tests {
         let wanted = "**Left out**: duckdb-table; the limits 300 MB; threads 2; headroom in MB 4000; \
                       repetitions 2 of 3.";
         assert!(text.contains(wanted), "{text}");
+        let because = Some("it fills the disk".into());
+        let reasoned = whole(&medians, &Setting { because, ..setting() }, None).replace('\n', " ");
+        assert!(reasoned.contains("headroom in MB 4000, because it fills the disk."), "{reasoned}");
         let narrow = Setting { query: Query::Narrow, ..setting() };
         medians.retain(|it| it.contender.answers(Query::Narrow));
         let text = whole(&medians, &narrow, None);
