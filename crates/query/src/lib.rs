@@ -1,4 +1,4 @@
-//! Floor 4: operators over stored tables: scans, sort, seven joins, what they cost, and which to take.
+//! Floor 4: operators over stored tables: scans, sort, joins, what they cost, and which to take.
 //!
 //! What the parts are and why: `docs/decisions/008-query-operators.md`.
 //!
@@ -11,6 +11,7 @@ pub mod execution;
 pub mod index;
 pub mod join;
 pub mod key;
+mod kind;
 pub mod plan;
 pub mod relation;
 pub mod sort;
@@ -21,8 +22,8 @@ pub mod work;
 
 pub use error::QueryError;
 pub use execution::{Execution, Limits};
-pub use join::JoinKind;
 pub use key::Key;
+pub use kind::JoinKind;
 pub use relation::{Relation, TupleStream};
 pub use sort::Sort;
 pub use tuple::{Area, PairBatch, Tuple, TupleBatch};

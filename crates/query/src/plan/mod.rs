@@ -15,13 +15,13 @@
 
 mod divide;
 mod explanation;
-mod late;
+pub mod joins;
 mod open;
 #[cfg(test)]
 mod tests;
 
 pub use crate::cost::{JoinQuestion, JoinSide};
-pub use divide::Division;
+pub use crate::kind::Division;
 pub use explanation::{Actual, Explanation, ExplanationRow};
 pub use open::{ChunkRule, Indexes};
 
@@ -120,7 +120,7 @@ pub fn plans(model: &CostModel<'_>, question: &JoinQuestion, budget: &Budget) ->
     for kind in JoinKind::ALL {
         let mut reason = None;
         let before = feasible.len();
-        for is_swapped in roles(model, question, kind) {
+        for is_swapped in kind.roles(model, question) {
             let outer = if *is_swapped { Side::Right } else { Side::Left };
             if !kind.does(question.join_type, outer) {
                 reason = reason.or(Some(Rejection::JoinType(question.join_type)));
@@ -171,25 +171,6 @@ pub fn choose(
             ),
         }
     })
-}
-
-/// Whether a kind is tried with the sides as they are, swapped, or both. Where both are treated alike, once is
-/// enough; Grace hash cuts both alike and counts its buckets by the smaller one.
-fn roles(model: &CostModel<'_>, question: &JoinQuestion, kind: JoinKind) -> &'static [bool] {
-    match kind {
-        JoinKind::IndexSortMerge | JoinKind::SortMerge => &[false],
-        JoinKind::GraceHash => {
-            let memory_bytes = |side: &JoinSide| side.footprint(model.convention).memory_bytes;
-            let is_swapped = memory_bytes(&question.inner) < memory_bytes(&question.outer);
-            if is_swapped { &[true] } else { &[false] }
-        }
-        JoinKind::NestedLoops
-        | JoinKind::BlockNestedLoops
-        | JoinKind::IndexNestedLoops
-        | JoinKind::HybridHash
-        | JoinKind::FlashJoin
-        | JoinKind::RareJoin => &[false, true],
-    }
 }
 
 fn written_by(estimate: &Estimate, question: &JoinQuestion) -> ByteCount {

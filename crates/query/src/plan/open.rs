@@ -2,17 +2,11 @@
 //!
 //! 1. What is opened takes no more memory than the plan says.
 
-use super::{Division, Plan};
-use crate::allocation::{self, GraceHash as GraceParts, HybridHash as HybridParts};
-use crate::cost::join::{IndexMergeMemory, OuterAccess};
-use crate::index::{FetchOrder, IndexLookup, KeyRange};
-use crate::join::hybrid_hash::BuiltSide;
-use crate::join::{
-    BlockNestedLoops, FlashJoin, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join,
-    JoinStream, NestedLoops, RareJoin, Side, SortMerge, block_nested_loops, flash_join, grace_hash,
-    hybrid_hash, index_nested_loops, index_sort_merge, nested_loops, rare_join, sort_merge,
-};
-use crate::{Execution, QueryError, sort};
+use super::Plan;
+use super::joins::Opening;
+use crate::index::IndexLookup;
+use crate::join::{Join, JoinStream, Side};
+use crate::{Execution, QueryError};
 use serde::{Deserialize, Serialize};
 
 /// Where a chunk of block nested loops ends.
@@ -59,13 +53,7 @@ impl Plan {
     /// Whether [`Self::open`] opens it with these indexes.
     #[must_use]
     pub fn is_opened_with(&self, indexes: Indexes<'_>) -> bool {
-        match self.division {
-            Division::IndexNestedLoops { access, .. } => {
-                access == OuterAccess::TableScan && indexes.of(self.outer_side().other()).is_some()
-            }
-            Division::IndexSortMerge(_) => indexes.left.is_some() && indexes.right.is_some(),
-            _ => true,
-        }
+        self.division.join().is_opened_with(self.outer_side(), indexes)
     }
 
     /// Opens the join in all memory of the execution; the plan was made for as much. `indexes` are those that
@@ -81,156 +69,9 @@ impl Plan {
         indexes: Indexes<'x>,
         rule: ChunkRule,
     ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
-        let (outer, pages) = (self.outer_side(), execution.limits().memory_pages);
-        let missing = || QueryError::Invalid { what: format!("{} needs its index", self.kind) };
-        Ok(match self.division {
-            Division::NestedLoops => {
-                let settings = nested_loops_settings(join, outer, pages);
-                Box::new(NestedLoops::new(execution, join, settings)?)
-            }
-            Division::BlockNestedLoops(parts) => {
-                let settings = block_nested_loops_settings(&parts, outer, rule);
-                Box::new(BlockNestedLoops::new(execution, join, settings)?)
-            }
-            Division::IndexNestedLoops { memory, order, .. } => {
-                let index = indexes.of(outer.other()).filter(|_| self.is_opened_with(indexes));
-                let settings = index_nested_loops::Settings {
-                    outer,
-                    input_pages: narrow(memory.input_pages),
-                    batch_pages: narrow(memory.batch_pages),
-                    inner_pages: narrow(memory.inner_pages),
-                    batch_rows_max: None,
-                    order,
-                };
-                let index = index.ok_or_else(missing)?;
-                Box::new(IndexNestedLoops::new(execution, join, index, settings)?)
-            }
-            Division::IndexSortMerge(parts) => {
-                let both = indexes.left.zip(indexes.right).ok_or_else(missing)?;
-                let settings = index_sort_merge_settings(&parts, outer);
-                Box::new(IndexSortMerge::new(execution, join, both, &settings)?)
-            }
-            Division::SortMerge(parts) => Box::new(SortMerge::new(
-                execution,
-                join,
-                sort_merge_settings(&parts, outer, pages),
-            )?),
-            Division::GraceHash(parts) => {
-                let settings = grace_hash_settings(&parts);
-                Box::new(GraceHash::new(execution, join, settings)?)
-            }
-            Division::HybridHash(parts) => {
-                let settings = hybrid_hash_settings(&parts, join, outer, execution);
-                Box::new(HybridHash::new(execution, join, settings)?)
-            }
-            Division::FlashJoin(parts) => {
-                let kernel = (parts.kernel_pages, &parts.kernel);
-                let settings = flash_join::Settings {
-                    kernel: kernel_settings(kernel, join, outer, execution),
-                    batch_pages: narrow(parts.batch_pages),
-                    fetch_pages: narrow(parts.fetch_pages),
-                };
-                Box::new(FlashJoin::new(execution, join, settings)?)
-            }
-            Division::RareJoin(parts) => {
-                let kernel = (parts.kernel_pages, &parts.kernel);
-                let settings = rare_join::Settings {
-                    kernel: kernel_settings(kernel, join, outer, execution),
-                    sort_pages: narrow(parts.sort_pages),
-                    fetch_pages: narrow(parts.fetch_pages),
-                    row_pages: narrow(parts.row_pages),
-                };
-                Box::new(RareJoin::new(execution, join, settings)?)
-            }
-        })
+        let opening = Opening { execution, join, outer: self.outer_side(), indexes, rule };
+        self.division.join().open(&opening)
     }
-}
-
-fn index_sort_merge_settings(parts: &IndexMergeMemory, outer: Side) -> index_sort_merge::Settings {
-    let (outer_pages, inner_pages) = (narrow(parts.outer_pages), narrow(parts.inner_pages));
-    let (left_pages, right_pages) = match outer {
-        Side::Left => (outer_pages, inner_pages),
-        Side::Right => (inner_pages, outer_pages),
-    };
-    index_sort_merge::Settings {
-        left_pages,
-        right_pages,
-        order: FetchOrder::Address,
-        left_range: KeyRange::ALL,
-        right_range: KeyRange::ALL,
-    }
-}
-
-fn block_nested_loops_settings(
-    parts: &allocation::BlockNestedLoops,
-    outer: Side,
-    rule: ChunkRule,
-) -> block_nested_loops::Settings {
-    block_nested_loops::Settings {
-        outer,
-        table_pages: narrow(parts.outer_pages),
-        input_pages: narrow(parts.inner_pages),
-        chunk_pages: match rule {
-            ChunkRule::ByBytes => None,
-            ChunkRule::ByPages => Some(narrow(parts.chunk_pages)),
-        },
-    }
-}
-
-fn nested_loops_settings(join: Join<'_>, outer: Side, pages: u32) -> nested_loops::Settings {
-    let outer_pages = join.input(outer).relation.scan_pages_min();
-    let inner_pages = pages.saturating_sub(outer_pages);
-    nested_loops::Settings { outer, outer_pages, inner_pages, inner_is_unique: false }
-}
-
-fn grace_hash_settings(parts: &GraceParts) -> grace_hash::Settings {
-    grace_hash::Settings {
-        bucket_count: narrow(parts.bucket_count),
-        input_pages: narrow(parts.input_pages),
-        output_pages: narrow(parts.output_pages),
-    }
-}
-
-fn sort_merge_settings(
-    parts: &allocation::SortMerge,
-    outer: Side,
-    pages: u32,
-) -> sort_merge::Settings {
-    sort_merge::Settings {
-        sort: sort::Settings::of(parts, allocation::RunFormation::ReplacementSelection),
-        group: outer,
-        group_pages: sort_merge::group_pages(pages),
-    }
-}
-
-fn hybrid_hash_settings(
-    parts: &HybridParts,
-    join: Join<'_>,
-    build: Side,
-    execution: &Execution,
-) -> hybrid_hash::Settings {
-    let size = join.input(build).relation.size();
-    let built = BuiltSide { tuple_count: size.tuple_count, cell_bytes: size.cell_bytes };
-    let memory = (execution.limits().memory_pages, execution.page_bytes() as u64);
-    hybrid_hash::Settings::of(parts, built, build, memory)
-}
-
-/// Of the kernel of a late join, in so many pages.
-fn kernel_settings(
-    (pages, parts): (u64, &HybridParts),
-    join: Join<'_>,
-    build: Side,
-    execution: &Execution,
-) -> hybrid_hash::Settings {
-    let relation = join.input(build).relation;
-    let size = relation.late().map_or_else(|| relation.size(), |late| late.keys.size());
-    let built = BuiltSide { tuple_count: size.tuple_count, cell_bytes: size.cell_bytes };
-    let memory = (narrow(pages), execution.page_bytes() as u64);
-    hybrid_hash::Settings::of(parts, built, build, memory)
-}
-
-fn narrow(pages: u64) -> u32 {
-    u32::try_from(pages).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -224,10 +224,6 @@ fn estimate(
         Division::SortMerge(parts) => sort_merge(&built, question, pages, parts),
         Division::GraceHash(parts) => grace_hash(&built, question, pages, parts),
         Division::HybridHash(parts) => hybrid_hash(&built, question, pages, parts),
-        Division::NestedLoops
-        | Division::IndexNestedLoops { .. }
-        | Division::IndexSortMerge(_)
-        | Division::FlashJoin(_)
-        | Division::RareJoin(_) => unreachable!("no such division is made here"),
+        other => unreachable!("S001 has no such join: {other:?}"),
     }
 }
