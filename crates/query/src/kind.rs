@@ -111,6 +111,14 @@ joins! {
     RareJoin(RareMemory) = "rare_join";
 }
 
+impl Division {
+    /// Into how many runs or buckets the join writes; 0 if it never does.
+    #[must_use]
+    pub fn part_count(&self) -> u64 {
+        self.join().part_count()
+    }
+}
+
 impl fmt::Display for JoinKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())

@@ -78,7 +78,7 @@ fn written_at_most(
     division: &Division,
 ) -> u64 {
     let most = division.join().most_written(model, larger, budget.memory_pages);
-    let Some(MostWritten { pages, part_count, grows_with_skew }) = most else { return 0 };
+    let Some(MostWritten { pages, grows_with_skew }) = most else { return 0 };
     let page_bytes = larger.outer.stats.page_bytes;
     let mut written = pages.saturating_mul(page_bytes);
     if grows_with_skew {
@@ -86,6 +86,6 @@ fn written_at_most(
         written = written.saturating_add(written / SKEW_SHARE);
     }
     // The last page of each part is written though it is not full, on both sides of the join.
-    let ends = part_count.saturating_mul(2 * page_bytes);
+    let ends = division.part_count().saturating_mul(2 * page_bytes);
     if written == 0 { 0 } else { written.saturating_add(ends) }
 }

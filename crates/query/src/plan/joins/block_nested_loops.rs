@@ -101,6 +101,10 @@ impl JoinPlan for BlockNestedLoops {
         None
     }
 
+    fn part_count(&self) -> u64 {
+        0
+    }
+
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
         let Opening { execution, join, outer, rule, .. } = *opening;
         let settings = Settings {

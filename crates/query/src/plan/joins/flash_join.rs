@@ -56,7 +56,11 @@ impl JoinPlan for FlashMemory {
         _memory_pages: u64,
     ) -> Option<MostWritten> {
         let pages = flash_join(model, larger, self).unwrap_or_default().pages_written;
-        Some(MostWritten { pages, part_count: self.kernel.bucket_count, grows_with_skew: true })
+        Some(MostWritten { pages, grows_with_skew: true })
+    }
+
+    fn part_count(&self) -> u64 {
+        self.kernel.bucket_count
     }
 
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {

@@ -48,7 +48,11 @@ impl JoinPlan for GraceHash {
         memory_pages: u64,
     ) -> Option<MostWritten> {
         let pages = grace_hash(model, larger, memory_pages, self).pages_written;
-        Some(MostWritten { pages, part_count: self.bucket_count, grows_with_skew: false })
+        Some(MostWritten { pages, grows_with_skew: false })
+    }
+
+    fn part_count(&self) -> u64 {
+        self.bucket_count
     }
 
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {

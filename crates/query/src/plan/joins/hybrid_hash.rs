@@ -37,7 +37,11 @@ impl JoinPlan for HybridHash {
         memory_pages: u64,
     ) -> Option<MostWritten> {
         let pages = hybrid_hash(model, larger, memory_pages, self).pages_written;
-        Some(MostWritten { pages, part_count: self.bucket_count, grows_with_skew: true })
+        Some(MostWritten { pages, grows_with_skew: true })
+    }
+
+    fn part_count(&self) -> u64 {
+        self.bucket_count
     }
 
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {

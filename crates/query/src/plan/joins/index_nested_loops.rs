@@ -81,6 +81,10 @@ impl JoinPlan for IndexLoopsMemory {
         None
     }
 
+    fn part_count(&self) -> u64 {
+        0
+    }
+
     fn is_opened_with(&self, outer: Side, indexes: Indexes<'_>) -> bool {
         self.access == OuterAccess::TableScan && indexes.of(outer.other()).is_some()
     }

@@ -47,6 +47,10 @@ impl JoinPlan for IndexMergeMemory {
         None
     }
 
+    fn part_count(&self) -> u64 {
+        0
+    }
+
     fn is_opened_with(&self, _outer: Side, indexes: Indexes<'_>) -> bool {
         indexes.left.is_some() && indexes.right.is_some()
     }

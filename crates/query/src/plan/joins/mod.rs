@@ -85,6 +85,10 @@ pub(crate) trait JoinPlan {
         memory_pages: u64,
     ) -> Option<MostWritten>;
 
+    /// Into how many runs or buckets it writes, none if it never does; of each the last page is written though it
+    /// is not full.
+    fn part_count(&self) -> u64;
+
     /// Whether it can be opened with these indexes.
     fn is_opened_with(&self, _outer: Side, _indexes: Indexes<'_>) -> bool {
         true
@@ -101,8 +105,6 @@ pub(crate) trait JoinPlan {
 pub(crate) struct MostWritten {
     /// Pages that are written.
     pub(crate) pages: u64,
-    /// Into how many runs or buckets: of each the last page is written though it is not full.
-    pub(crate) part_count: u64,
     /// Whether keys that many rows have make it write more.
     pub(crate) grows_with_skew: bool,
 }

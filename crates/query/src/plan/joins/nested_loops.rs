@@ -38,6 +38,10 @@ impl JoinPlan for LoopsMemory {
         None
     }
 
+    fn part_count(&self) -> u64 {
+        0
+    }
+
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
         let Opening { execution, join, outer, .. } = *opening;
         let outer_pages = join.input(outer).relation.scan_pages_min();

@@ -65,11 +65,11 @@ impl JoinPlan for RareMemory {
         let shorter = Self { sort_pages: (self.sort_pages * 2 / 3).max(1), ..*self };
         let written = [self, &shorter]
             .map(|parts| rare_join(model, larger, parts).unwrap_or_default().pages_written);
-        Some(MostWritten {
-            pages: written[0].max(written[1]),
-            part_count: self.kernel.bucket_count + 2,
-            grows_with_skew: true,
-        })
+        Some(MostWritten { pages: written[0].max(written[1]), grows_with_skew: true })
+    }
+
+    fn part_count(&self) -> u64 {
+        self.kernel.bucket_count + 2
     }
 
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {

@@ -51,11 +51,11 @@ impl JoinPlan for SortMerge {
         let shorter = Self { workspace_pages: workspace_pages.max(1), ..*self };
         let written = [self, &shorter]
             .map(|parts| sort_merge(model, larger, memory_pages, parts).pages_written);
-        Some(MostWritten {
-            pages: written[0].max(written[1]),
-            part_count: self.run_count(),
-            grows_with_skew: false,
-        })
+        Some(MostWritten { pages: written[0].max(written[1]), grows_with_skew: false })
+    }
+
+    fn part_count(&self) -> u64 {
+        self.run_count()
     }
 
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
