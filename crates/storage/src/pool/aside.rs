@@ -11,10 +11,13 @@
 //!
 //! 1. A page comes into a frame this way only if, since the plan, neither it (nor one with the same mark)
 //!    was written nor any file cut. What was changed meanwhile is resident, or was written.
-//! 2. Whatever is wrong with what was read, the usual way reads it again and says so.
+//! 2. Whatever is wrong with what was read, the usual way reads it again and says so. Where a page may
+//!    lie elsewhere by then and another one in its place, only one with a checksum is read this way.
 
 use super::fetch::IfTorn;
 use super::{InFlight, Pool, State};
+use crate::page::Checksum;
+use crate::propagation::{ChangedRanges, PagePlace, StoredPage};
 use crate::volume::{Io, IoOwner, PastQueue};
 use crate::{FileId, PageAddress, StorageError};
 use nandu_device::{IoBuffer, Operation};
@@ -68,8 +71,7 @@ fn mark_of(word: u64) -> usize {
 #[derive(Debug)]
 pub(crate) struct Plan {
     word: u64,
-    file: FileId,
-    offset_bytes: u64,
+    place: PagePlace,
     marks: (u32, u32),
 }
 
@@ -77,8 +79,15 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Read {
     plan: Plan,
-    /// `None` if reading failed.
-    buffer: Option<IoBuffer>,
+    /// The page, and what its next write has to cover; `None` if reading failed.
+    page: Option<(IoBuffer, ChangedRanges)>,
+}
+
+/// A request that was begun.
+struct Begun {
+    ticket: u64,
+    file: FileId,
+    offset_bytes: u64,
 }
 
 /// What reads pages without the pool.
@@ -104,27 +113,35 @@ impl PageReader {
 
     /// Reads what was planned.
     pub(crate) fn read(&self, plan: Plan) -> Read {
-        let spare = self.spare_buffers.lock().pop();
-        let mut buffer = spare.unwrap_or_else(|| self.empty_buffer());
-        let is_read = self.read_at(plan.file, plan.offset_bytes, &mut buffer).is_ok();
-        Read { plan, buffer: is_read.then_some(buffer) }
+        let mut buffer = self.page_buffer();
+        let changed = self.read_place(&plan.place, &mut buffer);
+        Read { plan, page: changed.ok().map(|changed| (buffer, changed)) }
     }
 
     /// Reads what was planned, all at once as far as the device's queue takes it.
     pub(crate) fn read_all(&self, plans: Vec<Plan>) -> Vec<Read> {
         let begin = |plan: Plan| {
-            let spare = self.spare_buffers.lock().pop();
-            let buffer = spare.unwrap_or_else(|| self.empty_buffer());
-            let Plan { file, offset_bytes, .. } = plan;
-            let begun =
-                self.io.submit(IoOwner::PageLoad, file, Operation::Read, offset_bytes, buffer);
+            let begun = match &plan.place {
+                &PagePlace::Whole { file, offset_bytes } => {
+                    vec![self.submit(file, offset_bytes, self.page_buffer())]
+                }
+                PagePlace::Records(stored) => self.begin_pieces(stored),
+            };
             (plan, begun)
         };
         let begun: Vec<_> = plans.into_iter().map(begin).collect();
-        let finish = |(plan, begun): (Plan, Result<u64, StorageError>)| {
-            let completion = begun.ok().map(|ticket| self.io.wait(ticket));
-            let whole = completion.filter(|completion| completion.result.is_ok());
-            Read { plan, buffer: whole.and_then(|completion| completion.buffer) }
+        let finish = |(plan, begun): (Plan, Vec<Result<Begun, StorageError>>)| {
+            let pieces = self.finish_pieces(begun);
+            let page = pieces.and_then(|mut pieces| match &plan.place {
+                PagePlace::Whole { .. } => {
+                    Ok((pieces.pop().expect("one was begun"), ChangedRanges::default()))
+                }
+                PagePlace::Records(stored) => {
+                    let mut page = self.page_buffer();
+                    stored.assemble(&pieces, &mut page).map(|changed| (page, changed))
+                }
+            });
+            Read { plan, page: page.ok() }
         };
         begun.into_iter().map(finish).collect()
     }
@@ -134,8 +151,23 @@ impl PageReader {
         self.reader.is_some() || nandu_workers::is_worker()
     }
 
-    /// Reads a page at its place. The buffer is one page long before and after.
-    pub(super) fn read_at(
+    /// Reads a page at its place, and gives back what its next write has to cover. The buffer is one
+    /// page long before and after.
+    pub(super) fn read_place(
+        &self,
+        place: &PagePlace,
+        page: &mut IoBuffer,
+    ) -> Result<ChangedRanges, StorageError> {
+        match place {
+            &PagePlace::Whole { file, offset_bytes } => {
+                self.read_at(file, offset_bytes, page).map(|()| ChangedRanges::default())
+            }
+            PagePlace::Records(stored) => stored.assemble(&self.read_pieces(stored)?, page),
+        }
+    }
+
+    /// Reads into `buffer`, which is as long after as before, or one page if that fails.
+    fn read_at(
         &self,
         file: FileId,
         offset_bytes: u64,
@@ -145,19 +177,75 @@ impl PageReader {
             return reader.read_at(file, offset_bytes, buffer);
         }
         let taken = std::mem::replace(buffer, IoBuffer::with_alignment(0, 1));
-        let begun = self.io.submit(IoOwner::PageLoad, file, Operation::Read, offset_bytes, taken);
-        let completion = match begun {
-            Ok(ticket) => self.io.wait(ticket),
-            Err(error) => {
-                *buffer = self.empty_buffer();
-                return Err(error);
-            }
+        let (filled, result) = match self.submit(file, offset_bytes, taken) {
+            Ok(begun) => self.finish(&begun),
+            Err(error) => (None, Err(error)),
         };
-        *buffer = completion.buffer.unwrap_or_else(|| self.empty_buffer());
-        completion.result.map_err(|error| {
-            let what = format!("reading byte {offset_bytes} of file {}", file.0);
+        *buffer = filled.unwrap_or_else(|| self.empty_buffer());
+        result
+    }
+
+    /// Reads the sectors that hold a page's records: one request as any page, two at once.
+    fn read_pieces(&self, stored: &StoredPage) -> Result<Vec<IoBuffer>, StorageError> {
+        let mut pieces = stored.pieces();
+        match (pieces.next(), pieces.next()) {
+            (Some(piece), None) => {
+                let mut buffer = self.buffer_of(piece.end - piece.start);
+                self.read_at(stored.file(), piece.start, &mut buffer)?;
+                Ok(vec![buffer])
+            }
+            _ => self.finish_pieces(self.begin_pieces(stored)),
+        }
+    }
+
+    fn begin_pieces(&self, stored: &StoredPage) -> Vec<Result<Begun, StorageError>> {
+        let begin = |piece: std::ops::Range<u64>| {
+            let buffer = self.buffer_of(piece.end - piece.start);
+            self.submit(stored.file(), piece.start, buffer)
+        };
+        stored.pieces().map(begin).collect()
+    }
+
+    /// Waits for all that was begun, also where one of it failed.
+    fn finish_pieces(
+        &self,
+        begun: Vec<Result<Begun, StorageError>>,
+    ) -> Result<Vec<IoBuffer>, StorageError> {
+        let finish = |begun: Result<Begun, StorageError>| {
+            let (buffer, result) = self.finish(&begun?);
+            result.map(|()| buffer.unwrap_or_else(|| self.empty_buffer()))
+        };
+        let finished: Vec<_> = begun.into_iter().map(finish).collect();
+        finished.into_iter().collect()
+    }
+
+    fn submit(
+        &self,
+        file: FileId,
+        offset_bytes: u64,
+        buffer: IoBuffer,
+    ) -> Result<Begun, StorageError> {
+        let (owner, operation) = (IoOwner::PageLoad, Operation::Read);
+        let ticket = self.io.submit(owner, file, operation, offset_bytes, buffer)?;
+        Ok(Begun { ticket, file, offset_bytes })
+    }
+
+    fn finish(&self, begun: &Begun) -> (Option<IoBuffer>, Result<(), StorageError>) {
+        let completion = self.io.wait(begun.ticket);
+        let result = completion.result.map_err(|error| {
+            let what = format!("reading byte {} of file {}", begun.offset_bytes, begun.file.0);
             StorageError::Device { what, error }
-        })
+        });
+        (completion.buffer, result)
+    }
+
+    fn page_buffer(&self) -> IoBuffer {
+        let spare = self.spare_buffers.lock().pop();
+        spare.unwrap_or_else(|| self.empty_buffer())
+    }
+
+    fn buffer_of(&self, byte_count: u64) -> IoBuffer {
+        IoBuffer::with_alignment(nandu_base::to_index(byte_count), self.alignment)
     }
 
     fn empty_buffer(&self) -> IoBuffer {
@@ -190,9 +278,12 @@ impl Pool {
         if self.resident(word).is_some() || state.is_on_its_way(word) {
             return None;
         }
-        let (file, offset_bytes) = state.locate(address, self.config.page_bytes)?;
+        let place = state.locate(address, self.config.page_bytes)?;
+        if !state.places_by_address() && state.checksum(address.file) == Checksum::None {
+            return None;
+        }
         state.counters.miss_count += 1;
-        Some(Plan { word, file, offset_bytes, marks: state.marks.of(word) })
+        Some(Plan { word, place, marks: state.marks.of(word) })
     }
 
     /// Brings what was read into a frame, unless it is not current any more, and lends it to `look`.
@@ -204,10 +295,10 @@ impl Pool {
         read: Read,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        let Read { plan, buffer } = read;
+        let Read { plan, page } = read;
         let mut state = self.lock();
-        if let Some(buffer) = buffer
-            && let Some(frame) = self.admit_aside(&mut state, &plan, buffer)?
+        if let Some((buffer, changed)) = page
+            && let Some(frame) = self.admit_aside(&mut state, &plan, buffer, changed)?
         {
             let page = self.frames.protect(frame, plan.word);
             drop(state);
@@ -224,6 +315,7 @@ impl Pool {
         state: &mut State,
         plan: &Plan,
         buffer: IoBuffer,
+        changed: ChangedRanges,
     ) -> Result<Option<u32>, StorageError> {
         let is_current = state.marks.of(plan.word) == plan.marks;
         if !is_current || self.resident(plan.word).is_some() || state.is_on_its_way(plan.word) {
@@ -239,7 +331,10 @@ impl Pool {
         self.aside.keep(before);
         let page = InFlight { word: plan.word, frame, is_prefetch: false };
         match self.admit(state, page, claim, IfTorn::Refuse) {
-            Ok(_) => Ok(Some(frame)),
+            Ok(_) => {
+                state.infos[frame as usize].changed = changed;
+                Ok(Some(frame))
+            }
             Err(_) => {
                 state.give_back(frame);
                 Ok(None)

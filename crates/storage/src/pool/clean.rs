@@ -20,7 +20,7 @@
 use super::{Pool, State, WriteAheadRule};
 use crate::page::page_lsn;
 use crate::plant::{EngineBug, is_planted};
-use crate::propagation::{ChangedRanges, PageWrite, Propagation};
+use crate::propagation::{ChangedRanges, PagePlace, PageWrite, Propagation};
 use crate::volume::Io;
 use crate::{Lsn, PageAddress, StorageError};
 use nandu_workers::sync::{Condvar, Mutex};
@@ -316,15 +316,19 @@ impl State {
         &mut **self.propagation.as_mut().expect("it is here while no flight is out")
     }
 
+    /// Whether what lies at a page's place is never another page.
+    pub(super) fn places_by_address(&self) -> bool {
+        self.propagation.as_ref().is_none_or(|propagation| propagation.places_by_address())
+    }
+
     /// Where a page lies, as [`Propagation::locate`] says.
-    pub(super) fn locate(
-        &self,
-        address: PageAddress,
-        page_bytes: u32,
-    ) -> Option<(crate::FileId, u64)> {
+    pub(super) fn locate(&self, address: PageAddress, page_bytes: u32) -> Option<PagePlace> {
         match &self.propagation {
             Some(propagation) => propagation.locate(address),
-            None => Some((address.file, address.offset_bytes(page_bytes))),
+            None => {
+                let offset_bytes = address.offset_bytes(page_bytes);
+                Some(PagePlace::Whole { file: address.file, offset_bytes })
+            }
         }
     }
 }

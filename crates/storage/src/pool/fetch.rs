@@ -8,7 +8,8 @@ use super::frame::{Claim, Protected};
 use super::{FrameUse, InFlight, LogRun, Pool, State};
 use crate::page::{Checksum, page_epoch, page_is_sound, page_lsn};
 use crate::plant::{EngineBug, is_planted};
-use crate::{FileId, PageAddress, StorageError};
+use crate::propagation::PagePlace;
+use crate::{PageAddress, StorageError};
 use nandu_device::IoBuffer;
 use nandu_workers::sync::MutexGuard;
 use std::collections::VecDeque;
@@ -311,7 +312,7 @@ impl Pool {
         mut state: MutexGuard<'a, State>,
         address: PageAddress,
         frame: u32,
-        (file, offset_bytes): (FileId, u64),
+        place: PagePlace,
         if_torn: IfTorn,
     ) -> Result<Brought<'a>, StorageError> {
         let page = InFlight { word: address.to_word(), frame, is_prefetch: false };
@@ -320,11 +321,15 @@ impl Pool {
         // Taken before the lock is left, so that nothing is written between locate and the read.
         let placing = self.placing.read();
         drop(state);
-        let result = self.aside.read_at(file, offset_bytes, claim.buffer_mut());
+        let result = self.aside.read_place(&place, claim.buffer_mut());
         drop(placing);
         let mut state = self.lock();
         state.loading.retain(|&word| word != page.word);
-        let result = result.and_then(|()| self.admit(&mut state, page, claim, if_torn));
+        let result = result.and_then(|changed| {
+            let is_torn = self.admit(&mut state, page, claim, if_torn)?;
+            state.infos[frame as usize].changed = changed;
+            Ok(is_torn)
+        });
         if state.arrival_waiter_count > 0 {
             self.arrived.notify_all();
         }

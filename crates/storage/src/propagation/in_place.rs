@@ -8,7 +8,7 @@
 //!    the engine: its log, or the double write.
 
 use super::double_write::DoubleWrite;
-use super::{ChangedRanges, PageRead, PageWrite, Propagation};
+use super::{ChangedRanges, PagePlace, PageRead, PageWrite, Propagation};
 use crate::page::check_page_bytes;
 use crate::plant::{EngineBug, is_planted};
 use crate::volume::{Io, IoOwner};
@@ -98,8 +98,9 @@ impl Propagation for InPlace {
         true
     }
 
-    fn locate(&self, address: PageAddress) -> Option<(FileId, u64)> {
-        Some((address.file, address.offset_bytes(self.page_bytes)))
+    fn locate(&self, address: PageAddress) -> Option<PagePlace> {
+        let offset_bytes = address.offset_bytes(self.page_bytes);
+        Some(PagePlace::Whole { file: address.file, offset_bytes })
     }
 
     fn start_read(

@@ -21,7 +21,7 @@ pub mod log_structured;
 pub use changes::{CHANGED_RANGES_MAX, ChangedRanges};
 pub use in_place::{DoubleWriteFile, InPlace};
 pub use kind::PropagationKind;
-pub use log_structured::{LogStructured, LogStructuredSettings};
+pub use log_structured::{LogStructured, LogStructuredSettings, StoredPage};
 
 use crate::page::{TRAILER_BYTES, seal_page};
 use crate::volume::Io;
@@ -69,11 +69,25 @@ impl PageWrite {
     }
 }
 
+/// Where a page lies on the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PagePlace {
+    /// In one piece, on whole sectors.
+    Whole {
+        /// The file that holds it.
+        file: FileId,
+        /// Where it begins there.
+        offset_bytes: u64,
+    },
+    /// In records, of which it has to be made.
+    Records(StoredPage),
+}
+
 /// A way of placing pages on a volume.
 pub trait Propagation: Send {
-    /// Where a page lies in one piece, if it does: file and offset. The pool may read it there by
-    /// itself as long as it writes nothing.
-    fn locate(&self, address: PageAddress) -> Option<(FileId, u64)>;
+    /// Where a page lies, if it does and nothing else is in the way. The pool may read it there by
+    /// itself as long as it writes nothing; later what is read there may be another page, or none.
+    fn locate(&self, address: PageAddress) -> Option<PagePlace>;
 
     /// Whether the place of every page follows from its address.
     fn places_by_address(&self) -> bool {

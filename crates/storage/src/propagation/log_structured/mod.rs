@@ -37,15 +37,17 @@ pub(super) mod record;
 mod recovery;
 mod segments;
 mod settings;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod victim;
 
 pub use settings::{LogStructuredSettings, PagePacking};
+pub use stored::StoredPage;
 pub use victim::SegmentVictimKind;
 
-use super::{PageRead, PageWrite, Propagation};
+use super::{PagePlace, PageRead, PageWrite, Propagation};
 use crate::volume::Io;
 use crate::{FileId, PageAddress, StorageError};
 use checkpoint::FRONTIER_COUNT;
@@ -318,6 +320,9 @@ impl LogStructured {
         if !self.fits(HOST, 0, alignment) {
             self.emit(io, HOST)?;
         }
+        // Only now: had that been written without the records of these pages, a power cut would show
+        // the file as it was, without its last writes, beside later ones of others (invariant 2).
+        self.frontiers[HOST].truncate(first.file, first.page);
         self.frontiers[HOST].push(EntryKind::Truncate, first, 0, alignment, None);
         self.emit(io, HOST)
     }
@@ -525,16 +530,8 @@ impl LogStructured {
 }
 
 impl Propagation for LogStructured {
-    fn locate(&self, address: PageAddress) -> Option<(FileId, u64)> {
-        let frontier = &self.frontiers[HOST];
-        let is_waiting = frontier.find(address).is_some();
-        let has_difference =
-            frontier.find_difference(address).is_some() || !self.differences.get(address).is_none();
-        if is_waiting || has_difference {
-            return None;
-        }
-        let location = self.map.get(address);
-        self.is_in_one_piece(location).then(|| (self.files.segments, location.offset_bytes()))
+    fn locate(&self, address: PageAddress) -> Option<PagePlace> {
+        self.place_of(address)
     }
 
     fn start_read(
@@ -570,7 +567,6 @@ impl Propagation for LogStructured {
             io.sync(self.files.segments)?;
             self.counters.flush_count += 1;
         }
-        self.frontiers[HOST].truncate(file, first_page);
         match self.append_truncate(io, PageAddress::new(file, first_page.max(1))) {
             Err(StorageError::NoSpace { .. }) => {}
             Ok(()) if is_whole => return self.make_durable(io),
@@ -578,6 +574,7 @@ impl Propagation for LogStructured {
         }
         // Without room for a record of the truncation it becomes durable with the next checkpoint
         // of the map.
+        self.frontiers[HOST].truncate(file, first_page);
         let Self { map, differences, segments, next_sequence, .. } = self;
         for map in [map, differences] {
             map.truncate(file, first_page, |location| {

@@ -5,8 +5,9 @@
 
 use super::partial::EntryKind;
 use super::record::Location;
-use super::{HOST, LogStructured, SEGMENTS_FILE, record, transfer};
-use crate::propagation::{ChangedRanges, PageRead};
+use super::stored::{Difference, StoredPage, fill, misfit, record_within, sectors_of};
+use super::{HOST, LogStructured, transfer};
+use crate::propagation::{ChangedRanges, PagePlace, PageRead};
 use crate::volume::{Io, IoOwner};
 use crate::{PageAddress, StorageError};
 use nandu_base::to_index;
@@ -111,11 +112,9 @@ impl LogStructured {
 
     /// Reads the sectors that hold a record.
     fn begin_part(&self, io: &Io, location: Location) -> Result<Part, StorageError> {
-        let sector_bytes = u64::from(self.sector_bytes);
-        let start = location.offset_bytes() / sector_bytes * sector_bytes;
-        let end = location.end().next_multiple_of(sector_bytes);
-        let target = transfer::buffer(io, to_index(end - start));
-        let ticket = self.submit_read(io, start, target)?;
+        let sectors = sectors_of(location, self.sector_bytes);
+        let target = transfer::buffer(io, to_index(sectors.end - sectors.start));
+        let ticket = self.submit_read(io, sectors.start, target)?;
         Ok(Part::Reading { ticket, location })
     }
 
@@ -195,13 +194,7 @@ impl LogStructured {
                     }
                     Part::None | Part::Straight { .. } | Part::Reading { .. } => continue,
                 };
-                let Some(ranges) = laid else {
-                    let place = format!("{address} in the file {SEGMENTS_FILE}");
-                    let record = if is_difference { "difference" } else { "record" };
-                    let what = format!("its {record} does not fit a page");
-                    return Err(StorageError::Corrupt { place, what });
-                };
-                changed = ranges;
+                changed = laid.ok_or_else(|| misfit(address, is_difference))?;
             }
             Ok(())
         });
@@ -216,14 +209,32 @@ impl LogStructured {
         is_difference: bool,
         page: &mut [u8],
     ) -> Option<ChangedRanges> {
-        let skipped = to_index(location.offset_bytes() % u64::from(self.sector_bytes));
-        let record = sectors.get(skipped..skipped + location.stored_bytes() as usize)?;
+        let record = record_within(sectors, location, self.sector_bytes)?;
         let kind = match (is_difference, location.is_whole()) {
             (true, _) => EntryKind::Difference,
             (false, true) => EntryKind::Whole,
             (false, false) => EntryKind::Packed,
         };
         fill(kind, record, page)
+    }
+
+    /// Where a page lies, unless it was never written, or a record of it waits that needs no request.
+    pub(super) fn place_of(&self, address: PageAddress) -> Option<PagePlace> {
+        let base = self.map.get(address);
+        let frontier = &self.frontiers[HOST];
+        if base.is_none() || frontier.find(address).is_some() {
+            return None;
+        }
+        let stored = self.differences.get(address);
+        let difference = match frontier.find_difference(address) {
+            Some(record) => Some(Difference::Waiting(record.to_vec())),
+            None => (!stored.is_none()).then_some(Difference::Stored(stored)),
+        };
+        let (file, sector_bytes) = (self.files.segments, self.sector_bytes);
+        if difference.is_none() && self.is_in_one_piece(base) {
+            return Some(PagePlace::Whole { file, offset_bytes: base.offset_bytes() });
+        }
+        Some(PagePlace::Records(StoredPage { address, file, sector_bytes, base, difference }))
     }
 
     /// # Panics
@@ -233,16 +244,4 @@ impl LogStructured {
             self.reads.in_flight.iter().map(|read| read.address).collect();
         assert_eq!(addresses.len(), self.reads.in_flight.len(), "a page is read once at a time");
     }
-}
-
-/// Lays a record over a page, and gives back what its next difference has to cover; `None` where the
-/// record makes no sense.
-fn fill(kind: EntryKind, record: &[u8], page: &mut [u8]) -> Option<ChangedRanges> {
-    match kind {
-        EntryKind::Packed => record::unpack(record, page)?,
-        EntryKind::Whole => page.copy_from_slice(record.get(..page.len())?),
-        EntryKind::Difference => return ChangedRanges::unpack(record, page),
-        EntryKind::Truncate => return None,
-    }
-    Some(ChangedRanges::default())
 }

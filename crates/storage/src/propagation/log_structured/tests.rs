@@ -197,7 +197,8 @@ impl Bench {
         self.propagation.truncate(&self.io, file, first_page)
     }
 
-    /// Reads all known pages, several at a time, and gives back their versions.
+    /// Reads all known pages, several at a time, and by itself each that lies on the device; gives back
+    /// their versions.
     fn read_all(&mut self) -> Result<BTreeMap<PageAddress, u32>, StorageError> {
         let addresses: Vec<PageAddress> = self.model.versions.keys().copied().collect();
         let mut found = BTreeMap::new();
@@ -213,6 +214,11 @@ impl Bench {
                 let lsn = if is_empty { 0 } else { crate::page::page_lsn(&read.buffer).0 };
                 let version = u32::try_from(lsn).expect("versions are small");
                 assert!(read.buffer[..] == content(read.address, version)[..], "{}", read.address);
+                if let Some(place) = self.propagation.locate(read.address) {
+                    let (bytes, changed) = read_at_place(&self.io, &place)?;
+                    assert!(bytes[..] == read.buffer[..], "{} at its place", read.address);
+                    assert_eq!(changed, read.changed, "{} at its place", read.address);
+                }
                 found.insert(read.address, version);
                 self.changed.insert(read.address, read.changed);
             }
@@ -323,8 +329,29 @@ proptest! {
     }
 }
 
+/// What lies at a place, read without the propagation, and what the next write has to cover.
+fn read_at_place(io: &Io, place: &PagePlace) -> Result<(Vec<u8>, ChangedRanges), StorageError> {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    match place {
+        &PagePlace::Whole { file, offset_bytes } => {
+            let bytes = transfer::read(io, file, offset_bytes, PAGE_BYTES as usize)?;
+            page.copy_from_slice(&bytes);
+            Ok((page, ChangedRanges::default()))
+        }
+        PagePlace::Records(stored) => {
+            let read = |piece: Range<u64>| {
+                let len = to_index(piece.end - piece.start);
+                transfer::read(io, stored.file(), piece.start, len)
+            };
+            let pieces: Vec<IoBuffer> = stored.pieces().map(read).collect::<Result<_, _>>()?;
+            let changed = stored.assemble(&pieces, &mut page)?;
+            Ok((page, changed))
+        }
+    }
+}
+
 #[test]
-fn a_whole_page_can_be_read_in_place_and_a_packed_one_cannot() {
+fn a_page_can_be_read_where_it_lies_whole_or_packed() {
     for packing in [PagePacking::Whole, PagePacking::Packed] {
         let settings = LogStructuredSettings { packing, ..small() };
         let mut bench = Bench::new(disk(4096, FaultPlan::default()), settings).unwrap();
@@ -332,13 +359,11 @@ fn a_whole_page_can_be_read_in_place_and_a_packed_one_cannot() {
         bench.write(&[page(1, 1), page(1, 2)]).unwrap();
         assert_eq!(bench.propagation.locate(page(1, 1)), None, "it waits in memory");
         bench.sync().unwrap();
-        let place = bench.propagation.locate(page(1, 2));
-        assert_eq!(place.is_some(), packing == PagePacking::Whole);
-        if let Some((file, offset)) = place {
-            let io = &bench.io;
-            let bytes = transfer::read(io, file, offset, PAGE_BYTES as usize).unwrap();
-            assert!(bytes[..] == content(page(1, 2), 2)[..]);
-        }
+        let place = bench.propagation.locate(page(1, 2)).unwrap();
+        let is_whole = matches!(place, PagePlace::Whole { .. });
+        assert_eq!(is_whole, packing == PagePacking::Whole);
+        let (bytes, changed) = read_at_place(&bench.io, &place).unwrap();
+        assert!(bytes[..] == content(page(1, 2), 2)[..] && changed.as_slice().is_empty());
     }
 }
 
@@ -357,7 +382,10 @@ fn of_a_page_that_changed_little_only_the_difference_is_written() {
     let bytes = differences.record_bytes - whole.record_bytes;
     assert!(bytes < 20 * 80, "two changes, a trailer, ranges: {bytes}");
     bench.check().unwrap();
-    assert_eq!(bench.propagation.locate(page(1, 3)), None, "it is in two places");
+    let place = bench.propagation.locate(page(1, 3)).unwrap();
+    let PagePlace::Records(stored) = &place else { panic!("it is in two places: {place:?}") };
+    assert_eq!(stored.pieces().count(), 2);
+    assert!(read_at_place(&bench.io, &place).unwrap().1 == bench.changed[&page(1, 3)]);
     // What comes back as changed is what the difference covers, so that the next one covers it, too.
     assert!(bench.changed.values().all(|changed| !changed.as_slice().is_empty()));
     bench.reopen(FaultPlan::default()).unwrap();
