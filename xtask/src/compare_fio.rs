@@ -262,10 +262,10 @@ fn disturbance_of(pairs: &[Pair]) -> String {
 /// What the table says of fio's buffers.
 fn note_of(has_large_pages: bool) -> &'static str {
     if has_large_pages {
-        "fio's buffers lie on large pages (`mem=shmhuge`), as ours do from 256 KiB on.\n\n"
+        "fio's buffers lie on large pages (`mem=shmhuge`), as ours do.\n\n"
     } else {
         "**No large pages could be reserved for fio** (`/proc/sys/vm/nr_hugepages`): its buffers lie\n\
-         on small ones, ours from 256 KiB on on large ones. Rows of 1 MiB favour us.\n\n"
+         on small ones, ours on large ones. Rows of 1 MiB favour us.\n\n"
     }
 }
 

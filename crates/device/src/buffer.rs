@@ -14,9 +14,6 @@ use bytes::{Buf, BytesMut};
 use nandu_base::{LARGE_PAGE_BYTES, prefer_large_pages};
 use std::fmt;
 
-/// Bytes of a batch from which on it is worth a large page of its own, most of which may stay unused.
-const WORTH_LARGE_PAGE_BYTES: usize = LARGE_PAGE_BYTES / 8;
-
 /// The alignment that direct I/O is content with everywhere.
 pub const DEFAULT_ALIGNMENT: usize = 4096;
 
@@ -42,22 +39,35 @@ impl IoBuffer {
     }
 
     /// `count` buffers of `len` zero bytes, each at a multiple of `alignment`, from one allocation:
-    /// for a pool, where each buffer should cost no more than its bytes. From 256 KiB on it begins with a
-    /// large page where the system gives one: a request is then one piece for the kernel and the drive,
-    /// not one for each small page.
+    /// for a pool, where each buffer should cost no more than its bytes. From 2 MiB on it begins where a
+    /// large page may, which makes large requests cheaper for the kernel.
     ///
     /// # Panics
     /// If `alignment` is no power of two.
     #[must_use]
     pub fn batch(count: usize, len: usize, alignment: usize) -> Vec<Self> {
+        Self::batch_of(count, len, alignment, LARGE_PAGE_BYTES)
+    }
+
+    /// As [`Self::batch`], beginning with a large page however small it is, for who would rather lose most
+    /// of one than have a request be one piece for each small page to the kernel and the drive.
+    ///
+    /// # Panics
+    /// If `alignment` is no power of two.
+    #[must_use]
+    pub fn batch_on_large_pages(count: usize, len: usize, alignment: usize) -> Vec<Self> {
+        Self::batch_of(count, len, alignment, 0)
+    }
+
+    /// A batch on large pages from `large_from` bytes on.
+    fn batch_of(count: usize, len: usize, alignment: usize, large_from: usize) -> Vec<Self> {
         let step = len.next_multiple_of(alignment);
         let byte_count = count * step;
-        let (least, begins_at) = if byte_count >= WORTH_LARGE_PAGE_BYTES {
-            (LARGE_PAGE_BYTES, LARGE_PAGE_BYTES)
+        let mut memory = if byte_count >= large_from {
+            aligned_memory(byte_count.max(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES.max(alignment))
         } else {
-            (0, 1)
+            aligned_memory(byte_count, alignment)
         };
-        let mut memory = aligned_memory(byte_count.max(least), begins_at.max(alignment));
         let mut next = || {
             let mut part = memory.split_to(step);
             part.truncate(len);
@@ -172,9 +182,11 @@ mod tests {
         let buffers = IoBuffer::batch(3, 1 << 20, 512);
         assert_eq!(buffers[0].as_ptr().addr() % LARGE_PAGE_BYTES, 0);
         assert_eq!(buffers[1].as_ptr().addr() - buffers[0].as_ptr().addr(), 1 << 20);
-        for len in [WORTH_LARGE_PAGE_BYTES, LARGE_PAGE_BYTES] {
-            let buffer = IoBuffer::batch(1, len, 512).remove(0);
-            assert_eq!((buffer.as_ptr().addr() % LARGE_PAGE_BYTES, buffer.len()), (0, len));
+        assert_eq!(IoBuffer::batch(1, LARGE_PAGE_BYTES, 512)[0].len(), LARGE_PAGE_BYTES);
+        for len in [512, 1 << 20, LARGE_PAGE_BYTES + 512] {
+            let buffers = IoBuffer::batch_on_large_pages(2, len, 512);
+            assert_eq!(buffers[0].as_ptr().addr() % LARGE_PAGE_BYTES, 0);
+            assert_eq!((buffers[0].len(), buffers[1].len()), (len, len));
         }
     }
 

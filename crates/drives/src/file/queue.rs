@@ -148,7 +148,7 @@ impl FileQueue {
     pub(super) fn buffers(&mut self, count: usize, len: usize, alignment: usize) -> Vec<IoBuffer> {
         match &mut self.ring {
             Some(ring) => ring.buffers(count, len, alignment),
-            None => IoBuffer::batch(count, len, alignment),
+            None => IoBuffer::batch_on_large_pages(count, len, alignment),
         }
     }
 

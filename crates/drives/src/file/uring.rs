@@ -138,7 +138,7 @@ impl Ring {
     /// `count` buffers of `len` zero bytes at multiples of `alignment`, whose memory the kernel knows from
     /// now on; where it does not want to (it counts as locked memory, which has a limit), they are like others.
     pub(super) fn buffers(&mut self, count: usize, len: usize, alignment: usize) -> Vec<IoBuffer> {
-        let mut buffers = IoBuffer::batch(count + 1, len, alignment);
+        let mut buffers = IoBuffer::batch_on_large_pages(count + 1, len, alignment);
         let keeper = buffers.pop().expect("one more than was asked for");
         let start = buffers.first().map_or(0, |first| first.as_ptr().addr());
         let addresses = start..keeper.as_ptr().addr();
