@@ -102,7 +102,6 @@ fn a_difference_covers_what_the_one_before_covered_however_the_page_was_read() {
                 frame.bytes_mut()[at] ^= 0xFF;
                 frame.note_change(at as u32..at as u32 + 1);
                 frame.set_lsn(Lsn(lsn));
-                drop(frame);
                 expected[at] ^= 0xFF;
             }
             model.pool.drop_all().unwrap();
