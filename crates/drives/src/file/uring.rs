@@ -32,6 +32,8 @@ const BATCH: usize = 64;
 
 /// How long one waits at the [`Doorbell`] before looking whether the kernel took everything.
 const PATIENCE_NS: i64 = 100_000_000;
+/// After so many refusals in a row the ring itself is what the kernel does not want.
+const REFUSALS_MAX: u32 = 100;
 
 /// Who uses a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,8 @@ pub(super) enum Command {
 pub(super) struct Ring {
     ring: IoUring,
     queued_count: u32,
+    /// How often the kernel refused since it last did not.
+    refusal_count: u32,
     ring_use: RingUse,
     /// By the index under which the kernel knows it; empty where the kernel registers no memory.
     regions: Vec<Option<Region>>,
@@ -122,6 +126,7 @@ impl Ring {
         Ok(Self {
             ring,
             queued_count: 0,
+            refusal_count: 0,
             ring_use,
             regions: (0..region_count).map(|_| None).collect(),
             next_region: 0,
@@ -238,7 +243,8 @@ impl Ring {
     /// Hands everything queued to the kernel and waits for one completion, or until `timeout`.
     ///
     /// # Panics
-    /// If the kernel rejects the ring itself, which would be our own mistake.
+    /// If the kernel refuses [`REFUSALS_MAX`] times in a row: it rejects the ring itself then, and what is
+    /// in flight cannot be had back.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) {
         let answer = match timeout {
             None => self.ring.submit_and_wait(1),
@@ -251,12 +257,19 @@ impl Ring {
         self.settle(answer);
     }
 
-    /// Interrupted, timed out, or short of memory for the moment: the caller looks and repeats.
+    /// Interrupted, timed out, or short of memory for the moment: the caller looks and repeats. So it does
+    /// after any other error, since a call that failed did nothing, until there are too many.
     fn settle(&mut self, answer: io::Result<usize>) {
-        if let Err(error) = answer {
-            let passing = [libc::EINTR, libc::ETIME, libc::EAGAIN, libc::EBUSY];
-            let code = error.raw_os_error().unwrap_or(0);
-            assert!(passing.contains(&code), "io_uring_enter refused a valid ring: {error}");
+        match answer {
+            Ok(_) => self.refusal_count = 0,
+            Err(error) => {
+                let passing = [libc::EINTR, libc::ETIME, libc::EAGAIN, libc::EBUSY];
+                if !passing.contains(&error.raw_os_error().unwrap_or(0)) {
+                    self.refusal_count += 1;
+                    let is_passing = self.refusal_count < REFUSALS_MAX;
+                    assert!(is_passing, "io_uring_enter refused a valid ring: {error}");
+                }
+            }
         }
         self.queued_count = nandu_base::to_u32(self.ring.submission().len() as u64);
     }
