@@ -326,3 +326,23 @@ fn entry_of(command: Command, file: types::Fixed, region: Option<u16>) -> squeue
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refuse(ring: &mut Ring, code: i32, count: u32) {
+        (0..count).for_each(|_| ring.settle(Err(io::Error::from_raw_os_error(code))));
+    }
+
+    #[test]
+    fn a_refusal_that_passes_ends_nothing_and_one_that_stays_does() {
+        let Ok(mut ring) = Ring::new(1, 1, RingUse::OneThread) else { return };
+        refuse(&mut ring, libc::EINTR, 2 * REFUSALS_MAX);
+        refuse(&mut ring, libc::EIO, REFUSALS_MAX - 1);
+        ring.settle(Ok(0));
+        refuse(&mut ring, libc::EIO, REFUSALS_MAX - 1);
+        let last = std::panic::AssertUnwindSafe(|| refuse(&mut ring, libc::EIO, 1));
+        assert!(std::panic::catch_unwind(last).is_err(), "the ring itself is refused");
+    }
+}
