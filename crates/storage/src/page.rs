@@ -175,7 +175,12 @@ pub fn seal_page(page: &mut [u8], address: PageAddress) {
 #[must_use]
 pub fn page_is_sound(page: &[u8], address: PageAddress) -> bool {
     let (body, sum) = page.split_at(page.len() - 4);
-    sum == checksum_of(body, address).to_be_bytes() || page.iter().all(|&byte| byte == 0)
+    sum == checksum_of(body, address).to_be_bytes() || page_is_blank(page)
+}
+
+/// Whether a whole page is zeros, as no page is that was sealed.
+pub(crate) fn page_is_blank(page: &[u8]) -> bool {
+    page.iter().all(|&byte| byte == 0)
 }
 
 fn checksum_of(body: &[u8], address: PageAddress) -> u32 {

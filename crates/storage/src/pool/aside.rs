@@ -12,11 +12,12 @@
 //! 1. A page comes into a frame this way only if, since the plan, neither it (nor one with the same mark)
 //!    was written nor any file cut. What was changed meanwhile is resident, or was written.
 //! 2. Whatever is wrong with what was read, the usual way reads it again and says so. Where a page may
-//!    lie elsewhere by then and another one in its place, only one with a checksum is read this way.
+//!    lie elsewhere by then and another one, or the zeros between two, in its place, only one with a
+//!    checksum is read this way, and zeros are not taken for a page that was never written.
 
 use super::fetch::IfTorn;
 use super::{InFlight, Pool, State};
-use crate::page::Checksum;
+use crate::page::{Checksum, page_is_blank};
 use crate::propagation::{ChangedRanges, PagePlace, StoredPage};
 use crate::volume::{Io, IoOwner, PastQueue};
 use crate::{FileId, PageAddress, StorageError};
@@ -317,7 +318,8 @@ impl Pool {
         buffer: IoBuffer,
         changed: ChangedRanges,
     ) -> Result<Option<u32>, StorageError> {
-        let is_current = state.marks.of(plan.word) == plan.marks;
+        let is_page = state.places_by_address() || !page_is_blank(&buffer);
+        let is_current = is_page && state.marks.of(plan.word) == plan.marks;
         if !is_current || self.resident(plan.word).is_some() || state.is_on_its_way(plan.word) {
             self.aside.keep(buffer);
             return Ok(None);
