@@ -531,7 +531,7 @@ impl LogStructured {
 
 impl Propagation for LogStructured {
     fn locate(&self, address: PageAddress) -> Option<PagePlace> {
-        self.place_of(address)
+        self.place_on_device(address)
     }
 
     fn start_read(

@@ -5,7 +5,7 @@
 
 use super::partial::EntryKind;
 use super::record::Location;
-use super::stored::{Difference, StoredPage, fill, misfit, record_within, sectors_of};
+use super::stored::{Record, StoredPage};
 use super::{HOST, LogStructured, transfer};
 use crate::propagation::{ChangedRanges, PagePlace, PageRead};
 use crate::volume::{Io, IoOwner};
@@ -21,37 +21,30 @@ pub(super) struct Reads {
     ready: VecDeque<PageRead>,
 }
 
-/// A page on its way: straight into its buffer, or in one or two parts.
+/// A page on its way: straight into its buffer, or in pieces.
 #[derive(Debug)]
 struct InFlight {
     address: PageAddress,
     /// The caller's; empty where the device fills it itself.
     page: IoBuffer,
-    base: Part,
-    difference: Part,
+    /// Of what it is made; `None` where the one piece is the page.
+    stored: Option<StoredPage>,
+    pieces: Vec<Piece>,
     result: Result<(), StorageError>,
 }
 
-/// A record, or where it comes from.
+/// Sectors that hold a record.
 #[derive(Debug)]
-enum Part {
-    /// There is none.
-    None,
-    /// A page on whole sectors, read into the caller's buffer.
-    Straight { ticket: u64 },
-    /// In the sectors that this request reads.
-    Reading { ticket: u64, location: Location },
-    /// Here, from a byte on.
-    Here { bytes: IoBuffer, location: Location },
-    /// It waited in the frontier.
-    Waited { kind: EntryKind, record: Vec<u8> },
+enum Piece {
+    Reading { ticket: u64 },
+    Here(IoBuffer),
 }
 
-impl Part {
+impl Piece {
     const fn ticket(&self) -> Option<u64> {
         match self {
-            Self::Straight { ticket } | Self::Reading { ticket, .. } => Some(*ticket),
-            Self::None | Self::Here { .. } | Self::Waited { .. } => None,
+            Self::Reading { ticket } => Some(*ticket),
+            Self::Here(_) => None,
         }
     }
 }
@@ -63,59 +56,40 @@ impl LogStructured {
         address: PageAddress,
         mut buffer: IoBuffer,
     ) -> Result<(), StorageError> {
-        let frontier = &self.frontiers[HOST];
-        let waited =
-            |(kind, record): (EntryKind, &[u8])| Part::Waited { kind, record: record.to_vec() };
-        let mut base = frontier.find(address).map_or(Part::None, waited);
-        let difference = frontier.find_difference(address);
-        let mut difference =
-            difference.map_or(Part::None, |record| waited((EntryKind::Difference, record)));
-        let is_written_anew = frontier.has_written(address);
-        let location = self.map.get(address);
-        if matches!(base, Part::None) && location.is_none() {
-            buffer.fill(0);
-            let changed = ChangedRanges::default();
-            self.reads.ready.push_back(PageRead { address, buffer, changed, result: Ok(()) });
-            return Ok(());
-        }
-        let stored_difference = self.differences.get(address);
-        let wants_difference =
-            !is_written_anew && matches!(difference, Part::None) && !stored_difference.is_none();
-        let mut page = buffer;
-        if matches!(base, Part::None) {
-            let is_straight = self.is_in_one_piece(location);
-            base = if is_straight && !wants_difference && matches!(difference, Part::None) {
-                let target = std::mem::replace(&mut page, IoBuffer::with_alignment(0, 1));
-                let ticket = self.submit_read(io, location.offset_bytes(), target)?;
-                Part::Straight { ticket }
-            } else {
-                self.begin_part(io, location)?
-            };
-        }
+        let mut pieces = Vec::new();
         let mut result = Ok(());
-        if wants_difference {
-            match self.begin_part(io, stored_difference) {
-                Ok(part) => difference = part,
-                // The page's request, if there is one, is under way and has to be waited for.
-                Err(error) => result = Err(error),
+        let (page, stored) = match self.place_of(address) {
+            None => {
+                buffer.fill(0);
+                let changed = ChangedRanges::default();
+                self.reads.ready.push_back(PageRead { address, buffer, changed, result });
+                return Ok(());
             }
-        }
-        let read = InFlight { address, page, base, difference, result };
-        if read.base.ticket().or(read.difference.ticket()).is_some() {
-            self.reads.in_flight.push(read);
+            Some(PagePlace::Whole { offset_bytes, .. }) => {
+                let ticket = self.submit_read(io, offset_bytes, buffer)?;
+                pieces.push(Piece::Reading { ticket });
+                (IoBuffer::with_alignment(0, 1), None)
+            }
+            Some(PagePlace::Records(stored)) => {
+                for sectors in stored.pieces() {
+                    let target = transfer::buffer(io, to_index(sectors.end - sectors.start));
+                    match self.submit_read(io, sectors.start, target) {
+                        Ok(ticket) => pieces.push(Piece::Reading { ticket }),
+                        Err(error) if pieces.is_empty() => return Err(error),
+                        // The first request is under way and has to be waited for.
+                        Err(error) => result = Err(error),
+                    }
+                }
+                (buffer, Some(stored))
+            }
+        };
+        let read = InFlight { address, page, stored, pieces, result };
+        if read.pieces.is_empty() {
+            self.reads.ready.push_back(read.assemble());
         } else {
-            let read = self.assemble_page(read);
-            self.reads.ready.push_back(read);
+            self.reads.in_flight.push(read);
         }
         Ok(())
-    }
-
-    /// Reads the sectors that hold a record.
-    fn begin_part(&self, io: &Io, location: Location) -> Result<Part, StorageError> {
-        let sectors = sectors_of(location, self.sector_bytes);
-        let target = transfer::buffer(io, to_index(sectors.end - sectors.start));
-        let ticket = self.submit_read(io, sectors.start, target)?;
-        Ok(Part::Reading { ticket, location })
     }
 
     fn submit_read(
@@ -142,99 +116,77 @@ impl LogStructured {
             if self.reads.in_flight.is_empty() {
                 return None;
             }
-            self.wait_for_part(io);
+            self.wait_for_piece(io);
         }
     }
 
     /// Waits for all reads, because a segment is written again.
     pub(super) fn settle_reads(&mut self, io: &Io) {
         while !self.reads.in_flight.is_empty() {
-            self.wait_for_part(io);
+            self.wait_for_piece(io);
         }
     }
 
-    /// Waits for a request; the page is ready when all of its parts are there.
-    fn wait_for_part(&mut self, io: &Io) {
+    /// Waits for a request; the page is ready when all of its pieces are there.
+    fn wait_for_piece(&mut self, io: &Io) {
         let Completion { id, result, buffer, .. } =
             io.wait_any(IoOwner::PoolRead).expect("a read is in flight");
-        let bytes = buffer.unwrap_or_else(|| IoBuffer::with_alignment(0, 1));
-        let has_part = |read: &InFlight| {
-            read.base.ticket() == Some(id) || read.difference.ticket() == Some(id)
-        };
-        let place = self.reads.in_flight.iter().position(has_part);
-        let place = place.expect("only the pool reads pages");
-        let read = &mut self.reads.in_flight[place];
+        let is_asked_for = |piece: &Piece| piece.ticket() == Some(id);
+        let mut in_flight = self.reads.in_flight.iter_mut().enumerate();
+        let found = in_flight.find_map(|(place, read)| {
+            let piece = read.pieces.iter().position(is_asked_for)?;
+            Some((place, piece, read))
+        });
+        let (place, piece, read) = found.expect("only the pool reads pages");
         if let Err(error) = result {
             let what = format!("cannot read {}", read.address);
             read.result = Err(StorageError::Device { what, error });
         }
-        let is_base = read.base.ticket() == Some(id);
-        let part = if is_base { &mut read.base } else { &mut read.difference };
-        match *part {
-            Part::Reading { location, .. } => *part = Part::Here { bytes, location },
-            _ => (*part, read.page) = (Part::None, bytes),
-        }
-        if read.base.ticket().or(read.difference.ticket()).is_none() {
+        read.pieces[piece] = Piece::Here(buffer.unwrap_or_else(|| IoBuffer::with_alignment(0, 1)));
+        if read.pieces.iter().all(|piece| piece.ticket().is_none()) {
             let read = self.reads.in_flight.swap_remove(place);
-            let read = self.assemble_page(read);
-            self.reads.ready.push_back(read);
+            self.reads.ready.push_back(read.assemble());
         }
     }
 
-    /// The page of its parts.
-    fn assemble_page(&self, read: InFlight) -> PageRead {
-        let InFlight { address, page: mut buffer, base, difference, result } = read;
-        let mut changed = ChangedRanges::default();
-        let result = result.and_then(|()| {
-            for (part, is_difference) in [(base, false), (difference, true)] {
-                let laid = match &part {
-                    Part::Waited { kind, record } => fill(*kind, record, &mut buffer),
-                    Part::Here { bytes, location } => {
-                        self.lay(bytes, *location, is_difference, &mut buffer)
-                    }
-                    Part::None | Part::Straight { .. } | Part::Reading { .. } => continue,
-                };
-                changed = laid.ok_or_else(|| misfit(address, is_difference))?;
-            }
-            Ok(())
-        });
-        PageRead { address, buffer, changed, result }
-    }
-
-    /// Lays a record over a page that was read with the sectors around it.
-    fn lay(
-        &self,
-        sectors: &[u8],
-        location: Location,
-        is_difference: bool,
-        page: &mut [u8],
-    ) -> Option<ChangedRanges> {
-        let record = record_within(sectors, location, self.sector_bytes)?;
-        let kind = match (is_difference, location.is_whole()) {
-            (true, _) => EntryKind::Difference,
-            (false, true) => EntryKind::Whole,
-            (false, false) => EntryKind::Packed,
-        };
-        fill(kind, record, page)
-    }
-
-    /// Where a page lies, unless it was never written, or a record of it waits that needs no request.
-    pub(super) fn place_of(&self, address: PageAddress) -> Option<PagePlace> {
-        let base = self.map.get(address);
+    /// Where a page lies, or of what it is made; `None` if it was never written.
+    fn place_of(&self, address: PageAddress) -> Option<PagePlace> {
         let frontier = &self.frontiers[HOST];
-        if base.is_none() || frontier.find(address).is_some() {
-            return None;
-        }
+        let waiting =
+            |(kind, bytes): (EntryKind, &[u8])| Record::Waiting { kind, bytes: bytes.to_vec() };
+        let location = self.map.get(address);
+        let base = match frontier.find(address) {
+            Some(record) => waiting(record),
+            None if location.is_none() => return None,
+            None => Record::Stored(location),
+        };
         let stored = self.differences.get(address);
         let difference = match frontier.find_difference(address) {
-            Some(record) => Some(Difference::Waiting(record.to_vec())),
-            None => (!stored.is_none()).then_some(Difference::Stored(stored)),
+            Some(bytes) => Some(waiting((EntryKind::Difference, bytes))),
+            None if frontier.has_written(address) || stored.is_none() => None,
+            None => Some(Record::Stored(stored)),
         };
         let (file, sector_bytes) = (self.files.segments, self.sector_bytes);
-        if difference.is_none() && self.is_in_one_piece(base) {
-            return Some(PagePlace::Whole { file, offset_bytes: base.offset_bytes() });
+        match (&base, &difference) {
+            (Record::Stored(location), None) if self.is_in_one_piece(*location) => {
+                Some(PagePlace::Whole { file, offset_bytes: location.offset_bytes() })
+            }
+            _ => Some(PagePlace::Records(StoredPage {
+                address,
+                file,
+                sector_bytes,
+                base,
+                difference,
+            })),
         }
-        Some(PagePlace::Records(StoredPage { address, file, sector_bytes, base, difference }))
+    }
+
+    /// Where a page lies, unless it was never written, or waits to be.
+    pub(super) fn place_on_device(&self, address: PageAddress) -> Option<PagePlace> {
+        self.place_of(address).filter(|place| match place {
+            PagePlace::Whole { .. } => true,
+            PagePlace::Records(stored) => matches!(stored.base, Record::Stored(_)),
+        })
     }
 
     /// # Panics
@@ -243,5 +195,27 @@ impl LogStructured {
         let addresses: std::collections::BTreeSet<PageAddress> =
             self.reads.in_flight.iter().map(|read| read.address).collect();
         assert_eq!(addresses.len(), self.reads.in_flight.len(), "a page is read once at a time");
+    }
+}
+
+impl InFlight {
+    /// The page of its pieces, which are all here.
+    fn assemble(self) -> PageRead {
+        let Self { address, page: mut buffer, stored, pieces, result } = self;
+        let here = |piece: Piece| match piece {
+            Piece::Here(bytes) => Some(bytes),
+            Piece::Reading { .. } => None,
+        };
+        let mut pieces: Vec<IoBuffer> = pieces.into_iter().filter_map(here).collect();
+        let mut changed = ChangedRanges::default();
+        let result = match stored {
+            None => {
+                buffer = pieces.pop().expect("the page is its one piece");
+                result
+            }
+            Some(stored) => result
+                .and_then(|()| stored.assemble(&pieces, &mut buffer).map(|known| changed = known)),
+        };
+        PageRead { address, buffer, changed, result }
     }
 }

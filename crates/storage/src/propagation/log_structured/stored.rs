@@ -19,22 +19,25 @@ use nandu_base::to_index;
 use nandu_device::IoBuffer;
 use std::ops::Range;
 
-/// A page that lies in records: at most two, of which the second is a difference.
+/// A page that is made of records: at most two, of which the second is a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredPage {
     pub(super) address: PageAddress,
     pub(super) file: FileId,
     pub(super) sector_bytes: u32,
-    pub(super) base: Location,
-    pub(super) difference: Option<Difference>,
+    pub(super) base: Record,
+    pub(super) difference: Option<Record>,
 }
 
-/// The difference of a page from its record.
+/// A record, or where it lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Difference {
+pub(super) enum Record {
     Stored(Location),
     /// It was not written yet.
-    Waiting(Vec<u8>),
+    Waiting {
+        kind: EntryKind,
+        bytes: Vec<u8>,
+    },
 }
 
 impl StoredPage {
@@ -46,13 +49,11 @@ impl StoredPage {
 
     /// Where to read, on whole sectors.
     pub fn pieces(&self) -> impl Iterator<Item = Range<u64>> {
-        let difference = match &self.difference {
-            Some(Difference::Stored(location)) => Some(*location),
-            _ => None,
+        let sectors = |record: &Record| match record {
+            Record::Stored(location) => Some(sectors_of(*location, self.sector_bytes)),
+            Record::Waiting { .. } => None,
         };
-        let sector_bytes = self.sector_bytes;
-        let locations = std::iter::once(self.base).chain(difference);
-        locations.map(move |location| sectors_of(location, sector_bytes))
+        self.records().filter_map(sectors)
     }
 
     /// Makes the page of what was read, one buffer for each of [`Self::pieces`], and gives back what
@@ -65,47 +66,53 @@ impl StoredPage {
         pieces: &[IoBuffer],
         page: &mut [u8],
     ) -> Result<ChangedRanges, StorageError> {
-        let kind = if self.base.is_whole() { EntryKind::Whole } else { EntryKind::Packed };
-        let base = pieces.first().and_then(|sectors| self.record(sectors, self.base));
-        base.and_then(|record| fill(kind, record, page))
-            .ok_or_else(|| misfit(self.address, false))?;
-        let difference = match &self.difference {
-            None => return Ok(ChangedRanges::default()),
-            Some(Difference::Waiting(record)) => Some(&record[..]),
-            Some(Difference::Stored(location)) => {
-                pieces.get(1).and_then(|sectors| self.record(sectors, *location))
-            }
-        };
-        difference
-            .and_then(|record| fill(EntryKind::Difference, record, page))
-            .ok_or_else(|| misfit(self.address, true))
+        let mut pieces = pieces.iter();
+        let mut changed = ChangedRanges::default();
+        for (record, is_difference) in self.records().zip([false, true]) {
+            let laid = match record {
+                Record::Waiting { kind, bytes } => fill(*kind, bytes, page),
+                Record::Stored(location) => {
+                    let kind = match (is_difference, location.is_whole()) {
+                        (true, _) => EntryKind::Difference,
+                        (false, true) => EntryKind::Whole,
+                        (false, false) => EntryKind::Packed,
+                    };
+                    let sectors = pieces.next();
+                    let bytes = sectors
+                        .and_then(|sectors| record_within(sectors, *location, self.sector_bytes));
+                    bytes.and_then(|bytes| fill(kind, bytes, page))
+                }
+            };
+            changed = laid.ok_or_else(|| {
+                let place = format!("{} in the file {SEGMENTS_FILE}", self.address);
+                let record = if is_difference { "difference" } else { "record" };
+                StorageError::Corrupt { place, what: format!("its {record} does not fit a page") }
+            })?;
+        }
+        Ok(changed)
     }
 
-    fn record<'s>(&self, sectors: &'s [u8], location: Location) -> Option<&'s [u8]> {
-        record_within(sectors, location, self.sector_bytes)
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        std::iter::once(&self.base).chain(&self.difference)
     }
 }
 
 /// The sectors that hold a record.
-pub(super) const fn sectors_of(location: Location, sector_bytes: u32) -> Range<u64> {
+const fn sectors_of(location: Location, sector_bytes: u32) -> Range<u64> {
     let sector_bytes = sector_bytes as u64;
     let start = location.offset_bytes() / sector_bytes * sector_bytes;
     start..location.end().next_multiple_of(sector_bytes)
 }
 
 /// A record within the sectors that hold it.
-pub(super) fn record_within(
-    sectors: &[u8],
-    location: Location,
-    sector_bytes: u32,
-) -> Option<&[u8]> {
+fn record_within(sectors: &[u8], location: Location, sector_bytes: u32) -> Option<&[u8]> {
     let skipped = to_index(location.offset_bytes() % u64::from(sector_bytes));
     sectors.get(skipped..skipped + location.stored_bytes() as usize)
 }
 
 /// Lays a record over a page, and gives back what its next difference has to cover; `None` where the
 /// record makes no sense.
-pub(super) fn fill(kind: EntryKind, record: &[u8], page: &mut [u8]) -> Option<ChangedRanges> {
+fn fill(kind: EntryKind, record: &[u8], page: &mut [u8]) -> Option<ChangedRanges> {
     match kind {
         EntryKind::Packed => record::unpack(record, page)?,
         EntryKind::Whole => page.copy_from_slice(record.get(..page.len())?),
@@ -113,11 +120,4 @@ pub(super) fn fill(kind: EntryKind, record: &[u8], page: &mut [u8]) -> Option<Ch
         EntryKind::Truncate => return None,
     }
     Some(ChangedRanges::default())
-}
-
-/// What is said of a record that makes no page.
-pub(super) fn misfit(address: PageAddress, is_difference: bool) -> StorageError {
-    let place = format!("{address} in the file {SEGMENTS_FILE}");
-    let record = if is_difference { "difference" } else { "record" };
-    StorageError::Corrupt { place, what: format!("its {record} does not fit a page") }
 }
