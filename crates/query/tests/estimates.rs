@@ -15,13 +15,23 @@ use common::{
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
 use nandu_query::execution::IoCounts;
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
+use nandu_query::plan::{
+    Budget, ChunkRule, Division, Indexes, JoinQuestion, JoinSide, Plan, plans,
+};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{JoinKind, Key, Limits, Relation};
 use nandu_storage::Database;
 
 const PAGE_BYTES: u32 = 4096;
 const SCALE: Scale = Scale { customer_count: 4000, orders_each: 10, page_bytes: PAGE_BYTES };
+
+/// Buckets or runs of a plan; those of the kernel of a late join are no excuse.
+fn part_count(plan: &Plan) -> u64 {
+    match plan.division {
+        Division::FlashJoin(_) | Division::RareJoin(_) => 0,
+        division => division.part_count(),
+    }
+}
 
 /// Whether memory is so little that one cut or one merge may not be enough.
 fn is_below_the_bound(plan: &Plan, question: &JoinQuestion, memory_pages: u64) -> bool {
@@ -84,7 +94,7 @@ fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
                 ("requests to write", counts.write_requests, estimate.write_requests),
                 ("pages written", counts.write_bytes / page_bytes, estimate.pages_written),
             ] {
-                let chance = plan.division.part_count() / 2 + 3;
+                let chance = part_count(&plan) / 2 + 3;
                 if actual.abs_diff(estimated) > actual * percent / 100 + chance {
                     let kind = plan.kind;
                     wrong.push(format!(

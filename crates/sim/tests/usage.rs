@@ -7,6 +7,7 @@ use nandu_ftl::FtlKind;
 use nandu_sim::{
     DriveChoice, Input, Job, Mode, RunConfig, SimReport, TimeShare, Unwatched, WarningKind,
 };
+use std::collections::BTreeSet;
 
 /// Four channels of two dies of 2 KiB pages, with a bus of 40 MB/s, or what `settings` say.
 fn job(workload: &str, settings: &[(&str, &str)]) -> Job {
@@ -127,6 +128,7 @@ fn the_closed_mode_says_nothing_of_dies() {
 
 #[test]
 fn merges_are_counted_by_kind_as_their_erases_are() {
+    let mut merging = BTreeSet::new();
     for ftl in FtlKind::ALL.iter().map(|kind| kind.name()) {
         for workload in ["uniform", "sequential", "sequential:size=6KiB"] {
             let report = run(workload, &[("ftl", ftl), ("mode", "closed")]);
@@ -141,6 +143,7 @@ fn merges_are_counted_by_kind_as_their_erases_are() {
                 );
                 continue;
             };
+            merging.insert(ftl);
             assert!(merges != nandu_sim::Merges::default(), "{ftl} {workload}");
             // A merge erases its block, or as many as the layer merges together.
             let block_bytes = report.config.nand.geometry.erase_block_bytes();
@@ -151,6 +154,9 @@ fn merges_are_counted_by_kind_as_their_erases_are() {
             assert!(merges.full <= erased[2], "{ftl} {workload} {merges:?}");
         }
     }
+    let of_old = ["block", "bast", "fast", "faster", "chunk"];
+    assert!(of_old.iter().all(|ftl| merging.contains(ftl)), "{merging:?}");
+    assert!(!merging.contains("page") && !merging.contains("dftl"), "{merging:?}");
 }
 
 #[test]

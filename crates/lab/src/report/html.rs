@@ -20,6 +20,7 @@ use crate::experiment::FULL_ENDING;
 use crate::outcome::{Axis, Cell, Figure, Grid, Outcome, Verdict};
 use crate::run::Meta;
 use crate::shape::Class;
+use nandu_base::words::counted;
 use std::fmt::Write as _;
 
 const STYLES: &str = include_str!("page.css");
@@ -230,7 +231,7 @@ fn missed_list(html: &mut String, (title, is_open): (&str, bool), missed: &[(&Ou
         html,
         "<details class=\"missed\"{}><summary>{title}: {}</summary><ul class=\"verdicts\">",
         if is_open { " open=\"open\"" } else { "" },
-        counted(missed.len(), "claim")
+        counted(missed.len() as u64, "claim")
     );
     for (outcome, verdict) in missed {
         let is_full = outcome.experiment.ends_with(FULL_ENDING);
@@ -299,17 +300,17 @@ fn states(html: &mut String, runs: &[Found]) {
     }
 }
 
-/// Figures with lines and with bars.
 /// How many experiments and figures the page has.
 fn holdings(runs: &[Found]) -> String {
-    let experiments = counted(runs.len(), "experiment");
+    let experiments = counted(runs.len() as u64, "experiment");
     let figures: usize = runs.iter().map(|found| drawn_count(&found.outcome)).sum();
     match figures {
         0 => experiments,
-        figures => format!("{experiments} and {}", counted(figures, "figure")),
+        figures => format!("{experiments} and {}", counted(figures as u64, "figure")),
     }
 }
 
+/// Figures with lines and with bars.
 fn drawn_count(outcome: &Outcome) -> usize {
     outcome.figures.len() + outcome.grids.iter().filter(|grid| grid.bars).count()
 }
@@ -320,10 +321,6 @@ fn draws_published(outcome: &Outcome) -> bool {
     let bars = outcome.grids.iter().filter(|grid| grid.bars);
     let mut cells = bars.flat_map(|grid| grid.cells.iter().flatten());
     traces.any(|trace| trace.published) || cells.any(|cell| cell.published.is_some())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn machine(html: &mut String, meta: &Meta) {
