@@ -398,6 +398,12 @@ impl Engine {
         self.pool.stored_bytes(file).unwrap_or_else(length)
     }
 
+    /// The first record of the log that may speak of a file: see [`Volume::records_from`]. `None` if there is
+    /// no such file.
+    pub(crate) fn records_from(&self, file: FileId) -> Option<Lsn> {
+        self.records_from.get(&file).copied()
+    }
+
     /// Makes an empty file, durably. Not part of a transaction: whoever rolls back, or finds after a
     /// restart that nothing refers to the file, removes it.
     ///
