@@ -214,6 +214,16 @@ fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
     let again = stdout_of(path, &["verify", "small", "--perturb", "--resume", "--out", "o"]);
     assert!(again.contains("moved by"), "{again}");
 
+    // What the run without a change finds is kept with the table, and compared.
+    let kept = ["verify", "small", "--kept", "o/perturb"];
+    let same = stdout_of(path, &kept);
+    assert!(same.contains("all 2 points are the same"), "{same}");
+    let table = fs::read_to_string(path.join("o/perturb/small.json")).unwrap();
+    assert!(table.contains("466.875"), "{table}");
+    fs::write(path.join("o/perturb/small.json"), table.replace("466.875", "466.0")).unwrap();
+    let said = failure_of(path, &kept, 1);
+    assert!(said.contains("kept results are not what the code finds: small"), "{said}");
+
     // A file elsewhere is what is perturbed, also where a built-in experiment has its name.
     fs::create_dir(path.join("elsewhere")).unwrap();
     fs::write(path.join("elsewhere/tour.toml"), text).unwrap();

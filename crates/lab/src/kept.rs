@@ -3,15 +3,20 @@
 //! ```text
 //!   <kept>/NAME/series.csv ─┐
 //!   <kept>/NAME/meta.json ──┤ same seed?  ─▶ each simulated point, to the last bit ─▶ Kept
-//!   fresh Outcome ──────────┘
+//!   fresh Outcome ──────────┤
+//!   <kept>/NAME.json ───────┘ of `verify --perturb` ─▶ each shape's deciding number
 //! ```
 //!
 //! 1. What this machine measured is not compared: a series of `local`, or a ratio with it.
 //! 2. A point that only one of the two has counts as moved without bound.
+//! 3. A table of `verify --perturb` is asked where there is no series. Of it the run without a change is
+//!    compared; that its trials would do the same is likely then, and not shown.
 
 use crate::error::LabError;
+use crate::experiment::Experiment;
 use crate::kind::bench::LOCAL;
 use crate::outcome::{Outcome, Series};
+use crate::perturb::{Sensitivity, ShapeKey, deciding_numbers};
 use crate::points;
 use crate::run::Meta;
 use serde::Serialize;
@@ -67,6 +72,18 @@ impl Kept {
         self.moved_count == 0 && self.compared_count > 0
     }
 
+    /// Counts a point that was compared.
+    fn count(&mut self, point: MovedPoint) {
+        self.compared_count += 1;
+        if point.kept.map(f64::to_bits) == point.fresh.map(f64::to_bits) {
+            return;
+        }
+        self.moved_count += 1;
+        if self.worst.as_ref().is_none_or(|worst| worst.relative() < point.relative()) {
+            self.worst = Some(point);
+        }
+    }
+
     /// What was found, in words.
     #[must_use]
     pub fn text(&self, seed: u64) -> String {
@@ -94,16 +111,22 @@ impl Kept {
     }
 }
 
-/// Compares `outcome` with what is kept under its name in `folder`; `None` if nothing is.
+/// Compares `outcome` of `experiment` with what is kept under its name in `folder`: a result, else a table of
+/// `verify --perturb`; `None` if there is neither.
 ///
 /// # Errors
 /// [`LabError::File`] where the kept files cannot be read, [`LabError::Invalid`] with the line that is no
 /// point.
-pub fn compare(folder: &Path, outcome: &Outcome) -> Result<Option<Kept>, LabError> {
+pub fn compare(
+    folder: &Path,
+    experiment: &Experiment,
+    outcome: &Outcome,
+) -> Result<Option<Kept>, LabError> {
     let place = folder.join(&outcome.experiment);
     let series_path = place.join("series.csv");
     if !series_path.exists() {
-        return Ok(None);
+        let table = Sensitivity::load(folder, &outcome.experiment)?;
+        return Ok(table.map(|table| compare_table(table, experiment, outcome)));
     }
     let read = |path: &Path| {
         fs::read_to_string(path).map_err(|error| LabError::file("read", path, &error))
@@ -125,6 +148,36 @@ pub fn compare(folder: &Path, outcome: &Outcome) -> Result<Option<Kept>, LabErro
     Ok(Some(result))
 }
 
+/// Compares the deciding numbers of the first seed of `outcome` with those of `table`, shape by shape as they stand in
+/// `experiment`.
+fn compare_table(table: Sensitivity, experiment: &Experiment, outcome: &Outcome) -> Kept {
+    let mut result = Kept {
+        commit: table.commit,
+        seed: table.seed,
+        compared_count: 0,
+        moved_count: 0,
+        worst: None,
+    };
+    if table.seed != outcome.seed || table.unchanged.is_empty() {
+        return result;
+    }
+    let verdicts = experiment.judge(&[&outcome.series]);
+    let fresh = deciding_numbers(&verdicts);
+    for (index, shape) in experiment.shape.iter().enumerate() {
+        let claim = ShapeKey::of(shape).claim;
+        let is_it = |key: &ShapeKey| key.claim == claim;
+        let place = table.shapes.iter().position(is_it);
+        let point = MovedPoint {
+            series: shape.claim.words(),
+            x: verdicts[index].decided.as_ref().map_or(0.0, |decided| decided.x).min(f64::MAX),
+            kept: place.and_then(|place| table.unchanged.get(place).copied().flatten()),
+            fresh: fresh[index],
+        };
+        result.count(point);
+    }
+    result
+}
+
 /// By series and by the bits of x, which order numbers that are not negative as they are.
 type Points = BTreeMap<(String, u64), f64>;
 
@@ -137,7 +190,6 @@ fn set_beside(result: &mut Kept, kept: &Points, series: &[Series]) {
         kept.keys().filter(|(name, _)| is_simulated(name)).chain(fresh.keys()).collect();
     places.sort();
     places.dedup();
-    result.compared_count = places.len();
     for place in places {
         let point = MovedPoint {
             series: place.0.clone(),
@@ -145,13 +197,7 @@ fn set_beside(result: &mut Kept, kept: &Points, series: &[Series]) {
             kept: kept.get(place).copied(),
             fresh: fresh.get(place).copied(),
         };
-        if point.kept.map(f64::to_bits) == point.fresh.map(f64::to_bits) {
-            continue;
-        }
-        result.moved_count += 1;
-        if result.worst.as_ref().is_none_or(|worst| worst.relative() < point.relative()) {
-            result.worst = Some(point);
-        }
+        result.count(point);
     }
 }
 
@@ -174,6 +220,7 @@ fn points_of(path: &Path, text: &str) -> Result<Points, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::{RunOptions, Unwatched, run};
 
     fn series(name: &str, points: &[(f64, f64)]) -> Series {
         Series { points: points.to_vec(), ..Series::new(name, "B", "s") }
@@ -223,6 +270,41 @@ mod tests {
         let kept = Kept { seed: 2, ..compared("head\n", &[]) };
         assert!(!kept.is_current());
         assert!(kept.text(1).ends_with("its seed is 2, not 1"));
+    }
+
+    #[test]
+    fn a_table_of_sensitivity_is_compared_by_deciding_numbers() {
+        let text = "title = 't'\nquestion = 'q'\nmethod = 'm'\npaper = '-'\nreference = 'r'\n[measure]\n\
+                    kind = 'closed_form'\nread_us = 20\nwrite_us = 200\nerase_us = 1500\n\
+                    erase_block_page_count = 64\nlive_fractions = [0.5]\n[[shape]]\nclass = 'own'\n\
+                    kind = 'value_within'\nseries = 'dynamic'\nlow = 1\nhigh = 1000\n";
+        let experiment = Experiment::parse("small", "small.toml", text).unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let options = RunOptions::new(scratch.path());
+        let outcome = run(&experiment, &options, &mut Unwatched).unwrap();
+        let mut table = Sensitivity {
+            experiment: "small".into(),
+            commit: "c".into(),
+            seed: outcome.seed,
+            config_hash: String::new(),
+            shapes: experiment.shape.iter().map(ShapeKey::of).collect(),
+            unchanged: vec![Some(466.875)],
+            rows: Vec::new(),
+        };
+        let folder = scratch.path().join("tables");
+        let compared = |table: &Sensitivity| {
+            table.store(&folder).unwrap();
+            compare(&folder, &experiment, &outcome).unwrap().unwrap()
+        };
+        assert!(compared(&table).is_current());
+        table.unchanged = vec![Some(466.0)];
+        let kept = compared(&table);
+        assert!(!kept.is_current() && kept.text(outcome.seed).contains("from 466 to 466.875"));
+        table.unchanged.clear();
+        assert_eq!((compared(&table).compared_count, compared(&table).is_current()), (0, false));
+        table.unchanged = vec![Some(466.875)];
+        table.seed += 1;
+        assert!(!compared(&table).is_current());
     }
 
     #[test]

@@ -97,7 +97,8 @@ impl Verdict {
 /// The number furthest out, and its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
-    /// Where on the x axis of the series.
+    /// Where on the x axis of the series; of a crossover that is nowhere, `null` in JSON.
+    #[serde(with = "finite")]
     pub x: f64,
     /// Unit of x, such as `B`; empty for a pure number.
     #[serde(default, skip_serializing_if = "String::is_empty")]

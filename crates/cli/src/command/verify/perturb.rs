@@ -52,13 +52,14 @@ pub(super) fn run(
         let sensitivity = match kept.filter(is_same) {
             Some(kept) => kept,
             None => {
-                let rows = perturb_one(experiment, arguments, context)?;
+                let (unchanged, rows) = perturb_one(experiment, arguments, context)?;
                 let sensitivity = Sensitivity {
                     experiment: experiment.name.clone(),
                     commit: COMMIT.into(),
                     seed: arguments.seed,
                     config_hash,
                     shapes: keys,
+                    unchanged,
                     rows,
                 };
                 sensitivity.store(&folder)?;
@@ -107,11 +108,12 @@ fn in_words(row: &Row, noticed: &Noticed) -> String {
     format!("{} x {} ({over})", row.parameter, row.factor)
 }
 
+/// The deciding numbers without a change, and what each trial did.
 fn perturb_one(
     experiment: &Experiment,
     arguments: &VerifyArguments,
     context: &Context,
-) -> Result<Vec<Row>, Failure> {
+) -> Result<(Vec<Option<f64>>, Vec<Row>), Failure> {
     let trials = perturb::trials(experiment)?;
     let base = Scratch::new(experiment)
         .map_err(|error| Failure::system("cannot make a scratch directory", &error))?;
@@ -151,7 +153,7 @@ fn perturb_one(
     if context.interrupt.is_set() {
         return Err(interrupted());
     }
-    Ok(rows.into_iter().flatten().collect())
+    Ok((perturb::deciding_numbers(&before), rows.into_iter().flatten().collect()))
 }
 
 fn interrupted() -> Failure {
@@ -218,7 +220,7 @@ impl Scratch {
         let seed = seed.to_string();
         let output = Command::new(program)
             .args(["verify", &experiment.name, "--seeds", "1", "--seed", &seed])
-            .args(["--threads", "1", "--json", "--resume", "--out", "out"])
+            .args(["--threads", "1", "--json", "--resume", "--out", "out", "--unlinked"])
             .current_dir(self.path())
             .stdin(Stdio::null())
             .output()

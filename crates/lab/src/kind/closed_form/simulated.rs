@@ -18,14 +18,14 @@ use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{FlashOperation, Lpn, Nanos, Rng};
 use nandu_ftl::{Ftl, FtlConfig, FtlError, PageConfig, VictimPolicy};
-use nandu_nand::{NandArray, NandProfile};
+use nandu_nand::{ChipOverrides, NandArray, NandProfile};
 use serde::{Deserialize, Serialize};
 
 /// A chip that is simulated beside the formulas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Simulated {
-    /// Chip; its times and erase block must be those of the equations.
+    /// Chip preset, but for its times and the flash pages of an erase block, which are those of the equations.
     pub chip: String,
     /// Erase blocks of the chip, at least 64.
     pub erase_block_count: u32,
@@ -54,13 +54,8 @@ impl Simulated {
         if self.utilisations.iter().any(|share| !(0.01..0.97).contains(share)) {
             return Err("`utilisations` must lie in 0.01..0.97: cleaning needs room".into());
         }
-        let config = self.profile().resolve().map_err(|error| error.to_string())?;
-        let timing = config.timing;
-        let times = [timing.read_ns, timing.program_ns, timing.erase_ns].map(Nanos::as_micros_f64);
-        let same = times == [equations.read_us, equations.write_us, equations.erase_us]
-            && config.geometry.flash_pages_per_erase_block == equations.erase_block_page_count;
-        let chip = &self.chip;
-        if same { Ok(()) } else { Err(format!("`{chip}` is not the chip of the equations")) }
+        self.profile(equations).resolve().map_err(|error| error.to_string())?;
+        Ok(())
     }
 
     pub(super) fn labels(&self) -> Vec<String> {
@@ -89,7 +84,7 @@ impl Simulated {
         let mut curves = ["simulated", "equation", "by_utilisation"].map(series);
         for &utilisation in &self.utilisations {
             let steady = self
-                .steady(victim, utilisation, seed)
+                .steady(equations, victim, utilisation, seed)
                 .map_err(|error| LabError::step(&label, &error))?;
             let c = steady.live_fraction;
             curves[0].points.push((c, steady.micros));
@@ -106,8 +101,21 @@ impl Simulated {
         Ok(curves)
     }
 
-    fn profile(&self) -> NandProfile {
+    fn profile(&self, equations: &ClosedForm) -> NandProfile {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "times are checked to be above 0"
+        )]
+        let nanos = |micros: f64| Some(Nanos((micros * 1000.0).round() as u64));
         NandProfile {
+            overrides: ChipOverrides {
+                flash_pages_per_erase_block: Some(equations.erase_block_page_count),
+                read_ns: nanos(equations.read_us),
+                program_ns: nanos(equations.write_us),
+                erase_ns: nanos(equations.erase_us),
+                ..ChipOverrides::default()
+            },
             preset: self.chip.clone(),
             channel_count: 1,
             dies_per_channel: 1,
@@ -123,11 +131,12 @@ impl Simulated {
     )]
     fn steady(
         &self,
+        equations: &ClosedForm,
         victim: VictimPolicy,
         utilisation: f64,
         seed: u64,
     ) -> Result<Steady, FtlError> {
-        let mut nand = NandArray::new(self.profile().resolve()?)?;
+        let mut nand = NandArray::new(self.profile(equations).resolve()?)?;
         let pages = nand.geometry().flash_pages_per_erase_block;
         let unit_count = (f64::from(self.erase_block_count * pages) * utilisation) as u64;
         let config = PageConfig { victim, reserve_count: 1, ..PageConfig::default() };
@@ -201,11 +210,19 @@ mod tests {
     }
 
     #[test]
-    fn another_chip_than_that_of_the_equations_is_refused() {
-        let mut equations = equations(0.5, VictimPolicy::Greedy);
-        assert!(equations.simulated.as_ref().unwrap().check(&equations).is_ok());
-        equations.erase_us = 2000.0;
-        let error = equations.simulated.as_ref().unwrap().check(&equations).unwrap_err();
-        assert!(error.contains("not the chip of the equations"), "{error}");
+    fn the_chip_takes_its_times_from_the_equations() {
+        let mut equations = equations(0.5, VictimPolicy::Random);
+        let micros_and_equation = |equations: &ClosedForm| {
+            let simulated = equations.simulated.as_ref().unwrap();
+            simulated.check(equations).unwrap();
+            let (c, micros) = simulated.measure(equations, 0, 7).unwrap()[0].points[0];
+            (micros, equations.dynamic_us(c))
+        };
+        let (before, _) = micros_and_equation(&equations);
+        (equations.read_us, equations.write_us, equations.erase_us) = (30.5, 1000.0, 9000.0);
+        equations.erase_block_page_count = 32;
+        let (micros, equation) = micros_and_equation(&equations);
+        assert!(micros > 2.0 * before, "{micros} us where it was {before}");
+        assert!((micros / equation - 1.0).abs() < 0.02, "{micros} us, not {equation}");
     }
 }
