@@ -47,7 +47,7 @@ fn no_kept_table_is_stale() {
 }
 
 /// Experiments without a kept table, and why. None of them has a prediction.
-const WITHOUT_TABLE: [(&str, &str); 29] = [
+const WITHOUT_TABLE: [(&str, &str); 25] = [
     ("clients/lookups", "52 trials, not made yet"),
     ("modern/cache", "12 trials, not made yet"),
     ("modern/page-types", "20 trials, not made yet"),
@@ -56,11 +56,8 @@ const WITHOUT_TABLE: [(&str, &str); 29] = [
     ("s000/chapter-7-scans", "118 trials, not made yet"),
     ("s000/chapter-8-adaptive-array", "14 trials, not made yet"),
     ("s000/chapter-8-adaptive", "20 trials, not made yet"),
-    ("s000/chapter-8-channels", "18 trials, not made yet"),
     ("s000/chapter-8-coding", "56 trials, not made yet"),
-    ("s000/chapter-8-variants", "18 trials, not made yet"),
     ("s000/figure-3-1", "142 trials, not made yet"),
-    ("s000/figure-3-2", "142 trials, not made yet"),
     ("s000/figure-4-1-kernel", "136 trials, not made yet"),
     ("s000/figure-4-1-page-sizes", "124 trials, not made yet"),
     ("s000/figure-4-1", "160 trials, not made yet"),
@@ -71,7 +68,6 @@ const WITHOUT_TABLE: [(&str, &str); 29] = [
     ("s001/error-bars", "112 trials, not made yet"),
     ("s001/figure-2", "112 trials, not made yet"),
     ("s001/late-joins", "160 trials, not made yet"),
-    ("s001/table-5", "110 trials, not made yet"),
     ("s003/faster-gain", "40 trials, not made yet"),
     ("s003/recovery", "118 trials, not made yet"),
     ("ssd-iq/real-drive", "14 trials, not made yet"),
