@@ -17,6 +17,7 @@
 //! 4. The catalogue is a tree like any other. A file to which it does not refer was made by a
 //!    transaction that never committed, and is removed at the next opening.
 
+mod ahead;
 mod batch;
 mod catalog;
 mod change;

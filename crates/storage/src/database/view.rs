@@ -15,6 +15,7 @@
 //!    transaction; and nobody waits for them longer than a page takes.
 
 use super::Shared;
+use super::ahead::Ahead;
 use super::core::Core;
 use super::step::Step;
 use crate::engine::structure;
@@ -45,6 +46,7 @@ struct ViewState {
     /// Whether no page has a copy here, so that nobody has to look.
     is_plain: AtomicBool,
     copies: Mutex<Copies>,
+    ahead: Ahead,
 }
 
 /// What a view has beside the pages of all.
@@ -92,7 +94,8 @@ impl EngineView {
         let is_plain = AtomicBool::new(copies.undos.is_empty() && copies.trouble.is_none());
         let (shared, seen) = (Arc::clone(shared), AtomicU64::new(seen.0));
         drop(core);
-        Self(Arc::new(ViewState { shared, seen, is_plain, copies: Mutex::new(copies) }))
+        let (copies, ahead) = (Mutex::new(copies), Ahead::default());
+        Self(Arc::new(ViewState { shared, seen, is_plain, copies, ahead }))
     }
 
     /// A view whose moment is fixed by [`Self::refresh`], with all changes whoever made them.
@@ -103,6 +106,7 @@ impl EngineView {
             seen,
             is_plain: AtomicBool::new(true),
             copies: Mutex::default(),
+            ahead: Ahead::default(),
         }))
     }
 
@@ -122,7 +126,8 @@ impl EngineView {
     /// # Errors
     /// If the engine has stopped; the moment is now all the same.
     pub(super) fn refresh(&self) -> Result<(), StorageError> {
-        let ViewState { shared, seen, .. } = &*self.0;
+        let ViewState { shared, seen, ahead, .. } = &*self.0;
+        ahead.clear(&shared.page_reader);
         let core = shared.core.read();
         let now = core.engine().log().next_lsn();
         shared.versions.begin(now);
@@ -321,6 +326,7 @@ impl ReadPages for HeldView<'_> {
 
 impl Drop for ViewState {
     fn drop(&mut self) {
+        self.ahead.clear(&self.shared.page_reader);
         let seen = Lsn(*self.seen.get_mut());
         if seen > Lsn(0) {
             self.shared.end_view(seen);
@@ -382,12 +388,17 @@ impl ViewState {
         address: PageAddress,
         look: impl FnOnce(Lsn, &[u8]) -> R,
     ) -> (RwLockReadGuard<'c, Core>, Result<R, StorageError>) {
-        let Some(plan) = core.engine().plan_aside(address) else {
+        let reader = &self.shared.page_reader;
+        let read = if let Some(flight) = self.ahead.take(address) {
+            drop(core);
+            reader.land(flight)
+        } else if let Some(plan) = core.engine().plan_aside(address) {
+            drop(core);
+            reader.read(plan)
+        } else {
             let looked = core.engine().read_with_lsn(address, look);
             return (core, looked);
         };
-        drop(core);
-        let read = self.shared.page_reader.read(plan);
         // This view is one of them.
         if self.shared.company_count() > 1 {
             self.shared.clean_ahead();
@@ -405,7 +416,9 @@ impl ViewState {
     ) -> Result<(), StorageError> {
         let mut rest = addresses.iter().copied().enumerate().peekable();
         while rest.peek().is_some() {
-            let (mut indexes, mut plans) = (Vec::new(), Vec::new());
+            let reader = &self.shared.page_reader;
+            let (mut begun, mut plans) = (Vec::new(), Vec::new());
+            let mut resident = Ok(());
             let core = self.shared.core.read();
             for (index, address) in rest.by_ref() {
                 let engine = core.engine();
@@ -415,22 +428,25 @@ impl ViewState {
                 if is_here.is_some() {
                     continue;
                 }
-                match engine.plan_aside(address) {
-                    Some(plan) => {
-                        indexes.push(index);
-                        plans.push(plan);
-                    }
-                    None => engine.read_with_lsn(address, |lsn, page| look(index, lsn, page))?,
+                if let Some(flight) = self.ahead.take(address) {
+                    begun.push((index, flight));
+                } else if let Some(plan) = engine.plan_aside(address) {
+                    plans.push((index, plan));
+                } else {
+                    resident = engine.read_with_lsn(address, |lsn, page| look(index, lsn, page));
                 }
-                if plans.len() == BATCH_COUNT_MAX {
+                if resident.is_err() || begun.len() + plans.len() == BATCH_COUNT_MAX {
                     break;
                 }
             }
             drop(core);
-            let reads = self.shared.page_reader.read_all(plans);
+            begun.extend(plans.into_iter().map(|(index, plan)| (index, reader.begin(plan))));
+            let land = |(index, flight)| (index, reader.land(flight));
+            let reads: Vec<_> = begun.into_iter().map(land).collect();
+            resident?;
             self.shared.clean_ahead();
             let core = self.shared.core.read();
-            for (index, read) in indexes.into_iter().zip(reads) {
+            for (index, read) in reads {
                 core.engine().finish_aside(read, |lsn, page| look(index, lsn, page))?;
             }
         }
@@ -530,7 +546,19 @@ impl ReadPages for EngineView {
     }
 
     fn prefetch(&self, addresses: &[PageAddress]) {
-        self.0.shared.core.read().engine().prefetch(addresses);
+        let ViewState { shared, ahead, .. } = &*self.0;
+        // This view is one of them.
+        if shared.company_count() <= 1 || !shared.page_reader.can_read() {
+            return shared.core.read().engine().prefetch(addresses);
+        }
+        let plans: Vec<_> = {
+            let core = shared.core.read();
+            let wanted = addresses.iter().filter(|&&address| !ahead.has(address));
+            wanted.filter_map(|&address| core.engine().plan_ahead(address)).collect()
+        };
+        let reader = &shared.page_reader;
+        ahead.add(plans.into_iter().map(|plan| reader.begin(plan)).collect(), reader);
+        reader.hand_over();
     }
 }
 

@@ -513,6 +513,11 @@ impl Engine {
         self.pool.plan_aside(address)
     }
 
+    /// As [`Self::plan_aside`], of a page that nobody wants yet: see [`Pool::plan_ahead`].
+    pub(crate) fn plan_ahead(&self, address: PageAddress) -> Option<Plan> {
+        self.pool.plan_ahead(address)
+    }
+
     /// Refuses to read pages that can be read without the engine, until [`Self::take_missed`]: whoever wants one
     /// gets an error.
     pub(crate) fn refuse_misses(&mut self) {

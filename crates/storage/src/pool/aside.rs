@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   lock held:   plan ──► where the page lies, what was written so far
-//!   no lock:     read ──► a buffer of its own
+//!   no lock:     begin, land ──► a buffer of its own
 //!   lock held:   finish ─► nothing written there meanwhile: into a frame │ else the usual way
 //! ```
 //!
@@ -74,6 +74,22 @@ pub(crate) struct Plan {
     word: u64,
     place: PagePlace,
     marks: (u32, u32),
+    /// Nobody wants the page yet.
+    is_prefetch: bool,
+}
+
+/// A page that is being read. Its requests count as the volume's until it is landed.
+#[must_use = "what is in flight has to be landed"]
+pub(crate) struct Flight {
+    plan: Plan,
+    begun: Vec<Result<Begun, StorageError>>,
+}
+
+impl Flight {
+    /// The page that it brings.
+    pub(crate) const fn address(&self) -> PageAddress {
+        PageAddress::from_word(self.plan.word)
+    }
 }
 
 /// A page that was read.
@@ -119,32 +135,43 @@ impl PageReader {
         Read { plan, page: changed.ok().map(|changed| (buffer, changed)) }
     }
 
-    /// Reads what was planned, all at once as far as the device's queue takes it.
-    pub(crate) fn read_all(&self, plans: Vec<Plan>) -> Vec<Read> {
-        let begin = |plan: Plan| {
-            let begun = match &plan.place {
-                &PagePlace::Whole { file, offset_bytes } => {
-                    vec![self.submit(file, offset_bytes, self.page_buffer())]
-                }
-                PagePlace::Records(stored) => self.begin_pieces(stored),
-            };
-            (plan, begun)
+    /// Begins to read what was planned, once the device's queue has room.
+    pub(crate) fn begin(&self, plan: Plan) -> Flight {
+        let begun = match &plan.place {
+            &PagePlace::Whole { file, offset_bytes } => {
+                vec![self.submit(file, offset_bytes, self.page_buffer())]
+            }
+            PagePlace::Records(stored) => self.begin_pieces(stored),
         };
-        let begun: Vec<_> = plans.into_iter().map(begin).collect();
-        let finish = |(plan, begun): (Plan, Vec<Result<Begun, StorageError>>)| {
-            let pieces = self.finish_pieces(begun);
-            let page = pieces.and_then(|mut pieces| match &plan.place {
-                PagePlace::Whole { .. } => {
-                    Ok((pieces.pop().expect("one was begun"), ChangedRanges::default()))
-                }
-                PagePlace::Records(stored) => {
-                    let mut page = self.page_buffer();
-                    stored.assemble(&pieces, &mut page).map(|changed| (page, changed))
-                }
-            });
-            Read { plan, page: page.ok() }
-        };
-        begun.into_iter().map(finish).collect()
+        Flight { plan, begun }
+    }
+
+    /// Sees to it that what was begun is under way.
+    pub(crate) fn hand_over(&self) {
+        self.io.hand_over();
+    }
+
+    /// Waits for what was begun.
+    pub(crate) fn land(&self, flight: Flight) -> Read {
+        let Flight { plan, begun } = flight;
+        let pieces = self.finish_pieces(begun);
+        let page = pieces.and_then(|mut pieces| match &plan.place {
+            PagePlace::Whole { .. } => {
+                Ok((pieces.pop().expect("one was begun"), ChangedRanges::default()))
+            }
+            PagePlace::Records(stored) => {
+                let mut page = self.page_buffer();
+                stored.assemble(&pieces, &mut page).map(|changed| (page, changed))
+            }
+        });
+        Read { plan, page: page.ok() }
+    }
+
+    /// Waits for what was begun, and forgets it: nobody wanted it.
+    pub(crate) fn drop_flight(&self, flight: Flight) {
+        if let Some((buffer, _)) = self.land(flight).page {
+            self.keep(buffer);
+        }
     }
 
     /// Whether it can read here: by places, or for a worker that lets others run meanwhile.
@@ -271,11 +298,24 @@ impl Pool {
     /// on its way, or does not lie in one piece.
     #[cold]
     pub(crate) fn plan_aside(&self, address: PageAddress) -> Option<Plan> {
+        let plan = self.plan_read(address)?;
+        self.lock().counters.miss_count += 1;
+        Some(plan)
+    }
+
+    /// As [`Self::plan_aside`], of a page that nobody wants yet.
+    pub(crate) fn plan_ahead(&self, address: PageAddress) -> Option<Plan> {
+        let plan = self.plan_read(address)?;
+        self.lock().counters.prefetch_count += 1;
+        Some(Plan { is_prefetch: true, ..plan })
+    }
+
+    fn plan_read(&self, address: PageAddress) -> Option<Plan> {
         if !self.aside.can_read() {
             return None;
         }
         let word = address.to_word();
-        let mut state = self.lock();
+        let state = self.lock();
         if self.resident(word).is_some() || state.is_on_its_way(word) {
             return None;
         }
@@ -283,8 +323,7 @@ impl Pool {
         if !state.places_by_address() && state.checksum(address.file) == Checksum::None {
             return None;
         }
-        state.counters.miss_count += 1;
-        Some(Plan { word, place, marks: state.marks.of(word) })
+        Some(Plan { word, place, marks: state.marks.of(word), is_prefetch: false })
     }
 
     /// Brings what was read into a frame, unless it is not current any more, and lends it to `look`.
@@ -298,6 +337,10 @@ impl Pool {
     ) -> Result<R, StorageError> {
         let Read { plan, page } = read;
         let mut state = self.lock();
+        if plan.is_prefetch {
+            state.counters.miss_count += 1;
+            state.counters.prefetch_hit_count += 1;
+        }
         if let Some((buffer, changed)) = page
             && let Some(frame) = self.admit_aside(&mut state, &plan, buffer, changed)?
         {

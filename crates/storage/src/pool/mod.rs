@@ -36,7 +36,7 @@ mod replacement;
 mod table;
 mod write;
 
-pub(crate) use aside::{BATCH_COUNT_MAX, PageReader, Plan, Read};
+pub(crate) use aside::{BATCH_COUNT_MAX, Flight, PageReader, Plan, Read};
 pub(crate) use clean::{Cleaning, WantsCleaning};
 pub use exclusive::FrameMut;
 pub use grant::Grant;
