@@ -20,6 +20,7 @@ use super::tables::{Tables, entry_key, unless_full};
 use super::{catalog, key};
 use crate::btree::Tree;
 use crate::engine::{Action, Savepoint, StructureKind};
+use crate::log::RecordBuffer;
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableSchema, ValueRef, encode_record};
 use crate::{Engine, FileId, Lsn, StorageError};
 use std::sync::Arc;
@@ -348,6 +349,18 @@ impl Core {
             self.created_files.clear();
         }
         Ok(lsn)
+    }
+
+    /// Takes back a part of what the transaction did: see [`Engine::undo_part`].
+    pub(super) fn undo_part(
+        &mut self,
+        savepoint: Option<Savepoint>,
+        record_count_max: u32,
+        buffer: &mut RecordBuffer,
+    ) -> Result<bool, StorageError> {
+        // Others may change the heaps between two parts.
+        self.heaps.values_mut().for_each(HeapTable::invalidate);
+        self.engine.undo_part(savepoint, record_count_max, buffer)
     }
 
     pub(super) fn rollback(&mut self) -> Result<(), StorageError> {

@@ -24,7 +24,7 @@ use super::tables::{encode, row_of};
 use super::view::EngineView;
 use super::{Database, LoadOptions, LoadReport, NewTable, Row, Shared, TableLoad, Tables};
 use crate::engine::{Savepoint, Settings};
-use crate::log::Durability;
+use crate::log::{Durability, RecordBuffer};
 use crate::plant::{EngineBug, is_planted};
 use crate::sqlite::ValueRef;
 use crate::{FileId, ReadPages, StorageError};
@@ -38,6 +38,8 @@ use std::sync::atomic::Ordering;
 /// So many pages at most are fetched for a step without the engine: in a pool of few frames one may be gone
 /// again before the next has come.
 const FETCH_COUNT_MAX: u32 = 16;
+/// Records that are undone at once beside others.
+const UNDO_COUNT_MAX: u32 = 8;
 
 /// What a write transaction may see of others, and they of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -371,12 +373,26 @@ impl<'d> WriteTransaction<'d> {
     }
 
     fn take_back(&mut self) -> Result<(), StorageError> {
-        let answer = {
+        let answer = self.undo_in_parts(None).and_then(|()| {
             let mut core = self.database.shared.core.write();
             core.serve(self.id, Core::rollback).0
-        };
+        });
         self.end();
         answer
+    }
+
+    /// Undoes a part after the other, with the engine left to others between two. Its locks keep them from what
+    /// it changed; snapshots see it as they see any transaction under way.
+    fn undo_in_parts(&self, until: Option<Savepoint>) -> Result<(), StorageError> {
+        let shared = &self.database.shared;
+        let mut buffer = RecordBuffer::new();
+        let mut is_more = true;
+        while is_more && self.has_company() {
+            let part = |core: &mut Core| core.undo_part(until, UNDO_COUNT_MAX, &mut buffer);
+            is_more = shared.core.write().serve(self.id, part).0?;
+            shared.core.let_others_in();
+        }
+        Ok(())
     }
 
     /// It is over, well or not: others may go on.
@@ -402,6 +418,7 @@ impl<'d> WriteTransaction<'d> {
     /// # Errors
     /// As [`Self::rollback`].
     pub fn rollback_to(&mut self, mark: Mark) -> Result<(), StorageError> {
+        self.undo_in_parts(Some(mark.savepoint))?;
         {
             let mut core = self.database.shared.core.write();
             core.serve(self.id, |core| core.rollback_to(mark.savepoint)).0?;

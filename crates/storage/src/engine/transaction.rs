@@ -234,15 +234,45 @@ impl Engine {
         self.undo_until(savepoint.undo_next)
     }
 
-    /// Undoes one record after the other until `limit` is the last that is not undone. Gives the
-    /// number of actions.
+    /// Undoes some of what the active transaction did since `savepoint`, or ever: the last changes first. False
+    /// if nothing of it is left. The buffer is for the log's records, and serves all parts.
+    ///
+    /// # Errors
+    /// As [`Self::rollback`].
+    ///
+    /// # Panics
+    /// If none is active.
+    pub(crate) fn undo_part(
+        &mut self,
+        savepoint: Option<Savepoint>,
+        record_count_max: u32,
+        buffer: &mut RecordBuffer,
+    ) -> Result<bool, StorageError> {
+        self.check_usable()?;
+        let limit = savepoint.map_or(Lsn(0), |savepoint| savepoint.undo_next);
+        self.undo_records(limit, record_count_max, buffer)?;
+        Ok(self.active.expect("only an active transaction is undone").undo_next > limit)
+    }
+
+    /// Undoes one record after the other until `limit` is the last that is not undone.
     pub(super) fn undo_until(&mut self, limit: Lsn) -> Result<(), StorageError> {
-        let mut buffer = RecordBuffer::new();
+        self.undo_records(limit, u32::MAX, &mut RecordBuffer::new())
+    }
+
+    /// As [`Self::undo_until`], of so many records at most.
+    fn undo_records(
+        &mut self,
+        limit: Lsn,
+        mut records_left: u32,
+        buffer: &mut RecordBuffer,
+    ) -> Result<(), StorageError> {
         let mut undo_bytes = Vec::new();
         while let Some(Transaction { undo_next, .. }) = self.active
             && undo_next > limit
+            && records_left > 0
         {
-            let next = match self.log.read_record(undo_next, &mut buffer) {
+            records_left -= 1;
+            let next = match self.log.read_record(undo_next, buffer) {
                 Ok(LogRecord::Action { previous, undo, .. }) => {
                     undo_bytes.clear();
                     undo_bytes.extend_from_slice(undo);

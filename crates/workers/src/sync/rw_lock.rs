@@ -42,6 +42,9 @@ const SLEEPS: u8 = 2;
 /// asleep and be woken takes longer, and costs the reader who does it a call of the system.
 const LOOK_COUNT: u32 = 200;
 
+/// How often whoever lets others in looks whether one has come: a millisecond at most.
+const LET_IN_LOOK_COUNT: u32 = 1000;
+
 /// Numbers for threads, so that the first ones have slots of their own.
 static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 
@@ -67,6 +70,8 @@ pub struct RwLock<T> {
     left: std::sync::Condvar,
     waiting: Waiting,
     waiting_writers: AtomicU32,
+    /// Threads that wait for `turn`.
+    waiting_threads: AtomicU32,
     value: UnsafeCell<T>,
 }
 
@@ -99,6 +104,7 @@ impl<T> RwLock<T> {
             left: std::sync::Condvar::new(),
             waiting: Waiting::new(),
             waiting_writers: AtomicU32::new(0),
+            waiting_threads: AtomicU32::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -122,7 +128,9 @@ impl<T> RwLock<T> {
             self.waiting.block(&current, "a lock, to read", false);
             return None;
         }
+        self.waiting_threads.fetch_add(1, Ordering::Relaxed);
         let _turn = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+        self.waiting_threads.fetch_sub(1, Ordering::Relaxed);
         let slot = self.slot();
         slot.0.fetch_add(1, Ordering::SeqCst);
         Some(RwLockReadGuard { lock: self, slot })
@@ -189,7 +197,9 @@ impl<T> RwLock<T> {
 
     #[cold]
     fn wait_to_write(&self) -> RwLockWriteGuard<'_, T> {
+        self.waiting_threads.fetch_add(1, Ordering::Relaxed);
         let turn = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+        self.waiting_threads.fetch_sub(1, Ordering::Relaxed);
         self.writer.store(COMES, Ordering::SeqCst);
         let mut looks = 0..LOOK_COUNT;
         while self.has_readers() {
@@ -227,6 +237,22 @@ impl<T> RwLock<T> {
             return None;
         }
         Some(RwLockWriteGuard { lock: self, turn: Some(turn) })
+    }
+
+    /// Lets those in who wait. Of whoever has just left the lock and is going to take it again: a thread that was
+    /// woken needs longer to come than that takes, and would find it taken each time.
+    pub fn let_others_in(&self) {
+        if current().is_some() {
+            return crate::yield_now();
+        }
+        let waiting_count = self.waiting_threads.load(Ordering::Relaxed);
+        let mut looks = 0..LET_IN_LOOK_COUNT;
+        while waiting_count > 0
+            && self.waiting_threads.load(Ordering::Relaxed) >= waiting_count
+            && looks.next().is_some()
+        {
+            crate::yield_now();
+        }
     }
 
     fn has_readers(&self) -> bool {
@@ -359,6 +385,28 @@ mod tests {
         assert!(lock.try_read().is_none() && lock.try_write().is_none());
         drop(alone);
         assert_eq!(*lock.try_read().unwrap(), 3);
+    }
+
+    #[test]
+    fn who_takes_the_lock_again_and_again_can_let_others_in() {
+        const ROUNDS: u64 = if cfg!(miri) { 20 } else { 1000 };
+        let lock = RwLock::new(0_u64);
+        thread::scope(|scope| {
+            let mut held = lock.write();
+            let other = scope.spawn(|| *lock.write());
+            while lock.waiting_threads.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            for round in 1..=ROUNDS {
+                *held = round;
+                drop(held);
+                lock.let_others_in();
+                held = lock.write();
+            }
+            drop(held);
+            let round = other.join().unwrap();
+            assert!(round < ROUNDS / 2, "it came in after round {round} of {ROUNDS}");
+        });
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is done for all while others work: checkpoints, and pages written before they stand in the way.
 
 use super::*;
+use crate::database::transaction::Mark;
 use crate::log::Durability;
 use crate::pool::PoolCounters;
 
@@ -224,6 +225,82 @@ fn whoever_misses_pages_leaves_the_engine_to_others() {
         let (waited, took) = beside_cold_pages(move |database| scan(&database.read()));
         assert!(took > Nanos::from_micros(100), "{name} reads: {took:?}");
         assert_eq!(waited, Nanos(0), "{name} took {took:?}");
+    }
+}
+
+/// What undoing many changes of cold pages took, and the longest that somebody waited for the engine
+/// meanwhile.
+fn undo_beside(undo: fn(WriteTransaction<'_>, Mark) -> Result<(), StorageError>) -> (Nanos, Nanos) {
+    let database = create(&device(), &Settings { durability: Durability::None, ..roomy() });
+    let text = "a".repeat(100);
+    let mut write = database.write().unwrap();
+    (0..2000).for_each(|key| assert!(!put(&mut write, key, &text).unwrap()));
+    write.commit().unwrap();
+    let start = database.read().engine().data_io().now();
+    let [is_undoing, is_done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let undoer = {
+        let database = database.clone();
+        let (is_undoing, is_done) = (Arc::clone(&is_undoing), Arc::clone(&is_done));
+        move || {
+            let mut write = database.write().unwrap();
+            let mark = write.savepoint();
+            for key in 0..400 {
+                put(&mut write, key * 5, "b").unwrap();
+            }
+            database.drop_cached_pages().unwrap();
+            let before = nandu_workers::now().unwrap();
+            is_undoing.store(true, Ordering::Relaxed);
+            undo(write, mark).unwrap();
+            is_done.store(true, Ordering::Relaxed);
+            since(before)
+        }
+    };
+    let waiter = {
+        let database = database.clone();
+        move || {
+            let mut longest = Nanos(0);
+            while !is_done.load(Ordering::Relaxed) {
+                nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(7));
+                let (before, counts) =
+                    (nandu_workers::now().unwrap(), is_undoing.load(Ordering::Relaxed));
+                drop(database.shared.core.write());
+                if counts {
+                    longest = longest.max(since(before));
+                }
+            }
+            longest
+        }
+    };
+    // So that the worker is in company.
+    let snapshot = database.snapshot();
+    let works: Vec<Work<Nanos>> = vec![Box::new(undoer), Box::new(waiter)];
+    let ran = Schedule { start, ..Schedule::default() }.run(works);
+    drop(snapshot);
+    let read = database.read();
+    assert_eq!(
+        range(&read, 0, 2000).unwrap(),
+        (0..2000).map(|key| (key, text.clone())).collect::<Vec<_>>()
+    );
+    read.engine().audit();
+    assert_eq!(read.check().unwrap().findings, [""; 0]);
+    let [took, longest] = ran.values.try_into().unwrap();
+    (took, longest)
+}
+
+#[test]
+fn others_go_on_while_much_is_taken_back() {
+    type Undo = fn(WriteTransaction<'_>, Mark) -> Result<(), StorageError>;
+    let ways: [(&str, Undo); 2] = [
+        ("a rollback", |write, _| write.rollback()),
+        ("a rollback to a savepoint", |mut write, mark| {
+            write.rollback_to(mark)?;
+            write.commit()
+        }),
+    ];
+    for (name, undo) in ways {
+        let (took, longest) = undo_beside(undo);
+        assert!(took > Nanos::from_micros(100), "{name} reads: {took:?}");
+        assert!(longest > Nanos(0) && 16 * longest.0 < took.0, "{name}: {longest:?} of {took:?}");
     }
 }
 
