@@ -79,13 +79,13 @@ impl Core {
         Ok(())
     }
 
-    /// What [`super::WriteTransaction::create_index`] does once nobody else writes.
-    pub(super) fn create_index(
+    /// The definition of a table with a new index, whose file is there and empty.
+    pub(super) fn define_index(
         &mut self,
         table: &str,
         index: &str,
         columns: &[&str],
-    ) -> Result<(), StorageError> {
+    ) -> Result<(Arc<OpenTable>, TableDefinition), StorageError> {
         let open = Arc::clone(self.table(table)?);
         if let Rows::Pax(_) = open.rows {
             return Err(open.not_changed());
@@ -104,18 +104,13 @@ impl Core {
         let columns: Result<Vec<usize>, StorageError> =
             columns.iter().map(|column| open.definition.column(column)).collect();
         let mut definition = open.definition.clone();
-        let mut added =
-            IndexDefinition { name: index.to_owned(), columns: columns?, file: FileId(0) };
-        definition.indexes.push(added.clone());
+        let added = IndexDefinition { name: index.to_owned(), columns: columns?, file: FileId(0) };
+        definition.indexes.push(added);
         definition.check()?;
         let file =
             self.create_file(&format!("{}.{}.tree", file_name(table)?, file_name(index)?))?;
-        added.file = file;
         definition.indexes.last_mut().expect("it was just added").file = file;
-        self.whole_file(file, |tables| tables.build_index(table, &added))?;
-        catalog::store(&mut self.engine, self.catalog, &definition)?;
-        self.catalog_changed = true;
-        self.add_open(definition)
+        Ok((open, definition))
     }
 
     /// See [`super::WriteTransaction::insert`]. The key of a clustered table is locked.

@@ -12,15 +12,19 @@
 //! 3. The same rows with the same options give the same bytes of the table's files.
 
 use super::core::Core;
+use super::open_table::OpenTable;
 use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
 use super::sorter::Sorter;
 use super::tables::entry_key;
+use super::turns::Turns;
+use super::view::EngineView;
 use super::{Shared, catalog, change, key};
 use crate::btree::{BulkLoader, Tree};
 use crate::pax::PaxWriter;
 use crate::sqlite::{BulkLoad, FillFactor, HeapTable, TableSchema, ValueRef, encode_record};
 use crate::{FileId, StorageError};
 use serde::Serialize;
+use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
@@ -83,6 +87,7 @@ pub struct LoadReport {
 /// A table that is being loaded.
 pub struct TableLoad<'l> {
     shared: &'l Shared,
+    turns: Turns<'l>,
     definition: &'l TableDefinition,
     rows: RowLoad<'l>,
     /// One for each index.
@@ -131,20 +136,100 @@ pub(super) fn load_table<E: From<StorageError>>(
     };
     let made = shared.core.write().make_files(&mut definition).map_err(E::from);
     let loaded = made.and_then(|()| fill_table(shared, &definition, options, rows));
-    let mut core = shared.core.write();
     let stored = loaded.and_then(|report| {
-        let (stored, _) = core.serve(transaction, |core| {
-            catalog::store(&mut core.engine, core.catalog, &definition)?;
-            core.catalog_changed = true;
-            core.add_open(definition.clone())
-        });
-        stored?;
+        shared.core.write().store_filled(transaction, &definition)?;
         Ok(report)
     });
     if stored.is_err() {
-        core.remove_files_from(first_new);
+        shared.core.write().remove_files_from(first_new);
     }
     stored
+}
+
+/// Makes an index of a heap table, durably; `transaction` alone writes meanwhile.
+pub(super) fn create_index(
+    shared: &Arc<Shared>,
+    transaction: u64,
+    table: &str,
+    index: &str,
+    columns: &[&str],
+) -> Result<(), StorageError> {
+    let first_new = shared.core.read().created_files.len();
+    let (open, definition) = shared.core.write().define_index(table, index, columns)?;
+    let filled = build_index(shared, &open, definition.indexes.last().expect("it was added"));
+    let stored = filled.and_then(|()| shared.core.write().store_filled(transaction, &definition));
+    if stored.is_err() {
+        shared.core.write().remove_files_from(first_new);
+    }
+    stored
+}
+
+/// Fills the file of a new index from the table's rows.
+fn build_index(
+    shared: &Arc<Shared>,
+    table: &OpenTable,
+    index: &IndexDefinition,
+) -> Result<(), StorageError> {
+    // Nobody else writes, so the present is what this transaction sees, and stays so.
+    let pages = EngineView::present(shared)?;
+    let turns = &mut Turns::new(shared);
+    create_tree(turns, index.file)?;
+    let mut sorter = Sorter::new(INDEX_SORT_BYTES);
+    let mut scan = table.heap()?.tree_in(&pages).scan(i64::MIN..=i64::MAX);
+    loop {
+        // The view reads without the engine.
+        turns.leave();
+        let is_more = scan.next_leaf(&pages, |number, record| {
+            sorter.push(&entry_key(index, record, number), &[]);
+        })?;
+        if !is_more {
+            break;
+        }
+        if sorter.is_full() {
+            spill(turns, &mut sorter)?;
+        }
+    }
+    drop(pages);
+    // As full as ascending inserts leave them: rows will come.
+    let fill_percent = LoadOptions::default().tree_fill_percent();
+    fill_tree(turns, index.file, sorter, fill_percent).map(drop)
+}
+
+fn create_tree(turns: &mut Turns<'_>, file: FileId) -> Result<(), StorageError> {
+    turns.step(|core| Tree::create(&mut core.engine.unlogged_pages(file)?, file).map(drop))
+}
+
+fn spill(turns: &mut Turns<'_>, sorter: &mut Sorter) -> Result<(), StorageError> {
+    turns.leave();
+    let run = turns.step(|core| core.create_file("sorted-run.tree"))?;
+    sorter.spill(turns, run)
+}
+
+/// Loads a tree from sorted entries and makes it durable. Gives their number.
+fn fill_tree(
+    turns: &mut Turns<'_>,
+    file: FileId,
+    mut sorter: Sorter,
+    fill_percent: usize,
+) -> Result<u64, StorageError> {
+    if !sorter.runs().is_empty() {
+        spill(turns, &mut sorter)?;
+    }
+    let runs = sorter.runs().to_vec();
+    let mut loader = turns
+        .step(|core| Tree::at(file).bulk_load(&core.engine.unlogged_pages(file)?, fill_percent))?;
+    turns.leave();
+    let mut entry_count = 0;
+    sorter.drain(turns, |engine, key, value| {
+        entry_count += 1;
+        loader.push(&mut engine.unlogged_pages(file)?, key, value)
+    })?;
+    turns.step(|core| {
+        loader.finish(&mut core.engine.unlogged_pages(file)?, &mut Vec::new())?;
+        runs.iter().try_for_each(|&run| core.remove_created_file(run))?;
+        core.engine.make_unlogged_durable(file)
+    })?;
+    Ok(entry_count)
 }
 
 fn fill_table<E: From<StorageError>>(
@@ -187,6 +272,7 @@ fn fill_table<E: From<StorageError>>(
     let mut load = TableLoad {
         entries: definition.indexes.iter().map(|_| Sorter::new(sort_bytes)).collect(),
         shared,
+        turns: Turns::new(shared),
         definition,
         rows: row_load,
         record: Vec::new(),
@@ -230,78 +316,24 @@ impl Core {
         Ok(())
     }
 
-    /// Loads a tree from sorted entries and makes it durable. Gives their number.
-    fn fill_tree(
-        &mut self,
-        file: FileId,
-        mut sorter: Sorter,
-        fill_percent: usize,
-    ) -> Result<u64, StorageError> {
-        if !sorter.runs().is_empty() {
-            self.spill(&mut sorter)?;
-        }
-        let runs = sorter.runs().to_vec();
-        let engine = &mut self.engine;
-        let mut loader = Tree::at(file).bulk_load(&engine.unlogged_pages(file)?, fill_percent)?;
-        let mut entry_count = 0;
-        sorter.drain(engine, |engine, key, value| {
-            entry_count += 1;
-            loader.push(&mut engine.unlogged_pages(file)?, key, value)
-        })?;
-        loader.finish(&mut engine.unlogged_pages(file)?, &mut Vec::new())?;
-        for run in runs {
-            self.remove_created_file(run)?;
-        }
-        self.engine.make_unlogged_durable(file)?;
-        Ok(entry_count)
-    }
-
-    /// Fills the file of a new index of a heap table from the table's rows.
-    pub(super) fn build_index(
-        &mut self,
-        table: &str,
-        index: &IndexDefinition,
-    ) -> Result<(), StorageError> {
-        Tree::create(&mut self.engine.unlogged_pages(index.file)?, index.file)?;
-        let mut sorter = Sorter::new(INDEX_SORT_BYTES);
-        let tree = self.table(table)?.heap()?.tree();
-        let mut scan = tree.scan(i64::MIN..=i64::MAX);
-        while scan.next_leaf(&self.engine, |number, record| {
-            sorter.push(&entry_key(index, record, number), &[]);
-        })? {
-            if sorter.is_full() {
-                self.spill(&mut sorter)?;
-            }
-        }
-        // As full as ascending inserts leave them: rows will come.
-        let fill_percent = LoadOptions::default().tree_fill_percent();
-        self.fill_tree(index.file, sorter, fill_percent).map(drop)
-    }
-
-    fn spill(&mut self, sorter: &mut Sorter) -> Result<(), StorageError> {
-        let run = self.create_file("sorted-run.tree")?;
-        sorter.spill(&mut self.engine.unlogged_pages(run)?, run)
-    }
-
-    /// Runs what fills a new file; after an error there is no such file.
-    pub(super) fn whole_file(
-        &mut self,
-        file: FileId,
-        fill: impl FnOnce(&mut Self) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
-        let first_new = self.created_files.iter().position(|&created| created == file);
-        let first_new = first_new.expect("whoever fills a file has just made it");
-        let filled = fill(self);
-        if filled.is_err() {
-            self.remove_files_from(first_new);
-        }
-        filled
-    }
-
     fn remove_created_file(&mut self, file: FileId) -> Result<(), StorageError> {
         self.engine.remove_unlogged_file(file)?;
         self.created_files.retain(|&created| created != file);
         Ok(())
+    }
+
+    /// Has the catalogue know a table whose new files are filled, or leaves it as it was.
+    fn store_filled(
+        &mut self,
+        transaction: u64,
+        definition: &TableDefinition,
+    ) -> Result<(), StorageError> {
+        let store = |core: &mut Self| {
+            catalog::store(&mut core.engine, core.catalog, definition)?;
+            core.catalog_changed = true;
+            core.add_open(definition.clone())
+        };
+        self.serve(transaction, |core| core.whole_row(true, store)).0
     }
 
     /// Removes the files that were created last. One that cannot be removed now goes with the rollback
@@ -336,13 +368,12 @@ impl TableLoad<'_> {
     #[inline]
     pub fn push(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
         self.encode(row)?;
-        let Self { shared, definition, rows, entries, record, key, undo, .. } = self;
-        let mut core = shared.core.write();
-        let core = &mut *core;
-        let (engine, file) = (&mut core.engine, definition.file);
+        let Self { turns, definition, rows, entries, record, key, undo, .. } = self;
+        let file = definition.file;
         match rows {
             RowLoad::Heap(bulk) => {
-                let number = bulk.push(&mut engine.unlogged_pages(file)?, record)?;
+                let number =
+                    turns.step(|core| bulk.push(&mut core.engine.unlogged_pages(file)?, record))?;
                 for (index, sorter) in definition.indexes.iter().zip(entries) {
                     key.clear();
                     for &column in &index.columns {
@@ -351,7 +382,7 @@ impl TableLoad<'_> {
                     key::encode_key(ValueRef::Integer(number), key);
                     sorter.push(key, &[]);
                     if sorter.is_full() {
-                        core.spill(sorter)?;
+                        spill(turns, sorter)?;
                     }
                 }
             }
@@ -359,27 +390,33 @@ impl TableLoad<'_> {
                 encode_key_of(definition, row, key);
                 sorter.push(key, record);
                 if sorter.is_full() {
-                    core.spill(sorter).map_err(|error| named(definition, error))?;
+                    spill(turns, sorter).map_err(|error| named(definition, error))?;
                 }
             }
             RowLoad::Ascending(loader) => {
                 encode_key_of(definition, row, key);
-                let pushed = loader.push(&mut engine.unlogged_pages(file)?, key, record);
-                pushed.map_err(|error| named(definition, error))?;
+                let push = |core: &mut Core| {
+                    loader.push(&mut core.engine.unlogged_pages(file)?, key, record)
+                };
+                turns.step(push).map_err(|error| named(definition, error))?;
             }
             RowLoad::Insert(tree) => {
                 encode_key_of(definition, row, key);
                 undo.clear();
-                let mut pages = engine.unlogged_pages(file)?;
-                if !tree.insert(&mut pages, key, record, undo)? {
+                let insert = |core: &mut Core| {
+                    tree.insert(&mut core.engine.unlogged_pages(file)?, key, record, undo)
+                };
+                if !turns.step(insert)? {
                     return Err(same_key(definition));
                 }
             }
             RowLoad::Pax(writer) => {
                 let values = stored_values(definition, row);
-                writer.push(&mut engine.unlogged_pages(file)?, values)?;
+                turns.step(|core| writer.push(&mut core.engine.unlogged_pages(file)?, values))?;
             }
         }
+        // Where the next row comes from, and when, is the caller's.
+        turns.pause();
         self.report.row_count += 1;
         self.report.record_bytes += self.record.len() as u64;
         Ok(())
@@ -399,33 +436,29 @@ impl TableLoad<'_> {
     }
 
     fn finish(self, fill_percent: usize) -> Result<LoadReport, StorageError> {
-        let Self { shared, definition, rows, entries, mut report, .. } = self;
-        let mut core = shared.core.write();
-        let (engine, file) = (&mut core.engine, definition.file);
-        match rows {
-            RowLoad::Heap(bulk) => {
-                bulk.finish(&mut engine.unlogged_pages(file)?)?;
-                engine.make_unlogged_durable(file)?;
+        let Self { mut turns, definition, rows, entries, mut report, .. } = self;
+        let (turns, file) = (&mut turns, definition.file);
+        let finish = |core: &mut Core| {
+            let pages = &mut core.engine.unlogged_pages(file)?;
+            match rows {
+                RowLoad::Heap(bulk) => _ = bulk.finish(pages)?,
+                RowLoad::Ascending(loader) => loader.finish(pages, &mut Vec::new())?,
+                RowLoad::Insert(_) => {}
+                RowLoad::Pax(writer) => writer.finish(pages)?,
+                RowLoad::Sort(sorter) => return Ok(Some(sorter)),
             }
-            RowLoad::Ascending(loader) => {
-                loader.finish(&mut engine.unlogged_pages(file)?, &mut Vec::new())?;
-                engine.make_unlogged_durable(file)?;
-            }
-            RowLoad::Insert(_) => engine.make_unlogged_durable(file)?,
-            RowLoad::Pax(writer) => {
-                writer.finish(&mut engine.unlogged_pages(file)?)?;
-                engine.make_unlogged_durable(file)?;
-            }
-            RowLoad::Sort(sorter) => {
-                let filled = core.fill_tree(file, sorter, fill_percent);
-                filled.map_err(|error| named(definition, error))?;
-            }
+            core.engine.make_unlogged_durable(file)?;
+            Ok(None)
+        };
+        if let Some(sorter) = turns.step(finish)? {
+            let filled = fill_tree(turns, file, sorter, fill_percent);
+            filled.map_err(|error| named(definition, error))?;
         }
-        report.file_bytes = core.engine.file_bytes(file);
+        report.file_bytes = turns.step(|core| Ok(core.engine.file_bytes(file)))?;
         for (index, sorter) in definition.indexes.iter().zip(entries) {
-            Tree::create(&mut core.engine.unlogged_pages(index.file)?, index.file)?;
-            report.index_entry_count += core.fill_tree(index.file, sorter, fill_percent)?;
-            report.file_bytes += core.engine.file_bytes(index.file);
+            create_tree(turns, index.file)?;
+            report.index_entry_count += fill_tree(turns, index.file, sorter, fill_percent)?;
+            report.file_bytes += turns.step(|core| Ok(core.engine.file_bytes(index.file)))?;
         }
         Ok(report)
     }

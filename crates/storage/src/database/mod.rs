@@ -39,6 +39,7 @@ mod tests_of_file_numbers;
 #[cfg(test)]
 mod tests_of_many;
 mod transaction;
+mod turns;
 mod view;
 
 pub use change::check_name;

@@ -9,8 +9,8 @@
 //!    it is in use, since vectors double.
 //! 2. Runs are unlogged files to which nothing refers, so a crash leaves nothing of them.
 
+use super::turns::Turns;
 use crate::btree::{Cursor, Direction, Tree};
-use crate::engine::UnloggedPages;
 use crate::{Engine, FileId, StorageError};
 use nandu_base::{to_index, to_u32};
 use std::cmp::Reverse;
@@ -83,18 +83,20 @@ impl Sorter {
     /// Writes what is in memory as a run into a new file.
     pub(super) fn spill(
         &mut self,
-        pages: &mut UnloggedPages<'_>,
+        turns: &mut Turns<'_>,
         file: FileId,
     ) -> Result<(), StorageError> {
         self.sort();
         self.runs.push(file);
-        let tree = Tree::create(pages, file)?;
-        let mut run = tree.bulk_load(pages, 100)?;
+        let mut run = turns.step(|core| {
+            let pages = &mut core.engine.unlogged_pages(file)?;
+            Tree::create(pages, file)?.bulk_load(pages, 100)
+        })?;
         for &item in &self.items {
             let (key, value) = parts_of(&self.arena, item);
-            run.push(pages, key, value)?;
+            turns.step(|core| run.push(&mut core.engine.unlogged_pages(file)?, key, value))?;
         }
-        run.finish(pages, &mut Vec::new())?;
+        turns.step(|core| run.finish(&mut core.engine.unlogged_pages(file)?, &mut Vec::new()))?;
         self.arena.clear();
         self.items.clear();
         Ok(())
@@ -104,20 +106,20 @@ impl Sorter {
     /// been spilled, too.
     pub(super) fn drain(
         mut self,
-        engine: &mut Engine,
+        turns: &mut Turns<'_>,
         mut sink: impl FnMut(&mut Engine, &[u8], &[u8]) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         if self.runs.is_empty() {
             self.sort();
             for &item in &self.items {
                 let (key, value) = parts_of(&self.arena, item);
-                sink(engine, key, value)?;
+                turns.step(|core| sink(&mut core.engine, key, value))?;
             }
             return Ok(());
         }
         assert!(self.items.is_empty(), "what is in memory is spilled before runs are merged");
         drop(std::mem::take(&mut self.arena));
-        merge(&self.runs, engine, sink)
+        merge(&self.runs, turns, sink)
     }
 
     fn sort(&mut self) {
@@ -138,7 +140,7 @@ impl Sorter {
 
 fn merge(
     runs: &[FileId],
-    engine: &mut Engine,
+    turns: &mut Turns<'_>,
     mut sink: impl FnMut(&mut Engine, &[u8], &[u8]) -> Result<(), StorageError>,
 ) -> Result<(), StorageError> {
     let everything = (Bound::Unbounded, Bound::Unbounded);
@@ -147,11 +149,15 @@ fn merge(
     let mut heads = BinaryHeap::with_capacity(runs.len());
     for (index, &file) in runs.iter().enumerate() {
         cursors.push(Tree::at(file).scan(everything, Direction::Forward));
-        advance(engine, &mut cursors[index], index, Vec::new(), &mut values[index], &mut heads)?;
+        let (cursor, value) = (&mut cursors[index], &mut values[index]);
+        turns.step(|core| advance(&core.engine, cursor, index, Vec::new(), value, &mut heads))?;
     }
     while let Some(Reverse((key, index))) = heads.pop() {
-        sink(engine, &key, &values[index])?;
-        advance(engine, &mut cursors[index], index, key, &mut values[index], &mut heads)?;
+        let (cursor, value) = (&mut cursors[index], &mut values[index]);
+        turns.step(|core| {
+            sink(&mut core.engine, &key, value)?;
+            advance(&core.engine, cursor, index, key, value, &mut heads)
+        })?;
     }
     Ok(())
 }

@@ -294,7 +294,11 @@ impl<'d> WriteTransaction<'d> {
         index: &str,
         columns: &[&str],
     ) -> Result<(), StorageError> {
-        self.change_tables(|core| core.create_index(table, index, columns))
+        self.claim_tables()?;
+        let shared = &self.database.shared;
+        let made = super::load::create_index(shared, self.id, table, index, columns);
+        self.see_tables();
+        made
     }
 
     /// Makes a table and fills it with what `rows` pushes. The log does not bound how much that is.

@@ -259,7 +259,11 @@ fn undo_beside(undo: fn(WriteTransaction<'_>, Mark) -> Result<(), StorageError>)
         let database = database.clone();
         move || {
             let mut longest = Nanos(0);
-            while !is_done.load(Ordering::Relaxed) {
+            // Bounded for a maker that panics.
+            for _ in 0..20_000 {
+                if is_done.load(Ordering::Relaxed) {
+                    break;
+                }
                 nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(7));
                 let (before, counts) =
                     (nandu_workers::now().unwrap(), is_undoing.load(Ordering::Relaxed));
@@ -302,6 +306,68 @@ fn others_go_on_while_much_is_taken_back() {
         assert!(took > Nanos::from_micros(100), "{name} reads: {took:?}");
         assert!(longest > Nanos(0) && 16 * longest.0 < took.0, "{name}: {longest:?} of {took:?}");
     }
+}
+
+/// What `make` took, in a transaction of its own over a table with many cold pages, and the longest that
+/// somebody waited for the engine meanwhile.
+fn make_beside(make: fn(&mut WriteTransaction<'_>)) -> (Nanos, Nanos) {
+    let database = create(&device(), &Settings { durability: Durability::None, ..roomy() });
+    let text = "a".repeat(100);
+    let mut write = database.write().unwrap();
+    for key in 0..4000 {
+        let id = ValueRef::Integer(key * 37 % 4000);
+        write.insert("things", &[id, ValueRef::Text(text.as_bytes())]).unwrap();
+    }
+    write.commit().unwrap();
+    database.drop_cached_pages().unwrap();
+    let start = database.read().engine().data_io().now();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let maker = {
+        let (database, is_done) = (database.clone(), Arc::clone(&is_done));
+        move || {
+            let mut write = database.write().unwrap();
+            make(&mut write);
+            is_done.store(true, Ordering::Relaxed);
+            let took = since(start);
+            write.commit().unwrap();
+            took
+        }
+    };
+    let waiter = {
+        let database = database.clone();
+        move || {
+            let mut longest = Nanos(0);
+            // Bounded for a maker that panics.
+            for _ in 0..20_000 {
+                if is_done.load(Ordering::Relaxed) {
+                    break;
+                }
+                nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(7));
+                let before = nandu_workers::now().unwrap();
+                drop(database.shared.core.write());
+                longest = longest.max(since(before));
+            }
+            longest
+        }
+    };
+    let snapshot = database.snapshot();
+    let works: Vec<Work<Nanos>> = vec![Box::new(maker), Box::new(waiter)];
+    let ran = Schedule { start, ..Schedule::default() }.run(works);
+    drop(snapshot);
+    let read = database.read();
+    read.engine().audit();
+    assert_eq!(read.check().unwrap().findings, [""; 0]);
+    let [took, longest] = ran.values.try_into().unwrap();
+    (took, longest)
+}
+
+#[test]
+fn others_go_on_while_an_index_is_made() {
+    let (took, longest) = make_beside(|write| {
+        write.create_index("things", "again_by_id", &["id"]).unwrap();
+    });
+    assert!(took > Nanos::from_micros(100), "it reads: {took:?}");
+    assert!(4 * longest.0 < took.0, "{longest:?} of {took:?}");
 }
 
 #[test]
