@@ -322,8 +322,7 @@ impl Database {
     fn give_up(&self, transaction: u64) -> Result<(), StorageError> {
         let mut core = self.shared.core.write();
         self.shared.locks.release(transaction);
-        core.engine_mut().resume(transaction);
-        core.engine_mut().rollback()
+        core.serve(transaction, |core| core.engine.rollback()).0
     }
 
     /// Runs `body` as a transaction and commits it; again from its beginning as long as other

@@ -311,7 +311,11 @@ fn others_go_on_while_much_is_taken_back() {
 /// What `make` took, in a transaction of its own over a table with many cold pages, and the longest that
 /// somebody waited for the engine meanwhile.
 fn make_beside(make: fn(&mut WriteTransaction<'_>)) -> (Nanos, Nanos) {
-    let database = create(&device(), &Settings { durability: Durability::None, ..roomy() });
+    // Less memory than the table and its new index take, so that the making writes and reads all along.
+    let database = create(
+        &device(),
+        &Settings { durability: Durability::None, pool_bytes: 64 << 10, ..roomy() },
+    );
     let text = "a".repeat(100);
     let mut write = database.write().unwrap();
     for key in 0..4000 {
@@ -368,6 +372,32 @@ fn others_go_on_while_an_index_is_made() {
     });
     assert!(took > Nanos::from_micros(100), "it reads: {took:?}");
     assert!(4 * longest.0 < took.0, "{longest:?} of {took:?}");
+}
+
+#[test]
+fn whoever_waits_while_the_engine_stops_is_told() {
+    let database = create(&device(), &Settings { lock_timeout_ns: 10_000, ..settings() });
+    let stopper = {
+        let database = database.clone();
+        move || {
+            let mut write = database.write().unwrap();
+            write.drop_table("things").unwrap();
+            nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(5));
+            let what = StorageError::NotFound { what: "the device".to_owned() };
+            write.with_core(|core| core.engine.poison::<()>(what)).unwrap_err();
+            nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(50));
+            drop(write);
+        }
+    };
+    let mut works: Vec<Work<()>> = vec![Box::new(stopper)];
+    for number in 1..4 {
+        let database = database.clone();
+        works.push(Box::new(move || {
+            nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos(number));
+            database.write().unwrap_err();
+        }));
+    }
+    Schedule::default().run(works);
 }
 
 #[test]
