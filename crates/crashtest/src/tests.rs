@@ -61,12 +61,16 @@ fn the_same_holds_over_files_that_are_synced_one_by_one() {
     assert!(4 * total.failed_opening_count > count, "openings fail, too: {total:?}");
 }
 
-/// Its log loses the commit that dropped a table whose file number another table has by then, whose rows were
-/// taken for those of the first.
+/// In the first a log loses the commit that dropped a table whose file number another table has by then, whose
+/// rows were taken for those of the first. In the second the last segment of pages loses those of a table that
+/// was loaded past the log; those of the one before it were shown.
 #[test]
-fn a_lost_drop_is_told_where_another_table_has_the_file() {
-    let outcome = run_seed(1_106_715, WorldKind::Memory, Bug::None).unwrap();
-    assert_eq!(outcome.told_count, 1, "the seed has lost its story, find another: {outcome:?}");
+fn a_table_is_never_shown_as_one_that_had_its_file_number() {
+    for seed in [1_106_715, 1_467_088] {
+        let outcome = run_seed(seed, WorldKind::Memory, Bug::None).unwrap();
+        let told = outcome.told_count;
+        assert_eq!(told, 1, "seed {seed} has lost its story, find another: {outcome:?}");
+    }
 }
 
 #[test]

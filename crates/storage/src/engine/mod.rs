@@ -204,11 +204,11 @@ impl Engine {
         )?;
         report.repaired_page_count = u64::from(restored_count);
         clock.charge(&mut report.page_reads);
-        if propagation.last_write() < control.written {
-            let (found, written) = (propagation.last_write(), control.written);
+        let (found, written) = (propagation.last_write(), control.written.max(analysis.written));
+        if found < written {
             let what = format!(
                 "its files segments, page-map-0 and page-map-1 end with write {found}, but write \
-                 {written} was durable at the last checkpoint; restore the database from a copy"
+                 {written} was durable; restore the database from a copy"
             );
             return Err(StorageError::Corrupt { place: name_of(&data_io), what });
         }

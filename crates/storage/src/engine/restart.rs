@@ -92,6 +92,8 @@ pub(super) struct Analysis {
     pub(super) redo_from: Lsn,
     checkpoint: Lsn,
     pub(super) last_transaction: u64,
+    /// The last write of pages that a record calls durable; 0 if none does.
+    pub(super) written: u64,
     pub(super) end: LogEnd,
 }
 
@@ -113,7 +115,7 @@ pub(super) fn analyse(
     let mut dirty_pages = BTreeSet::new();
     let mut dirty_at_checkpoint = BTreeSet::new();
     let mut redo_from = control.checkpoint;
-    let mut last_transaction = 0;
+    let (mut last_transaction, mut written) = (0, 0);
     let overlooked = if is_planted(EngineBug::LastRecordLost) { last_record(log)? } else { None };
     while let Some((lsn, record)) = reader.next_record()? {
         report.record_count += 1;
@@ -154,6 +156,7 @@ pub(super) fn analyse(
                 }
             }
             LogRecord::EndCheckpoint(_) => {}
+            LogRecord::PagesDurable { written: until } => written = written.max(until),
         }
     }
     dirty_pages.extend(&dirty_at_checkpoint);
@@ -170,6 +173,7 @@ pub(super) fn analyse(
         redo_from,
         checkpoint,
         last_transaction,
+        written,
         end,
     })
 }
@@ -315,6 +319,7 @@ impl Analysis {
             redo_from: checkpoint,
             checkpoint,
             last_transaction: 0,
+            written: 0,
             end,
         }
     }

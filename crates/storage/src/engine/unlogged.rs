@@ -12,8 +12,12 @@
 //! 3. Between the first change and [`Engine::make_unlogged_durable`] no action runs, so no checkpoint
 //!    begins that leaves such a page dirty. One that began before finds them older than it may tell
 //!    (`Engine::end_checkpoint`) and does not count.
+//! 4. Where recovery finds pages by what was written last, the log says how far that was durable, before
+//!    anything that refers to the pages: they are in no other record, so a damaged end of what was written
+//!    would leave older pages in their places, as of a file that had the number before.
 
 use super::{Engine, structure};
+use crate::log::{RecordBuilder, Room};
 use crate::page::TRAILER_BYTES;
 use crate::pool::WriteBack;
 use crate::{ChangePages, FileId, Lsn, PageAddress, PageOperation, ReadPages, StorageError};
@@ -47,7 +51,12 @@ impl Engine {
     pub fn make_unlogged_durable(&mut self, file: FileId) -> Result<(), StorageError> {
         self.check_usable()?;
         self.pool.write_back(&WriteBack { file: Some(file), ..WriteBack::default() })?;
-        self.pool.sync()
+        self.pool.sync()?;
+        let written = self.pool.last_write();
+        if written > 0 {
+            self.log.append(&RecordBuilder::new().pages_durable(written), Room::Free)?;
+        }
+        Ok(())
     }
 }
 

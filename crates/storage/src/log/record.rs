@@ -8,6 +8,7 @@
 //!   begin checkpoint 0x15
 //!   end checkpoint 0x16 │ begin │ last part 0/1 │ n │ n × (id, status, last, undo next)
 //!                       │ m │ m × (file, page, LSN)
+//!   pages durable 0x17 │ write
 //!   change        file │ page │ code u8 │ operand │ length │ first │ length │ second
 //! ```
 //!
@@ -26,6 +27,7 @@ const ABORT: u8 = 0x13;
 const END: u8 = 0x14;
 const BEGIN_CHECKPOINT: u8 = 0x15;
 const END_CHECKPOINT: u8 = 0x16;
+const PAGES_DURABLE: u8 = 0x17;
 
 /// A record of the log, borrowed from the bytes it was decoded from. `previous` is the
 /// transaction's record before this one, `Lsn(0)` where there is none.
@@ -78,6 +80,11 @@ pub enum LogRecord<'a> {
     BeginCheckpoint,
     /// A part of what a fuzzy checkpoint found; complete with its last part.
     EndCheckpoint(CheckpointPart<'a>),
+    /// Pages are durable that no record holds, and later ones refer to.
+    PagesDurable {
+        /// The propagation's last write by then: see [`crate::propagation::Propagation::last_write`].
+        written: u64,
+    },
 }
 
 impl LogRecord<'_> {
@@ -95,6 +102,7 @@ impl LogRecord<'_> {
             Self::End { transaction, .. } => format!("the end of transaction {transaction}"),
             Self::BeginCheckpoint => "the beginning of a checkpoint".to_owned(),
             Self::EndCheckpoint(_) => "the end of a checkpoint".to_owned(),
+            Self::PagesDurable { .. } => "word of pages that are durable".to_owned(),
         }
     }
 }
@@ -268,6 +276,13 @@ impl RecordBuilder {
         EncodedRecord(&self.bytes)
     }
 
+    /// The record that says that all writes of pages up to this one are durable.
+    pub fn pages_durable(&mut self, written: u64) -> EncodedRecord<'_> {
+        self.start(PAGES_DURABLE);
+        put_varint(&mut self.bytes, written);
+        EncodedRecord(&self.bytes)
+    }
+
     fn start(&mut self, kind: u8) {
         self.bytes.clear();
         self.bytes.push(kind);
@@ -309,7 +324,7 @@ pub(super) fn decode_record_at(lsn: Lsn, bytes: &[u8]) -> Result<LogRecord<'_>, 
         | LogRecord::Abort { previous, .. }
         | LogRecord::End { previous, .. } => previous,
         LogRecord::Compensation { previous, undo_next, .. } => previous.max(undo_next),
-        LogRecord::BeginCheckpoint => Lsn(0),
+        LogRecord::BeginCheckpoint | LogRecord::PagesDurable { .. } => Lsn(0),
         LogRecord::EndCheckpoint(part) => part.begin,
     };
     if latest < lsn {
@@ -343,6 +358,7 @@ fn decode(bytes: &[u8]) -> Result<LogRecord<'_>, &'static str> {
         END => LogRecord::End { transaction, previous },
         BEGIN_CHECKPOINT => LogRecord::BeginCheckpoint,
         END_CHECKPOINT => LogRecord::EndCheckpoint(take_checkpoint(&mut cursor)?),
+        PAGES_DURABLE => LogRecord::PagesDurable { written: cursor.varint().ok_or(SHORT)? },
         _ => return Err("its kind is unknown"),
     };
     match cursor.is_empty() {
@@ -607,6 +623,8 @@ mod tests {
         assert_eq!(decode_record(builder.end(300, previous).as_bytes()), Ok(end));
         let begin = builder.begin_checkpoint();
         assert_eq!(decode_record(begin.as_bytes()), Ok(LogRecord::BeginCheckpoint));
+        let durable = LogRecord::PagesDurable { written: 90_000 };
+        assert_eq!(decode_record(builder.pages_durable(90_000).as_bytes()), Ok(durable));
     }
 
     #[test]
@@ -614,7 +632,7 @@ mod tests {
         let mut builder = RecordBuilder::new();
         let mut bytes = builder.commit(1, Lsn(2)).as_bytes().to_vec();
         bytes.push(0);
-        for bad in [&bytes[..], &[], &[0x00, 0], &[0x01], &[0x17]] {
+        for bad in [&bytes[..], &[], &[0x00, 0], &[0x01], &[0x17], &[0x18]] {
             assert!(matches!(decode_record(bad), Err(StorageError::Corrupt { .. })), "{bad:?}");
         }
     }

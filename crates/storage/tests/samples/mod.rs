@@ -180,6 +180,7 @@ pub(crate) fn log_records() -> Vec<Sample> {
         ("abort", builder.abort(9, Lsn(u64::MAX >> 8)).as_bytes().to_vec()),
         ("end", builder.end(u64::MAX, Lsn(2)).as_bytes().to_vec()),
         ("begin-checkpoint", builder.begin_checkpoint().as_bytes().to_vec()),
+        ("pages-durable", builder.pages_durable(7 << 40).as_bytes().to_vec()),
         ("end-checkpoint", end_checkpoint),
     ]
 }
