@@ -209,7 +209,8 @@ fn whoever_misses_pages_leaves_the_engine_to_others() {
             assert!(20 * waited.0 < took.0, "{name}, {isolation}: {waited:?} of {took:?}");
         }
     }
-    let scans: [(&str, fn(&ReadTransaction)); 2] = [
+    type Scan = fn(&ReadTransaction<'_>);
+    let scans: [(&str, Scan); 2] = [
         ("a scan by key", |read| assert_eq!(range(read, 100, 1900).unwrap().len(), 1800)),
         ("a scan of a heap", |read| {
             let mut count = 0;
