@@ -186,16 +186,19 @@ fn a_kept_result_that_is_not_what_the_code_finds_is_exit_code_1() {
     assert!(said.contains("typo: no such directory"), "{said}");
 }
 
-#[test]
-fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path();
-    let text = "title = \"Small\"\nquestion = \"q\"\nmethod = \"Equation 2.2.\"\npaper = \"-\"\n\
+/// An experiment of one formula, with two shapes.
+const SMALL: &str = "title = \"Small\"\nquestion = \"q\"\nmethod = \"Equation 2.2.\"\npaper = \"-\"\n\
                 reference = \"none\"\n[measure]\nkind = \"closed_form\"\nread_us = 20\nwrite_us = 200\n\
                 erase_us = 1500\nerase_block_page_count = 64\nlive_fractions = [0.5]\n\
                 [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\n\
                 high = 470\n[[shape]]\nclass = \"sanity\"\nkind = \"value_within\"\nseries = \"dynamic\"\n\
                 low = 1\n";
+
+#[test]
+fn perturbing_tells_which_shapes_notice_and_leaves_the_files_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let text = SMALL;
     fs::create_dir(path.join("experiments")).unwrap();
     fs::write(path.join("experiments/small.toml"), text).unwrap();
     let said = stdout_of(path, &["verify", "small", "--perturb", "--json", "--out", "o"]);
@@ -244,6 +247,10 @@ fn an_experiment_that_a_profile_was_fitted_to_and_that_cannot_be_read_is_told_wi
         "{said}"
     );
     assert_eq!(said.matches("s001/table-2: ").count(), 1, "once, not for each parameter: {said}");
+    // A trial of another experiment, with a drive that was changed, does not ask for it.
+    fs::write(path.join("experiments/small.toml"), SMALL).unwrap();
+    failure_of(path, &["verify", "small"], 2);
+    stdout_of(path, &["verify", "small", "--unlinked"]);
 }
 
 #[test]
