@@ -10,6 +10,7 @@ mod ci;
 mod compare;
 mod compare_fio;
 mod fail_calls;
+mod fuzz;
 mod miri;
 mod tidy;
 
@@ -50,6 +51,8 @@ enum Chore {
     Miri(miri::Options),
     /// Have single system calls of commands on a database fail, under strace, and check what is left.
     FailCalls(fail_calls::Options),
+    /// Run the fuzz targets one after another, each for the same time, and keep what they did.
+    Fuzz(fuzz::Options),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Chore::BenchStorage(options) => bench_storage::run(&root, &options),
         Chore::Miri(options) => miri::run(&root, &options),
         Chore::FailCalls(options) => fail_calls::run(&root, &options),
+        Chore::Fuzz(options) => fuzz::run(&root, &options),
         Chore::CompareJoins(options) => compare::run(&root, Comparison::Joins, &options),
     };
     match outcome {

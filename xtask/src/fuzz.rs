@@ -1,0 +1,260 @@
+//! The targets of `fuzz/`, one after another, each for the same time from the same seed, and what came of
+//! it in a file (docs/fuzzing.md).
+//!
+//! ```text
+//!   build with coverage, stable compiler ─► samples of each target, in a scratch directory
+//!     for each file of fuzz/fuzz_targets ─► run it ─► its last lines ─► campaigns.json
+//! ```
+//!
+//! 1. Every target runs: what lies in `fuzz/fuzz_targets` is the list.
+//! 2. An input that crashes its target is kept in `fuzz/artifacts`, and the run goes on and then fails.
+
+use crate::compare_fio::capture;
+use serde::Serialize;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What has the stable compiler count edges, which `cargo fuzz` asks a nightly one for.
+const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cdebug-assertions \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table";
+/// The bounds of each input. The time is by the clock: a machine that others use needs some.
+const LIMITS: [&str; 3] = ["-rss_limit_mb=2048", "-timeout=30", "-max_len=32768"];
+/// Crates whose example `fuzz_corpus` makes samples.
+const SAMPLING_PACKAGES: [&str; 2] = ["nandu-storage", "nandu-load"];
+/// Samples of the targets that no example makes any for.
+const SAMPLES: [(&str, &str, &str); 3] = [
+    ("manifest", "one-file", "nandu volume 2\nmade 1\nfile 3 0 a\n"),
+    ("setting", "capacity", "capacity=64 MiB\nsector_bytes=512\n"),
+    ("setting", "ssd", "ssd.over_provisioning_ppm=70000\nssd.ftl.unit_bytes=4096\n"),
+];
+
+/// The command line.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Where `campaigns.json` is kept, such as results/MACHINE/fuzz; without it the outcome is shown
+    /// only.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// How long each target runs, by the clock.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// What the mutations are drawn from; not 0, for which libFuzzer takes the time.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    seed: u32,
+}
+
+/// What one target did.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Campaign {
+    target: String,
+    seed: u32,
+    sample_count: u64,
+    run_count: u64,
+    seconds: u64,
+    covered_edge_count_of_samples: u64,
+    covered_edge_count: u64,
+    feature_count: u64,
+    is_crashed: bool,
+}
+
+/// Runs all targets in `root`.
+///
+/// # Errors
+/// If they cannot be built or started, or one crashed.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
+    let root = std::path::absolute(root).map_err(|error| error.to_string())?;
+    // Before the runs: what is built is this commit, whatever is committed meanwhile.
+    let commit = capture(Command::new("git").current_dir(&root).args(["rev-parse", "HEAD"]))?;
+    let programs = build(&root)?;
+    let corpora = root.join("out").join(format!("fuzz-{}", std::process::id()));
+    let outcome = make_corpora(&root, &corpora)
+        .and_then(|()| run_targets(&root, &programs, &corpora, options));
+    // A directory that stays behind is seen and does no harm.
+    let _ = std::fs::remove_dir_all(&corpora);
+    let campaigns = outcome?;
+    if let Some(directory) = &options.out {
+        let Options { seconds, seed, .. } = options;
+        let place = directory.display();
+        let kept = json!({
+            "command": format!("cargo xtask fuzz --seconds {seconds} --seed {seed} --out {place}"),
+            "target_command":
+                format!("TARGET CORPUS -max_total_time={seconds} {}", LIMITS.join(" ")),
+            "commit": commit,
+            "campaigns": campaigns,
+        });
+        let text = serde_json::to_string_pretty(&kept).expect("plain values");
+        let path = root.join(directory).join("campaigns.json");
+        std::fs::create_dir_all(root.join(directory))
+            .and_then(|()| std::fs::write(&path, text + "\n"))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        println!("fuzz: kept in {}", path.display());
+    }
+    let crashed: Vec<&str> =
+        campaigns.iter().filter(|it| it.is_crashed).map(|it| it.target.as_str()).collect();
+    if crashed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{} crashed; the inputs are in fuzz/artifacts", crashed.join(", ")))
+}
+
+/// Builds the targets; the directory of their programs.
+fn build(root: &Path) -> Result<PathBuf, String> {
+    let version = capture(Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or("rustc -vV names no host")?;
+    println!("fuzz: building the targets");
+    let place = root.join("fuzz").join("target");
+    let mut command = Command::new("cargo");
+    command.current_dir(root.join("fuzz")).env("RUSTFLAGS", FLAGS);
+    command.args(["build", "--quiet", "--release", "--target", host, "--target-dir"]).arg(&place);
+    capture(&mut command)?;
+    Ok(place.join(host).join("release"))
+}
+
+/// Makes the samples that each target begins with, in a directory of `corpora` by its name.
+fn make_corpora(root: &Path, corpora: &Path) -> Result<(), String> {
+    for package in SAMPLING_PACKAGES {
+        let mut command = Command::new("cargo");
+        command.current_dir(root).args(["run", "--quiet", "--package", package]);
+        capture(command.args(["--example", "fuzz_corpus", "--"]).arg(corpora))?;
+    }
+    let put = |target: &str, name: &str, bytes: &[u8]| {
+        let directory = corpora.join(target);
+        std::fs::create_dir_all(&directory)
+            .and_then(|()| std::fs::write(directory.join(name), bytes))
+            .map_err(|error| format!("{}: {error}", directory.display()))
+    };
+    for (target, name, text) in SAMPLES {
+        put(target, name, text.as_bytes())?;
+    }
+    for (target, directory) in [("profile", "profiles"), ("experiment", "experiments")] {
+        for path in files_below(&root.join(directory), "toml")? {
+            let bytes =
+                std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            // Experiments in two directories may have one name.
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            put(target, &name.replace('/', "-"), &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Files with this extension in `directory` and below, in the order of their names.
+fn files_below(directory: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            files.extend(files_below(&entry.path(), extension)?);
+        } else if entry.path().extension().is_some_and(|it| it == extension) {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn run_targets(
+    root: &Path,
+    programs: &Path,
+    corpora: &Path,
+    options: &Options,
+) -> Result<Vec<Campaign>, String> {
+    let mut campaigns = Vec::new();
+    for source in files_below(&root.join("fuzz/fuzz_targets"), "rs")? {
+        let target = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let (corpus, artifacts) =
+            (corpora.join(&target), root.join("fuzz/artifacts").join(&target));
+        for directory in [&corpus, &artifacts] {
+            std::fs::create_dir_all(directory)
+                .map_err(|error| format!("{}: {error}", directory.display()))?;
+        }
+        let samples = std::fs::read_dir(&corpus).map_err(|error| error.to_string())?.count();
+        let mut command = Command::new(programs.join(&target));
+        command.current_dir(corpora).arg(&corpus).args(LIMITS).arg("-print_final_stats=1");
+        command.arg(format!("-max_total_time={}", options.seconds));
+        command.arg(format!("-seed={}", options.seed));
+        command.arg(format!("-artifact_prefix={}/", artifacts.display()));
+        let started = std::time::Instant::now();
+        let output = command.output().map_err(|error| format!("{target}: {error}"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let campaign = Campaign {
+            sample_count: samples as u64,
+            seconds: started.elapsed().as_secs(),
+            is_crashed: !output.status.success(),
+            ..campaign_of(&target, options.seed, &said)
+                .ok_or_else(|| format!("{target} ended with {}: {said}", output.status))?
+        };
+        println!("fuzz: {target}: {} runs", campaign.run_count);
+        if campaign.is_crashed {
+            let fault = said.lines().find(|line| line.starts_with("SUMMARY:"));
+            println!("fuzz: {target} crashed: {}", fault.unwrap_or("without a word"));
+        }
+        campaigns.push(campaign);
+    }
+    Ok(campaigns)
+}
+
+/// The counts in what a target printed, if it ran at all.
+fn campaign_of(target: &str, seed: u32, said: &str) -> Option<Campaign> {
+    let after = |line: &str, word: &str| {
+        line.split_whitespace().skip_while(|it| *it != word).nth(1)?.parse::<u64>().ok()
+    };
+    // A target that crashes by a sample has no such line.
+    let initial = said.lines().find(|line| line.contains("\tINITED")).unwrap_or_default();
+    let last = |word| said.lines().filter_map(|line| after(line, word)).next_back();
+    Some(Campaign {
+        target: target.to_owned(),
+        seed,
+        sample_count: 0,
+        run_count: last("stat::number_of_executed_units:")?,
+        seconds: 0,
+        covered_edge_count_of_samples: after(initial, "cov:").unwrap_or(0),
+        covered_edge_count: last("cov:").unwrap_or(0),
+        feature_count: last("ft:").unwrap_or(0),
+        is_crashed: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_those_of_the_first_and_the_last_line() {
+        let said = "INFO: Seed: 7\n#3\tINITED cov: 27 ft: 30 corp: 2/88b exec/s: 0 rss: 38Mb\n\
+                    #9\tNEW    cov: 30 ft: 41 corp: 3/99b lim: 4 exec/s: 0 rss: 38Mb L: 4/4\n\
+                    #2048\tDONE   cov: 31 ft: 45 corp: 4/120b lim: 21 exec/s: 0 rss: 39Mb\n\
+                    Done 2048 runs in 2 second(s)\n\
+                    stat::number_of_executed_units: 2048\nstat::average_exec_per_sec:     1024\n";
+        let expected = Campaign {
+            target: "profile".into(),
+            seed: 7,
+            sample_count: 0,
+            run_count: 2048,
+            seconds: 0,
+            covered_edge_count_of_samples: 27,
+            covered_edge_count: 31,
+            feature_count: 45,
+            is_crashed: false,
+        };
+        assert_eq!(campaign_of("profile", 7, said), Some(expected));
+        assert_eq!(campaign_of("profile", 7, "error while loading shared libraries\n"), None);
+    }
+
+    #[test]
+    fn each_target_is_built() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let manifest = std::fs::read_to_string(root.join("fuzz/Cargo.toml")).unwrap();
+        let targets = files_below(&root.join("fuzz/fuzz_targets"), "rs").unwrap();
+        assert!(!targets.is_empty());
+        for target in targets {
+            let name = target.file_name().unwrap().to_str().unwrap();
+            let line = format!("path = \"fuzz_targets/{name}\"\n");
+            assert!(manifest.contains(&line), "{name} is not built");
+        }
+    }
+}
