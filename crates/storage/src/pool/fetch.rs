@@ -81,10 +81,7 @@ impl Pool {
             let mut state = self.lock();
             self.read_queued(&mut state, &mut missing, &mut waiting, &mut look)?;
             if !missing.is_empty() {
-                // Other threads hold the frames that are needed, or read the missing pages
-                // themselves: let them run, then look again.
-                drop(state);
-                nandu_workers::yield_now();
+                drop(self.let_others_move(state));
             }
         }
         Ok(())
@@ -181,9 +178,7 @@ impl Pool {
                 is_counted = true;
             }
             if state.loading.contains(&word) {
-                state.arrival_waiter_count += 1;
-                state = self.arrived.wait(state);
-                state.arrival_waiter_count -= 1;
+                state = self.let_others_move(state);
                 continue;
             }
             if state.want_in_flight(word) {
@@ -197,9 +192,7 @@ impl Pool {
                 }
             }
             let Some(frame) = self.take_frame(&mut state)? else {
-                drop(state);
-                nandu_workers::yield_now();
-                state = self.lock();
+                state = self.let_others_move(state);
                 continue;
             };
             match state.locate(address, self.config.page_bytes) {
@@ -209,6 +202,23 @@ impl Pool {
                 _ => self.start(&mut state, word, frame, false)?,
             }
         }
+    }
+
+    /// Lets others move, who read the page that is wanted or have the frames that it needs: until one that is
+    /// being read has arrived. Where none is, frames are held by who looks at pages and waits for nothing.
+    pub(super) fn let_others_move<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> MutexGuard<'a, State> {
+        if state.loading.is_empty() {
+            drop(state);
+            nandu_workers::yield_now();
+            return self.lock();
+        }
+        state.arrival_waiter_count += 1;
+        state = self.arrived.wait(state);
+        state.arrival_waiter_count -= 1;
+        state
     }
 
     /// The frame of a resident page. Under the lock.

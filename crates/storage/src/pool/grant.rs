@@ -68,8 +68,7 @@ impl Pool {
                 return Err(StorageError::PoolExhausted { frame_count: self.config.frame_count });
             }
             let Some(frame) = self.take_frame(&mut state)? else {
-                drop(state);
-                nandu_workers::yield_now();
+                drop(self.let_others_move(state));
                 continue;
             };
             let mut claim = self.frames.try_claim(frame).expect("an empty frame is nobody's");
