@@ -7,8 +7,8 @@
 //!
 //! The pool's own way ahead of time waits with the engine held; it is for whoever is alone.
 //!
-//! 1. What is in flight is landed before the view's moment ends: no file goes while a request for it is
-//!    under way.
+//! 1. What is in flight is landed before the view's moment ends, and before the files that its transaction
+//!    made go with it: no file goes while a request for it is under way.
 //! 2. Nobody waits for the device with the list locked.
 
 use crate::PageAddress;

@@ -377,6 +377,8 @@ impl<'d> WriteTransaction<'d> {
     }
 
     fn take_back(&mut self) -> Result<(), StorageError> {
+        // The files that it made go.
+        self.tables.view.land_ahead();
         let answer = self.undo_in_parts(None).and_then(|()| {
             let mut core = self.database.shared.core.write();
             core.serve(self.id, Core::rollback).0

@@ -126,8 +126,8 @@ impl EngineView {
     /// # Errors
     /// If the engine has stopped; the moment is now all the same.
     pub(super) fn refresh(&self) -> Result<(), StorageError> {
-        let ViewState { shared, seen, ahead, .. } = &*self.0;
-        ahead.clear(&shared.page_reader);
+        self.land_ahead();
+        let ViewState { shared, seen, .. } = &*self.0;
         let core = shared.core.read();
         let now = core.engine().log().next_lsn();
         shared.versions.begin(now);
@@ -136,6 +136,11 @@ impl EngineView {
             shared.versions.end(Lsn(before));
         }
         core.engine().check_usable()
+    }
+
+    /// Waits for what was begun ahead of time: for whoever may be about to remove a file that it is of.
+    pub(super) fn land_ahead(&self) {
+        self.0.ahead.clear(&self.0.shared.page_reader);
     }
 
     /// Does what a transaction did on the copies of its view, so that it sees it. After an error nothing
