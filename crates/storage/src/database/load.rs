@@ -367,6 +367,14 @@ impl TableLoad<'_> {
     /// key (found in the end if rows are sorted), or the device has no room or fails.
     #[inline]
     pub fn push(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
+        let placed = self.place(row);
+        // Where the next row comes from, and when, is the caller's, who may have to look into the database.
+        self.turns.pause();
+        placed
+    }
+
+    #[inline]
+    fn place(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
         self.encode(row)?;
         let Self { turns, definition, rows, entries, record, key, undo, .. } = self;
         let file = definition.file;
@@ -415,8 +423,6 @@ impl TableLoad<'_> {
                 turns.step(|core| writer.push(&mut core.engine.unlogged_pages(file)?, values))?;
             }
         }
-        // Where the next row comes from, and when, is the caller's.
-        turns.pause();
         self.report.row_count += 1;
         self.report.record_bytes += self.record.len() as u64;
         Ok(())

@@ -90,7 +90,9 @@ fn load(
     let report = write.load_table(table, options, |load| {
         rows.iter().try_for_each(|row| {
             let row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
-            load.push(&row)
+            let pushed = load.push(&row);
+            assert!(database.try_read().is_some(), "the engine is free between rows: {pushed:?}");
+            pushed
         })
     })?;
     write.commit()?;
