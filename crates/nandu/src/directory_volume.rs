@@ -111,6 +111,8 @@ struct DirectoryFile {
     /// Its number in the set.
     index: u32,
     byte_count: u64,
+    /// What the system said when it was opened.
+    found_byte_count: u64,
 }
 
 impl std::fmt::Debug for DirectoryVolume {
@@ -250,7 +252,7 @@ impl DirectoryVolume {
         let shown = path.display().to_string();
         let index = self.set.add(opened, &shown).map_err(|error| file_error(&path, error))?;
         let byte_count = length.next_multiple_of(u64::from(self.set.sector_bytes()));
-        self.files.insert(file, DirectoryFile { index, byte_count });
+        self.files.insert(file, DirectoryFile { index, byte_count, found_byte_count: length });
         self.open_files.insert(file, self.set.file(index));
         Ok(())
     }
@@ -397,6 +399,10 @@ impl Volume for DirectoryVolume {
         self.files.get(&file).map_or(0, |file| file.byte_count)
     }
 
+    fn found_byte_count(&self, file: FileId) -> u64 {
+        self.files.get(&file).map_or(0, |file| file.found_byte_count)
+    }
+
     fn set_byte_count(&mut self, file: FileId, bytes: u64) -> Result<(), StorageError> {
         self.check_writable()?;
         let sector_bytes = u64::from(self.sector_bytes());
@@ -404,7 +410,7 @@ impl Volume for DirectoryVolume {
             let what = format!("a file length of {bytes} is not a multiple of {sector_bytes}");
             return Err(StorageError::InvalidSetting { what });
         }
-        let &DirectoryFile { index, byte_count } = self.file(file)?;
+        let &DirectoryFile { index, byte_count, .. } = self.file(file)?;
         if bytes != byte_count {
             let zeros_max = if byte_count == 0 { ZEROS_BYTES_MAX } else { 0 };
             let answer = self.set.set_length(index, byte_count, bytes, zeros_max);

@@ -336,3 +336,30 @@ fn a_damaged_database_says_so_or_shows_what_was_there() {
     assert!(refused > 5 && told > 5 && whole > 5, "all kinds of damage were there: {total:?}");
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
+
+#[test]
+fn settings_that_were_cut_or_made_longer_are_told_with_what_mends_them() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (directory, options) = (scratch.path().join("shop"), options(ways()[1]));
+    make(&directory, &options, true);
+    let path = directory.join("settings");
+    let whole = std::fs::read(&path).unwrap();
+    assert_eq!(whole.len(), 4096);
+    for length in [4095, 4000, 3584, 1024, 4097, 4608, 8192] {
+        let mut bytes = whole.clone();
+        bytes.resize(length, b'x');
+        std::fs::write(&path, bytes).unwrap();
+        let error = nandu::open_database(&directory, &options).unwrap_err();
+        assert!(matches!(error, StorageError::Corrupt { .. }), "{length}: {error}");
+        let said = error.to_string();
+        assert!(said.contains("the file settings of "), "{said}");
+        assert!(said.contains(&format!("it has {length} bytes")), "{said}");
+        assert!(said.contains("truncate -s 4096 settings"), "{said}");
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(4096).unwrap();
+        nandu::open_database(&directory, &options).unwrap().0.close().unwrap();
+    }
+    // Where the text itself was cut there is nothing to mend.
+    std::fs::write(&path, &whole[..100]).unwrap();
+    let said = nandu::open_database(&directory, &options).unwrap_err().to_string();
+    assert!(said.contains("the file settings of ") && said.contains("from a copy"), "{said}");
+}

@@ -240,7 +240,17 @@ pub(super) fn find(io: &Io) -> Result<Option<Settings>, StorageError> {
     done.result.map_err(|error| device_error("read the settings", error))?;
     let bytes = done.buffer.expect("a read brings its buffer back");
     let place = format!("the file {SETTINGS_FILE} of {}", io.name());
-    decode(&bytes, &place)
+    let settings = decode(&bytes, &place)?;
+    // Its sum is over the text alone, behind which a sector is full of zeros.
+    let (found, whole) = (io.found_byte_count(file), length as u64);
+    if settings.is_some() && found != whole {
+        let what = format!(
+            "it has {found} bytes, not {whole}: something cut it or made it longer; its text is \
+             whole, so `truncate -s {whole} {SETTINGS_FILE}` in its directory mends it"
+        );
+        return Err(StorageError::Corrupt { place, what });
+    }
+    Ok(settings)
 }
 
 /// What the bytes of a file of settings say; `None` where it was never written.
@@ -259,11 +269,17 @@ pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Option<Settings>, Stor
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let text = rest.get(..word(20) as usize).unwrap_or_default();
     if crc32c::crc32c(text) != word(16) {
-        return Err(StorageError::Corrupt { place, what: "its checksum fails".to_owned() });
+        return Err(StorageError::Corrupt {
+            place,
+            what: "its checksum fails; restore it from a copy".into(),
+        });
     }
     match serde_json::from_slice(text) {
         Ok(settings) => Ok(Some(settings)),
-        Err(error) => Err(StorageError::Corrupt { place, what: error.to_string() }),
+        Err(error) => {
+            let what = format!("{error}; restore it from a copy");
+            Err(StorageError::Corrupt { place, what })
+        }
     }
 }
 

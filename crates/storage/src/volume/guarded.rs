@@ -135,6 +135,10 @@ impl Volume for GuardedVolume {
         self.inner.byte_count(file)
     }
 
+    fn found_byte_count(&self, file: FileId) -> u64 {
+        self.inner.found_byte_count(file)
+    }
+
     fn set_byte_count(&mut self, file: FileId, bytes: u64) -> Result<(), StorageError> {
         self.change(|volume| volume.set_byte_count(file, bytes))
     }

@@ -164,6 +164,12 @@ impl Io {
         self.look(|volume| volume.byte_count(file))
     }
 
+    /// The length to the byte that a file had when it was opened.
+    #[must_use]
+    pub fn found_byte_count(&self, file: FileId) -> u64 {
+        self.look(|volume| volume.found_byte_count(file))
+    }
+
     /// What the devices below have done so far, added up.
     #[must_use]
     pub fn counters(&self) -> Counters {

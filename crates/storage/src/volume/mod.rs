@@ -111,6 +111,12 @@ pub trait Volume: Send {
     /// The length of a file.
     fn byte_count(&self, file: FileId) -> u64;
 
+    /// The length to the byte that a file had when it was opened, where it may end within a sector:
+    /// somebody else can cut a file of a directory anywhere.
+    fn found_byte_count(&self, file: FileId) -> u64 {
+        self.byte_count(file)
+    }
+
     /// Makes room for a file of this length, or cuts it.
     ///
     /// # Errors
