@@ -229,45 +229,35 @@ fn whoever_misses_pages_leaves_the_engine_to_others() {
     }
 }
 
-/// What undoing many changes of cold pages took, and the longest that somebody waited for the engine
-/// meanwhile.
-fn undo_beside(undo: fn(WriteTransaction<'_>, Mark) -> Result<(), StorageError>) -> (Nanos, Nanos) {
-    let database = create(&device(), &Settings { durability: Durability::None, ..roomy() });
-    let text = "a".repeat(100);
-    let mut write = database.write().unwrap();
-    (0..2000).for_each(|key| assert!(!put(&mut write, key, &text).unwrap()));
-    write.commit().unwrap();
+/// What `work` took by its own measure, and the longest that somebody waited to have the engine alone since it
+/// set its flag.
+fn beside_a_waiter(
+    database: &Database,
+    work: impl FnOnce(&Database, &AtomicBool) -> Nanos + Send + 'static,
+) -> (Nanos, Nanos) {
     let start = database.read().engine().data_io().now();
-    let [is_undoing, is_done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-    let undoer = {
-        let database = database.clone();
-        let (is_undoing, is_done) = (Arc::clone(&is_undoing), Arc::clone(&is_done));
+    let [counts, is_done] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let worker = {
+        let (database, counts, is_done) =
+            (database.clone(), Arc::clone(&counts), Arc::clone(&is_done));
         move || {
-            let mut write = database.write().unwrap();
-            let mark = write.savepoint();
-            for key in 0..400 {
-                put(&mut write, key * 5, "b").unwrap();
-            }
-            database.drop_cached_pages().unwrap();
-            let before = nandu_workers::now().unwrap();
-            is_undoing.store(true, Ordering::Relaxed);
-            undo(write, mark).unwrap();
+            let took = work(&database, &counts);
             is_done.store(true, Ordering::Relaxed);
-            since(before)
+            took
         }
     };
     let waiter = {
         let database = database.clone();
         move || {
             let mut longest = Nanos(0);
-            // Bounded for a maker that panics.
+            // Bounded for a worker that panics.
             for _ in 0..20_000 {
                 if is_done.load(Ordering::Relaxed) {
                     break;
                 }
                 nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(7));
                 let (before, counts) =
-                    (nandu_workers::now().unwrap(), is_undoing.load(Ordering::Relaxed));
+                    (nandu_workers::now().unwrap(), counts.load(Ordering::Relaxed));
                 drop(database.shared.core.write());
                 if counts {
                     longest = longest.max(since(before));
@@ -278,18 +268,38 @@ fn undo_beside(undo: fn(WriteTransaction<'_>, Mark) -> Result<(), StorageError>)
     };
     // So that the worker is in company.
     let snapshot = database.snapshot();
-    let works: Vec<Work<Nanos>> = vec![Box::new(undoer), Box::new(waiter)];
+    let works: Vec<Work<Nanos>> = vec![Box::new(worker), Box::new(waiter)];
     let ran = Schedule { start, ..Schedule::default() }.run(works);
     drop(snapshot);
     let read = database.read();
-    assert_eq!(
-        range(&read, 0, 2000).unwrap(),
-        (0..2000).map(|key| (key, text.clone())).collect::<Vec<_>>()
-    );
     read.engine().audit();
     assert_eq!(read.check().unwrap().findings, [""; 0]);
     let [took, longest] = ran.values.try_into().unwrap();
     (took, longest)
+}
+
+/// Undoing many changes of cold pages: see [`beside_a_waiter`].
+fn undo_beside(undo: fn(WriteTransaction<'_>, Mark) -> Result<(), StorageError>) -> (Nanos, Nanos) {
+    let database = create(&device(), &Settings { durability: Durability::None, ..roomy() });
+    let text = "a".repeat(100);
+    let mut write = database.write().unwrap();
+    (0..2000).for_each(|key| assert!(!put(&mut write, key, &text).unwrap()));
+    write.commit().unwrap();
+    let waited = beside_a_waiter(&database, move |database, counts| {
+        let mut write = database.write().unwrap();
+        let mark = write.savepoint();
+        for key in 0..400 {
+            put(&mut write, key * 5, "b").unwrap();
+        }
+        database.drop_cached_pages().unwrap();
+        let before = nandu_workers::now().unwrap();
+        counts.store(true, Ordering::Relaxed);
+        undo(write, mark).unwrap();
+        since(before)
+    });
+    let left = range(&database.read(), 0, 2000).unwrap();
+    assert!(left.len() == 2000 && left.iter().all(|(_, found)| *found == text));
+    waited
 }
 
 #[test]
@@ -309,8 +319,7 @@ fn others_go_on_while_much_is_taken_back() {
     }
 }
 
-/// What `make` took, in a transaction of its own over a table with many cold pages, and the longest that
-/// somebody waited for the engine meanwhile.
+/// What is made in a transaction of its own over a table with many cold pages: see [`beside_a_waiter`].
 fn make_beside(make: fn(&mut WriteTransaction<'_>)) -> (Nanos, Nanos) {
     // Less memory than the table and its new index take, so that the making writes and reads all along.
     let database = create(
@@ -325,45 +334,15 @@ fn make_beside(make: fn(&mut WriteTransaction<'_>)) -> (Nanos, Nanos) {
     }
     write.commit().unwrap();
     database.drop_cached_pages().unwrap();
-    let start = database.read().engine().data_io().now();
-    let is_done = Arc::new(AtomicBool::new(false));
-    let maker = {
-        let (database, is_done) = (database.clone(), Arc::clone(&is_done));
-        move || {
-            let mut write = database.write().unwrap();
-            make(&mut write);
-            is_done.store(true, Ordering::Relaxed);
-            let took = since(start);
-            write.commit().unwrap();
-            took
-        }
-    };
-    let waiter = {
-        let database = database.clone();
-        move || {
-            let mut longest = Nanos(0);
-            // Bounded for a maker that panics.
-            for _ in 0..20_000 {
-                if is_done.load(Ordering::Relaxed) {
-                    break;
-                }
-                nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos::from_micros(7));
-                let before = nandu_workers::now().unwrap();
-                drop(database.shared.core.write());
-                longest = longest.max(since(before));
-            }
-            longest
-        }
-    };
-    let snapshot = database.snapshot();
-    let works: Vec<Work<Nanos>> = vec![Box::new(maker), Box::new(waiter)];
-    let ran = Schedule { start, ..Schedule::default() }.run(works);
-    drop(snapshot);
-    let read = database.read();
-    read.engine().audit();
-    assert_eq!(read.check().unwrap().findings, [""; 0]);
-    let [took, longest] = ran.values.try_into().unwrap();
-    (took, longest)
+    beside_a_waiter(&database, move |database, counts| {
+        let before = nandu_workers::now().unwrap();
+        counts.store(true, Ordering::Relaxed);
+        let mut write = database.write().unwrap();
+        make(&mut write);
+        let took = since(before);
+        write.commit().unwrap();
+        took
+    })
 }
 
 #[test]
