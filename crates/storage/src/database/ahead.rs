@@ -16,7 +16,7 @@ use crate::pool::{Flight, PageReader};
 use nandu_workers::sync::Mutex;
 use std::collections::VecDeque;
 
-/// Most pages in flight for one view: what the scans ask for, twice.
+/// Most pages in flight for one view: of four scans at once, which ask for 32 each.
 const FLIGHT_COUNT_MAX: usize = 128;
 
 /// The pages in flight, in the order in which they were begun.

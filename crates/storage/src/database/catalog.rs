@@ -60,7 +60,7 @@ pub(super) fn load(engine: &Engine, file: FileId) -> Result<Vec<TableDefinition>
 struct Entry<'e> {
     #[serde(flatten)]
     definition: &'e TableDefinition,
-    /// See invariant 2: of the table's file, then of those of its indexes.
+    /// See invariant 2: of each of [`TableDefinition::files`].
     files_from: Vec<Lsn>,
 }
 
@@ -71,22 +71,17 @@ fn parse(entry: &[u8]) -> serde_json::Result<(TableDefinition, Option<Vec<Lsn>>)
     Ok((serde_json::from_value(fields.into())?, files_from))
 }
 
-/// The files of a table, its own first.
-fn files_of(definition: &TableDefinition) -> impl Iterator<Item = FileId> + '_ {
-    std::iter::once(definition.file).chain(definition.indexes.iter().map(|index| index.file))
-}
-
 /// Whether the files of a definition are still those that it was stored with; what is wrong otherwise.
 fn check_files(
     engine: &Engine,
     definition: &TableDefinition,
     files_from: &[Lsn],
 ) -> Result<(), String> {
-    let count = files_of(definition).count();
+    let count = definition.files().count();
     if files_from.len() != count {
         return Err(format!("it knows {} of its {count} files", files_from.len()));
     }
-    for (file, &from) in files_of(definition).zip(files_from) {
+    for (file, &from) in definition.files().zip(files_from) {
         let state = match engine.records_from(file) {
             Some(found) if found == from => continue,
             Some(_) => "belongs to a later table",
@@ -107,7 +102,8 @@ pub(super) fn store(
     file: FileId,
     definition: &TableDefinition,
 ) -> Result<(), StorageError> {
-    let files_from = files_of(definition)
+    let files_from = definition
+        .files()
         .map(|file| engine.records_from(file).expect("a definition has the files that were made"));
     let entry = Entry { definition, files_from: files_from.collect() };
     let value = serde_json::to_vec(&entry).expect("a definition is made of plain values");

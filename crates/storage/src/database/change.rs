@@ -70,8 +70,7 @@ impl Core {
     pub(super) fn drop_table(&mut self, name: &str) -> Result<(), StorageError> {
         let catalog_key = catalog::key_of(name);
         let definition = &self.table(name)?.definition;
-        let mut files = vec![definition.file];
-        files.extend(definition.indexes.iter().map(|index| index.file));
+        let files: Vec<FileId> = definition.files().collect();
         catalog::remove(&mut self.engine, self.catalog, name)?;
         self.catalog_changed = true;
         Arc::make_mut(&mut self.open).remove(&catalog_key);
@@ -407,12 +406,9 @@ impl Core {
     /// Tables whose drop was taken back keep their files.
     fn forget_restored_drops(&mut self) {
         let Self { open, dropped_files, .. } = self;
-        dropped_files.retain(|dropped| {
-            !open.values().any(|table| {
-                let TableDefinition { file, indexes, .. } = &table.definition;
-                file == dropped || indexes.iter().any(|index| index.file == *dropped)
-            })
-        });
+        let is_used =
+            |file| open.values().any(|table| table.definition.files().any(|it| it == file));
+        dropped_files.retain(|&dropped| !is_used(dropped));
     }
 
     /// Runs the steps of a row, or of some; all of them or none. Where they may not read pages that could be read

@@ -133,8 +133,7 @@ impl Core {
     fn remove_unknown_files(&mut self) -> Result<(), StorageError> {
         let mut known: BTreeSet<FileId> = [self.catalog].into();
         for OpenTable { definition, .. } in self.open.values().map(|table| &**table) {
-            known.insert(definition.file);
-            known.extend(definition.indexes.iter().map(|index| index.file));
+            known.extend(definition.files());
         }
         for (file, _) in self.engine.files() {
             if !self.engine.is_read_only() && !known.contains(&file) {

@@ -200,7 +200,6 @@ fn create_tree(turns: &mut Turns<'_>, file: FileId) -> Result<(), StorageError> 
 }
 
 fn spill(turns: &mut Turns<'_>, sorter: &mut Sorter) -> Result<(), StorageError> {
-    turns.leave();
     let run = turns.step(|core| core.create_file("sorted-run.tree"))?;
     sorter.spill(turns, run)
 }
@@ -218,7 +217,6 @@ fn fill_tree(
     let runs = sorter.runs().to_vec();
     let mut loader = turns
         .step(|core| Tree::at(file).bulk_load(&core.engine.unlogged_pages(file)?, fill_percent))?;
-    turns.leave();
     let mut entry_count = 0;
     sorter.drain(turns, |engine, key, value| {
         entry_count += 1;

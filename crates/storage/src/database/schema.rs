@@ -187,6 +187,11 @@ impl TableDefinition {
         })
     }
 
+    /// Its files: that of its rows, then those of its indexes.
+    pub(super) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        std::iter::once(self.file).chain(self.indexes.iter().map(|index| index.file))
+    }
+
     /// The types of its columns.
     pub(super) fn column_types(&self) -> Vec<ColumnType> {
         self.columns.iter().map(|column| column.column_type).collect()

@@ -86,6 +86,7 @@ impl Sorter {
         turns: &mut Turns<'_>,
         file: FileId,
     ) -> Result<(), StorageError> {
+        turns.leave();
         self.sort();
         self.runs.push(file);
         let mut run = turns.step(|core| {
@@ -110,6 +111,7 @@ impl Sorter {
         mut sink: impl FnMut(&mut Engine, &[u8], &[u8]) -> Result<(), StorageError>,
     ) -> Result<(), StorageError> {
         if self.runs.is_empty() {
+            turns.leave();
             self.sort();
             for &item in &self.items {
                 let (key, value) = parts_of(&self.arena, item);

@@ -423,7 +423,7 @@ impl ViewState {
         while rest.peek().is_some() {
             let reader = &self.shared.page_reader;
             let (mut begun, mut plans) = (Vec::new(), Vec::new());
-            let mut resident = Ok(());
+            let mut looked = Ok(());
             let core = self.shared.core.read();
             for (index, address) in rest.by_ref() {
                 let engine = core.engine();
@@ -438,9 +438,9 @@ impl ViewState {
                 } else if let Some(plan) = engine.plan_aside(address) {
                     plans.push((index, plan));
                 } else {
-                    resident = engine.read_with_lsn(address, |lsn, page| look(index, lsn, page));
+                    looked = engine.read_with_lsn(address, |lsn, page| look(index, lsn, page));
                 }
-                if resident.is_err() || begun.len() + plans.len() == BATCH_COUNT_MAX {
+                if looked.is_err() || begun.len() + plans.len() == BATCH_COUNT_MAX {
                     break;
                 }
             }
@@ -448,7 +448,7 @@ impl ViewState {
             begun.extend(plans.into_iter().map(|(index, plan)| (index, reader.begin(plan))));
             let land = |(index, flight)| (index, reader.land(flight));
             let reads: Vec<_> = begun.into_iter().map(land).collect();
-            resident?;
+            looked?;
             self.shared.clean_ahead();
             let core = self.shared.core.read();
             for (index, read) in reads {

@@ -298,24 +298,20 @@ impl Pool {
     /// on its way, or does not lie in one piece.
     #[cold]
     pub(crate) fn plan_aside(&self, address: PageAddress) -> Option<Plan> {
-        let plan = self.plan_read(address)?;
-        self.lock().counters.miss_count += 1;
-        Some(plan)
+        self.plan(address, false)
     }
 
     /// As [`Self::plan_aside`], of a page that nobody wants yet.
     pub(crate) fn plan_ahead(&self, address: PageAddress) -> Option<Plan> {
-        let plan = self.plan_read(address)?;
-        self.lock().counters.prefetch_count += 1;
-        Some(Plan { is_prefetch: true, ..plan })
+        self.plan(address, true)
     }
 
-    fn plan_read(&self, address: PageAddress) -> Option<Plan> {
+    fn plan(&self, address: PageAddress, is_prefetch: bool) -> Option<Plan> {
         if !self.aside.can_read() {
             return None;
         }
         let word = address.to_word();
-        let state = self.lock();
+        let mut state = self.lock();
         if self.resident(word).is_some() || state.is_on_its_way(word) {
             return None;
         }
@@ -323,7 +319,11 @@ impl Pool {
         if !state.places_by_address() && state.checksum(address.file) == Checksum::None {
             return None;
         }
-        Some(Plan { word, place, marks: state.marks.of(word), is_prefetch: false })
+        match is_prefetch {
+            true => state.counters.prefetch_count += 1,
+            false => state.counters.miss_count += 1,
+        }
+        Some(Plan { word, place, marks: state.marks.of(word), is_prefetch })
     }
 
     /// Brings what was read into a frame, unless it is not current any more, and lends it to `look`.
