@@ -10,6 +10,7 @@
 //! 2. A line is the same in every round but for its numbers; else nothing is kept.
 
 use crate::compare_fio::{capture, spread};
+use crate::kept;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,18 +62,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let Some(directory) = &options.out else { return Ok(()) };
     let kept = json!({
         "command": command_line(options),
-        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?,
+        "commit": kept::commit_of(root)?,
         "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))?,
         "load_average": std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
         "cpu_model": cpu_model(),
         "round_count": options.rounds,
         "benches": benches,
     });
-    let text = serde_json::to_string_pretty(&kept).map_err(|error| error.to_string())?;
-    let (directory, path) = (root.join(directory), root.join(directory).join("benches.json"));
-    std::fs::create_dir_all(&directory)
-        .and_then(|()| std::fs::write(&path, text + "\n"))
-        .map_err(|error| format!("{}: cannot be written: {error}", path.display()))
+    kept::store(&root.join(directory), "benches.json", &kept)
 }
 
 fn command_line(options: &Options) -> String {

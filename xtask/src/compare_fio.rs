@@ -165,7 +165,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
             "cargo xtask compare-fio --seconds {} --pairs {} --size {}",
             options.seconds, options.pairs, options.size.0
         ),
-        "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?,
+        "commit": crate::kept::commit_of(root)?,
         "date": capture(Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]))?,
         "fio": fio_version,
         "fio_large_pages": large_pages.is_some(),

@@ -14,6 +14,7 @@
 //! 3. A making that failed can be done again.
 
 use crate::compare_fio::capture;
+use crate::kept;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -131,18 +132,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
                 "cargo xtask fail-calls --calls {} --out {}",
                 options.calls, directory.display()
             ),
-            "commit": capture(Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]))?,
+            "commit": kept::commit_of(root)?,
             "strace": version.lines().next(),
             "run_count": count,
             "faults": faults,
             "runs": tallies,
         });
-        let text = serde_json::to_string_pretty(&kept).map_err(|error| error.to_string())?;
-        let path = root.join(directory).join("calls.json");
-        std::fs::create_dir_all(root.join(directory))
-            .and_then(|()| std::fs::write(&path, text + "\n"))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        println!("fail-calls: kept in {}", path.display());
+        kept::store(&root.join(directory), "calls.json", &kept)?;
     }
     if faults.is_empty() { Ok(()) } else { Err(format!("{} runs broke a rule", faults.len())) }
 }

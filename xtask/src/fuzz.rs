@@ -10,6 +10,7 @@
 //! 2. An input that crashes its target is kept in `fuzz/artifacts`, and the run goes on and then fails.
 
 use crate::compare_fio::capture;
+use crate::kept;
 use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ struct Campaign {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     let root = std::path::absolute(root).map_err(|error| error.to_string())?;
     // Before the runs: what is built is this commit, whatever is committed meanwhile.
-    let commit = capture(Command::new("git").current_dir(&root).args(["rev-parse", "HEAD"]))?;
+    let commit = kept::commit_of(&root)?;
     let programs = build(&root)?;
     let corpora = root.join("out").join(format!("fuzz-{}", std::process::id()));
     let outcome = make_corpora(&root, &corpora)
@@ -84,12 +85,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
             "commit": commit,
             "campaigns": campaigns,
         });
-        let text = serde_json::to_string_pretty(&kept).expect("plain values");
-        let path = root.join(directory).join("campaigns.json");
-        std::fs::create_dir_all(root.join(directory))
-            .and_then(|()| std::fs::write(&path, text + "\n"))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        println!("fuzz: kept in {}", path.display());
+        kept::store(&root.join(directory), "campaigns.json", &kept)?;
     }
     let crashed: Vec<&str> =
         campaigns.iter().filter(|it| it.is_crashed).map(|it| it.target.as_str()).collect();

@@ -11,6 +11,7 @@ mod compare;
 mod compare_fio;
 mod fail_calls;
 mod fuzz;
+mod kept;
 mod miri;
 mod tidy;
 

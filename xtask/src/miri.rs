@@ -12,6 +12,7 @@
 //! 2. What is kept says which tests ran, on which commit, by which version of Miri, and how each part
 //!    ended.
 
+use crate::kept;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -103,22 +104,14 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         }));
     }
     if let Some(directory) = &options.out {
-        let commit = crate::compare_fio::capture(
-            Command::new("git").current_dir(root).args(["rev-parse", "HEAD"]),
-        )?;
         let kept = json!({
             "command": format!("cargo xtask miri --out {}", directory.display()),
-            "commit": commit.trim(),
+            "commit": kept::commit_of(root)?,
             "miri": version.trim(),
             "parts": parts,
             "not_run": NOT_RUN,
         });
-        let text = serde_json::to_string_pretty(&kept).expect("plain values");
-        let path = root.join(directory).join("miri.json");
-        std::fs::create_dir_all(root.join(directory))
-            .and_then(|()| std::fs::write(&path, text + "\n"))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-        println!("miri: kept in {}", path.display());
+        kept::store(&root.join(directory), "miri.json", &kept)?;
     }
     Ok(())
 }
