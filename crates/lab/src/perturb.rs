@@ -562,6 +562,18 @@ mod tests {
         Verdict { holds, decided: Some(decided), ..Verdict::default() }
     }
 
+    fn table(experiment: &Experiment, rows: Vec<Row>) -> Sensitivity {
+        Sensitivity {
+            experiment: experiment.name.clone(),
+            commit: String::new(),
+            seed: 1,
+            config_hash: String::new(),
+            shapes: experiment.shape.iter().map(ShapeKey::of).collect(),
+            unchanged: Vec::new(),
+            rows,
+        }
+    }
+
     #[test]
     fn each_trial_changes_one_number_of_one_file() {
         let experiment = catalog::load("s000/table-3-1").unwrap();
@@ -650,15 +662,7 @@ mod tests {
         let count = experiment.shape.iter().filter(is_prediction).count();
         assert!(count > 0);
         assert_eq!(unnoticed(&experiment, None).len(), count);
-        let mut kept = Sensitivity {
-            experiment: experiment.name.clone(),
-            commit: String::new(),
-            seed: 1,
-            config_hash: String::new(),
-            shapes: experiment.shape.iter().map(ShapeKey::of).collect(),
-            unchanged: Vec::new(),
-            rows: Vec::new(),
-        };
+        let mut kept = table(&experiment, Vec::new());
         let still = unnoticed(&experiment, Some(&kept));
         assert!(still.len() == count && still[0].contains("no parameter moves"), "{still:?}");
         let row = |falls: bool| {
@@ -683,18 +687,7 @@ mod tests {
             let noticed = vec![Noticed { shape, over: Some(2.0), falls: false }];
             Row { parameter: name.clone(), factor: 2.0, refused, noticed }
         };
-        let told = |rows: Vec<Row>| {
-            let kept = Sensitivity {
-                experiment: experiment.name.clone(),
-                commit: String::new(),
-                seed: 1,
-                config_hash: String::new(),
-                shapes: Vec::new(),
-                unchanged: Vec::new(),
-                rows,
-            };
-            unmoved_fits(&experiment, &kept)
-        };
+        let told = |rows: Vec<Row>| unmoved_fits(&experiment, &table(&experiment, rows));
         let wrong = told(vec![row(None, usize::MAX)]);
         assert!(
             wrong.iter().any(|wrong| wrong.contains(&format!("no fit of {name}"))),
@@ -713,15 +706,9 @@ mod tests {
             refused: None,
             noticed: Vec::new(),
         };
-        let current = Sensitivity {
-            experiment: experiment.name.clone(),
-            commit: String::new(),
-            seed: 7,
-            config_hash: hash_of(&experiment, 7).unwrap(),
-            shapes: experiment.shape.iter().map(ShapeKey::of).collect(),
-            unchanged: Vec::new(),
-            rows: trials(&experiment).unwrap().iter().map(row).collect(),
-        };
+        let rows = trials(&experiment).unwrap().iter().map(row).collect();
+        let config_hash = hash_of(&experiment, 7).unwrap();
+        let current = Sensitivity { seed: 7, config_hash, ..table(&experiment, rows) };
         let why = |kept: &Sensitivity| stale(&experiment, kept).unwrap();
         assert_eq!(why(&current), None);
         let changed = |change: &dyn Fn(&mut Sensitivity)| {
