@@ -249,6 +249,10 @@ impl Volume for FilesApart {
         Ok(())
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.inner.free_bytes()
+    }
+
     fn submit(
         &mut self,
         file: FileId,

@@ -241,6 +241,10 @@ impl Volume for WatchedVolume {
         self.inner.set_byte_count(file, bytes)
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.inner.free_bytes()
+    }
+
     fn submit(
         &mut self,
         file: FileId,

@@ -420,6 +420,10 @@ impl Volume for DirectoryVolume {
         Ok(())
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.handle.free_bytes()
+    }
+
     fn submit(
         &mut self,
         file: FileId,
@@ -562,8 +566,8 @@ fn read_manifest(handle: &DirectoryHandle) -> Result<Manifest, StorageError> {
     match Manifest::decode(&bytes) {
         Ok(manifest) => Ok(manifest),
         Err(why @ Unreadable::Damaged(_)) => {
-            let (place, what) = (path.display().to_string(), why.what());
-            Err(StorageError::Corrupt { place, what })
+            let what = format!("{}; restore the database from a copy", why.what());
+            Err(StorageError::Corrupt { place: path.display().to_string(), what })
         }
         Err(why) => not_a_database(why.what()),
     }

@@ -118,6 +118,15 @@ pub enum StorageError {
     },
 }
 
+/// The answer of what may wait where there is no room for it: a file that goes at a later opening, a
+/// checkpoint.
+pub(crate) fn unless_full(answer: Result<(), StorageError>) -> Result<(), StorageError> {
+    match answer {
+        Err(StorageError::NoSpace { .. }) => Ok(()),
+        answer => answer,
+    }
+}
+
 impl StorageError {
     /// Checks that a file goes on to `last`, its last page, if it is known how many pages are there:
     /// what is read past the end of a file is zeros, as if nobody had ever written it.

@@ -180,6 +180,12 @@ impl DirectoryHandle {
             .map_err(|error| system_error("cannot rename", &self.path_of(from), &error.into()))
     }
 
+    /// Bytes that an ordinary user may still write to its file system; `None` if that does not say.
+    pub(super) fn free_bytes(&self) -> Option<u64> {
+        let status = rustix::fs::fstatvfs(&*self.file).ok()?;
+        Some(status.f_bavail.saturating_mul(status.f_frsize))
+    }
+
     /// Makes durable which entries there are.
     #[track_caller]
     pub(super) fn sync(&self) -> Result<(), StorageError> {

@@ -90,15 +90,6 @@ pub struct TableStat {
     pub file_bytes: u64,
 }
 
-/// What came of removing a file to which nothing refers. Where there is no room to note that it goes,
-/// it goes at a later opening.
-pub(super) fn unless_full(removed: Result<(), StorageError>) -> Result<(), StorageError> {
-    match removed {
-        Err(StorageError::NoSpace { .. }) => Ok(()),
-        answer => answer,
-    }
-}
-
 /// What happens in a scan after a row.
 pub type Flow = ControlFlow<()>;
 

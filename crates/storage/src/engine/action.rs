@@ -395,7 +395,10 @@ impl Engine {
     /// Undoes one action.
     pub(super) fn compensate(&mut self, undo_next: Lsn, undo: &[u8]) -> Result<(), StorageError> {
         let kind = ActionKind::Compensation { undo_next };
-        self.run(kind, Room::Reserved, |action| structure::apply_undo(action, undo))
+        self.unplaced.is_undo = true;
+        let undone = self.run(kind, Room::Reserved, |action| structure::apply_undo(action, undo));
+        self.unplaced.is_undo = false;
+        undone
     }
 
     fn run<T>(

@@ -23,6 +23,7 @@
 //!    counts, whatever became of that.
 
 use super::{Engine, TornPages, Transaction};
+use crate::error::unless_full;
 use crate::log::{RecordBuilder, Room, TransactionEntry};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{Cleaning, WriteBack};
@@ -60,7 +61,8 @@ impl Engine {
         self.check_writable()?;
         // Whoever else is at one is overtaken.
         let begun = self.append_begin_checkpoint()?;
-        self.take_checkpoint(begun).inspect_err(|_| self.begun_checkpoint = None)
+        let taken = self.take_checkpoint(begun).inspect_err(|_| self.begun_checkpoint = None);
+        self.note_room(taken)
     }
 
     fn take_checkpoint(&mut self, begun: Begun) -> Result<(), StorageError> {
@@ -81,15 +83,18 @@ impl Engine {
     /// As [`Self::checkpoint`].
     pub fn checkpoint_fully(&mut self) -> Result<(), StorageError> {
         self.check_usable()?;
-        self.pool.write_back(&WriteBack::default())?;
+        let written = self.pool.write_back(&WriteBack::default()).map(drop);
+        self.note_room(written)?;
         self.checkpoint()
     }
 
-    /// Takes a checkpoint if enough was logged since the last; later where somebody is at one already.
+    /// Takes a checkpoint if enough was logged since the last; later where somebody is at one already. One
+    /// for which there is no room waits: in the room that the log has left something may be taken away.
     pub(super) fn checkpoint_if_due(&mut self) -> Result<(), StorageError> {
         let due_bytes = self.settings.checkpoint_bytes;
         let waits_bytes = if self.begun_checkpoint.is_some() { due_bytes / 4 } else { 0 };
-        if self.logged_bytes() >= due_bytes + waits_bytes { self.checkpoint() } else { Ok(()) }
+        let is_due = self.logged_bytes() >= due_bytes + waits_bytes || self.unplaced.is_stuck;
+        if is_due { unless_full(self.checkpoint()) } else { Ok(()) }
     }
 
     /// Bytes of log since the last checkpoint began.

@@ -18,6 +18,7 @@
 mod action;
 pub(crate) mod checkpoint;
 mod restart;
+mod room;
 pub(crate) mod settings;
 pub(crate) mod structure;
 #[cfg(test)]
@@ -55,10 +56,6 @@ use versions::Versions;
 const LOG_FILE: &str = "log";
 /// The name of the file of the double write.
 const DOUBLE_WRITE_FILE: &str = "double-write";
-/// Room that a file gets at once at most, beyond what it needs.
-const GROWTH_BYTES_MAX: u64 = 16 << 20;
-/// Room that a file gets at once at least, in pages.
-const GROWTH_PAGES_MIN: u64 = 16;
 
 /// The volumes that hold a database and its log.
 pub struct Volumes {
@@ -88,6 +85,8 @@ pub struct Engine {
     image_threshold: Lsn,
     /// Room that files have on the volume.
     file_bytes: BTreeMap<FileId, u64>,
+    /// Pages that were made and have no place yet, where they get one when they are written.
+    unplaced: room::Unplaced,
     /// Which files there are, and the first record of the log that may speak of each: older ones are of
     /// a file that had the number before.
     records_from: BTreeMap<FileId, Lsn>,
@@ -193,9 +192,10 @@ impl Engine {
         report.was_closed = control.is_clean;
         let clock = restart::Stopwatch::start(&data_io, &log_io);
         let epoch = log.control().epoch();
-        let double_write = find_file(&data_io, DOUBLE_WRITE_FILE)
-            .map(|file| settings.double_write(file, &data_io, epoch))
-            .transpose()?;
+        // Nothing is written, and nothing that was closed is torn.
+        let double_write = find_file(&data_io, DOUBLE_WRITE_FILE).filter(|_| !read_only);
+        let double_write =
+            double_write.map(|file| settings.double_write(file, &data_io, epoch)).transpose()?;
         let (propagation, restored_count) = settings.propagation.build(
             settings.segments(),
             &data_io,
@@ -274,6 +274,7 @@ impl Engine {
             begun_checkpoint: None,
             image_threshold: Lsn(0),
             file_bytes,
+            unplaced: room::Unplaced::default(),
             records_from,
             tracks_changes: settings.propagation.tracks_changes()
                 || settings.torn_pages == TornPages::DoubleWrite,
@@ -394,8 +395,7 @@ impl Engine {
     /// they are stored.
     #[must_use]
     pub fn file_bytes(&self, file: FileId) -> u64 {
-        let length = || self.file_bytes.get(&file).copied().unwrap_or(0);
-        self.pool.stored_bytes(file).unwrap_or_else(length)
+        self.pool.stored_bytes(file).unwrap_or_else(|| self.noted_bytes(file))
     }
 
     /// The first record of the log that may speak of a file: see [`Volume::records_from`]. `None` if there is
@@ -604,40 +604,6 @@ impl Engine {
         for (address, first_change) in self.pool.dirty_pages() {
             assert!(first_change < end, "{address} was changed by a record that exists");
         }
-    }
-
-    /// Room on the volume for a page, so that writing it later cannot fail for want of room.
-    fn make_room(&mut self, address: PageAddress) -> Result<(), StorageError> {
-        if !self.settings.propagation.places_by_address() {
-            return Ok(());
-        }
-        let page_bytes = u64::from(self.settings.page_bytes);
-        let needed = u64::from(address.page) * page_bytes;
-        let present = self.file_bytes.entry(address.file).or_insert(0);
-        if needed <= *present {
-            return Ok(());
-        }
-        let growth = (needed / 8).clamp(GROWTH_PAGES_MIN * page_bytes, GROWTH_BYTES_MAX);
-        let wanted = (needed + growth).next_multiple_of(page_bytes);
-        let io = &self.data_io;
-        // Redo writes pages past what a crash left of the file, so it may be longer than noted; to
-        // set a smaller length would cut those pages off.
-        *present = io.byte_count(address.file);
-        if needed <= *present {
-            return Ok(());
-        }
-        let granted = match io.set_byte_count(address.file, wanted) {
-            Ok(()) => wanted,
-            // No room to grow by more than the page that is needed now, which would save later
-            // calls; perhaps there is room for that page.
-            Err(StorageError::NoSpace { .. }) => {
-                io.set_byte_count(address.file, needed)?;
-                needed
-            }
-            Err(error) => return Err(error),
-        };
-        *present = granted;
-        Ok(())
     }
 
     /// Whether nothing failed that leaves the engine in the dark about what is there.

@@ -19,6 +19,7 @@
 //!    frames for it before, so redo reads no page twice but torn ones.
 
 use super::{Engine, TornPages, Transaction, structure};
+use crate::error::unless_full;
 use crate::log::TransactionStatus;
 use crate::log::{LogEnd, LogFile, LogReader, LogRecord, RecordBuilder, Room};
 use crate::page::{TRAILER_BYTES, page_lsn};
@@ -215,7 +216,7 @@ impl Engine {
             redo.apply_window(self, report)?;
             watch.charge(&mut report.apply);
             let watch = self.stopwatch();
-            self.pool.write_back(&WriteBack::default())?;
+            unless_full(self.pool.write_back(&WriteBack::default()).map(drop))?;
             watch.charge(&mut report.page_writes);
         }
         if let Some(&address) = redo.torn.first() {
@@ -229,7 +230,9 @@ impl Engine {
         self.undo_losers(&analysis.losers, report)?;
         watch.charge(&mut report.apply);
         let watch = self.stopwatch();
-        self.checkpoint_fully()?;
+        // Without room the database is as it was before the crash, in memory and in the log: it can be
+        // read, and where something is taken away there is room again.
+        unless_full(self.checkpoint_fully())?;
         watch.charge(&mut report.page_writes);
         Ok(())
     }

@@ -105,9 +105,15 @@ impl Master {
             is_doubtful |= trouble.is_some();
         }
         let Some(mut newest) = newest else {
-            let place = format!("file {} of the log", file.0);
-            let what = "neither of its control blocks is whole".to_owned();
-            return Err(trouble.unwrap_or(StorageError::NotADatabase { place, what }));
+            let place = format!("the log of {}", io.name());
+            let what = match io.byte_count(file) < 2 * block_bytes {
+                true => "its file is cut short; restore the database from a copy",
+                false => "neither of its control blocks is whole; restore the database from a copy",
+            };
+            let broken = StorageError::NotADatabase { place, what: what.to_owned() };
+            return Err(trouble
+                .filter(|_| io.byte_count(file) >= 2 * block_bytes)
+                .unwrap_or(broken));
         };
         newest.check(sector_bytes, io.byte_count(file))?;
         newest.is_doubtful = is_doubtful;

@@ -99,6 +99,18 @@ impl Pool {
         self.lock_landed().propagation().stored_files()
     }
 
+    /// Pages for which there is room beside those that have a place: see [`Propagation::room_pages`].
+    ///
+    /// [`Propagation::room_pages`]: crate::propagation::Propagation::room_pages
+    pub(crate) fn room_pages(&self, wanted: u64) -> Result<u64, StorageError> {
+        self.lock_landed().propagation().room_pages(&self.io, wanted)
+    }
+
+    /// Pages that the device does not have as they are here, those among them whose change has no LSN yet.
+    pub(crate) fn dirty_count(&self) -> u64 {
+        self.lock().infos.iter().filter(|info| info.is_dirty()).count() as u64
+    }
+
     /// The last write that the propagation counts: see [`Propagation::last_write`].
     ///
     /// [`Propagation::last_write`]: crate::propagation::Propagation::last_write

@@ -129,6 +129,15 @@ pub trait Propagation: Send {
     /// If the device fails.
     fn truncate(&mut self, io: &Io, file: FileId, first_page: u32) -> Result<(), StorageError>;
 
+    /// How many pages that have no place yet can be written, or more than `wanted`; only asked where no
+    /// place follows from an address. Whoever else writes to the medium may take the room.
+    ///
+    /// # Errors
+    /// If there is none for what has to be noted of them, or the device fails.
+    fn room_pages(&mut self, _io: &Io, _wanted: u64) -> Result<u64, StorageError> {
+        Ok(u64::MAX)
+    }
+
     /// The last write that was recovered or made since, where writes are counted from 1 and recovery
     /// may end before one that had been durable; 0 otherwise.
     fn last_write(&self) -> u64 {

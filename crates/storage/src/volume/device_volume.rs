@@ -116,12 +116,6 @@ impl DeviceVolume {
         self.device
     }
 
-    /// Bytes that no file has.
-    #[must_use]
-    pub fn free_bytes(&self) -> u64 {
-        self.free.count() * u64::from(self.table.layout.unit_bytes)
-    }
-
     /// Asserts the numbered invariants.
     ///
     /// # Panics
@@ -627,6 +621,14 @@ impl Volume for DeviceVolume {
             self.changed.insert(file);
         }
         Ok(())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        let layout = self.table.layout;
+        let ahead = |entry: &FileEntry| entry.unit_count() - layout.units_of(entry.byte_count);
+        let pending: u64 = self.pending.iter().map(|extent| u64::from(extent.count)).sum();
+        let ahead: u64 = self.table.files.values().map(ahead).sum();
+        Some((self.free.count() + pending + ahead) * u64::from(layout.unit_bytes))
     }
 
     fn submit(

@@ -143,6 +143,10 @@ impl Volume for GuardedVolume {
         self.change(|volume| volume.set_byte_count(file, bytes))
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.inner.free_bytes()
+    }
+
     fn submit(
         &mut self,
         file: FileId,

@@ -170,6 +170,12 @@ impl Io {
         self.look(|volume| volume.found_byte_count(file))
     }
 
+    /// Bytes that files may still take: see [`Volume::free_bytes`].
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.look(Volume::free_bytes)
+    }
+
     /// What the devices below have done so far, added up.
     #[must_use]
     pub fn counters(&self) -> Counters {

@@ -123,6 +123,12 @@ pub trait Volume: Send {
     /// If there is no room, or the media are read-only.
     fn set_byte_count(&mut self, file: FileId, bytes: u64) -> Result<(), StorageError>;
 
+    /// Bytes that files may still take, about: whoever else writes to the medium may take them first. `None`
+    /// if nobody knows.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Issues a request at `now`. A write past the end makes the file longer.
     ///
     /// # Errors

@@ -78,6 +78,27 @@ impl LogStructured {
             + map_bytes(&self.differences)
     }
 
+    /// Bytes of the file of an image with so many pages more, wherever they lie.
+    pub(super) fn image_bytes_beside(&self, page_count: u64) -> u64 {
+        let more = page_count.saturating_mul(RUN_HEADER_BYTES + LOCATION_BYTES);
+        let body_bytes = self.image_bytes_exactly().saturating_add(more);
+        let header_bytes = (HEADER_BYTES as u64).next_multiple_of(u64::from(self.sector_bytes));
+        header_bytes + body_bytes.next_multiple_of(u64::from(self.sector_bytes))
+    }
+
+    /// Sees to it that both files have room for an image of this length.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn widen_maps(&self, io: &Io, image_bytes: u64) -> Result<(), StorageError> {
+        for file in self.files.maps {
+            if io.byte_count(file) < image_bytes {
+                io.set_byte_count(file, image_bytes)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether enough was written since the last checkpoint.
     pub(super) fn checkpoint_is_due(&self) -> bool {
         let least = u64::from(self.settings.checkpoint_segment_count)

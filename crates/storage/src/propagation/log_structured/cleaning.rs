@@ -9,11 +9,14 @@
 //! 1. A copy counts only if the page still lies where it was copied from when the copy is written.
 //! 2. Segments that clients of the propagation fill leave [`KEPT_COUNT`] free, so that cleaning never
 //!    lacks one to write to.
-//! 3. Where victims do not give what they promise, since records do not fill segments as closely as they
+//! 3. On a full volume there is always a victim that is worth it: pages that are new find no room
+//!    ([`LogStructured::find_room`]) once what is live leaves less than a [`SPARE_PART`] of the segments, twice
+//!    what makes one worth it. So pages that are there can be changed and taken away.
+//! 4. Where victims do not give what they promise, since records do not fill segments as closely as they
 //!    might, the file gets longer than the share of what is live ([`Crowd`]).
 
 use super::partial::{Entry, EntryKind, read_summary};
-use super::record::Location;
+use super::record::{Location, UNIT_BYTES};
 use super::{CLEANED, HOST, LogStructured, transfer};
 use crate::StorageError;
 use crate::volume::Io;
@@ -22,6 +25,10 @@ use crate::volume::Io;
 pub(super) const KEPT_COUNT: u32 = 2;
 /// A segment is not worth cleaning if less than this part of it is gained.
 const GAIN_PART: u32 = 32;
+/// So large a part of the segments is never filled with what is live, where there can be no more.
+const SPARE_PART: u32 = GAIN_PART / 2;
+/// And so many segments of them at least, beside those that are kept for cleaning.
+const SPARE_COUNT_MIN: u32 = 1;
 /// Victims that promise so many times what is lacking have promised enough.
 const PROMISE_FACTOR: u64 = 2;
 
@@ -56,6 +63,33 @@ impl LogStructured {
         let at_least = full_count + u64::from(self.settings.spare_segment_count);
         let crowd = u64::from(self.crowd.segment_count(live_bytes));
         u32::try_from(in_per_cent.max(at_least) + crowd).unwrap_or(u32::MAX - 1)
+    }
+
+    /// How many pages that have no place yet can be written, or more than `wanted`. Where room is scarce,
+    /// the map gets what it needs for them.
+    ///
+    /// # Errors
+    /// If there is no room for the map, or the device fails.
+    pub(super) fn find_room(&mut self, io: &Io, wanted: u64) -> Result<u64, StorageError> {
+        let Some(free_bytes) = io.free_bytes() else { return Ok(u64::MAX) };
+        let image_bytes = self.image_bytes_beside(wanted);
+        let ahead = self.room_with(free_bytes.saturating_sub(4 * image_bytes));
+        if ahead >= wanted {
+            return Ok(ahead);
+        }
+        self.widen_maps(io, image_bytes)?;
+        Ok(self.room_with(io.free_bytes().unwrap_or(u64::MAX)))
+    }
+
+    /// As [`Self::find_room`], where the segments may take so many bytes more.
+    fn room_with(&self, free_bytes: u64) -> u64 {
+        let growth = free_bytes / u64::from(self.settings.segment_bytes);
+        let count = u64::from(self.segments.count()).saturating_add(growth);
+        let spare = (count / u64::from(SPARE_PART)).max(u64::from(SPARE_COUNT_MIN));
+        let filled = count.saturating_sub(spare + u64::from(KEPT_COUNT));
+        let bytes = filled.saturating_mul(u64::from(self.settings.record_bytes_max()));
+        let left = bytes.saturating_sub(self.segments.live_bytes());
+        left / u64::from(self.settings.page_bytes + UNIT_BYTES)
     }
 
     /// Sees to it that segments are there to be written, and that the map is written when it is due.

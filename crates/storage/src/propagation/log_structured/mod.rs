@@ -450,7 +450,7 @@ impl LogStructured {
             }
         }
         let what = "no segment of the log-structured database can be freed; make room on the \
-                    device, or remove data"
+                    device, or drop a table"
             .to_owned();
         Err(StorageError::NoSpace { what })
     }
@@ -575,13 +575,17 @@ impl Propagation for LogStructured {
         // Without room for a record of the truncation it becomes durable with the next checkpoint
         // of the map.
         self.frontiers[HOST].truncate(file, first_page);
-        let Self { map, differences, segments, next_sequence, .. } = self;
+        // It is no write of its own: the segments that become empty are free with that checkpoint.
+        let last = self.next_sequence - 1;
+        let Self { map, differences, segments, .. } = self;
         for map in [map, differences] {
-            map.truncate(file, first_page, |location| {
-                segments.remove_live(location, *next_sequence);
-            });
+            map.truncate(file, first_page, |location| segments.remove_live(location, last));
         }
         self.checkpoint(io)
+    }
+
+    fn room_pages(&mut self, io: &Io, wanted: u64) -> Result<u64, StorageError> {
+        self.find_room(io, wanted)
     }
 
     fn last_write(&self) -> u64 {

@@ -18,8 +18,9 @@ use super::checkpoint::{FRONTIER_COUNT, Image, read_newest_image};
 use super::frontier::Position;
 use super::partial::{Entry, EntryKind, Summary, read_summary};
 use super::settings::LogStructuredSettings;
-use super::{Files, LogStructured, transfer};
+use super::{Files, LogStructured, MAP_FILES, SEGMENTS_FILE, transfer};
 use crate::StorageError;
+use crate::error::unless_full;
 use crate::volume::Io;
 use nandu_base::to_index;
 use std::collections::VecDeque;
@@ -64,7 +65,8 @@ impl LogStructured {
         opened.next_sequence = next_sequence;
         opened.roll_forward(io, positions)?;
         if !io.is_read_only() {
-            opened.checkpoint(io)?;
+            // Without room for it the next write needs one first.
+            unless_full(opened.checkpoint(io))?;
         }
         Ok(opened)
     }
@@ -240,6 +242,6 @@ fn check_sizes(settings: &LogStructuredSettings, image: &Image) -> Result<(), St
 }
 
 fn corrupt(what: &str) -> StorageError {
-    let place = "log-structured propagation".to_owned();
-    StorageError::Corrupt { place, what: what.to_owned() }
+    let place = format!("files {SEGMENTS_FILE}, {} and {}", MAP_FILES[0], MAP_FILES[1]);
+    StorageError::Corrupt { place, what: format!("{what}; restore the database from a copy") }
 }

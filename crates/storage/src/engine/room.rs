@@ -1,0 +1,120 @@
+//! Room on the volume for pages that are made, so that writing them later cannot fail for want of it.
+//!
+//! ```text
+//!   in place        the file is made longer, if the page lies behind its end
+//!   log_structured  pages made since all were written are counted; the propagation says how many have room
+//! ```
+//!
+//! 1. Who makes a page where there is no room is refused before anything changed, also in a full pool.
+//! 2. Once there was no room for a checkpoint, no page is made before there is again: others took the room.
+//!    What remains of the log is for taking something away.
+//! 3. Taking back is never refused: of pages that have a place only at their writing, it makes few.
+
+use super::Engine;
+use crate::pool::WriteBack;
+use crate::{FileId, PageAddress, StorageError};
+
+/// Room that a file gets at once at least, in pages.
+const GROWTH_PAGES_MIN: u64 = 16;
+/// Room that a file gets at once at most, beyond what it needs.
+const GROWTH_BYTES_MAX: u64 = 16 << 20;
+
+/// What is told of pages that get a place when they are written.
+const FULL: &str = "the segments of the log-structured database are full; make room on the device, or \
+                    drop a table";
+
+/// Pages that get a place when they are written.
+#[derive(Debug, Default)]
+pub(super) struct Unplaced {
+    /// Those that were made since all had a place, whether they have one by now or not.
+    made_count: u64,
+    /// So many of them may be made before the propagation is asked again.
+    granted_count: u64,
+    /// Somebody takes back what was done.
+    pub(super) is_undo: bool,
+    /// There was no room for the last checkpoint.
+    pub(super) is_stuck: bool,
+}
+
+impl Engine {
+    /// Room on the volume for a page that is made.
+    ///
+    /// # Errors
+    /// [`StorageError::NoSpace`] if there is none, or the device fails.
+    pub(super) fn make_room(&mut self, address: PageAddress) -> Result<(), StorageError> {
+        if self.settings.propagation.places_by_address() {
+            return self.make_room_in_file(address);
+        }
+        if self.unplaced.is_stuck && !self.unplaced.is_undo {
+            return Err(StorageError::NoSpace { what: FULL.to_owned() });
+        }
+        self.unplaced.made_count += 1;
+        match self.unplaced.made_count > self.unplaced.granted_count && !self.unplaced.is_undo {
+            true => self.find_room(),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps in mind whether there was room for a checkpoint; gives its answer back.
+    pub(super) fn note_room<T>(
+        &mut self,
+        answer: Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        self.unplaced.is_stuck = matches!(answer, Err(StorageError::NoSpace { .. }));
+        answer
+    }
+
+    fn make_room_in_file(&mut self, address: PageAddress) -> Result<(), StorageError> {
+        let page_bytes = u64::from(self.settings.page_bytes);
+        let needed = u64::from(address.page) * page_bytes;
+        let present = self.file_bytes.entry(address.file).or_insert(0);
+        if needed <= *present {
+            return Ok(());
+        }
+        let growth = (needed / 8).clamp(GROWTH_PAGES_MIN * page_bytes, GROWTH_BYTES_MAX);
+        let wanted = (needed + growth).next_multiple_of(page_bytes);
+        let io = &self.data_io;
+        // Redo writes pages past what a crash left of the file, so it may be longer than noted; to
+        // set a smaller length would cut those pages off.
+        *present = io.byte_count(address.file);
+        if needed <= *present {
+            return Ok(());
+        }
+        let granted = match io.set_byte_count(address.file, wanted) {
+            Ok(()) => wanted,
+            // No room to grow by more than the page that is needed now, which would save later
+            // calls; perhaps there is room for that page.
+            Err(StorageError::NoSpace { .. }) => {
+                io.set_byte_count(address.file, needed)?;
+                needed
+            }
+            Err(error) => return Err(error),
+        };
+        *present = granted;
+        Ok(())
+    }
+
+    /// Asks the propagation for room for all that were made.
+    fn find_room(&mut self) -> Result<(), StorageError> {
+        let mut room = self.pool.room_pages(self.unplaced.made_count)?;
+        if room < self.unplaced.made_count {
+            // Many of them have their place by now, and the others get one.
+            self.pool.write_back(&WriteBack::default())?;
+            self.pool.sync()?;
+            self.unplaced.made_count = self.pool.dirty_count() + 1;
+            room = self.pool.room_pages(self.unplaced.made_count)?;
+        }
+        let Some(spare) = room.checked_sub(self.unplaced.made_count) else {
+            self.unplaced.made_count -= 1;
+            return Err(StorageError::NoSpace { what: FULL.to_owned() });
+        };
+        // Half of it: what is written meanwhile takes room, too.
+        self.unplaced.granted_count = self.unplaced.made_count + spare / 2;
+        Ok(())
+    }
+
+    /// Room that a file has on the volume, as far as it is noted.
+    pub(super) fn noted_bytes(&self, file: FileId) -> u64 {
+        self.file_bytes.get(&file).copied().unwrap_or(0)
+    }
+}
