@@ -97,8 +97,8 @@ mod tests {
             let text = read_manifest(bytes).unwrap_err().to_string();
             assert!(text.contains(said), "{text}");
             let has_type =
-                ["Foreign", "OtherVersion", "Damaged", "(\""].map(|it| text.contains(it));
-            assert_eq!(has_type, [false; 4], "{text}");
+                ["Empty", "Foreign", "OtherVersion", "Damaged", "(\""].map(|it| text.contains(it));
+            assert_eq!(has_type, [false; 5], "{text}");
         }
     }
 }

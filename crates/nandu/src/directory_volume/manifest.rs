@@ -49,6 +49,8 @@ pub(super) struct Manifest {
 /// Why lines are no manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
+    /// There are none.
+    Empty,
     /// They are somebody else's.
     Foreign,
     /// They are of another version.
@@ -61,6 +63,10 @@ impl Unreadable {
     /// What is wrong with the directory, in words.
     pub(super) fn what(&self) -> String {
         match self {
+            Self::Empty => {
+                "its nandu.files is empty; if a database was here, restore it from a copy"
+                    .to_owned()
+            }
             Self::Foreign => "its nandu.files is another program's".to_owned(),
             Self::OtherVersion(version) => {
                 format!("its layout has version {version}, this program reads {VERSION}")
@@ -109,6 +115,9 @@ impl Manifest {
 
     /// What `bytes` say.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        if bytes.is_empty() {
+            return Err(Unreadable::Empty);
+        }
         let Some(rest) = bytes.strip_prefix(TITLE.as_bytes()) else {
             return Err(Unreadable::Foreign);
         };
@@ -207,7 +216,7 @@ mod tests {
 
     #[test]
     fn other_files_and_versions_are_told_apart() {
-        assert_eq!(Manifest::decode(b""), Err(Unreadable::Foreign));
+        assert_eq!(Manifest::decode(b""), Err(Unreadable::Empty));
         assert_eq!(Manifest::decode(b"SQLite format 3\0"), Err(Unreadable::Foreign));
         let other = Manifest::decode(b"nandu volume 9\nmade 1\n");
         assert_eq!(other, Err(Unreadable::OtherVersion("9".into())));
