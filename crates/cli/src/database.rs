@@ -2,7 +2,9 @@
 //!
 //! 1. Whoever opens one that was not closed reads on stderr what its restart did.
 //! 2. A size of pages or of the log that is not the database's own is refused, not ignored.
-//! 3. A command that makes a database and then fails leaves none.
+//! 3. A database that cannot be closed is no failure of the command: what it committed is durable, and
+//!    who tried again would do it twice.
+//! 4. A command that makes a database and then fails leaves none.
 
 use crate::engine_settings;
 use crate::failure::Failure;
@@ -43,6 +45,23 @@ pub(crate) fn open_to_read(
         },
         answer => answer,
     }
+}
+
+/// Closes a database when all that was asked of it is done. That the device has no room for it, or fails, is
+/// told and no error (invariant 3).
+///
+/// # Errors
+/// If what was committed is not durable and cannot be made so.
+pub(crate) fn close(database: Database, directory: &Path) -> Result<(), StorageError> {
+    database.flush()?;
+    if let Err(error) = database.close() {
+        output::complain(&format!(
+            "warning: {} cannot be closed: {error}; what was stored is safe, and the next opening \
+             restarts it",
+            directory.display()
+        ));
+    }
+    Ok(())
 }
 
 /// What a user asks of a database, much of which is fixed when it is made; what is not given is as usual.
@@ -129,14 +148,14 @@ pub(crate) fn fill<T>(
                 answer => answer?,
             };
             let value = fill(new.database())?;
-            new.keep()?.close()?;
+            close(new.keep()?, directory)?;
             return Ok((value, None));
         }
         answer => answer?,
     };
     let fits = wishes.check(directory, database.read().engine().settings());
     let outcome = fits.and_then(|()| fill(&database));
-    let closed = database.close();
+    let closed = close(database, directory);
     let value = outcome?;
     closed?;
     Ok((value, restart))

@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{failure_of, interrupt, names, run, start, stderr, stdout_of};
+use common::{failure_of, interrupt, names, run, run_full, start, stderr, stdout_of};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -86,12 +86,7 @@ fn a_full_file_system_ends_a_join_with_a_reason_and_no_spill_file() {
     let directory = place.path();
     // Half of what the join writes; the log is far shorter.
     let written = joined(directory)["pages_written"].as_u64().unwrap() * 4096;
-    let blocks = (written / 2 / 512).to_string();
-    let program = env!("CARGO_BIN_EXE_nandu");
-    let script = "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"";
-    let mut shell = Command::new("sh");
-    shell.args(["-c", script, &blocks, program]).args(words(EXPLAIN)).current_dir(directory);
-    let output = shell.stdin(Stdio::null()).env("NO_COLOR", "1").output().unwrap();
+    let output = run_full(directory, written / 2, &words(EXPLAIN));
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("cannot write a spill file: no space is left"), "{said}");

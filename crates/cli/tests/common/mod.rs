@@ -36,6 +36,17 @@ pub(crate) fn run_under(directory: &Path, limit: &str, arguments: &[&str]) -> Ou
     shell.output().unwrap()
 }
 
+/// Runs the program where no file may be longer than this: a write beyond it fails as one to a full disk
+/// does, once the signal that comes with it is ignored.
+pub(crate) fn run_full(directory: &Path, file_bytes_max: u64, arguments: &[&str]) -> Output {
+    let blocks = (file_bytes_max / 512).to_string();
+    let script = "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, &blocks, env!("CARGO_BIN_EXE_nandu")]).args(arguments);
+    shell.current_dir(directory).env("NO_COLOR", "1").env("COLUMNS", "100").stdin(Stdio::null());
+    shell.output().unwrap()
+}
+
 /// Somebody who may not write everywhere. Root may, so its program runs as nobody, from where nobody can
 /// reach it.
 pub(crate) struct Nobody {

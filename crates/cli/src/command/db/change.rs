@@ -3,6 +3,7 @@
 use super::read::{RowName, row_name};
 use super::text::{parse_row, parse_value, refs};
 use super::{Answering, open};
+use crate::database::close;
 use crate::failure::Failure;
 use nandu::{RecordView, Row, TableDefinition, TableKind};
 use serde::Serialize;
@@ -40,7 +41,7 @@ pub(super) fn insert(
     let mut write = database.write()?;
     let number = write.insert(&definition.name, &refs(&row))?;
     write.commit()?;
-    database.close()?;
+    close(database, directory)?;
     let number = match definition.kind {
         TableKind::Clustered { .. } => None,
         _ => Some(number),
@@ -91,7 +92,7 @@ pub(super) fn update(
         RowName::Key(_) => write.put(table, &refs(&row)).map(drop)?,
     }
     write.commit()?;
-    Ok(database.close()?)
+    Ok(close(database, directory)?)
 }
 
 /// Removes a row.
@@ -114,7 +115,7 @@ pub(super) fn delete(directory: &Path, table: &str, key: &[String]) -> Result<()
         return Err(no_row(&definition, key));
     }
     write.commit()?;
-    Ok(database.close()?)
+    Ok(close(database, directory)?)
 }
 
 /// Removes a table.
@@ -123,7 +124,7 @@ pub(super) fn drop_table(directory: &Path, table: &str) -> Result<(), Failure> {
     let mut write = database.write()?;
     write.drop_table(table)?;
     write.commit()?;
-    Ok(database.close()?)
+    Ok(close(database, directory)?)
 }
 
 fn no_row(definition: &TableDefinition, key: &[String]) -> Failure {

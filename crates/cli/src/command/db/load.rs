@@ -48,7 +48,7 @@ pub(super) fn load(
     let start = lines.number;
     let mut stored = start;
     let outcome = load_lines(&database, table, &mut lines, &mut stored, to.context);
-    let closed = database.close();
+    let closed = crate::database::close(database, directory);
     let how_far = format!("the first {stored} rows are stored; --skip {stored} goes on from there");
     if let Err(failure) = outcome {
         if failure.is_interrupted() {

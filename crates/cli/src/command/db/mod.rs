@@ -341,7 +341,7 @@ fn make_index(
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     write.create_index(table, index, &columns)?;
     write.commit()?;
-    Ok(database.close()?)
+    Ok(database::close(database, directory)?)
 }
 
 /// What `check --json` prints.
@@ -357,7 +357,7 @@ fn check(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
     check_memory()?;
     let (database, restart) = database::open_to_read(directory, &DatabaseOptions::default())?;
     let report = database.read().check()?;
-    database.close()?;
+    database::close(database, directory)?;
     let output = to.context.output;
     if to.as_json {
         output.json("db check", &CheckAnswer { report: &report, restart })?;
@@ -388,7 +388,7 @@ struct StatAnswer<T: Serialize> {
 fn stat(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
     let database = open_to_read(directory)?;
     let stats = database.read().stat()?;
-    database.close()?;
+    database::close(database, directory)?;
     if to.as_json {
         return to.context.output.json("db stat", &StatAnswer { stats });
     }

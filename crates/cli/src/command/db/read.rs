@@ -52,7 +52,7 @@ pub(super) fn get(
         (line_of(row, columns.len()), object_of(row, columns))
     };
     let row = row_of(&database.read(), table, key, look)?;
-    database.close()?;
+    crate::database::close(database, directory)?;
     let Some((line, row)) = row else {
         return Err(Failure::input(format!("{table} has no row {}", key.join(" "))));
     };
@@ -153,7 +153,7 @@ pub(super) fn scan(
             if outcome.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
         })?;
     }
-    database.close()?;
+    crate::database::close(database, directory)?;
     outcome?;
     context.output.text(&lines)?;
     if to.as_json {
@@ -241,7 +241,7 @@ pub(super) fn export(
             Sink::Parquet(writer) => writer.finish()?,
         }
     }
-    database.close()?;
+    crate::database::close(database, directory)?;
     files.finish(partial, file)?;
     let answer = ExportAnswer { table, file, row_count };
     to.tell("db export", &answer, Some(counted(row_count, "row")))

@@ -45,7 +45,7 @@ pub(super) fn schema(
         };
         (definitions, tables.engine().settings().clone())
     };
-    database.close()?;
+    crate::database::close(database, directory)?;
     if to.as_json {
         let answer = SchemaAnswer { page_bytes, log_bytes, tables: &definitions };
         return to.context.output.json("db schema", &answer);
@@ -184,9 +184,9 @@ pub(super) fn compact(
             })?;
             write.commit()?;
         }
-        new.keep()?.close()?;
+        crate::database::close(new.keep()?, target)?;
     }
-    database.close()?;
+    crate::database::close(database, directory)?;
     let answer = CompactAnswer { database: target, row_count };
     to.tell("db compact", &answer, Some(counted(row_count, "row")))
 }

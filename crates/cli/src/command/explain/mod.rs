@@ -162,7 +162,7 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
             false => sweep::run(arguments, context, &database, costs, &origin),
         }
     });
-    let closed = database.close();
+    let closed = crate::database::close(database, &arguments.database);
     answered?;
     Ok(closed?)
 }
