@@ -47,15 +47,12 @@ fn no_kept_table_is_stale() {
 }
 
 /// Experiments without a kept table, and why. None of them has a prediction.
-const WITHOUT_TABLE: [(&str, &str); 23] = [
+const WITHOUT_TABLE: [(&str, &str); 20] = [
     ("clients/lookups", "52 trials of 6 s, and no prediction"),
-    ("modern/cache", "12 trials of 2 s, and no prediction"),
-    ("modern/page-types", "20 trials of 1 s, and no prediction"),
     ("s000/chapter-7-indexes", "160 trials of 4 s, and no prediction"),
     ("s000/chapter-7-log", "166 trials of 6 s, and no prediction"),
     ("s000/chapter-7-scans", "118 trials of 2 s, and no prediction"),
     ("s000/chapter-8-adaptive-array", "14 trials of 12 s, and no prediction"),
-    ("s000/chapter-8-adaptive", "20 trials of 4 s, and no prediction"),
     ("s000/chapter-8-coding", "56 trials of 2 s, and no prediction"),
     ("s000/figure-4-1-kernel", "136 trials of 1 s, and no prediction"),
     ("s000/figure-4-1-page-sizes", "124 trials of 5 s, and no prediction"),
