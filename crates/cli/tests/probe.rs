@@ -152,6 +152,7 @@ fn a_fio_job_runs_and_its_unknown_keys_are_named() {
     fs::write(directory.path().join("job.fio"), job).unwrap();
     let table = stdout_of(directory.path(), &["probe", "sim:nvme-tlc-2024", "--job", "job.fio"]);
     assert!(table.contains("reads") && table.contains("wibble"), "{table}");
+    assert!(!table.contains("Profile"), "nothing of a profile was measured: {table}");
 }
 
 #[test]

@@ -364,6 +364,13 @@ fn alignment_unit(ratios: &[MisalignmentRatio]) -> Option<u64> {
 }
 
 impl DeviceProfile {
+    /// Whether anything was found that a profile tells beside what the device says of itself.
+    #[must_use]
+    pub fn has_findings(&self) -> bool {
+        let sizes = [self.best_read_bytes, self.best_write_bytes, self.alignment_unit_bytes];
+        sizes.iter().any(Option::is_some) || !self.penalties.is_empty() || !self.history.is_empty()
+    }
+
     /// Reads a profile; `file` is named in errors.
     ///
     /// # Errors

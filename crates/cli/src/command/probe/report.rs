@@ -136,6 +136,9 @@ fn print_profile(profile: &DeviceProfile, context: &Context) -> Result<(), Failu
             }
         }
     }
+    if !profile.has_findings() {
+        return Ok(());
+    }
     context.output.heading("Profile")?;
     context.output.text(&profile_summary(profile))
 }
