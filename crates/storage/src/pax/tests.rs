@@ -112,6 +112,23 @@ proptest! {
     }
 }
 
+#[test]
+fn whichever_page_is_zeros_the_rows_are_not_shown() {
+    let rows: Vec<Vec<Value>> = (0..60).map(numbered).collect();
+    let page_count = written(512, 6, &rows).pages().count();
+    assert!(page_count > 10, "{page_count}");
+    for page in 1..=page_count as u32 {
+        let mut pages = written(512, 6, &rows);
+        let address = PageAddress::new(FILE, page);
+        let zeros = vec![0; pages.read(address, <[u8]>::len).unwrap()];
+        let code = crate::PageOperation::BYTES;
+        let operation = crate::PageOperation { code, operand: 0, first: &zeros, second: &[] };
+        crate::ChangePages::change(&mut pages, address, operation).unwrap();
+        let told = all_rows(&pages).expect_err("a page is lost");
+        assert!(matches!(told, StorageError::Corrupt { .. }), "page {page}: {told}");
+    }
+}
+
 /// A row that says its number in every column.
 fn numbered(number: i64) -> Vec<Value> {
     vec![
