@@ -23,11 +23,13 @@
 //!    counts, whatever became of that.
 
 use super::{Engine, TornPages, Transaction};
-use crate::error::unless_full;
 use crate::log::{RecordBuilder, Room, TransactionEntry};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{Cleaning, WriteBack};
 use crate::{Lsn, PageAddress, StorageError};
+
+/// How often one for which there was no room is tried again, in the log that lies between two.
+const TRIES_PER_CHECKPOINT: u64 = 16;
 
 /// A checkpoint that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,9 +94,23 @@ impl Engine {
     /// for which there is no room waits: in the room that the log has left something may be taken away.
     pub(super) fn checkpoint_if_due(&mut self) -> Result<(), StorageError> {
         let due_bytes = self.settings.checkpoint_bytes;
-        let waits_bytes = if self.begun_checkpoint.is_some() { due_bytes / 4 } else { 0 };
-        let is_due = self.logged_bytes() >= due_bytes + waits_bytes || self.unplaced.is_stuck;
-        if is_due { unless_full(self.checkpoint()) } else { Ok(()) }
+        let unplaced = &self.unplaced;
+        let is_due = match unplaced.is_stuck {
+            // There may be room again, for what was refused.
+            true => {
+                let since_bytes = self.log.next_lsn().0 - unplaced.stuck_at.0;
+                unplaced.is_refused || since_bytes >= due_bytes / TRIES_PER_CHECKPOINT
+            }
+            false => {
+                let waits_bytes = if self.begun_checkpoint.is_some() { due_bytes / 4 } else { 0 };
+                self.logged_bytes() >= due_bytes + waits_bytes
+            }
+        };
+        let answer = if is_due { self.checkpoint() } else { Ok(()) };
+        match answer {
+            Err(StorageError::NoSpace { .. }) if self.unplaced.is_stuck => Ok(()),
+            answer => answer,
+        }
     }
 
     /// Bytes of log since the last checkpoint began.

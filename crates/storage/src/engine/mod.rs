@@ -41,7 +41,7 @@ use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, WantsCleaning,
     WriteAheadRule, WriteBack,
 };
-use crate::propagation::{Propagation, PropagationKind};
+use crate::propagation::{DoubleWriteFile, Propagation, PropagationKind};
 use crate::volume::Io;
 use crate::{Checksum, FileId, Lsn, PageAddress, ReadPages, StorageError, Volume};
 use action::ActionScratch;
@@ -160,8 +160,8 @@ impl Engine {
         let (data_io, log_io) = share(volumes);
         let Some(fixed) = settings::find(&data_io)? else {
             let place = data_io.name();
-            let what = "its file settings is missing or empty; if its creation was interrupted, \
-                        remove it and make it again";
+            let what = "its file settings is missing or empty; restore the database from a copy, or \
+                        make a new one elsewhere if its creation was interrupted";
             let what = what.to_owned();
             return Err(StorageError::NotADatabase { place, what });
         };
@@ -192,10 +192,11 @@ impl Engine {
         report.was_closed = control.is_clean;
         let clock = restart::Stopwatch::start(&data_io, &log_io);
         let epoch = log.control().epoch();
-        // Nothing is written, and nothing that was closed is torn.
-        let double_write = find_file(&data_io, DOUBLE_WRITE_FILE).filter(|_| !read_only);
-        let double_write =
-            double_write.map(|file| settings.double_write(file, &data_io, epoch)).transpose()?;
+        let double_write = match read_only {
+            // Nothing is written, and nothing that was closed is torn.
+            true => None,
+            false => find_double_write(&data_io, settings, epoch, control.is_clean)?,
+        };
         let (propagation, restored_count) = settings.propagation.build(
             settings.segments(),
             &data_io,
@@ -697,6 +698,22 @@ fn is_own_file(name: &str) -> bool {
 fn find_file(io: &Io, name: &str) -> Option<FileId> {
     let files = io.files();
     files.into_iter().find(|(_, found)| found == name).map(|(file, _)| file)
+}
+
+/// The copies of pages that may be torn; `None` if there are none.
+fn find_double_write(
+    io: &Io,
+    settings: &Settings,
+    epoch: u32,
+    is_clean: bool,
+) -> Result<Option<DoubleWriteFile>, StorageError> {
+    let Some(file) = find_file(io, DOUBLE_WRITE_FILE) else { return Ok(None) };
+    if !is_clean && io.found_byte_count(file) < 2 * u64::from(settings.page_bytes) {
+        let what = "its file double-write was cut, and it was not closed: pages that are torn would \
+                    not be mended; restore the database from a copy";
+        return Err(StorageError::Corrupt { place: name_of(io), what: what.to_owned() });
+    }
+    settings.double_write(file, io, epoch).map(Some)
 }
 
 fn expect_file(io: &Io, name: &str) -> Result<FileId, StorageError> {

@@ -12,7 +12,7 @@
 
 use super::Engine;
 use crate::pool::WriteBack;
-use crate::{FileId, PageAddress, StorageError};
+use crate::{FileId, Lsn, PageAddress, StorageError};
 
 /// Room that a file gets at once at least, in pages.
 const GROWTH_PAGES_MIN: u64 = 16;
@@ -34,6 +34,10 @@ pub(super) struct Unplaced {
     pub(super) is_undo: bool,
     /// There was no room for the last checkpoint.
     pub(super) is_stuck: bool,
+    /// Somebody was refused a page since.
+    pub(super) is_refused: bool,
+    /// Where the log ended at that checkpoint.
+    pub(super) stuck_at: Lsn,
 }
 
 impl Engine {
@@ -46,6 +50,7 @@ impl Engine {
             return self.make_room_in_file(address);
         }
         if self.unplaced.is_stuck && !self.unplaced.is_undo {
+            self.unplaced.is_refused = true;
             return Err(StorageError::NoSpace { what: FULL.to_owned() });
         }
         self.unplaced.made_count += 1;
@@ -61,6 +66,8 @@ impl Engine {
         answer: Result<T, StorageError>,
     ) -> Result<T, StorageError> {
         self.unplaced.is_stuck = matches!(answer, Err(StorageError::NoSpace { .. }));
+        self.unplaced.is_refused = false;
+        self.unplaced.stuck_at = self.log.next_lsn();
         answer
     }
 
@@ -106,6 +113,7 @@ impl Engine {
         }
         let Some(spare) = room.checked_sub(self.unplaced.made_count) else {
             self.unplaced.made_count -= 1;
+            self.unplaced.granted_count = self.unplaced.made_count;
             return Err(StorageError::NoSpace { what: FULL.to_owned() });
         };
         // Half of it: what is written meanwhile takes room, too.

@@ -242,7 +242,9 @@ impl Master {
             return Err(StorageError::InvalidSetting { what });
         }
         if file_bytes < self.layout().file_bytes() {
-            return corrupt("the file is shorter than the log, something cut it");
+            return corrupt(
+                "the file is shorter than the log, something cut it; restore the database from a copy",
+            );
         }
         Ok(())
     }

@@ -175,6 +175,8 @@ struct State {
     propagation: Option<Box<dyn Propagation>>,
     away: Option<clean::Away>,
     evictions_since_look: u32,
+    /// There was no room for the last dirty victim: clean pages leave before the next one.
+    is_full: bool,
     /// Pages on their way through the propagation.
     in_flight: Vec<InFlight>,
     /// Pages that some thread reads without the lock.
@@ -302,6 +304,7 @@ impl Pool {
             propagation: Some(propagation),
             away: None,
             evictions_since_look: 0,
+            is_full: false,
             in_flight: Vec::new(),
             loading: Vec::new(),
             arrival_waiter_count: 0,

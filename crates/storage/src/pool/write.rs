@@ -2,7 +2,8 @@
 //!
 //! 1. A dirty victim takes other dirty pages along that would leave soon after, sorted by address, so
 //!    that the device's queue is full and neighbours are written together.
-//! 2. Whoever cannot get a frame is told so only when all of them are held or lent; otherwise some
+//! 2. Where there is no room to write a dirty page, clean ones leave instead: who reads needs no room.
+//! 3. Whoever cannot get a frame is told so only when all of them are held or lent; otherwise some
 //!    other thread is about to be done with one.
 
 use super::{FrameUse, Pool, State};
@@ -245,14 +246,16 @@ impl Pool {
     }
 
     fn evict(&self, state: &mut State) -> Result<Option<u32>, StorageError> {
+        let mut has_clean = true;
         loop {
             let mut claim = None;
             let is_away = state.away.is_some();
+            let spares_dirty = state.is_full && has_clean;
             let State { replacement, infos, .. } = &mut *state;
             let victim = replacement.victim(&self.frames, &mut |frame| {
                 let info = &infos[frame as usize];
                 // A page that flies is dirty until it has landed.
-                if info.is_held() || (is_away && info.is_dirty()) {
+                if info.is_held() || ((is_away || spares_dirty) && info.is_dirty()) {
                     return false;
                 }
                 if !info.is_dirty() {
@@ -265,10 +268,20 @@ impl Pool {
                     self.land(state);
                     continue;
                 }
+                if spares_dirty {
+                    has_clean = false;
+                    continue;
+                }
                 return self.wait_for_frame(state);
             };
             let Some(claim) = claim else {
-                self.write_with_others(state, frame)?;
+                match self.write_with_others(state, frame) {
+                    Err(StorageError::NoSpace { .. }) if has_clean => state.is_full = true,
+                    answer => {
+                        answer?;
+                        state.is_full = false;
+                    }
+                }
                 continue;
             };
             let word = state.infos[frame as usize].word;

@@ -136,9 +136,34 @@ fn the_largest_rows_are_rolled_back_in_the_smallest_pool() {
 }
 
 #[test]
+fn who_reads_needs_no_room() {
+    // In place a page has its room. Here it goes to the device with few others, so that most cannot go.
+    let mut settings = log_structured();
+    settings.log_structured.write_bytes = 4 << 10;
+    let device = device();
+    let mut rows = Rows::new();
+    let mut engine = create(&device, &settings);
+    insert(&mut engine, 0..600, &mut rows);
+    engine.checkpoint_fully().unwrap();
+    engine.begin().unwrap();
+    for key in rows.keys().step_by(30).cloned().collect::<Vec<_>>() {
+        put(&mut engine, &key, Some(&[7; 30])).unwrap();
+        rows.insert(key, vec![7; 30]);
+    }
+    let commit = engine.commit().unwrap().unwrap();
+    engine.log().make_durable(commit).unwrap();
+    assert!(!engine.pool().dirty_pages().is_empty(), "some wait to be written");
+    let full_from_request = Some(device.lock().submitted_count() + 1);
+    device.lock().set_plan(FaultPlan { full_from_request, ..FaultPlan::default() });
+    let misses_before = engine.pool_counters().miss_count;
+    assert_state(&engine, &rows, None, "full");
+    assert!(engine.pool_counters().miss_count > misses_before + 32, "more than the pool holds");
+}
+
+#[test]
 fn a_full_device_fails_the_change_and_leaves_the_database_intact() {
     for settings in ways() {
-        let geometry = Geometry { sector_bytes: 512, sector_count: 6 << 11 };
+        let geometry = Geometry { sector_bytes: 512, sector_count: 14 << 11 };
         let memory = MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() });
         let device = SharedDevice::new(FaultyDevice::new(memory, FaultPlan::default()));
         let mut rows = Rows::new();
@@ -179,6 +204,24 @@ fn a_full_device_fails_the_change_and_leaves_the_database_intact() {
             engine.checkpoint_fully().unwrap();
             insert(&mut engine, 60 * round..60 * (round + 1), &mut rows);
             assert_state(&engine, &rows, None, "with room again");
+        }
+        // Nor does it matter how often rows change that become no longer, nor that there is no room at all.
+        let mut keys: Vec<Vec<u8>> = rows.keys().cloned().collect();
+        for fill in 20..23 {
+            keys.reverse();
+            for (index, key) in keys.iter().step_by(5).enumerate() {
+                engine.begin().unwrap();
+                let value = vec![fill; rows[key].len()];
+                put(&mut engine, key, Some(&value)).unwrap();
+                let commit = engine.commit().unwrap().unwrap();
+                engine.log().make_durable(commit).unwrap();
+                rows.insert(key.clone(), value);
+                if index % 20 == 0 {
+                    engine.close().unwrap();
+                    engine = reopen(&device, &settings).unwrap().0;
+                }
+            }
+            assert_state(&engine, &rows, None, "written anew");
         }
         crash(&device, engine);
         let (engine, _) = reopen(&device, &settings).unwrap();

@@ -9,9 +9,10 @@
 //! 1. A copy counts only if the page still lies where it was copied from when the copy is written.
 //! 2. Segments that clients of the propagation fill leave [`KEPT_COUNT`] free, so that cleaning never
 //!    lacks one to write to.
-//! 3. On a full volume there is always a victim that is worth it: pages that are new find no room
-//!    ([`LogStructured::find_room`]) once what is live leaves less than a [`SPARE_PART`] of the segments, twice
-//!    what makes one worth it. So pages that are there can be changed and taken away.
+//! 3. On a full volume new pages find no room ([`LogStructured::find_room`]) once all pages, each as long as
+//!    it may become, would leave less than a [`SPARE_PART`] of the segments beside those that cleaning and
+//!    the frontiers hold: several times what makes a victim worth it. Nor are there new differences then.
+//!    So pages that are there can be changed and taken away.
 //! 4. Where victims do not give what they promise, since records do not fill segments as closely as they
 //!    might, the file gets longer than the share of what is live ([`Crowd`]).
 
@@ -26,9 +27,11 @@ pub(super) const KEPT_COUNT: u32 = 2;
 /// A segment is not worth cleaning if less than this part of it is gained.
 const GAIN_PART: u32 = 32;
 /// So large a part of the segments is never filled with what is live, where there can be no more.
-const SPARE_PART: u32 = GAIN_PART / 2;
-/// And so many segments of them at least, beside those that are kept for cleaning.
-const SPARE_COUNT_MIN: u32 = 1;
+const SPARE_PART: u32 = GAIN_PART / 4;
+/// And so many segments of them at least.
+const SPARE_COUNT_MIN: u32 = 2;
+/// Segments that the frontiers write to, and those that they have named.
+const FRONTIER_SEGMENT_COUNT: u32 = 4;
 /// Victims that promise so many times what is lacking have promised enough.
 const PROMISE_FACTOR: u64 = 2;
 
@@ -71,25 +74,31 @@ impl LogStructured {
     /// # Errors
     /// If there is no room for the map, or the device fails.
     pub(super) fn find_room(&mut self, io: &Io, wanted: u64) -> Result<u64, StorageError> {
+        // The file may be longer than the segments that are known: those since the last image are not.
+        let own_bytes = io.byte_count(self.files.segments);
         let Some(free_bytes) = io.free_bytes() else { return Ok(u64::MAX) };
         let image_bytes = self.image_bytes_beside(wanted);
-        let ahead = self.room_with(free_bytes.saturating_sub(4 * image_bytes));
-        if ahead >= wanted {
+        let ahead = self.room_in(own_bytes + free_bytes.saturating_sub(4 * image_bytes));
+        self.is_scarce = ahead < wanted;
+        if !self.is_scarce {
             return Ok(ahead);
         }
         self.widen_maps(io, image_bytes)?;
-        Ok(self.room_with(io.free_bytes().unwrap_or(u64::MAX)))
+        Ok(self.room_in(own_bytes + io.free_bytes().unwrap_or(0)))
     }
 
-    /// As [`Self::find_room`], where the segments may take so many bytes more.
-    fn room_with(&self, free_bytes: u64) -> u64 {
-        let growth = free_bytes / u64::from(self.settings.segment_bytes);
-        let count = u64::from(self.segments.count()).saturating_add(growth);
+    /// As [`Self::find_room`], where the file of segments may have so many bytes.
+    fn room_in(&self, file_bytes: u64) -> u64 {
+        let count = file_bytes / u64::from(self.settings.segment_bytes);
         let spare = (count / u64::from(SPARE_PART)).max(u64::from(SPARE_COUNT_MIN));
-        let filled = count.saturating_sub(spare + u64::from(KEPT_COUNT));
-        let bytes = filled.saturating_mul(u64::from(self.settings.record_bytes_max()));
-        let left = bytes.saturating_sub(self.segments.live_bytes());
-        left / u64::from(self.settings.page_bytes + UNIT_BYTES)
+        let held = spare + u64::from(KEPT_COUNT + FRONTIER_SEGMENT_COUNT);
+        let bytes = count.saturating_sub(held) * u64::from(self.settings.record_bytes_max());
+        // A page may become as long as it is unpacked, and a difference as long as one is written.
+        let page_bytes = u64::from(self.settings.page_bytes + UNIT_BYTES);
+        let difference_bytes = page_bytes * u64::from(self.settings.difference_percent_max) / 100;
+        let page_count =
+            bytes.saturating_sub(self.differences.page_count() * difference_bytes) / page_bytes;
+        page_count.saturating_sub(self.map.page_count())
     }
 
     /// Sees to it that segments are there to be written, and that the map is written when it is due.
@@ -135,7 +144,10 @@ impl LogStructured {
         let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
         if io.byte_count(self.files.segments) < bytes {
             match io.set_byte_count(self.files.segments, bytes) {
-                Err(StorageError::NoSpace { .. }) => return Ok(false),
+                Err(StorageError::NoSpace { .. }) => {
+                    self.is_scarce = true;
+                    return Ok(false);
+                }
                 answer => answer?,
             }
         }

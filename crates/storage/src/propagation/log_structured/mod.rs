@@ -161,6 +161,8 @@ pub struct LogStructured {
     is_cleaning: bool,
     /// What the file has beyond its share of what is live.
     crowd: Crowd,
+    /// There is little room on the volume: no difference is written beside its page.
+    is_scarce: bool,
     reads: Reads,
     counters: LogStructuredCounters,
 }
@@ -240,6 +242,7 @@ impl LogStructured {
             chain_bytes: 0,
             is_cleaning: false,
             crowd: Crowd::default(),
+            is_scarce: false,
             reads: Reads::default(),
             counters: LogStructuredCounters::default(),
             settings,
@@ -275,7 +278,7 @@ impl LogStructured {
             !self.map.get(page.address).is_none()
                 && self.frontiers[HOST].find(page.address).is_none()
         };
-        let is_known = !page.is_new && !page.changed.as_slice().is_empty();
+        let is_known = !self.is_scarce && !page.is_new && !page.changed.as_slice().is_empty();
         if is_known && bytes <= bytes_max && has_base() {
             return Form { kind: EntryKind::Difference, bytes: to_u32(bytes as u64), hole: 0..0 };
         }

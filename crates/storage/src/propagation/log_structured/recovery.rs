@@ -242,6 +242,6 @@ fn check_sizes(settings: &LogStructuredSettings, image: &Image) -> Result<(), St
 }
 
 fn corrupt(what: &str) -> StorageError {
-    let place = format!("files {SEGMENTS_FILE}, {} and {}", MAP_FILES[0], MAP_FILES[1]);
+    let place = format!("the page map (files {SEGMENTS_FILE}, {}, {})", MAP_FILES[0], MAP_FILES[1]);
     StorageError::Corrupt { place, what: format!("{what}; restore the database from a copy") }
 }
