@@ -19,16 +19,20 @@ const ROW_COUNT_MIN: u64 = 100;
 fn create(directory: &Path) {
     let words = "db create shop goods id:integer name:text --log-size 4MiB --set \
                  propagation=log_structured";
-    full(directory, &words.split_whitespace().collect::<Vec<_>>());
+    succeeds(directory, &words.split_whitespace().collect::<Vec<_>>());
     let name = "x".repeat(30_000);
     let lines: String = (1..=ROW_COUNT_MIN).map(|id| format!("{id}\t{name}\n")).collect();
     std::fs::write(directory.join("rows.tsv"), lines).unwrap();
-    let output = full(directory, &["db", "load", "shop", "goods", "rows.tsv"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    succeeds(directory, &["db", "load", "shop", "goods", "rows.tsv"]);
 }
 
 fn full(directory: &Path, words: &[&str]) -> Output {
     run_full(directory, FILE_BYTES_MAX, words)
+}
+
+fn succeeds(directory: &Path, words: &[&str]) {
+    let output = full(directory, words);
+    assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
 }
 
 /// Inserts rows until one is refused; gives back how many are stored, and how often a warning was told.
@@ -61,8 +65,7 @@ fn on_a_full_disk_what_is_told_as_failed_did_not_happen_and_the_rest_can_be_read
     assert!(warning_count > 0, "the last ones were stored, and could not be closed");
     let last = stored.to_string();
     for words in [&["db", "get", "shop", "goods", &last][..], &["db", "check", "shop"]] {
-        let output = full(directory, words);
-        assert_eq!(output.status.code(), Some(0), "{words:?}: {}", stderr(&output));
+        succeeds(directory, words);
     }
     let rows = format!("{stored} rows");
     assert!(stdout_of(directory, &["db", "check", "shop"]).contains(&rows), "{rows}");
@@ -76,11 +79,8 @@ fn on_a_full_disk_a_table_that_is_dropped_makes_room() {
     let directory = place.path();
     create(directory);
     fill(directory);
-    let output = full(directory, &["db", "drop", "shop", "goods"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let output = full(directory, &["db", "create", "shop", "goods", "id:integer", "name:text"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let output = full(directory, &["db", "load", "shop", "goods", "rows.tsv"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    succeeds(directory, &["db", "drop", "shop", "goods"]);
+    succeeds(directory, &["db", "create", "shop", "goods", "id:integer", "name:text"]);
+    succeeds(directory, &["db", "load", "shop", "goods", "rows.tsv"]);
     assert!(stdout_of(directory, &["db", "check", "shop"]).contains("100 rows"));
 }

@@ -29,20 +29,21 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Output {
 
 /// Runs the program under a limit of the shell, such as `-v 60000`.
 pub(crate) fn run_under(directory: &Path, limit: &str, arguments: &[&str]) -> Output {
-    let script = format!("ulimit {limit}; exec \"$0\" \"$@\"");
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &script, env!("CARGO_BIN_EXE_nandu")]).args(arguments);
-    shell.current_dir(directory).env("NO_COLOR", "1").env("COLUMNS", "100").stdin(Stdio::null());
-    shell.output().unwrap()
+    run_after(directory, &format!("ulimit {limit}"), arguments)
 }
 
 /// Runs the program where no file may be longer than this: a write beyond it fails as one to a full disk
 /// does, once the signal that comes with it is ignored.
 pub(crate) fn run_full(directory: &Path, file_bytes_max: u64, arguments: &[&str]) -> Output {
-    let blocks = (file_bytes_max / 512).to_string();
-    let script = "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"";
+    let blocks = file_bytes_max / 512;
+    run_after(directory, &format!("trap '' XFSZ; ulimit -f {blocks}"), arguments)
+}
+
+/// Runs the program in a shell that did something to itself first.
+fn run_after(directory: &Path, commands: &str, arguments: &[&str]) -> Output {
+    let script = format!("{commands}; exec \"$0\" \"$@\"");
     let mut shell = Command::new("sh");
-    shell.args(["-c", script, &blocks, env!("CARGO_BIN_EXE_nandu")]).args(arguments);
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_nandu")]).args(arguments);
     shell.current_dir(directory).env("NO_COLOR", "1").env("COLUMNS", "100").stdin(Stdio::null());
     shell.output().unwrap()
 }
