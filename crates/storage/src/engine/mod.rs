@@ -396,7 +396,8 @@ impl Engine {
     /// they are stored.
     #[must_use]
     pub fn file_bytes(&self, file: FileId) -> u64 {
-        self.pool.stored_bytes(file).unwrap_or_else(|| self.noted_bytes(file))
+        let length = || self.file_bytes.get(&file).copied().unwrap_or(0);
+        self.pool.stored_bytes(file).unwrap_or_else(length)
     }
 
     /// The first record of the log that may speak of a file: see [`Volume::records_from`]. `None` if there is

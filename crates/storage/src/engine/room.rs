@@ -12,7 +12,7 @@
 
 use super::Engine;
 use crate::pool::WriteBack;
-use crate::{FileId, Lsn, PageAddress, StorageError};
+use crate::{Lsn, PageAddress, StorageError};
 
 /// Room that a file gets at once at least, in pages.
 const GROWTH_PAGES_MIN: u64 = 16;
@@ -61,10 +61,10 @@ impl Engine {
     }
 
     /// Keeps in mind whether there was room for a checkpoint; gives its answer back.
-    pub(super) fn note_room<T>(
+    pub(super) fn note_room(
         &mut self,
-        answer: Result<T, StorageError>,
-    ) -> Result<T, StorageError> {
+        answer: Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
         self.unplaced.is_stuck = matches!(answer, Err(StorageError::NoSpace { .. }));
         self.unplaced.is_refused = false;
         self.unplaced.stuck_at = self.log.next_lsn();
@@ -119,10 +119,5 @@ impl Engine {
         // Half of it: what is written meanwhile takes room, too.
         self.unplaced.granted_count = self.unplaced.made_count + spare / 2;
         Ok(())
-    }
-
-    /// Room that a file has on the volume, as far as it is noted.
-    pub(super) fn noted_bytes(&self, file: FileId) -> u64 {
-        self.file_bytes.get(&file).copied().unwrap_or(0)
     }
 }

@@ -106,14 +106,13 @@ impl Master {
         }
         let Some(mut newest) = newest else {
             let place = format!("the log of {}", io.name());
-            let what = match io.byte_count(file) < 2 * block_bytes {
+            let is_cut = io.byte_count(file) < 2 * block_bytes;
+            let what = match is_cut {
                 true => "its file is cut short; restore the database from a copy",
                 false => "neither of its control blocks is whole; restore the database from a copy",
             };
             let broken = StorageError::NotADatabase { place, what: what.to_owned() };
-            return Err(trouble
-                .filter(|_| io.byte_count(file) >= 2 * block_bytes)
-                .unwrap_or(broken));
+            return Err(trouble.filter(|_| !is_cut).unwrap_or(broken));
         };
         newest.check(sector_bytes, io.byte_count(file))?;
         newest.is_doubtful = is_doubtful;
