@@ -203,7 +203,11 @@ impl From<StorageError> for Failure {
             | StorageError::Poisoned { .. } => FailureKind::Device,
             _ => FailureKind::Input,
         };
-        Self::of(kind, &error)
+        let mut failure = Self::of(kind, &error);
+        if matches!(error, StorageError::Corrupt { .. }) && !failure.message.contains(" a copy") {
+            failure.message += "; restore it from a copy";
+        }
+        failure
     }
 }
 
@@ -289,5 +293,14 @@ mod tests {
         let refused = FileError::WouldDestroyData { path: "x".into() };
         assert_eq!(Failure::from(refused).exit_code(), 2);
         assert_eq!(Failure::from(FileError::ReadOnly { path: "x".into() }).exit_code(), 3);
+    }
+
+    #[test]
+    fn what_is_corrupt_has_a_remedy_told_once() {
+        let corrupt = |what: &str| StorageError::Corrupt { place: "x".into(), what: what.into() };
+        for what in ["it is no node", "the file is missing; restore it from a copy"] {
+            let report = Failure::from(corrupt(what)).report().unwrap();
+            assert_eq!(report.matches("restore it from a copy").count(), 1, "{report}");
+        }
     }
 }

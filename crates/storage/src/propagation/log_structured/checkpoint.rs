@@ -22,7 +22,7 @@
 
 use super::LogStructured;
 use super::frontier::Position;
-use super::map::PageMap;
+use super::map::{self, PageMap};
 use super::record::Location;
 use super::segments::SegmentTable;
 use super::transfer;
@@ -78,10 +78,23 @@ impl LogStructured {
             + map_bytes(&self.differences)
     }
 
-    /// Bytes of the file of an image with so many pages more, wherever they lie.
-    pub(super) fn image_bytes_beside(&self, page_count: u64) -> u64 {
-        let more = page_count.saturating_mul(RUN_HEADER_BYTES + LOCATION_BYTES);
-        let body_bytes = self.image_bytes_exactly().saturating_add(more);
+    /// Bytes that the file of an image may come to need with so many pages more, of which any may have a
+    /// difference.
+    pub(super) fn image_bytes_max(&self, more_page_count: u64) -> u64 {
+        let more = more_page_count.saturating_mul(RUN_HEADER_BYTES + LOCATION_BYTES);
+        // Differences are of pages that are in the map, so their runs are no longer than its runs.
+        let map_bytes = map_bytes_exactly(&self.map).saturating_add(more).saturating_mul(2);
+        self.file_bytes_of(map_bytes)
+    }
+
+    /// As [`Self::image_bytes_max`] of the pages that there are, or more, found without a look at them.
+    pub(super) fn image_bytes_bound(&self) -> u64 {
+        let run_bytes_max = RUN_HEADER_BYTES + map::LEAF_PAGES as u64 * LOCATION_BYTES;
+        self.file_bytes_of(2 * self.map.run_count() * run_bytes_max)
+    }
+
+    fn file_bytes_of(&self, map_bytes: u64) -> u64 {
+        let body_bytes = u64::from(self.segments.count()) * SEGMENT_ENTRY_BYTES + map_bytes;
         let header_bytes = (HEADER_BYTES as u64).next_multiple_of(u64::from(self.sector_bytes));
         header_bytes + body_bytes.next_multiple_of(u64::from(self.sector_bytes))
     }
@@ -176,15 +189,17 @@ impl LogStructured {
         image
     }
 
-    /// Runs may have holes, which take room, too.
     fn image_bytes_exactly(&self) -> u64 {
-        let gap_count = |map: &PageMap| {
-            let in_runs: u64 = map.runs().map(|(_, run)| run.len() as u64).sum();
-            in_runs - map.page_count()
-        };
-        let gap_count = gap_count(&self.map) + gap_count(&self.differences);
-        self.image_bytes() + gap_count * LOCATION_BYTES
+        u64::from(self.segments.count()) * SEGMENT_ENTRY_BYTES
+            + map_bytes_exactly(&self.map)
+            + map_bytes_exactly(&self.differences)
     }
+}
+
+/// What a map takes of an image: runs may have holes, which take room, too.
+fn map_bytes_exactly(map: &PageMap) -> u64 {
+    let run_bytes = |run: &[Location]| RUN_HEADER_BYTES + run.len() as u64 * LOCATION_BYTES;
+    map.runs().map(|(_, run)| run_bytes(run)).sum()
 }
 
 impl Header {

@@ -11,15 +11,17 @@
 //!    lacks one to write to.
 //! 3. On a full volume new pages find no room ([`LogStructured::find_room`]) once all pages, each as long as
 //!    it may become, would leave less than a [`SPARE_PART`] of the segments beside those that cleaning and
-//!    the frontiers hold: several times what makes a victim worth it. Nor are there new differences then.
+//!    the frontiers hold: several times what makes a victim worth it. Nor are there new differences then,
+//!    and the file leaves room for a map of all pages with a difference each ([`LogStructured::grow`]).
 //!    So pages that are there can be changed and taken away.
 //! 4. Where victims do not give what they promise, since records do not fill segments as closely as they
 //!    might, the file gets longer than the share of what is live ([`Crowd`]).
 
 use super::partial::{Entry, EntryKind, read_summary};
-use super::record::{Location, UNIT_BYTES};
+use super::record::Location;
 use super::{CLEANED, HOST, LogStructured, transfer};
 use crate::StorageError;
+use crate::error::unless_full;
 use crate::volume::Io;
 
 /// Free segments that only cleaning may take.
@@ -62,7 +64,8 @@ impl LogStructured {
         let live_bytes = self.segments.live_bytes();
         let in_per_cent =
             (live_bytes / 100 * u64::from(self.settings.file_percent_max)) / segment_bytes;
-        let full_count = live_bytes.div_ceil(u64::from(self.settings.record_bytes_max()));
+        let full_count =
+            live_bytes.div_ceil(u64::from(self.settings.record_bytes_max(self.sector_bytes)));
         let at_least = full_count + u64::from(self.settings.spare_segment_count);
         let crowd = u64::from(self.crowd.segment_count(live_bytes));
         u32::try_from(in_per_cent.max(at_least) + crowd).unwrap_or(u32::MAX - 1)
@@ -77,7 +80,7 @@ impl LogStructured {
         // The file may be longer than the segments that are known: those since the last image are not.
         let own_bytes = io.byte_count(self.files.segments);
         let Some(free_bytes) = io.free_bytes() else { return Ok(u64::MAX) };
-        let image_bytes = self.image_bytes_beside(wanted);
+        let image_bytes = self.image_bytes_max(wanted);
         let ahead = self.room_in(own_bytes + free_bytes.saturating_sub(4 * image_bytes));
         self.is_scarce = ahead < wanted;
         if !self.is_scarce {
@@ -92,13 +95,24 @@ impl LogStructured {
         let count = file_bytes / u64::from(self.settings.segment_bytes);
         let spare = (count / u64::from(SPARE_PART)).max(u64::from(SPARE_COUNT_MIN));
         let held = spare + u64::from(KEPT_COUNT + FRONTIER_SEGMENT_COUNT);
-        let bytes = count.saturating_sub(held) * u64::from(self.settings.record_bytes_max());
         // A page may become as long as it is unpacked, and a difference as long as one is written.
-        let page_bytes = u64::from(self.settings.page_bytes + UNIT_BYTES);
-        let difference_bytes = page_bytes * u64::from(self.settings.difference_percent_max) / 100;
-        let page_count =
-            bytes.saturating_sub(self.differences.page_count() * difference_bytes) / page_bytes;
-        page_count.saturating_sub(self.map.page_count())
+        let dense_count = u64::from(self.settings.dense_page_count(self.sector_bytes));
+        let difference_percent = u64::from(self.settings.difference_percent_max);
+        let in_differences = (self.differences.page_count() * difference_percent).div_ceil(100);
+        let page_count = count.saturating_sub(held) * dense_count;
+        page_count.saturating_sub(in_differences + self.map.page_count())
+    }
+
+    /// Whether the volume has so many bytes and those that both files of the map may come to need: twice
+    /// as much as for the pages that there are.
+    fn has_room(&self, io: &Io, bytes: u64) -> bool {
+        let Some(free_bytes) = io.free_bytes() else { return true };
+        if free_bytes >= bytes + 4 * self.image_bytes_bound() {
+            return true;
+        }
+        let image_bytes = 2 * self.image_bytes_max(0);
+        let lacks = |file| image_bytes.saturating_sub(io.byte_count(file));
+        free_bytes >= bytes + self.files.maps.map(lacks).iter().sum::<u64>()
     }
 
     /// Sees to it that segments are there to be written, and that the map is written when it is due.
@@ -114,7 +128,7 @@ impl LogStructured {
         let lacking = u64::from(lacking.saturating_sub(self.segments.supply_count()));
         let enough_bytes = PROMISE_FACTOR
             * (lacking + u64::from(KEPT_COUNT))
-            * u64::from(self.settings.record_bytes_max());
+            * u64::from(self.settings.record_bytes_max(self.sector_bytes));
         while self.segments.supply_count() <= self.settings.reserve_segment_count {
             let may_grow = self.segments.count() < self.segment_count_max();
             if may_grow && self.grow(io)? {
@@ -139,16 +153,18 @@ impl LogStructured {
         Ok(())
     }
 
-    /// Makes the file longer by a segment; false if there is no room on the volume.
+    /// Makes the file longer by a segment; false if there is no room on the volume for it and for the
+    /// map that may come.
     pub(super) fn grow(&mut self, io: &Io) -> Result<bool, StorageError> {
         let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
-        if io.byte_count(self.files.segments) < bytes {
-            match io.set_byte_count(self.files.segments, bytes) {
-                Err(StorageError::NoSpace { .. }) => {
-                    self.is_scarce = true;
-                    return Ok(false);
-                }
-                answer => answer?,
+        let own_bytes = io.byte_count(self.files.segments);
+        if own_bytes < bytes {
+            if self.has_room(io, bytes - own_bytes) {
+                unless_full(io.set_byte_count(self.files.segments, bytes))?;
+            }
+            if io.byte_count(self.files.segments) < bytes {
+                self.is_scarce = true;
+                return Ok(false);
             }
         }
         self.segments.grow();
@@ -159,7 +175,7 @@ impl LogStructured {
     /// is no victim that is worth it.
     fn clean_one(&mut self, io: &Io) -> Result<Option<u32>, StorageError> {
         let segment_bytes = self.settings.segment_bytes;
-        let record_bytes_max = self.settings.record_bytes_max();
+        let record_bytes_max = self.settings.record_bytes_max(self.sector_bytes);
         let worth_it = record_bytes_max - record_bytes_max / GAIN_PART;
         let mut candidates = self.segments.candidates(worth_it);
         let victim = self.victims.choose(&mut candidates, segment_bytes, self.next_sequence);

@@ -282,9 +282,7 @@ impl LogStructured {
         if is_known && bytes <= bytes_max && has_base() {
             return Form { kind: EntryKind::Difference, bytes: to_u32(bytes as u64), hole: 0..0 };
         }
-        let is_whole = self.settings.packing == PagePacking::Whole
-            && self.settings.page_bytes.is_multiple_of(self.sector_bytes);
-        if is_whole {
+        if self.settings.is_whole(self.sector_bytes) {
             return Form { kind: EntryKind::Whole, bytes: self.settings.page_bytes, hole: 0..0 };
         }
         let hole = record::hole_of(&page.buffer);

@@ -3,9 +3,12 @@
 //! 1. Page and segment size are fixed when the propagation is created; everything else may change with
 //!    each opening.
 
+use super::partial;
+use super::record::{UNIT_BYTES, packed_bytes_max};
 use super::victim::SegmentVictimKind;
 use crate::StorageError;
 use crate::page::check_page_bytes;
+use nandu_base::to_u32;
 use serde::{Deserialize, Serialize};
 
 /// How a page lies in a segment.
@@ -80,15 +83,39 @@ impl LogStructuredSettings {
     }
 
     /// Bytes of records that a segment holds when it is written in the largest pieces, about: the rest
-    /// is summaries, padding, and what the last record of each piece did not fit.
-    pub(super) fn record_bytes_max(&self) -> u32 {
+    /// is summaries, padding, and what the last record of each piece did not fit. It is never more than
+    /// what pages of which nothing can be left out take of a segment.
+    pub(super) fn record_bytes_max(&self, sector_bytes: u32) -> u32 {
         let Self { page_bytes, segment_bytes, write_bytes, .. } = *self;
-        let piece_count = segment_bytes / write_bytes;
-        let in_piece = match self.packing {
-            PagePacking::Packed => write_bytes - 2 * page_bytes / 3 - write_bytes / page_bytes * 32,
-            PagePacking::Whole => (write_bytes - page_bytes) / page_bytes * page_bytes,
-        };
-        piece_count * in_piece
+        let dense_bytes =
+            self.dense_page_count(sector_bytes) * self.dense_record_bytes(sector_bytes);
+        let in_piece = write_bytes - 2 * page_bytes / 3 - write_bytes / page_bytes * 32;
+        dense_bytes.min(segment_bytes / write_bytes * in_piece)
+    }
+
+    /// Pages of which nothing can be left out that a segment holds when it is written in the largest
+    /// pieces.
+    pub(super) fn dense_page_count(&self, sector_bytes: u32) -> u32 {
+        let record_bytes = self.dense_record_bytes(sector_bytes) as usize;
+        let alignment = if self.is_whole(sector_bytes) { sector_bytes } else { UNIT_BYTES };
+        let start = partial::HEADER_BYTES.next_multiple_of(alignment as usize);
+        let sealed_bytes =
+            |count: usize| partial::sealed_bytes(start + count * record_bytes, count, sector_bytes);
+        let mut count = (self.write_bytes as usize - start) / record_bytes;
+        while sealed_bytes(count) > self.write_bytes as usize {
+            count -= 1;
+        }
+        self.segment_bytes / self.write_bytes * to_u32(count as u64)
+    }
+
+    fn dense_record_bytes(&self, sector_bytes: u32) -> u32 {
+        let is_whole = self.is_whole(sector_bytes);
+        if is_whole { self.page_bytes } else { packed_bytes_max(self.page_bytes) }
+    }
+
+    /// Whether pages lie as they are, on sectors of their own.
+    pub(super) fn is_whole(&self, sector_bytes: u32) -> bool {
+        self.packing == PagePacking::Whole && self.page_bytes.is_multiple_of(sector_bytes)
     }
 
     /// Checks that the settings can work together, on sectors of `sector_bytes`.

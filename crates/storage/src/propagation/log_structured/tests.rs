@@ -2,6 +2,7 @@
 
 mod amplification;
 mod faults;
+mod full;
 
 use super::*;
 use crate::Lsn;
