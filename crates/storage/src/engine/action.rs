@@ -389,7 +389,9 @@ impl Engine {
     ) -> Result<T, StorageError> {
         self.check_usable()?;
         self.checkpoint_if_due()?;
-        self.run(ActionKind::Forward, Room::Free, change)
+        self.check_clean_pages()?;
+        let done = self.run(ActionKind::Forward, Room::Free, change);
+        done.map_err(|error| self.explain_full(error))
     }
 
     /// Undoes one action.

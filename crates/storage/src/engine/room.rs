@@ -8,7 +8,9 @@
 //! 1. Who makes a page where there is no room is refused before anything changed, also in a full pool.
 //! 2. Once there was no room for a checkpoint, no page is made before there is again: others took the room.
 //!    What remains of the log is for taking something away.
-//! 3. Taking back is never refused: of pages that have a place only at their writing, it makes few.
+//! 3. Where changed pages cannot be written, no more of them are changed than leave a [`CLEAN_PART`] of the
+//!    pool to who reads, at once and after a restart, which changes the same ones.
+//! 4. Taking back is never refused: of pages that have a place only at their writing, it makes few.
 
 use super::Engine;
 use crate::pool::WriteBack;
@@ -18,6 +20,13 @@ use crate::{Lsn, PageAddress, StorageError};
 const GROWTH_PAGES_MIN: u64 = 16;
 /// Room that a file gets at once at most, beyond what it needs.
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
+
+/// So large a part of the pool is kept from changes where no changed page can be written.
+const CLEAN_PART: u32 = 8;
+
+/// What is told where changed pages cannot be written.
+const STUCK: &str = "what changed cannot be written any more, since the device is full; make room on it, \
+                     or drop a table";
 
 /// What is told of pages that get a place when they are written.
 const FULL: &str = "the segments of the log-structured database are full; make room on the device, or \
@@ -69,6 +78,37 @@ impl Engine {
         self.unplaced.is_refused = false;
         self.unplaced.stuck_at = self.log.next_lsn();
         answer
+    }
+
+    /// Refuses a change where it could take the last clean pages from those who read.
+    ///
+    /// # Errors
+    /// [`StorageError::NoSpace`] then.
+    pub(super) fn check_clean_pages(&mut self) -> Result<(), StorageError> {
+        if !self.unplaced.is_stuck && !self.pool.lacks_room() {
+            return Ok(());
+        }
+        let frame_count = u64::from(self.settings.frame_count());
+        let kept_count = frame_count.div_ceil(u64::from(CLEAN_PART));
+        match self.pool.dirty_count() + kept_count <= frame_count {
+            true => Ok(()),
+            false => Err(self.refuse()),
+        }
+    }
+
+    /// What a change is told that finds no room in the log, which cannot be cut either.
+    pub(super) fn explain_full(&mut self, error: StorageError) -> StorageError {
+        match error {
+            StorageError::NoSpace { .. } if self.unplaced.is_stuck => self.refuse(),
+            error => error,
+        }
+    }
+
+    /// The next change asks whether there is room again.
+    fn refuse(&mut self) -> StorageError {
+        self.unplaced.is_stuck = true;
+        self.unplaced.is_refused = true;
+        StorageError::NoSpace { what: STUCK.to_owned() }
     }
 
     fn make_room_in_file(&mut self, address: PageAddress) -> Result<(), StorageError> {

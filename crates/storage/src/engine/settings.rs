@@ -46,7 +46,7 @@ pub struct Settings {
     /// What a commit waits for.
     pub durability: Durability,
     /// How long a commit that is to be durable waits for others to commit, too, on the devices' clock, so
-    /// that one flush serves all; 0 for not at all. Whoever writes alone waits in vain.
+    /// that one flush serves all; 0 for not at all, a minute at most. Whoever writes alone waits in vain.
     pub commit_delay_ns: u64,
     /// Capacity of the log, at least [`Self::log_bytes_min`]. It bounds a transaction: what that logs, and
     /// room to take it back, have to fit into seven eighths of it.
@@ -81,6 +81,9 @@ impl Default for Settings {
     }
 }
 
+/// The longest that a commit waits for others.
+const COMMIT_DELAY_NS_MAX: u64 = 60_000_000_000;
+
 /// Bounds of the double write's file.
 const LAP_BYTES_MIN: u64 = 32 << 10;
 const LAP_BYTES_MAX: u64 = 4 << 20;
@@ -102,6 +105,10 @@ impl Settings {
         let least = FRAME_COUNT_MIN * u64::from(self.page_bytes);
         if self.pool_bytes < least {
             return invalid(format!("pool_bytes {} is below {least}, 32 pages", self.pool_bytes));
+        }
+        if self.commit_delay_ns > COMMIT_DELAY_NS_MAX {
+            let found = self.commit_delay_ns;
+            return invalid(format!("commit_delay_ns {found} is above {COMMIT_DELAY_NS_MAX}"));
         }
         // Two checkpoint intervals stay in the log, and a transaction may lie across them.
         let least = self.checkpoint_bytes.saturating_mul(4);
@@ -197,8 +204,9 @@ impl Settings {
         let Self { page_bytes, propagation, torn_pages, log_bytes, .. } = self;
         let checkpoint_bytes = wanted.checkpoint_bytes.min(log_bytes / 4);
         let segment_bytes = self.log_structured.segment_bytes;
+        let write_bytes = wanted.log_structured.write_bytes.min(segment_bytes);
         let log_structured =
-            LogStructuredSettings { segment_bytes, ..wanted.log_structured.clone() };
+            LogStructuredSettings { segment_bytes, write_bytes, ..wanted.log_structured.clone() };
         Self {
             page_bytes,
             propagation,
@@ -323,6 +331,10 @@ mod tests {
                 "page size 131072 is not a power of two from 512 to 65536",
             ),
             (
+                Settings { commit_delay_ns: u64::MAX, ..good.clone() },
+                "commit_delay_ns 18446744073709551615 is above 60000000000",
+            ),
+            (
                 Settings { pool_bytes: (32 << 10) - 1, ..good.clone() },
                 "pool_bytes 32767 is below 32768, 32 pages",
             ),
@@ -342,5 +354,18 @@ mod tests {
         ] {
             assert_eq!(settings.check().unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn segments_that_are_shorter_than_a_write_bound_it() {
+        let segments = |segment_bytes| {
+            let mut settings = Settings::default();
+            settings.log_structured.segment_bytes = segment_bytes;
+            settings
+        };
+        let kept = segments(64 << 10);
+        let merged = kept.with(&Settings::default()).log_structured;
+        assert_eq!((merged.segment_bytes, merged.write_bytes), (64 << 10, 64 << 10));
+        assert_eq!(merged.check(512), Ok(()));
     }
 }

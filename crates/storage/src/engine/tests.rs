@@ -3,6 +3,7 @@
 mod exhaustive;
 mod failures;
 mod file_caches;
+mod full_disk;
 mod regressions;
 mod restarts;
 

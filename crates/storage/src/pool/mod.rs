@@ -55,6 +55,7 @@ use nandu_device::IoBuffer;
 use nandu_workers::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use table::PageTable;
 
 /// The fewest frames that a pool has, and that grants leave in it.
@@ -142,6 +143,8 @@ pub struct Pool {
     io: Io,
     rule: Arc<dyn WriteAheadRule>,
     wants_cleaning: WantsCleaning,
+    /// There was no room for the last dirty victim: clean pages leave before the next one.
+    is_full: AtomicBool,
     lender: Arc<Lender>,
     buffer_alignment: usize,
     run: LogRun,
@@ -175,8 +178,6 @@ struct State {
     propagation: Option<Box<dyn Propagation>>,
     away: Option<clean::Away>,
     evictions_since_look: u32,
-    /// There was no room for the last dirty victim: clean pages leave before the next one.
-    is_full: bool,
     /// Pages on their way through the propagation.
     in_flight: Vec<InFlight>,
     /// Pages that some thread reads without the lock.
@@ -304,7 +305,6 @@ impl Pool {
             propagation: Some(propagation),
             away: None,
             evictions_since_look: 0,
-            is_full: false,
             in_flight: Vec::new(),
             loading: Vec::new(),
             arrival_waiter_count: 0,
@@ -329,6 +329,7 @@ impl Pool {
             io,
             rule: rule.into(),
             wants_cleaning: WantsCleaning::default(),
+            is_full: AtomicBool::new(false),
             lender: Arc::default(),
             buffer_alignment,
             run: LogRun::default(),

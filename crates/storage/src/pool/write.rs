@@ -12,6 +12,7 @@ use crate::propagation::PageWrite;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use nandu_workers::sync::MutexGuard;
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 /// Pages and bytes that go to the device in one call from a small pool, of which they may be a quarter.
 const SMALL_BATCH_COUNT: usize = 64;
@@ -105,6 +106,12 @@ impl Pool {
     /// [`Propagation::room_pages`]: crate::propagation::Propagation::room_pages
     pub(crate) fn room_pages(&self, wanted: u64) -> Result<u64, StorageError> {
         self.lock_landed().propagation().room_pages(&self.io, wanted)
+    }
+
+    /// Whether there was no room for the last dirty page that was to leave.
+    #[inline]
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
     /// Pages that the device does not have as they are here, those among them whose change has no LSN yet.
@@ -250,7 +257,7 @@ impl Pool {
         loop {
             let mut claim = None;
             let is_away = state.away.is_some();
-            let spares_dirty = state.is_full && has_clean;
+            let spares_dirty = has_clean && self.lacks_room();
             let State { replacement, infos, .. } = &mut *state;
             let victim = replacement.victim(&self.frames, &mut |frame| {
                 let info = &infos[frame as usize];
@@ -276,10 +283,12 @@ impl Pool {
             };
             let Some(claim) = claim else {
                 match self.write_with_others(state, frame) {
-                    Err(StorageError::NoSpace { .. }) if has_clean => state.is_full = true,
+                    Err(StorageError::NoSpace { .. }) if has_clean => {
+                        self.is_full.store(true, Ordering::Relaxed);
+                    }
                     answer => {
                         answer?;
-                        state.is_full = false;
+                        self.is_full.store(false, Ordering::Relaxed);
                     }
                 }
                 continue;

@@ -22,7 +22,7 @@
 
 use super::LogStructured;
 use super::frontier::Position;
-use super::map::{self, PageMap};
+use super::map::PageMap;
 use super::record::Location;
 use super::segments::SegmentTable;
 use super::transfer;
@@ -38,6 +38,10 @@ const SEGMENT_ENTRY_BYTES: u64 = 20;
 const RUN_HEADER_BYTES: u64 = 12;
 const LOCATION_BYTES: u64 = 8;
 const NO_SEGMENT: u32 = u32::MAX;
+/// The files of images are so much longer than they need to be at least, if there is room.
+const AHEAD_BYTES_MIN: u64 = 16 << 10;
+/// Segments that there may be beyond those that pages ask for, for each that they fill.
+const SEGMENTS_AHEAD: u64 = 4;
 /// An image is due when so many times its length was written.
 const IMAGE_RATIO: u64 = 32;
 pub(super) const FRONTIER_COUNT: usize = 2;
@@ -84,32 +88,41 @@ impl LogStructured {
         let more = more_page_count.saturating_mul(RUN_HEADER_BYTES + LOCATION_BYTES);
         // Differences are of pages that are in the map, so their runs are no longer than its runs.
         let map_bytes = map_bytes_exactly(&self.map).saturating_add(more).saturating_mul(2);
-        self.file_bytes_of(map_bytes)
-    }
-
-    /// As [`Self::image_bytes_max`] of the pages that there are, or more, found without a look at them.
-    pub(super) fn image_bytes_bound(&self) -> u64 {
-        let run_bytes_max = RUN_HEADER_BYTES + map::LEAF_PAGES as u64 * LOCATION_BYTES;
-        self.file_bytes_of(2 * self.map.run_count() * run_bytes_max)
-    }
-
-    fn file_bytes_of(&self, map_bytes: u64) -> u64 {
-        let body_bytes = u64::from(self.segments.count()) * SEGMENT_ENTRY_BYTES + map_bytes;
+        let dense_count = u64::from(self.settings.dense_page_count(self.sector_bytes));
+        let segment_count = u64::from(self.segments.count().max(self.segment_count_max()))
+            + SEGMENTS_AHEAD * (1 + more_page_count / dense_count);
+        let body_bytes = (segment_count * SEGMENT_ENTRY_BYTES).saturating_add(map_bytes);
         let header_bytes = (HEADER_BYTES as u64).next_multiple_of(u64::from(self.sector_bytes));
         header_bytes + body_bytes.next_multiple_of(u64::from(self.sector_bytes))
     }
 
-    /// Sees to it that both files have room for an image of this length.
+    /// Sees to it that both files have room for an image with so many pages more, and says for how many
+    /// they have.
     ///
     /// # Errors
-    /// If there is none.
-    pub(super) fn widen_maps(&self, io: &Io, image_bytes: u64) -> Result<(), StorageError> {
+    /// If there is no room.
+    pub(super) fn widen_maps(&self, io: &Io, more_page_count: u64) -> Result<u64, StorageError> {
+        let needed = self.image_bytes_max(more_page_count);
         for file in self.files.maps {
-            if io.byte_count(file) < image_bytes {
-                io.set_byte_count(file, image_bytes)?;
-            }
+            self.widen_map(io, file, needed)?;
         }
-        Ok(())
+        let lengths = self.files.maps.map(|file| io.byte_count(file));
+        let more_bytes = lengths[0].min(lengths[1]) - needed;
+        Ok(more_page_count + more_bytes / (3 * (RUN_HEADER_BYTES + LOCATION_BYTES)))
+    }
+
+    /// Makes a file of an image so long, and half as long again where there is room, so that a map that
+    /// grows does not change the file's length each time.
+    fn widen_map(&self, io: &Io, file: FileId, needed: u64) -> Result<(), StorageError> {
+        if io.byte_count(file) >= needed {
+            return Ok(());
+        }
+        let ahead = (needed / 2).max(AHEAD_BYTES_MIN);
+        let wanted = (needed + ahead).next_multiple_of(u64::from(self.sector_bytes));
+        match io.set_byte_count(file, wanted) {
+            Err(StorageError::NoSpace { .. }) => io.set_byte_count(file, needed),
+            answer => answer,
+        }
     }
 
     /// Whether enough was written since the last checkpoint.
@@ -127,16 +140,7 @@ impl LogStructured {
         let image = self.encode_image(self.generation + 1);
         let target = 1 - self.durable_map;
         let file = self.files.maps[target];
-        let room = image.len() as u64;
-        if io.byte_count(file) < room {
-            // Twice as long, so that a map that grows does not change the file's length each time.
-            let sector_bytes = u64::from(self.sector_bytes);
-            let wanted = (room + room / 2).next_multiple_of(sector_bytes);
-            match io.set_byte_count(file, wanted) {
-                Err(StorageError::NoSpace { .. }) => io.set_byte_count(file, room)?,
-                answer => answer?,
-            }
-        }
+        self.widen_map(io, file, image.len() as u64)?;
         transfer::write_long(io, file, &image)?;
         io.sync(file)?;
         self.durable_map = target;

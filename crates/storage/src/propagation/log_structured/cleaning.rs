@@ -11,9 +11,9 @@
 //!    lacks one to write to.
 //! 3. On a full volume new pages find no room ([`LogStructured::find_room`]) once all pages, each as long as
 //!    it may become, would leave less than a [`SPARE_PART`] of the segments beside those that cleaning and
-//!    the frontiers hold: several times what makes a victim worth it. Nor are there new differences then,
-//!    and the file leaves room for a map of all pages with a difference each ([`LogStructured::grow`]).
-//!    So pages that are there can be changed and taken away.
+//!    the frontiers hold: several times what makes a victim worth it. Nor are there new differences then.
+//!    So pages that are there can be changed and taken away. The files of the map have room for all of
+//!    them, with a difference each, before they are made.
 //! 4. Where victims do not give what they promise, since records do not fill segments as closely as they
 //!    might, the file gets longer than the share of what is live ([`Crowd`]).
 
@@ -21,7 +21,6 @@ use super::partial::{Entry, EntryKind, read_summary};
 use super::record::Location;
 use super::{CLEANED, HOST, LogStructured, transfer};
 use crate::StorageError;
-use crate::error::unless_full;
 use crate::volume::Io;
 
 /// Free segments that only cleaning may take.
@@ -71,23 +70,21 @@ impl LogStructured {
         u32::try_from(in_per_cent.max(at_least) + crowd).unwrap_or(u32::MAX - 1)
     }
 
-    /// How many pages that have no place yet can be written, or more than `wanted`. Where room is scarce,
-    /// the map gets what it needs for them.
+    /// How many pages that have no place yet can be written, `wanted` of them if that is so. The files of
+    /// the map get the room that they need for them: who else writes to the volume may take what is left.
     ///
     /// # Errors
     /// If there is no room for the map, or the device fails.
     pub(super) fn find_room(&mut self, io: &Io, wanted: u64) -> Result<u64, StorageError> {
+        if io.free_bytes().is_none() {
+            return Ok(u64::MAX);
+        }
+        let in_map = self.widen_maps(io, wanted)?;
         // The file may be longer than the segments that are known: those since the last image are not.
         let own_bytes = io.byte_count(self.files.segments);
-        let Some(free_bytes) = io.free_bytes() else { return Ok(u64::MAX) };
-        let image_bytes = self.image_bytes_max(wanted);
-        let ahead = self.room_in(own_bytes + free_bytes.saturating_sub(4 * image_bytes));
-        self.is_scarce = ahead < wanted;
-        if !self.is_scarce {
-            return Ok(ahead);
-        }
-        self.widen_maps(io, image_bytes)?;
-        Ok(self.room_in(own_bytes + io.free_bytes().unwrap_or(0)))
+        let in_segments = self.room_in(own_bytes + io.free_bytes().unwrap_or(0));
+        self.is_scarce = in_segments < wanted;
+        Ok(in_map.min(in_segments))
     }
 
     /// As [`Self::find_room`], where the file of segments may have so many bytes.
@@ -101,18 +98,6 @@ impl LogStructured {
         let in_differences = (self.differences.page_count() * difference_percent).div_ceil(100);
         let page_count = count.saturating_sub(held) * dense_count;
         page_count.saturating_sub(in_differences + self.map.page_count())
-    }
-
-    /// Whether the volume has so many bytes and those that both files of the map may come to need: twice
-    /// as much as for the pages that there are.
-    fn has_room(&self, io: &Io, bytes: u64) -> bool {
-        let Some(free_bytes) = io.free_bytes() else { return true };
-        if free_bytes >= bytes + 4 * self.image_bytes_bound() {
-            return true;
-        }
-        let image_bytes = 2 * self.image_bytes_max(0);
-        let lacks = |file| image_bytes.saturating_sub(io.byte_count(file));
-        free_bytes >= bytes + self.files.maps.map(lacks).iter().sum::<u64>()
     }
 
     /// Sees to it that segments are there to be written, and that the map is written when it is due.
@@ -153,18 +138,16 @@ impl LogStructured {
         Ok(())
     }
 
-    /// Makes the file longer by a segment; false if there is no room on the volume for it and for the
-    /// map that may come.
+    /// Makes the file longer by a segment; false if there is no room on the volume.
     pub(super) fn grow(&mut self, io: &Io) -> Result<bool, StorageError> {
         let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
-        let own_bytes = io.byte_count(self.files.segments);
-        if own_bytes < bytes {
-            if self.has_room(io, bytes - own_bytes) {
-                unless_full(io.set_byte_count(self.files.segments, bytes))?;
-            }
-            if io.byte_count(self.files.segments) < bytes {
-                self.is_scarce = true;
-                return Ok(false);
+        if io.byte_count(self.files.segments) < bytes {
+            match io.set_byte_count(self.files.segments, bytes) {
+                Err(StorageError::NoSpace { .. }) => {
+                    self.is_scarce = true;
+                    return Ok(false);
+                }
+                answer => answer?,
             }
         }
         self.segments.grow();

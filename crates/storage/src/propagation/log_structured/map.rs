@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const LEAF_BITS: u32 = 9;
 /// Pages of a leaf.
-pub(super) const LEAF_PAGES: usize = 1 << LEAF_BITS;
+const LEAF_PAGES: usize = 1 << LEAF_BITS;
 
 type Leaf = Box<[Location; LEAF_PAGES]>;
 

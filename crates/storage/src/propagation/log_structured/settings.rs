@@ -43,7 +43,7 @@ pub struct LogStructuredSettings {
     pub separate_cleaned: bool,
     /// The file of segments has at most this many per cent of the live bytes, above 100.
     pub file_percent_max: u32,
-    /// However little is live, the file may have so many segments more than that.
+    /// However little is live, the file may have so many segments more than that; 1024 at most.
     pub spare_segment_count: u32,
     /// Cleaning begins when so many segments or fewer can be written; 4 at least, and fewer than the
     /// spare ones. The more, the fewer flushes cleaning needs, and the fuller the others are.
@@ -74,6 +74,8 @@ impl Default for LogStructuredSettings {
 const SEGMENT_BYTES_MAX: u32 = 64 << 20;
 /// Fewest segments in reserve: cleaning writes one, has the next one named, and so does whoever waits.
 const RESERVE_COUNT_MIN: u32 = 4;
+/// Most spare segments: those in reserve are there from the first page on.
+const SPARE_COUNT_MAX: u32 = 1024;
 
 impl LogStructuredSettings {
     /// The default settings for pages of `page_bytes`.
@@ -154,6 +156,10 @@ impl LogStructuredSettings {
             let found = self.reserve_segment_count;
             return invalid(format!("reserve_segment_count {found} is below {RESERVE_COUNT_MIN}"));
         }
+        if self.spare_segment_count > SPARE_COUNT_MAX {
+            let found = self.spare_segment_count;
+            return invalid(format!("spare_segment_count {found} is above {SPARE_COUNT_MAX}"));
+        }
         if self.spare_segment_count <= self.reserve_segment_count {
             let (spare, reserve) = (self.spare_segment_count, self.reserve_segment_count);
             return invalid(format!(
@@ -177,7 +183,7 @@ mod tests {
         for page_bytes in [512, 4096, 65_536] {
             LogStructuredSettings::for_pages_of(page_bytes).check(512).unwrap();
         }
-        let mut bad = vec![LogStructuredSettings::default(); 8];
+        let mut bad = vec![LogStructuredSettings::default(); 9];
         bad[0].page_bytes = 1000;
         bad[1].segment_bytes = 3 << 19;
         bad[2].segment_bytes = 8192;
@@ -186,6 +192,7 @@ mod tests {
         bad[5].reserve_segment_count = 3;
         bad[6].spare_segment_count = 6;
         bad[7].checkpoint_segment_count = 0;
+        (bad[8].spare_segment_count, bad[8].reserve_segment_count) = (100_001, 100_000);
         for settings in bad {
             let answer = settings.check(512);
             assert!(matches!(answer, Err(StorageError::InvalidSetting { .. })), "{settings:?}");
