@@ -25,6 +25,7 @@ impl Full {
             let indexes: Vec<usize> = (first..first + count).collect();
             full.write(&indexes, true).unwrap();
             full.bench.propagation.sync(&full.bench.io).unwrap();
+            full.change().unwrap();
         }
         full
     }
