@@ -307,9 +307,8 @@ impl Shape {
             Some(ours) => {
                 let is_missed =
                     if self.claim.is_by_point() { !points.iter().any(keeps) } else { !claim_holds };
-                let reaches_over = |limit: f64| ours[0] < limit && limit < ours[1];
                 let is_left_to_seeds =
-                    !self.claim.is_of_every_seed() && (reaches_over(low) || reaches_over(high));
+                    self.is_left_to_seeds(*ours, [low, high], &points, worst, findings.len());
                 // An order is met at every seed or missed at every seed; else it is chance.
                 let is_met_at = |seed: usize| {
                     points.iter().all(|point| (low..=high).contains(&point.by_seed[seed]))
@@ -321,6 +320,9 @@ impl Shape {
                     decided.iter().all(|point| (ours[0]..=ours[1]).contains(&point.decides));
                 if !is_missed && is_left_to_seeds {
                     text.push_str("; at the limit, where the seed decides");
+                    if (0..findings.len()).all(is_met_at) {
+                        text.push_str(", and met at each of these");
+                    }
                 } else if !is_missed {
                     text.push_str("; this is no difference any more");
                 } else if is_chance {
@@ -350,6 +352,27 @@ impl Shape {
                 by_seed: worst.by_seed.clone(),
             }),
         })
+    }
+
+    /// Whether a value that is met may be missed at other seeds: `ours` reaches across a limit, and what is met is
+    /// not the same at all seeds. One seed alone cannot tell.
+    fn is_left_to_seeds(
+        &self,
+        ours: [f64; 2],
+        [low, high]: [f64; 2],
+        points: &[PointOverSeeds],
+        worst: &PointOverSeeds,
+        seed_count: usize,
+    ) -> bool {
+        let reaches_over = |limit: f64| ours[0] < limit && limit < ours[1];
+        let is_open = |point: &PointOverSeeds| seed_count == 1 || point.least < point.most;
+        let is_met = |point: &&PointOverSeeds| (low..=high).contains(&point.decides);
+        let is_met_by_chance = match self.claim.is_by_point() {
+            true => points.iter().filter(is_met).all(is_open),
+            false => is_open(worst),
+        };
+        let is_of_values = !self.claim.is_of_every_seed();
+        is_of_values && (reaches_over(low) || reaches_over(high)) && is_met_by_chance
     }
 
     fn text(

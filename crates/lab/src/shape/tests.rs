@@ -193,6 +193,40 @@ fn a_value_at_its_limit_is_a_difference_whatever_the_seed() {
 }
 
 #[test]
+fn what_is_met_alike_at_all_seeds_is_no_difference_at_its_limit() {
+    let differs = |limits: &str, seeds: &[&[(f64, f64)]]| {
+        let text = format!(
+            "class='differs'\nsource='[S] S000 table 1'\nreason='it is slower'\nvaried='Nothing'\n{limits}"
+        );
+        let seeds: Vec<[Series; 1]> =
+            seeds.iter().map(|points| [series("rising", points)]).collect();
+        let seeds: Vec<&[Series]> = seeds.iter().map(<[Series; 1]>::as_slice).collect();
+        judge(&text, &seeds)
+    };
+    // A published 10 allows for 7.7 and more.
+    let value = |values: &[f64]| {
+        let points: Vec<[(f64, f64); 1]> = values.iter().map(|y| [(1.0, *y)]).collect();
+        let points: Vec<&[(f64, f64)]> = points.iter().map(<[(f64, f64); 1]>::as_slice).collect();
+        differs("kind='value_within'\nseries='rising'\npublished=10\nours=[7.4, 8.1]", &points)
+    };
+    assert!(value(&[7.5, 7.5]).holds, "missed");
+    let decided = value(&[7.9, 7.6, 8.0]);
+    assert!(decided.holds && decided.text.ends_with("the seed decides"), "{}", decided.text);
+    let lucky = value(&[7.9, 7.8, 8.0]);
+    assert!(lucky.holds && lucky.text.ends_with("met at each of these"), "{}", lucky.text);
+    let met = value(&[7.9, 7.9]);
+    assert!(!met.holds && met.text.contains("no difference any more"), "{}", met.text);
+    // Of several points those that are met have to be open, whatever the others are; and a claim on the
+    // whole of a series likewise.
+    let over = "kind='value_within'\nseries='rising'\npublished=10\nours=[7.4, 8.1]";
+    assert!(differs(over, &[&[(1.0, 7.5), (2.0, 7.9)], &[(1.0, 7.5), (2.0, 7.6)]]).holds);
+    assert!(!differs(over, &[&[(1.0, 7.5), (2.0, 7.9)], &[(1.0, 7.6), (2.0, 7.9)]]).holds);
+    let whole = "kind='constant'\nseries='rising'\nfactor=1.2\nours=[1.1, 1.3]";
+    assert!(differs(whole, &[&[(1.0, 1.0), (2.0, 1.15)], &[(1.0, 1.0), (2.0, 1.1)]]).holds);
+    assert!(!differs(whole, &[&[(1.0, 1.0), (2.0, 1.15)], &[(1.0, 1.0), (2.0, 1.15)]]).holds);
+}
+
+#[test]
 fn a_published_bound_is_no_claim_about_what_is_far_beyond_it() {
     let holds = |published: &str, value: f64| {
         let text = format!(
