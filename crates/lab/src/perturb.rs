@@ -510,17 +510,22 @@ pub fn unnoticed(experiment: &Experiment, kept: Option<&Sensitivity>) -> Vec<Str
 }
 
 /// The fits of `experiment` that do not notice a parameter that they name, in words: such a parameter was fitted to
-/// something else, or twice and half of it are as good. Parameters that no trial of `kept` could change are passed over,
-/// and so are shapes of several drives, as the number that decides these is one drive's.
+/// something else, or twice and half of it are as good. Named parameters that no trial of `kept` could change are told,
+/// too. The number that decides a shape of several drives is one drive's, so one of all that it names has to move it.
 #[must_use]
 pub fn unmoved_fits(experiment: &Experiment, kept: &Sensitivity) -> Vec<String> {
     let mut wrong = Vec::new();
     for (index, shape) in experiment.shape.iter().enumerate() {
-        let is_of_several = ShapeKey::of(shape).claim.contains('*');
-        if shape.standing.class != Class::Fit || is_of_several {
+        if shape.standing.class != Class::Fit {
             continue;
         }
         for name in &shape.standing.fitted {
+        let words = shape.claim.words();
+        let mut tell = |parameters: &str, why: &str| {
+            wrong.push(format!("{}: {words} is no fit of {parameters}: {why}", kept.experiment));
+        };
+        let is_of_several = ShapeKey::of(shape).claim.contains('*');
+        let mut is_any_moved = false;
             let is_of_it = |row: &&Row| {
                 let rest = row.parameter.strip_prefix(name.as_str());
                 let is_it =
@@ -529,15 +534,18 @@ pub fn unmoved_fits(experiment: &Experiment, kept: &Sensitivity) -> Vec<String> 
             };
             let rows: Vec<&Row> = kept.rows.iter().filter(is_of_it).collect();
             let is_moved = |row: &&Row| row.noticed.iter().any(|one| one.shape == index);
-            if !rows.is_empty() && !rows.iter().any(is_moved) {
-                let words = shape.claim.words();
-                wrong.push(format!(
-                    "{}: {words} is no fit of {name}: it does not move",
-                    kept.experiment
-                ));
+            let is_moved = rows.iter().any(is_moved);
+            is_any_moved |= is_moved;
+            if rows.is_empty() {
+                tell(name, "no trial changes it");
+            } else if !is_moved && !is_of_several {
+                tell(name, "it does not move");
             }
         }
     }
+        if is_of_several && !is_any_moved {
+            tell(&shape.standing.fitted.join(", "), "none of them moves it");
+        }
     wrong
 }
 
@@ -689,12 +697,39 @@ mod tests {
         };
         let told = |rows: Vec<Row>| unmoved_fits(&experiment, &table(&experiment, rows));
         let wrong = told(vec![row(None, usize::MAX)]);
-        assert!(
-            wrong.iter().any(|wrong| wrong.contains(&format!("no fit of {name}"))),
-            "{wrong:?}"
-        );
+        let has = |wrong: &[String], why: &str| {
+            let of_it = |wrong: &&String| wrong.contains(&format!("no fit of {name}: {why}"));
+            wrong.iter().filter(of_it).count()
+        };
+        let without_row = told(Vec::new());
+        assert!(has(&without_row, "no trial changes it") > 0, "{without_row:?}");
+        let refused = row(Some("it is refused".into()), usize::MAX);
+        assert_eq!(told(vec![refused]), without_row);
+        assert!(has(&wrong, "it does not move") > 0, "{wrong:?}");
         assert_eq!(told(vec![row(None, usize::MAX), row(None, index)]).len(), wrong.len() - 1);
-        assert_eq!(told(vec![row(Some("it is refused".into()), usize::MAX)]), [""; 0]);
+    }
+
+    #[test]
+    fn of_several_drives_one_parameter_has_to_move_the_fit() {
+        let experiment = catalog::load("s002/table-3-1").unwrap();
+        let is_of_several = |shape: &Shape| {
+            shape.standing.class == Class::Fit && ShapeKey::of(shape).claim.contains('*')
+        };
+        let index = experiment.shape.iter().position(is_of_several).unwrap();
+        let row = |name: &String, shape| {
+            let noticed = vec![Noticed { shape, over: Some(2.0), falls: false }];
+            Row { parameter: name.clone(), factor: 2.0, refused: None, noticed }
+        };
+        let names = &experiment.shape[index].standing.fitted;
+        let mut rows: Vec<Row> = names.iter().map(|name| row(name, usize::MAX)).collect();
+        let told = |rows: &[Row]| {
+            let wrong = unmoved_fits(&experiment, &table(&experiment, rows.to_vec()));
+            let none = |wrong: &&String| wrong.ends_with("none of them moves it");
+            wrong.iter().filter(none).count()
+        };
+        let before = told(&rows);
+        rows.push(row(&names[1], index));
+        assert_eq!(told(&rows), before - 1);
     }
 
     #[test]
