@@ -160,7 +160,7 @@ const WORKLOAD_NUMBERS: [&str; 11] = [
 ];
 
 /// Tables of measurements that say what is under test and what is asked of it.
-const WORKLOAD: [&str; 12] = [
+const WORKLOAD: [&str; 13] = [
     "set",
     "cpu",
     "chip",
@@ -171,6 +171,7 @@ const WORKLOAD: [&str; 12] = [
     "workload",
     "workloads",
     "page_cache",
+    "disk_file",
     "ftl",
     "scale_factor",
 ];
@@ -519,13 +520,13 @@ pub fn unmoved_fits(experiment: &Experiment, kept: &Sensitivity) -> Vec<String> 
         if shape.standing.class != Class::Fit {
             continue;
         }
-        for name in &shape.standing.fitted {
         let words = shape.claim.words();
         let mut tell = |parameters: &str, why: &str| {
             wrong.push(format!("{}: {words} is no fit of {parameters}: {why}", kept.experiment));
         };
         let is_of_several = ShapeKey::of(shape).claim.contains('*');
         let mut is_any_moved = false;
+        for name in &shape.standing.fitted {
             let is_of_it = |row: &&Row| {
                 let rest = row.parameter.strip_prefix(name.as_str());
                 let is_it =
@@ -542,10 +543,10 @@ pub fn unmoved_fits(experiment: &Experiment, kept: &Sensitivity) -> Vec<String> 
                 tell(name, "it does not move");
             }
         }
-    }
         if is_of_several && !is_any_moved {
             tell(&shape.standing.fitted.join(", "), "none of them moves it");
         }
+    }
     wrong
 }
 
@@ -696,7 +697,6 @@ mod tests {
             Row { parameter: name.clone(), factor: 2.0, refused, noticed }
         };
         let told = |rows: Vec<Row>| unmoved_fits(&experiment, &table(&experiment, rows));
-        let wrong = told(vec![row(None, usize::MAX)]);
         let has = |wrong: &[String], why: &str| {
             let of_it = |wrong: &&String| wrong.contains(&format!("no fit of {name}: {why}"));
             wrong.iter().filter(of_it).count()
@@ -705,6 +705,7 @@ mod tests {
         assert!(has(&without_row, "no trial changes it") > 0, "{without_row:?}");
         let refused = row(Some("it is refused".into()), usize::MAX);
         assert_eq!(told(vec![refused]), without_row);
+        let wrong = told(vec![row(None, usize::MAX)]);
         assert!(has(&wrong, "it does not move") > 0, "{wrong:?}");
         assert_eq!(told(vec![row(None, usize::MAX), row(None, index)]).len(), wrong.len() - 1);
     }
