@@ -2,8 +2,8 @@
 //!
 //! 1. Whoever opens one that was not closed reads on stderr what its restart did.
 //! 2. A size of pages or of the log that is not the database's own is refused, not ignored.
-//! 3. A database that cannot be closed is no failure of the command: what it committed is durable, and
-//!    who tried again would do it twice.
+//! 3. A database that cannot be closed is no failure of the command, nor is an answer that cannot be
+//!    written: what it committed is durable, and who tried again would do it twice.
 //! 4. A command that makes a database and then fails leaves none.
 
 use crate::engine_settings;
@@ -62,6 +62,19 @@ pub(crate) fn close(database: Database, directory: &Path) -> Result<(), StorageE
         ));
     }
     Ok(())
+}
+
+/// Ends a command that has done what was asked of it: `done` says what, where its answer cannot be written
+/// (invariant 3).
+pub(crate) fn answered(told: Result<(), Failure>, done: &str) -> Result<(), Failure> {
+    match told {
+        Err(failure) if failure.is_of_device() => {
+            let why = failure.in_one_line();
+            output::complain(&format!("warning: {why}; what was asked is done: {done}"));
+            Ok(())
+        }
+        told => told,
+    }
 }
 
 /// What a user asks of a database, much of which is fixed when it is made; what is not given is as usual.

@@ -105,9 +105,20 @@ impl Failure {
         matches!(self.kind, FailureKind::Interrupted)
     }
 
+    /// Whether a device, a file or the system is what failed.
+    pub(crate) const fn is_of_device(&self) -> bool {
+        matches!(self.kind, FailureKind::Device)
+    }
+
     /// What the shell gets.
     pub(crate) const fn exit_code(&self) -> u8 {
         self.kind.exit_code()
+    }
+
+    /// The message and its causes in one line, for a warning.
+    pub(crate) fn in_one_line(&self) -> String {
+        let parts = std::iter::once(&self.message).chain(&self.causes);
+        in_plain_words(&parts.map(String::as_str).collect::<Vec<_>>().join(": "))
     }
 
     /// What the user reads, without a final newline; `None` where silence is right.

@@ -289,6 +289,50 @@ fn help_that_cannot_be_written_is_an_error_and_no_panic() {
 }
 
 #[test]
+fn what_is_changed_and_cannot_be_told_is_changed_and_no_failure() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    fs::write(directory.join("rows.tsv"), "3\n4\n").unwrap();
+    let untold = |line: &str| {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = nandu(directory, &words(line)).stdout(full).output().unwrap();
+        (output.status.code(), stderr(&output))
+    };
+    for (line, done) in [
+        ("db create shop t id:integer --json", "table t is made"),
+        ("db create shop k id:integer name:text --key id --json", "table k is made"),
+        ("db insert shop t 7", "row 1 is stored"),
+        ("db insert shop t 8 --json", "row 2 is stored"),
+        ("db insert shop k 1 x --json", "the row is stored"),
+        ("db update shop k 1 --set name=y --json", "the row is changed"),
+        ("db delete shop k 1 --json", "the row is gone"),
+        ("db load shop t rows.tsv", "2 rows stored"),
+        ("db load shop t rows.tsv --json", "2 rows stored"),
+        ("db index shop t by_id id --json", "index by_id is made"),
+        ("db drop shop k --json", "table k is gone"),
+        ("db export shop t rows.csv", "6 rows in rows.csv"),
+        ("load csv rows.csv --table c --quiet shop", "6 rows in c"),
+        ("load csv rows.csv --table d --quiet shop --json", "6 rows in d"),
+        ("db compact shop copy --quiet", "18 rows in copy"),
+    ] {
+        let (code, said) = untold(line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        let why = "warning: cannot write to stdout: No space left on device";
+        assert!(said.starts_with(why) && said.lines().count() == 1, "{line}: {said}");
+        let done = format!("; what was asked is done: {done}\n");
+        assert!(said.ends_with(&done), "{line}: {said}");
+    }
+    assert!(stdout_of(directory, &words("db check copy")).contains("18 rows"));
+    // Who asks for rows and gets none is told so, and a reader that is gone is told nothing.
+    assert_eq!(untold("db scan shop t").0, Some(3));
+    let mut child = start(directory, &words("db insert shop t 9"));
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    assert!(stdout_of(directory, &words("db check shop")).contains("19 rows"));
+}
+
+#[test]
 fn a_scale_that_makes_no_sense_is_refused_before_its_text_takes_memory() {
     let place = tempfile::tempdir().unwrap();
     for (scale, told) in [

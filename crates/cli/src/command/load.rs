@@ -381,9 +381,20 @@ fn load(
     let pairs = jobs.iter().zip(reports);
     let tables: Vec<TableSummary<'_>> =
         pairs.map(|(job, report)| TableSummary { table: &job.table.name, report }).collect();
-    if common.json {
-        return context.output.json("load", &Summary { tables, seconds, restart });
+    let rows = |loaded: &TableSummary<'_>| {
+        format!("{} in {}", counted(loaded.report.row_count, "row"), loaded.table)
+    };
+    let done = tables.iter().map(rows).collect::<Vec<_>>().join(", ");
+    let told = tell(Summary { tables, seconds, restart }, common.json, context);
+    database::answered(told, &done)
+}
+
+/// Tells what was loaded.
+fn tell(summary: Summary<'_>, as_json: bool, context: &Context) -> Result<(), Failure> {
+    if as_json {
+        return context.output.json("load", &summary);
     }
+    let Summary { tables, seconds, .. } = summary;
     let mut table = Table::new(&["table", "rows", "index entries", "data", "files"]);
     for TableSummary { table: name, report } in &tables {
         table.row(vec![

@@ -47,7 +47,9 @@ pub(super) fn insert(
         _ => Some(number),
     };
     let answer = InsertAnswer { table: &definition.name, number };
-    to.tell("db insert", &answer, number.map(|number| number.to_string()))
+    let line = number.map(|number| number.to_string());
+    let done = line.as_ref().map(|number| format!("row {number} is stored"));
+    to.tell("db insert", &answer, line, done.as_deref().unwrap_or("the row is stored"))
 }
 
 /// Changes some values of a row that is there.

@@ -62,7 +62,8 @@ pub(super) fn load(
     closed?;
     let row_count = stored - start;
     let answer = LoadAnswer { table, row_count, line_count: stored };
-    to.tell("db load", &answer, Some(counted(row_count, "row")))
+    let rows = counted(row_count, "row");
+    to.tell("db load", &answer, Some(rows.clone()), &format!("{rows} stored"))
 }
 
 /// Keeps in `stored` how many lines are durable.

@@ -60,17 +60,20 @@ struct Answering<'c> {
 
 impl Answering<'_> {
     /// Prints what `command` did: as JSON all of it, as text a line, where there is something to say.
+    /// `done` says it where nothing can be printed.
     fn tell(
         &self,
         command: &'static str,
         value: &impl Serialize,
         line: Option<String>,
+        done: &str,
     ) -> Result<(), Failure> {
-        match line {
+        let told = match line {
             _ if self.as_json => self.context.output.json(command, value),
             Some(line) => self.context.output.line(&line),
             None => Ok(()),
-        }
+        };
+        database::answered(told, done)
     }
 }
 
@@ -248,14 +251,15 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
         Action::Create { directory, table, columns, key, page_size, log_size, set } => {
             let wishes = Wishes { page: *page_size, log: *log_size, set };
             create(directory, table, columns, key, wishes)?;
-            to.tell("db create", &OfTable::of(table), None)
+            to.tell("db create", &OfTable::of(table), None, &format!("table {table} is made"))
         }
         Action::Load { directory, table, file, skip } => {
             load::load(directory, table, file, *skip, to)
         }
         Action::Index { directory, table, index, columns } => {
             make_index(directory, table, index, columns)?;
-            to.tell("db index", &OfTable { table, index: Some(index) }, None)
+            let answer = OfTable { table, index: Some(index) };
+            to.tell("db index", &answer, None, &format!("index {index} is made"))
         }
         Action::Get { directory, table, key } => read::get(directory, table, key, to),
         Action::Scan { directory, table, limit, format } => {
@@ -267,15 +271,15 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
         Action::Insert { directory, table, values } => change::insert(directory, table, values, to),
         Action::Update { directory, table, key, set } => {
             change::update(directory, table, key, set)?;
-            to.tell("db update", &OfTable::of(table), None)
+            to.tell("db update", &OfTable::of(table), None, "the row is changed")
         }
         Action::Delete { directory, table, key } => {
             change::delete(directory, table, key)?;
-            to.tell("db delete", &OfTable::of(table), None)
+            to.tell("db delete", &OfTable::of(table), None, "the row is gone")
         }
         Action::Drop { directory, table } => {
             change::drop_table(directory, table)?;
-            to.tell("db drop", &OfTable::of(table), None)
+            to.tell("db drop", &OfTable::of(table), None, &format!("table {table} is gone"))
         }
         Action::Schema { directory, table } => schema::schema(directory, table.as_deref(), to),
         Action::Compact { directory, target, log_size } => {

@@ -244,5 +244,6 @@ pub(super) fn export(
     crate::database::close(database, directory)?;
     files.finish(partial, file)?;
     let answer = ExportAnswer { table, file, row_count };
-    to.tell("db export", &answer, Some(counted(row_count, "row")))
+    let rows = counted(row_count, "row");
+    to.tell("db export", &answer, Some(rows.clone()), &format!("{rows} in {}", file.display()))
 }

@@ -188,7 +188,8 @@ pub(super) fn compact(
     }
     crate::database::close(database, directory)?;
     let answer = CompactAnswer { database: target, row_count };
-    to.tell("db compact", &answer, Some(counted(row_count, "row")))
+    let rows = counted(row_count, "row");
+    to.tell("db compact", &answer, Some(rows.clone()), &format!("{rows} in {}", target.display()))
 }
 
 fn new_table_of(definition: &TableDefinition) -> NewTable {
