@@ -89,9 +89,49 @@ fn a_full_file_system_ends_a_join_with_a_reason_and_no_spill_file() {
     let output = run_full(directory, written / 2, &words(EXPLAIN));
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("cannot write a spill file: no space is left"), "{said}");
+    assert_no_room(&said, "grace_hash");
+    // The estimates stand there all the same.
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(told["explanation"]["rows"].to_string().contains("the spill file spill-1"), "{told}");
     assert_eq!(spilled(directory), Vec::<PathBuf>::new());
     joined(directory);
+}
+
+/// That the error names the place and what to do.
+fn assert_no_room(said: &str, join: &str) {
+    let told = "no space is left: the spill file spill-1 cannot grow in shop; make room there, or \
+                give more memory";
+    assert!(said.contains(&format!("error: {join}: {told}")), "{said}");
+}
+
+#[test]
+fn a_full_disk_that_cannot_even_take_the_list_of_files_keeps_nothing_of_the_joins() {
+    let place = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=32m none . && cd \"$PWD\" || exit 99
+        \"$0\" load tpch --scale-factor 0.05 --row-width s001 --tables customer,orders --log-size 1MiB \
+        --quiet shop > /dev/null || exit 98
+        free=$(df --output=avail -k . | tail -1)
+        head -c $(((free - 100) * 1024)) /dev/zero > ballast
+        \"$0\" explain shop customer.c_custkey orders.o_custkey --memory 256KiB --no-calibrate --quiet \
+        --analyze --join grace_hash,block_nested_loops
+        code=$?; ls shop; rm ballast; \"$0\" db check shop; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", script, env!("CARGO_BIN_EXE_nandu")]);
+    let output = command.current_dir(place.path()).stdin(Stdio::null()).output().unwrap();
+    let (code, said) = (output.status.code(), stderr(&output));
+    if code == Some(99) || said.contains("unshare") {
+        // Nobody makes a file system of his own here.
+        return;
+    }
+    assert_eq!(code, Some(3), "{said}");
+    assert_no_room(&said, "grace_hash");
+    let told = String::from_utf8(output.stdout).unwrap();
+    for shown in ["no result: no space is left", "as run", "75000 pairs", "82500 rows"] {
+        assert!(told.contains(shown), "{shown}: {told}");
+    }
+    for gone in ["spill-1\n", "nandu.files.new"] {
+        assert!(!told.contains(gone), "{gone}: {told}");
+    }
 }
 
 #[test]

@@ -577,6 +577,11 @@ fn read_manifest(handle: &DirectoryHandle) -> Result<Manifest, StorageError> {
 fn write_manifest(handle: &DirectoryHandle, manifest: &Manifest) -> Result<(), StorageError> {
     // What lies there is of a making or a change that was cut off, or a link of somebody.
     handle.unlink(&OwnName::NewManifest)?;
+    // Half of one, as a full disk leaves it, is nobody's.
+    replace_manifest(handle, manifest).inspect_err(|_| drop(handle.unlink(&OwnName::NewManifest)))
+}
+
+fn replace_manifest(handle: &DirectoryHandle, manifest: &Manifest) -> Result<(), StorageError> {
     let mut file = handle.open_file(&OwnName::NewManifest, Access::MakeNew)?;
     let path = handle.path_of(&OwnName::Manifest);
     let written = file.write_all(manifest.encode().as_bytes());

@@ -21,7 +21,7 @@ use crate::tuple::{Area, Tuple, TupleBatch, read_cell};
 use crate::work::Work;
 use crate::{Execution, QueryError};
 use nandu_base::{to_index, to_u32};
-use nandu_device::{IoBuffer, Operation};
+use nandu_device::{DeviceError, IoBuffer, Operation};
 use nandu_storage::page::{page_is_sound, seal_page};
 use nandu_storage::sqlite::varint::VARINT_BYTES_MAX;
 use nandu_storage::volume::{Io, IoOwner};
@@ -104,9 +104,26 @@ impl SpillFile {
         let names: Vec<String> = volume.files().into_iter().map(|(_, name)| name).collect();
         let number = (1_u32..).find(|number| !names.contains(&format!("spill-{number}")));
         let number = number.expect("there are fewer files than numbers");
-        let file = volume.create(&format!("spill-{number}"))?;
+        let name = format!("spill-{number}");
+        let file = volume.create(&name).map_err(|error| match error {
+            StorageError::NoSpace { .. } => no_room(volume, &name),
+            error => error,
+        })?;
         self.file = Some(file);
         Ok(file)
+    }
+
+    /// That a page could not be written.
+    fn write_error(&self, error: DeviceError) -> StorageError {
+        let files = self.io.files().into_iter();
+        let name = files.filter(|(file, _)| Some(*file) == self.file).map(|(_, name)| name).next();
+        match error {
+            DeviceError::NoSpace => no_room(&self.io, &name.unwrap_or_default()),
+            error => {
+                let what = format!("cannot write a spill file in {}", self.io.name());
+                StorageError::Device { what, error }
+            }
+        }
     }
 
     /// An extent of `wanted` pages, and whether none of them was written before.
@@ -165,11 +182,24 @@ impl SpillFile {
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        if let Some(file) = self.file {
-            // Nothing refers to it; where this fails, the next opening removes it.
+        let Some(file) = self.file else { return };
+        if let Err(StorageError::NoSpace { .. }) = self.io.remove(file) {
+            // The list of files is written anew, for which it may have taken the last room itself.
+            let _ = self.io.set_byte_count(file, 0);
+            // Nothing refers to it; where this fails, too, the next opening removes it.
             let _ = self.io.remove(file);
         }
     }
+}
+
+/// That there is no room for a spill file, and what would help.
+fn no_room(io: &Io, name: &str) -> StorageError {
+    let what = format!(
+        "the spill file {name} cannot grow in {}; make room there, or give more memory, so that less is \
+         written",
+        io.name()
+    );
+    StorageError::NoSpace { what }
 }
 
 impl Bucket {
@@ -380,8 +410,7 @@ impl<'x> SpillWriter<'x> {
         let completion = self.execution.wait(self.execution.spill_io(), ticket);
         self.execution.note_write_end();
         if let Err(error) = completion.result {
-            let what = "cannot write a spill file".to_owned();
-            return Err(StorageError::Device { what, error }.into());
+            return Err(self.execution.spill.borrow().write_error(error).into());
         }
         let mut buffer = completion.buffer.expect("a write gives its buffer back");
         if !self.buffer.is_empty() {

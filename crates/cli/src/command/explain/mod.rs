@@ -16,7 +16,7 @@ use crate::run_facts::RunFacts;
 use crate::stopwatch::Stopwatch;
 use clap::Args;
 use inputs::{Inputs, SideArgument};
-use nandu::{Database, DatabaseOptions, Tables};
+use nandu::{Database, DatabaseOptions, StorageError, Tables};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_drives::file::cpu_time;
@@ -284,9 +284,14 @@ fn print(
     context.output.line(text.trim_end())
 }
 
-/// Whether an error is that of one join, whose limits it passed.
+/// Whether an error is that of one join, whose limits it passed, or for whose spill file there is no room.
 const fn ends_alone(error: &QueryError) -> bool {
-    matches!(error, QueryError::WriteBudget { .. } | QueryError::TooLittleMemory { .. })
+    matches!(
+        error,
+        QueryError::WriteBudget { .. }
+            | QueryError::TooLittleMemory { .. }
+            | QueryError::Storage(StorageError::NoSpace { .. })
+    )
 }
 
 /// Every join gives as many pairs.
