@@ -1,15 +1,17 @@
 //! Ctrl-C as a flag that whoever works asks for.
 //!
 //! 1. The first Ctrl-C (or SIGTERM) sets the flag; the work ends in order, requests in flight first.
-//! 2. The second one ends the program at once. Scratch files have no name, so none stays behind. So does the
-//!    first one, one and a half seconds later, where the work goes on and an end in its middle leaves nothing behind;
-//!    and at once where nothing has begun yet and what is waited for may never come, as a pipe that nobody
-//!    writes into.
+//! 2. The second one ends the program at once, unless it comes within half a second: `timeout` of coreutils
+//!    sends one to its child and one to the group, which is one wish. Scratch files have no name, so none stays
+//!    behind; only the directory of a benchmark does. So does the first one end it, one and a half seconds
+//!    later, where the work goes on and an end in its middle leaves nothing behind; and at once where nothing
+//!    has begun yet and what is waited for may never come, as a pipe that nobody writes into.
 //! 3. A file that passes its limit of size (`ulimit -f`) is an error of the write, as a full disk is; unless
 //!    somebody listens, the signal that comes with it ends the program without a word.
 
 use crate::failure::Failure;
 use crate::output;
+use crate::stopwatch::Stopwatch;
 use signal_hook::consts::signal::SIGXFSZ;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -19,6 +21,9 @@ use std::time::Duration;
 
 /// How long work may take to end in order, where it need not: nobody waits for two seconds.
 const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// Signals within this time after the first one mean the same.
+const ONE_WISH: Duration = Duration::from_millis(500);
 
 /// An end now would leave something behind: the work ends in order.
 const IN_ORDER: u8 = 0;
@@ -44,10 +49,14 @@ impl Interrupt {
         let is_set = Arc::clone(&interrupt.is_set);
         let end = Arc::clone(&interrupt.end);
         let partial = Arc::clone(&interrupt.partial);
+        let mut first: Option<Stopwatch> = None;
         let handler = move || {
-            if is_set.swap(true, Ordering::SeqCst) {
-                std::process::exit(130);
+            match first {
+                Some(first) if is_same_wish(first.elapsed()) => return,
+                Some(_) => std::process::exit(130),
+                None => first = Some(Stopwatch::start()),
             }
+            is_set.store(true, Ordering::SeqCst);
             if end.load(Ordering::SeqCst) == AT_ONCE {
                 leave();
             }
@@ -117,8 +126,24 @@ impl Interrupt {
     }
 }
 
+/// Whether a signal so long after the first one says nothing new.
+fn is_same_wish(since_first: Duration) -> bool {
+    since_first < ONE_WISH
+}
+
 /// Ends a program that leaves nothing behind.
 fn leave() -> ! {
     output::complain("interrupted: nothing was left behind; run it again to start over");
     std::process::exit(130);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_signals_at_once_are_one_wish_and_a_later_one_is_impatience() {
+        assert!(is_same_wish(Duration::ZERO) && is_same_wish(Duration::from_millis(499)));
+        assert!(!is_same_wish(Duration::from_millis(500)));
+    }
 }

@@ -5,9 +5,10 @@
 
 mod common;
 
-use common::{failure_of, run, stderr, stdout_of};
+use common::{failure_of, names, run, start, stderr, stdout_of};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 fn json_of(directory: &Path, words: &str) -> Value {
     let words: Vec<&str> = words.split(' ').collect();
@@ -39,6 +40,24 @@ fn a_run_on_a_disk_leaves_nothing_behind() {
     assert_eq!(document["operation_count"], 300);
     assert_eq!(document["core_count"], Value::Null);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_run_that_is_told_twice_at_once_to_stop_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let words = "bench ycsb --records 2000 --operations 1000000000 --clients 2 --quiet";
+    let child = start(path, &words.split(' ').collect::<Vec<_>>());
+    // It listens for signals before it makes its directory.
+    while names(path).is_empty() {
+        std::thread::yield_now();
+    }
+    // As `timeout` does, which sends one to its child and one to the group; two of a kind may be one.
+    let both = ["-c", "kill -INT $0; kill -TERM $0", &child.id().to_string()];
+    assert!(Command::new("sh").args(both).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert_eq!(names(path), [""; 0], "{}", stderr(&output));
 }
 
 #[test]
