@@ -95,12 +95,13 @@ fn overload(measured: &Measurement) -> Option<String> {
         && lag * count as f64 > LAG_REQUESTS * took
         && mean > LAG_RESPONSE_PART * lag;
     (count >= LEAST_REQUESTS && has_grown).then(|| {
-        let span = measured.arrival_span.unwrap_or_default();
+        let part = (100.0 * span / took).floor();
+        let rate = if part > 0.0 { format!("lower the rate to {part:.0} %, or ") } else { String::new() };
         format!(
-            "arrivals outrun the drive: requests came for {span} and took {}, so their responses say \
-             how long the run was; lower the rate to {:.0} %, or take --arrivals closed",
+            "arrivals outrun the drive: requests came for {} and took {}, so their responses say how \
+             long the run was; {rate}take --arrivals closed",
+            measured.arrival_span.unwrap_or_default(),
             measured.simulated,
-            (100.0 * span.as_seconds_f64() / took).floor()
         )
     })
 }

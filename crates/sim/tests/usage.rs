@@ -221,6 +221,10 @@ fn arrivals_that_outrun_the_drive_are_told() {
         let said = text_of(&fast, WarningKind::Overload);
         assert!(said.contains("outrun") && said.contains("lower the rate to"), "{said}");
     }
+    // All at once, as in a trace without times: no rate would do.
+    let at_once = run("uniform:read=50,rate=1000000000", &[]);
+    let said = text_of(&at_once, WarningKind::Overload);
+    assert!(said.contains("; take --arrivals closed"), "{said}");
     // Arrivals that do not count do not outrun.
     let ignored = run("uniform:rate=1000000", &[("arrivals", "closed")]);
     assert_eq!(kinds(&ignored), []);
