@@ -141,7 +141,13 @@ impl LogStructured {
     /// Makes the file longer by a segment; false if there is no room on the volume.
     pub(super) fn grow(&mut self, io: &Io) -> Result<bool, StorageError> {
         let bytes = (u64::from(self.segments.count()) + 1) * u64::from(self.settings.segment_bytes);
-        if io.byte_count(self.files.segments) < bytes {
+        let own_bytes = io.byte_count(self.files.segments);
+        if own_bytes < bytes {
+            // To try is dear where there is no room: a file system may look at all of the file for it.
+            if io.free_bytes().is_some_and(|free_bytes| free_bytes < bytes - own_bytes) {
+                self.is_scarce = true;
+                return Ok(false);
+            }
             match io.set_byte_count(self.files.segments, bytes) {
                 Err(StorageError::NoSpace { .. }) => {
                     self.is_scarce = true;
