@@ -358,12 +358,8 @@ mod tests {
 
     #[test]
     fn segments_that_are_shorter_than_a_write_bound_it() {
-        let segments = |segment_bytes| {
-            let mut settings = Settings::default();
-            settings.log_structured.segment_bytes = segment_bytes;
-            settings
-        };
-        let kept = segments(64 << 10);
+        let mut kept = Settings::default();
+        kept.log_structured.segment_bytes = 64 << 10;
         let merged = kept.with(&Settings::default()).log_structured;
         assert_eq!((merged.segment_bytes, merged.write_bytes), (64 << 10, 64 << 10));
         assert_eq!(merged.check(512), Ok(()));

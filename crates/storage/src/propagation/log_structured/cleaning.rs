@@ -21,6 +21,7 @@ use super::partial::{Entry, EntryKind, read_summary};
 use super::record::Location;
 use super::{CLEANED, HOST, LogStructured, transfer};
 use crate::StorageError;
+use crate::error::unless_full;
 use crate::volume::Io;
 
 /// Free segments that only cleaning may take.
@@ -144,16 +145,12 @@ impl LogStructured {
         let own_bytes = io.byte_count(self.files.segments);
         if own_bytes < bytes {
             // To try is dear where there is no room: a file system may look at all of the file for it.
-            if io.free_bytes().is_some_and(|free_bytes| free_bytes < bytes - own_bytes) {
+            if io.free_bytes().is_none_or(|free_bytes| free_bytes >= bytes - own_bytes) {
+                unless_full(io.set_byte_count(self.files.segments, bytes))?;
+            }
+            if io.byte_count(self.files.segments) < bytes {
                 self.is_scarce = true;
                 return Ok(false);
-            }
-            match io.set_byte_count(self.files.segments, bytes) {
-                Err(StorageError::NoSpace { .. }) => {
-                    self.is_scarce = true;
-                    return Ok(false);
-                }
-                answer => answer?,
             }
         }
         self.segments.grow();
