@@ -306,7 +306,6 @@ impl EngineView {
 pub(super) struct HeldView<'v> {
     state: &'v ViewState,
     seen: Lsn,
-    /// There between two calls.
     core: RefCell<Option<RwLockReadGuard<'v, Core>>>,
 }
 
@@ -321,11 +320,7 @@ impl ReadPages for HeldView<'_> {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        let mut held = self.core.borrow_mut();
-        let core = held.take().unwrap_or_else(|| self.state.shared.core.read());
-        let (core, answer) = self.state.read_held(core, self.seen, address, look);
-        *held = Some(core);
-        answer
+        self.state.read_held(&mut self.core.borrow_mut(), self.seen, address, look)
     }
 }
 
@@ -348,41 +343,62 @@ impl ViewState {
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
         let seen = Lsn(self.seen.load(Ordering::Acquire));
-        self.read_held(self.shared.core.read(), seen, address, look).1
+        self.read_held(&mut None, seen, address, look)
     }
 
-    /// As [`Self::read_whole`], with the engine held, which is left while the page is read from the device:
-    /// whoever changes pages needs it alone.
+    /// As [`Self::read_whole`], with the engine held from now on, if it was not yet. It is left while the page is
+    /// read from the device: whoever changes pages needs it alone.
     #[inline]
     fn read_held<'c, R>(
         &'c self,
-        core: RwLockReadGuard<'c, Core>,
+        held: &mut Option<RwLockReadGuard<'c, Core>>,
         seen: Lsn,
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
-    ) -> (RwLockReadGuard<'c, Core>, Result<R, StorageError>) {
+    ) -> Result<R, StorageError> {
+        let core = held.get_or_insert_with(|| self.shared.core.read());
+        let Some(page) = core.engine().resident_page(address) else {
+            return self.read_elsewhere(held, seen, address, look);
+        };
+        if is_seen(page_lsn(&page), seen) {
+            return Ok(look(usable(&page)));
+        }
+        drop(page);
+        self.read_version(address, seen, look)
+    }
+
+    /// As [`Self::read_held`], of a page that is not in the pool.
+    #[cold]
+    fn read_elsewhere<'c, R>(
+        &'c self,
+        held: &mut Option<RwLockReadGuard<'c, Core>>,
+        seen: Lsn,
+        address: PageAddress,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        let core = held.take().expect("the caller holds the engine");
         let mut look = Some(look);
-        let mut look_if_old = |lsn: Lsn, bytes: &[u8]| {
-            let is_old = lsn < seen || is_planted(EngineBug::NewerPagesShown);
-            is_old.then(|| look.take().expect("it is called once")(bytes))
+        let look_if_seen = |lsn: Lsn, bytes: &[u8]| {
+            is_seen(lsn, seen).then(|| look.take().expect("it is called once")(bytes))
         };
-        let (core, looked) = match core.engine().read_resident_with_lsn(address, &mut look_if_old) {
-            Some(looked) => (core, Ok(looked)),
-            None => self.read_missing(core, address, look_if_old),
-        };
-        let answer = match looked {
-            Ok(Some(answer)) => Ok(answer),
-            // What was changed since is kept as it was.
-            Ok(None) => self.shared.versions.find(address, seen).map_or_else(
-                || Err(too_old(address)),
-                |version| {
-                    let look = look.take().expect("it was not called");
-                    Ok(look(&version[..version.len() - TRAILER_BYTES]))
-                },
-            ),
-            Err(error) => Err(error),
-        };
-        (core, answer)
+        let (core, looked) = self.read_missing(core, address, look_if_seen);
+        *held = Some(core);
+        match (looked?, look) {
+            (Some(answer), _) => Ok(answer),
+            (None, look) => self.read_version(address, seen, look.expect("it was not called")),
+        }
+    }
+
+    /// A page that was changed since, as it is kept.
+    #[cold]
+    fn read_version<R>(
+        &self,
+        address: PageAddress,
+        seen: Lsn,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, StorageError> {
+        let version = self.shared.versions.find(address, seen).ok_or_else(|| too_old(address))?;
+        Ok(look(usable(&version)))
     }
 
     /// A page that is not in the pool, with the engine left meanwhile.
@@ -427,10 +443,8 @@ impl ViewState {
             let core = self.shared.core.read();
             for (index, address) in rest.by_ref() {
                 let engine = core.engine();
-                let is_here = engine.read_resident_with_lsn(address, |lsn, page| {
-                    look(index, lsn, page);
-                });
-                if is_here.is_some() {
+                if let Some(page) = engine.resident_page(address) {
+                    look(index, page_lsn(&page), usable(&page));
                     continue;
                 }
                 if let Some(flight) = self.ahead.take(address) {
@@ -615,6 +629,18 @@ impl ChangedCopies<'_> {
         self.pages.insert(address, Arc::new(copy));
         Ok(())
     }
+}
+
+/// Whether a view of the moment `seen` sees a page as it is.
+#[inline]
+fn is_seen(lsn: Lsn, seen: Lsn) -> bool {
+    lsn < seen || is_planted(EngineBug::NewerPagesShown)
+}
+
+/// What a whole page holds, without its trailer.
+#[inline]
+fn usable(page: &[u8]) -> &[u8] {
+    &page[..page.len() - TRAILER_BYTES]
 }
 
 fn too_old(address: PageAddress) -> StorageError {

@@ -38,8 +38,8 @@ use crate::log::{LogFile, SharedLog};
 use crate::page::{TRAILER_BYTES, page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{
-    Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, WantsCleaning,
-    WriteAheadRule, WriteBack,
+    Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
+    WantsCleaning, WriteAheadRule, WriteBack,
 };
 use crate::propagation::{DoubleWriteFile, Propagation, PropagationKind};
 use crate::volume::Io;
@@ -498,15 +498,10 @@ impl Engine {
         self.pool.read(address, |page| look(page_lsn(page), &page[..usable_bytes]))
     }
 
-    /// As [`Self::read_with_lsn`], if the page is in the pool; `None` otherwise.
+    /// The page with its trailer, held in place, if it is in the pool. Whoever holds it waits for nothing.
     #[inline]
-    pub(crate) fn read_resident_with_lsn<R>(
-        &self,
-        address: PageAddress,
-        look: impl FnOnce(Lsn, &[u8]) -> R,
-    ) -> Option<R> {
-        let usable_bytes = self.usable_bytes();
-        self.pool.read_resident(address, |page| look(page_lsn(page), &page[..usable_bytes]))
+    pub(crate) fn resident_page(&self, address: PageAddress) -> Option<ResidentPage<'_>> {
+        self.pool.resident_page(address)
     }
 
     /// Plans to read a page that is not in the pool without holding the engine meanwhile: see

@@ -4,7 +4,7 @@
 //! 2. Whoever waits for the device under the lock admits whatever comes, also for others.
 //! 3. While misses are refused no page is read that could be read aside.
 
-use super::frame::{Claim, Protected};
+use super::frame::{Claim, ResidentPage};
 use super::{FrameUse, InFlight, LogRun, Pool, State};
 use crate::page::{Checksum, page_epoch, page_is_sound, page_lsn};
 use crate::plant::{EngineBug, is_planted};
@@ -122,12 +122,18 @@ impl Pool {
 
     /// The slow way of [`Pool::read`].
     #[cold]
-    pub(super) fn read_missing(&self, address: PageAddress) -> Result<Protected<'_>, StorageError> {
+    pub(super) fn read_missing(
+        &self,
+        address: PageAddress,
+    ) -> Result<ResidentPage<'_>, StorageError> {
         self.protected(address, self.bring(address, IfTorn::Refuse)?)
     }
 
     /// As [`Self::read_missing`], of a page that was counted as missing.
-    pub(super) fn read_counted(&self, address: PageAddress) -> Result<Protected<'_>, StorageError> {
+    pub(super) fn read_counted(
+        &self,
+        address: PageAddress,
+    ) -> Result<ResidentPage<'_>, StorageError> {
         self.protected(address, self.bring_or_count(address, IfTorn::Refuse, true)?)
     }
 
@@ -135,7 +141,7 @@ impl Pool {
         &self,
         address: PageAddress,
         brought: Brought<'_>,
-    ) -> Result<Protected<'_>, StorageError> {
+    ) -> Result<ResidentPage<'_>, StorageError> {
         let page = self.frames.protect(brought.frame, address.to_word());
         drop(brought.state);
         Ok(page.expect("a resident page stays while the lock is held"))

@@ -13,7 +13,7 @@
 //! Each of the two writes before it reads, all four in one order (`SeqCst`), so at least one of them
 //! sees the other and gives way.
 //!
-//! 1. While a reader holds a [`Protected`], its frame's tag was the page's word after the note was
+//! 1. While a reader holds a [`ResidentPage`], its frame's tag was the page's word after the note was
 //!    made, and no [`Claim`] of the frame begins to exist.
 //! 2. At most one claim of a frame exists, and nobody is looking into the frame then.
 //! 3. Nobody looks into a frame that is EMPTY: it became so under a claim, or under `&mut`.
@@ -49,7 +49,7 @@ struct Frame {
     buffer: UnsafeCell<IoBuffer>,
 }
 
-// SAFETY: `tag` and `flags` are atomic. `buffer` is reached through `Protected` (shared), `Claim`
+// SAFETY: `tag` and `flags` are atomic. `buffer` is reached through `ResidentPage` (shared), `Claim`
 // (exclusive) and `&mut Frames` (exclusive) only. Invariants 1 and 2 of the module keep the first two
 // apart, and both borrow the `Frames`, so that neither exists during the third. An `IoBuffer` may be
 // used from any thread, as `_buffers_may_be_shared` checks.
@@ -77,7 +77,7 @@ pub(super) struct Frames {
 }
 
 /// A page that stays as it is while somebody looks at it.
-pub(super) struct Protected<'a> {
+pub(crate) struct ResidentPage<'a> {
     frame: &'a Frame,
     slot: &'a ReaderSlot,
 }
@@ -111,13 +111,13 @@ impl Frames {
 
     /// Holds the page in `frame` in place, if it is that of `word`.
     #[inline]
-    pub(super) fn protect(&self, frame: u32, word: u64) -> Option<Protected<'_>> {
+    pub(super) fn protect(&self, frame: u32, word: u64) -> Option<ResidentPage<'_>> {
         let frame_index = frame;
         let frame = &self.frames[frame_index as usize];
         let slot = self.take_slot(frame_index + 1);
         // Made before the comparison, so that dropping it frees the slot whether the frame turns
         // out to hold that page or another one.
-        let page = Protected { frame, slot };
+        let page = ResidentPage { frame, slot };
         (frame.tag.load(Ordering::SeqCst) == word).then_some(page)
     }
 
@@ -212,7 +212,7 @@ impl ReferenceBits for Frames {
     }
 }
 
-impl Protected<'_> {
+impl ResidentPage<'_> {
     /// Counts a hit, and notes it for the replacement.
     #[inline]
     pub(super) fn note_hit(&self) {
@@ -227,7 +227,7 @@ impl Protected<'_> {
     }
 }
 
-impl Deref for Protected<'_> {
+impl Deref for ResidentPage<'_> {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
@@ -238,7 +238,7 @@ impl Deref for Protected<'_> {
     }
 }
 
-impl Drop for Protected<'_> {
+impl Drop for ResidentPage<'_> {
     #[inline]
     fn drop(&mut self) {
         // Release: what was read is behind us before a claimer sees the slot free and writes.

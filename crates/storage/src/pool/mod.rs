@@ -39,6 +39,7 @@ mod write;
 pub(crate) use aside::{BATCH_COUNT_MAX, Flight, PageReader, Plan, Read};
 pub(crate) use clean::{Cleaning, WantsCleaning};
 pub use exclusive::FrameMut;
+pub(crate) use frame::ResidentPage;
 pub use grant::Grant;
 pub use replacement::{Clock, Lru, ReferenceBits, Replacement, ReplacementKind, TwoQueue};
 pub use write::WriteBack;
@@ -48,7 +49,7 @@ use crate::propagation::{ChangedRanges, PageWrite, Propagation};
 use crate::volume::Io;
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use fetch::Misses;
-use frame::{Frames, Protected};
+use frame::Frames;
 use grant::Lender;
 use nandu_base::ByteCount;
 use nandu_device::IoBuffer;
@@ -371,25 +372,16 @@ impl Pool {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        if let Some(page) = self.protect_resident(address) {
+        if let Some(page) = self.resident_page(address) {
             return Ok(look(&page));
         }
         let page = self.read_missing(address)?;
         Ok(look(&page))
     }
 
-    /// As [`Self::read`], if the page is here; `None` otherwise.
+    /// The page, held in place, if it is here. Whoever holds it waits for nothing.
     #[inline]
-    pub(crate) fn read_resident<R>(
-        &self,
-        address: PageAddress,
-        look: impl FnOnce(&[u8]) -> R,
-    ) -> Option<R> {
-        self.protect_resident(address).map(|page| look(&page))
-    }
-
-    #[inline]
-    fn protect_resident(&self, address: PageAddress) -> Option<Protected<'_>> {
+    pub(crate) fn resident_page(&self, address: PageAddress) -> Option<ResidentPage<'_>> {
         let word = address.to_word();
         let frame = self.table.find(word, |_| true)?;
         // Before the page is held in place: whoever holds a reader's slot waits for nothing.
