@@ -152,6 +152,15 @@ pub fn page_epoch(page: &[u8]) -> u32 {
     u32::from_be_bytes(*tail.first_chunk().expect("the epoch comes before the checksum"))
 }
 
+/// What a whole page holds, without its trailer.
+///
+/// # Panics
+/// If `page` is shorter than a trailer.
+#[inline]
+pub(crate) fn page_contents(page: &[u8]) -> &[u8] {
+    &page[..page.len() - TRAILER_BYTES]
+}
+
 /// Stores the epoch in the trailer of a whole page.
 pub fn set_page_epoch(page: &mut [u8], epoch: u32) {
     let tail = page.len() - 8;

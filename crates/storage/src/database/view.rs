@@ -19,7 +19,7 @@ use super::ahead::Ahead;
 use super::core::Core;
 use super::step::Step;
 use crate::engine::structure;
-use crate::page::{TRAILER_BYTES, page_lsn, seal_page, set_page_lsn};
+use crate::page::{TRAILER_BYTES, page_contents, page_lsn, seal_page, set_page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{BATCH_COUNT_MAX, Grant, PoolCounters};
 use crate::volume::Io;
@@ -361,7 +361,7 @@ impl ViewState {
             return self.read_elsewhere(held, seen, address, look);
         };
         if is_seen(page_lsn(&page), seen) {
-            return Ok(look(usable(&page)));
+            return Ok(look(page_contents(&page)));
         }
         drop(page);
         self.read_version(address, seen, look)
@@ -376,13 +376,10 @@ impl ViewState {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        let core = held.take().expect("the caller holds the engine");
         let mut look = Some(look);
-        let look_if_seen = |lsn: Lsn, bytes: &[u8]| {
+        let looked = self.read_missing(held, address, |lsn, bytes| {
             is_seen(lsn, seen).then(|| look.take().expect("it is called once")(bytes))
-        };
-        let (core, looked) = self.read_missing(core, address, look_if_seen);
-        *held = Some(core);
+        });
         match (looked?, look) {
             (Some(answer), _) => Ok(answer),
             (None, look) => self.read_version(address, seen, look.expect("it was not called")),
@@ -398,35 +395,33 @@ impl ViewState {
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
         let version = self.shared.versions.find(address, seen).ok_or_else(|| too_old(address))?;
-        Ok(look(usable(&version)))
+        Ok(look(page_contents(&version)))
     }
 
     /// A page that is not in the pool, with the engine left meanwhile.
     #[cold]
     fn read_missing<'c, R>(
         &'c self,
-        core: RwLockReadGuard<'c, Core>,
+        held: &mut Option<RwLockReadGuard<'c, Core>>,
         address: PageAddress,
         look: impl FnOnce(Lsn, &[u8]) -> R,
-    ) -> (RwLockReadGuard<'c, Core>, Result<R, StorageError>) {
+    ) -> Result<R, StorageError> {
         let reader = &self.shared.page_reader;
+        let core = held.as_ref().expect("the caller holds the engine");
         let read = if let Some(flight) = self.ahead.take(address) {
-            drop(core);
+            *held = None;
             reader.land(flight)
         } else if let Some(plan) = core.engine().plan_aside(address) {
-            drop(core);
+            *held = None;
             reader.read(plan)
         } else {
-            let looked = core.engine().read_with_lsn(address, look);
-            return (core, looked);
+            return core.engine().read_with_lsn(address, look);
         };
         // This view is one of them.
         if self.shared.company_count() > 1 {
             self.shared.clean_ahead();
         }
-        let core = self.shared.core.read();
-        let looked = core.engine().finish_aside(read, look);
-        (core, looked)
+        held.insert(self.shared.core.read()).engine().finish_aside(read, look)
     }
 
     /// Several pages, with the engine left while they are read from the device.
@@ -444,7 +439,7 @@ impl ViewState {
             for (index, address) in rest.by_ref() {
                 let engine = core.engine();
                 if let Some(page) = engine.resident_page(address) {
-                    look(index, page_lsn(&page), usable(&page));
+                    look(index, page_lsn(&page), page_contents(&page));
                     continue;
                 }
                 if let Some(flight) = self.ahead.take(address) {
@@ -635,12 +630,6 @@ impl ChangedCopies<'_> {
 #[inline]
 fn is_seen(lsn: Lsn, seen: Lsn) -> bool {
     lsn < seen || is_planted(EngineBug::NewerPagesShown)
-}
-
-/// What a whole page holds, without its trailer.
-#[inline]
-fn usable(page: &[u8]) -> &[u8] {
-    &page[..page.len() - TRAILER_BYTES]
 }
 
 fn too_old(address: PageAddress) -> StorageError {

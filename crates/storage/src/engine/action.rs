@@ -15,7 +15,7 @@
 use super::structure::{self, StructureKind};
 use super::{Engine, TornPages};
 use crate::log::{RecordBuilder, Room, frame_bytes};
-use crate::page::{TRAILER_BYTES, page_lsn};
+use crate::page::{TRAILER_BYTES, page_contents, page_lsn};
 use crate::propagation::ChangedRanges;
 use crate::{ChangePages, FileId, Lsn, PageAddress, PageOperation, ReadPages, StorageError};
 use std::ops::Range;
@@ -141,8 +141,7 @@ impl<'e> Action<'e> {
         }
         for page in touched.iter().filter(|page| page.wants_image) {
             let frame = pool.frame_mut(page.frame);
-            let bytes = frame.bytes();
-            add_image(record, page.address, &bytes[..bytes.len() - TRAILER_BYTES]);
+            add_image(record, page.address, page_contents(frame.bytes()));
         }
         // What takes this action back is about as large; room for it is kept until the end. A page that
         // the transaction changes for the first time may by then need its image again.

@@ -35,7 +35,7 @@ pub use transaction::{Savepoint, Transaction};
 pub use unlogged::UnloggedPages;
 
 use crate::log::{LogFile, SharedLog};
-use crate::page::{TRAILER_BYTES, page_lsn};
+use crate::page::{TRAILER_BYTES, page_contents, page_lsn};
 use crate::plant::{EngineBug, is_planted};
 use crate::pool::{
     Cleaning, Grant, LogRun, PageReader, Plan, Pool, PoolConfig, PoolCounters, Read, ResidentPage,
@@ -494,8 +494,7 @@ impl Engine {
         address: PageAddress,
         look: impl FnOnce(Lsn, &[u8]) -> R,
     ) -> Result<R, StorageError> {
-        let usable_bytes = self.usable_bytes();
-        self.pool.read(address, |page| look(page_lsn(page), &page[..usable_bytes]))
+        self.pool.read(address, |page| look(page_lsn(page), page_contents(page)))
     }
 
     /// The page with its trailer, held in place, if it is in the pool. Whoever holds it waits for nothing.
@@ -561,8 +560,7 @@ impl Engine {
         read: Read,
         look: impl FnOnce(Lsn, &[u8]) -> R,
     ) -> Result<R, StorageError> {
-        let usable_bytes = self.usable_bytes();
-        self.pool.finish_aside(read, |page| look(page_lsn(page), &page[..usable_bytes]))
+        self.pool.finish_aside(read, |page| look(page_lsn(page), page_contents(page)))
     }
 
     /// As [`Self::read_with_lsn`], for several pages; see [`ReadPages::read_batch`].
@@ -574,9 +572,8 @@ impl Engine {
         addresses: &[PageAddress],
         mut look: impl FnMut(usize, Lsn, &[u8]),
     ) -> Result<(), StorageError> {
-        let usable_bytes = self.usable_bytes();
         self.pool.read_batch(addresses, |index, page| {
-            look(index, page_lsn(page), &page[..usable_bytes]);
+            look(index, page_lsn(page), page_contents(page));
         })
     }
 
@@ -645,7 +642,7 @@ impl ReadPages for Engine {
         address: PageAddress,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, StorageError> {
-        self.pool.read(address, |page| look(&page[..page.len() - TRAILER_BYTES]))
+        self.pool.read(address, |page| look(page_contents(page)))
     }
 
     fn read_batch(
@@ -654,7 +651,7 @@ impl ReadPages for Engine {
         mut look: impl FnMut(usize, &[u8]),
     ) -> Result<(), StorageError> {
         self.pool.read_batch(addresses, |index, page| {
-            look(index, &page[..page.len() - TRAILER_BYTES]);
+            look(index, page_contents(page));
         })
     }
 
