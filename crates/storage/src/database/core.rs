@@ -6,7 +6,7 @@
 //! 3. Files of tables that were dropped go when no view is older than that.
 
 use super::catalog;
-use super::locks::{Locks, Mode, Span, Wanted};
+use super::locks::{Locks, Mode, Span, Taking, Wanted};
 use super::open_table::{OpenTable, OpenTables, Rows, open_heap, pages_there};
 use super::schema::TableDefinition;
 use super::step::Step;
@@ -208,7 +208,7 @@ impl Core {
     ) -> Result<(), StorageError> {
         let transaction = self.engine.active_transaction();
         let span = Span::Key(key);
-        if self.locks.try_lock(transaction, file, span, Mode::Exclusive) {
+        if self.locks.try_lock(transaction, file, span, Mode::Exclusive) != Taking::Excluded {
             return Ok(());
         }
         let what = told();

@@ -20,11 +20,15 @@
 //! 3. A transaction holds at most [`KEYS_PER_FILE_MAX`] keys of a file, unless others hold some of it,
 //!    too: past that it holds the file as a whole.
 
+#[cfg(test)]
+mod tests;
+
 use super::key;
 use crate::sqlite::ValueRef;
 use crate::{FileId, StorageError};
 use nandu_base::Nanos;
 use nandu_workers::sync::{Condvar, Mutex};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -143,6 +147,17 @@ pub(super) fn key_of_number(number: i64) -> Vec<u8> {
     bytes
 }
 
+/// What came of asking for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taking {
+    /// The transaction has this one already, or more.
+    Had,
+    /// It has it now.
+    Taken,
+    /// Others have locks that exclude it.
+    Excluded,
+}
+
 impl Locks {
     /// Takes a lock if nobody's excludes it. One that the transaction has already is enough.
     pub(super) fn try_lock(
@@ -151,7 +166,7 @@ impl Locks {
         file: FileId,
         span: Span<'_>,
         mode: Mode,
-    ) -> bool {
+    ) -> Taking {
         self.state.lock().try_lock(transaction, file, span, mode)
     }
 
@@ -173,7 +188,8 @@ impl Locks {
         let mut deadline = None;
         let mut is_over = false;
         loop {
-            if state.try_lock(transaction, wanted.file, wanted.span(), wanted.mode) {
+            let taking = state.try_lock(transaction, wanted.file, wanted.span(), wanted.mode);
+            if taking != Taking::Excluded {
                 state.waiting.remove(&transaction);
                 return Ok(());
             }
@@ -240,52 +256,60 @@ impl Locks {
 }
 
 impl State {
-    fn try_lock(&mut self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> bool {
+    fn try_lock(&mut self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> Taking {
         let locks = self.files.entry(file).or_default();
-        if locks.covers(transaction, span, mode) {
-            return true;
+        if let Some(answer) = locks.answer_of_ranges(transaction, span, mode) {
+            return answer;
         }
-        let mut is_free = true;
-        locks.each_blocker(transaction, span, mode, |_| is_free = false);
-        if is_free {
-            self.grant(transaction, file, span, mode);
+        match span {
+            Span::Key(key) => self.try_key(transaction, file, key, mode),
+            Span::Range(lower, upper) => {
+                let mut is_free = true;
+                locks.each_key_blocker(transaction, (lower, upper), mode, |_| is_free = false);
+                if !is_free {
+                    return Taking::Excluded;
+                }
+                self.take_range(transaction, file, (lower, upper), mode);
+                Taking::Taken
+            }
         }
-        is_free
     }
 
-    fn grant(&mut self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) {
-        let locks = self.files.entry(file).or_default();
-        let held = self.held.entry(transaction).or_default();
-        match span {
-            Span::Range(lower, upper) => {
-                let (lower, upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
-                locks.ranges.push(RangeLock { transaction, mode, lower, upper });
-                held.range_files.insert(file);
-            }
-            Span::Key(key) => {
-                let keys = held.keys.entry(file).or_default();
-                match locks.keys.get_mut(key) {
-                    Some(holders) => {
-                        if !holders.has(transaction) {
-                            let (key, _) = locks.keys.get_key_value(key).expect("it is there");
-                            keys.push(Arc::clone(key));
-                        }
-                        let holders = locks.keys.get_mut(key).expect("it is there");
-                        holders.add(transaction, mode);
-                    }
-                    None => {
-                        let key: Arc<[u8]> = key.into();
-                        keys.push(Arc::clone(&key));
-                        let mut holders = Holders::default();
-                        holders.add(transaction, mode);
-                        locks.keys.insert(key, holders);
-                    }
-                }
-                if keys.len().is_multiple_of(KEYS_PER_FILE_MAX) {
-                    self.take_file(transaction, file);
-                }
+    /// A key about which no range decides. Most keys are new, and a walk to a key costs more than a copy of
+    /// it: so there is one walk, with a copy that stays if the key is new.
+    fn try_key(&mut self, transaction: u64, file: FileId, key: &[u8], mode: Mode) -> Taking {
+        let entry = self.files.entry(file).or_default().keys.entry(Arc::from(key));
+        if let Entry::Occupied(holders) = &entry
+            && let Some(answer) = holders.get().answer(transaction, mode)
+        {
+            return answer;
+        }
+        let key = Arc::clone(entry.key());
+        let holders = entry.or_default();
+        let is_new = !holders.has(transaction);
+        holders.add(transaction, mode);
+        if is_new {
+            let held = self.held.entry(transaction).or_default();
+            let keys = held.keys.entry(file).or_default();
+            keys.push(key);
+            if keys.len().is_multiple_of(KEYS_PER_FILE_MAX) {
+                self.take_file(transaction, file);
             }
         }
+        Taking::Taken
+    }
+
+    fn take_range(
+        &mut self,
+        transaction: u64,
+        file: FileId,
+        (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
+        mode: Mode,
+    ) {
+        let (lower, upper) = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+        let ranges = &mut self.files.entry(file).or_default().ranges;
+        ranges.push(RangeLock { transaction, mode, lower, upper });
+        self.held.entry(transaction).or_default().range_files.insert(file);
     }
 
     /// Invariant 3: the file in place of its keys, if nobody else has any that excludes it.
@@ -301,7 +325,7 @@ impl State {
         if is_free {
             let keys = self.held.get_mut(&transaction).and_then(|held| held.keys.remove(&file));
             locks.give_back(transaction, keys.unwrap_or_default());
-            self.grant(transaction, file, Span::ALL, mode);
+            self.take_range(transaction, file, (Bound::Unbounded, Bound::Unbounded), mode);
         }
     }
 
@@ -360,45 +384,99 @@ impl FileLocks {
                     holders.each_blocker(transaction, mode, tell);
                 }
             }
-            Span::Range(lower, upper) if !is_empty(lower, upper) => {
-                for (_, holders) in self.keys.range::<[u8], _>((lower, upper)) {
-                    holders.each_blocker(transaction, mode, &mut tell);
-                }
+            Span::Range(lower, upper) => {
+                self.each_key_blocker(transaction, (lower, upper), mode, tell);
             }
-            Span::Range(..) => {}
         }
+    }
+
+    /// Of them those whose locks of single keys exclude a range.
+    fn each_key_blocker(
+        &self,
+        transaction: u64,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        mode: Mode,
+        mut tell: impl FnMut(u64),
+    ) {
+        if !is_empty(range.0, range.1) {
+            for holders in self.keys.range::<[u8], _>(range).map(|(_, holders)| holders) {
+                holders.each_blocker(transaction, mode, &mut tell);
+            }
+        }
+    }
+
+    /// What the ranges say about a lock that is asked for, if they decide.
+    fn answer_of_ranges(&self, transaction: u64, span: Span<'_>, mode: Mode) -> Option<Taking> {
+        if self.range_covers(transaction, span, mode) {
+            return Some(Taking::Had);
+        }
+        let excludes = |range: &RangeLock| {
+            range.transaction != transaction && range.mode.excludes(mode) && range.meets(span)
+        };
+        self.ranges.iter().any(excludes).then_some(Taking::Excluded)
+    }
+
+    fn range_covers(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
+        self.ranges.iter().any(|range| {
+            range.transaction == transaction && range.mode >= mode && range.covers(span)
+        })
     }
 
     /// Whether the transaction has this lock already, or more.
     fn covers(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
         let has_key = match span {
-            Span::Key(key) => self.keys.get(key).is_some_and(|holders| match mode {
-                Mode::Shared => holders.has(transaction),
-                Mode::Exclusive => holders.exclusive == Some(transaction),
-            }),
+            Span::Key(key) => self.keys.get(key).is_some_and(|it| it.suffices(transaction, mode)),
             Span::Range(..) => false,
         };
-        let covers = |range: &RangeLock| {
-            range.transaction == transaction && range.mode >= mode && range.covers(span)
-        };
-        has_key || self.ranges.iter().any(covers)
+        has_key || self.range_covers(transaction, span, mode)
     }
 
     fn give_back(&mut self, transaction: u64, keys: Vec<Arc<[u8]>>) {
+        // One writer alone: all keys are its own.
+        let is_alone = |holders: &Holders| holders.is_only(transaction);
+        if keys.len() == self.keys.len() && self.keys.values().all(is_alone) {
+            self.keys.clear();
+            return;
+        }
         for key in keys {
-            let holders = self.keys.get_mut(&key).expect("what is held is there");
+            let Entry::Occupied(mut entry) = self.keys.entry(key) else {
+                unreachable!("what is held is there");
+            };
+            let holders = entry.get_mut();
             holders.shared.retain(|&holder| holder != transaction);
             if holders.exclusive == Some(transaction) {
                 holders.exclusive = None;
             }
             if holders.exclusive.is_none() && holders.shared.is_empty() {
-                self.keys.remove(&key);
+                entry.remove();
             }
         }
     }
 }
 
 impl Holders {
+    /// What those who have the key say to one who asks for it, if they decide.
+    fn answer(&self, transaction: u64, mode: Mode) -> Option<Taking> {
+        if self.suffices(transaction, mode) {
+            return Some(Taking::Had);
+        }
+        let mut is_free = true;
+        self.each_blocker(transaction, mode, |_| is_free = false);
+        (!is_free).then_some(Taking::Excluded)
+    }
+
+    fn suffices(&self, transaction: u64, mode: Mode) -> bool {
+        match mode {
+            Mode::Shared => self.has(transaction),
+            Mode::Exclusive => self.exclusive == Some(transaction),
+        }
+    }
+
+    fn is_only(&self, transaction: u64) -> bool {
+        self.exclusive.is_none_or(|holder| holder == transaction)
+            && self.shared.iter().all(|&holder| holder == transaction)
+    }
+
     fn has(&self, transaction: u64) -> bool {
         self.exclusive == Some(transaction) || self.shared.contains(&transaction)
     }

@@ -51,7 +51,7 @@ pub use transaction::{Isolation, ReadTransaction, Snapshot, WriteTransaction};
 pub use view::EngineView;
 
 use self::core::Core;
-use self::locks::{Locks, Mode, Span, Wanted};
+use self::locks::{Locks, Mode, Span, Taking, Wanted};
 use self::open_table::OpenTables;
 use crate::engine::checkpoint::Begun;
 use crate::engine::versions::Versions;
@@ -314,7 +314,8 @@ impl Database {
         let engine = core.engine_mut();
         engine.begin()?;
         let transaction = engine.park();
-        let is_free = locks.try_lock(transaction, *catalog, Span::ALL, Mode::Shared);
+        let taking = locks.try_lock(transaction, *catalog, Span::ALL, Mode::Shared);
+        let is_free = taking != Taking::Excluded;
         Ok((transaction, is_free.then(|| Arc::clone(&core.committed))))
     }
 

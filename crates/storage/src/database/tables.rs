@@ -4,7 +4,7 @@
 //! 2. The key of an index entry is its columns' values, then the row's number; it has no value.
 //! 3. The record of a clustered table is its row; its key repeats the key columns.
 
-use super::locks::{self, Mode, Span, Wanted};
+use super::locks::{self, Mode, Span, Taking, Wanted};
 use super::names::{name_files, with_names_of};
 use super::open_table::{OpenTable, OpenTables, Rows, open_heap};
 use super::schema::{IndexDefinition, Row, TableDefinition};
@@ -133,7 +133,7 @@ impl Tables {
             return Ok(());
         }
         let shared = self.view.shared();
-        if shared.locks.try_lock(transaction, file, span, Mode::Shared) {
+        if shared.locks.try_lock(transaction, file, span, Mode::Shared) != Taking::Excluded {
             return Ok(());
         }
         shared.wait_for_lock(transaction, &Wanted::new(file, span, Mode::Shared), told)

@@ -16,7 +16,7 @@
 //!    the step had done before is taken back, and it is done again.
 
 use super::core::{Core, Obstacle};
-use super::locks::{Mode, Span, Wanted, key_of_number};
+use super::locks::{Mode, Span, Taking, Wanted, key_of_number};
 use super::open_table::{OpenTable, OpenTables};
 use super::schema::{Column, TableKind};
 use super::step::Step;
@@ -587,12 +587,13 @@ impl<'d> WriteTransaction<'d> {
         told: impl Fn() -> String,
     ) -> Result<bool, StorageError> {
         let shared = &self.database.shared;
-        if shared.locks.has(self.id, file, span, Mode::Exclusive) {
-            return Ok(self.isolation == Isolation::Snapshot);
-        }
-        if !shared.locks.try_lock(self.id, file, span, Mode::Exclusive) {
-            let wanted = Wanted::new(file, span, Mode::Exclusive);
-            shared.wait_for_lock(self.id, &wanted, told)?;
+        match shared.locks.try_lock(self.id, file, span, Mode::Exclusive) {
+            Taking::Had => return Ok(self.isolation == Isolation::Snapshot),
+            Taking::Taken => {}
+            Taking::Excluded => {
+                let wanted = Wanted::new(file, span, Mode::Exclusive);
+                shared.wait_for_lock(self.id, &wanted, told)?;
+            }
         }
         Ok(true)
     }
