@@ -118,8 +118,6 @@ impl Engine {
         if needed <= *present {
             return Ok(());
         }
-        let growth = (needed / 8).clamp(GROWTH_PAGES_MIN * page_bytes, GROWTH_BYTES_MAX);
-        let wanted = (needed + growth).next_multiple_of(page_bytes);
         let io = &self.data_io;
         // Redo writes pages past what a crash left of the file, so it may be longer than noted; to
         // set a smaller length would cut those pages off.
@@ -127,6 +125,14 @@ impl Engine {
         if needed <= *present {
             return Ok(());
         }
+        let growth = (needed / 8).clamp(GROWTH_PAGES_MIN * page_bytes, GROWTH_BYTES_MAX);
+        let growth = match io.free_bytes().map(|free| free.saturating_sub(needed - *present)) {
+            // To try is dear where there is no room: a file system may look at all of it. So the last
+            // room is taken in halves, and not page by page after as many tries.
+            Some(left) if left < growth => left / 2,
+            _ => growth,
+        };
+        let wanted = needed + growth / page_bytes * page_bytes;
         let granted = match io.set_byte_count(address.file, wanted) {
             Ok(()) => wanted,
             // No room to grow by more than the page that is needed now, which would save later

@@ -83,6 +83,8 @@ impl Default for Settings {
 
 /// The longest that a commit waits for others.
 const COMMIT_DELAY_NS_MAX: u64 = 60_000_000_000;
+/// A lap of the double write is no longer than this, on any device.
+const DOUBLE_WRITE_BYTES_MAX: u64 = 1 << 40;
 
 /// Bounds of the double write's file.
 const LAP_BYTES_MIN: u64 = 32 << 10;
@@ -109,6 +111,10 @@ impl Settings {
         if self.commit_delay_ns > COMMIT_DELAY_NS_MAX {
             let found = self.commit_delay_ns;
             return invalid(format!("commit_delay_ns {found} is above {COMMIT_DELAY_NS_MAX}"));
+        }
+        if let Some(found) = self.double_write_bytes.filter(|&it| it > DOUBLE_WRITE_BYTES_MAX) {
+            let what = format!("double_write_bytes {found} is above {DOUBLE_WRITE_BYTES_MAX}");
+            return invalid(what);
         }
         // Two checkpoint intervals stay in the log, and a transaction may lie across them.
         let least = self.checkpoint_bytes.saturating_mul(4);
@@ -333,6 +339,10 @@ mod tests {
             (
                 Settings { commit_delay_ns: u64::MAX, ..good.clone() },
                 "commit_delay_ns 18446744073709551615 is above 60000000000",
+            ),
+            (
+                Settings { double_write_bytes: Some(u64::MAX), ..good.clone() },
+                "double_write_bytes 18446744073709551615 is above 1099511627776",
             ),
             (
                 Settings { pool_bytes: (32 << 10) - 1, ..good.clone() },

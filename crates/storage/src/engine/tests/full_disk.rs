@@ -33,6 +33,27 @@ fn change(engine: &mut Engine, number: u64, value: Vec<u8>, rows: &mut Rows) -> 
     }
 }
 
+#[test]
+fn the_last_room_of_a_disk_is_taken_in_few_steps_and_all_of_it() {
+    for torn_pages in [TornPages::DoubleWrite, TornPages::Trust] {
+        let (device, mut rows) = (device(), Rows::new());
+        let mut engine = create(&device, &settings(torn_pages));
+        let file = tree_file(&engine);
+        let mut lengths = std::collections::BTreeSet::new();
+        let mut number = 0;
+        while change(&mut engine, number, value_of(number, false), &mut rows) {
+            lengths.insert(engine.data_io.byte_count(file));
+            number += 1;
+        }
+        let longest = *lengths.last().unwrap();
+        let step_count = lengths.range(longest / 8 * 7..).count();
+        assert!(step_count < 40, "{step_count} steps up to {longest}");
+        let free_bytes = engine.data_io.free_bytes().unwrap();
+        assert!(free_bytes < 8192, "{free_bytes} bytes are left");
+        assert_state(&engine, &rows, None, "full");
+    }
+}
+
 /// A file that leaves nothing to others.
 fn take_all_room(engine: &Engine) -> FileId {
     let ballast = engine.data_io.create("ballast").unwrap();
