@@ -44,6 +44,8 @@ pub(super) struct Core {
     pub(super) created_files: Vec<FileId>,
     /// Files of dropped tables, each with the moment from which on no view sees them.
     pub(super) doomed_files: Vec<(Lsn, FileId)>,
+    /// Those of them for whose removal a full device had no room.
+    unremoved_files: Vec<FileId>,
     pub(super) scratch: Scratch,
     pub(super) locks: Arc<Locks>,
     /// The heap that the last step changed, perhaps in vain.
@@ -70,6 +72,7 @@ impl Core {
             dropped_files: Vec::new(),
             created_files: Vec::new(),
             doomed_files: Vec::new(),
+            unremoved_files: Vec::new(),
             scratch: Scratch::default(),
             locks,
             changed_heap: None,
@@ -245,8 +248,23 @@ impl Core {
             doomed.into_iter().partition(|&(since, _)| since <= oldest);
         self.doomed_files = later;
         for (_, file) in gone {
-            unless_full(self.engine.remove_file(file))?;
+            match self.engine.remove_file(file) {
+                Err(StorageError::NoSpace { .. }) => self.unremoved_files.push(file),
+                answer => answer?,
+            }
         }
         Ok(())
+    }
+
+    /// Closes the engine. Files that a full device kept from being removed go first, behind a checkpoint
+    /// past which no restart reads of them; at worst the next opening removes them.
+    pub(super) fn close(mut self) -> Result<(), StorageError> {
+        if !self.unremoved_files.is_empty() {
+            self.engine.checkpoint_fully()?;
+            for file in std::mem::take(&mut self.unremoved_files) {
+                unless_full(self.engine.remove_unlogged_file(file))?;
+            }
+        }
+        self.engine.close()
     }
 }

@@ -400,7 +400,7 @@ impl Database {
             let what = "the database cannot be closed while other handles or snapshots are in use";
             return Err(StorageError::InvalidSetting { what: what.to_owned() });
         };
-        shared.core.into_inner().engine.close()
+        shared.core.into_inner().close()
     }
 }
 

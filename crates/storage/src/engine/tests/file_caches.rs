@@ -335,12 +335,25 @@ fn files_that_are_worth_nothing_make_room_for_the_note_that_they_go() {
     load(&database, "stray", &disk, true);
     assert!(!has("stray.sqlite"), "a load that fails leaves nothing");
     // A drop counts, also where the file has to wait for the next opening.
-    let mut write = database.write().unwrap();
-    write.drop_table("kept").unwrap();
-    write.commit().unwrap();
+    drop_table(&database, "kept");
     assert!(has("kept.sqlite"));
     drop(database);
     let (database, _) = Database::open(volumes_of(&disks), &settings).unwrap();
     assert!(!has("kept.sqlite"));
+    // Or for the closing.
+    load(&database, "again", &disk, false);
+    disk.disk().is_full = true;
+    drop_table(&database, "again");
+    assert!(has("again.sqlite"));
+    database.close().unwrap();
+    assert!(!has("again.sqlite"));
+    let (database, report) = Database::open(volumes_of(&disks), &settings).unwrap();
+    assert!(report.was_closed);
     assert_eq!(database.read().definitions().count(), 0);
+}
+
+fn drop_table(database: &Database, name: &str) {
+    let mut write = database.write().unwrap();
+    write.drop_table(name).unwrap();
+    write.commit().unwrap();
 }
