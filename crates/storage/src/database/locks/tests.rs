@@ -129,7 +129,7 @@ proptest! {
     }
 }
 
-/// Invariant 3.
+/// Invariant 3: a transaction that holds many keys of a file holds all of it.
 #[test]
 fn who_locks_many_keys_has_the_file_unless_others_are_in_it() {
     const FILE: FileId = FileId(3);
