@@ -41,7 +41,7 @@ impl Core {
         let indexes = Vec::new();
         let mut definition =
             TableDefinition { name: name.to_owned(), columns, kind, file: FileId(0), indexes };
-        definition.check()?;
+        definition.check_new()?;
         if matches!(definition.kind, TableKind::Pax { .. }) {
             let what = format!("table {name} in PAX pages would stay empty; load it with its rows");
             return Err(StorageError::InvalidSetting { what });

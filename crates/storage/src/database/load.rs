@@ -299,7 +299,7 @@ impl Core {
                 columns.iter().map(|column| definition.column(column)).collect();
             definition.indexes.push(IndexDefinition { name, columns: columns?, file: FileId(0) });
         }
-        definition.check()?;
+        definition.check_new()?;
         Ok(definition)
     }
 

@@ -238,6 +238,20 @@ impl TableDefinition {
         Ok(())
     }
 
+    /// As [`Self::check`], of a table that is going to be made: a name with a zero byte would end there for
+    /// SQLite and for a shell.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn check_new(&self) -> Result<(), StorageError> {
+        match self.columns.iter().find(|column| column.name.contains('\0')) {
+            Some(column) => Err(StorageError::InvalidSetting {
+                what: format!("the name of column {:?} has a zero byte; leave it out", column.name),
+            }),
+            None => self.check(),
+        }
+    }
+
     /// Checks a row's types and converts integers in real columns.
     ///
     /// # Errors

@@ -378,6 +378,29 @@ fn a_row_that_does_not_fit_its_table_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn a_name_that_would_end_at_a_zero_byte_is_refused_on_every_way_in() {
+    let device = device();
+    let database = create(&device);
+    let mut writer = database.write().unwrap();
+    let columns =
+        vec![Column::new("a\nb", ColumnType::Text), Column::new("a\0b", ColumnType::Text)];
+    let table = NewTable {
+        name: "loaded".to_owned(),
+        columns: columns.clone(),
+        kind: TableKind::Heap,
+        indexes: Vec::new(),
+    };
+    let made = writer.create_table("made", columns.clone(), TableKind::Heap);
+    let loaded = writer.load_table(&table, &LoadOptions::default(), |_| Ok::<_, StorageError>(()));
+    for error in [made.unwrap_err(), loaded.unwrap_err()] {
+        let told = r#"the name of column "a\0b" has a zero byte; leave it out"#;
+        assert_eq!(error.to_string(), told);
+    }
+    writer.create_table("made", columns[..1].to_vec(), TableKind::Heap).unwrap();
+    writer.commit().unwrap();
+}
+
+#[test]
 fn files_of_the_engine_are_not_taken_for_tables_that_nobody_knows() {
     use crate::engine::TornPages;
     use crate::propagation::PropagationKind;
