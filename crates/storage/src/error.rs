@@ -29,6 +29,13 @@ pub enum StorageError {
         /// The rule that is broken, and by what.
         what: String,
     },
+    /// What another version of this program wrote, with something in it that this one does not know.
+    OtherVersion {
+        /// Which file.
+        place: String,
+        /// What is not known.
+        what: String,
+    },
     /// A file of another program, or of another version of this one.
     NotADatabase {
         /// Which file or device.
@@ -172,6 +179,10 @@ impl fmt::Display for StorageError {
                 address.page
             ),
             Self::Corrupt { place, what } => write!(formatter, "{place} is corrupt: {what}"),
+            Self::OtherVersion { place, what } => write!(
+                formatter,
+                "{place} was written by another version of nandu: {what}; open it with that"
+            ),
             Self::NotADatabase { place, what } => {
                 write!(formatter, "{place} is not a nandu database: {what}")
             }

@@ -291,8 +291,8 @@ pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Option<Settings>, Stor
     match serde_json::from_slice(text) {
         Ok(settings) => Ok(Some(settings)),
         Err(error) => {
-            let what = format!("{error}; restore it from a copy");
-            Err(StorageError::Corrupt { place, what })
+            // Its checksum is right, so it is as it was written.
+            Err(StorageError::OtherVersion { place, what: error.to_string() })
         }
     }
 }
@@ -311,6 +311,19 @@ fn device_error(what: &str, error: nandu_device::DeviceError) -> StorageError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_another_version_are_not_called_damaged() {
+        let told =
+            |text: &str| decode(&encode(text.as_bytes()), "settings").unwrap_err().to_string();
+        let newer = told(r#"{"page_bytes":4096,"colour":"red"}"#);
+        assert!(newer.contains("unknown field `colour`"), "{newer}");
+        assert!(newer.starts_with("settings was written by another version of nandu"), "{newer}");
+        let mut damaged = encode(br#"{"page_bytes":4096}"#);
+        damaged[30] ^= 1;
+        let told = decode(&damaged, "settings").unwrap_err().to_string();
+        assert!(told.ends_with("restore it from a copy"), "{told}");
+    }
 
     #[test]
     fn settings_that_cannot_work_together_are_refused_with_what_would() {
