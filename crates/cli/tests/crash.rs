@@ -64,6 +64,26 @@ fn each_bug_is_told_with_the_seed_that_finds_it() {
 }
 
 #[test]
+fn bugs_are_looked_for_where_and_from_which_seed_one_says() {
+    let place = tempfile::tempdir().unwrap();
+    let words = ["crash", "--plant", "all", "--from", "1000", "--seeds", "5", "--world", "ssd"];
+    let told = stdout_of(place.path(), &[&words[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(json["from"], 1000);
+    let mut found_count = 0;
+    for found in json["bugs"].as_array().unwrap() {
+        assert_eq!(found["world"], "ssd");
+        if let Some(seed) = found["first_seed"].as_u64() {
+            found_count += 1;
+            assert_eq!(seed - 1000 + 1, found["seed_count"].as_u64().unwrap());
+        }
+    }
+    assert!(found_count > 0);
+    let error = failure_of(place.path(), &["crash", "--plant", "all", "--clients", "4"], 2);
+    assert!(error.contains("leave out --clients"), "{error}");
+}
+
+#[test]
 fn the_last_seed_there_is_runs_and_none_behind_it() {
     let place = tempfile::tempdir().unwrap();
     let last = u64::MAX.to_string();

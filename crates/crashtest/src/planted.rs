@@ -10,7 +10,7 @@ pub struct PlantedBug {
     pub bug: &'static str,
     /// What the database lies on.
     pub world: WorldKind,
-    /// The first seed from 0 on that finds it, if one of those that were tried does.
+    /// The first seed that finds it, if one of those that were tried does.
     pub first_seed: Option<u64>,
     /// How many were tried, that one included.
     pub seed_count: u64,
@@ -29,16 +29,17 @@ pub fn run_planted(seed: u64, world: WorldKind, bug: Bug) -> Result<Outcome, Vio
     }
 }
 
-/// Looks for a bug with the seeds from 0 on.
+/// Looks for a bug with so many seeds from `from` on, all of which have to exist.
 #[must_use]
-pub fn find_planted(bug: Bug, world: WorldKind, seed_count_max: u64) -> PlantedBug {
-    let found = (0..seed_count_max).find_map(|seed| run_planted(seed, world, bug).err());
+pub fn find_planted(bug: Bug, world: WorldKind, from: u64, seed_count_max: u64) -> PlantedBug {
+    let mut seeds = (0..seed_count_max).map(|number| from + number);
+    let found = seeds.find_map(|seed| run_planted(seed, world, bug).err());
     let first_seed = found.as_ref().map(|violation| violation.seed);
     PlantedBug {
         bug: bug.label(),
         world,
         first_seed,
-        seed_count: first_seed.map_or(seed_count_max, |seed| seed + 1),
+        seed_count: first_seed.map_or(seed_count_max, |seed| seed - from + 1),
         what: found.map(|Violation { what, .. }| what),
     }
 }

@@ -248,7 +248,7 @@ fn each_planted_bug_is_found_within_its_bound() {
             let kept = kept_seed(bug, world).filter(|seed| *seed < bound(world));
             // The kept seed first; after a change it may be another one.
             let is_found = kept.is_some_and(|seed| run_planted(seed, world, bug).is_err())
-                || find_planted(bug, world, bound(world)).first_seed.is_some();
+                || find_planted(bug, world, 0, bound(world)).first_seed.is_some();
             if !is_found {
                 unnoticed.push((bug, world));
             }

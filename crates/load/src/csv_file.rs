@@ -16,7 +16,7 @@
 mod quotes;
 
 use self::quotes::QuoteWatch;
-use crate::source::emptied;
+use crate::source::{emptied, refuse_named_twice};
 use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
@@ -234,6 +234,7 @@ impl CsvRows {
             let what = format!("it has no column {name}; its columns are {known}");
             return Err(LoadError::input(&self.file, what));
         }
+        refuse_named_twice(given).map_err(|what| LoadError::input(&self.file, what))?;
         let column = |(index, name): (usize, &String)| {
             let wanted = given.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
             let column_type = match wanted {

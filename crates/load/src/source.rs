@@ -2,6 +2,7 @@
 
 use crate::LoadError;
 use nandu_storage::StorageError;
+use nandu_storage::database::ColumnType;
 use nandu_storage::sqlite::ValueRef;
 use std::fs::File;
 use std::path::Path;
@@ -79,4 +80,14 @@ impl RowSource for Projected {
 pub(crate) fn emptied<'to>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'to>> {
     values.clear();
     values.into_iter().map(|_| ValueRef::Null).collect()
+}
+
+/// Of the types that a caller wants: two for one column, of which one would be passed over in silence.
+pub(crate) fn refuse_named_twice(types: &[(String, ColumnType)]) -> Result<(), String> {
+    for (index, (name, _)) in types.iter().enumerate() {
+        if types[..index].iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            return Err(format!("the type of column {name} is given twice"));
+        }
+    }
+    Ok(())
 }

@@ -16,7 +16,7 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use crate::source::emptied;
+use crate::source::{emptied, refuse_named_twice};
 use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
 use nandu_storage::StorageError;
@@ -202,6 +202,7 @@ fn named_types(
     types: &[(String, ColumnType)],
     place: &str,
 ) -> Result<Vec<Option<ColumnType>>, LoadError> {
+    refuse_named_twice(types).map_err(|what| LoadError::input(place, what))?;
     let mut named = vec![None; schema.columns.len()];
     for (name, column_type) in types {
         let Some(index) = schema.column_index(name) else {

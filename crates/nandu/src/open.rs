@@ -5,6 +5,7 @@ use crate::{DirectoryOptions, DirectoryVolume};
 use nandu_storage::StorageError;
 use nandu_storage::database::Database;
 use nandu_storage::engine::{RestartReport, Settings, Volumes};
+use nandu_storage::propagation::PropagationKind;
 use nandu_storage::volume::Volume;
 use std::fs::File;
 use std::io::Read;
@@ -91,7 +92,8 @@ impl NewDatabase {
             log = Some(Box::new(volume));
         }
         let volumes = Volumes { data: Box::new(data), log };
-        new.database = Some(Database::create(volumes, &options.settings, new_identity()?)?);
+        let made = Database::create(volumes, &options.settings, new_identity()?);
+        new.database = Some(made.map_err(|error| told_of_making(directory, options, error))?);
         Ok(new)
     }
 
@@ -144,6 +146,28 @@ pub fn open_database(
     let data = open(directory)?;
     let log = options.log_directory.as_deref().map(open).transpose()?;
     Database::open(Volumes { data, log }, &options.settings)
+}
+
+/// Where a disk is too small for a new database there is no table yet that could be dropped.
+fn told_of_making(
+    directory: &Path,
+    options: &DatabaseOptions,
+    error: StorageError,
+) -> StorageError {
+    let StorageError::NoSpace { .. } = error else { return error };
+    let Settings { log_bytes, propagation, log_structured, .. } = &options.settings;
+    let segments = match propagation {
+        PropagationKind::InPlace => String::new(),
+        PropagationKind::LogStructured => {
+            format!(" and several segments of {} bytes", log_structured.segment_bytes)
+        }
+    };
+    let what = format!(
+        "a new database with a log of {log_bytes} bytes{segments} does not fit into {}; make room \
+         there, or choose less",
+        directory.display()
+    );
+    StorageError::NoSpace { what }
 }
 
 /// A number that no other database has.

@@ -185,6 +185,12 @@ const DIRECTORY: &str = "NANDU_TEST_FULL_DIRECTORY";
 fn plays_a_part_in_another_test() {
     let Ok(directory) = std::env::var(DIRECTORY) else { return };
     let directory = Path::new(&directory);
+    // Its log alone passes the limit.
+    let refused = nandu::create_database(directory, &DatabaseOptions::default()).unwrap_err();
+    let told = refused.to_string();
+    let needs = "a new database with a log of 67108864 bytes does not fit into";
+    assert!(told.contains(needs) && told.contains("shop; make room there"), "{told}");
+    assert!(!directory.exists(), "nothing is left");
     let options = options(PropagationKind::InPlace, false);
     let database = make(directory, &options);
     let mut last = 300;

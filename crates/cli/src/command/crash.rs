@@ -45,9 +45,9 @@ pub(crate) struct CrashArguments {
     /// One seed only, with the settings that it stands for
     #[arg(long, conflicts_with = "from")]
     seed: Option<u64>,
-    /// What the database lies on
-    #[arg(long, value_enum, default_value_t = WorldArgument::Memory)]
-    world: WorldArgument,
+    /// What the database lies on [default: memory, with `--plant all` each of them]
+    #[arg(long, value_enum)]
+    world: Option<WorldArgument>,
     /// Clients at once, two up to so many; what each transaction read and wrote is checked against all
     /// others
     #[arg(long, value_name = "COUNT", conflicts_with = "every_request",
@@ -66,8 +66,8 @@ pub(crate) struct CrashArguments {
     /// The process that is to be killed
     #[arg(long, hide = true, requires = "kill")]
     killed_from: Option<u32>,
-    /// A bug to plant, by its name; `all` looks for each of them in every world, and tells the first seed
-    /// that finds it
+    /// A bug to plant, by its name; `all` looks for each of them, in every world where none is named, and
+    /// tells the first seed that finds it
     #[arg(long, value_name = "BUG", default_value = "none")]
     plant: String,
     /// Print JSON
@@ -122,20 +122,30 @@ fn bug_of(label: &str) -> Result<Bug, Failure> {
 /// All planted bugs, and which seeds find them.
 #[derive(Serialize)]
 struct Hunt {
+    from: u64,
     seed_count_max: u64,
     bugs: Vec<PlantedBug>,
 }
 
 fn find_all(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
-    let seed_count_max = arguments.seeds;
+    if arguments.clients.is_some() || arguments.every_request {
+        let what =
+            "--plant all has clients where a bug needs them, and no other cuts than the seeds';";
+        return Err(Failure::input(format!("{what} leave out --clients and --every-request")));
+    }
+    let (from, seed_count_max) = seeds_of(arguments)?;
+    let worlds = match arguments.world {
+        Some(world) => vec![world.kind()],
+        None => WorldKind::ALL.to_vec(),
+    };
     let bugs: Vec<Bug> = Bug::all().filter(|bug| bug.is_built_in()).collect();
-    let progress = Progress::new(context, WorldKind::ALL.len() * bugs.len());
-    let mut hunt = Hunt { seed_count_max, bugs: Vec::new() };
+    let progress = Progress::new(context, worlds.len() * bugs.len());
+    let mut hunt = Hunt { from, seed_count_max, bugs: Vec::new() };
     std::panic::set_hook(Box::new(|_| {}));
     for bug in bugs {
-        for world in WorldKind::ALL {
+        for &world in &worlds {
             if !progress.is_interrupted() {
-                hunt.bugs.push(find_planted(bug, world, seed_count_max));
+                hunt.bugs.push(find_planted(bug, world, from, seed_count_max));
                 progress.step_done();
             }
         }
@@ -211,7 +221,7 @@ pub(crate) fn run(arguments: &CrashArguments, context: &Context) -> Result<(), F
 
 fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failure> {
     let bug = bug_of(&arguments.plant)?;
-    let world = arguments.world.kind();
+    let world = arguments.world.map_or(WorldKind::Memory, WorldArgument::kind);
     let (first_seed, count) = seeds_of(arguments)?;
     let clients = arguments.clients.or_else(|| bug.is_of_many().then_some(CLIENT_COUNT_MAX));
     if let (Some(seed), false) = (arguments.seed, arguments.json) {

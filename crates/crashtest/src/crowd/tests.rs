@@ -292,7 +292,7 @@ fn the_same_seed_is_the_same_history_whatever_switches() {
 #[test]
 fn bugs_that_only_many_can_meet_are_found_by_what_they_saw() {
     for bug in Bug::all().filter(|bug| bug.is_of_many()) {
-        let found = crate::find_planted(bug, WorldKind::Memory, 50);
+        let found = crate::find_planted(bug, WorldKind::Memory, 0, 50);
         let what = found.what.unwrap_or_else(|| panic!("{} is not found", found.bug));
         assert!(!what.starts_with("panicked"), "{}: {what}", found.bug);
         let alone = run_crowd(found.first_seed.unwrap(), WorldKind::Memory, Bug::None, 16);

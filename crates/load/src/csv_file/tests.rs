@@ -71,6 +71,9 @@ fn a_wrong_value_is_named_with_line_column_and_remedy() {
     assert!(said.starts_with("rows.csv:3: 3 fields instead of 2; a field that holds"), "{said}");
     let said = complaint("id,m\n1,2\n", &options);
     assert_eq!(said, "rows.csv: it has no column n; its columns are id, m");
+    let types = ["id", "ID"].map(|name| (name.to_owned(), ColumnType::Integer)).to_vec();
+    let twice = CsvOptions { types, ..CsvOptions::default() };
+    assert_eq!(complaint("id\n1\n", &twice), "rows.csv: the type of column ID is given twice");
     assert!(complaint("", &CsvOptions::default()).contains("it is empty"));
     assert!(complaint("a,,b\n", &CsvOptions::default()).contains("column 2 has no name"));
 }
