@@ -148,13 +148,13 @@ pub fn open_database(
     Database::open(Volumes { data, log }, &options.settings)
 }
 
-/// Where a disk is too small for a new database there is no table yet that could be dropped.
+/// Where a disk is too small for a new database it is not this or that file that is too long.
 fn told_of_making(
     directory: &Path,
     options: &DatabaseOptions,
     error: StorageError,
 ) -> StorageError {
-    let StorageError::NoSpace { .. } = error else { return error };
+    let StorageError::NoSpace { what } = error else { return error };
     let Settings { log_bytes, propagation, log_structured, .. } = &options.settings;
     let segments = match propagation {
         PropagationKind::InPlace => String::new(),
@@ -163,8 +163,7 @@ fn told_of_making(
         }
     };
     let what = format!(
-        "a new database with a log of {log_bytes} bytes{segments} does not fit into {}; make room \
-         there, or choose less",
+        "{what}; a new database in {} has a log of {log_bytes} bytes{segments}",
         directory.display()
     );
     StorageError::NoSpace { what }

@@ -129,10 +129,10 @@ impl Engine {
         let growth = match io.free_bytes().map(|free| free.saturating_sub(needed - *present)) {
             // To try is dear where there is no room: a file system may look at all of it. So the last
             // room is taken in halves, and not page by page after as many tries.
-            Some(left) if left < growth => left / 2,
+            Some(left) if left < growth => left / 2 / page_bytes * page_bytes,
             _ => growth,
         };
-        let wanted = needed + growth / page_bytes * page_bytes;
+        let wanted = (needed + growth).next_multiple_of(page_bytes);
         let granted = match io.set_byte_count(address.file, wanted) {
             Ok(()) => wanted,
             // No room to grow by more than the page that is needed now, which would save later
