@@ -208,3 +208,22 @@ fn ctrl_c_ends_the_measuring_of_the_processor() {
     assert!(said.last().unwrap().contains("the processor is not measured"), "{said:?}");
     assert!(!cache.exists(), "nothing is kept");
 }
+
+#[test]
+fn a_mistake_in_what_is_joined_is_told_before_the_processor_is_measured() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "visits", "day:integer", "name:text"]);
+    for (right, wanted) in [
+        ("visit.day", "there is no table visit; did you mean `visits`?"),
+        ("visits.dya", "there is no column dya in table visits; did you mean `day`?"),
+        ("visits.name", "none of them are ever equal"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nandu"));
+        command.args(["explain", "shop", "visits.day", right]).current_dir(directory);
+        let output = command.env("XDG_CACHE_HOME", directory.join("cache")).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(wanted) && !said.contains("measuring"), "{said}");
+    }
+}

@@ -244,7 +244,9 @@ fn a_mixed_job_tells_its_reads_and_its_writes_apart() {
 fn an_option_of_fio_that_makes_another_load_is_refused_with_file_and_line() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    for key in ["rate_iops=100", "bsrange=4k-8k", "verify=md5"] {
+    let keys =
+        ["rate_iops=100", "bsrange=4k-8k", "verify=md5", "ba=8k", "blockalign=64k", "filesize=8m"];
+    for key in keys {
         fs::write(path.join("job.fio"), format!("[a]\nrw=randwrite\n{key}\n")).unwrap();
         let said = failure_of(path, &["probe", "sim:device-a", "--job", "job.fio"], 2);
         assert!(said.starts_with("error: job.fio:3: `"), "{said}");

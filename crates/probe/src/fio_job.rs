@@ -60,7 +60,8 @@ pub struct FioJobs {
 }
 
 /// Keys that change the pattern.
-const KNOWN: [&str; 42] = [
+const KNOWN: [&str; 43] = [
+    "ba",
     "blockalign",
     "blocksize",
     "bs",
@@ -269,13 +270,7 @@ impl Reader<'_> {
         if let Some(think) = settings.get("thinktime") {
             pattern.think_ns = self.duration(think, "us")?;
         }
-        if let Some(align) = settings.get("blockalign") {
-            let aligned = self.size(align)?;
-            if aligned != request_bytes {
-                let text = "`blockalign` is taken as the block size here".to_string();
-                notes.push(self.note(FioNoteKind::Changed, align.line, text));
-            }
-        }
+        self.check_alignment(settings, request_bytes)?;
         pattern.validate(info).map_err(|error| match error {
             ProbeError::Pattern { message, .. } => {
                 self.wrong(job.line, format!("job `{}`: {message}", job.name))
@@ -283,6 +278,22 @@ impl Reader<'_> {
             other => other,
         })?;
         Ok(pattern)
+    }
+
+    /// Requests begin at multiples of their size: another alignment is another load.
+    fn check_alignment(&self, settings: &Settings, request_bytes: u64) -> Result<(), ProbeError> {
+        for key in ["blockalign", "ba"] {
+            let Some(align) = settings.get(key) else { continue };
+            if self.size(align)? != request_bytes {
+                let text = format!(
+                    "`{key}={}` would be another load than can be made here: requests begin at \
+                     multiples of their size; give bs that value, or leave it out",
+                    align.value
+                );
+                return Err(self.wrong(align.line, text));
+            }
+        }
+        Ok(())
     }
 
     fn direction(&self, settings: &Settings) -> Result<(Access, u8), ProbeError> {

@@ -4,7 +4,7 @@
 //! 1. Each has a reason that says what to write instead, or how the job is run here.
 
 /// Keys that would change the load and cannot be followed, with what to do instead.
-const REFUSED: [(&str, &str); 31] = [
+const REFUSED: [(&str, &str); 37] = [
     ("bs_is_seq_rand", "requests have one size"),
     ("bs_unaligned", "requests begin at multiples of their size"),
     ("bsrange", "requests have one size; write a job for each size"),
@@ -15,11 +15,14 @@ const REFUSED: [(&str, &str); 31] = [
     ("dedupe_percentage", "data are random, or zeros with zero_buffers"),
     ("do_verify", "data are not read back; leave it out"),
     ("file_service_type", "there is one file"),
+    ("filesize", "there is one file; size and offset say which part of it"),
     ("fill_device", "a job ends by size, io_size, number_ios or runtime"),
     ("flow", "jobs run one after the other"),
     ("latency_target", "the queue has one depth; write a job for each depth"),
+    ("max_latency", "a slow request ends no job; look at the report"),
     ("nrfiles", "there is one file"),
     ("offset_increment", "jobs of numjobs become one queue over one area"),
+    ("offset_align", "an area begins where offset says"),
     ("percentage_random", "a job is random or sequential; write two"),
     ("ramp_time", "everything counts from the start; put a job of that runtime before it"),
     ("rate", "requests go out as soon as there is room in the queue; thinktime spaces them"),
@@ -29,12 +32,15 @@ const REFUSED: [(&str, &str); 31] = [
     ("rate_process", "requests go out as soon as there is room in the queue"),
     ("read_iolog", "a trace is for `nandu sim --trace`"),
     ("replay_redirect", "a trace is for `nandu sim --trace`"),
+    ("rw_sequencer", "each request is at a place of its own draw, or behind the last one"),
     ("startdelay", "jobs run one after the other; leave it out"),
     ("start_delay", "jobs run one after the other; leave it out"),
+    ("sync_file_range", "writes are flushed by fsync or fdatasync"),
     ("thinktime_blocks", "thinktime comes after every request"),
     ("thinktime_spin", "thinktime waits and does not spin"),
     ("trim_percentage", "jobs read and write, they do not trim"),
     ("verify", "data are not read back; leave it out"),
+    ("write_barrier", "writes are flushed by fsync or fdatasync"),
     ("zonemode", "the area is one; offset and size say which"),
 ];
 

@@ -153,6 +153,7 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     let open = if runs { crate::database::open } else { crate::database::open_to_read };
     let (database, _) = open(&arguments.database, &options)?;
     // Measuring takes half a minute: first it is known that there is something to explain.
+    arguments.open(&database.read())?;
     let stop = context.interrupt.flag();
     let processor = named.map_or_else(|| processor::processor(arguments, &stop), Ok);
     let answered = processor.and_then(|Processor { costs, origin }| {
