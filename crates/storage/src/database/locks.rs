@@ -373,8 +373,7 @@ impl FileLocks {
         mut tell: impl FnMut(u64),
     ) {
         for range in &self.ranges {
-            let excludes = range.transaction != transaction && range.mode.excludes(mode);
-            if excludes && range.meets(span) {
+            if range.excludes(transaction, span, mode) {
                 tell(range.transaction);
             }
         }
@@ -410,10 +409,8 @@ impl FileLocks {
         if self.range_covers(transaction, span, mode) {
             return Some(Taking::Had);
         }
-        let excludes = |range: &RangeLock| {
-            range.transaction != transaction && range.mode.excludes(mode) && range.meets(span)
-        };
-        self.ranges.iter().any(excludes).then_some(Taking::Excluded)
+        let is_excluded = self.ranges.iter().any(|range| range.excludes(transaction, span, mode));
+        is_excluded.then_some(Taking::Excluded)
     }
 
     fn range_covers(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
@@ -506,6 +503,11 @@ impl RangeLock {
     fn contains(&self, key: &[u8]) -> bool {
         use std::ops::RangeBounds;
         RangeBounds::<[u8]>::contains(&(as_bytes(&self.lower), as_bytes(&self.upper)), key)
+    }
+
+    /// Whether it keeps a transaction from a lock, which it asks for.
+    fn excludes(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
+        self.transaction != transaction && self.mode.excludes(mode) && self.meets(span)
     }
 
     /// Whether a key of `span` may lie in the range.
