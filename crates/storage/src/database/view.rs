@@ -360,7 +360,7 @@ impl ViewState {
         let Some(page) = core.engine().resident_page(address) else {
             return self.read_elsewhere(held, seen, address, look);
         };
-        if is_seen(page_lsn(&page), seen) {
+        if is_seen(page.lsn(), seen) {
             return Ok(look(page_contents(&page)));
         }
         drop(page);
@@ -439,7 +439,7 @@ impl ViewState {
             for (index, address) in rest.by_ref() {
                 let engine = core.engine();
                 if let Some(page) = engine.resident_page(address) {
-                    look(index, page_lsn(&page), page_contents(&page));
+                    look(index, page.lsn(), page_contents(&page));
                     continue;
                 }
                 if let Some(flight) = self.ahead.take(address) {

@@ -346,10 +346,12 @@ impl ChangePages for Action<'_> {
             self.engine.make_room(address)?;
             // The page may have been freed without a change to it, and somebody still see it as it was. What
             // cannot be read was never there, or nobody can see it.
-            if let Ok((mut page, is_torn)) = self.engine.pool.page_mut_or_torn(address) {
+            let read = self.engine.pool.page_mut_or_torn(address).map(|(mut page, is_torn)| {
                 if is_torn {
                     page.bytes_mut().fill(0);
                 }
+            });
+            if read.is_ok() {
                 return self.change(address, CLEAR);
             }
         }

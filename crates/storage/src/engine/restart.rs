@@ -435,6 +435,7 @@ impl<'a> Redo<'a> {
                     changed.push((change.address, frame));
                 }
                 page.note_change(0..nandu_base::to_u32(usable as u64));
+                drop(page);
                 result.map_err(|error| not_as_logged(engine, change.address, error))?;
                 report.redone_count += 1;
             } else {

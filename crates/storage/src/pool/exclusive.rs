@@ -9,7 +9,7 @@
 
 use super::fetch::IfTorn;
 use super::{FrameInfo, InFlight, Pool};
-use crate::page::{Checksum, TRAILER_BYTES, set_page_epoch, set_page_lsn};
+use crate::page::{Checksum, TRAILER_BYTES, page_lsn, set_page_epoch, set_page_lsn};
 use crate::{FileId, Lsn, PageAddress, StorageError};
 use std::ops::Range;
 
@@ -18,6 +18,8 @@ use std::ops::Range;
 pub struct FrameMut<'a> {
     frame: u32,
     page: &'a mut [u8],
+    /// Beside the page in its frame: see [`Frames`](super::frame::Frames).
+    lsn: &'a mut u64,
     /// The number of the run of the log, for the trailers of changed pages.
     epoch: u32,
     info: &'a mut FrameInfo,
@@ -78,10 +80,10 @@ impl Pool {
     pub fn frame_mut(&mut self, frame: u32) -> FrameMut<'_> {
         assert!(self.frames.word(frame).is_some(), "a page that is held stays in its frame");
         let state = self.state.get_mut();
-        let page = &mut **self.frames.buffer_mut(frame);
+        let (page, lsn) = self.frames.page_mut(frame);
         let info = &mut state.infos[frame as usize];
         let epoch = self.run.epoch;
-        FrameMut { frame, page, epoch, info, held_count: &mut state.held_count }
+        FrameMut { frame, page, lsn, epoch, info, held_count: &mut state.held_count }
     }
 
     /// Drops a page without writing it, changed or not: one that was created in vain.
@@ -199,7 +201,7 @@ impl FrameMut<'_> {
     /// # Panics
     /// If the page's LSN would fall.
     pub fn set_lsn(&mut self, lsn: Lsn) {
-        assert!(crate::page::page_lsn(self.page) <= lsn, "the LSN of a page never falls");
+        assert!(page_lsn(self.page) <= lsn, "the LSN of a page never falls");
         set_page_lsn(self.page, lsn);
         set_page_epoch(self.page, self.epoch);
         let end = nandu_base::to_u32(self.page.len() as u64);
@@ -238,5 +240,11 @@ impl FrameMut<'_> {
         *self.held_count -= u32::from(self.info.is_held());
         change(self.info);
         *self.held_count += u32::from(self.info.is_held());
+    }
+}
+
+impl Drop for FrameMut<'_> {
+    fn drop(&mut self) {
+        *self.lsn = page_lsn(self.page).0;
     }
 }

@@ -19,10 +19,14 @@
 //! 3. Nobody looks into a frame that is EMPTY: it became so under a claim, or under `&mut`.
 //! 4. Only the thread that holds a slot writes to it; a hit writes nothing else, but for the flags of
 //!    a frame that did not have them yet.
+//! 5. Beside the tag of a page stands the LSN in its trailer, so that who wants only that one touches
+//!    no further line of memory.
 
 #![allow(unsafe_code, reason = "readers look into frames that other threads refill later")]
 
 use super::ReferenceBits;
+use crate::Lsn;
+use crate::page::page_lsn;
 use nandu_base::to_index;
 use nandu_device::IoBuffer;
 use std::cell::UnsafeCell;
@@ -46,10 +50,11 @@ const PREFETCHED: u8 = 2;
 struct Frame {
     tag: AtomicU64,
     flags: AtomicU8,
+    lsn: AtomicU64,
     buffer: UnsafeCell<IoBuffer>,
 }
 
-// SAFETY: `tag` and `flags` are atomic. `buffer` is reached through `ResidentPage` (shared), `Claim`
+// SAFETY: `tag`, `flags` and `lsn` are atomic. `buffer` is reached through `ResidentPage` (shared), `Claim`
 // (exclusive) and `&mut Frames` (exclusive) only. Invariants 1 and 2 of the module keep the first two
 // apart, and both borrow the `Frames`, so that neither exists during the third. An `IoBuffer` may be
 // used from any thread, as `_buffers_may_be_shared` checks.
@@ -97,6 +102,7 @@ impl Frames {
         let frame = |buffer| Frame {
             tag: AtomicU64::new(EMPTY),
             flags: AtomicU8::new(0),
+            lsn: AtomicU64::new(0),
             buffer: UnsafeCell::new(buffer),
         };
         let slots = (0..READER_SLOT_COUNT).map(|_| ReaderSlot::default()).collect();
@@ -140,9 +146,11 @@ impl Frames {
         Some(Claim { frame, next_tag: EMPTY })
     }
 
-    /// The buffer of a frame, while there are no readers.
-    pub(super) fn buffer_mut(&mut self, frame: u32) -> &mut IoBuffer {
-        self.frames[frame as usize].buffer.get_mut()
+    /// The page in a frame and the LSN beside it, while there are no readers. Whoever changes the one sets the
+    /// other (invariant 5).
+    pub(super) fn page_mut(&mut self, frame: u32) -> (&mut [u8], &mut u64) {
+        let frame = &mut self.frames[frame as usize];
+        (&mut *frame.buffer.get_mut(), frame.lsn.get_mut())
     }
 
     /// Notes that the page in `frame` was wanted, by the one writer.
@@ -195,8 +203,13 @@ impl Frames {
         for slot in &self.slots {
             assert_eq!(slot.noted.load(Ordering::SeqCst), 0, "readers have left");
         }
-        for frame in &self.frames {
+        for (number, frame) in (0..).zip(&self.frames) {
             assert_ne!(frame.tag.load(Ordering::SeqCst), CLAIMED, "claims have ended");
+            let page = self.word(number).and_then(|word| self.protect(number, word));
+            assert!(
+                page.is_none_or(|page| page.lsn() == page_lsn(&page)),
+                "LSNs stand beside pages"
+            );
         }
     }
 }
@@ -213,6 +226,13 @@ impl ReferenceBits for Frames {
 }
 
 impl ResidentPage<'_> {
+    /// The LSN in the page's trailer.
+    #[inline]
+    pub(crate) fn lsn(&self) -> Lsn {
+        // Stored before the tag, which was read with acquire, and changed under `&mut Frames` only.
+        Lsn(self.frame.lsn.load(Ordering::Relaxed))
+    }
+
     /// Counts a hit, and notes it for the replacement.
     #[inline]
     pub(super) fn note_hit(&self) {
@@ -257,6 +277,8 @@ impl Claim<'_> {
     /// Ends the claim: the frame holds the page of `word` now, for everybody to see.
     pub(super) fn publish(mut self, word: u64) {
         assert!(word < CLAIMED, "an address has 48 bits");
+        let lsn = page_lsn(self.buffer_mut());
+        self.frame.lsn.store(lsn.0, Ordering::Relaxed);
         self.next_tag = word;
     }
 }

@@ -436,6 +436,7 @@ fn damage_is_found_and_named() {
     torn.bytes_mut().fill(0);
     torn.note_change(0..PAGE_BYTES);
     torn.set_lsn(Lsn(100));
+    drop(torn);
     model.fills[3] = 0;
     model.pool.drop_all().unwrap();
     model.check_all();
@@ -521,6 +522,7 @@ fn rec_lsn_is_that_of_the_first_change_since_the_page_was_clean() {
     let image = page.bytes().to_vec();
     page.note_change(0..1);
     page.restore(&image);
+    drop(page);
     assert_eq!(pool.dirty_pages(), [], "a change that was taken back leaves the page clean");
 }
 
