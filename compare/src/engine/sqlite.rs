@@ -102,8 +102,8 @@ pub(super) fn open(settings: &Settings<'_>, is_mapped: bool) -> Result<Box<dyn S
         Purpose::Read => "",
     };
     let client_pragmas = match settings.purpose {
-        Purpose::ServeDurably => "PRAGMA busy_timeout=60000; PRAGMA synchronous=FULL;",
-        _ => "PRAGMA busy_timeout=60000; PRAGMA synchronous=OFF;",
+        Purpose::ServeDurably => "PRAGMA synchronous=FULL;",
+        _ => "PRAGMA synchronous=OFF;",
     };
     let table = "CREATE TABLE IF NOT EXISTS records (key INTEGER PRIMARY KEY, value BLOB NOT NULL)";
     let reader_pragmas = format!("{}{map}", cache(u64::from(settings.thread_count)));
@@ -128,6 +128,8 @@ impl Connection {
         let mut connection =
             Self { functions, handle, insert: none, put: none, get: none, scan: none };
         connection.check(code)?;
+        // First of all: even to set a connection up takes a lock that another one may hold.
+        connection.execute("PRAGMA busy_timeout=60000;")?;
         connection.execute(setup)?;
         connection.insert = connection.prepare("INSERT INTO records VALUES (?1, ?2)")?;
         connection.put = connection.prepare("INSERT OR REPLACE INTO records VALUES (?1, ?2)")?;
