@@ -96,14 +96,14 @@ fn a_run_stopped_by_ctrl_c_resumes_where_it_was() {
 fn the_same_seed_gives_the_same_files_and_its_shapes_hold() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let output = run(path, &["run", "s000/figure-2-1", "--out", "one"]);
+    let output = run(path, &["run", "s000/table-5-1", "--out", "one"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    stdout_of(path, &["run", "s000/figure-2-1", "--out", "two"]);
+    stdout_of(path, &["run", "s000/table-5-1", "--out", "two"]);
     for file in ["outcome.json", "series.csv", "table.md"] {
-        let read = |out: &str| fs::read(path.join(out).join("s000/figure-2-1").join(file)).unwrap();
+        let read = |out: &str| fs::read(path.join(out).join("s000/table-5-1").join(file)).unwrap();
         assert!(read("one") == read("two"), "{file}");
     }
-    let verdicts = stdout_of(path, &["verify", "s000/figure-2-1", "--json"]);
+    let verdicts = stdout_of(path, &["verify", "s000/table-5-1", "--json"]);
     let verdicts: serde_json::Value = serde_json::from_str(&verdicts).unwrap();
     assert_eq!(verdicts["experiments"][0]["holds"], true);
 }
@@ -113,7 +113,7 @@ fn verdicts_come_in_the_order_of_the_list_however_many_run_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     // The first takes longest.
-    let names = ["s000/table-3-1", "s000/figure-2-1", "s000/table-3-2", "s000/figure-2-1"];
+    let names = ["s000/two-streams", "s000/table-5-1", "s001/table-2", "s000/table-5-1"];
     let run = |threads: &str| {
         let mut arguments = vec!["verify"];
         arguments.extend(names);
@@ -124,7 +124,7 @@ fn verdicts_come_in_the_order_of_the_list_however_many_run_at_a_time() {
     assert_eq!(said, run("3"));
     let at = |name: &str| said.find(&format!("{name}: ")).unwrap();
     assert!(at(names[0]) < at(names[1]) && at(names[1]) < at(names[2]), "{said}");
-    assert_eq!(said.matches("s000/figure-2-1: ").count(), 1, "{said}");
+    assert_eq!(said.matches("s000/table-5-1: ").count(), 1, "{said}");
     for name in &names[..3] {
         let read = |out: &str| fs::read(path.join(out).join(name).join("outcome.json")).unwrap();
         assert!(read("1") == read("3"), "{name}");
@@ -157,7 +157,7 @@ fn a_shape_that_fails_is_exit_code_1_and_the_json_says_which() {
 fn a_kept_result_that_is_not_what_the_code_finds_is_exit_code_1() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let name = "s000/figure-2-1";
+    let name = "s000/table-5-1";
     stdout_of(path, &["run", name, "--out", "kept"]);
     let verify = ["verify", name, "--kept", "kept"];
     let said = stdout_of(path, &verify);
@@ -174,7 +174,7 @@ fn a_kept_result_that_is_not_what_the_code_finds_is_exit_code_1() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("STALE") && said.contains("1 of ") && said.contains("12345"), "{said}");
     let said = stderr(&output);
-    assert!(said.contains("kept results are not what the code finds: s000/figure-2-1"), "{said}");
+    assert!(said.contains("kept results are not what the code finds: s000/table-5-1"), "{said}");
 
     fs::write(&series, "head\nno point\n").unwrap();
     let said = failure_of(path, &verify, 2);
