@@ -1,15 +1,21 @@
 //! One run of a plan: the memory it may use, the bytes it may write, what it did, and how it is stopped.
 //!
 //! ```text
-//!   Grant of pool frames ──► Execution ──take(pages)──► Memory (given back when dropped)
-//!                               │
-//!                 spill file ◄──┘  removed with the execution, however it ends
+//!                     ┌ what the workers of a run share ┐
+//!   Grant of frames ──► memory · write budget · stop     ├──► spill file, removed with the last of them
+//!                     └──────▲───────────────▲──────────┘
+//!                        Execution ──fork──► Execution      one for each worker: its work, its requests
+//!                            │   ◄──absorb──     │
+//!                       take(pages)         take(pages)
+//!                            ▼                   ▼
+//!                         Memory              Memory        given back when dropped
 //! ```
 //!
-//! 1. The pages taken never pass the pages granted. What an operator allocates, it took before:
-//!    buffers, cells, directories and trees; not its own fixed fields.
-//! 2. The bytes written to spill files never pass the write budget.
+//! 1. The pages taken by all workers never pass the pages granted. What an operator allocates, it took
+//!    before: buffers, cells, directories and trees; not its own fixed fields.
+//! 2. The bytes written to spill files by all workers never pass the write budget.
 //! 3. With modelled processor time everything follows from the data and the settings.
+//! 4. What was counted is in one execution: a worker's counts are its own until they are absorbed.
 
 use crate::QueryError;
 use crate::work::{Work, WorkCosts, WorkCounts};
@@ -18,10 +24,11 @@ use nandu_device::{Completion, IoBuffer};
 use nandu_storage::database::EngineView;
 use nandu_storage::pool::Grant;
 use nandu_storage::volume::Io;
+use nandu_workers::sync::{Mutex, MutexGuard};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What one run may do, and how.
 #[derive(Clone, Debug)]
@@ -57,20 +64,41 @@ pub struct IoCounts {
     pub wait_ns: u64,
 }
 
-/// One run of a plan.
+impl IoCounts {
+    /// What two workers did together.
+    #[must_use]
+    pub const fn plus(&self, other: &Self) -> Self {
+        Self {
+            read_requests: self.read_requests + other.read_requests,
+            write_requests: self.write_requests + other.write_requests,
+            read_bytes: self.read_bytes + other.read_bytes,
+            write_bytes: self.write_bytes + other.write_bytes,
+            seeks: self.seeks + other.seeks,
+            wait_ns: self.wait_ns + other.wait_ns,
+        }
+    }
+}
+
+/// One run of a plan, as one of its workers sees it.
 #[derive(Debug)]
 pub struct Execution {
-    limits: Limits,
+    run: Arc<Run>,
     io: Io,
     spill_io: Io,
-    taken_pages: Cell<u32>,
-    peak_pages: Cell<u32>,
     work: RefCell<WorkCounts>,
     counts: Cell<IoCounts>,
     at_last_write: Cell<IoCounts>,
     head: Cell<Option<(u16, u64)>>,
+}
+
+/// What all workers of a run share.
+#[derive(Debug)]
+struct Run {
+    limits: Limits,
+    taken_pages: AtomicU32,
+    peak_pages: AtomicU32,
     stop: Arc<AtomicBool>,
-    pub(crate) spill: RefCell<crate::spill::SpillFile>,
+    spill: Mutex<crate::spill::SpillFile>,
     /// Keeps the pool from using the memory meanwhile.
     _grant: Option<Grant>,
 }
@@ -98,33 +126,53 @@ impl Execution {
             *grant.buffers_mut() = Vec::new();
             grant
         });
-        let spill = RefCell::new(crate::spill::SpillFile::new(spill_io.clone(), &limits));
+        let spill = Mutex::new(crate::spill::SpillFile::new(spill_io.clone(), &limits));
+        let (taken_pages, peak_pages) = (AtomicU32::new(0), AtomicU32::new(0));
+        let run = Run { limits, taken_pages, peak_pages, stop, spill, _grant: grant };
+        Self::of(Arc::new(run), io, spill_io)
+    }
+
+    fn of(run: Arc<Run>, io: Io, spill_io: Io) -> Self {
         Self {
-            limits,
+            run,
             io,
             spill_io,
-            taken_pages: Cell::new(0),
-            peak_pages: Cell::new(0),
             work: RefCell::default(),
             counts: Cell::default(),
             at_last_write: Cell::default(),
             head: Cell::new(None),
-            stop,
-            spill,
-            _grant: grant,
         }
+    }
+
+    /// The same run for another worker: memory, write budget, spill file and stop are shared, nothing is
+    /// counted yet.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self::of(Arc::clone(&self.run), self.io.clone(), self.spill_io.clone())
+    }
+
+    /// Adds to this worker's counts what another one did. The time that both waited for the device is
+    /// summed, too, though it may have been the same.
+    ///
+    /// # Panics
+    /// If the other one belongs to another run.
+    pub fn absorb(&self, other: Self) {
+        assert!(Arc::ptr_eq(&self.run, &other.run), "workers of one run are summed");
+        self.work.borrow_mut().add_all(&other.work.into_inner());
+        self.counts.set(self.counts.get().plus(&other.counts.get()));
+        self.at_last_write.set(self.at_last_write.get().plus(&other.at_last_write.get()));
     }
 
     /// What the run may do.
     #[must_use]
-    pub const fn limits(&self) -> &Limits {
-        &self.limits
+    pub fn limits(&self) -> &Limits {
+        &self.run.limits
     }
 
     /// Bytes of a page.
     #[must_use]
-    pub const fn page_bytes(&self) -> usize {
-        self.limits.page_bytes as usize
+    pub fn page_bytes(&self) -> usize {
+        self.run.limits.page_bytes as usize
     }
 
     /// Checks that pages of the run are as large as those of a database that it is to read.
@@ -132,7 +180,7 @@ impl Execution {
     /// # Errors
     /// If not: what lies on the pages would seem to be damaged.
     pub(crate) fn check_page_bytes(&self, engine: &EngineView) -> Result<(), QueryError> {
-        let (ours, theirs) = (self.limits.page_bytes, engine.settings().page_bytes);
+        let (ours, theirs) = (self.run.limits.page_bytes, engine.settings().page_bytes);
         if ours == theirs {
             return Ok(());
         }
@@ -160,36 +208,42 @@ impl Execution {
     /// # Errors
     /// If less than that is left.
     pub fn take(&self, operator: &str, pages: u32) -> Result<Memory<'_>, QueryError> {
-        let taken = self.taken_pages.get();
-        let left = self.limits.memory_pages - taken;
-        if pages > left {
-            return Err(QueryError::TooLittleMemory {
+        let Run { limits, taken_pages, peak_pages, .. } = &*self.run;
+        let more = |taken: u32| (pages <= limits.memory_pages - taken).then(|| taken + pages);
+        match taken_pages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(before) => {
+                peak_pages.fetch_max(before + pages, Ordering::Relaxed);
+                Ok(Memory { execution: self, pages })
+            }
+            Err(taken) => Err(QueryError::TooLittleMemory {
                 operator: operator.to_owned(),
                 needed_pages: u64::from(pages),
-                granted_pages: u64::from(left),
-            });
+                granted_pages: u64::from(limits.memory_pages - taken),
+            }),
         }
-        self.taken_pages.set(taken + pages);
-        self.peak_pages.set(self.peak_pages.get().max(taken + pages));
-        Ok(Memory { execution: self, pages })
     }
 
     /// Pages that nobody took.
     #[must_use]
-    pub const fn free_pages(&self) -> u32 {
-        self.limits.memory_pages - self.taken_pages.get()
+    pub fn free_pages(&self) -> u32 {
+        self.run.limits.memory_pages - self.run.taken_pages.load(Ordering::Relaxed)
     }
 
-    /// The most pages that were taken at once.
+    /// The most pages that were taken at once, by all workers.
     #[must_use]
-    pub const fn peak_pages(&self) -> u32 {
-        self.peak_pages.get()
+    pub fn peak_pages(&self) -> u32 {
+        self.run.peak_pages.load(Ordering::Relaxed)
+    }
+
+    /// The spill file of the run.
+    pub(crate) fn spill(&self) -> MutexGuard<'_, crate::spill::SpillFile> {
+        self.run.spill.lock()
     }
 
     /// Books work of the processor and spends its modelled time. Called once for a batch.
     pub fn work(&self, work: Work, count: u64) {
         self.work.borrow_mut().add(work, count);
-        if let Some(costs) = &self.limits.work_costs {
+        if let Some(costs) = &self.run.limits.work_costs {
             self.io.spend(costs.time(work, count));
         }
     }
@@ -207,7 +261,8 @@ impl Execution {
     }
 
     /// What the devices had done when the last write to a spill file was over. Where a join reads and
-    /// writes first and only reads then, and no bucket is cut again, this is its first phase.
+    /// writes first and only reads then, and no bucket is cut again, this is its first phase. Of several
+    /// workers it is the sum of what each had done then.
     #[must_use]
     pub const fn io_counts_at_last_write(&self) -> IoCounts {
         self.at_last_write.get()
@@ -222,7 +277,7 @@ impl Execution {
     /// # Errors
     /// If the user asked to stop. Operators call it once for a block.
     pub fn check_stop(&self) -> Result<(), QueryError> {
-        if self.stop.load(Ordering::Relaxed) { Err(QueryError::Cancelled) } else { Ok(()) }
+        if self.run.stop.load(Ordering::Relaxed) { Err(QueryError::Cancelled) } else { Ok(()) }
     }
 
     /// Books a request of the execution in its counts.
@@ -294,9 +349,10 @@ impl Execution {
     /// # Panics
     /// If one does not hold.
     pub fn audit(&self) {
-        assert!(self.peak_pages.get() <= self.limits.memory_pages, "invariant 1");
-        assert!(self.taken_pages.get() <= self.peak_pages.get(), "invariant 1");
-        self.spill.borrow().audit();
+        assert!(self.peak_pages() <= self.run.limits.memory_pages, "invariant 1");
+        let taken_pages = self.run.taken_pages.load(Ordering::Relaxed);
+        assert!(taken_pages <= self.peak_pages(), "invariant 1");
+        self.spill().audit();
     }
 }
 
@@ -309,13 +365,13 @@ impl Memory<'_> {
 
     /// How many bytes were granted.
     #[must_use]
-    pub const fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.pages as usize * self.execution.page_bytes()
     }
 
     /// Bytes of one of them.
     #[must_use]
-    pub const fn page_bytes(&self) -> usize {
+    pub fn page_bytes(&self) -> usize {
         self.execution.page_bytes()
     }
 
@@ -338,7 +394,80 @@ impl Memory<'_> {
 
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
-        let taken = &self.execution.taken_pages;
-        taken.set(taken.get() - self.pages);
+        self.execution.run.taken_pages.fetch_sub(self.pages, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spill::SpillWriter;
+    use crate::testing::{execution, limits};
+    use crate::tuple::Tuple;
+
+    #[test]
+    fn workers_share_memory_and_the_write_budget_and_count_apart() {
+        let limits = Limits { write_budget_bytes: Some(8 * 1024), ..limits(1024, 10) };
+        let main = execution(limits);
+        let (first, second) = (main.fork(), main.fork());
+        let seven = first.take("a test", 7).unwrap();
+        let refused = second.take("a test", 4).unwrap_err();
+        let told = QueryError::TooLittleMemory {
+            operator: "a test".to_owned(),
+            needed_pages: 4,
+            granted_pages: 3,
+        };
+        assert_eq!(refused, told);
+        drop(seven);
+        let record = [b'x'; 700];
+        let write = |worker: &Execution, rows: u32| {
+            let memory = worker.take("a test", 1).unwrap();
+            let mut writer = SpillWriter::new(worker, memory, 4)?;
+            for number in 0..rows {
+                writer.push(Tuple { row_number: number.into(), record: &record })?;
+            }
+            writer.finish().map(|(bucket, _)| bucket)
+        };
+        let one = write(&first, 5).unwrap();
+        let other = write(&second, 3).unwrap();
+        assert!(matches!(write(&main, 3), Err(QueryError::WriteBudget { .. })));
+        assert_eq!((one.tuple_count(), other.tuple_count()), (5, 3));
+        first.work(Work::Copy, 5);
+        second.work(Work::Copy, 3);
+        assert_eq!(main.work_counts().get(Work::Copy), 0);
+        let pages = one.page_count() + other.page_count();
+        main.absorb(first);
+        main.absorb(second);
+        assert_eq!(main.work_counts().get(Work::Copy), 8);
+        assert!(main.io_counts().write_bytes >= pages * 1024);
+        assert_eq!(main.free_pages(), 10);
+        main.audit();
+    }
+
+    #[test]
+    fn pages_are_never_taken_twice_by_threads() {
+        let main = execution(limits(1024, 64));
+        std::thread::scope(|scope| {
+            for thread in 1..=4_u32 {
+                let worker = main.fork();
+                scope.spawn(move || {
+                    for round in 0..2000 {
+                        let pages = 1 + (round * thread) % 40;
+                        if let Ok(memory) = worker.take("a test", pages) {
+                            assert!(worker.free_pages() <= 64 - memory.pages());
+                            worker.audit();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(main.free_pages(), 64);
+        assert!(main.peak_pages() <= 64);
+    }
+
+    #[test]
+    #[should_panic(expected = "workers of one run")]
+    fn counts_of_another_run_are_refused() {
+        execution(limits(1024, 8)).absorb(execution(limits(1024, 8)));
     }
 }

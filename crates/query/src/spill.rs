@@ -16,7 +16,7 @@
 //!    of the database removes it.
 
 use crate::execution::{Limits, Memory};
-use crate::relation::{BlockReader, Position, TupleStream};
+use crate::relation::{BlockReader, Position, Span, TupleStream};
 use crate::tuple::{Area, Tuple, TupleBatch, read_cell};
 use crate::work::Work;
 use crate::{Execution, QueryError};
@@ -230,11 +230,10 @@ impl Bucket {
         execution: &'x Execution,
         memory: Memory<'x>,
     ) -> Result<SpillStream<'x>, QueryError> {
-        let file = execution.spill.borrow().file.unwrap_or_default();
+        let file = execution.spill().file.unwrap_or_default();
         let place = (execution.spill_io(), file);
-        let from = Position::default();
         let runs = self.extents.as_slice().into();
-        let reader = BlockReader::new(execution, memory, place, runs, from, None)?;
+        let reader = BlockReader::new(execution, memory, place, runs, Span::ALL, None)?;
         Ok(SpillStream {
             execution,
             reader,
@@ -251,7 +250,7 @@ impl Bucket {
 
     /// Gives its pages back: nobody is going to read them again.
     pub fn release(mut self, execution: &Execution) {
-        execution.spill.borrow_mut().release(&mut self);
+        execution.spill().release(&mut self);
     }
 }
 
@@ -356,7 +355,7 @@ impl<'x> SpillWriter<'x> {
         let room = extent.end - extent.start - self.extent_used;
         assert!(pages <= room, "extents are multiples of the buffer");
         let first = extent.start + self.extent_used;
-        let mut spill = self.execution.spill.borrow_mut();
+        let mut spill = self.execution.spill();
         let file = spill.file()?;
         spill.book("this operator", end as u64)?;
         drop(spill);
@@ -397,7 +396,7 @@ impl<'x> SpillWriter<'x> {
             .min(longest)
             .next_multiple_of(u64::from(buffer_pages))
             .max(u64::from(buffer_pages));
-        let (extent, is_fresh) = self.execution.spill.borrow_mut().allocate(to_u32(count))?;
+        let (extent, is_fresh) = self.execution.spill().allocate(to_u32(count))?;
         self.is_fresh = is_fresh;
         self.bucket.extents.push(extent);
         self.extent_used = 0;
@@ -410,7 +409,7 @@ impl<'x> SpillWriter<'x> {
         let completion = self.execution.wait(self.execution.spill_io(), ticket);
         self.execution.note_write_end();
         if let Err(error) = completion.result {
-            return Err(self.execution.spill.borrow().write_error(error).into());
+            return Err(self.execution.spill().write_error(error).into());
         }
         let mut buffer = completion.buffer.expect("a write gives its buffer back");
         if !self.buffer.is_empty() {
@@ -432,7 +431,7 @@ impl<'x> SpillWriter<'x> {
             let used = last.start + self.extent_used;
             let rest = used..last.end;
             last.end = used;
-            self.execution.spill.borrow_mut().take_back(rest, self.is_fresh);
+            self.execution.spill().take_back(rest, self.is_fresh);
         }
         let pages = self.memory.pages();
         let memory = self.memory.split_off(pages);
@@ -528,7 +527,7 @@ impl SpillStream<'_> {
         self.next_page += 1;
         self.page_count += 1;
         let (number, page) = self.reader.page(self.next_page - 1).expect("the block has pages");
-        let file = self.execution.spill.borrow().file.unwrap_or_default();
+        let file = self.execution.spill().file.unwrap_or_default();
         let address = PageAddress::new(file, number);
         if !page_is_sound(page, address) {
             let file = "the spill file".to_owned();
@@ -718,7 +717,7 @@ mod tests {
             writer.push(Tuple { row_number, record: &[7; 60] }).unwrap();
         }
         let (bucket, memory) = writer.finish().unwrap();
-        let file = execution.spill.borrow().file.unwrap();
+        let file = execution.spill().file.unwrap();
         let mut page = execution.buffer(1);
         page.fill(9);
         let io = execution.spill_io();

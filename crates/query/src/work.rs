@@ -64,6 +64,13 @@ impl WorkCounts {
         self.0[work as usize] += count;
     }
 
+    /// Adds what another worker did.
+    pub fn add_all(&mut self, other: &Self) {
+        for (count, more) in self.0.iter_mut().zip(other.0) {
+            *count += more;
+        }
+    }
+
     /// How often `work` was done.
     #[must_use]
     pub const fn get(&self, work: Work) -> u64 {

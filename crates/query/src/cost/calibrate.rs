@@ -36,7 +36,7 @@ use crate::join::{
     BlockNestedLoops, GraceHash, IndexNestedLoops, Join, JoinInput, JoinStream, JoinType, Side,
     block_nested_loops, grace_hash, index_nested_loops,
 };
-use crate::relation::{HeapRelation, PaxRelation, Position, Relation};
+use crate::relation::{HeapRelation, PaxRelation, Relation, Span};
 use crate::sort::{self, RunFormation, Sort};
 use crate::work::Work;
 use crate::{Key, QueryError, TupleStream};
@@ -270,7 +270,7 @@ impl<'a> Bench<'a> {
             let relation = HeapRelation::open(bench.tables, table)?;
             let execution = bench.execution();
             let memory = execution.take("measuring", INPUT_PAGES)?;
-            let mut stream = relation.scan(&execution, memory, Position::default())?;
+            let mut stream = relation.scan(&execution, memory, Span::ALL)?;
             while stream.advance()? {}
             Ok(())
         })
@@ -281,7 +281,7 @@ impl<'a> Bench<'a> {
             let relation = PaxRelation::open(bench.tables, PAX, &bench.key, None)?;
             let execution = bench.execution();
             let memory = execution.take("measuring", INPUT_PAGES.max(relation.scan_pages_min()))?;
-            let mut stream = relation.scan(&execution, memory, Position::default())?;
+            let mut stream = relation.scan(&execution, memory, Span::ALL)?;
             while stream.advance()? {}
             Ok(())
         })

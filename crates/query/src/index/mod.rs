@@ -39,7 +39,7 @@ use nandu_storage::btree::{Entry, Tree};
 use nandu_storage::database::EngineView;
 
 /// A tree by which rows of a table are found.
-pub trait IndexLookup {
+pub trait IndexLookup: Send + Sync {
     /// Its name, for explanations and errors.
     fn name(&self) -> &str;
 

@@ -14,7 +14,7 @@ use super::hash_table::{HashTable, Lookup, Walk};
 use super::roles::{Alone, Roles};
 use super::{Join, JoinStream, Side};
 use crate::execution::Memory;
-use crate::relation::{Position, TupleStream};
+use crate::relation::{Position, Span, TupleStream};
 use crate::tuple::{Area, PairBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
@@ -119,7 +119,7 @@ impl<'x> BlockNestedLoops<'x> {
         });
         let spare = limit.map(|(block_pages, _)| memory.split_off(memory.pages() - block_pages));
         let block_bytes = memory.bytes();
-        let mut stream = outer.relation.scan(self.execution, memory, self.position)?;
+        let mut stream = outer.relation.scan(self.execution, memory, Span::from(self.position))?;
         let (mut rows_since_boundary, mut block_rows_max) = (0_usize, 0_usize);
         self.is_last_chunk = true;
         'load: while stream.advance()? {
@@ -217,7 +217,7 @@ impl JoinStream for BlockNestedLoops<'_> {
                     }
                     let memory = self.input_memory()?;
                     let inner = self.join.input(self.settings.outer.other()).relation;
-                    self.inner = Some(inner.scan(self.execution, memory, Position::default())?);
+                    self.inner = Some(inner.scan(self.execution, memory, Span::ALL)?);
                     self.has_batch = false;
                     self.stage = Stage::Probe;
                 }

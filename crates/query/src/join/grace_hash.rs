@@ -11,7 +11,7 @@
 use super::buckets::{BucketJoin, BucketPair, Cutter};
 use super::split::Split;
 use super::{Join, JoinStream, Side};
-use crate::relation::Position;
+use crate::relation::Span;
 use crate::spill::Bucket;
 use crate::tuple::PairBatch;
 use crate::work::Work;
@@ -74,7 +74,7 @@ impl<'x> GraceHash<'x> {
         let buckets = bucket_count as usize;
         let mut cutter = Cutter::new(self.execution, writers, buckets, output_pages, expected)?;
         debug_assert_eq!(memory.pages(), input_pages, "the rest is for input");
-        let mut stream = input.relation.scan(self.execution, memory, Position::default())?;
+        let mut stream = input.relation.scan(self.execution, memory, Span::ALL)?;
         let keeps_null_keys = self.join.keeps_null_keys(side);
         while stream.advance()? {
             let batch = stream.batch();

@@ -22,7 +22,7 @@ use super::row_store::{LINK_BYTES, RowStore, segment_bytes};
 use super::split::Split;
 use super::{Join, JoinStream, Side};
 use crate::execution::Memory;
-use crate::relation::{Position, TupleStream};
+use crate::relation::{Span, TupleStream};
 use crate::spill::{Bucket, SpillWriter};
 use crate::tuple::{Area, PairBatch, Tuple};
 use crate::work::Work;
@@ -278,7 +278,7 @@ impl<'x> HybridHash<'x> {
             reserved_bytes: 0,
         };
         building.reserve();
-        let mut stream = input.relation.scan(self.execution, input_memory, Position::default())?;
+        let mut stream = input.relation.scan(self.execution, input_memory, Span::ALL)?;
         let keeps_null_keys = self.roles.keeps_null_keys();
         let mut row_count = 0;
         while stream.advance()? {
@@ -312,7 +312,7 @@ impl<'x> HybridHash<'x> {
         self.probing = Some(Probing {
             table,
             _memory: memory,
-            stream: Some(other.scan(self.execution, input_memory, Position::default())?),
+            stream: Some(other.scan(self.execution, input_memory, Span::ALL)?),
             writers,
             lookup: Lookup::default(),
             has_batch: false,

@@ -20,7 +20,7 @@ use super::{Join, JoinStream, Side};
 use crate::execution::Memory;
 use crate::index::{FetchOrder, IndexLookup, RowBuffer};
 use crate::key::KeyColumn;
-use crate::relation::{Position, TupleStream};
+use crate::relation::{Span, TupleStream};
 use crate::tuple::{Area, NO_TUPLE, PairBatch, Tuple};
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
@@ -142,7 +142,7 @@ impl<'x> IndexNestedLoops<'x> {
             index,
             outer_key: outer.key,
             outer_columns,
-            outer: outer.relation.scan(execution, input_memory, Position::default())?,
+            outer: outer.relation.scan(execution, input_memory, Span::ALL)?,
             next_outer: 0,
             batch,
             search: PrefixScan::new(index.tree()),

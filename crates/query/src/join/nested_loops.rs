@@ -13,7 +13,7 @@ use super::hash_table::PAIR_COUNT_MAX;
 use super::roles::{Alone, Roles};
 use super::{Join, JoinStream, Side};
 use crate::execution::Memory;
-use crate::relation::{Position, TupleStream};
+use crate::relation::{Span, TupleStream};
 use crate::tuple::{Area, NO_TUPLE, PairBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
@@ -82,7 +82,7 @@ impl<'x> NestedLoops<'x> {
         let outer_memory = execution.take("nested loops", settings.outer_pages.max(1))?;
         let inner_memory = execution.take("nested loops", settings.inner_pages.max(1))?;
         let outer = join.input(settings.outer).relation;
-        let outer = outer.scan(execution, outer_memory, Position::default())?;
+        let outer = outer.scan(execution, outer_memory, Span::ALL)?;
         Ok(Self {
             execution,
             join,
@@ -120,7 +120,7 @@ impl<'x> NestedLoops<'x> {
                 None => self.execution.take("nested loops", self.settings.inner_pages.max(1))?,
             };
             let inner = self.join.input(self.settings.outer.other()).relation;
-            self.inner = Some(inner.scan(self.execution, memory, Position::default())?);
+            self.inner = Some(inner.scan(self.execution, memory, Span::ALL)?);
             self.next_inner = 0;
         }
         Ok(true)

@@ -8,7 +8,7 @@
 //! 2. One page of the memory holds the leaf at hand, the rest holds rows. A block ends with a leaf
 //!    where the next might not fit.
 
-use super::{Position, Relation, RelationSize, TupleStream};
+use super::{Position, Relation, RelationSize, Span, TupleStream};
 use crate::cost::{PageOrder, RelationStats};
 use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
@@ -93,10 +93,10 @@ impl Relation for ClusteredRelation<'_> {
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         execution.check_page_bytes(self.engine)?;
-        let (start, is_at_end) = from.leaf_place();
+        let (start, is_at_end) = span.from.leaf_place();
         let everything = (Bound::Unbounded, Bound::Unbounded);
         let cursor = match start {
             None => self.tree.scan(everything, Direction::Forward),

@@ -3,14 +3,14 @@
 //! 1. Rows may be put together late only where the condition looks at the columns that are compared alone
 //!    ([`Filtered::by_key`]): the others are not there yet.
 
-use super::{Late, Position, Relation, RelationSize, TupleStream};
+use super::{Late, Position, Relation, RelationSize, Span, TupleStream};
 use crate::cost::RelationStats;
 use crate::execution::Memory;
 use crate::tuple::{Tuple, TupleBatch};
 use crate::{Execution, QueryError};
 
 /// What decides about a row.
-pub type Condition<'c> = dyn Fn(Tuple<'_>) -> Result<bool, QueryError> + 'c;
+pub type Condition<'c> = dyn Fn(Tuple<'_>) -> Result<bool, QueryError> + Send + Sync + 'c;
 
 /// A relation and a condition.
 pub struct Filtered<'r> {
@@ -72,13 +72,17 @@ impl Relation for Filtered<'_> {
         Some(Late { keys, ..self.relation.late()? })
     }
 
+    fn parts(&self, count: u32) -> Vec<Span> {
+        self.relation.parts(count)
+    }
+
     fn scan<'x>(
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
-        let stream = self.relation.scan(execution, memory, from)?;
+        let stream = self.relation.scan(execution, memory, span)?;
         Ok(Box::new(FilteredStream { stream, condition: self.condition, kept: Vec::new() }))
     }
 }

@@ -8,7 +8,7 @@
 //! 2. Every page is checked: its checksum, then every cell before it is handed on.
 
 use super::block_reader::copy_pages;
-use super::{BlockReader, Position, Relation, RelationSize, TupleStream};
+use super::{BlockReader, Position, Relation, RelationSize, Span, TupleStream};
 use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
@@ -21,7 +21,7 @@ use nandu_storage::sqlite::{TableTree, TreePage};
 use nandu_storage::volume::Io;
 use nandu_storage::{FileId, PageAddress, ReadPages, StorageError};
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Leaves that are looked at to estimate how many rows there are.
 pub(crate) const SAMPLE_COUNT: usize = 16;
@@ -33,7 +33,7 @@ pub struct HeapRelation<'t> {
     engine: &'t EngineView,
     io: Io,
     tree: TableTree,
-    runs: Rc<[Range<u32>]>,
+    runs: Arc<[Range<u32>]>,
     size: RelationSize,
     is_in_place: bool,
 }
@@ -120,6 +120,23 @@ fn sample(
     Ok((rows * page_count / looked, bytes * page_count / looked))
 }
 
+/// Spans of runs that have about as many pages each, at least one.
+fn cut_runs(runs: &[Range<u32>], count: u32) -> Vec<Span> {
+    let page_count: u64 = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
+    let count = u64::from(count).clamp(1, page_count.max(1));
+    let (mut cuts, mut before) = (Vec::new(), 0);
+    for (index, run) in (0_u32..).zip(runs) {
+        let end = before + u64::from(run.end - run.start);
+        let is_here = |at: &u64| (before..end).contains(at);
+        let within = (1..count).map(|part| part * page_count / count).filter(is_here);
+        cuts.extend(
+            within.map(|at| Position { run: index, page: nandu_base::to_u32(at - before) }),
+        );
+        before = end;
+    }
+    Span::between(&cuts)
+}
+
 impl Relation for HeapRelation<'_> {
     fn name(&self) -> &str {
         &self.name
@@ -129,11 +146,15 @@ impl Relation for HeapRelation<'_> {
         self.size
     }
 
+    fn parts(&self, count: u32) -> Vec<Span> {
+        cut_runs(&self.runs, count)
+    }
+
     fn scan<'x>(
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         execution.check_page_bytes(self.engine)?;
         let fetch: Option<super::Fetch<'x>> = match self.is_in_place {
@@ -146,7 +167,7 @@ impl Relation for HeapRelation<'_> {
         };
         let place = (&self.io, self.tree.file());
         let reader =
-            BlockReader::new(execution, memory, place, Rc::clone(&self.runs), from, fetch)?;
+            BlockReader::new(execution, memory, place, Arc::clone(&self.runs), span, fetch)?;
         let reader = if self.is_in_place { reader.seen_by(self.engine) } else { reader };
         Ok(Box::new(HeapStream {
             relation: self,

@@ -4,7 +4,7 @@
 //! 1. The table does not change while the relation lives: a read transaction protects it.
 //! 2. One page of the memory holds the leaf at hand, the rest holds rows.
 
-use super::{Position, Relation, RelationSize, TupleStream};
+use super::{Position, Relation, RelationSize, Span, TupleStream};
 use crate::execution::Memory;
 use crate::index::{FetchOrder, IndexLookup, KeyRange, RowBuffer, as_bytes};
 use crate::key::KeyColumn;
@@ -114,10 +114,10 @@ impl Relation for IndexScan<'_> {
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         let rows = Rows::Fetched(self.order);
-        IndexStream::begin(execution, self.index, (&self.range, from), memory, rows)
+        IndexStream::begin(execution, self.index, (&self.range, span.from), memory, rows)
     }
 }
 
@@ -134,10 +134,10 @@ impl Relation for IndexOnlyScan<'_> {
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         let rows = Rows::OfEntries { values: Vec::new(), record: Vec::new() };
-        IndexStream::begin(execution, self.index, (&self.range, from), memory, rows)
+        IndexStream::begin(execution, self.index, (&self.range, span.from), memory, rows)
     }
 }
 

@@ -1,14 +1,15 @@
 //! What operators read: rows that can be read again and again, in blocks as large as the memory given.
 //!
 //! ```text
-//!   Relation ──scan(memory, from)──► TupleStream ──advance()──► batch(): a page's rows
-//!                                        │
-//!                                        └─position()──► where another scan may go on
+//!   Relation ──scan(memory, span)──► TupleStream ──advance()──► batch(): a page's rows
+//!      │                                 │
+//!      └─parts(count)──► spans           └─position()──► where another scan may go on
 //! ```
 //!
 //! 1. A stream holds as much memory as it was given, and one row besides: that which lies on more than
 //!    one page.
 //! 2. All scans of one relation give the same rows in the same order.
+//! 3. The spans of [`Relation::parts`] have each row once, whatever the count.
 
 mod block_reader;
 mod clustered;
@@ -38,8 +39,8 @@ use crate::{Execution, QueryError};
 use nandu_storage::btree::LeafPlace;
 use serde::{Deserialize, Serialize};
 
-/// Rows to be read.
-pub trait Relation {
+/// Rows to be read, by any number of workers.
+pub trait Relation: Send + Sync {
     /// Its name, for explanations and errors.
     fn name(&self) -> &str;
 
@@ -61,7 +62,13 @@ pub trait Relation {
         None
     }
 
-    /// Begins to read, in blocks of `memory`.
+    /// Its parts for workers that read side by side: up to `count` spans of about as many pages that have
+    /// every row once between them, in order. One of everything, where it cannot be divided.
+    fn parts(&self, _count: u32) -> Vec<Span> {
+        vec![Span::ALL]
+    }
+
+    /// Begins to read the rows of `span`, in blocks of `memory`.
     ///
     /// # Errors
     /// If there is not enough memory, or the device fails.
@@ -69,7 +76,7 @@ pub trait Relation {
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError>;
 }
 
@@ -116,6 +123,33 @@ pub struct Position {
     pub(crate) run: u32,
     /// How far into it, in pages; of a tree, which slot.
     pub(crate) page: u32,
+}
+
+/// A stretch of a relation: from one of its places on, to another one or to the end. Spans that end before the
+/// relation does come from [`Relation::parts`] only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    pub(crate) from: Position,
+    pub(crate) to: Option<Position>,
+}
+
+impl Span {
+    /// All rows.
+    pub const ALL: Self = Self { from: Position { run: 0, page: 0 }, to: None };
+
+    /// Spans between places that rise: from the beginning to the first, and so on, to the end.
+    pub(crate) fn between(cuts: &[Position]) -> Vec<Self> {
+        let starts = std::iter::once(Position::default()).chain(cuts.iter().copied());
+        let ends = cuts.iter().copied().map(Some).chain([None]);
+        starts.zip(ends).map(|(from, to)| Self { from, to }).collect()
+    }
+}
+
+impl From<Position> for Span {
+    /// All rows from a place on.
+    fn from(from: Position) -> Self {
+        Self { from, to: None }
+    }
 }
 
 impl Position {

@@ -1,6 +1,6 @@
 //! Rows in memory: for tests, and for what is too small to be stored.
 
-use super::{Position, Relation, RelationSize, TupleStream};
+use super::{Position, Relation, RelationSize, Span, TupleStream};
 use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
@@ -22,6 +22,7 @@ struct RowStream<'x> {
     execution: &'x Execution,
     block_bytes: usize,
     first: usize,
+    end: usize,
     next: Range<usize>,
     _memory: Memory<'x>,
 }
@@ -68,16 +69,26 @@ impl Relation for Rows {
         }
     }
 
+    fn parts(&self, count: u32) -> Vec<Span> {
+        let row_count = self.cells.len() as u64;
+        let count = u64::from(count).clamp(1, row_count.max(1));
+        let cut =
+            |part: u64| Position { run: 0, page: nandu_base::to_u32(part * row_count / count) };
+        Span::between(&(1..count).map(cut).collect::<Vec<_>>())
+    }
+
     fn scan<'x>(
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         let block_bytes = memory.bytes().max(1);
-        let first = from.page as usize;
+        let first = span.from.page as usize;
+        let end = span.to.map_or(self.cells.len(), |to| to.page as usize);
         let next = first..first;
-        Ok(Box::new(RowStream { rows: self, execution, block_bytes, first, next, _memory: memory }))
+        let rows = self;
+        Ok(Box::new(RowStream { rows, execution, block_bytes, first, end, next, _memory: memory }))
     }
 }
 
@@ -87,7 +98,7 @@ impl TupleStream for RowStream<'_> {
         let Rows { cells, page_bytes, .. } = self.rows;
         let start = self.next.end;
         let limit = self.block_bytes.min(*page_bytes) as u64;
-        let rest = &cells[start..];
+        let rest = &cells[start..self.end];
         let count = rest.iter().take_while(|&&cell| cell < rest[0] + limit).count();
         self.next = start..start + count;
         self.execution.work(Work::Scan, count as u64);

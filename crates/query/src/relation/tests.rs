@@ -1,10 +1,13 @@
 //! Scans of stored tables against a plain scan: sizes of pages and of memory, places of pages,
 //! dirty pages, damage, and going on where another scan stopped.
 
-use super::{ClusteredRelation, HeapRelation, IndexOnlyScan, IndexScan, Position, Relation};
+use super::{
+    ClusteredRelation, Filtered, HeapRelation, IndexOnlyScan, IndexScan, Position, Relation, Rows,
+    Span,
+};
 use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
 use crate::testing::tables::{INDEXES, database, execution_on, store, typed_rows};
-use crate::testing::{RowShape, limits};
+use crate::testing::{RowShape, limits, random_rows};
 use crate::{Execution, Key, QueryError};
 use nandu_base::Rng;
 use nandu_device::{IoBuffer, Operation};
@@ -21,17 +24,20 @@ type Stop = (usize, Position);
 
 const KEY_TYPE: ColumnType = ColumnType::Integer;
 
-fn stored(page_bytes: u32, propagation: PropagationKind, row_count: usize) -> Database {
-    let database = database(page_bytes, propagation);
-    let shape = RowShape {
+fn shape(row_count: usize) -> RowShape {
+    RowShape {
         row_count,
         key_count: 90,
         is_skewed: true,
         null_percent: 5,
         payload_bytes_max: if row_count.is_multiple_of(2) { 120 } else { 1500 },
-    };
+    }
+}
+
+fn stored(page_bytes: u32, propagation: PropagationKind, row_count: usize) -> Database {
+    let database = database(page_bytes, propagation);
     let (_, mut values) =
-        typed_rows("rows", shape, KEY_TYPE, page_bytes as usize, &mut Rng::new(5));
+        typed_rows("rows", shape(row_count), KEY_TYPE, page_bytes as usize, &mut Rng::new(5));
     store(&database, "heap", KEY_TYPE, false, &values);
     // In random order, so that leaves split and lie anywhere.
     Rng::new(6).shuffle(&mut values);
@@ -56,10 +62,10 @@ fn scan(
     relation: &dyn Relation,
     execution: &Execution,
     pages: u32,
-    from: Position,
+    span: impl Into<Span>,
 ) -> Result<(Vec<PlainRow>, Vec<Stop>), QueryError> {
     let memory = execution.take("a test", pages)?;
-    let mut stream = relation.scan(execution, memory, from)?;
+    let mut stream = relation.scan(execution, memory, span.into())?;
     let (mut rows, mut stops) = (Vec::new(), Vec::new());
     while stream.advance()? {
         let tuples = stream.batch().tuples();
@@ -130,7 +136,7 @@ fn a_scan_in_parts_reads_each_page_once() {
     while row_count < rows.len() {
         // One block of each scan, the next from where it ended.
         let memory = parts.take("a test", 4).unwrap();
-        let mut stream = heap.scan(&parts, memory, position).unwrap();
+        let mut stream = heap.scan(&parts, memory, Span::from(position)).unwrap();
         loop {
             assert!(stream.advance().unwrap());
             row_count += stream.batch().cells.len();
@@ -145,6 +151,51 @@ fn a_scan_in_parts_reads_each_page_once() {
     assert_eq!(requests, stops.len());
     assert_eq!(parts.io_counts().read_bytes, whole.io_counts().read_bytes);
     assert_eq!(parts.io_counts().read_requests, whole.io_counts().read_requests);
+}
+
+/// The rows of all parts, one after the other.
+fn scan_parts(relation: &dyn Relation, execution: &Execution, count: u32) -> Vec<PlainRow> {
+    let pages = relation.scan_pages_min() + 2;
+    let scan = |part| scan(relation, execution, pages, part).unwrap().0;
+    relation.parts(count).into_iter().flat_map(scan).collect()
+}
+
+#[test]
+fn parts_have_every_row_once_in_order_and_are_about_as_large() {
+    for propagation in PropagationKind::ALL {
+        let database = stored(512, propagation, 700);
+        let tables = database.read();
+        let heap = HeapRelation::open(&tables, "heap").unwrap();
+        let tree = ClusteredRelation::open(&tables, "tree").unwrap();
+        let odd = |tuple: crate::Tuple<'_>| Ok(tuple.row_number % 2 == 1);
+        let filtered = Filtered::new(&heap, 500_000, &odd);
+        let rows = random_rows("rows", shape(700), 512, &mut Rng::new(9));
+        let none = Rows::new("none", 512);
+        let relations: [&dyn Relation; 5] = [&heap, &tree, &filtered, &rows, &none];
+        for relation in relations {
+            let execution = execution(&tables, true);
+            let whole = scan_parts(relation, &execution, 1);
+            for count in [2, 3, 7, 64, 1_000_000] {
+                assert!(scan_parts(relation, &execution, count) == whole, "{count} parts");
+            }
+        }
+        // Each part of the heap is read by itself, and nothing twice.
+        let pages = heap.size().page_count;
+        for count in [1, 2, 5] {
+            let parts = heap.parts(count);
+            assert_eq!(parts.len(), count as usize);
+            let whole = execution(&tables, false);
+            for part in parts {
+                let one = whole.fork();
+                scan(&heap, &one, 4, part).unwrap();
+                if propagation == PropagationKind::InPlace {
+                    let read = one.io_counts().read_bytes / 512;
+                    assert!(read.abs_diff(pages / u64::from(count)) <= 5, "{read} of {pages}");
+                }
+                whole.absorb(one);
+            }
+        }
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) mod workspace;
 pub use crate::allocation::RunFormation;
 
 use crate::execution::Memory;
-use crate::relation::{Position, Relation, RelationSize, TupleStream};
+use crate::relation::{Position, Relation, RelationSize, Span, TupleStream};
 use crate::tuple::{Area, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, Key, QueryError, allocation};
@@ -113,7 +113,7 @@ pub(crate) fn form<'x>(
 ) -> Result<Sorted<'x>, QueryError> {
     let input = execution.take("a sort", settings.input_pages.max(1))?;
     let mut former = former(execution, key, settings, relation.size())?;
-    let mut stream = relation.scan(execution, input, Position::default())?;
+    let mut stream = relation.scan(execution, input, Span::ALL)?;
     let mut key_bytes = Vec::new();
     while stream.advance()? {
         for tuple in stream.batch().tuples() {

@@ -6,7 +6,7 @@ use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
 use crate::execution::Memory;
 use crate::join::{GraceHash, HybridHash, JoinStream, JoinType, Side, grace_hash, hybrid_hash};
 use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
-use crate::relation::{Position, RelationSize, Rows, TupleStream};
+use crate::relation::{RelationSize, Rows, Span, TupleStream};
 use crate::testing::{RowShape, collect, execution, expected, join, limits, random_rows};
 use crate::{Execution, JoinKind, Key, Limits, QueryError, Relation, Work};
 use nandu_base::Rng;
@@ -155,9 +155,9 @@ impl Relation for Misjudged<'_> {
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
-        self.rows.scan(execution, memory, from)
+        self.rows.scan(execution, memory, span)
     }
 }
 

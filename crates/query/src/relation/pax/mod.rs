@@ -19,7 +19,7 @@ mod tests;
 pub(crate) use fetch::PaxFetch;
 pub(crate) use reader::slot_count;
 
-use super::{Late, Position, Relation, RelationSize, TupleStream};
+use super::{Late, Position, Relation, RelationSize, Span, TupleStream};
 use crate::cost::{LateStats, PageOrder, RelationStats};
 use crate::execution::Memory;
 use crate::key::KeyColumn;
@@ -67,6 +67,8 @@ struct PaxStream<'x> {
     execution: &'x Execution,
     reader: PaxReader<'x>,
     next_pax_page: usize,
+    /// The PAX page behind the last one that is read.
+    end: usize,
     /// The row of the PAX page at hand that comes next.
     place: usize,
     rows: RowMaker,
@@ -253,11 +255,18 @@ impl Relation for PaxView<'_> {
         self.slot_pages() + 1
     }
 
+    fn parts(&self, count: u32) -> Vec<Span> {
+        let page_count = self.table.pax_pages().len() as u64;
+        let count = u64::from(count).clamp(1, page_count.max(1));
+        let cut = |part: u64| Position { run: to_u32(part * page_count / count), page: 0 };
+        Span::between(&(1..count).map(cut).collect::<Vec<_>>())
+    }
+
     fn scan<'x>(
         &'x self,
         execution: &'x Execution,
         mut memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         execution.check_page_bytes(self.engine)?;
         if memory.pages() < self.scan_pages_min() {
@@ -272,7 +281,8 @@ impl Relation for PaxView<'_> {
             view: self,
             execution,
             reader: PaxReader::new(execution, self, memory),
-            next_pax_page: from.run as usize,
+            next_pax_page: span.from.run as usize,
+            end: span.to.map_or(self.table.pax_pages().len(), |to| to.run as usize),
             place: 0,
             rows: RowMaker::default(),
             copies: Vec::with_capacity(execution.page_bytes()),
@@ -317,10 +327,9 @@ impl TupleStream for PaxStream<'_> {
                 self.execution.work(Work::Assemble, rows * self.view.columns.len() as u64);
                 return Ok(true);
             }
-            let end = self.view.table.pax_pages().len();
-            let Self { reader, next_pax_page, .. } = self;
+            let Self { reader, next_pax_page, end, .. } = self;
             reader.release();
-            while *next_pax_page < end && reader.has_room() {
+            while *next_pax_page < *end && reader.has_room() {
                 reader.begin(*next_pax_page)?;
                 *next_pax_page += 1;
             }
@@ -371,12 +380,16 @@ impl Relation for PaxRelation<'_> {
         Some(Late { keys: &self.keys, rows: &self.rows })
     }
 
+    fn parts(&self, count: u32) -> Vec<Span> {
+        self.whole.parts(count)
+    }
+
     fn scan<'x>(
         &'x self,
         execution: &'x Execution,
         memory: Memory<'x>,
-        from: Position,
+        span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
-        self.whole.scan(execution, memory, from)
+        self.whole.scan(execution, memory, span)
     }
 }

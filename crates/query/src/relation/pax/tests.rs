@@ -79,7 +79,7 @@ fn a_scan_gives_what_is_wanted_and_reads_nothing_else() {
                 let limits = crate::Limits { reads_ahead, ..limits(1024, memory_pages) };
                 let execution = execution_on(&tables, limits);
                 let memory = execution.take("a test", memory_pages).unwrap();
-                let mut scan = view.scan(&execution, memory, Position::default()).unwrap();
+                let mut scan = view.scan(&execution, memory, Span::ALL).unwrap();
                 let mut number = 0;
                 while scan.advance().unwrap() {
                     for tuple in scan.batch().tuples() {
@@ -104,6 +104,31 @@ fn a_scan_gives_what_is_wanted_and_reads_nothing_else() {
 }
 
 #[test]
+fn parts_have_every_row_once_in_order() {
+    let database = stored(PropagationKind::InPlace);
+    let tables = database.read();
+    let view = PaxView::open(&tables, "t", vec![0, 2]).unwrap();
+    let pax_pages = view.shape().0;
+    for count in [1, 2, 3, 1000] {
+        let parts = view.parts(count);
+        assert_eq!(parts.len() as u64, pax_pages.min(u64::from(count)));
+        let mut number = 0;
+        for part in parts {
+            let execution = execution_on(&tables, limits(1024, 64));
+            let memory = execution.take("a test", 64).unwrap();
+            let mut scan = view.scan(&execution, memory, part).unwrap();
+            while scan.advance().unwrap() {
+                for tuple in scan.batch().tuples() {
+                    number += 1;
+                    assert_eq!(tuple.row_number, number, "{count} parts");
+                }
+            }
+        }
+        assert_eq!(number, ROW_COUNT);
+    }
+}
+
+#[test]
 fn sizes_are_those_of_the_rows() {
     let database = stored(PropagationKind::InPlace);
     let tables = database.read();
@@ -111,7 +136,7 @@ fn sizes_are_those_of_the_rows() {
         let view = PaxView::open(&tables, "t", columns.clone()).unwrap();
         let execution = execution_on(&tables, limits(1024, 64));
         let memory = execution.take("a test", 64).unwrap();
-        let mut scan = view.scan(&execution, memory, Position::default()).unwrap();
+        let mut scan = view.scan(&execution, memory, Span::ALL).unwrap();
         let mut bytes = 0;
         while scan.advance().unwrap() {
             bytes += scan.batch().tuples().map(|it| it.cell_bytes() as u64).sum::<u64>();
@@ -169,7 +194,7 @@ fn a_page_that_was_lost_is_an_error_and_no_rows() {
     let all_rows = || {
         let execution = execution_on(&tables, limits(1024, 64));
         let memory = execution.take("a test", 64).unwrap();
-        let mut scan = view.scan(&execution, memory, Position::default()).unwrap();
+        let mut scan = view.scan(&execution, memory, Span::ALL).unwrap();
         let mut row_count = 0;
         while scan.advance()? {
             row_count += scan.batch().tuples().count();
@@ -197,6 +222,6 @@ fn what_makes_no_sense_is_an_error() {
     let view = PaxView::open(&tables, "t", vec![0, 1, 2, 3, 4]).unwrap();
     let execution = execution_on(&tables, limits(1024, 5));
     let memory = execution.take("a test", 5).unwrap();
-    let refused = view.scan(&execution, memory, Position::default()).map(|_| ()).unwrap_err();
+    let refused = view.scan(&execution, memory, Span::ALL).map(|_| ()).unwrap_err();
     assert!(matches!(refused, QueryError::TooLittleMemory { granted_pages: 5, .. }), "{refused}");
 }
