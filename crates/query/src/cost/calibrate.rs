@@ -26,7 +26,6 @@
 //! 1. Steps are measured in rounds, each step once, and the median of the rounds counts: a machine that is slow for
 //!    a while slows all steps of that round alike, and joins meet it as often.
 
-use super::relation::SORT_OVERHEAD_BYTES;
 use super::scan::distinct_pages;
 use super::{CpuCosts, LargeTable, RowCosts, comparisons_among};
 use crate::execution::{Execution, Limits};
@@ -36,6 +35,7 @@ use crate::join::{
     BlockNestedLoops, GraceHash, IndexNestedLoops, Join, JoinInput, JoinStream, JoinType, Side,
     block_nested_loops, grace_hash, index_nested_loops,
 };
+use crate::relation::stats::SORT_OVERHEAD_BYTES;
 use crate::relation::{HeapRelation, PaxRelation, Relation, Span};
 use crate::sort::{self, RunFormation, Sort};
 use crate::work::Work;

@@ -8,8 +8,7 @@
 //! 2. One page of the memory holds the leaf at hand, the rest holds rows. A block ends with a leaf
 //!    where the next might not fit.
 
-use super::{Position, Relation, RelationSize, Span, TupleStream};
-use crate::cost::{PageOrder, RelationStats};
+use super::{PageOrder, Position, Relation, RelationSize, RelationStats, Span, TupleStream};
 use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;

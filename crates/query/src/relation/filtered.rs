@@ -3,8 +3,7 @@
 //! 1. Rows may be put together late only where the condition looks at the columns that are compared alone
 //!    ([`Filtered::by_key`]): the others are not there yet.
 
-use super::{Late, Position, Relation, RelationSize, Span, TupleStream};
-use crate::cost::RelationStats;
+use super::{Late, Position, Relation, RelationSize, RelationStats, Span, TupleStream};
 use crate::execution::Memory;
 use crate::tuple::{Tuple, TupleBatch};
 use crate::{Execution, QueryError};

@@ -18,6 +18,7 @@ pub(crate) mod heap;
 mod index_scan;
 pub(crate) mod pax;
 mod rows;
+pub(crate) mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -27,12 +28,12 @@ pub use heap::HeapRelation;
 pub use index_scan::{IndexOnlyScan, IndexScan};
 pub use pax::{PaxRelation, PaxView};
 pub use rows::Rows;
+pub use stats::{LateStats, PageOrder, RelationStats};
 
 pub(crate) use block_reader::{BlockReader, Fetch};
 pub(crate) use clustered::{LEAVES_AHEAD, clustered_size};
 pub(crate) use heap::leaves_of;
 
-use crate::cost::{LateStats, RelationStats};
 use crate::execution::Memory;
 use crate::tuple::TupleBatch;
 use crate::{Execution, QueryError};

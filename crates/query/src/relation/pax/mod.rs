@@ -19,8 +19,9 @@ mod tests;
 pub(crate) use fetch::PaxFetch;
 pub(crate) use reader::slot_count;
 
-use super::{Late, Position, Relation, RelationSize, Span, TupleStream};
-use crate::cost::{LateStats, PageOrder, RelationStats};
+use super::{
+    Late, LateStats, PageOrder, Position, Relation, RelationSize, RelationStats, Span, TupleStream,
+};
 use crate::execution::Memory;
 use crate::key::KeyColumn;
 use crate::tuple::{Area, Tuple, TupleBatch};
