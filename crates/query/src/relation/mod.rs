@@ -135,7 +135,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// All rows.
+    /// The whole relation, from its first row to its last.
     pub const ALL: Self = Self { from: Position { run: 0, page: 0 }, to: None };
 
     /// Spans between places that rise: from the beginning to the first, and so on, to the end.
