@@ -134,4 +134,9 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
     wrong("--device sim:nvme-tcl-2024", "nvme-tlc-2024");
     wrong("--device sim:nvme-tlc-2024 --capacity 100TiB", "--capacity 100 TiB");
     wrong("--clients 0", "0 is not in");
+    let sim = "--device sim:nvme-tlc-2024 --clients 3";
+    for time in ["--think-time 1000000000s", "--processor-time 18446744073s"] {
+        let remedy = "more than 100 years; take shorter times or fewer operations";
+        wrong(&format!("{sim} {time} --operations 100"), remedy);
+    }
 }

@@ -24,6 +24,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// What a run may take by its options alone, for a clock that counts nanoseconds.
+const RUN_YEARS_MAX: u64 = 100;
+
 /// Run many clients over one database, on this disk or on a simulated drive
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
@@ -211,12 +214,13 @@ pub(crate) fn run(arguments: &BenchArguments, context: &Context) -> Result<(), F
 
 fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
     let ycsb = arguments.ycsb();
+    let plan = arguments.plan();
+    check_times(&plan)?;
     let settings = settings_of(arguments)?;
     if let Some(directory) = &arguments.out {
         crate::output::check_folder(directory)?;
     }
     let place = arguments.place(&settings, &context.interrupt)?;
-    let plan = arguments.plan();
     let database = place.database();
     let progress = Progress::new(context, 2);
     let loaded = ycsb.load(database, |number| {
@@ -264,6 +268,22 @@ fn ycsb(arguments: &YcsbArguments, context: &Context) -> Result<(), Failure> {
         run: RunFacts::since(context.started),
     };
     show(&report, arguments, context)
+}
+
+/// Refuses times that no clock could add up.
+fn check_times(plan: &Plan) -> Result<(), Failure> {
+    let by_one = u128::from(plan.operation_count.div_ceil(u64::from(plan.client_count)));
+    let thought_ns = by_one * u128::from(plan.think_time.0);
+    let computed_ns = u128::from(plan.operation_count) * u128::from(plan.processor_time.0);
+    let longest_ns = u128::from(RUN_YEARS_MAX) * 365 * 24 * 3600 * 1_000_000_000;
+    if thought_ns + computed_ns <= longest_ns {
+        return Ok(());
+    }
+    Err(Failure::input(format!(
+        "--think-time and --processor-time: {} operations would take more than {RUN_YEARS_MAX} years; \
+         take shorter times or fewer operations",
+        plan.operation_count
+    )))
 }
 
 /// Tells what came of a run, and draws it if that was asked.

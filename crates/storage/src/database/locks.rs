@@ -195,7 +195,8 @@ impl Locks {
             }
             state.waiting.insert(transaction, wanted.clone());
             let present = now();
-            let deadline = *deadline.get_or_insert(present + limit);
+            // A limit past the end of time is none.
+            let deadline = *deadline.get_or_insert(present.saturating_add(limit));
             let trouble = if state.closes_circle(transaction) {
                 Some(StorageError::Deadlock { what: told() })
             } else if is_over || present >= deadline {

@@ -161,3 +161,23 @@ fn who_locks_many_keys_has_the_file_unless_others_are_in_it() {
     assert_eq!(beside.state.lock().files[&FILE].keys.len(), 1, "the other keeps its own");
     beside.audit();
 }
+
+#[test]
+fn a_limit_past_the_end_of_time_is_none() {
+    let (locks, file) = (Locks::default(), FileId(1));
+    let key = Span::Key(b"key");
+    assert_eq!(locks.try_lock(1, file, key, Mode::Exclusive), Taking::Taken);
+    let waits = || {
+        let wanted = Wanted::new(file, key, Mode::Exclusive);
+        locks.lock(2, &wanted, Nanos(u64::MAX), || Nanos(5), String::new)
+    };
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(waits);
+        while locks.state.lock().waiting.is_empty() && !waiter.is_finished() {
+            std::thread::yield_now();
+        }
+        locks.release(1);
+        waiter.join().unwrap().unwrap();
+    });
+    assert!(locks.has(2, file, key, Mode::Exclusive));
+}
