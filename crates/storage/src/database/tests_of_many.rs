@@ -13,6 +13,7 @@ use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice
 use nandu_workers::{Schedule, Work};
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 mod anomalies;
 mod beside;
@@ -219,6 +220,52 @@ fn a_dropped_table_stays_for_older_snapshots_and_goes_after_them() {
     assert!(has_file());
     drop(snapshot);
     assert!(!has_file());
+}
+
+#[test]
+fn a_snapshot_sees_the_tables_of_its_moment_beside_those_who_change_them() {
+    const ROUNDS: i64 = if cfg!(miri) { 5 } else { 300 };
+    let database = create(&device(), &settings());
+    let mut write = database.write().unwrap();
+    put(&mut write, 0, "without").unwrap();
+    write.commit().unwrap();
+    let is_over = AtomicBool::new(false);
+    let look = || {
+        while !is_over.load(Ordering::Relaxed) {
+            let snapshot = database.snapshot();
+            let told = get(&snapshot, 0).unwrap();
+            let has_table = snapshot.definition("third").is_ok();
+            assert_eq!(has_table, told.as_deref() == Some("with"), "{told:?}");
+            if has_table {
+                let mut count = 0;
+                let every = |_: i64, _: RecordView<'_>| {
+                    count += 1;
+                    Flow::Continue(())
+                };
+                snapshot.scan("third", every).unwrap();
+                assert_eq!(count, 1);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = [scope.spawn(look), scope.spawn(look)];
+        for _ in 0..ROUNDS {
+            let mut write = database.write().unwrap();
+            let columns = vec![Column::new("id", ColumnType::Integer)];
+            write.create_table("third", columns, TableKind::Heap).unwrap();
+            write.insert("third", &[ValueRef::Integer(1)]).unwrap();
+            put(&mut write, 0, "with").unwrap();
+            write.commit().unwrap();
+            let mut write = database.write().unwrap();
+            write.drop_table("third").unwrap();
+            put(&mut write, 0, "without").unwrap();
+            write.commit().unwrap();
+            if threads.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+                break;
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

@@ -101,12 +101,8 @@ pub struct Mark {
 
 impl Snapshot {
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
-        let view = EngineView::committed(shared);
-        let (catalog, open) = {
-            let core = shared.core.read();
-            (core.catalog, Arc::clone(&core.committed))
-        };
-        Self { tables: Tables { view, catalog, open, locker: None } }
+        let (view, open) = EngineView::with_tables(shared);
+        Self { tables: Tables { view, catalog: shared.catalog, open, locker: None } }
     }
 }
 

@@ -17,6 +17,7 @@
 use super::Shared;
 use super::ahead::Ahead;
 use super::core::Core;
+use super::open_table::OpenTables;
 use super::step::Step;
 use crate::engine::structure;
 use crate::page::{TRAILER_BYTES, page_contents, page_lsn, seal_page, set_page_lsn};
@@ -76,6 +77,12 @@ impl std::fmt::Debug for EngineView {
 impl EngineView {
     /// A view of what is committed now.
     pub(super) fn committed(shared: &Arc<Shared>) -> Self {
+        Self::with_tables(shared).0
+    }
+
+    /// A view of what is committed now, and the tables at the same moment: between two, others may
+    /// commit tables that the view does not see.
+    pub(super) fn with_tables(shared: &Arc<Shared>) -> (Self, Arc<OpenTables>) {
         let core = shared.core.read();
         let engine = core.engine();
         let mut copies = Copies::default();
@@ -93,9 +100,10 @@ impl EngineView {
         shared.versions.begin(seen);
         let is_plain = AtomicBool::new(copies.undos.is_empty() && copies.trouble.is_none());
         let (shared, seen) = (Arc::clone(shared), AtomicU64::new(seen.0));
+        let open = Arc::clone(&core.committed);
         drop(core);
         let (copies, ahead) = (Mutex::new(copies), Ahead::default());
-        Self(Arc::new(ViewState { shared, seen, is_plain, copies, ahead }))
+        (Self(Arc::new(ViewState { shared, seen, is_plain, copies, ahead })), open)
     }
 
     /// A view whose moment is fixed by [`Self::refresh`], with all changes whoever made them.
