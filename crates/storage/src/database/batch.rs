@@ -15,6 +15,7 @@ use super::change::{check_row_bytes, encode_row_key, logged};
 use super::core::Core;
 use super::open_table::{OpenTable, Rows};
 use super::step::Step;
+use super::transaction::unless_changed;
 use crate::btree::Tree;
 use crate::engine::StructureKind;
 use crate::sqlite::{Value, ValueRef, encode_record};
@@ -106,7 +107,7 @@ impl WriteTransaction<'_> {
         let chunk_rows = to_index(u64::from(self.settings().frame_count() / 4)).min(CHUNK_ROWS_MAX);
         for chunk in piece.chunks(chunk_rows) {
             let keys: Vec<&[u8]> = chunk.iter().map(|(key, _)| key.as_slice()).collect();
-            tree.fetch_leaves(&self.present()?, &keys)?;
+            unless_changed(tree.fetch_leaves(&self.present()?, &keys))?;
             let mut rest = chunk;
             while !rest.is_empty() {
                 let count = self.step(|core| core.insert_run(&tree, file, rest))?;

@@ -469,7 +469,7 @@ impl<'d> WriteTransaction<'d> {
                 }
                 (Err(_), Some(Obstacle::Page(address))) => {
                     *fetches_left -= 1;
-                    self.present()?.read(address, |_| ())?;
+                    unless_changed(self.present()?.read(address, |_| ()))?;
                 }
                 (Ok(answer), _) => {
                     if let Err(error) = self.tables.view.apply(&steps) {
@@ -649,6 +649,14 @@ impl Drop for WriteTransaction<'_> {
         } else {
             let _ = self.take_back();
         }
+    }
+}
+
+/// What fetching pages came to: one that another has changed meanwhile is in memory all the same.
+pub(super) fn unless_changed(fetched: Result<(), StorageError>) -> Result<(), StorageError> {
+    match fetched {
+        Err(StorageError::SnapshotTooOld { .. }) => Ok(()),
+        answer => answer,
     }
 }
 

@@ -125,6 +125,42 @@ fn dirty_pages_are_written_aside_where_others_read() {
     assert_eq!(read.check().unwrap().findings, [""; 0]);
 }
 
+#[test]
+fn who_writes_and_does_not_read_is_never_told_that_a_moment_is_not_kept() {
+    let settings = Settings { version_bytes: 0, pool_bytes: 64 << 10, ..roomy() };
+    let database = create(&device(), &settings);
+    let text = "a".repeat(100);
+    let mut write = database.write().unwrap();
+    for key in 0..2000 {
+        put(&mut write, key, &text).unwrap();
+        write.insert("things", &[ValueRef::Integer(key * 37 % 2000), ValueRef::Null]).unwrap();
+    }
+    write.commit().unwrap();
+    let start = database.read().engine().data_io().now();
+    let work = |worker: i64| -> Work<()> {
+        let (database, text) = (database.clone(), text.clone());
+        Box::new(move || {
+            let mut rng = Rng::new(worker.cast_unsigned());
+            for round in 0..150 {
+                let row = |key| vec![Value::Integer(key), Value::Text("new".to_owned())];
+                let rows = [row(3000 + 8 * round + worker), row(9000 + 8 * round + worker)];
+                let mut key = || i64::try_from(rng.below(2000)).unwrap();
+                let (pair, thing, id) = (key(), 1 + key(), key());
+                let changed = database.transact(Isolation::Serializable, |write| {
+                    put(write, pair, &text)?;
+                    write.update("things", thing, &[ValueRef::Integer(id), ValueRef::Null])?;
+                    write.insert_all("pairs", &rows)
+                });
+                changed.unwrap();
+            }
+        })
+    };
+    Schedule { start, ..Schedule::default() }.run((0..8).map(work).collect());
+    let read = database.read();
+    read.engine().audit();
+    assert_eq!(read.check().unwrap().findings, [""; 0]);
+}
+
 /// How long in all somebody waits to have the engine alone while another worker does `work` with cold pages, and how
 /// long that took. (Who reads may have to undo what is not committed, and so waits for pages of his own.)
 fn beside_cold_pages(work: impl Fn(&Database) + Send + 'static) -> (Nanos, Nanos) {
