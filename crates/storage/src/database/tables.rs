@@ -545,12 +545,15 @@ impl Tables {
         self.get(table, number, row_of)
     }
 
-    /// Sizes of all tables and indexes.
+    /// Sizes of all tables and indexes. A serializable transaction locks all of them.
     ///
     /// # Errors
     /// If a page cannot be read or breaks a rule; [`Self::check`] says all about it.
     pub fn stat(&self) -> Result<Vec<TableStat>, StorageError> {
         let mut stats = Vec::new();
+        for table in self.open.values() {
+            table.definition.files().try_for_each(|file| self.lock_file(file, table))?;
+        }
         let pages = &*self.statement()?;
         for table in self.open.values() {
             let TableDefinition { name, file, indexes, .. } = &table.definition;

@@ -59,6 +59,22 @@ fn g1a_what_was_taken_back_is_never_read() {
 }
 
 #[test]
+fn g1a_sizes_of_tables_are_those_of_what_was_committed() {
+    for isolation in Isolation::ALL {
+        let database = two_rows();
+        let (mut first, second) = (begin(&database, isolation), begin(&database, isolation));
+        put(&mut first, 3, "30").unwrap();
+        let row_count = |stats: Vec<TableStat>| {
+            stats.iter().find(|stat| stat.name == "pairs").map(|stat| stat.row_count)
+        };
+        let seen = second.stat();
+        assert!(is_refused(&seen) || row_count(seen.unwrap()) == Some(2), "{isolation:?}");
+        first.rollback().unwrap();
+        assert_eq!(row_count(second.stat().unwrap()), Some(2));
+    }
+}
+
+#[test]
 fn g1b_what_comes_between_is_never_read() {
     for isolation in Isolation::ALL {
         let database = two_rows();
