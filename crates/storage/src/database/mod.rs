@@ -22,6 +22,7 @@ mod batch;
 mod catalog;
 mod change;
 mod check;
+mod copies;
 mod core;
 pub mod key;
 mod load;

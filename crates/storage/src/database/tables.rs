@@ -4,6 +4,7 @@
 //! 2. The key of an index entry is its columns' values, then the row's number; it has no value.
 //! 3. The record of a clustered table is its row; its key repeats the key columns.
 
+use super::copies::{BatchCopy, RecordCopy, copied};
 use super::locks::{self, Mode, Span, Taking, Wanted};
 use super::names::{name_files, with_names_of};
 use super::open_table::{OpenTable, OpenTables, Rows, open_heap};
@@ -17,7 +18,6 @@ use crate::sqlite::{RecordView, TableTree, Value, ValueRef};
 use crate::{FileId, StorageError};
 use nandu_base::words::did_you_mean;
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
 use std::ops::{Bound, ControlFlow, Deref};
 use std::sync::Arc;
 
@@ -213,7 +213,7 @@ impl Tables {
             None => tree.get(&*pages, row_number, |record| copy.set(record.bytes())),
         };
         let found = found.map_err(self.named())?;
-        Ok(found.map(|()| look(copied(&copy.0))))
+        Ok(found.map(|()| look(copied(copy.bytes()))))
     }
 
     /// Lends the row of a clustered table that has these key values to `look`.
@@ -237,12 +237,12 @@ impl Tables {
             None => tree.get(&*pages, &key, |bytes| copy.set(bytes)),
         };
         let found = found.map_err(self.named())?;
-        found.map(|()| view_of(&copy.0).map(look)).transpose()
+        found.map(|()| view_of(copy.bytes()).map(look)).transpose()
     }
 
     /// Lends the rows of a heap table that have these numbers to `look`, each with the place of its
     /// number in `row_numbers`, in no particular order. All are on their way at once, so the device's
-    /// queue is full. Numbers without a row are passed over. `look` must not use the database itself.
+    /// queue is full. Numbers without a row are passed over.
     ///
     /// # Errors
     /// If there is no such heap table, or a page cannot be read.
@@ -258,14 +258,36 @@ impl Tables {
         let table = self.table(table)?;
         let heap = table.heap()?;
         rising.iter().try_for_each(|&number| self.lock_number(table, number))?;
-        let pages = self.statement()?;
-        let tree = heap.tree_in(&pages);
-        let looked = tree.get_batch(&*pages, &rising, |index, record| look(order[index], record));
-        looked.map_err(self.named())
+        let pages = &*self.statement()?;
+        let tree = heap.tree_in(pages);
+        self.lend_batch(&tree, pages, &rising, |index, record| look(order[index], record))
     }
 
-    /// As [`Self::get_batch`], for the rows of a clustered table that have these key values. `look` must
-    /// not use the database itself.
+    /// Lends rows of a heap whose numbers rise, out of their pages, so that `look` may use the
+    /// database.
+    fn lend_batch(
+        &self,
+        tree: &TableTree,
+        pages: &EngineView,
+        rising: &[i64],
+        mut look: impl FnMut(usize, RecordView<'_>),
+    ) -> Result<(), StorageError> {
+        let mut copies = BatchCopy::default();
+        let looked =
+            tree.get_batch(pages, rising, |index, record| copies.add(index, record.bytes()));
+        looked.map_err(self.named())?;
+        copies.rows().for_each(|(index, bytes)| look(index, copied(bytes)));
+        let mut copy = RecordCopy::take();
+        for &index in copies.left() {
+            let found = tree.get(pages, rising[index], |record| copy.set(record.bytes()));
+            if found.map_err(self.named())?.is_some() {
+                look(index, copied(copy.bytes()));
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::get_batch`], for the rows of a clustered table that have these key values.
     ///
     /// # Errors
     /// If there is no such clustered table, or a page cannot be read.
@@ -279,16 +301,23 @@ impl Tables {
         let tree = table.clustered()?;
         let keys = encode_keys(keys);
         keys.iter().try_for_each(|key| self.lock_key(table, key))?;
-        let mut trouble = None;
-        let looked = tree.get_batch(&*self.statement()?, &keys, |index, bytes| {
-            let Some(bytes) = bytes else { return };
-            match view_of(bytes) {
-                Ok(record) => look(index, record),
-                Err(error) => trouble = Some(error),
-            }
+        let pages = &*self.statement()?;
+        let mut copies = BatchCopy::default();
+        let looked = tree.get_batch(pages, &keys, |index, bytes| {
+            bytes.into_iter().for_each(|bytes| copies.add(index, bytes));
         });
         looked.map_err(self.named())?;
-        trouble.map_or(Ok(()), Err)
+        for (index, bytes) in copies.rows() {
+            look(index, view_of(bytes)?);
+        }
+        let mut copy = RecordCopy::take();
+        for &index in copies.left() {
+            let found = tree.get(pages, &keys[index], |bytes| copy.set(bytes));
+            if found.map_err(self.named())?.is_some() {
+                look(index, view_of(copy.bytes())?);
+            }
+        }
+        Ok(())
     }
 
     /// Brings the pages where rows with these key values belong into memory, all at once, for a caller
@@ -517,16 +546,19 @@ impl Tables {
         match order {
             FetchOrder::Address => {
                 numbers.sort_unstable();
-                let looked = tree.get_batch(pages, numbers, |index, record| {
+                self.lend_batch(&tree, pages, numbers, |index, record| {
                     found += 1;
                     look(numbers[index], record);
-                });
-                looked.map_err(self.named())?;
+                })?;
             }
             FetchOrder::Key => {
+                let mut copy = RecordCopy::take();
                 for &number in numbers.iter() {
-                    let shown = tree.get(pages, number, |record| look(number, record));
-                    found += usize::from(shown.map_err(self.named())?.is_some());
+                    let shown = tree.get(pages, number, |record| copy.set(record.bytes()));
+                    if shown.map_err(self.named())?.is_some() {
+                        found += 1;
+                        look(number, copied(copy.bytes()));
+                    }
                 }
             }
         }
@@ -623,37 +655,6 @@ impl Tables {
     /// For `map_err`: names files in place of their numbers.
     fn named(&self) -> impl Fn(StorageError) -> StorageError {
         move |error| with_names_of(|| self.view.files(), error)
-    }
-}
-
-/// A record that was copied.
-fn copied(bytes: &[u8]) -> RecordView<'_> {
-    RecordView::new(bytes).expect("it was one when it was copied")
-}
-
-/// A row's bytes out of their page, so that whoever looks at them holds nothing that others need. Each
-/// thread has one that is used again.
-struct RecordCopy(Vec<u8>);
-
-thread_local! {
-    static SPARE_COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-impl RecordCopy {
-    fn take() -> Self {
-        Self(SPARE_COPY.take())
-    }
-
-    fn set(&mut self, bytes: &[u8]) {
-        self.0.clear();
-        self.0.extend_from_slice(bytes);
-    }
-}
-
-impl Drop for RecordCopy {
-    fn drop(&mut self) {
-        // After the thread's own has gone there is nobody to keep it for.
-        let _ = SPARE_COPY.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
     }
 }
 

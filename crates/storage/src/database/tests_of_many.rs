@@ -181,6 +181,53 @@ fn reading_inside_of_reading_works_with_a_writer_in_between() {
 }
 
 #[test]
+fn changing_rows_while_those_of_a_batch_or_an_index_are_lent_works() {
+    let room = Settings { pool_bytes: 8 << 20, log_bytes: 24 << 20, ..settings() };
+    let database = create(&device(), &room);
+    let mut write = database.write().unwrap();
+    put_all(&mut write, 0..200, "text");
+    // A third of them is read again, since not all are copied at once.
+    let long = "long".repeat(3000);
+    let row = |id: i64| [ValueRef::Integer(id), ValueRef::Text(long.as_bytes())];
+    let numbers: Vec<i64> = (0..128).map(|id| write.insert("things", &row(id)).unwrap()).collect();
+    write.commit().unwrap();
+    let before = database.read();
+    let mut seen = [0; 4];
+    let touch = |key: i64| {
+        let mut write = database.write().unwrap();
+        put(&mut write, key % 200, "other").unwrap();
+        write.update("things", numbers[usize::try_from(key % 128).unwrap()], &row(key)).unwrap();
+        write.commit().unwrap();
+        assert_eq!(get(&database.read(), key % 200).unwrap().as_deref(), Some("other"));
+    };
+    let everything: (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>) =
+        (Bound::Unbounded, Bound::Unbounded);
+    for (place, order) in [FetchOrder::Key, FetchOrder::Address].into_iter().enumerate() {
+        let look = |number: i64, record: RecordView<'_>| {
+            assert_eq!(numbers[usize::try_from(integer_of(record)).unwrap()], number);
+            assert_eq!(text_of(record), long);
+            touch(number + 1000);
+            seen[place] += 1;
+        };
+        before.index_rows("things", "by_id", everything, order, look).unwrap();
+    }
+    let look = |place: usize, record: RecordView<'_>| {
+        assert_eq!((integer_of(record), text_of(record)), (place as i64, long.clone()));
+        touch(1);
+        seen[2] += 1;
+    };
+    before.get_batch("things", &numbers, look).unwrap();
+    let keys: Vec<Row> = (0..200).rev().map(|key| vec![Value::Integer(key)]).collect();
+    let look = |place: usize, record: RecordView<'_>| {
+        assert_eq!((integer_of(record), text_of(record).as_str()), (199 - place as i64, "text"));
+        touch(2);
+        seen[3] += 1;
+    };
+    before.get_batch_by_key("pairs", &keys, look).unwrap();
+    assert_eq!(seen, [128, 128, 128, 200]);
+}
+
+#[test]
 fn a_snapshot_whose_pages_are_not_kept_is_told_so_and_the_writer_is_not() {
     let settings = Settings { version_bytes: 4 << 10, ..settings() };
     let database = create(&device(), &settings);

@@ -1,0 +1,79 @@
+//! Rows out of their pages, so that whoever looks at them holds nothing that others need, and may
+//! use the database meanwhile.
+//!
+//! 1. A copy of one row is as long as that row; one of a batch has at most [`BATCH_BYTES_MAX`].
+
+use crate::sqlite::RecordView;
+use std::cell::Cell;
+
+/// Bytes of a batch's rows that are copied before they are lent.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// A row's bytes. Each thread has some memory for them that is used again.
+pub(super) struct RecordCopy(Vec<u8>);
+
+thread_local! {
+    static SPARE_COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Rows of a batch, the first ones that come.
+#[derive(Default)]
+pub(super) struct BatchCopy {
+    bytes: Vec<u8>,
+    /// Where each row's bytes end, and its place in the batch.
+    ends: Vec<(usize, usize)>,
+    /// Places of rows for which there was no room.
+    left: Vec<usize>,
+}
+
+impl RecordCopy {
+    pub(super) fn take() -> Self {
+        Self(SPARE_COPY.take())
+    }
+
+    pub(super) fn set(&mut self, bytes: &[u8]) {
+        self.0.clear();
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for RecordCopy {
+    fn drop(&mut self) {
+        // After the thread's own has gone there is nobody to keep it for.
+        let _ = SPARE_COPY.try_with(|spare| spare.set(std::mem::take(&mut self.0)));
+    }
+}
+
+impl BatchCopy {
+    /// Copies the row at a place of the batch, or leaves it to be read again.
+    pub(super) fn add(&mut self, place: usize, bytes: &[u8]) {
+        if self.bytes.len() + bytes.len() > BATCH_BYTES_MAX {
+            self.left.push(place);
+        } else {
+            self.bytes.extend_from_slice(bytes);
+            self.ends.push((self.bytes.len(), place));
+        }
+    }
+
+    /// The rows that were copied, each with its place.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let mut start = 0;
+        self.ends
+            .iter()
+            .map(move |&(end, place)| (place, &self.bytes[std::mem::replace(&mut start, end)..end]))
+    }
+
+    /// Places of rows for which there was no room: they are to be read one by one.
+    pub(super) fn left(&self) -> &[usize] {
+        &self.left
+    }
+}
+
+/// A record that was copied.
+pub(super) fn copied(bytes: &[u8]) -> RecordView<'_> {
+    RecordView::new(bytes).expect("it was one when it was copied")
+}
