@@ -284,7 +284,8 @@ impl Counts {
             }
             answer
         });
-        let retry_count = attempt_count - 1;
+        // None, if the database let nobody write.
+        let retry_count = attempt_count.saturating_sub(1);
         self.retry_count += retry_count;
         self.deadlock_count += deadlock_count;
         self.lock_timeout_count += lock_timeout_count;
