@@ -88,6 +88,14 @@ fn the_report_opens_with_what_papers_lead_with_and_nandu_misses() {
 }
 
 #[test]
+fn the_list_of_experiments_has_a_bound_where_it_stands_above_all_else() {
+    let html = page(&found());
+    let narrow = html.split("@media (max-width: 60rem)").nth(1).expect("there is such a rule");
+    let rule = narrow.split("nav {").nth(1).unwrap().split('}').next().unwrap();
+    assert!(rule.contains("position: static") && rule.contains("max-height: "), "{rule}");
+}
+
+#[test]
 fn a_method_of_several_paragraphs_is_several_paragraphs() {
     let html = html_of_methods();
     assert!(html.len() > 45, "{}", html.len());
