@@ -5,6 +5,7 @@
 //!   boolean, integers        ─► integer        dates, times    ─► text (`moment`)
 //!   float, double, decimal   ─► real           strings ─► text        other bytes ─► blob
 //! ```
+//! A decimal of which a double does not keep all digits is refused.
 //!
 //! 1. A column whose type is not in this table is refused when the file is opened.
 //! 2. The crate panics about some files that break rules of the format; to the caller that is an error, too.
@@ -122,12 +123,7 @@ impl ParquetRows {
                 of_column(
                     name,
                     match (field, shown) {
-                        (Field::Decimal(_), Some(shown)) => {
-                            let shown = shown.trim_end_matches('.');
-                            format!(
-                                "{shown} is an integer that no double is; cast it to one of 64 bits"
-                            )
-                        }
+                        (Field::Decimal(_), Some(shown)) => refused_decimal(shown),
                         _ => format!("{field} does not fit 64 bits with a sign"),
                     },
                 )
@@ -250,7 +246,7 @@ fn is_shown_as_text(field: &Field, moment: Option<Moment>) -> bool {
 /// The value of a field; `shown` is its text where it stands for a number. `None` where it is too large.
 fn value_of<'f>(field: &'f Field, shown: Option<&'f str>) -> Option<ValueRef<'f>> {
     Some(match (field, shown) {
-        (Field::Decimal(_), shown) => ValueRef::Real(real_in(shown?)?),
+        (Field::Decimal(_), shown) => ValueRef::Real(real_of_decimal(shown?)?),
         (_, Some(shown)) => ValueRef::Text(shown.as_bytes()),
         (Field::Null, _) => ValueRef::Null,
         (Field::Bool(value), _) => ValueRef::Integer(i64::from(*value)),
@@ -269,6 +265,31 @@ fn value_of<'f>(field: &'f Field, shown: Option<&'f str>) -> Option<ValueRef<'f>
         (Field::Bytes(bytes), _) => ValueRef::Blob(bytes.data()),
         _ => return None,
     })
+}
+
+/// The double whose shortest notation is that of a decimal, so that it comes back; `None` where none is.
+/// Decimals of 15 digits all have one.
+fn real_of_decimal(shown: &str) -> Option<f64> {
+    let real = real_in(shown.trim_end_matches('.'))?;
+    let shortest = match shown.split_once('.') {
+        Some((_, "")) | None => return Some(real),
+        Some((whole, fraction)) => match fraction.trim_end_matches('0') {
+            "" => return Some(real),
+            fraction => format!("{whole}.{fraction}"),
+        },
+    };
+    (real.to_string() == shortest).then_some(real)
+}
+
+fn refused_decimal(shown: &str) -> String {
+    let shown = shown.trim_end_matches('.');
+    match shown.contains('.') {
+        true => format!(
+            "{shown} has more digits than a double keeps; cast it to a text, or to a double if it \
+             may be rounded, in what writes the file"
+        ),
+        false => format!("{shown} is an integer that no double is; cast it to one of 64 bits"),
+    }
 }
 
 /// Calls the crate `parquet` (invariant 2). A panic inside is not told to the user, who gets the error.

@@ -2,7 +2,10 @@
 
 use super::*;
 use nandu_storage::sqlite::Value;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DoubleType, FixedLenByteArray, FixedLenByteArrayType,
+    Int32Type, Int64Type,
+};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
@@ -194,6 +197,16 @@ fn values_that_no_column_holds_are_refused_with_their_row() {
         told.contains("row 1, column x: 9007199254740993 is an integer that no double"),
         "{told}"
     );
+    // 12345678901234567.89 as bytes, the first one first.
+    let wide = 1_234_567_890_123_456_789_i128.to_be_bytes();
+    let told = complaint_of("FIXED_LEN_BYTE_ARRAY(16) x (DECIMAL(30, 2))", &|column| {
+        let wide = FixedLenByteArray::from(wide.to_vec());
+        column.typed::<FixedLenByteArrayType>().write_batch(&[wide], None, None).unwrap();
+    });
+    assert!(
+        told.contains("row 1, column x: 12345678901234567.89 has more digits than a double keeps"),
+        "{told}"
+    );
     let told = complaint_of("INT64 x (TIMESTAMP_MICROS)", &|column| {
         column.typed::<Int64Type>().write_batch(&[0, i64::MAX], None, None).unwrap();
     });
@@ -203,6 +216,30 @@ fn values_that_no_column_holds_are_refused_with_their_row() {
         column.typed::<ByteArrayType>().write_batch(&wild, None, None).unwrap();
     });
     assert!(told.contains("rows.parquet: a text is not UTF-8; make it so"), "{told}");
+}
+
+#[test]
+fn a_double_that_keeps_all_digits_of_a_decimal_stands_for_it() {
+    for (shown, real) in [
+        ("0.05", 0.05),
+        ("-0.05", -0.05),
+        ("12.", 12.0),
+        ("9999999999999.99", 9_999_999_999_999.99),
+        ("0.10000000000000000000", 0.1),
+        ("0.00000000000000000000", 0.0),
+        ("-123456789012345.75", -123_456_789_012_345.75),
+        ("100000000000000000000.00", 1e20),
+    ] {
+        assert_eq!(real_of_decimal(shown), Some(real), "{shown}");
+    }
+    for shown in [
+        "90071992547409.93",
+        "-12345678901234567.89",
+        "9007199254740993.",
+        "0.12345678901234567891",
+    ] {
+        assert_eq!(real_of_decimal(shown), None, "{shown}");
+    }
 }
 
 #[test]
