@@ -50,6 +50,12 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character == '\n')
 }
 
+/// The same for lines of fields with tabs between them: line ends and tabs stay.
+#[must_use]
+pub fn visible_rows(text: &str) -> Cow<'_, str> {
+    escaped(text, |character| "\n\t".contains(character))
+}
+
 /// `text` with its control characters escaped but for those that stay.
 fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let is_hidden = |character: char| character.is_control() && !stays(character);
@@ -152,6 +158,7 @@ mod tests {
             assert_eq!(visible(text), shown);
         }
         assert_eq!(visible_lines("a\u{1b}\n  b\r\n"), "a\\u{1b}\n  b\\r\n");
+        assert_eq!(visible_rows("a\t\u{1b}\r\nb\t\u{9b}\n"), "a\t\\u{1b}\\r\nb\t\\u{9b}\n");
         for code in (0..0x20).chain(0x7f..0xa0) {
             let text = String::from(char::from_u32(code).unwrap());
             assert!(!visible(&text).contains(char::is_control), "{code:#x}");

@@ -50,7 +50,26 @@ pub(crate) fn begin_rows(command: &'static str, value: &impl Serialize) -> Strin
 
 /// Indented JSON without the key `nandu`, for files that the program reads again.
 pub(crate) fn plain(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("our own types have string keys and finite numbers")
+    let text = serde_json::to_string_pretty(value);
+    harmless(text.expect("our own types have string keys and finite numbers"))
+}
+
+/// The same JSON without control characters from U+007F to U+009F, which JSON lets stand and terminals obey.
+pub(crate) fn harmless(text: String) -> String {
+    let is_control = |character: char| ('\u{7f}'..='\u{9f}').contains(&character);
+    if !text.contains(is_control) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        // Outside of strings JSON has none of them.
+        if is_control(character) {
+            escaped += &format!("\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]
@@ -67,6 +86,14 @@ mod tests {
             (&read["nandu"]["command"], &read["experiments"][0]),
             (&"list".into(), &1.into())
         );
+    }
+
+    #[test]
+    fn no_control_character_stands_in_a_document() {
+        let value = json!({ "a\u{9b}": "\u{1b}[2J\u{7f}ä\u{85}" });
+        let text = plain(&value);
+        assert!(!text.contains(|one: char| one.is_control() && one != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
     #[test]

@@ -4,16 +4,19 @@
 //! 2. A reader who goes away ends the program quietly.
 //! 3. A file that exists is replaced only if the user said so; no link to a file is ever followed.
 //! 4. A file of results is there as a whole or not at all, and one that it replaces goes only then.
-//! 5. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset. Lines are as wide as that
+//! 5. On a terminal no control character of what came from outside is shown as it is, be it a name, a value or
+//!    a row. Elsewhere rows are data, and go as their format has them.
+//! 6. Nothing is coloured unless stdout is a terminal and `NO_COLOR` is unset. Lines are as wide as that
 //!    terminal, or 100 characters.
 
 use crate::failure::Failure;
 use crate::json;
 use clap::Args;
-use nandu_base::words::visible_lines;
+use nandu_base::words::{visible_lines, visible_rows};
 use nandu_drives::profile::read_text;
 use nandu_probe::table::{Table, WIDTH_MAX};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -40,6 +43,7 @@ const PLAIN: &str = "\u{1b}[0m";
 /// Standard output, and how wide and how coloured it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
+    is_terminal: bool,
     is_styled: bool,
     /// Characters of a line.
     width: usize,
@@ -52,7 +56,13 @@ impl Output {
         let is_terminal = io::stdout().is_terminal();
         let size = terminal_size::terminal_size_of(io::stdout()).filter(|_| is_terminal);
         let width = size.map_or(WIDTH_MAX, |(width, _)| usize::from(width.0).max(WIDTH_MIN));
-        Self { is_styled: is_terminal && !wants_none, width }
+        Self { is_terminal, is_styled: is_terminal && !wants_none, width }
+    }
+
+    /// What has no colours, and lines of so many characters.
+    #[cfg(test)]
+    pub(crate) const fn plain(width: usize) -> Self {
+        Self { is_terminal: false, is_styled: false, width }
     }
 
     /// Characters of a line of a table: the terminal's, and 100 where there is none.
@@ -77,6 +87,16 @@ impl Output {
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush())
             .map_err(|error| Failure::system("cannot write to stdout", &error))
+    }
+
+    /// Writes rows of a table: as they are where another program reads them, to a person without control
+    /// characters but line ends and tabs (invariant 5).
+    pub(crate) fn rows(self, rows: &str) -> Result<(), Failure> {
+        self.text(&self.readable_rows(rows))
+    }
+
+    fn readable_rows(self, rows: &str) -> Cow<'_, str> {
+        if self.is_terminal { visible_rows(rows) } else { Cow::Borrowed(rows) }
     }
 
     /// Writes one line or several, without control characters of names and values that came from outside.
@@ -329,9 +349,17 @@ mod tests {
     }
 
     #[test]
+    fn rows_move_no_cursor_and_stay_as_they_are_for_programs() {
+        let rows = "7\ta\u{1b}[2Jb\r\n8\t\u{7f}\u{9b}1m\n";
+        let on_terminal = Output { is_terminal: true, ..Output::plain(80) };
+        assert_eq!(on_terminal.readable_rows(rows), "7\ta\\u{1b}[2Jb\\r\n8\t\\u{7f}\\u{9b}1m\n");
+        assert_eq!(Output::plain(80).readable_rows(rows), rows);
+    }
+
+    #[test]
     fn a_line_has_no_control_characters_but_those_of_its_style() {
-        let plain = Output { is_styled: false, width: 80 };
-        let styled = Output { is_styled: true, width: 80 };
+        let plain = Output::plain(80);
+        let styled = Output { is_terminal: true, is_styled: true, width: 80 };
         for (text, shown) in [
             ("table a\u{1b}[2Jb\r\nnext", "table a\\u{1b}[2Jb\\r\nnext"),
             ("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}"),

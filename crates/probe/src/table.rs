@@ -1,7 +1,15 @@
 //! Tables for terminals: text columns to the left, numbers to the right.
 //!
-//! 1. No line is wider than asked for; where it would be, the widest text column is cut, but none below 8
-//!    characters, and those that are to stay whole after all others.
+//! ```text
+//!   name  count  title         where that is too wide:    ab
+//!   ----  -----  --------                                   count 1, title Something
+//!   ab        1  Someth~                                    long
+//! ```
+//!
+//! 1. No line is wider than asked for, but for a word or a name that is longer alone. Where it would be, the
+//!    widest text column is cut, but none below 12 characters.
+//! 2. Neither numbers are cut nor what tells rows apart: the first column, and those that are to stay whole.
+//!    Where that is too wide, each row is a block of lines.
 
 use crate::pattern::Access;
 use crate::profile::{DeviceProfile, ProfileModel};
@@ -14,7 +22,10 @@ use nandu_device::Operation;
 /// The width of tables whose reader is no terminal, and of running text at most, in characters.
 pub const WIDTH_MAX: usize = 100;
 const GAP: usize = 2;
-const COLUMN_WIDTH_MIN: usize = 8;
+/// A text of which less is left says nothing.
+const TEXT_WIDTH_MIN: usize = 12;
+/// Spaces before the lines of a block but the first.
+const BLOCK_INDENT: usize = 2;
 
 /// Rows of text under headings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,13 +38,17 @@ pub struct Table {
 
 impl Table {
     /// An empty table. A heading that starts with `>` is over numbers, which go to the right; one that
-    /// starts with `=` over what somebody may want to copy, which is not cut while anything else can be.
+    /// starts with `=` over what somebody may want to copy, which is never cut; nor is the first column.
     #[must_use]
     pub fn new(headings: &[&str]) -> Self {
         Self {
             headings: headings.iter().map(|h| h.trim_start_matches(['>', '=']).into()).collect(),
             is_number: headings.iter().map(|h| h.starts_with('>')).collect(),
-            is_whole: headings.iter().map(|h| h.starts_with('=')).collect(),
+            is_whole: headings
+                .iter()
+                .enumerate()
+                .map(|(place, h)| place == 0 || h.starts_with(['>', '=']))
+                .collect(),
             rows: Vec::new(),
         }
     }
@@ -59,10 +74,10 @@ impl Table {
         self.render_within(WIDTH_MAX)
     }
 
-    /// The same with lines of at most `width_max` characters, as far as columns of 8 fit in there.
+    /// The same with lines of at most `width_max` characters, in blocks where the columns do not fit in there.
     #[must_use]
     pub fn render_within(&self, width_max: usize) -> String {
-        let widths = self.widths(width_max);
+        let Some(widths) = self.widths(width_max) else { return self.blocks(width_max) };
         let rule: Vec<String> = widths.iter().map(|&width| "-".repeat(width)).collect();
         let mut text = String::new();
         for cells in [&self.headings, &rule].into_iter().chain(&self.rows) {
@@ -79,7 +94,8 @@ impl Table {
         text
     }
 
-    fn widths(&self, width_max: usize) -> Vec<usize> {
+    /// As wide as each column may be; `None` where they do not fit.
+    fn widths(&self, width_max: usize) -> Option<Vec<usize>> {
         let mut widths: Vec<usize> = self.headings.iter().map(|h| h.chars().count()).collect();
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -88,22 +104,68 @@ impl Table {
         }
         let gaps = GAP * widths.len().saturating_sub(1);
         while widths.iter().sum::<usize>() + gaps > width_max {
-            // Numbers are cut only where no text is left to cut, and what is to stay whole after that.
-            let kind_of = |column: usize| (self.is_whole[column], self.is_number[column]);
-            let widest = |kind| {
-                (0..widths.len())
-                    .filter(|&column| kind_of(column) == kind)
-                    .filter(|&column| widths[column] > COLUMN_WIDTH_MIN)
-                    .max_by_key(|&column| widths[column])
-            };
-            let (text, numbers, whole) = ((false, false), (false, true), (true, false));
-            match widest(text).or_else(|| widest(numbers)).or_else(|| widest(whole)) {
-                Some(column) => widths[column] -= 1,
-                None => break,
+            let widest = (0..widths.len())
+                .filter(|&column| !self.is_whole[column] && widths[column] > TEXT_WIDTH_MIN)
+                .max_by_key(|&column| widths[column]);
+            widths[widest?] -= 1;
+        }
+        Some(widths)
+    }
+
+    /// Each row as its first cell and, below it, the others with their headings.
+    fn blocks(&self, width_max: usize) -> String {
+        let mut text = String::new();
+        for row in &self.rows {
+            // A text says what it is, a number does not.
+            let is_named = row.first().is_some_and(|name| !name.is_empty() && !self.is_number[0]);
+            if is_named {
+                text += &row[0];
+                text.push('\n');
+            }
+            let fields: Vec<String> = self
+                .headings
+                .iter()
+                .zip(row)
+                .skip(usize::from(is_named))
+                .filter(|(_, cell)| !cell.is_empty())
+                .map(|(heading, cell)| format!("{heading} {cell}").trim_start().to_owned())
+                .collect();
+            let lines = lines_of(&fields, width_max.saturating_sub(BLOCK_INDENT));
+            for (place, line) in lines.iter().enumerate() {
+                let indent = if is_named || place > 0 { BLOCK_INDENT } else { 0 };
+                text += &" ".repeat(indent);
+                text += line;
+                text.push('\n');
             }
         }
-        widths
+        text
     }
+}
+
+/// Fields with commas between them in lines of at most `room` characters, which break between fields and,
+/// where one is longer than a line, between its words.
+fn lines_of(fields: &[String], room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for (place, field) in fields.iter().enumerate() {
+        let comma = if place + 1 < fields.len() { "," } else { "" };
+        let field = format!("{field}{comma}");
+        let parts: Vec<&str> = match field.chars().count() <= room {
+            true => vec![&field],
+            false => field.split_whitespace().collect(),
+        };
+        for part in parts {
+            let line = lines.last_mut().expect("there is always one");
+            if line.is_empty() {
+                line.push_str(part);
+            } else if line.chars().count() + 1 + part.chars().count() <= room {
+                line.push(' ');
+                line.push_str(part);
+            } else {
+                lines.push(part.to_owned());
+            }
+        }
+    }
+    lines
 }
 
 /// The first `width` characters, the last of them a tilde where some are missing.
@@ -333,11 +395,11 @@ mod tests {
 
     #[test]
     fn wide_tables_are_cut_to_the_terminal() {
-        let mut table = Table::new(&["name", ">number"]);
-        table.row(vec!["x".repeat(150), "123456".into()]);
+        let mut table = Table::new(&[">number", "text"]);
+        table.row(vec!["123456".into(), "x".repeat(150)]);
         let text = table.render();
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH_MAX), "{text}");
-        assert!(text.contains("~  123456"), "{text}");
+        assert!(text.contains("123456  xxxx") && text.contains("xx~"), "{text}");
         let wide = table.render_within(200);
         assert!(wide.contains(&"x".repeat(150)), "{wide}");
         let narrow = table.render_within(40);
@@ -345,14 +407,30 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_copies_is_cut_after_all_else() {
-        let mut table = Table::new(&["=address", "title", ">count"]);
-        table.row(vec!["sim:a-long-address".into(), "t".repeat(30), "1".into()]);
-        let told = table.render_within(40);
-        assert!(told.contains("sim:a-long-address  tttttttttttt~"), "{told}");
-        let told = table.render_within(28);
-        assert!(told.contains("sim:a-long~"), "{told}");
-        assert!(told.lines().all(|line| line.chars().count() <= 28), "{told}");
+    fn names_and_numbers_are_never_cut() {
+        let mut table = Table::new(&["=address", "title", ">count", "of", "more"]);
+        let row = |name: &str, title: &str| {
+            vec![name.into(), title.into(), "1".into(), String::new(), "a word or three".into()]
+        };
+        table.row(row("sim:a-long-address-512m", "Something with a title that is long"));
+        table.row(row("sim:a-long-address-512g", "Short"));
+        let told = table.render_within(70);
+        assert!(told.contains("sim:a-long-address-512m  Something with a~  "), "{told}");
+        let told = table.render_within(36);
+        assert_eq!(
+            told,
+            "sim:a-long-address-512m\n  title Something with a title that\n  is long, count 1,\n  \
+             more a word or three\nsim:a-long-address-512g\n  title Short, count 1,\n  \
+             more a word or three\n"
+        );
+        let mut table = Table::new(&[">request", ">a rate", ">another rate"]);
+        table.row(["4 KiB", "1.41 GB/s", "1.35 GB/s"].map(str::to_owned).to_vec());
+        assert_eq!(
+            table.render_within(30),
+            "request 4 KiB,\n  a rate 1.41 GB/s,\n  another rate 1.35 GB/s\n"
+        );
+        table.row(vec!["1.234567".into(); 3]);
+        assert_eq!(table.render_within(33).lines().count(), 4, "what fits is a table");
     }
 
     #[test]

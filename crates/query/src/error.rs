@@ -1,5 +1,7 @@
 //! What can go wrong in a query, said so that the user knows what to do.
 
+use nandu_base::ByteCount;
+use nandu_base::words::counted;
 use nandu_storage::StorageError;
 use std::fmt;
 
@@ -40,12 +42,14 @@ impl fmt::Display for QueryError {
             Self::Storage(error) => error.fmt(formatter),
             Self::TooLittleMemory { operator, needed_pages, granted_pages } => write!(
                 formatter,
-                "{operator} needs {needed_pages} pages of memory and was given {granted_pages}"
+                "{operator} needs {} of memory and was given {granted_pages}",
+                counted(*needed_pages, "page")
             ),
             Self::WriteBudget { operator, budget_bytes } => write!(
                 formatter,
-                "{operator} would write more than the {budget_bytes} bytes that it may; give it \
-                 more memory, or take block nested loops, which write nothing"
+                "{operator} would write more temporary data than its write budget of {}; give it \
+                 more memory, or take block nested loops, which write nothing",
+                ByteCount(*budget_bytes)
             ),
             Self::Cancelled => formatter.write_str("stopped on request"),
             Self::Invalid { what } => formatter.write_str(what),

@@ -7,7 +7,8 @@
 //!       no result: why a run ended early
 //! ```
 //!
-//! 1. No line of the table is longer than 80 characters, and no reason is cut.
+//! 1. No line of the table is longer than 80 characters, or than a narrower terminal of 40 or more; there the
+//!    columns to the left are left out. No reason is cut.
 
 use super::{Plan, Plans};
 use crate::JoinKind;
@@ -20,6 +21,8 @@ use std::fmt;
 const LINE_CHARACTERS: usize = 80;
 /// Characters of a join's name, with the mark of one whose sides are swapped.
 const NAME_CHARACTERS: usize = 22;
+/// Characters of a cell.
+const CELL_CHARACTERS: usize = 7;
 
 /// What a run of a plan cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,79 +125,137 @@ impl Explanation {
     }
 }
 
-/// The cells of one line: requests, pages, pages written, device, processor, all.
+/// What stands above the columns.
+const HEADINGS: [&str; 6] = ["requests", "pages", "written", "I/O s", "CPU s", "time s"];
+
+/// One line: what it is of, and its cells, of which the last ones are shown.
 struct Line {
+    name: String,
     counts: [u64; 3],
     times_ns: [u64; 3],
+    shown_count: usize,
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for count in self.counts {
-            write!(formatter, " {:>7}", short_count(count))?;
-        }
-        for time_ns in self.times_ns {
-            write!(formatter, " {:>7}", short_seconds(time_ns))?;
+        let counts = self.counts.map(short_count);
+        let times = self.times_ns.map(short_seconds);
+        write!(formatter, "{:<NAME_CHARACTERS$}", self.name)?;
+        let hidden_count = HEADINGS.len() - self.shown_count;
+        for cell in counts.iter().chain(&times).skip(hidden_count) {
+            write!(formatter, " {cell:>CELL_CHARACTERS$}")?;
         }
         Ok(())
+    }
+}
+
+/// An explanation in lines of at most so many characters.
+struct Within<'e> {
+    explanation: &'e Explanation,
+    width: usize,
+}
+
+impl Explanation {
+    /// The table in lines of at most `width` characters: in 80, or in fewer without some of its columns,
+    /// down to 40.
+    #[must_use]
+    pub fn render_within(&self, width: usize) -> String {
+        Within { explanation: self, width: width.min(LINE_CHARACTERS) }.to_string()
     }
 }
 
 impl fmt::Display for Explanation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            formatter,
-            "  {:<21} {:>8} {:>7} {:>7} {:>7} {:>7} {:>7}",
-            "join", "requests", "pages", "written", "I/O s", "CPU s", "time s"
-        )?;
-        for (index, row) in self.rows.iter().enumerate() {
+        Within { explanation: self, width: LINE_CHARACTERS }.fmt(formatter)
+    }
+}
+
+impl Within<'_> {
+    /// How many columns have room: all, or the last ones.
+    fn shown_count(&self) -> usize {
+        // Before them stand a mark and the name, behind them the error.
+        let room = self.width.saturating_sub(2 + NAME_CHARACTERS + 1 + CELL_CHARACTERS);
+        (room / (1 + CELL_CHARACTERS)).clamp(1, HEADINGS.len())
+    }
+}
+
+impl fmt::Display for Within<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { explanation: Explanation { rows, rejected }, width } = *self;
+        let shown_count = self.shown_count();
+        write!(formatter, "  {:<width$}", "join", width = NAME_CHARACTERS - 1)?;
+        for (place, heading) in HEADINGS.iter().enumerate().skip(HEADINGS.len() - shown_count) {
+            // The first is a letter wider than its cells.
+            let width = CELL_CHARACTERS + usize::from(place == 0);
+            let gap = if place == HEADINGS.len() - shown_count && place > 0 { "  " } else { " " };
+            write!(formatter, "{gap}{heading:>width$}")?;
+        }
+        formatter.write_str("\n")?;
+        for (index, row) in rows.iter().enumerate() {
             let mark = if index == 0 { '>' } else { ' ' };
             let swapped = if row.is_swapped { " (S)" } else { "" };
-            let name = format!("{}{swapped}", row.kind);
+            let Estimate { pages_written, io_ns, cpu_ns, .. } = row.estimate;
             let line = Line {
-                counts: [
-                    row.estimate.request_count(),
-                    row.estimate.page_count(),
-                    row.estimate.pages_written,
-                ],
-                times_ns: [row.estimate.io_ns, row.estimate.cpu_ns, row.time.0],
+                name: format!("{}{swapped}", row.kind),
+                counts: [row.estimate.request_count(), row.estimate.page_count(), pages_written],
+                times_ns: [io_ns, cpu_ns, row.time.0],
+                shown_count,
             };
-            writeln!(formatter, "{mark} {name:<NAME_CHARACTERS$}{line}")?;
+            writeln!(formatter, "{mark} {line}")?;
             if let (Some(actual), Some(error)) = (row.actual, row.error_percent()) {
-                let line = Line {
-                    counts: [actual.requests, actual.pages, actual.pages_written],
-                    times_ns: [actual.io_ns, actual.cpu_ns, actual.time_ns],
-                };
-                let error = error.clamp(-999.0, 9999.0);
-                let name = match actual.system_percent() {
-                    0 => "  as run".to_owned(),
-                    percent => format!("  as run, {percent}% system"),
-                };
-                let digits = usize::from(error < 999.0);
-                writeln!(formatter, "  {name:<NAME_CHARACTERS$}{line} {error:>+6.digits$}%")?;
+                write_actual(formatter, &actual, error, shown_count)?;
             }
             if let Some(why) = &row.failure {
-                write_reason(formatter, "    no result: ", why)?;
+                write_reason(formatter, "    no result: ", why, width)?;
             }
         }
-        for (kind, why) in &self.rejected {
-            write_reason(formatter, &format!("- {:<NAME_CHARACTERS$} ", kind.name()), why)?;
+        for (kind, why) in rejected {
+            let head = format!("- {:<NAME_CHARACTERS$} ", kind.name());
+            write_reason(formatter, &head, why, width)?;
         }
-        if self.rows.iter().any(|row| row.is_swapped) {
-            writeln!(formatter, "(S): the inner side of the question is hashed, or leads")?;
+        if rows.iter().any(|row| row.is_swapped) {
+            let what = "the inner side of the question is hashed, or leads";
+            write_reason(formatter, "(S): ", what, width)?;
         }
         Ok(())
     }
 }
 
+/// Writes what a run cost, and by how much the estimate was off.
+fn write_actual(
+    formatter: &mut fmt::Formatter<'_>,
+    actual: &Actual,
+    error_percent: f64,
+    shown_count: usize,
+) -> fmt::Result {
+    let name = match actual.system_percent() {
+        0 => "  as run".to_owned(),
+        percent => format!("  as run, {percent}% system"),
+    };
+    let line = Line {
+        name,
+        counts: [actual.requests, actual.pages, actual.pages_written],
+        times_ns: [actual.io_ns, actual.cpu_ns, actual.time_ns],
+        shown_count,
+    };
+    let error = error_percent.clamp(-999.0, 9999.0);
+    let digits = usize::from(error < 999.0);
+    writeln!(formatter, "  {line} {error:>+6.digits$}%")
+}
+
 /// Writes a reason behind `head`, in as many lines as it needs, which begin below its first word.
-fn write_reason(formatter: &mut fmt::Formatter<'_>, head: &str, why: &str) -> fmt::Result {
+fn write_reason(
+    formatter: &mut fmt::Formatter<'_>,
+    head: &str,
+    why: &str,
+    width: usize,
+) -> fmt::Result {
     formatter.write_str(head)?;
     let start = head.chars().count();
     let mut at = start;
     for word in why.split_whitespace() {
         let length = word.chars().count();
-        if at > start && at + 1 + length > LINE_CHARACTERS {
+        if at > start && at + 1 + length > width {
             write!(formatter, "\n{:start$}", "")?;
             at = start;
         } else if at > start {

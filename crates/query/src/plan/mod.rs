@@ -28,6 +28,7 @@ pub use open::{ChunkRule, Indexes};
 use crate::cost::{CostModel, Estimate};
 use crate::join::{JoinType, Side};
 use crate::{JoinKind, QueryError};
+use nandu_base::words::counted;
 use nandu_base::{ByteCount, Nanos};
 use serde::Serialize;
 use std::fmt;
@@ -91,13 +92,16 @@ impl fmt::Display for Rejection {
             Self::NoIndex => formatter.write_str("needs an index on the join key"),
             Self::NoColumns => formatter.write_str("needs both tables in PAX pages"),
             Self::TooLittleMemory { needed_pages } => {
-                write!(formatter, "needs {needed_pages} pages of memory")
+                write!(formatter, "needs {} of memory", counted(*needed_pages, "page"))
             }
             Self::UnknownPairs => {
                 formatter.write_str("may write all pairs, and nobody said how many there are")
             }
             Self::WriteBudget { written } => {
-                write!(formatter, "may write {} bytes", written.0)
+                write!(
+                    formatter,
+                    "may write {written} of temporary data, more than the write budget"
+                )
             }
         }
     }
@@ -165,8 +169,8 @@ pub fn choose(
             found.rejected.iter().map(|(kind, reason)| format!("{kind} {reason}")).collect();
         QueryError::Invalid {
             what: format!(
-                "no join can be done with {} pages of memory: {}",
-                budget.memory_pages,
+                "no join can be done with {} of memory: {}",
+                counted(budget.memory_pages, "page"),
                 reasons.join(", ")
             ),
         }

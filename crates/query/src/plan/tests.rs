@@ -175,7 +175,7 @@ fn with_too_little_memory_each_join_says_what_it_needs() {
     let device = flash();
     let model = model(&device, AS_BUILT);
     let told = choose(&model, &question, &memory(1)).unwrap_err().to_string();
-    assert!(told.contains("with 1 pages of memory"), "{told}");
+    assert!(told.contains("with 1 page of memory"), "{told}");
     assert!(told.contains("block_nested_loops needs 2 pages of memory"), "{told}");
     assert!(told.contains("index_sort_merge needs"), "{told}");
     assert!(choose(&model, &question, &memory(0)).is_err());
@@ -292,8 +292,26 @@ fn an_explanation_is_a_table_that_fits_every_terminal() {
     }
     assert!(text.contains("so be it\n"), "no reason is cut: {text}");
     assert!(text.lines().nth(1).unwrap().starts_with("> block_nested_loops"), "{text}");
-    assert!(text.contains("- grace_hash             may write"), "{text}");
+    let refused = "- grace_hash             may write 46.6 MiB of temporary data, more than";
+    assert!(text.contains(refused), "{text}");
     assert!(text.contains("nested_loops (S)"), "{text}");
+    assert_eq!(explanation.render_within(100), text);
+    for (width, headings) in [
+        (79, "pages written   I/O s   CPU s  time s"),
+        (70, "written   I/O s   CPU s  time s"),
+        (40, "time s"),
+    ] {
+        let narrow = explanation.render_within(width);
+        assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let head = narrow.lines().next().unwrap();
+        assert_eq!(words(head)[1..], words(headings), "{narrow}");
+        assert!(head.ends_with(headings), "{narrow}");
+        assert!(
+            narrow.contains("so\n               be it") || narrow.contains("be it\n"),
+            "{narrow}"
+        );
+    }
 }
 
 #[test]

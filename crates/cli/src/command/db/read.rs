@@ -1,6 +1,6 @@
 //! `nandu db get`, `scan` and `export`: rows of a table, printed or in a file.
 
-use super::text::{RowFormat, line_of, object_of, parse_row, refs};
+use super::text::{RowFormat, RowObject, line_of, parse_row, refs};
 use super::{Answering, open_to_read};
 use crate::failure::Failure;
 use crate::json;
@@ -22,7 +22,7 @@ const ROWS_PER_LOOK: u64 = 4096;
 #[derive(Serialize)]
 struct GetAnswer<'a> {
     table: &'a str,
-    row: serde_json::Value,
+    row: RowObject,
 }
 
 /// What `scan --json` prints before the rows.
@@ -49,7 +49,7 @@ pub(super) fn get(
 ) -> Result<(), Failure> {
     let database = open_to_read(directory)?;
     let look = |row: &RecordView<'_>, columns: &[Column]| {
-        (line_of(row, columns.len()), object_of(row, columns))
+        (line_of(row, columns.len()), RowObject::of(row, columns))
     };
     let row = row_of(&database.read(), table, key, look)?;
     crate::database::close(database, directory)?;
@@ -58,8 +58,7 @@ pub(super) fn get(
     };
     match to.as_json {
         true => to.context.output.json("db get", &GetAnswer { table, row }),
-        // A row as it is, for other programs too.
-        false => to.context.output.text(&(line + "\n")),
+        false => to.context.output.rows(&(line + "\n")),
     }
 }
 
@@ -90,9 +89,9 @@ pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<R
     let table = &definition.name;
     let TableKind::Clustered { key: places } = &definition.kind else {
         let [number] = key else {
-            let found = key.len();
+            let found = counted(key.len() as u64, "value");
             return Err(Failure::input(format!(
-                "{found} values, but rows of {table} have one number each"
+                "{found}, but rows of {table} have one number each"
             )));
         };
         let parsed = number.parse();
@@ -100,8 +99,8 @@ pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<R
         return Ok(RowName::Number(parsed));
     };
     if key.len() != places.len() {
-        let (found, wanted) = (key.len(), places.len());
-        return Err(Failure::input(format!("{found} values, the key of {table} has {wanted}")));
+        let (found, wanted) = (counted(key.len() as u64, "value"), places.len());
+        return Err(Failure::input(format!("{found}, the key of {table} has {wanted}")));
     }
     let types = places.iter().map(|&place| definition.columns[place].column_type);
     Ok(RowName::Key(parse_row(key.iter().map(String::as_str), types)?))
@@ -141,13 +140,13 @@ pub(super) fn scan(
             left -= 1;
             if to.as_json {
                 let comma = if is_first { "" } else { "," };
-                lines += &format!("{comma}\n    {}", object_of(&row, &columns));
+                lines += &format!("{comma}\n    {}", RowObject::of(&row, &columns));
                 is_first = false;
             } else {
                 lines += &format.line(&row, &columns);
             }
             if lines.len() >= OUTPUT_BYTES {
-                outcome = context.output.text(&lines);
+                outcome = context.output.rows(&lines);
                 lines.clear();
             }
             if outcome.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
@@ -155,7 +154,7 @@ pub(super) fn scan(
     }
     crate::database::close(database, directory)?;
     outcome?;
-    context.output.text(&lines)?;
+    context.output.rows(&lines)?;
     if to.as_json {
         context.output.line("\n  ]\n}")?;
     }

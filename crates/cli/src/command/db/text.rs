@@ -8,11 +8,15 @@
 //!
 //! 1. In `tsv` tab, newline, return and backslash in a text are `\t`, `\n`, `\r` and `\\`; it is what `load`
 //!    reads.
-//! 2. A blob is hexadecimal. A number that JSON cannot write, an infinity, is a text there.
+//! 2. What a terminal shows has no control characters in it but those between values (`Output::rows`).
+//! 3. A blob is hexadecimal. A number that JSON cannot write, an infinity, is a text there.
 
 use crate::failure::Failure;
+use crate::json;
 use clap::ValueEnum;
 use nandu::{Column, ColumnType, RecordView, Row, Value, ValueRef, real_in};
+use serde::{Serialize, Serializer};
+use std::fmt;
 
 /// How null is written.
 const NULL: &str = "\\N";
@@ -47,16 +51,34 @@ impl RowFormat {
                 Value::Text(text) => text,
                 value => shown(value),
             })),
-            Self::Json => object_of(row, columns).to_string() + "\n",
+            Self::Json => format!("{}\n", RowObject::of(row, columns)),
         }
     }
 }
 
-/// A row as an object by the names of the columns.
-pub(super) fn object_of(row: &RecordView<'_>, columns: &[Column]) -> serde_json::Value {
-    let values = (0..columns.len()).map(|index| row.get(index).to_value());
-    let fields = columns.iter().map(|column| column.name.clone()).zip(values);
-    fields.map(|(name, value)| (name, json_of(value))).collect()
+/// A row as an object of JSON, with its names in the order of the columns, which a map would not keep.
+pub(super) struct RowObject(Vec<(String, serde_json::Value)>);
+
+impl RowObject {
+    pub(super) fn of(row: &RecordView<'_>, columns: &[Column]) -> Self {
+        let value = |index| json_of(row.get(index).to_value());
+        let fields = columns.iter().enumerate();
+        Self(fields.map(|(index, column)| (column.name.clone(), value(index))).collect())
+    }
+}
+
+impl Serialize for RowObject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// In one line.
+impl fmt::Display for RowObject {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = serde_json::to_string(self).map_err(|_| fmt::Error)?;
+        formatter.write_str(&json::harmless(text))
+    }
 }
 
 fn csv_line(fields: impl Iterator<Item = String>) -> String {

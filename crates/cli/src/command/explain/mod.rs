@@ -10,7 +10,7 @@ mod sweep;
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::OutputFiles;
+use crate::output::{OutputFiles, wrap};
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use crate::stopwatch::Stopwatch;
@@ -280,9 +280,14 @@ fn print(
     }
     let pairs = pair_count.map(|count| counted(count, "pair") + "\n").unwrap_or_default();
     let memory = arguments.memory;
-    let text =
-        format!("device: {device}; memory: {memory}\nprocessor: {processor}\n{explanation}{pairs}");
-    context.output.line(text.trim_end())
+    let output = context.output;
+    for text in [format!("device: {device}; memory: {memory}"), format!("processor: {processor}")] {
+        for line in wrap(&text, output.width()) {
+            output.line(&line)?;
+        }
+    }
+    let table = explanation.render_within(output.width());
+    output.line(format!("{table}{pairs}").trim_end())
 }
 
 /// Whether an error is that of one join, whose limits it passed, or for whose spill file there is no room.
