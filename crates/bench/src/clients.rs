@@ -3,6 +3,7 @@
 //! 1. Operations are dealt out evenly beforehand, so each client knows how many are its own.
 //! 2. A client that fails ends the run: the others stop after the operation at hand.
 
+use nandu_base::words::counted;
 use nandu_base::{FlashCounters, FlashOperation, LatencyHistogram, LatencySummary, Nanos};
 use nandu_device::{Counters, TimeSource};
 use nandu_storage::pool::PoolCounters;
@@ -198,8 +199,8 @@ fn on_threads(
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 let what = format!(
-                    "the system gives no more than {} threads ({error}); take fewer clients",
-                    threads.len()
+                    "the system gives no more than {} ({error}); take fewer clients",
+                    counted(threads.len() as u64, "thread")
                 );
                 refused = Some(StorageError::InvalidSetting { what });
                 watch.stop();

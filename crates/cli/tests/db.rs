@@ -290,7 +290,7 @@ fn rows_and_tables_come_go_and_change() {
     let said = failure_of(directory, &["db", "insert", "shop", "c", "7", "x", "1.0", ""], 2);
     assert!(said.contains("exists already"), "{said}");
     let said = failure_of(directory, &["db", "insert", "shop", "c", "7"], 2);
-    assert!(said.contains("1 values instead of 4: c has the columns id, name, price"), "{said}");
+    assert!(said.contains("1 value instead of 4: c has the columns id, name, price"), "{said}");
     stdout_of(
         directory,
         &["db", "update", "shop", "c", "7", "--set", "name=a\\tb", "--set", "price=3"],
@@ -429,7 +429,7 @@ fn any_number_of_rows_is_loaded_into_a_database_with_the_smallest_log() {
     let huge = format!("5000\tx\n5001\t{}\n", "n".repeat(200_000));
     std::fs::write(directory.join("huge.tsv"), huge).unwrap();
     let said = failure_of(directory, &["db", "load", "shop", "heap", "huge.tsv"], 3);
-    assert!(said.contains("the first 1 rows are stored"), "{said}");
+    assert!(said.contains("the first row is stored"), "{said}");
     assert!(said.contains("huge.tsv:2: no space is left") && said.contains("the log"), "{said}");
     assert!(stdout_of(directory, &["db", "check", "shop"]).contains(" 6001 rows"));
 }
@@ -453,6 +453,11 @@ fn rows_leave_as_csv_json_and_parquet_and_come_back() {
     let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     let wanted = serde_json::json!({"id": 7, "name": "a \"b\", c", "price": 2.5, "photo": "00ff"});
     assert_eq!(first, wanted);
+    let in_order = "{\"id\":7,\"name\":\"a \\\"b\\\", c\",\"price\":2.5,\"photo\":\"00ff\"}\n";
+    assert!(json.starts_with(in_order), "{json}");
+    let row = stdout_of(directory, &["db", "get", "shop", "t", "1", "--json"]);
+    let places = ["\"id\"", "\"name\"", "\"price\"", "\"photo\""].map(|name| row.find(name));
+    assert!(places.is_sorted() && places[0].is_some(), "{row}");
     let third: serde_json::Value = serde_json::from_str(json.lines().nth(2).unwrap()).unwrap();
     assert_eq!(third["price"], "inf", "JSON has no such number");
     for file in ["rows.csv", "rows.json", "rows.parquet", "rows.tsv"] {
@@ -583,4 +588,27 @@ fn a_limit_on_memory_is_told_before_a_database_is_opened() {
         assert!(said.contains("ulimit -v"), "{command}: {said}");
     }
     assert_eq!(names(directory), ["shop"]);
+}
+
+#[test]
+fn a_table_whose_name_is_mistyped_is_named_by_every_command() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "orders", "id:integer"]);
+    std::fs::write(directory.join("rows.tsv"), "7\n").unwrap();
+    for words in [
+        &["drop", "shop", "odrers"][..],
+        &["index", "shop", "order", "by_id", "id"],
+        &["scan", "shop", "orderes"],
+        &["get", "shop", "ordres", "1"],
+        &["insert", "shop", "ordres", "1"],
+        &["update", "shop", "ordres", "1", "--set", "id=2"],
+        &["delete", "shop", "ordres", "1"],
+        &["load", "shop", "ordres", "rows.tsv"],
+        &["export", "shop", "ordres", "rows.csv"],
+        &["schema", "shop", "ordres"],
+    ] {
+        let said = failure_of(directory, &[&["db"], words].concat(), 2);
+        assert!(said.contains("did you mean `orders`?"), "{words:?}: {said}");
+    }
 }

@@ -173,6 +173,9 @@ fn a_profile_is_printed_as_the_file_that_it_is_and_can_be_used_as_one() {
     let text = stdout_of(path, &["drives", "--toml", "device-a"]);
     let own = include_str!("../../../profiles/device-a.toml");
     assert_eq!(text, own);
+    let document = stdout_of(path, &["drives", "--toml", "device-a", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((&document["address"], &document["toml"]), (&"sim:device-a".into(), &own.into()));
     std::fs::write(path.join("mine.toml"), &text).unwrap();
     let shown = stdout_of(path, &["drives", "mine.toml"]);
     assert!(shown.contains("sim:mine") && shown.contains("ssd.channel_count"), "{shown}");

@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 46] = [
+const RUNS: [(&str, &str); 47] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -40,6 +40,7 @@ const RUNS: [(&str, &str); 46] = [
     ("sim --dry-run", "sim myers_slc --workload uniform --dry-run"),
     ("drives", "drives"),
     ("drives DRIVE", "drives device-a"),
+    ("drives --toml", "drives --toml device-a"),
     ("drives CHIP", "drives myers_slc"),
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --clients 2 --workload d"),
     ("bench ycsb", "bench ycsb --records 200 --operations 20 --device sim:nvme-tlc-2024"),

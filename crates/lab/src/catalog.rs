@@ -73,9 +73,21 @@ pub fn load(name_or_path: &str) -> Result<Experiment, LabError> {
     if let Some(text) = EMBEDDED.get_file(&file).and_then(|file| file.contents_utf8()) {
         return Experiment::parse(name_or_path, &file, text);
     }
+    Err(LabError::UnknownExperiment { name: name_or_path.into(), nearest: meant(name_or_path) })
+}
+
+/// The experiment or paper that is most like a name that none has: one of the paper that it begins with,
+/// if it begins with one.
+fn meant(name: &str) -> Option<String> {
     let texts = texts();
-    let nearest = nearest(name_or_path, texts.keys().map(String::as_str)).map(str::to_owned);
-    Err(LabError::UnknownExperiment { name: name_or_path.into(), nearest })
+    let names = || texts.keys().map(String::as_str);
+    let paper_of = |name: &'_ str| name.split_once('/').map(|(paper, _)| paper.to_owned());
+    let paper = paper_of(name);
+    let of_paper = names().filter(|known| paper.is_some() && paper_of(known) == paper);
+    let papers: Vec<String> = names().filter_map(paper_of).collect();
+    nearest(name, of_paper)
+        .or_else(|| nearest(name, papers.iter().map(String::as_str).chain(names())))
+        .map(str::to_owned)
 }
 
 /// Whether an experiment has this name.
@@ -194,6 +206,12 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_nearest() {
         let error = load("s000/table-3-11").unwrap_err().to_string();
         assert!(error.contains("did you mean `s000/table-3-1`?"), "{error}");
+        for (name, meant) in [("s03", "s003"), ("ssdiq", "ssd-iq"), ("tuor", "tour")] {
+            let error = load(name).unwrap_err().to_string();
+            assert!(error.contains(&format!("did you mean `{meant}`?")), "{error}");
+        }
+        let error = load("s003/tabel-2-response").unwrap_err().to_string();
+        assert!(error.contains("did you mean `s003/table-2-response-time`?"), "{error}");
     }
 
     #[test]

@@ -94,6 +94,7 @@ impl Kept {
         let Some(worst) = &self.worst else {
             return match compared_count {
                 0 => format!("kept result of {commit}: it has no simulated point to compare"),
+                1 => format!("kept result of {commit}: the only point is the same"),
                 _ => format!("kept result of {commit}: all {compared_count} points are the same"),
             };
         };

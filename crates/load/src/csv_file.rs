@@ -21,6 +21,7 @@ use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use nandu_base::to_index;
+use nandu_base::words::counted;
 use nandu_storage::database::{Column, ColumnType};
 use nandu_storage::sqlite::{ValueRef, real_in};
 use std::io::Read;
@@ -318,8 +319,9 @@ impl CsvRows {
         let (found, wanted) = (record.len(), self.columns.len());
         if found != wanted {
             let what = format!(
-                "{found} fields instead of {wanted}; a field that holds the delimiter, a quote or \
-                 a line end has to stand in quotes"
+                "{} instead of {wanted}; a field that holds the delimiter, a quote or a line end \
+                 has to stand in quotes",
+                counted(found as u64, "field")
             );
             return Err(LoadError::input(self.place_of(record), what));
         }

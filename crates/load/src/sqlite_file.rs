@@ -19,6 +19,7 @@ mod tests;
 use crate::source::{emptied, refuse_named_twice};
 use crate::text::shorten;
 use crate::{LoadError, RowSink, RowSource};
+use nandu_base::words::counted;
 use nandu_storage::StorageError;
 use nandu_storage::database::{Column, ColumnType};
 use nandu_storage::sqlite::{
@@ -352,6 +353,6 @@ fn shown(value: ValueRef<'_>) -> String {
         ValueRef::Integer(number) => format!("`{number}`"),
         ValueRef::Real(number) => format!("`{number:?}`"),
         ValueRef::Text(text) => format!("`{}`", shorten(text)),
-        ValueRef::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
+        ValueRef::Blob(bytes) => format!("a blob of {}", counted(bytes.len() as u64, "byte")),
     }
 }

@@ -202,7 +202,7 @@ fn csv_rows_are_sorted_into_a_clustered_table_and_a_bad_line_leaves_nothing() {
         [LoadJob { table, options: LoadOptions::default(), source: Box::new(source) }]
     };
     let error = load_tables(&database, &mut job("id,name\n3,c\n1\n"), &mut ()).unwrap_err();
-    assert!(error.to_string().starts_with("rows.csv:3: 1 fields instead of 2"), "{error}");
+    assert!(error.to_string().starts_with("rows.csv:3: 1 field instead of 2"), "{error}");
     assert_eq!(database.read().definitions().count(), 0);
     load_tables(&database, &mut job("id,name\n3,c\n1,a\n2,\n"), &mut ()).unwrap();
     let mut names = Vec::new();

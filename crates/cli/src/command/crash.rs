@@ -6,6 +6,7 @@ use crate::Context;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum, ValueHint};
+use nandu_base::words::counted;
 use nandu_crashtest::{
     Bug, CLIENT_COUNT_MAX, Outcome, PlantedBug, RESTART_STEP, Scenario, Violation, WorldKind,
     cut_at_every_request, find_planted, replay_command, run_crowd, run_seed,
@@ -278,7 +279,7 @@ fn run_seeds(arguments: &CrashArguments, context: &Context) -> Result<(), Failur
     }
     if !campaign.violations.is_empty() {
         let count = campaign.violations.len();
-        return Err(Failure::shape(format!("{count} seeds broke a promise")));
+        return Err(Failure::shape(format!("{} broke a promise", counted(count as u64, "seed"))));
     }
     if campaign.seed_count < count {
         let next = first_seed + campaign.seed_count;

@@ -28,7 +28,7 @@ pub(crate) struct DrivesArguments {
     /// A drive, with or without `sim:` before its name, the file of one, or a chip
     name: Option<String>,
     /// Print the drive's profile as the file that it is, with its comments
-    #[arg(long, requires = "name", conflicts_with = "json")]
+    #[arg(long, requires = "name")]
     toml: bool,
     /// Print JSON
     #[arg(long)]
@@ -60,6 +60,14 @@ impl Drive {
             figures: profile.figures(),
         }
     }
+}
+
+/// A drive's profile as the text of its file.
+#[derive(Serialize)]
+struct ProfileText<'a> {
+    address: String,
+    origin: &'a str,
+    toml: &'a str,
 }
 
 /// A chip without the array around it.
@@ -166,16 +174,21 @@ fn run_one(name: &str, arguments: &DrivesArguments, context: &Context) -> Result
     }
     let profile = loaded?;
     if arguments.toml {
-        return print_profile(&profile, context);
+        return print_profile(&profile, arguments.json, context);
     }
     let drive = Drive::of(&profile);
     if arguments.json { output.json("drives DRIVE", &drive) } else { show(&drive, context) }
 }
 
 /// The text of a profile, whose last line has an end.
-fn print_profile(profile: &Profile, context: &Context) -> Result<(), Failure> {
+fn print_profile(profile: &Profile, as_json: bool, context: &Context) -> Result<(), Failure> {
     let end = if profile.text.ends_with('\n') { "" } else { "\n" };
-    context.output.text(&format!("{}{end}", profile.text))
+    let toml = format!("{}{end}", profile.text);
+    if !as_json {
+        return context.output.text(&toml);
+    }
+    let text = ProfileText { address: profile.address(), origin: &profile.origin, toml: &toml };
+    context.output.json("drives --toml", &text)
 }
 
 fn show_chip(chip: &Chip, context: &Context) -> Result<(), Failure> {

@@ -20,6 +20,7 @@ use crate::machine::COMMIT;
 use crate::outcome::{Outcome, Series, Verdict};
 use crate::points;
 use crate::run::{Meta, config_hash};
+use nandu_base::words::counted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -189,9 +190,10 @@ fn other_verdicts(outcome: &Outcome, folder: &Path) -> Option<String> {
         let start = format!("- {}, {}: {}: ", verdict.mark(), verdict.class, verdict.claim);
         table.lines().any(|line| line.starts_with(&start))
     };
-    let all = outcome.verdicts.len();
-    match all - outcome.verdicts.iter().filter(is_kept).count() {
+    let all = outcome.verdicts.len() as u64;
+    match all - outcome.verdicts.iter().filter(is_kept).count() as u64 {
         0 => None,
+        1 => Some(format!("of its {} 1 is another now or judged otherwise", counted(all, "shape"))),
         others => Some(format!("of its {all} shapes {others} are others now or judged otherwise")),
     }
 }

@@ -328,7 +328,10 @@ fn machine(html: &mut String, meta: &Meta) {
     let memory = format!("{:.0} GiB", machine.memory_bytes as f64 / f64::from(1 << 30));
     html.push_str("<dl class=\"machine\">");
     for (term, value) in [
-        ("Processor", format!("{}, {} threads", machine.processor, machine.thread_count)),
+        (
+            "Processor",
+            format!("{}, {}", machine.processor, counted(machine.thread_count as u64, "thread")),
+        ),
         ("Memory", memory),
         ("System", format!("{}, Linux {}", machine.system, machine.kernel)),
         ("nandu", format!("{}, commit {}", meta.version, meta.commit)),

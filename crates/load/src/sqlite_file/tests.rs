@@ -133,7 +133,7 @@ fn a_column_without_a_common_type_takes_one_by_name_or_is_refused() {
     let said = complaint(&path, "t", &named(Integer, Integer));
     assert!(said.contains("table t, row 2, column a: `two` is no integer"), "{said}");
     let said = complaint(&path, "t", &[("a", Text), ("b", Text), ("c", Text), ("d", Text)]);
-    assert!(said.contains("row 2, column c: a blob of 1 bytes is no text"), "{said}");
+    assert!(said.contains("row 2, column c: a blob of 1 byte is no text"), "{said}");
     let said = complaint(&path, "t", &[("a", Text), ("A", Integer)]);
     assert!(said.contains("the type of column A is given twice"), "{said}");
     let said = complaint(&path, "t", &[("nothing", Text)]);

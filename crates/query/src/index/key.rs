@@ -11,6 +11,7 @@
 
 use crate::QueryError;
 use crate::key::exact_integer;
+use nandu_base::words::counted;
 use nandu_storage::database::key::{after_prefix, encode_key};
 use nandu_storage::database::{ColumnType, TableDefinition};
 use nandu_storage::sqlite::{Value, ValueRef};
@@ -146,8 +147,8 @@ impl IndexKey {
     fn edge(&self, values: &[Value]) -> Result<(Vec<u8>, Ordering), QueryError> {
         if values.len() > self.columns.len() || values.is_empty() {
             let counts = (values.len(), self.columns.len());
-            let what =
-                format!("a bound has {} values, the key of the index {}", counts.0, counts.1);
+            let found = counted(counts.0 as u64, "value");
+            let what = format!("a bound has {found}, the key of the index {}", counts.1);
             return Err(QueryError::Invalid { what });
         }
         let mut bytes = Vec::new();

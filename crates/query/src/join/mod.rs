@@ -42,6 +42,7 @@ pub use crate::kind::JoinKind;
 use crate::tuple::PairBatch;
 pub use crate::tuple::Side;
 use crate::{Key, QueryError, Relation};
+use nandu_base::words::counted;
 use nandu_storage::database::{ColumnType, TableDefinition};
 use serde::{Deserialize, Serialize};
 
@@ -159,8 +160,8 @@ impl<'r> Join<'r> {
         if counts.0 == counts.1 {
             return Ok(());
         }
-        let what =
-            format!("a join compares {} columns on the left, {} on the right", counts.0, counts.1);
+        let left = counted(counts.0 as u64, "column");
+        let what = format!("a join compares {left} on the left, {} on the right", counts.1);
         Err(QueryError::Invalid { what })
     }
 }

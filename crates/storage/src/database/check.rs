@@ -23,6 +23,7 @@ use crate::btree::{self, Direction, Tree};
 use crate::pax::PaxTable;
 use crate::sqlite::{HeapTable, RecordView, Value, ValueRef};
 use crate::{FileId, StorageError};
+use nandu_base::words::counted;
 use serde::Serialize;
 use std::ops::Bound;
 
@@ -167,7 +168,11 @@ impl Check<'_> {
             self.entries(&heap, index, (rows, entries), &mut findings)?;
             if rows.is_whole && entries.is_whole && rows.count != entries.count {
                 let (rows, entries) = (rows.count, entries.count);
-                findings.tell(&format!("{entries} entries for {rows} rows"));
+                findings.tell(&format!(
+                    "{} for {}",
+                    counted(entries, "entry"),
+                    counted(rows, "row")
+                ));
                 match self.rows_without_entry(&heap, index, &mut findings) {
                     Err(error) if error.is_damage() => findings.tell(&error.to_string()),
                     looked => looked?,
@@ -346,7 +351,8 @@ impl Check<'_> {
 fn trouble_of(definition: &TableDefinition, record: RecordView<'_>) -> Option<String> {
     let (found, wanted) = (record.column_count(), definition.columns.len());
     if found != wanted {
-        return Some(format!("it has {found} values, the table {wanted} columns"));
+        let (found, wanted) = (counted(found as u64, "value"), counted(wanted as u64, "column"));
+        return Some(format!("it has {found}, the table {wanted}"));
     }
     let mut pairs = definition.columns.iter().zip(record.columns());
     let (column, value) =
@@ -372,13 +378,13 @@ fn shown(key: &[u8]) -> String {
             Value::Integer(number) => number.to_string(),
             Value::Real(number) => format!("{number:?}"),
             Value::Text(text) => format!("{text:?}"),
-            Value::Blob(bytes) => format!("a blob of {} bytes", bytes.len()),
+            Value::Blob(bytes) => format!("a blob of {}", counted(bytes.len() as u64, "byte")),
         });
         rest = after;
     }
     let text = match rest.is_empty() {
         true => values.join(", "),
-        false => format!("that cannot be read ({} bytes)", key.len()),
+        false => format!("that cannot be read ({})", counted(key.len() as u64, "byte")),
     };
     text.chars().take(KEY_LETTERS).collect()
 }

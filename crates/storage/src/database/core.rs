@@ -221,7 +221,7 @@ impl Core {
     }
 
     pub(super) fn table(&self, name: &str) -> Result<&Arc<OpenTable>, StorageError> {
-        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name))
+        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name, &self.open))
     }
 
     /// Reads again what was cached of pages that were taken back: the catalogue, if the transaction

@@ -6,7 +6,7 @@
 use crate::pax::check_span_pages;
 use crate::sqlite::{Value, ValueRef, exact_real};
 use crate::{FileId, StorageError};
-use nandu_base::words::did_you_mean;
+use nandu_base::words::{counted, did_you_mean};
 use serde::{Deserialize, Serialize};
 
 /// Pages of a PAX page for each column: with one, half of each would be empty.
@@ -273,7 +273,11 @@ impl TableDefinition {
         if wanted == found {
             return Ok(());
         }
-        let what = format!("table {} has {wanted} columns, the row {found}", self.name);
+        let what = format!(
+            "table {} has {}, the row {found}",
+            self.name,
+            counted(wanted as u64, "column")
+        );
         Err(StorageError::InvalidSetting { what })
     }
 
@@ -311,8 +315,12 @@ impl TableDefinition {
             (_, ValueRef::Null) => "null".to_owned(),
             (_, ValueRef::Integer(number)) => number.to_string(),
             (_, ValueRef::Real(number)) => format!("{number:?}"),
-            (_, ValueRef::Text(text)) => format!("a text of {} bytes", text.len()),
-            (_, ValueRef::Blob(bytes)) => format!("a blob of {} bytes", bytes.len()),
+            (_, ValueRef::Text(text)) => {
+                format!("a text of {}", counted(text.len() as u64, "byte"))
+            }
+            (_, ValueRef::Blob(bytes)) => {
+                format!("a blob of {}", counted(bytes.len() as u64, "byte"))
+            }
         };
         let (table, name, wanted) = (&self.name, &column.name, column.to_sql_type());
         let what = format!("{value} does not fit column {name} of {table}, which is {wanted}");

@@ -181,12 +181,7 @@ impl Tables {
     }
 
     pub(super) fn table(&self, name: &str) -> Result<&Arc<OpenTable>, StorageError> {
-        self.open.get(&catalog::key_of(name)).ok_or_else(|| self.no_table(name))
-    }
-
-    fn no_table(&self, name: &str) -> StorageError {
-        let meant = did_you_mean(name, self.definitions().map(|table| table.name.as_str()));
-        StorageError::NotFound { what: format!("table {name}{meant}") }
+        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name, &self.open))
     }
 
     /// Lends a row of a heap table, or of one in PAX pages, to `look`.
@@ -679,8 +674,10 @@ fn pax_row<R>(
     Ok(answer)
 }
 
-pub(super) fn no_table(name: &str) -> StorageError {
-    StorageError::NotFound { what: format!("table {name}") }
+/// What is told of a name that none of the tables has: with the one that is most like it.
+pub(super) fn no_table(name: &str, open: &OpenTables) -> StorageError {
+    let meant = did_you_mean(name, open.values().map(|table| table.definition.name.as_str()));
+    StorageError::NotFound { what: format!("table {name}{meant}") }
 }
 
 /// The row in a record.

@@ -31,6 +31,7 @@ use crate::database::ColumnType;
 use crate::sqlite::{ValueRef, encode_record};
 use crate::{FileId, PageAddress, ReadPages, StorageError};
 use directory::Header;
+use nandu_base::words::counted;
 use nandu_base::{to_index, to_u32};
 
 /// Database pages that a PAX page may span.
@@ -118,7 +119,8 @@ impl PaxTable {
         let header = header.map_err(|what| damaged(what.to_owned()))?;
         if header.column_count as usize != column_types.len() {
             let (here, known) = (header.column_count, column_types.len());
-            return Err(damaged(format!("it has {here} columns, the catalogue {known}")));
+            let here = counted(here, "column");
+            return Err(damaged(format!("it has {here}, the catalogue {known}")));
         }
         StorageError::check_length(PageAddress::new(file, header.page_count), page_count)?;
         let bytes = read_bytes(pages, file, header.directory_page, header.directory_bytes)?;

@@ -11,6 +11,7 @@ use super::record::{RecordView, encode_record};
 use super::sql::{Token, tokens};
 use super::value::{Value, ValueRef};
 use crate::StorageError;
+use nandu_base::words::counted;
 
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +120,8 @@ impl TableSchema {
     ) -> Result<(), StorageError> {
         if values.len() != self.columns.len() {
             let (given, columns) = (values.len(), self.columns.len());
-            let what = format!("{} has {columns} columns, {given} values were given", self.name);
+            let columns = counted(columns as u64, "column");
+            let what = format!("{} has {columns}, the row {given}", self.name);
             return Err(StorageError::InvalidSetting { what });
         }
         let fits = |(index, column): (usize, &Column)| column.affinity.accepts(values[index]);

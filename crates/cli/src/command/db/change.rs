@@ -6,6 +6,7 @@ use super::{Answering, open};
 use crate::database::close;
 use crate::failure::Failure;
 use nandu::{RecordView, Row, TableDefinition, TableKind};
+use nandu_base::words::counted;
 use serde::Serialize;
 use std::path::Path;
 
@@ -31,7 +32,8 @@ pub(super) fn insert(
         let names: Vec<&str> =
             definition.columns.iter().map(|column| column.name.as_str()).collect();
         return Err(Failure::input(format!(
-            "{found} values instead of {wanted}: {} has the columns {}",
+            "{} instead of {wanted}: {} has the columns {}",
+            counted(found as u64, "value"),
             definition.name,
             names.join(", ")
         )));

@@ -49,7 +49,10 @@ pub(super) fn load(
     let mut stored = start;
     let outcome = load_lines(&database, table, &mut lines, &mut stored, to.context);
     let closed = crate::database::close(database, directory);
-    let how_far = format!("the first {stored} rows are stored; --skip {stored} goes on from there");
+    let how_far = match stored {
+        1 => "the first row is stored; --skip 1 goes on from there".to_owned(),
+        _ => format!("the first {stored} rows are stored; --skip {stored} goes on from there"),
+    };
     if let Err(failure) = outcome {
         if failure.is_interrupted() {
             return Err(Failure::interrupted(how_far));
@@ -115,7 +118,8 @@ fn row_of(definition: &TableDefinition, line: &str) -> Result<Row, Failure> {
     let (found, wanted) = (line.split('\t').count(), definition.columns.len());
     if found != wanted {
         return Err(Failure::input(format!(
-            "{found} values instead of {wanted}; put one tab between two values"
+            "{} instead of {wanted}; put one tab between two values",
+            counted(found as u64, "value")
         )));
     }
     parse_row(line.split('\t'), definition.columns.iter().map(|column| column.column_type))
@@ -171,9 +175,9 @@ impl<'a> Lines<'a> {
         };
         while lines.number < skip {
             if !lines.advance()? {
-                let count = lines.number;
+                let count = counted(lines.number, "line");
                 return Err(Failure::input(format!(
-                    "{}: --skip {skip}, but it has {count} lines",
+                    "{}: --skip {skip}, but it has {count}",
                     path.display()
                 )));
             }

@@ -379,6 +379,7 @@ fn check(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
     }
     match report.findings.len() {
         0 => Ok(()),
+        1 => Err(Failure::shape("1 rule is broken; restore a copy")),
         count => Err(Failure::shape(format!("{count} rules are broken; restore a copy"))),
     }
 }

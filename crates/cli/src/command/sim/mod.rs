@@ -23,6 +23,7 @@ use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use crate::stopwatch::{Stopwatch, duration_in_words};
 use clap::Args;
+use nandu_base::words::counted;
 use nandu_sim::{Job, Phase, Setup, SimObserver, SimReport};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -260,7 +261,7 @@ impl SimObserver for Watch<'_> {
         }
         let share = if total == 0 { 0.0 } else { done as f64 / total as f64 };
         let what = match total {
-            0 => format!("{}, {done} requests", phase.label()),
+            0 => format!("{}, {}", phase.label(), counted(done, "request")),
             _ => format!("{}, {done} of {total}", phase.label()),
         };
         self.progress.show(share, &what);

@@ -28,6 +28,7 @@ use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
 use nandu_base::to_u32;
+use nandu_base::words::counted;
 use nandu_storage::database::EngineView;
 use nandu_storage::database::Tables;
 use nandu_storage::pax::{MinipageView, PaxTable};
@@ -118,7 +119,10 @@ impl<'t> PaxView<'t> {
         columns.dedup();
         let count = table.column_types().len();
         if let Some(column) = columns.iter().find(|&&column| column >= count) {
-            let what = format!("table {name} has {count} columns and no column {column}");
+            let what = format!(
+                "table {name} has {} and no column {column}",
+                counted(count as u64, "column")
+            );
             return Err(QueryError::Invalid { what });
         }
         let is_in_place = engine.settle(table.file())?;

@@ -182,7 +182,7 @@ fn a_heap_row_that_does_not_fit_its_table_is_found() {
     found.sort();
     let wanted = [
         "row 4: column x holds a text that is not UTF-8, and is TEXT",
-        "row 1: it has 1 values, the table 2 columns",
+        "row 1: it has 1 value, the table 2 columns",
         "row 201: column id holds null, and is INT NOT NULL",
         "row 202: it has 3 values, the table 2 columns",
         "row 2: column x holds a blob, and is TEXT",
@@ -219,7 +219,7 @@ fn a_clustered_row_that_does_not_fit_its_key_or_table_is_found() {
     assert_eq!(found[0], row("30: its columns say 31"));
     assert_eq!(found[1], row("50: column id holds a text, and is INT NOT NULL"));
     assert!(found[2].starts_with(&row("70: a row of a clustered table is corrupt")), "{found:?}");
-    assert_eq!(found[3], row("that cannot be read (1 bytes): its columns say 9"));
+    assert_eq!(found[3], row("that cannot be read (1 byte): its columns say 9"));
 }
 
 #[test]
