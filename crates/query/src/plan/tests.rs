@@ -308,10 +308,7 @@ fn an_explanation_is_a_table_that_fits_every_terminal() {
         let head = narrow.lines().next().unwrap();
         assert_eq!(words(head)[1..], words(headings), "{narrow}");
         assert!(head.ends_with(headings), "{narrow}");
-        assert!(
-            narrow.contains("so\n               be it") || narrow.contains("be it\n"),
-            "{narrow}"
-        );
+        assert!(words(&narrow).join(" ").contains("so be it"), "no reason is cut: {narrow}");
     }
 }
 
