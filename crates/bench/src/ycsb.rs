@@ -271,7 +271,7 @@ impl Counts {
         isolation: Isolation,
         mut body: impl FnMut(&mut WriteTransaction<'_>, &mut Self) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        let mut attempt_count = 0;
+        let mut attempt_count = 0_u64;
         let mut deadlock_count = 0;
         let mut lock_timeout_count = 0;
         let answer = database.transact(isolation, |write| {
