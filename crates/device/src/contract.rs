@@ -72,6 +72,39 @@ pub trait Device {
     }
 }
 
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn info(&self) -> &DeviceInfo {
+        (**self).info()
+    }
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
+        (**self).submit(now, request)
+    }
+    fn submit_batch(&mut self, now: Nanos, requests: Vec<Request>) -> Result<(), Rejected> {
+        (**self).submit_batch(now, requests)
+    }
+    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
+        (**self).next_completion(until)
+    }
+    fn in_flight(&self) -> u32 {
+        (**self).in_flight()
+    }
+    fn idle_until(&mut self, time: Nanos) -> Nanos {
+        (**self).idle_until(time)
+    }
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+    fn processor_time(&self) -> Option<Nanos> {
+        (**self).processor_time()
+    }
+    fn buffers(&mut self, count: usize, byte_count: usize) -> Vec<IoBuffer> {
+        (**self).buffers(count, byte_count)
+    }
+}
+
 /// A device whose stored bytes can be looked at and changed behind its back: simulators only.
 pub trait Inspect: Device {
     /// Copies stored bytes, starting at `first_sector`; the length is whole sectors.

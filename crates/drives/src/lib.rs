@@ -5,14 +5,23 @@
 //!          └► sim:X ─► profile X ─► ssd | hdd | scm | array of them on the virtual clock
 //! ```
 //!
+//! Without the feature `simulated` there is `file` alone, for who embeds the engine over real files.
+//!
 //! Siblings of equal shape: one file or folder per make, one line of `makes!` in `profile`, which makes
 //! it a `DriveKind` and a section of a profile. Only `file` may read a wall clock.
 
+#[cfg(feature = "simulated")]
 pub mod array;
 pub mod file;
+#[cfg(feature = "simulated")]
 pub mod hdd;
+#[cfg(feature = "simulated")]
 pub mod profile;
+#[cfg(feature = "simulated")]
 pub mod scm;
+#[cfg(feature = "simulated")]
 pub mod shrunk;
+#[cfg(feature = "simulated")]
 pub mod ssd;
+#[cfg(feature = "simulated")]
 pub mod target;

@@ -6,12 +6,15 @@
 //! ```
 //!
 //! The engine knows neither files nor processes. Here are the directory that holds a database, the
-//! lock against a second process, and direct I/O through io_uring.
+//! lock against a second process, and direct I/O through io_uring. With the feature `simulated` there are
+//! databases over simulated drives, too; without it no simulator is compiled.
 
 pub mod directory_volume;
 pub mod hostile;
 pub mod named_settings;
 pub mod open;
+#[cfg(feature = "simulated")]
+pub mod simulated;
 
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 pub use nandu_drives::file::EngineKind;

@@ -24,6 +24,7 @@ pub use describe::{DiskDescription, MachineDescription, disk_description, machin
 pub use error::FileError;
 pub use open::open_existing;
 pub use scratch::ScratchFile;
+#[cfg(feature = "simulated")]
 pub(crate) use scratch::fill_by;
 pub use set::FileSet;
 pub use system::{CpuTime, cpu_time, thread_cpu_time};

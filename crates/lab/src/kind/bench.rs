@@ -8,7 +8,6 @@
 //! 4. A simulated disk is warmed up by half as many requests, and the median of nine runs counts. With a
 //!    `disk_file`, a point is one run of a length of time in a file, behind a page cache that is empty.
 
-use super::site::Held;
 use super::site::page_cache::{Cached, PageCacheOrder};
 use crate::error::LabError;
 use crate::run::{LocalTarget, RunObserver};
@@ -244,7 +243,7 @@ fn open_simulated(profile: &Profile, scale: &Scale, seed: u64) -> Result<Subject
         let area = Area::default();
         return Ok(Subject { device, area, is_flash, seed, is_fresh: false, cache: None });
     };
-    let cache = file.page_cache.before(Held(device), false)?;
+    let cache = file.page_cache.before(device, false)?;
     let area = Area { length: Some(file.bytes), ..Area::default() };
     let device = Box::new(cache.clone());
     Ok(Subject { device, area, is_flash, seed, is_fresh: false, cache: Some(cache) })

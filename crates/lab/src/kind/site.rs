@@ -24,7 +24,7 @@ use crate::run::RunObserver;
 use nandu::{DirectoryOptions, DirectoryVolume};
 use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, Rng};
-use nandu_device::{Completion, Counters, Device, DeviceInfo, Rejected, Request, SharedDevice};
+use nandu_device::{Device, Request, SharedDevice};
 use nandu_drives::profile::{DriveKind, Profile, SimOptions};
 use nandu_load::LoadObserver;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
@@ -219,7 +219,7 @@ impl SiteDrive {
         keeps_data: bool,
     ) -> Result<(Box<dyn Device + Send>, SiteCache), String> {
         let Some(order) = &self.page_cache else { return Ok((drive, None)) };
-        let cache = order.before(Held(drive), keeps_data)?;
+        let cache = order.before(drive, keeps_data)?;
         Ok((Box::new(cache.clone()), Some((cache, order.stays))))
     }
 
@@ -229,31 +229,7 @@ impl SiteDrive {
 }
 
 /// A drive that outlives the engine on it.
-pub(crate) struct Held(pub(super) Box<dyn Device + Send>);
-
-impl Device for Held {
-    fn info(&self) -> &DeviceInfo {
-        self.0.info()
-    }
-    fn now(&self) -> Nanos {
-        self.0.now()
-    }
-    fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Rejected> {
-        self.0.submit(now, request)
-    }
-    fn next_completion(&mut self, until: Nanos) -> Option<Completion> {
-        self.0.next_completion(until)
-    }
-    fn in_flight(&self) -> u32 {
-        self.0.in_flight()
-    }
-    fn idle_until(&mut self, time: Nanos) -> Nanos {
-        self.0.idle_until(time)
-    }
-    fn counters(&self) -> Counters {
-        self.0.counters()
-    }
-}
+pub(crate) type Held = Box<dyn Device + Send>;
 
 /// Where the pages of a database lie: on a drive, or in a directory.
 enum Place {
@@ -295,11 +271,11 @@ impl Site {
                 fill(data.as_mut(), step, bench.observer)?;
             }
             (data, cache) = drive.behind_cache(data, true).map_err(error)?;
-            Place::Drive(SharedDevice::new(Held(data)))
+            Place::Drive(SharedDevice::new(data))
         };
         let log = match log_apart {
             None => None,
-            Some(bytes) => Some(SharedDevice::new(Held(open_free(bytes, seed).map_err(error)?))),
+            Some(bytes) => Some(SharedDevice::new(open_free(bytes, seed).map_err(error)?)),
         };
         Ok(Some(Self { data, log, cache }))
     }
@@ -312,8 +288,8 @@ impl Site {
     ) -> Result<Self, LabError> {
         let open = |bytes| open_free(bytes, 1).map_err(|error| LabError::step(step, &error));
         let log = log.map(open).transpose()?;
-        let shared = |drive| SharedDevice::new(Held(drive));
-        Ok(Self { data: Place::Drive(shared(drive)), log: log.map(shared), cache: None })
+        let data = Place::Drive(SharedDevice::new(drive));
+        Ok(Self { data, log: log.map(SharedDevice::new), cache: None })
     }
 
     /// The same site, whose ready-made drive has `cache` in it.
