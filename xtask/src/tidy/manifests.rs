@@ -158,6 +158,22 @@ mod tests {
     }
 
     #[test]
+    fn who_embeds_the_engine_compiles_no_simulator() {
+        let tree = |features: &[&str]| {
+            let mut command = std::process::Command::new(env!("CARGO"));
+            command.args(["tree", "--package", "nandu", "--edges", "normal", "--prefix", "none"]);
+            let output = command.args(features).output().expect("cargo runs this test");
+            String::from_utf8(output.stdout).expect("names are ASCII")
+        };
+        let alone = tree(&[]);
+        assert!(alone.contains("nandu-storage "), "{alone}");
+        for name in ["nandu-nand ", "nandu-ftl ", "nandu-array ", "nandu-sim ", "toml "] {
+            assert!(!alone.contains(name), "{name} in {alone}");
+        }
+        assert!(tree(&["--features", "simulated"]).contains("nandu-ftl "));
+    }
+
+    #[test]
     fn reasons_and_workspace_entries_pass() {
         let root = "[workspace.dependencies]\nours = { path = \"crates/ours\" }\n\
                     serde = \"1\" # profiles and results\n\
