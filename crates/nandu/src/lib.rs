@@ -17,6 +17,7 @@ pub mod open;
 pub mod simulated;
 
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
+pub use nandu_base::{ByteCount, Nanos};
 pub use nandu_drives::file::EngineKind;
 pub use nandu_storage::database::{
     CheckReport, Column, ColumnType, Database, FetchOrder, Flow, Isolation, ReadTransaction, Row,

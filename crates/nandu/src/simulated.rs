@@ -41,10 +41,11 @@ impl SimulatedDatabase {
     ///
     /// ```
     /// use nandu::simulated::{SimulatedDatabase, SimulatedDrive};
-    /// use nandu::{Column, ColumnType, Settings, TableKind, Value};
+    /// use nandu::{ByteCount, Column, ColumnType, Settings, TableKind, Value};
     ///
     /// # fn main() -> Result<(), nandu::StorageError> {
-    /// let drive = SimulatedDrive { name: "nvme-tlc-2024", size: Some("1GiB".parse().unwrap()), seed: 1 };
+    /// let size = Some(ByteCount::gib(1));
+    /// let drive = SimulatedDrive { name: "nvme-tlc-2024", size, seed: 1 };
     /// let simulated = SimulatedDatabase::create(&drive, &Settings::default())?;
     /// let mut write = simulated.database().write()?;
     /// write.create_table("things", vec![Column::new("id", ColumnType::Integer)], TableKind::Heap)?;
