@@ -1,5 +1,5 @@
 //! Words in messages: which of the valid ones a user meant, behind every "did you mean" of the program,
-//! and how text is shown that came from outside.
+//! how text is shown that came from outside, and where its lines end.
 //!
 //! Two words are alike if more than half of their letters are the same in the same order, by the
 //! distance of Damerau and Levenshtein (letters left out, added, changed or swapped with the next).
@@ -34,6 +34,32 @@ pub fn counted(count: impl Into<u64>, one: &str) -> String {
         Some(stem) => format!("{count} {stem}ies"),
         None => format!("{count} {one}s"),
     }
+}
+
+/// `text` in lines of at most `width` characters, which end at spaces; a longer word is a line alone. Of a
+/// text without words it is one line, which is empty.
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    fill(text.split_whitespace(), width)
+}
+
+/// The same of parts that have spaces between them and are never broken.
+#[must_use]
+pub fn fill<'a>(parts: impl IntoIterator<Item = &'a str>, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for part in parts {
+        let line = lines.last_mut().expect("there is always one line");
+        let needed = line.chars().count() + 1 + part.chars().count();
+        if line.is_empty() {
+            line.push_str(part);
+        } else if needed <= width {
+            line.push(' ');
+            line.push_str(part);
+        } else {
+            lines.push(part.into());
+        }
+    }
+    lines
 }
 
 /// `text` for one line of a terminal: control characters, line ends among them, are escaped as Rust and
@@ -103,6 +129,14 @@ fn likeness(word: &str, candidate: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_break_at_spaces_and_stay_within_their_width() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("", 7), [""]);
+        assert_eq!(wrap("unbreakable", 3), ["unbreakable"]);
+        assert_eq!(fill(["a b", "c d", "e"], 5), ["a b", "c d e"]);
+    }
 
     #[test]
     fn a_slip_of_the_pen_is_understood() {

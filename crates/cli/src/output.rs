@@ -319,34 +319,9 @@ pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Breaks `text` into lines of at most `width` characters, at spaces.
-pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let line = lines.last_mut().expect("there is always one line");
-        let needed = line.chars().count() + 1 + word.chars().count();
-        if line.is_empty() {
-            line.push_str(word);
-        } else if needed <= width {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.into());
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_break_at_spaces_and_stay_within_their_width() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("", 7), [""]);
-        assert_eq!(wrap("unbreakable", 3), ["unbreakable"]);
-    }
 
     #[test]
     fn rows_move_no_cursor_and_stay_as_they_are_for_programs() {

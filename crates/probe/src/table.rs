@@ -15,7 +15,7 @@ use crate::pattern::Access;
 use crate::profile::{DeviceProfile, ProfileModel};
 use crate::runner::{DirectionMedians, PatternResult, RunResult};
 use nandu_base::units::three_digits;
-use nandu_base::words::visible;
+use nandu_base::words::{fill, visible};
 use nandu_base::{ByteCount, LatencySummary, Nanos};
 use nandu_device::Operation;
 
@@ -145,27 +145,16 @@ impl Table {
 /// Fields with commas between them in lines of at most `room` characters, which break between fields and,
 /// where one is longer than a line, between its words.
 fn lines_of(fields: &[String], room: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for (place, field) in fields.iter().enumerate() {
+    let with_comma = |(place, field): (usize, &String)| {
         let comma = if place + 1 < fields.len() { "," } else { "" };
-        let field = format!("{field}{comma}");
-        let parts: Vec<&str> = match field.chars().count() <= room {
-            true => vec![&field],
-            false => field.split_whitespace().collect(),
-        };
-        for part in parts {
-            let line = lines.last_mut().expect("there is always one");
-            if line.is_empty() {
-                line.push_str(part);
-            } else if line.chars().count() + 1 + part.chars().count() <= room {
-                line.push(' ');
-                line.push_str(part);
-            } else {
-                lines.push(part.to_owned());
-            }
-        }
-    }
-    lines
+        format!("{field}{comma}")
+    };
+    let fields: Vec<String> = fields.iter().enumerate().map(with_comma).collect();
+    let parts = fields.iter().flat_map(|field| match field.chars().count() <= room {
+        true => vec![field.as_str()],
+        false => field.split_whitespace().collect(),
+    });
+    fill(parts, room)
 }
 
 /// The first `width` characters, the last of them a tilde where some are missing.

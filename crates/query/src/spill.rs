@@ -16,7 +16,7 @@
 //!    of the database removes it.
 
 use crate::execution::{Limits, Memory};
-use crate::relation::{BlockReader, Position, Span, TupleStream};
+use crate::relation::{BlockReader, Position, TupleStream};
 use crate::tuple::{Area, Tuple, TupleBatch, read_cell};
 use crate::work::Work;
 use crate::{Execution, QueryError};
@@ -232,8 +232,9 @@ impl Bucket {
     ) -> Result<SpillStream<'x>, QueryError> {
         let file = execution.spill().file.unwrap_or_default();
         let place = (execution.spill_io(), file);
+        let from = Position::default();
         let runs = self.extents.as_slice().into();
-        let reader = BlockReader::new(execution, memory, place, runs, Span::ALL, None)?;
+        let reader = BlockReader::new(execution, memory, place, runs, from, None)?;
         Ok(SpillStream {
             execution,
             reader,

@@ -2,8 +2,8 @@
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::wrap;
 use clap::Args;
+use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
 use nandu_drives::profile::{Profile, ProfileError, ProfileFigure};
 use nandu_nand::{ChipPreset, Timing, preset, presets};

@@ -8,7 +8,7 @@
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::wrap;
+use nandu_base::words::wrap;
 use nandu_probe::table::{Table, time};
 use nandu_sim::TimeShare;
 use std::collections::BTreeMap;

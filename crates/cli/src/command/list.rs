@@ -2,8 +2,9 @@
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{Output, wrap};
+use crate::output::Output;
 use clap::Args;
+use nandu_base::words::wrap;
 use nandu_lab::ExperimentEntry;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::wrap;
+use nandu_base::words::wrap;
 use nandu_lab::Outcome;
 use nandu_lab::outcome::{Cell, Grid};
 use nandu_lab::report::number;

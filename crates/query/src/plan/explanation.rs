@@ -14,6 +14,7 @@ use super::{Plan, Plans};
 use crate::JoinKind;
 use crate::cost::Estimate;
 use nandu_base::Nanos;
+use nandu_base::words::wrap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -250,22 +251,10 @@ fn write_reason(
     why: &str,
     width: usize,
 ) -> fmt::Result {
-    formatter.write_str(head)?;
     let start = head.chars().count();
-    let mut at = start;
-    for word in why.split_whitespace() {
-        let length = word.chars().count();
-        if at > start && at + 1 + length > width {
-            write!(formatter, "\n{:start$}", "")?;
-            at = start;
-        } else if at > start {
-            formatter.write_str(" ")?;
-            at += 1;
-        }
-        formatter.write_str(word)?;
-        at += length;
-    }
-    formatter.write_str("\n")
+    let gap = format!("\n{:start$}", "");
+    let lines = wrap(why, width.saturating_sub(start));
+    writeln!(formatter, "{head}{}", lines.join(&gap))
 }
 
 /// A count in at most 7 characters.

@@ -9,7 +9,7 @@
 //! 1. Every page of a run is in exactly one block, in order.
 //! 2. At most one block is being read while one is looked at; whoever drops the reader waits for it.
 
-use super::{Position, Span};
+use super::Position;
 use crate::execution::Memory;
 use crate::{Execution, QueryError};
 use nandu_device::{IoBuffer, Operation};
@@ -65,8 +65,6 @@ pub(crate) struct BlockReader<'x> {
     runs: Arc<[Range<u32>]>,
     /// Where the block after the last one that was begun starts.
     next: Position,
-    /// Where the last block ends, if not with the runs.
-    to: Option<Position>,
     block_pages: u32,
     current: PageRun,
     ahead: PageRun,
@@ -90,7 +88,7 @@ impl<'x> BlockReader<'x> {
         memory: Memory<'x>,
         (io, file): (&Io, FileId),
         runs: Arc<[Range<u32>]>,
-        span: Span,
+        from: Position,
         fetch: Option<Fetch<'x>>,
     ) -> Result<Self, QueryError> {
         if memory.pages() == 0 {
@@ -111,8 +109,7 @@ impl<'x> BlockReader<'x> {
             file,
             view: None,
             runs,
-            next: span.from,
-            to: span.to,
+            next: from,
             block_pages,
             current,
             ahead: PageRun::default(),
@@ -143,20 +140,11 @@ impl<'x> BlockReader<'x> {
 
     /// Whether there are pages after the last block that was begun.
     pub(crate) fn has_more(&self) -> bool {
-        (self.next.run..).map_while(|run| Some((run, self.run(run)?))).any(|(index, run)| {
-            let begun = if index == self.next.run { self.next.page } else { 0 };
+        let runs = self.runs.iter().enumerate().skip(self.next.run as usize);
+        runs.into_iter().any(|(index, run)| {
+            let begun = if index == self.next.run as usize { self.next.page } else { 0 };
             run.start + begun < run.end
         })
-    }
-
-    /// The pages of a run that are read; `None` behind the last.
-    fn run(&self, index: u32) -> Option<Range<u32>> {
-        let run = self.runs.get(index as usize)?.clone();
-        match self.to {
-            Some(to) if index > to.run || (index == to.run && to.page == 0) => None,
-            Some(to) if index == to.run => Some(run.start..run.end.min(run.start + to.page)),
-            _ => Some(run),
-        }
     }
 
     /// Begins to read the next block into a buffer that is lent, of the size of a block; gives it back if
@@ -234,11 +222,10 @@ impl<'x> BlockReader<'x> {
 
     /// Plans the block after the last one; false at the end.
     fn plan_next(&mut self) -> bool {
-        let mut ahead = std::mem::take(&mut self.ahead);
-        let PageRun { span, parts, end, .. } = &mut ahead;
+        let PageRun { span, parts, end, .. } = &mut self.ahead;
         parts.clear();
         *span = 0..0;
-        while let Some(run) = self.run(self.next.run) {
+        while let Some(run) = self.runs.get(self.next.run as usize) {
             let start = run.start + self.next.page;
             if parts.is_empty() {
                 *span = start..start;
@@ -262,9 +249,7 @@ impl<'x> BlockReader<'x> {
             }
         }
         *end = self.next;
-        let is_one = !parts.is_empty();
-        self.ahead = ahead;
-        is_one
+        !parts.is_empty()
     }
 
     fn begin_read(&mut self) -> Result<(), QueryError> {

@@ -94,14 +94,8 @@ fn sample(
     let (mut rows, mut bytes, mut looked) = (0, 0, 0_u64);
     let count = SAMPLE_COUNT.min(nandu_base::to_index(page_count));
     for index in 0..count {
-        let mut at = index as u64 * page_count / count as u64;
-        let run = runs.iter().find(|run| {
-            let length = u64::from(run.end - run.start);
-            let is_here = at < length;
-            at -= if is_here { 0 } else { length };
-            is_here
-        });
-        let page = run.expect("the runs have all pages").start + nandu_base::to_u32(at);
+        let at = place_in(runs, index as u64 * page_count / count as u64);
+        let page = runs[at.run as usize].start + at.page;
         let address = PageAddress::new(tree.file(), page);
         engine.read(address, |page| -> Result<(), StorageError> {
             let view = TreePage::new(page, tree.usable_bytes(), address)?;
@@ -120,21 +114,23 @@ fn sample(
     Ok((rows * page_count / looked, bytes * page_count / looked))
 }
 
-/// Spans of runs that have about as many pages each, at least one.
-fn cut_runs(runs: &[Range<u32>], count: u32) -> Vec<Span> {
-    let page_count: u64 = runs.iter().map(|run| u64::from(run.end - run.start)).sum();
-    let count = u64::from(count).clamp(1, page_count.max(1));
-    let (mut cuts, mut before) = (Vec::new(), 0);
-    for (index, run) in (0_u32..).zip(runs) {
-        let end = before + u64::from(run.end - run.start);
-        let is_here = |at: &u64| (before..end).contains(at);
-        let within = (1..count).map(|part| part * page_count / count).filter(is_here);
-        cuts.extend(
-            within.map(|at| Position { run: index, page: nandu_base::to_u32(at - before) }),
-        );
-        before = end;
+/// Where page `at` of the runs lies.
+fn place_in(runs: &[Range<u32>], mut at: u64) -> Position {
+    for (run, pages) in (0..).zip(runs) {
+        let length = u64::from(pages.end - pages.start);
+        if at < length {
+            return Position { run, page: nandu_base::to_u32(at) };
+        }
+        at -= length;
     }
-    Span::between(&cuts)
+    unreachable!("the runs have all pages")
+}
+
+/// The runs up to a place in one of them.
+fn runs_until(runs: &[Range<u32>], to: Position) -> Arc<[Range<u32>]> {
+    let last = &runs[to.run as usize];
+    let cut = last.start..last.start + to.page;
+    runs[..to.run as usize].iter().cloned().chain([cut]).collect()
 }
 
 impl Relation for HeapRelation<'_> {
@@ -147,7 +143,7 @@ impl Relation for HeapRelation<'_> {
     }
 
     fn parts(&self, count: u32) -> Vec<Span> {
-        cut_runs(&self.runs, count)
+        Span::cut(self.size.page_count, count, |page| place_in(&self.runs, page))
     }
 
     fn scan<'x>(
@@ -166,8 +162,11 @@ impl Relation for HeapRelation<'_> {
             })),
         };
         let place = (&self.io, self.tree.file());
-        let reader =
-            BlockReader::new(execution, memory, place, Arc::clone(&self.runs), span, fetch)?;
+        let runs = match span.to {
+            None => Arc::clone(&self.runs),
+            Some(to) => runs_until(&self.runs, to),
+        };
+        let reader = BlockReader::new(execution, memory, place, runs, span.from, fetch)?;
         let reader = if self.is_in_place { reader.seen_by(self.engine) } else { reader };
         Ok(Box::new(HeapStream {
             relation: self,

@@ -138,10 +138,13 @@ impl Span {
     /// The whole relation, from its first row to its last.
     pub const ALL: Self = Self { from: Position { run: 0, page: 0 }, to: None };
 
-    /// Spans between places that rise: from the beginning to the first, and so on, to the end.
-    pub(crate) fn between(cuts: &[Position]) -> Vec<Self> {
-        let starts = std::iter::once(Position::default()).chain(cuts.iter().copied());
-        let ends = cuts.iter().copied().map(Some).chain([None]);
+    /// `count` spans of `length` units, or fewer where there are fewer units. `place_of` says where a unit
+    /// begins.
+    pub(crate) fn cut(length: u64, count: u32, place_of: impl Fn(u64) -> Position) -> Vec<Self> {
+        let count = u64::from(count).clamp(1, length.max(1));
+        let places: Vec<_> = (1..count).map(|part| place_of(part * length / count)).collect();
+        let starts = std::iter::once(Position::default()).chain(places.iter().copied());
+        let ends = places.iter().copied().map(Some).chain([None]);
         starts.zip(ends).map(|(from, to)| Self { from, to }).collect()
     }
 }

@@ -70,11 +70,8 @@ impl Relation for Rows {
     }
 
     fn parts(&self, count: u32) -> Vec<Span> {
-        let row_count = self.cells.len() as u64;
-        let count = u64::from(count).clamp(1, row_count.max(1));
-        let cut =
-            |part: u64| Position { run: 0, page: nandu_base::to_u32(part * row_count / count) };
-        Span::between(&(1..count).map(cut).collect::<Vec<_>>())
+        let place_of = |row| Position { run: 0, page: nandu_base::to_u32(row) };
+        Span::cut(self.cells.len() as u64, count, place_of)
     }
 
     fn scan<'x>(

@@ -3,6 +3,7 @@
 //!
 //! 1. A copy of one row is as long as that row; one of a batch has at most [`BATCH_BYTES_MAX`].
 
+use crate::StorageError;
 use crate::sqlite::RecordView;
 use std::cell::Cell;
 
@@ -59,17 +60,25 @@ impl BatchCopy {
         }
     }
 
-    /// The rows that were copied, each with its place.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (usize, &[u8])> {
+    /// Lends all rows: those that were copied and, one by one, those for which there was no room, which
+    /// `read` reads again; false if there is none any more.
+    pub(super) fn lend(
+        &self,
+        read: impl Fn(usize, &mut RecordCopy) -> Result<bool, StorageError>,
+        mut look: impl FnMut(usize, &[u8]) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
         let mut start = 0;
-        self.ends
-            .iter()
-            .map(move |&(end, place)| (place, &self.bytes[std::mem::replace(&mut start, end)..end]))
-    }
-
-    /// Places of rows for which there was no room: they are to be read one by one.
-    pub(super) fn left(&self) -> &[usize] {
-        &self.left
+        for &(end, place) in &self.ends {
+            look(place, &self.bytes[start..end])?;
+            start = end;
+        }
+        let mut copy = RecordCopy::take();
+        for &place in &self.left {
+            if read(place, &mut copy)? {
+                look(place, copy.bytes())?;
+            }
+        }
+        Ok(())
     }
 }
 

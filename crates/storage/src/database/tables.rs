@@ -271,15 +271,14 @@ impl Tables {
         let looked =
             tree.get_batch(pages, rising, |index, record| copies.add(index, record.bytes()));
         looked.map_err(self.named())?;
-        copies.rows().for_each(|(index, bytes)| look(index, copied(bytes)));
-        let mut copy = RecordCopy::take();
-        for &index in copies.left() {
+        let read = |index: usize, copy: &mut RecordCopy| {
             let found = tree.get(pages, rising[index], |record| copy.set(record.bytes()));
-            if found.map_err(self.named())?.is_some() {
-                look(index, copied(copy.bytes()));
-            }
-        }
-        Ok(())
+            Ok(found.map_err(self.named())?.is_some())
+        };
+        copies.lend(read, |index, bytes| {
+            look(index, copied(bytes));
+            Ok(())
+        })
     }
 
     /// As [`Self::get_batch`], for the rows of a clustered table that have these key values.
@@ -302,17 +301,14 @@ impl Tables {
             bytes.into_iter().for_each(|bytes| copies.add(index, bytes));
         });
         looked.map_err(self.named())?;
-        for (index, bytes) in copies.rows() {
-            look(index, view_of(bytes)?);
-        }
-        let mut copy = RecordCopy::take();
-        for &index in copies.left() {
+        let read = |index: usize, copy: &mut RecordCopy| {
             let found = tree.get(pages, &keys[index], |bytes| copy.set(bytes));
-            if found.map_err(self.named())?.is_some() {
-                look(index, view_of(copy.bytes())?);
-            }
-        }
-        Ok(())
+            Ok(found.map_err(self.named())?.is_some())
+        };
+        copies.lend(read, |index, bytes| {
+            look(index, view_of(bytes)?);
+            Ok(())
+        })
     }
 
     /// Brings the pages where rows with these key values belong into memory, all at once, for a caller

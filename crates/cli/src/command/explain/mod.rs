@@ -10,7 +10,7 @@ mod sweep;
 
 use crate::Context;
 use crate::failure::Failure;
-use crate::output::{OutputFiles, wrap};
+use crate::output::OutputFiles;
 use crate::progress::Progress;
 use crate::run_facts::RunFacts;
 use crate::stopwatch::Stopwatch;
@@ -18,7 +18,7 @@ use clap::Args;
 use inputs::{Inputs, SideArgument};
 use nandu::{Database, DatabaseOptions, StorageError, Tables};
 use nandu_base::ByteCount;
-use nandu_base::words::counted;
+use nandu_base::words::{counted, wrap};
 use nandu_drives::file::cpu_time;
 use nandu_query::cost::{CpuCosts, DeviceCosts};
 use nandu_query::join::JoinType;
@@ -153,9 +153,10 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
     let open = if runs { crate::database::open } else { crate::database::open_to_read };
     let (database, _) = open(&arguments.database, &options)?;
     // Measuring takes half a minute: first it is known that there is something to explain.
-    arguments.open(&database.read())?;
+    let found = arguments.open(&database.read()).map(drop);
     let stop = context.interrupt.flag();
-    let processor = named.map_or_else(|| processor::processor(arguments, &stop), Ok);
+    let measure = || processor::processor(arguments, &stop);
+    let processor = found.and_then(|()| named.map_or_else(measure, Ok));
     let answered = processor.and_then(|Processor { costs, origin }| {
         let costs = (&device, name.as_str(), &costs);
         match arguments.sweep.is_empty() {

@@ -3,8 +3,8 @@
 use crate::Context;
 use crate::command::inside::{self, View};
 use crate::failure::Failure;
-use crate::output::wrap;
 use nandu_base::units::three_digits;
+use nandu_base::words::wrap;
 use nandu_base::{ByteCount, Nanos};
 use nandu_probe::table::{Table, rate, time};
 use nandu_sim::SimReport;

@@ -261,10 +261,8 @@ impl Relation for PaxView<'_> {
     }
 
     fn parts(&self, count: u32) -> Vec<Span> {
-        let page_count = self.table.pax_pages().len() as u64;
-        let count = u64::from(count).clamp(1, page_count.max(1));
-        let cut = |part: u64| Position { run: to_u32(part * page_count / count), page: 0 };
-        Span::between(&(1..count).map(cut).collect::<Vec<_>>())
+        let place_of = |pax_page| Position { run: to_u32(pax_page), page: 0 };
+        Span::cut(self.table.pax_pages().len() as u64, count, place_of)
     }
 
     fn scan<'x>(
