@@ -3,7 +3,7 @@
 //! 1. The first Ctrl-C (or SIGTERM) sets the flag; the work ends in order, requests in flight first.
 //! 2. The second one ends the program at once, unless it comes within half a second: `timeout` of coreutils
 //!    sends one to its child and one to the group, which is one wish. Scratch files have no name, so none stays
-//!    behind; only the directory of a benchmark does. So does the first one end it, one and a half seconds
+//!    behind; only the directory of a benchmark does. So does the first one end it, one second
 //!    later, where the work goes on and an end in its middle leaves nothing behind; and at once where nothing
 //!    has begun yet and what is waited for may never come, as a pipe that nobody writes into.
 //! 3. A file that passes its limit of size (`ulimit -f`) is an error of the write, as a full disk is; unless
@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long work may take to end in order, where it need not: nobody waits for two seconds.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const PATIENCE: Duration = Duration::from_millis(1000);
 
 /// Signals within this time after the first one mean the same.
 const ONE_WISH: Duration = Duration::from_millis(500);

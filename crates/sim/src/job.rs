@@ -28,7 +28,7 @@ use nandu_trace::{
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Requests of a workload, if nobody says how many.
 const REQUEST_COUNT: u64 = 1_000_000;
@@ -176,6 +176,15 @@ impl Job {
         observer: &mut dyn SimObserver,
         record: Record<'_>,
     ) -> Result<SimReport, SimError> {
+        let stop = observer.stop_flag();
+        self.watched(observer, record).map_err(|error| stopped_or(error, &stop))
+    }
+
+    fn watched(
+        &self,
+        observer: &mut dyn SimObserver,
+        record: Record<'_>,
+    ) -> Result<SimReport, SimError> {
         let (setup, mut simulation) = self.prepare()?;
         let mut source = self.source(Space::of(&simulation), observer.stop_flag())?;
         let units = self.warm_up_units(&setup, &simulation)?;
@@ -215,8 +224,16 @@ impl Job {
     /// The first `count` requests as they are understood, and what their source is. `stop` ends it.
     ///
     /// # Errors
-    /// If the drive or the source is wrong.
+    /// If the drive or the source is wrong, or `stop` is set.
     pub fn dry_run(
+        &self,
+        count: usize,
+        stop: Arc<AtomicBool>,
+    ) -> Result<(Vec<TraceRequest>, String), SimError> {
+        self.first_requests(count, Arc::clone(&stop)).map_err(|error| stopped_or(error, &stop))
+    }
+
+    fn first_requests(
         &self,
         count: usize,
         stop: Arc<AtomicBool>,
@@ -519,6 +536,14 @@ fn multiple_of(multiple: f64, unit_count: u64) -> u64 {
     (multiple * unit_count as f64).ceil() as u64
 }
 
+/// What went wrong, or that `stop` is set: a trace that nobody reads on says that it cannot be read.
+fn stopped_or(error: SimError, stop: &AtomicBool) -> SimError {
+    match error {
+        SimError::Trace(_) if stop.load(Ordering::Relaxed) => SimError::Cancelled,
+        error => error,
+    }
+}
+
 /// A value of a setting, read the way a profile would read it.
 fn parse<T: serde::de::DeserializeOwned>(key: &str, value: &str) -> Result<T, SimError> {
     let read = |text: String| toml::from_str::<std::collections::BTreeMap<String, T>>(&text);
@@ -570,6 +595,29 @@ mod tests {
             let mut same = Vec::new();
             source.next_batch(&mut same, 3).unwrap();
             assert_eq!(requests[..3], same[..3], "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn a_trace_that_is_read_no_further_since_somebody_stopped_it_has_no_fault() {
+        struct Stopped(Arc<AtomicBool>);
+        impl SimObserver for Stopped {
+            fn progress(&mut self, _phase: crate::Phase, _done: u64, _total: u64) {}
+            fn stop_flag(&self) -> Arc<AtomicBool> {
+                Arc::clone(&self.0)
+            }
+        }
+        let mut job = job();
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        job.input = Input::Trace { file: file.into(), options: TraceOptions::default() };
+        for is_stopped in [false, true] {
+            let stop = Arc::new(AtomicBool::new(is_stopped));
+            let first = job.dry_run(3, Arc::clone(&stop)).unwrap_err();
+            let ran = job.run(&mut Stopped(stop)).unwrap_err();
+            for error in [first, ran] {
+                assert_eq!(matches!(error, SimError::Trace(_)), !is_stopped, "{error}");
+                assert_eq!(matches!(error, SimError::Cancelled), is_stopped, "{error}");
+            }
         }
     }
 
