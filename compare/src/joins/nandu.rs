@@ -16,12 +16,12 @@ use nandu::{
     Column, ColumnType, Database, DatabaseOptions, Settings, StorageError, TableKind, ValueRef,
     open_database,
 };
-use nandu_base::to_u32;
+use nandu_base::{to_index, to_u32};
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
-use nandu_query::join::{Join, JoinInput, JoinType};
+use nandu_query::join::{Join, JoinInput, JoinType, PairSink};
 use nandu_query::plan::{self, Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan};
 use nandu_query::relation::HeapRelation;
-use nandu_query::{Execution, JoinKind, Key, Limits, QueryError};
+use nandu_query::{Execution, JoinKind, Key, Limits, PairBatch, QueryError};
 use nandu_storage::database::{LoadOptions, NewTable};
 use nandu_storage::sqlite::FillFactor;
 use std::io::BufRead;
@@ -202,7 +202,9 @@ pub(super) fn answer(
     let memory_bytes = if job.memory_bytes == 0 { UNLIMITED_BYTES } else { job.memory_bytes };
     let directory = job.data.join(directory_of(job.query));
     let (database, _) = open_database(&directory, &options(memory_bytes)).map_err(failure)?;
-    let answer = answer_of(&database, job.query, memory_bytes, kind).map_err(failure)?;
+    let worker_count = job.thread_count;
+    let answer = answer_of(&database, job.query, (memory_bytes, worker_count), kind);
+    let answer = answer.map_err(failure)?;
     database.close().map_err(failure)?;
     Ok(answer)
 }
@@ -210,7 +212,7 @@ pub(super) fn answer(
 fn answer_of(
     database: &Database,
     query: Query,
-    memory_bytes: u64,
+    (memory_bytes, worker_count): (u64, u32),
     kind: Option<JoinKind>,
 ) -> Result<(Vec<String>, JoinKind), QueryError> {
     let tables = database.read();
@@ -225,7 +227,7 @@ fn answer_of(
     };
     let frames = to_u32(memory_bytes / u64::from(PAGE_BYTES));
     let memory_pages = frames.saturating_sub(POOL_FRAMES);
-    let plan = plan_of(&join, memory_pages, kind)?;
+    let plan = plan_of(&join, (memory_pages, worker_count), kind)?;
     let grant = tables.engine().grant(memory_pages)?;
     let limits = Limits {
         page_bytes: PAGE_BYTES,
@@ -237,33 +239,54 @@ fn answer_of(
     let io = tables.engine().data_io();
     let stop = Arc::new(AtomicBool::new(false));
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
-    let mut stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes)?;
+    let worker_count = to_index(worker_count.into());
+    let (indexes, rule) = (Indexes::NONE, ChunkRule::ByBytes);
     let row = if query == Query::Wide {
-        let mut wide = WideRow::default();
-        while stream.advance()? {
-            for (left, right) in stream.batch().tuples() {
-                let (Some(left), Some(right)) = (left, right) else { continue };
-                wide.add(left.first_values()?, right.first_values()?)?;
-            }
-        }
-        wide.as_text()
+        let mut parts = vec![WideRow::default(); worker_count];
+        plan.run(&execution, join, indexes, rule, &mut parts)?;
+        WideRow::sum(&parts).as_text()
     } else {
-        let [left_place, right_place] = query.money();
-        let (mut count, mut cents) = (0_i64, 0_i64);
-        while stream.advance()? {
-            for (left, right) in stream.batch().tuples() {
-                let (Some(left), Some(right)) = (left, right) else { continue };
-                count += 1;
-                let left = left.first_values::<MONEY_PLACES>()?[left_place];
-                let right = right.first_values::<MONEY_PLACES>()?[right_place];
-                cents += cents_of(left)? + cents_of(right)?;
-            }
-        }
+        let part = Money { places: query.money(), count: 0, cents: 0 };
+        let mut parts = vec![part; worker_count];
+        plan.run(&execution, join, indexes, rule, &mut parts)?;
+        let count: i64 = parts.iter().map(|part| part.count).sum();
+        let cents: i64 = parts.iter().map(|part| part.cents).sum();
         vec![count.to_string(), cents.to_string()]
     };
-    drop(stream);
     execution.audit();
     Ok((row, plan.kind))
+}
+
+/// How many pairs one worker found, and the money in them.
+#[derive(Clone, Copy)]
+struct Money {
+    places: [usize; 2],
+    count: i64,
+    cents: i64,
+}
+
+impl PairSink for Money {
+    fn take(&mut self, pairs: PairBatch<'_>) -> Result<(), QueryError> {
+        let [left_place, right_place] = self.places;
+        for (left, right) in pairs.tuples() {
+            let (Some(left), Some(right)) = (left, right) else { continue };
+            self.count += 1;
+            let left = left.first_values::<MONEY_PLACES>()?[left_place];
+            let right = right.first_values::<MONEY_PLACES>()?[right_place];
+            self.cents += cents_of(left)? + cents_of(right)?;
+        }
+        Ok(())
+    }
+}
+
+impl PairSink for WideRow {
+    fn take(&mut self, pairs: PairBatch<'_>) -> Result<(), QueryError> {
+        for (left, right) in pairs.tuples() {
+            let (Some(left), Some(right)) = (left, right) else { continue };
+            self.add(left.first_values()?, right.first_values()?)?;
+        }
+        Ok(())
+    }
 }
 
 fn cents_of(value: ValueRef<'_>) -> Result<i64, QueryError> {
@@ -274,7 +297,11 @@ fn cents_of(value: ValueRef<'_>) -> Result<i64, QueryError> {
 }
 
 /// The planner's best plan for `kind`, or of all that can be opened.
-fn plan_of(join: &Join<'_>, memory_pages: u32, kind: Option<JoinKind>) -> Result<Plan, QueryError> {
+fn plan_of(
+    join: &Join<'_>,
+    (memory_pages, worker_count): (u32, u32),
+    kind: Option<JoinKind>,
+) -> Result<Plan, QueryError> {
     let device =
         DeviceCosts::from_rates(0, REQUEST_NS, READ_BYTES_PER_SECOND, WRITE_BYTES_PER_SECOND);
     let model = CostModel {
@@ -289,7 +316,8 @@ fn plan_of(join: &Join<'_>, memory_pages: u32, kind: Option<JoinKind>) -> Result
     let orders_per_customer = orders.stats.tuple_count / customer.stats.tuple_count.max(1);
     let question = JoinQuestion::new(customer, orders, orders_per_customer);
     let pool_pages = POOL_FRAMES.into();
-    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages };
+    let memory_pages = memory_pages.into();
+    let budget = Budget { memory_pages, write_bytes: None, pool_pages, worker_count };
     let found = plan::plans(&model, &question, &budget);
     let is_wanted = |plan: &&Plan| match kind {
         Some(kind) => plan.kind == kind,
@@ -302,8 +330,8 @@ fn plan_of(join: &Join<'_>, memory_pages: u32, kind: Option<JoinKind>) -> Result
     })
 }
 
-/// The wide query's row so far.
-#[derive(Default)]
+/// The wide query's row so far, of one worker.
+#[derive(Clone, Copy, Default)]
 struct WideRow {
     count: i64,
     cents: i64,
@@ -373,6 +401,23 @@ impl WideRow {
         self.customer_key_max = self.customer_key_max.max(customer_key);
         self.date_max = self.date_max.max(date);
         Ok(())
+    }
+
+    /// What all workers found.
+    fn sum(parts: &[Self]) -> Self {
+        let mut sum = Self::default();
+        for part in parts {
+            sum.count += part.count;
+            sum.cents += part.cents;
+            sum.below.iter_mut().zip(part.below).for_each(|(all, more)| *all += more);
+            sum.order_keys += part.order_keys;
+            sum.customer_keys += part.customer_keys;
+            sum.nation_keys += part.nation_keys;
+            sum.ship_priorities += part.ship_priorities;
+            sum.customer_key_max = sum.customer_key_max.max(part.customer_key_max);
+            sum.date_max = sum.date_max.max(part.date_max);
+        }
+        sum
     }
 
     /// As every engine tells it.

@@ -50,6 +50,14 @@ macro_rules! joins {
                 }
             }
 
+            /// Whether several workers can divide it.
+            #[must_use]
+            pub fn is_shared(self) -> bool {
+                match self {
+                    $(Self::$kind => <$division as JoinPlan>::is_shared(),)+
+                }
+            }
+
             /// Whether it is tried with the sides as they are, swapped, or both.
             pub(crate) fn roles(
                 self,

@@ -253,6 +253,11 @@ impl Bucket {
     pub fn release(mut self, execution: &Execution) {
         execution.spill().release(&mut self);
     }
+
+    /// The same by one of several who read it. Called once, when all are done.
+    pub(crate) fn release_shared(&self, execution: &Execution) {
+        execution.spill().free.extend_from_slice(&self.extents);
+    }
 }
 
 impl<'x> SpillWriter<'x> {

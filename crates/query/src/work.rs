@@ -102,6 +102,12 @@ impl WorkCosts {
         self
     }
 
+    /// The same kinds, each with what `change` makes of its picoseconds.
+    #[must_use]
+    pub fn map(self, change: impl Fn(u64) -> u64) -> Self {
+        Self(self.0.map(change))
+    }
+
     /// Picoseconds of one unit.
     #[must_use]
     pub const fn picoseconds(&self, work: Work) -> u64 {

@@ -70,8 +70,12 @@ fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
     {
         let convention = Convention::AsBuilt { reads_ahead };
         let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
-        let budget =
-            Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages: 0 };
+        let budget = Budget {
+            memory_pages: u64::from(memory_pages),
+            write_bytes: None,
+            pool_pages: 0,
+            worker_count: 1,
+        };
         for plan in plans(&model, &question, &budget).feasible {
             if plan.kind == JoinKind::NestedLoops {
                 continue;
@@ -140,8 +144,12 @@ fn joins_by_index_read_as_much_as_estimated_with_any_pool() {
         for (memory_pages, reads_ahead) in [(14, false), (60, true), (200, false), (700, true)] {
             let convention = Convention::AsBuilt { reads_ahead };
             let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
-            let budget =
-                Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages };
+            let budget = Budget {
+                memory_pages: u64::from(memory_pages),
+                write_bytes: None,
+                pool_pages,
+                worker_count: 1,
+            };
             for plan in plans(&model, &question, &budget).feasible {
                 if !matches!(plan.kind, JoinKind::IndexNestedLoops | JoinKind::IndexSortMerge) {
                     continue;

@@ -267,7 +267,8 @@ fn plans_of(sides: &[Side<'_>; 2], join_type: JoinType, memory: (u32, bool)) -> 
     let question = JoinQuestion::new(sides[0].known(), sides[1].known(), 10);
     let question = question.with_join_type(join_type);
     let memory_pages = u64::from(memory.0);
-    let budget = Budget { memory_pages, write_bytes: None, pool_pages: POOL_PAGES };
+    let budget =
+        Budget { memory_pages, write_bytes: None, pool_pages: POOL_PAGES, worker_count: 1 };
     plans(&model, &question, &budget).feasible
 }
 

@@ -303,7 +303,7 @@ fn late_points(
             work_costs: None,
         };
         let (memory_pages, pool_pages) = (u64::from(memory_pages), common::POOL_PAGES);
-        let budget = Budget { memory_pages, write_bytes: None, pool_pages };
+        let budget = Budget { memory_pages, write_bytes: None, pool_pages, worker_count: 1 };
         let with_inputs = |answer: &mut dyn FnMut(Join<'_>, &Execution) -> u64| {
             database.drop_cached_pages().expect("the device is sound");
             let tables = database.read();
@@ -384,7 +384,12 @@ fn point(
     let convention = Convention::AsBuilt { reads_ahead: true };
     let model = CostModel { device, processor: &processor.1, convention };
     let pool_pages = common::POOL_PAGES;
-    let budget = Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages };
+    let budget = Budget {
+        memory_pages: u64::from(memory_pages),
+        write_bytes: None,
+        pool_pages,
+        worker_count: 1,
+    };
     let limits = Limits {
         page_bytes: PAGE_BYTES,
         memory_pages,

@@ -113,8 +113,12 @@ impl Subject<'_> {
         };
         let question = JoinQuestion::new(side(&self.left), side(&self.right), ORDERS_EACH)
             .with_join_type(self.join_type);
-        let budget =
-            Budget { memory_pages: u64::from(self.memory_pages), write_bytes, pool_pages: 0 };
+        let budget = Budget {
+            memory_pages: u64::from(self.memory_pages),
+            write_bytes,
+            pool_pages: 0,
+            worker_count: 1,
+        };
         let mut found = plans(&model, &question, &budget).feasible;
         found.retain(|plan| plan.kind != JoinKind::NestedLoops);
         found

@@ -132,7 +132,7 @@ impl Question<'_> {
         let convention = Convention::AsBuilt { reads_ahead: true };
         let model = CostModel { device: self.device, processor: &CpuCosts::NONE, convention };
         let memory_pages = u64::from(self.memory_pages);
-        let budget = Budget { memory_pages, write_bytes: None, pool_pages: 0 };
+        let budget = Budget { memory_pages, write_bytes: None, pool_pages: 0, worker_count: 1 };
         let found = plans(&model, &question, &budget).feasible;
         let plan = found.iter().find(|plan| plan.kind == kind);
         let plan = plan.ok_or_else(|| QueryError::Invalid {

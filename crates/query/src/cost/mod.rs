@@ -153,7 +153,15 @@ pub struct CostModel<'a> {
     pub convention: Convention,
 }
 
-impl CostModel<'_> {
+impl<'a> CostModel<'a> {
+    /// The same with another processor.
+    pub(crate) const fn on<'b>(&self, processor: &'b CpuCosts) -> CostModel<'b>
+    where
+        'a: 'b,
+    {
+        CostModel { device: self.device, processor, convention: self.convention }
+    }
+
     /// Pages that a buffer of so many moves by one request: half of it where the other half is under way.
     #[must_use]
     pub const fn block_pages(&self, buffer_pages: u64) -> u64 {

@@ -93,6 +93,24 @@ impl CpuCosts {
         large: None,
     };
 
+    /// What each of so many workers takes for its part of the work, as far as work can be divided.
+    #[must_use]
+    pub fn shared_by(&self, worker_count: u32) -> Self {
+        let part = |all_ps: u64| all_ps.div_ceil(u64::from(worker_count.max(1)));
+        let row =
+            |of: RowCosts| RowCosts { build_ps: part(of.build_ps), emit_ps: part(of.emit_ps) };
+        Self {
+            work: self.work.map(part),
+            request_ps: part(self.request_ps),
+            visit_ps: part(self.visit_ps),
+            large: self.large.map(|large| LargeTable {
+                first: row(large.first),
+                further: row(large.further),
+                ..large
+            }),
+        }
+    }
+
     /// Nanoseconds of so many units of work, rounded up, at most the end of the range.
     #[must_use]
     pub fn work_ns(&self, work: Work, count: u64) -> u64 {

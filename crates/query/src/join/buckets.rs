@@ -106,7 +106,8 @@ impl<'x> BucketJoin<'x> {
     fn begin(&mut self) -> Result<bool, QueryError> {
         loop {
             let Some(pair) = self.tasks.pop() else { return Ok(false) };
-            if !gives_rows(&pair, self.join.join_type) {
+            let counts = (pair.left.tuple_count(), pair.right.tuple_count());
+            if !gives_rows(counts, self.join.join_type) {
                 pair.left.release(self.execution);
                 pair.right.release(self.execution);
                 continue;
@@ -429,9 +430,9 @@ pub(crate) fn bucket_count_of_cut(needed_bytes: u64, pages: u64, page_bytes: u64
     wanted.min(pages - 1)
 }
 
-/// Whether a pair of buckets can give any row.
-fn gives_rows(pair: &BucketPair, join_type: JoinType) -> bool {
-    let (left, right) = (pair.left.tuple_count() > 0, pair.right.tuple_count() > 0);
+/// Whether a pair of buckets can give any row, that have so many on the left and on the right.
+pub(crate) const fn gives_rows((left, right): (u64, u64), join_type: JoinType) -> bool {
+    let (left, right) = (left > 0, right > 0);
     match join_type {
         JoinType::Inner | JoinType::Semi => left && right,
         JoinType::Left | JoinType::Anti => left,

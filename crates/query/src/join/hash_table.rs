@@ -6,6 +6,9 @@
 //!   row store   ┌ link │ cell ┬ link │ cell ┬ …      rows of one key are a list
 //! ```
 //!
+//! A table that several workers build has a directory for each range of keys, built by one of them over
+//! segments of its own ([`Range`]); all look up in all of them.
+//!
 //! 1. Every row with a key is in exactly one list; all rows of a list have equal keys.
 //! 2. The bytes of rows and directory stay within the budget, but for a single row that is larger by
 //!    itself.
@@ -13,7 +16,7 @@
 
 use super::roles::{Alone, Roles};
 use super::row_store::{
-    ADDRESS_BITS, LINK_BYTES, MATCHED, NONE, RowStore, cell_address, pack, row_in,
+    ADDRESS_BITS, LINK_BYTES, MATCHED, NONE, RowStore, cell_address, pack, row_in, unpack,
 };
 use crate::tuple::{Area, NO_TUPLE, Tuple, TupleBatch};
 use crate::{Key, QueryError};
@@ -27,8 +30,21 @@ pub(crate) const PAIR_COUNT_MAX: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct HashTable {
     rows: RowStore,
-    directory: Vec<u64>,
+    /// The directory of each range; one of everything where nobody divided the keys.
+    directories: Vec<Vec<u64>>,
     budget_bytes: usize,
+    /// Rows that the last call of [`Self::look_up`] met, to be marked.
+    met: Vec<u64>,
+}
+
+/// The rows of one range of keys, in segments of their own, and the directory of them.
+#[derive(Debug)]
+pub(crate) struct Range {
+    segments: Vec<Vec<u8>>,
+    /// The number of its first segment among those of the whole table.
+    first_segment: usize,
+    row_count: usize,
+    directory: Vec<u64>,
 }
 
 /// Rows that are being looked up, and how far.
@@ -36,6 +52,8 @@ pub(crate) struct HashTable {
 pub(crate) struct Lookup {
     cells: Vec<u64>,
     hashes: Vec<u64>,
+    /// The range of each, where the table has more than one.
+    ranges: Vec<u32>,
     /// The first slot on the way of each that has its tag, or is empty.
     slots: Vec<u64>,
     next: usize,
@@ -44,16 +62,32 @@ pub(crate) struct Lookup {
 }
 
 /// How far the rows of a table have been gone through.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     segment: usize,
     offset: usize,
+    end_segment: usize,
+}
+
+impl Default for Walk {
+    /// Through all rows.
+    fn default() -> Self {
+        Self { segment: 0, offset: 0, end_segment: usize::MAX }
+    }
+}
+
+impl Walk {
+    /// Through the rows of some segments.
+    pub(crate) const fn over(segments: &std::ops::Range<usize>) -> Self {
+        Self { segment: segments.start, offset: 0, end_segment: segments.end }
+    }
 }
 
 impl HashTable {
     /// An empty table of at most `budget_bytes`.
     pub(crate) fn new(budget_bytes: usize) -> Self {
-        Self { rows: RowStore::new(budget_bytes), directory: Vec::new(), budget_bytes }
+        let (rows, directories) = (RowStore::new(budget_bytes), vec![Vec::new()]);
+        Self { rows, directories, budget_bytes, met: Vec::new() }
     }
 
     /// A table over rows that are there already.
@@ -62,9 +96,23 @@ impl HashTable {
     /// If a record breaks a rule of its format.
     pub(crate) fn of(rows: RowStore, key: &Key) -> Result<Self, QueryError> {
         let budget_bytes = rows.used_bytes() + Self::directory_bytes(rows.row_count());
-        let mut table = Self { rows, directory: Vec::new(), budget_bytes };
+        let mut table = Self { rows, budget_bytes, ..Self::new(0) };
         table.build(key)?;
         Ok(table)
+    }
+
+    /// A table of ranges that were built, each over the segments that follow those of the one before.
+    pub(crate) fn of_ranges(ranges: Vec<Range>) -> Self {
+        let mut table = Self { directories: Vec::with_capacity(ranges.len()), ..Self::new(0) };
+        for range in ranges {
+            let Range { segments, first_segment, row_count, directory } = range;
+            assert_eq!(first_segment, table.rows.segments().len(), "ranges come in their order");
+            table.rows.append_segments(segments, row_count);
+            table.directories.push(directory);
+        }
+        table.budget_bytes = table.directories.iter().map(|it| it.len() * 8).sum::<usize>()
+            + table.rows.used_bytes();
+        table
     }
 
     /// Bytes of the directory of so many rows.
@@ -116,33 +164,27 @@ impl HashTable {
     pub(crate) fn build(&mut self, key: &Key) -> Result<(), QueryError> {
         self.rows.drop_spare();
         let slot_count = Self::slot_count(self.row_count());
-        if self.directory.capacity() < slot_count || self.directory.capacity() > 2 * slot_count {
+        let Self { rows, directories, .. } = self;
+        let directory = &mut directories[0];
+        if directory.capacity() < slot_count || directory.capacity() > 2 * slot_count {
             // The old one goes first, so that there are never two.
-            self.directory = Vec::new();
-            self.directory.reserve_exact(slot_count);
+            *directory = Vec::new();
+            directory.reserve_exact(slot_count);
         }
-        self.directory.clear();
-        self.directory.resize(slot_count, EMPTY);
-        let Self { rows, directory, .. } = self;
-        for segment in 0..rows.segments().len() {
-            let mut offset = 0;
-            while offset < rows.segments()[segment].len() {
-                let (tuple, length) = row_in(&rows.segments()[segment], offset);
-                if let Some(hash) = key.hash(tuple)? {
-                    let next = link(rows, directory, key, hash, pack(segment, offset))?;
-                    let link = &mut rows.segments_mut()[segment][offset..offset + LINK_BYTES];
-                    link.copy_from_slice(&next.to_le_bytes());
-                }
-                offset += LINK_BYTES + length;
-            }
-        }
-        Ok(())
+        directory.clear();
+        directory.resize(slot_count, EMPTY);
+        link_all(rows.segments_mut(), 0, directory, key)
     }
 
     /// Forgets all rows and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.rows.clear();
-        self.directory.clear();
+        self.directories.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Segments in which the rows lie.
+    pub(crate) fn segments(&self) -> &[Vec<u8>] {
+        self.rows.segments()
     }
 
     /// The rows, for a batch of pairs.
@@ -158,11 +200,33 @@ impl HashTable {
     /// If a record breaks a rule of its format.
     pub(crate) fn look_up(
         &mut self,
-        (key, build_key): (&Key, &Key),
+        keys: (&Key, &Key),
         area: Area<'_>,
         wanted: Roles,
         lookup: &mut Lookup,
         pairs: &mut Vec<(u64, u64)>,
+    ) -> Result<bool, QueryError> {
+        let mut met = std::mem::take(&mut self.met);
+        let is_done = self.meet(keys, area, wanted, lookup, (pairs, &mut met));
+        for address in met.drain(..) {
+            self.rows.mark(address);
+        }
+        self.met = met;
+        is_done
+    }
+
+    /// As [`Self::look_up`], for one of several who do it; rows of this table that were met and are wanted by
+    /// themselves are appended to the second list, for the caller to mark. Stops after [`PAIR_COUNT_MAX`] of them, too.
+    ///
+    /// # Errors
+    /// If a record breaks a rule of its format.
+    pub(crate) fn meet(
+        &self,
+        (key, build_key): (&Key, &Key),
+        area: Area<'_>,
+        wanted: Roles,
+        lookup: &mut Lookup,
+        (pairs, met): (&mut Vec<(u64, u64)>, &mut Vec<u64>),
     ) -> Result<bool, QueryError> {
         let marks = wanted.build != Alone::Never;
         while lookup.next < lookup.cells.len() {
@@ -179,7 +243,9 @@ impl HashTable {
                                 true => Some(slot & NONE),
                                 false => {
                                     let hash = lookup.hashes[lookup.next];
-                                    self.find(tuple, hash, key, build_key)?
+                                    let range = lookup.ranges.get(lookup.next).copied();
+                                    let directory = self.directory_of(range);
+                                    self.find(tuple, (hash, directory), key, build_key)?
                                 }
                             }
                         }
@@ -195,7 +261,7 @@ impl HashTable {
             };
             if wanted.pairs || marks {
                 while address != NONE {
-                    if pairs.len() >= PAIR_COUNT_MAX {
+                    if pairs.len() >= PAIR_COUNT_MAX || met.len() >= PAIR_COUNT_MAX {
                         lookup.list = Some(address);
                         return Ok(false);
                     }
@@ -204,7 +270,7 @@ impl HashTable {
                     }
                     let next = self.rows.link(address) & !MATCHED;
                     if marks {
-                        self.rows.mark(address);
+                        met.push(address);
                     }
                     address = next;
                 }
@@ -219,42 +285,42 @@ impl HashTable {
 
     /// Appends rows that come out by themselves; true at the end.
     pub(crate) fn walk(&self, alone: Alone, walk: &mut Walk, pairs: &mut Vec<(u64, u64)>) -> bool {
+        self.walk_marked(alone, walk, pairs, |address| self.rows.link(address) & MATCHED != 0)
+    }
+
+    /// As [`Self::walk`], where `is_met` knows which rows were met.
+    pub(crate) fn walk_marked(
+        &self,
+        alone: Alone,
+        walk: &mut Walk,
+        pairs: &mut Vec<(u64, u64)>,
+        is_met: impl Fn(u64) -> bool,
+    ) -> bool {
         if alone == Alone::Never {
             return true;
         }
-        while let Some(segment) = self.rows.segments().get(walk.segment) {
+        let end = walk.end_segment.min(self.rows.segments().len());
+        while walk.segment < end {
+            let segment = &self.rows.segments()[walk.segment];
             while walk.offset < segment.len() {
                 if pairs.len() >= PAIR_COUNT_MAX {
                     return false;
                 }
                 let address = pack(walk.segment, walk.offset);
-                let is_matched = self.rows.link(address) & MATCHED != 0;
-                if is_matched == (alone == Alone::Matched) {
+                if is_met(address) == (alone == Alone::Matched) {
                     pairs.push((cell_address(address), NO_TUPLE));
                 }
                 walk.offset += LINK_BYTES + row_in(segment, walk.offset).1;
             }
-            *walk = Walk { segment: walk.segment + 1, offset: 0 };
+            walk.segment += 1;
+            walk.offset = 0;
         }
         true
     }
 
     #[inline]
-    fn slot_of(&self, hash: u64) -> usize {
-        slot_index(hash, self.directory.len())
-    }
-
-    /// The first slot from where a hash belongs that has its tag, or is empty.
-    #[inline]
-    fn slot_with_tag(&self, hash: u64) -> u64 {
-        let (mut index, tag) = (self.slot_of(hash), tag_of(hash));
-        loop {
-            let slot = self.directory[index];
-            if slot == EMPTY || slot >> ADDRESS_BITS == tag {
-                return slot;
-            }
-            index = if index + 1 == self.directory.len() { 0 } else { index + 1 };
-        }
+    fn directory_of(&self, range: Option<u32>) -> &[u64] {
+        &self.directories[range.map_or(0, |range| range as usize)]
     }
 
     /// The first row of the list of a key.
@@ -262,13 +328,13 @@ impl HashTable {
     fn find(
         &self,
         tuple: Tuple<'_>,
-        hash: u64,
+        (hash, directory): (u64, &[u64]),
         key: &Key,
         build_key: &Key,
     ) -> Result<Option<u64>, QueryError> {
-        let mut index = self.slot_of(hash);
+        let mut index = slot_index(hash, directory.len());
         loop {
-            let slot = self.directory[index];
+            let slot = directory[index];
             if slot == EMPTY {
                 return Ok(None);
             }
@@ -279,7 +345,7 @@ impl HashTable {
                 }
             }
             index += 1;
-            if index == self.directory.len() {
+            if index == directory.len() {
                 index = 0;
             }
         }
@@ -292,7 +358,7 @@ impl HashTable {
     #[cfg(test)]
     pub(crate) fn audit(&self, key: &Key) {
         let mut seen = 0;
-        for &slot in self.directory.iter().filter(|&&slot| slot != EMPTY) {
+        for &slot in self.directories.iter().flatten().filter(|&&slot| slot != EMPTY) {
             let first = slot & NONE;
             let mut address = first;
             while address != NONE {
@@ -316,6 +382,7 @@ impl Lookup {
     pub(crate) fn clear(&mut self) {
         self.cells.clear();
         self.hashes.clear();
+        self.ranges.clear();
         self.slots.clear();
         self.next = 0;
         self.list = None;
@@ -338,6 +405,13 @@ impl Lookup {
         self.hashes.push(hash.unwrap_or(EMPTY));
     }
 
+    /// The same for a table of more than one range: it is looked for in this one.
+    #[inline]
+    pub(crate) fn push_in(&mut self, range: usize, cell: u64, hash: Option<u64>) {
+        self.push(cell, hash);
+        self.ranges.push(nandu_base::to_u32(range as u64));
+    }
+
     /// Adds all rows of a batch.
     ///
     /// # Errors
@@ -352,38 +426,118 @@ impl Lookup {
     /// Finds the slots of all rows one after the other, then fetches the rows that they lead to, so that
     /// the processor waits for many of them at once.
     pub(crate) fn begin(&mut self, table: &HashTable) {
-        let Self { hashes, slots, .. } = self;
-        slots.extend(hashes.iter().map(|&hash| match hash {
-            EMPTY => EMPTY,
-            _ => table.directory[table.slot_of(hash)],
-        }));
-        for (slot, &hash) in slots.iter_mut().zip(hashes.iter()) {
-            if *slot != EMPTY && *slot >> ADDRESS_BITS != tag_of(hash) {
-                *slot = table.slot_with_tag(hash);
-            }
+        let Self { hashes, ranges, slots, .. } = self;
+        match &*table.directories {
+            [directory] => find_slots(hashes, slots, |_| directory),
+            _ => find_slots(hashes, slots, |row| table.directory_of(Some(ranges[row]))),
         }
         let rows = slots.iter().filter(|&&slot| slot != EMPTY);
         std::hint::black_box(rows.fold(0, |sum, &slot| sum ^ table.rows.touch(slot & NONE)));
     }
 }
 
-/// Puts a row in front of the list of its key, and gives back the row that was there.
-fn link(
-    rows: &RowStore,
+impl Range {
+    /// Rows of one range, whose segments will be the table's from number `first_segment` on.
+    pub(crate) fn new(rows: RowStore, first_segment: usize) -> Self {
+        let row_count = rows.row_count();
+        let segments = rows.into_segments();
+        Self { segments, first_segment, row_count, directory: Vec::new() }
+    }
+
+    /// The number of the first segment after its own.
+    pub(crate) const fn end_segment(&self) -> usize {
+        self.first_segment + self.segments.len()
+    }
+
+    pub(crate) const fn row_count(&self) -> usize {
+        self.row_count
+    }
+
+    /// Makes the rows findable by `key`.
+    ///
+    /// # Errors
+    /// If a record breaks a rule of its format.
+    pub(crate) fn build(&mut self, key: &Key) -> Result<(), QueryError> {
+        let Self { segments, first_segment, row_count, directory } = self;
+        *directory = vec![EMPTY; HashTable::slot_count(*row_count)];
+        link_all(segments, *first_segment, directory, key)
+    }
+}
+
+/// Links all rows of some segments, of which the first has this number, into a directory.
+fn link_all(
+    segments: &mut [Vec<u8>],
+    first_segment: usize,
     directory: &mut [u64],
     key: &Key,
-    hash: u64,
-    address: u64,
+) -> Result<(), QueryError> {
+    for segment in 0..segments.len() {
+        let mut offset = 0;
+        while offset < segments[segment].len() {
+            let (tuple, length) = row_in(&segments[segment], offset);
+            if let Some(hash) = key.hash(tuple)? {
+                let next = link(segments, first_segment, directory, key, (hash, segment, offset))?;
+                let link = &mut segments[segment][offset..offset + LINK_BYTES];
+                link.copy_from_slice(&next.to_le_bytes());
+            }
+            offset += LINK_BYTES + length;
+        }
+    }
+    Ok(())
+}
+
+/// Finds the slot of each hash in the directory of its row.
+#[inline]
+fn find_slots<'d>(hashes: &[u64], slots: &mut Vec<u64>, directory_of: impl Fn(usize) -> &'d [u64]) {
+    slots.extend(hashes.iter().enumerate().map(|(row, &hash)| match hash {
+        EMPTY => EMPTY,
+        _ => {
+            let directory = directory_of(row);
+            directory[slot_index(hash, directory.len())]
+        }
+    }));
+    for (row, (slot, &hash)) in slots.iter_mut().zip(hashes).enumerate() {
+        if *slot != EMPTY && *slot >> ADDRESS_BITS != tag_of(hash) {
+            *slot = slot_with_tag(directory_of(row), hash);
+        }
+    }
+}
+
+/// The first slot from where a hash belongs that has its tag, or is empty.
+#[inline]
+fn slot_with_tag(directory: &[u64], hash: u64) -> u64 {
+    let (mut index, tag) = (slot_index(hash, directory.len()), tag_of(hash));
+    loop {
+        let slot = directory[index];
+        if slot == EMPTY || slot >> ADDRESS_BITS == tag {
+            return slot;
+        }
+        index = if index + 1 == directory.len() { 0 } else { index + 1 };
+    }
+}
+
+/// Puts a row in front of the list of its key, and gives back the row that was there.
+fn link(
+    segments: &[Vec<u8>],
+    first_segment: usize,
+    directory: &mut [u64],
+    key: &Key,
+    (hash, segment, offset): (u64, usize, usize),
 ) -> Result<u64, QueryError> {
+    let row_at = |address: u64| {
+        let (segment, offset) = unpack(address);
+        row_in(&segments[segment - first_segment], offset).0
+    };
+    let row = row_in(&segments[segment], offset).0;
     let mut index = slot_index(hash, directory.len());
     loop {
         let slot = directory[index];
         let is_free = slot == EMPTY;
         let is_same = !is_free
             && slot >> ADDRESS_BITS == tag_of(hash)
-            && key.equals(rows.row(slot & NONE), key, rows.row(address))?;
+            && key.equals(row_at(slot & NONE), key, row)?;
         if is_free || is_same {
-            directory[index] = tag_of(hash) << ADDRESS_BITS | address;
+            directory[index] = tag_of(hash) << ADDRESS_BITS | pack(first_segment + segment, offset);
             return Ok(if is_free { NONE } else { slot & NONE });
         }
         index = if index + 1 == directory.len() { 0 } else { index + 1 };

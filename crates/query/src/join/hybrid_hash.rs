@@ -128,7 +128,7 @@ impl Layout {
     }
 
     /// The output of a piece.
-    const fn output_pages_of(&self, piece: usize) -> u32 {
+    pub(crate) const fn output_pages_of(&self, piece: usize) -> u32 {
         if piece < self.tier_count as usize { self.tier_output_pages } else { self.output_pages }
     }
 

@@ -26,6 +26,7 @@ pub(crate) mod roles;
 pub(crate) mod row_store;
 pub mod sort_merge;
 pub(crate) mod split;
+pub(crate) mod workers;
 
 pub use block_nested_loops::BlockNestedLoops;
 pub use flash_join::FlashJoin;
@@ -36,6 +37,7 @@ pub use index_sort_merge::IndexSortMerge;
 pub use nested_loops::NestedLoops;
 pub use rare_join::RareJoin;
 pub use sort_merge::SortMerge;
+pub use workers::PairSink;
 
 use crate::key::KeyColumn;
 pub use crate::kind::JoinKind;

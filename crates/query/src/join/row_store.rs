@@ -138,6 +138,19 @@ impl RowStore {
         self.row_count += std::mem::take(&mut other.row_count);
     }
 
+    /// Puts segments with so many rows behind those of this store.
+    pub(crate) fn append_segments(&mut self, mut segments: Vec<Vec<u8>>, row_count: usize) {
+        self.used_bytes += segments.iter().map(Vec::capacity).sum::<usize>();
+        self.segments.append(&mut segments);
+        self.open = None;
+        self.row_count += row_count;
+    }
+
+    /// The segments alone.
+    pub(crate) fn into_segments(self) -> Vec<Vec<u8>> {
+        self.segments
+    }
+
     /// Forgets all rows and keeps the memory.
     pub(crate) fn clear(&mut self) {
         for mut segment in self.segments.drain(..) {

@@ -9,7 +9,8 @@
 //!
 //! 1. Plans are sorted by time, then by bytes written, then by kind, so that equal questions give equal
 //!    answers.
-//! 2. No plan writes more than the budget, were the tables 8 % larger than known: estimates are a few percent
+//! 2. What workers share takes each of them its part of the processor's time, and the device as long as one.
+//! 3. No plan writes more than the budget, were the tables 8 % larger than known: estimates are a few percent
 //!    off, and a run that passes its budget ends without a result. What depends on a number of pairs that
 //!    was guessed has no plan then.
 
@@ -26,6 +27,7 @@ pub use explanation::{Actual, Explanation, ExplanationRow};
 pub use open::{ChunkRule, Indexes};
 
 use crate::cost::{CostModel, Estimate};
+use crate::join::workers::SHARE_PAGES_MIN;
 use crate::join::{JoinType, Side};
 use crate::{JoinKind, QueryError};
 use nandu_base::words::counted;
@@ -42,6 +44,16 @@ pub struct Budget {
     pub write_bytes: Option<u64>,
     /// Pages of the buffer pool beside that memory, through which joins by index read.
     pub pool_pages: u64,
+    /// Workers, each with a core of its own, among whom [`Plan::run`] divides what can be divided.
+    pub worker_count: u32,
+}
+
+impl Budget {
+    /// How many workers there are in so much memory, where what is read takes no more of it than a page.
+    fn worker_count_in_use(&self) -> u32 {
+        let most = u32::try_from(self.memory_pages / SHARE_PAGES_MIN).unwrap_or(u32::MAX);
+        self.worker_count.min(most).max(1)
+    }
 }
 
 /// One way to answer a question.
@@ -121,9 +133,13 @@ pub struct Plans {
 pub fn plans(model: &CostModel<'_>, question: &JoinQuestion, budget: &Budget) -> Plans {
     let mut feasible = Vec::new();
     let mut rejected = Vec::new();
+    let worker_count = budget.worker_count_in_use();
+    let processor = (worker_count > 1).then(|| model.processor.shared_by(worker_count));
     for kind in JoinKind::ALL {
         let mut reason = None;
         let before = feasible.len();
+        let (alone, shared) = (*model, processor.as_ref().map(|it| model.on(it)));
+        let model = &shared.filter(|_| kind.is_shared()).unwrap_or(alone);
         for is_swapped in kind.roles(model, question) {
             let outer = if *is_swapped { Side::Right } else { Side::Left };
             if !kind.does(question.join_type, outer) {

@@ -5,7 +5,8 @@
 use super::Plan;
 use super::joins::Opening;
 use crate::index::IndexLookup;
-use crate::join::{Join, JoinStream, Side};
+use crate::join::workers::worker_count_in;
+use crate::join::{Join, JoinStream, PairSink, Side};
 use crate::{Execution, QueryError};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,38 @@ impl Plan {
         let opening = Opening { execution, join, outer: self.outer_side(), indexes, rule };
         self.division.join().open(&opening)
     }
+
+    /// Does the join as [`Self::open`] opens it, with a worker for each sink, each in a thread of its own, as far as
+    /// this kind and this memory can be divided: the sinks of other workers get nothing. Gives how many workers
+    /// there were. Which worker finds which pair is not the same in two runs.
+    ///
+    /// # Errors
+    /// As [`Self::open`] and [`JoinStream::advance`], and what a sink returns.
+    pub fn run<S: PairSink>(
+        &self,
+        execution: &Execution,
+        join: Join<'_>,
+        indexes: Indexes<'_>,
+        rule: ChunkRule,
+        sinks: &mut [S],
+    ) -> Result<usize, QueryError> {
+        let opening = Opening { execution, join, outer: self.outer_side(), indexes, rule };
+        let worker_count = worker_count_in(sinks.len(), execution.limits().memory_pages, &join);
+        let shared = match worker_count {
+            0 | 1 => None,
+            _ => self.division.join().shared(&opening, worker_count),
+        };
+        if let Some(shared) = shared {
+            shared.run(execution, join, &mut sinks[..worker_count])?;
+            return Ok(worker_count);
+        }
+        let Some(sink) = sinks.first_mut() else { return Ok(0) };
+        let mut stream = self.division.join().open(&opening)?;
+        while stream.advance()? {
+            sink.take(stream.batch())?;
+        }
+        Ok(1)
+    }
 }
 
 #[cfg(test)]
@@ -109,8 +142,12 @@ mod tests {
         let side = |rows: &dyn Relation| JoinSide::new(RelationStats::of(rows.size(), 1024));
         let question = JoinQuestion::new(side(&left), side(&right), 5);
         for memory_pages in [24_u32, 60, 120, 400] {
-            let budget =
-                Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages: 0 };
+            let budget = Budget {
+                memory_pages: u64::from(memory_pages),
+                write_bytes: None,
+                pool_pages: 0,
+                worker_count: 1,
+            };
             let mut results = None;
             for plan in plans(&model, &question, &budget).feasible {
                 if matches!(plan.kind, JoinKind::NestedLoops) {

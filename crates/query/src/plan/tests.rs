@@ -35,7 +35,7 @@ fn pages_of(mib: u64) -> u64 {
 }
 
 fn memory(memory_pages: u64) -> Budget {
-    Budget { memory_pages, write_bytes: None, pool_pages: 0 }
+    Budget { memory_pages, write_bytes: None, pool_pages: 0, worker_count: 1 }
 }
 
 /// The relations of S001, with an index on each side where asked: 12 bytes an entry, two thirds full.
@@ -120,8 +120,12 @@ fn a_write_budget_of_nothing_leaves_what_writes_nothing() {
     for convention in [AS_BUILT, PAPER] {
         let model = model(&device, convention);
         for mib in [10, 100, 600] {
-            let budget =
-                Budget { memory_pages: pages_of(mib), write_bytes: Some(0), pool_pages: 0 };
+            let budget = Budget {
+                memory_pages: pages_of(mib),
+                write_bytes: Some(0),
+                pool_pages: 0,
+                worker_count: 1,
+            };
             let found = plans(&model, &question, &budget);
             assert_eq!(found.feasible[0].kind, JoinKind::BlockNestedLoops, "{mib} MiB");
             assert!(found.feasible.iter().all(|plan| plan.written == ByteCount::ZERO));
@@ -131,7 +135,12 @@ fn a_write_budget_of_nothing_leaves_what_writes_nothing() {
             assert!(rejected.contains(&JoinKind::IndexSortMerge));
         }
         // With everything in memory hybrid hash writes nothing either.
-        let budget = Budget { memory_pages: pages_of(1200), write_bytes: Some(0), pool_pages: 0 };
+        let budget = Budget {
+            memory_pages: pages_of(1200),
+            write_bytes: Some(0),
+            pool_pages: 0,
+            worker_count: 1,
+        };
         let found = plans(&model, &question, &budget);
         assert!(found.feasible.iter().any(|plan| plan.kind == JoinKind::HybridHash));
     }
@@ -146,7 +155,8 @@ fn a_write_budget_is_kept_by_every_plan() {
     let most = free.feasible.iter().map(|plan| plan.written).max().unwrap();
     for tenths in 0..10 {
         let write_bytes = Some(most.0 / 10 * tenths);
-        let budget = Budget { memory_pages: pages_of(300), write_bytes, pool_pages: 0 };
+        let budget =
+            Budget { memory_pages: pages_of(300), write_bytes, pool_pages: 0, worker_count: 1 };
         for plan in plans(&model, &question, &budget).feasible {
             assert!(plan.written.0 <= most.0 / 10 * tenths);
         }
@@ -273,7 +283,12 @@ fn an_explanation_is_a_table_that_fits_every_terminal() {
     let question = customers_and_orders(true);
     let device = disk();
     let model = CostModel { device: &device, processor: &CpuCosts::MODELLED, convention: AS_BUILT };
-    let budget = Budget { memory_pages: pages_of(100), write_bytes: Some(0), pool_pages: 0 };
+    let budget = Budget {
+        memory_pages: pages_of(100),
+        write_bytes: Some(0),
+        pool_pages: 0,
+        worker_count: 1,
+    };
     let mut explanation = Explanation::new(&plans(&model, &question, &budget));
     let kinds: Vec<_> = explanation.rows.iter().map(|row| (row.kind, row.is_swapped)).collect();
     for (kind, is_swapped) in kinds {
@@ -380,7 +395,7 @@ proptest! {
     ) {
         let device = disk();
         let model = model(&device, AS_BUILT);
-        let budget = Budget { memory_pages, write_bytes: Some(write_bytes), pool_pages: 0 };
+        let budget = Budget { memory_pages, write_bytes: Some(write_bytes), pool_pages: 0, worker_count: 1 };
         let found = plans(&model, &question, &budget);
         prop_assert!(found.feasible.is_sorted_by_key(|plan| plan.time));
         prop_assert!(found.feasible.iter().all(|plan| plan.written.0 <= write_bytes));

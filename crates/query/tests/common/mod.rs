@@ -289,7 +289,11 @@ pub(crate) fn plans_in(question: &JoinQuestion, memory_pages: u32, reads_ahead: 
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
     let convention = Convention::AsBuilt { reads_ahead };
     let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
-    let budget =
-        Budget { memory_pages: u64::from(memory_pages), write_bytes: None, pool_pages: POOL_PAGES };
+    let budget = Budget {
+        memory_pages: u64::from(memory_pages),
+        write_bytes: None,
+        pool_pages: POOL_PAGES,
+        worker_count: 1,
+    };
     plans(&model, question, &budget).feasible
 }

@@ -5,7 +5,7 @@
 //! 3. An index serves a join if its columns are those that are compared, in their order; a tree, if its key
 //!    begins with them.
 
-use super::Costs;
+use super::{Costs, ExplainArguments};
 use crate::failure::Failure;
 use nandu::{TableDefinition, TableKind, Tables};
 use nandu_base::ByteCount;
@@ -183,9 +183,19 @@ impl<'t> Inputs<'t> {
     /// All plans in so much memory.
     pub(super) fn plans(
         &self,
+        costs: Costs<'_>,
+        memory: ByteCount,
+        arguments: &ExplainArguments,
+    ) -> Result<Plans, QueryError> {
+        self.plans_with(costs, memory, (arguments.write_budget, arguments.thread_count()))
+    }
+
+    /// The same with another write budget.
+    pub(super) fn plans_with(
+        &self,
         (device, _, processor): Costs<'_>,
         memory: ByteCount,
-        write_budget: Option<ByteCount>,
+        (write_budget, worker_count): (Option<ByteCount>, u32),
     ) -> Result<Plans, QueryError> {
         let convention = Convention::AsBuilt { reads_ahead: true };
         let model = CostModel { device, processor, convention };
@@ -193,7 +203,7 @@ impl<'t> Inputs<'t> {
         let memory_pages = u64::from(self.pages(memory));
         let pool_bytes = self.tables.engine().settings().pool_bytes;
         let pool_pages = (pool_bytes / u64::from(self.page_bytes())).saturating_sub(memory_pages);
-        let budget = Budget { memory_pages, write_bytes, pool_pages };
+        let budget = Budget { memory_pages, write_bytes, pool_pages, worker_count };
         Ok(plans(&model, &self.question()?, &budget))
     }
 

@@ -17,13 +17,13 @@ use crate::stopwatch::Stopwatch;
 use clap::Args;
 use inputs::{Inputs, SideArgument};
 use nandu::{Database, DatabaseOptions, StorageError, Tables};
-use nandu_base::ByteCount;
 use nandu_base::words::{counted, wrap};
+use nandu_base::{ByteCount, to_index, to_u32};
 use nandu_drives::file::cpu_time;
 use nandu_query::cost::{CpuCosts, DeviceCosts};
 use nandu_query::join::JoinType;
 use nandu_query::plan::{Actual, ChunkRule, Explanation, Indexes, Plan};
-use nandu_query::{Execution, JoinKind, Limits, QueryError};
+use nandu_query::{Execution, JoinKind, Limits, PairBatch, QueryError};
 use processor::{Origin, Processor};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -42,6 +42,7 @@ Examples:
   nandu explain shop customer.c_custkey orders.o_custkey --memory 100MiB
   nandu explain shop customer.c_custkey orders.o_custkey --analyze \\
     --write-budget 0
+  nandu explain shop customer.c_custkey orders.o_custkey --analyze --threads 2
   nandu explain shop lineitem.l_partkey,l_suppkey \\
     partsupp.ps_partkey,ps_suppkey
   nandu probe . --profile drive.json
@@ -91,6 +92,9 @@ pub(crate) struct ExplainArguments {
     /// Bytes that the join may write; as many as it takes if not given
     #[arg(long, value_parser = ByteCount::parse)]
     write_budget: Option<ByteCount>,
+    /// Threads that do the join, as far as it can be divided; 0 for as many as there are cores
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    threads: u32,
     /// The profile of the device, as JSON
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -130,6 +134,7 @@ struct Answer<'a> {
     device: &'a str,
     processor: &'a Origin,
     memory_bytes: u64,
+    thread_count: u32,
     explanation: &'a Explanation,
     /// Pairs of rows, where a join was run.
     pair_count: Option<u64>,
@@ -173,6 +178,13 @@ pub(crate) fn run(arguments: &ExplainArguments, context: &Context) -> Result<(),
 type Costs<'a> = (&'a DeviceCosts, &'a str, &'a CpuCosts);
 
 impl ExplainArguments {
+    /// How many threads do a join.
+    fn thread_count(&self) -> u32 {
+        let cores =
+            || std::thread::available_parallelism().map_or(1, |count| to_u32(count.get() as u64));
+        if self.threads == 0 { cores() } else { self.threads }
+    }
+
     fn open<'t>(&self, tables: &'t Tables) -> Result<Inputs<'t>, Failure> {
         let wanted = (!self.columns.is_empty()).then_some(self.columns.as_slice());
         let inputs = Inputs::open(tables, (&self.left, &self.right), wanted, self.join_type)?;
@@ -189,7 +201,7 @@ fn answer(
 ) -> Result<(), Failure> {
     let tables = database.read();
     let inputs = arguments.open(&tables)?;
-    let found = inputs.plans(costs, arguments.memory, arguments.write_budget)?;
+    let found = inputs.plans(costs, arguments.memory, arguments)?;
     let mut explanation = Explanation::new(&found);
     let (mut pair_count, mut failed) = (None, None);
     if arguments.analyze {
@@ -198,7 +210,7 @@ fn answer(
         for plan in chosen {
             progress.show(0.0, plan.kind.name());
             let limits = inputs.limits(arguments.memory, arguments.write_budget);
-            let ran = run_plan(&inputs, plan, limits, context);
+            let ran = run_plan(&inputs, plan, (limits, arguments.thread_count()), context);
             progress.step_done();
             match ran {
                 Ok((actual, pairs)) => {
@@ -228,7 +240,8 @@ fn remedy(
     costs: Costs<'_>,
 ) -> Result<String, Failure> {
     let first = |memory: ByteCount, write_budget| -> Result<Option<Plan>, Failure> {
-        let found = inputs.plans(costs, memory, write_budget)?.feasible;
+        let found = inputs.plans_with(costs, memory, (write_budget, arguments.thread_count()))?;
+        let found = found.feasible;
         Ok(found.into_iter().find(|plan| plan.is_opened_with(inputs.indexes())))
     };
     let memories = (0..=MEMORY_DOUBLINGS_MAX).map(|power| ByteCount(MEMORY_MIN << power));
@@ -276,13 +289,20 @@ fn print(
     if arguments.json {
         let memory_bytes = arguments.memory.0;
         let run = RunFacts::since(context.started);
-        let answer = Answer { device, processor, memory_bytes, explanation, pair_count, run };
+        let thread_count = arguments.thread_count();
+        let answer =
+            Answer { device, processor, memory_bytes, thread_count, explanation, pair_count, run };
         return context.output.json("explain", &answer);
     }
     let pairs = pair_count.map(|count| counted(count, "pair") + "\n").unwrap_or_default();
     let memory = arguments.memory;
     let output = context.output;
-    for text in [format!("device: {device}; memory: {memory}"), format!("processor: {processor}")] {
+    let threads = match arguments.thread_count() {
+        1 => String::new(),
+        count => format!("; {count} threads"),
+    };
+    let first = format!("device: {device}; memory: {memory}{threads}");
+    for text in [first, format!("processor: {processor}")] {
         for line in wrap(&text, output.width()) {
             output.line(&line)?;
         }
@@ -340,7 +360,7 @@ fn chosen_plans<'p>(
 fn run_plan(
     inputs: &Inputs<'_>,
     plan: &Plan,
-    limits: Limits,
+    (limits, thread_count): (Limits, u32),
     context: &Context,
 ) -> Result<(Actual, u64), QueryError> {
     let page_bytes = u64::from(limits.page_bytes);
@@ -350,12 +370,18 @@ fn run_plan(
     let stop = context.interrupt.flag();
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
     let (stopwatch, processor) = (Stopwatch::start(), cpu_time());
-    let mut stream = plan.open(&execution, inputs.join(), inputs.indexes(), ChunkRule::ByBytes)?;
-    let mut pair_count = 0;
-    while stream.advance()? {
-        pair_count += stream.batch().pairs.len() as u64;
-    }
-    drop(stream);
+    let mut pair_counts = vec![0_u64; to_index(thread_count.into())];
+    let count = |pair_count: &'_ mut u64| {
+        move |pairs: PairBatch<'_>| {
+            *pair_count += pairs.pairs.len() as u64;
+            Ok(())
+        }
+    };
+    let mut sinks: Vec<_> = pair_counts.iter_mut().map(count).collect();
+    let (join, indexes) = (inputs.join(), inputs.indexes());
+    plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut sinks)?;
+    drop(sinks);
+    let pair_count = pair_counts.iter().sum();
     let (time_ns, used) = (stopwatch.nanos(), cpu_time().since(processor));
     let counts = execution.io_counts();
     let actual = Actual {

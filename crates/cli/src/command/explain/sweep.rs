@@ -125,7 +125,7 @@ fn plans(
 ) -> Result<Vec<Plan>, Failure> {
     let tables = database.read();
     let inputs = arguments.open(&tables)?;
-    let mut plans = inputs.plans(costs, memory, arguments.write_budget)?.feasible;
+    let mut plans = inputs.plans(costs, memory, arguments)?.feasible;
     let least_ns = plans.first().map_or(0, |plan| plan.time.0);
     plans.retain(|plan| {
         plan.is_opened_with(inputs.indexes()) && plan.time.0 <= least_ns.saturating_mul(HOPELESS)
@@ -144,7 +144,7 @@ fn run_cold(
     let tables = database.read();
     let inputs = arguments.open(&tables)?;
     let limits = inputs.limits(memory, arguments.write_budget);
-    match run_plan(&inputs, plan, limits, context) {
+    match run_plan(&inputs, plan, (limits, arguments.thread_count()), context) {
         Err(error) if !ends_alone(&error) => Err(error.into()),
         ran => Ok(ran),
     }

@@ -169,7 +169,12 @@ fn plan_of(kind: JoinKind, sides: [&dyn Relation; 2], memory_pages: u32) -> Plan
     let [left, right] =
         sides.map(|relation| JoinSide::new(RelationStats::of(relation.size(), 1024)));
     let question = JoinQuestion::new(left, right, 1);
-    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 0 };
+    let budget = Budget {
+        memory_pages: memory_pages.into(),
+        write_bytes: None,
+        pool_pages: 0,
+        worker_count: 1,
+    };
     let found = plans(&model, &question, &budget).feasible;
     *found.iter().find(|plan| plan.kind == kind).unwrap()
 }

@@ -21,11 +21,11 @@ use crate::join::{
     block_nested_loops, flash_join, grace_hash, hybrid_hash, index_nested_loops, index_sort_merge,
     nested_loops, rare_join, sort_merge,
 };
-use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Rejection, plans};
+use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, Rejection, plans};
 use crate::relation::{ClusteredRelation, HeapRelation, PaxRelation};
 use crate::testing::limits;
 use crate::testing::tables::{database, execution_on};
-use crate::{Execution, Key, Limits, QueryError, Relation, Tuple, sort};
+use crate::{Execution, Key, Limits, PairBatch, QueryError, Relation, Tuple, sort};
 use nandu_base::{Rng, to_index, to_u32};
 use nandu_storage::StorageError;
 use nandu_storage::database::{
@@ -509,8 +509,18 @@ fn open_late<'x>(
     RareJoin::new(execution, join, settings).map(|join| Box::new(join) as _)
 }
 
-/// The pairs of a join; each row is compared with what was stored.
+/// The pairs of a join.
 fn of_join(stream: &mut dyn JoinStream, rows: &[Rows; 2]) -> Result<Vec<Pair>, QueryError> {
+    let mut pairs = Vec::new();
+    while stream.advance()? {
+        pairs.extend(ids_of(stream.batch(), rows));
+    }
+    pairs.sort_unstable();
+    Ok(pairs)
+}
+
+/// Some pairs; each row is compared with what was stored.
+fn ids_of(batch: PairBatch<'_>, rows: &[Rows; 2]) -> impl Iterator<Item = Pair> {
     let id = |tuple: Option<Tuple<'_>>, rows: &Rows| {
         let values: Vec<ValueRef<'_>> = tuple?.view().unwrap().columns().collect();
         let ValueRef::Integer(id) = values[ID] else { panic!("{values:?} has no id") };
@@ -519,14 +529,7 @@ fn of_join(stream: &mut dyn JoinStream, rows: &[Rows; 2]) -> Result<Vec<Pair>, Q
         assert!(is_stored, "{values:?} was stored as {stored:?}");
         Some(id)
     };
-    let mut pairs = Vec::new();
-    while stream.advance()? {
-        for (left, right) in stream.batch().tuples() {
-            pairs.push((id(left, &rows[0]), id(right, &rows[1])));
-        }
-    }
-    pairs.sort_unstable();
-    Ok(pairs)
+    batch.tuples().map(move |(left, right)| (id(left, &rows[0]), id(right, &rows[1])))
 }
 
 fn relation<'t>(tables: &'t Tables, case: &Case, side: usize) -> Box<dyn Relation + 't> {
@@ -592,8 +595,12 @@ fn check_pax(
     let side = |it: &PaxRelation<'_>| JoinSide::of(it, page_bytes);
     let question = JoinQuestion::new(side(left), side(right), 2).with_join_type(join_type);
     for memory_pages in [memory[0], 4 * memory[0]] {
-        let budget =
-            Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 64 };
+        let budget = Budget {
+            memory_pages: memory_pages.into(),
+            write_bytes: None,
+            pool_pages: 64,
+            worker_count: 1,
+        };
         for plan in &plans(&model, &question, &budget).feasible {
             let execution = execution_on(tables, case.limits(memory_pages));
             let stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes);
@@ -601,10 +608,46 @@ fn check_pax(
             check(stream, &execution, rows, (wanted, &told));
         }
     }
-    let budget = Budget { memory_pages: 4000, write_bytes: None, pool_pages: 64 };
+    let budget = Budget { memory_pages: 4000, write_bytes: None, pool_pages: 64, worker_count: 1 };
     let found = plans(&model, &question, &budget).feasible;
     let has = |kind: JoinKind| found.iter().any(|plan| plan.kind == kind);
     assert!(DRAWN_LATE.into_iter().all(has), "they are among the plans");
+}
+
+/// Runs a plan by one to four workers, in memory that is enough for so many.
+fn check_workers(
+    case: &Case,
+    tables: &Tables,
+    (join, indexes): (Join<'_>, Indexes<'_>),
+    rows: &[Rows; 2],
+    plan: &Plan,
+    wanted: &[Pair],
+) {
+    for wanted_count in 1..=4 {
+        let memory_pages = case.memory_pages.max(2) + 16 * (to_u32(wanted_count as u64) - 1);
+        let execution = execution_on(tables, case.limits(memory_pages));
+        let mut sinks: Vec<Vec<Pair>> = (0..wanted_count).map(|_| Vec::new()).collect();
+        let worker_count = {
+            let mut takers: Vec<_> = sinks
+                .iter_mut()
+                .map(|pairs| {
+                    move |batch: PairBatch<'_>| {
+                        pairs.extend(ids_of(batch, rows));
+                        Ok(())
+                    }
+                })
+                .collect();
+            plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut takers)
+        };
+        let told = format!("{} {case:?} by {plan:?} and {wanted_count} workers", plan.kind);
+        let worker_count = worker_count.unwrap_or_else(|error| panic!("{told}: {error}"));
+        assert!((1..=wanted_count).contains(&worker_count), "{told}: {worker_count}");
+        let mut found = sinks.concat();
+        found.sort_unstable();
+        assert!(found == wanted, "{told} gives other pairs");
+        execution.audit();
+        assert_eq!(execution.free_pages(), memory_pages, "{told}");
+    }
 }
 
 /// Runs every plan for a type of join.
@@ -624,7 +667,12 @@ fn check_plans(
     };
     let question = JoinQuestion::new(side(0), side(1), 2).with_join_type(join_type);
     let memory_pages = case.memory_pages.max(2);
-    let budget = Budget { memory_pages: memory_pages.into(), write_bytes: None, pool_pages: 64 };
+    let budget = Budget {
+        memory_pages: memory_pages.into(),
+        write_bytes: None,
+        pool_pages: 64,
+        worker_count: 1,
+    };
     let plans = plans(&model, &question, &budget);
     let indexes = Indexes { left: Some(inputs.indexes[0]), right: Some(inputs.indexes[1]) };
     for plan in &plans.feasible {
@@ -632,6 +680,7 @@ fn check_plans(
         let stream = plan.open(&execution, inputs.join(join_type), indexes, ChunkRule::ByBytes);
         let told = format!("{} {case:?} by {plan:?}", join_type.name());
         check(stream, &execution, rows, (wanted, &told));
+        check_workers(case, tables, (inputs.join(join_type), indexes), rows, plan, wanted);
     }
     for (kind, why) in &plans.rejected {
         let is_right = match why {

@@ -9,6 +9,7 @@ use crate::allocation::{BlockNestedLoops, RequestTimes};
 use crate::cost::join::block_nested_loops;
 use crate::cost::{Convention, CostModel, Estimate, JoinQuestion};
 use crate::join::block_nested_loops::Settings;
+use crate::join::workers::{ChunkSettings, SharedJoin};
 use crate::join::{self, JoinStream, JoinType, Side};
 use crate::plan::{Budget, ChunkRule, Rejection};
 use nandu_base::Nanos;
@@ -26,6 +27,10 @@ const AREA_SLACK_PART: u64 = 50;
 const REFINING_STEPS: u64 = 64;
 
 impl JoinPlan for BlockNestedLoops {
+    fn is_shared() -> bool {
+        true
+    }
+
     fn does(join_type: JoinType, outer: Side) -> bool {
         inner_is_never_alone(join_type, outer)
     }
@@ -106,17 +111,27 @@ impl JoinPlan for BlockNestedLoops {
     }
 
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
-        let Opening { execution, join, outer, rule, .. } = *opening;
-        let settings = Settings {
-            outer,
+        let Opening { execution, join, .. } = *opening;
+        Ok(Box::new(join::BlockNestedLoops::new(execution, join, self.settings(opening))?))
+    }
+
+    fn shared(&self, opening: &Opening<'_>, worker_count: usize) -> Option<SharedJoin> {
+        let settings = self.settings(opening);
+        ChunkSettings::of(&settings, &opening.join, worker_count).map(SharedJoin::Chunks)
+    }
+}
+
+impl BlockNestedLoops {
+    fn settings(&self, opening: &Opening<'_>) -> Settings {
+        Settings {
+            outer: opening.outer,
             table_pages: narrow(self.outer_pages),
             input_pages: narrow(self.inner_pages),
-            chunk_pages: match rule {
+            chunk_pages: match opening.rule {
                 ChunkRule::ByBytes => None,
                 ChunkRule::ByPages => Some(narrow(self.chunk_pages)),
             },
-        };
-        Ok(Box::new(join::BlockNestedLoops::new(execution, join, settings)?))
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::allocation::{Fudge, HYBRID_BUFFER_PPM, HybridHash, JoinSizes};
 use crate::cost::join::hybrid_hash;
 use crate::cost::{Convention, CostModel, Estimate, JoinQuestion};
 use crate::join::hybrid_hash::{BuiltSide, Settings};
+use crate::join::workers::{HashSettings, SharedJoin};
 use crate::join::{self, Join, JoinStream, Side};
 use crate::plan::{Budget, Rejection};
 use crate::{Execution, QueryError};
@@ -17,6 +18,10 @@ use nandu_base::Nanos;
 const PADDINGS_PPM: [u64; 4] = [1_000_000, 1_060_000, 1_130_000, 1_250_000];
 
 impl JoinPlan for HybridHash {
+    fn is_shared() -> bool {
+        true
+    }
+
     fn candidates(
         model: &CostModel<'_>,
         question: &JoinQuestion,
@@ -51,6 +56,12 @@ impl JoinPlan for HybridHash {
         let memory = (execution.limits().memory_pages, execution.page_bytes() as u64);
         let settings = Settings::of(self, built, outer, memory);
         Ok(Box::new(join::HybridHash::new(execution, join, settings)?))
+    }
+
+    fn shared(&self, opening: &Opening<'_>, worker_count: usize) -> Option<SharedJoin> {
+        let Opening { execution, join, outer, .. } = opening;
+        let memory = (execution.limits().memory_pages, execution.page_bytes() as u64);
+        Some(SharedJoin::Hash(HashSettings::of(self, join, *outer, memory, worker_count)))
     }
 }
 

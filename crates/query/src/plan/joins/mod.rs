@@ -28,6 +28,7 @@ pub use nested_loops::LoopsMemory;
 use super::{Budget, ChunkRule, Indexes, Rejection};
 use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide};
 use crate::join::roles::{Alone, Roles};
+use crate::join::workers::SharedJoin;
 use crate::join::{Join, JoinStream, JoinType, Side};
 use crate::{Execution, JoinKind, QueryError};
 use nandu_base::Nanos;
@@ -40,6 +41,14 @@ const NOTED_ROW_BYTES: u64 = 100;
 
 /// The memory of a join, divided, and what the join says of it.
 pub(crate) trait JoinPlan {
+    /// Whether several workers can divide it: [`Self::shared`].
+    fn is_shared() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
     /// Whether the join does this type with this side as outer one.
     fn does(_join_type: JoinType, _outer: Side) -> bool
     where
@@ -99,6 +108,11 @@ pub(crate) trait JoinPlan {
     /// # Errors
     /// If there is less memory, an index is missing, or it does not do the type of join with this side as outer one.
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError>;
+
+    /// What so many workers do, if it is something that they can divide.
+    fn shared(&self, _opening: &Opening<'_>, _worker_count: usize) -> Option<SharedJoin> {
+        None
+    }
 }
 
 /// What a join may come to write.

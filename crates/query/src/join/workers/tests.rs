@@ -1,0 +1,263 @@
+//! Joins by several workers beside looking at all pairs, over random rows, memories and numbers of workers.
+
+use super::hash::HashSettings;
+use super::{ChunkSettings, PairSink, SharedJoin};
+use crate::join::{JoinType, Side, block_nested_loops, hybrid_hash};
+use crate::testing::{PlainPair, RowShape, execution, expected, join, limits, random_rows};
+use crate::tuple::{PairBatch, Tuple};
+use crate::{Execution, Key, Limits, QueryError, Relation, Work};
+use nandu_base::Rng;
+use proptest::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn shape() -> impl Strategy<Value = RowShape> {
+    let payload_bytes_max = prop_oneof![5 => 0_u64..200, 1 => 200_u64..3000];
+    (0_usize..600, 1_u64..200, any::<bool>(), 0_u64..20, payload_bytes_max).prop_map(
+        |(row_count, key_count, is_skewed, null_percent, payload_bytes_max)| RowShape {
+            row_count,
+            key_count,
+            is_skewed,
+            null_percent,
+            payload_bytes_max,
+        },
+    )
+}
+
+/// Notes all pairs that one worker finds.
+#[derive(Default)]
+struct Noted(Vec<PlainPair>);
+
+impl PairSink for Noted {
+    fn take(&mut self, pairs: PairBatch<'_>) -> Result<(), QueryError> {
+        let plain = |tuple: Tuple<'_>| (tuple.row_number, tuple.record.to_vec());
+        self.0.extend(pairs.tuples().map(|(left, right)| (left.map(plain), right.map(plain))));
+        Ok(())
+    }
+}
+
+/// All pairs of a join, sorted.
+fn run(
+    shared: &SharedJoin,
+    execution: &Execution,
+    join: crate::join::Join<'_>,
+    worker_count: usize,
+) -> Result<Vec<PlainPair>, QueryError> {
+    let mut sinks: Vec<Noted> = (0..worker_count).map(|_| Noted::default()).collect();
+    shared.run(execution, join, &mut sinks)?;
+    let mut pairs: Vec<PlainPair> = sinks.into_iter().flat_map(|sink| sink.0).collect();
+    pairs.sort();
+    Ok(pairs)
+}
+
+fn check(
+    join_type: JoinType,
+    shapes: (RowShape, RowShape),
+    seed: u64,
+    (limits, worker_count): (Limits, usize),
+    shared: &SharedJoin,
+) {
+    let mut rng = Rng::new(seed);
+    let left = random_rows("left", shapes.0, 512, &mut rng);
+    let right = random_rows("right", shapes.1, 512, &mut rng);
+    let key = Key::of(&[0]);
+    let pages = limits.memory_pages;
+    let execution = execution(limits);
+    let io = execution.spill_io().clone();
+    match run(shared, &execution, join(&left, &right, &key, join_type), worker_count) {
+        Ok(pairs) => assert_eq!(pairs, expected(&left, &right, &key, join_type)),
+        Err(QueryError::Invalid { what }) => {
+            assert!(what.contains("in chunks; make chunks of the other side"), "{what}");
+            assert!(matches!(shared, SharedJoin::Chunks(_)), "{what}");
+        }
+        Err(error) => panic!("{error}"),
+    }
+    execution.audit();
+    assert_eq!(execution.free_pages(), pages, "all memory came back");
+    drop(execution);
+    assert!(io.files().is_empty(), "the spill file is gone");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+    #[test]
+    fn workers_that_hash_give_what_looking_at_all_pairs_gives(
+        shapes in (shape(), shape()),
+        seed: u64,
+        worker_count in 1_usize..5,
+        share_pages in 16_u32..60,
+        input_pages in 1_u32..4,
+        output_pages in 1_u32..3,
+        bucket_count in 0_u32..7,
+        resident_ppm in 0_u32..=1_000_000,
+        build in prop_oneof![Just(Side::Left), Just(Side::Right)],
+        reads_ahead: bool,
+        type_index in 0_usize..6,
+    ) {
+        let share = hybrid_hash::Settings {
+            build, pages: share_pages, input_pages, output_pages, bucket_count, resident_ppm,
+        };
+        let pages = share_pages * u32::try_from(worker_count).unwrap();
+        let limits = Limits { reads_ahead, ..limits(512, pages) };
+        let shared = SharedJoin::Hash(HashSettings { share });
+        check(JoinType::ALL[type_index], shapes, seed, (limits, worker_count), &shared);
+    }
+
+    #[test]
+    fn workers_with_chunks_give_what_looking_at_all_pairs_gives(
+        shapes in (shape(), shape()),
+        seed: u64,
+        worker_count in 1_usize..5,
+        share_pages in 8_u32..60,
+        input_part in 1_u32..8,
+        outer in prop_oneof![Just(Side::Left), Just(Side::Right)],
+        reads_ahead: bool,
+        type_index in 0_usize..6,
+    ) {
+        let pages = share_pages * u32::try_from(worker_count).unwrap();
+        let input_pages = (pages / 8 * input_part / 8).max(1);
+        let table_pages = pages - input_pages;
+        let settings =
+            block_nested_loops::Settings { outer, table_pages, input_pages, chunk_pages: None };
+        let (empty, key) = (crate::relation::Rows::new("none", 512), Key::of(&[0]));
+        let of = join(&empty, &empty, &key, JoinType::Inner);
+        let shared = SharedJoin::Chunks(ChunkSettings::of(&settings, &of, worker_count).unwrap());
+        let limits = Limits { reads_ahead, ..limits(512, pages) };
+        check(JoinType::ALL[type_index], shapes, seed, (limits, worker_count), &shared);
+    }
+}
+
+fn rows_of(row_count: usize, key_count: u64, is_skewed: bool) -> RowShape {
+    RowShape { row_count, key_count, is_skewed, null_percent: 0, payload_bytes_max: 60 }
+}
+
+fn hash_in(share_pages: u32, bucket_count: u32) -> SharedJoin {
+    let share = hybrid_hash::Settings {
+        build: Side::Left,
+        pages: share_pages,
+        input_pages: 2,
+        output_pages: 1,
+        bucket_count,
+        resident_ppm: if bucket_count == 0 { 1_000_000 } else { 300_000 },
+    };
+    SharedJoin::Hash(HashSettings { share })
+}
+
+#[test]
+fn what_fits_is_not_written_and_what_does_not_is_written_once() {
+    let mut rng = Rng::new(6);
+    let left = random_rows("left", rows_of(3000, 4000, false), 1024, &mut rng);
+    let right = random_rows("right", rows_of(9000, 4000, false), 1024, &mut rng);
+    let key = Key::of(&[0]);
+    let wanted = expected(&left, &right, &key, JoinType::Inner);
+    let bytes = left.size().cell_bytes + right.size().cell_bytes;
+    let needed_pages = u32::try_from((left.size().cell_bytes + 3000 * 20) / 1024).unwrap();
+    for worker_count in 1..=4 {
+        let workers = u32::try_from(worker_count).unwrap();
+        let written = |pages: u32, bucket_count: u32| {
+            let execution = execution(limits(1024, pages));
+            let inner = join(&left, &right, &key, JoinType::Inner);
+            let shared = hash_in(pages / workers, bucket_count);
+            let pairs = run(&shared, &execution, inner, worker_count).unwrap();
+            assert_eq!(pairs, wanted);
+            let counts = execution.work_counts();
+            let copied = counts.get(Work::Copy);
+            assert_eq!(counts.get(Work::Probe) + counts.get(Work::Build), 12_000, "{copied}");
+            assert_eq!(counts.get(Work::Emit), wanted.len() as u64);
+            (execution.io_counts().write_bytes, copied)
+        };
+        assert_eq!(written(needed_pages * 3 / 2 + 16 * workers, 0), (0, 0));
+        let (nearly, _) = written(needed_pages * 4 / 5 + 10 * workers, 0);
+
+        assert!(nearly > 0 && nearly < bytes / 2, "{nearly} of {bytes}");
+        let (most, copied) = written(needed_pages / 3 + 16 * workers, 6);
+        assert!(most > nearly && copied <= 12_000, "{most}, {copied}");
+        let ends = u64::from(16 * workers) * 1024;
+        assert!(most <= bytes * 102 / 100 + ends, "{most} of {bytes}: nothing is written twice");
+    }
+}
+
+#[test]
+fn a_key_that_most_rows_have_is_joined_in_every_type() {
+    let mut rng = Rng::new(9);
+    let left = random_rows("left", rows_of(2500, 50, true), 1024, &mut rng);
+    let right = random_rows("right", rows_of(700, 50, true), 1024, &mut rng);
+    let key = Key::of(&[0]);
+    for join_type in JoinType::ALL {
+        let wanted = expected(&left, &right, &key, join_type);
+        let execution = execution(limits(1024, 3 * 16));
+        let join = join(&left, &right, &key, join_type);
+        let pairs = run(&hash_in(16, 3), &execution, join, 3).unwrap();
+        assert!(pairs == wanted, "{}", join_type.name());
+        execution.audit();
+    }
+}
+
+/// Counts pairs, and with the first ones lets two other workers find some, too.
+struct Patient<'b> {
+    busy_count: &'b AtomicUsize,
+    pair_count: usize,
+}
+
+impl PairSink for Patient<'_> {
+    fn take(&mut self, pairs: PairBatch<'_>) -> Result<(), QueryError> {
+        if self.pair_count == 0 {
+            self.busy_count.fetch_add(1, Ordering::Relaxed);
+            for _ in 0..20_000 {
+                if self.busy_count.load(Ordering::Relaxed) == 3 {
+                    break;
+                }
+                std::thread::park_timeout(Duration::from_millis(1));
+            }
+        }
+        self.pair_count += pairs.pairs.len();
+        Ok(())
+    }
+}
+
+#[test]
+fn a_key_that_all_rows_have_keeps_all_workers_busy() {
+    let mut rng = Rng::new(9);
+    let left = random_rows("left", rows_of(500, 1, true), 1024, &mut rng);
+    let right = random_rows("right", rows_of(2500, 1, true), 1024, &mut rng);
+    let key = Key::of(&[0]);
+    let inner = join(&left, &right, &key, JoinType::Inner);
+    let settings = block_nested_loops::Settings {
+        outer: Side::Left,
+        table_pages: 3 * 14,
+        input_pages: 3 * 2,
+        chunk_pages: None,
+    };
+    let chunks = ChunkSettings::of(&settings, &inner, 3).unwrap();
+    for shared in [hash_in(64, 0), SharedJoin::Chunks(chunks)] {
+        let execution = execution(limits(1024, 3 * 64));
+        let busy_count = AtomicUsize::new(0);
+        let mut sinks = [(); 3].map(|()| Patient { busy_count: &busy_count, pair_count: 0 });
+        shared.run(&execution, inner, &mut sinks).unwrap();
+        let counts = sinks.map(|sink| sink.pair_count);
+        let wanted = expected(&left, &right, &key, JoinType::Inner).len();
+        assert_eq!(counts.iter().sum::<usize>(), wanted);
+        assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+    }
+}
+
+#[test]
+fn a_sink_that_refuses_ends_the_join() {
+    let mut rng = Rng::new(3);
+    let rows = random_rows("rows", rows_of(3000, 300, false), 1024, &mut rng);
+    let key = Key::of(&[0]);
+    let execution = execution(limits(1024, 4 * 32));
+    let refused = QueryError::Invalid { what: "enough".to_owned() };
+    let mut sinks: Vec<_> = (0..4)
+        .map(|_| {
+            let (mut count, refused) = (0, refused.clone());
+            move |_: PairBatch<'_>| {
+                count += 1;
+                if count > 3 { Err(refused.clone()) } else { Ok(()) }
+            }
+        })
+        .collect();
+    let join = join(&rows, &rows, &key, JoinType::Inner);
+    assert_eq!(hash_in(32, 4).run(&execution, join, &mut sinks), Err(refused));
+    assert_eq!(execution.free_pages(), 4 * 32);
+}
