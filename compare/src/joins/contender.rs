@@ -44,6 +44,8 @@ pub(crate) enum Contender {
     NanduMerge,
     /// Ours: whichever join the planner takes.
     NanduPlanned,
+    /// The same over tables in PAX pages, of which it reads the columns that are asked for.
+    NanduPax,
 }
 
 /// How a contender is run.
@@ -75,11 +77,13 @@ pub(crate) enum Format {
     Sqlite,
     /// Heap tables of ours.
     Nandu,
+    /// Our tables in PAX pages.
+    NanduPax,
 }
 
 impl Contender {
     /// All of them, in the order of the table.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Duckdb,
         Self::DuckdbDefault,
         Self::DuckdbTable,
@@ -94,6 +98,7 @@ impl Contender {
         Self::NanduGrace,
         Self::NanduMerge,
         Self::NanduPlanned,
+        Self::NanduPax,
     ];
 
     /// As it is called on the command line and in results.
@@ -113,6 +118,7 @@ impl Contender {
             Self::NanduGrace => "nandu-grace",
             Self::NanduMerge => "nandu-merge",
             Self::NanduPlanned => "nandu-planned",
+            Self::NanduPax => "nandu-pax",
         }
     }
 
@@ -133,7 +139,7 @@ impl Contender {
             Self::NanduHybrid => Means::Nandu(Some(JoinKind::HybridHash)),
             Self::NanduGrace => Means::Nandu(Some(JoinKind::GraceHash)),
             Self::NanduMerge => Means::Nandu(Some(JoinKind::SortMerge)),
-            Self::NanduPlanned => Means::Nandu(None),
+            Self::NanduPlanned | Self::NanduPax => Means::Nandu(None),
         }
     }
 
@@ -153,6 +159,7 @@ impl Contender {
             | Self::NanduGrace
             | Self::NanduMerge
             | Self::NanduPlanned => Format::Nandu,
+            Self::NanduPax => Format::NanduPax,
         }
     }
 
@@ -168,7 +175,7 @@ impl Contender {
 
     /// Whether it uses no more than one thread, whatever it is given.
     pub(crate) fn is_serial(self) -> bool {
-        self.is_ours() || matches!(self, Self::Sqlite | Self::SqliteAutomatic)
+        matches!(self, Self::NanduGrace | Self::NanduMerge | Self::Sqlite | Self::SqliteAutomatic)
     }
 
     /// Whether it is nandu.

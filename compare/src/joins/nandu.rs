@@ -9,6 +9,7 @@
 //!    grows with it.
 //! 2. Money is in cents and a date the number yyyymmdd.
 
+use super::contender::Format;
 use super::process::Job;
 use super::query::Query;
 use crate::Failure;
@@ -17,11 +18,11 @@ use nandu::{
     open_database,
 };
 use nandu_base::{to_index, to_u32};
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
+use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts};
 use nandu_query::join::{Join, JoinInput, JoinType, PairSink};
 use nandu_query::plan::{self, Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan};
-use nandu_query::relation::HeapRelation;
-use nandu_query::{Execution, JoinKind, Key, Limits, PairBatch, QueryError};
+use nandu_query::relation::{HeapRelation, PaxRelation};
+use nandu_query::{Execution, JoinKind, Key, Limits, PairBatch, QueryError, Relation};
 use nandu_storage::database::{LoadOptions, NewTable};
 use nandu_storage::sqlite::FillFactor;
 use std::io::BufRead;
@@ -31,11 +32,14 @@ use std::sync::atomic::AtomicBool;
 
 /// The directory of a query's database beside the other formats: queries over the same tables share
 /// it.
-pub(super) fn directory_of(query: Query) -> String {
-    format!("nandu-{}", query.tables()[1])
+pub(super) fn directory_of(query: Query, format: Format) -> String {
+    let layout = if format == Format::NanduPax { "nandu-pax" } else { "nandu" };
+    format!("{layout}-{}", query.tables()[1])
 }
 
 const PAGE_BYTES: u32 = 16 << 10;
+/// Pages of a PAX page: a column of it is some pages long.
+const SPAN_PAGES: u32 = 128;
 /// Memory where nothing limits it.
 const UNLIMITED_BYTES: u64 = 1 << 30;
 /// What stays of the pool beside the grant: the catalogue, and the paths to leaves.
@@ -114,14 +118,18 @@ fn options(pool_bytes: u64) -> DatabaseOptions {
 /// If a line is no row, or the database cannot be written.
 pub(super) fn make_database<R: BufRead>(
     directory: &Path,
-    query: Query,
+    (query, format): (Query, Format),
     mut lines_of: impl FnMut(&str) -> Result<R, Failure>,
 ) -> Result<(), Failure> {
     std::fs::create_dir(directory)
         .map_err(|error| Failure::Run(format!("{}: {error}", directory.display())))?;
     let database = nandu::create_database(directory, &options(64 << 20)).map_err(failure)?;
     for name in query.tables() {
-        load(&database, name, columns_of(name), lines_of(name)?)?;
+        let kind = match format {
+            Format::NanduPax => TableKind::Pax { span_pages: SPAN_PAGES },
+            _ => TableKind::Heap,
+        };
+        load(&database, name, (columns_of(name), kind), lines_of(name)?)?;
     }
     database.close().map_err(failure)
 }
@@ -141,13 +149,13 @@ impl From<StorageError> for LoadError {
 fn load(
     database: &Database,
     name: &str,
-    columns: &[(&str, ColumnType)],
+    (columns, kind): (&[(&str, ColumnType)], TableKind),
     lines: impl BufRead,
 ) -> Result<(), Failure> {
     let table = NewTable {
         name: name.into(),
         columns: columns.iter().map(|&(name, kind)| Column::new(name, kind).not_null()).collect(),
-        kind: TableKind::Heap,
+        kind,
         indexes: Vec::new(),
     };
     let mut write = database.write().map_err(failure)?;
@@ -200,10 +208,12 @@ pub(super) fn answer(
     kind: Option<JoinKind>,
 ) -> Result<(Vec<String>, JoinKind), Failure> {
     let memory_bytes = if job.memory_bytes == 0 { UNLIMITED_BYTES } else { job.memory_bytes };
-    let directory = job.data.join(directory_of(job.query));
+    let format = job.contender.format();
+    let directory = job.data.join(directory_of(job.query, format));
     let (database, _) = open_database(&directory, &options(memory_bytes)).map_err(failure)?;
     let worker_count = job.thread_count;
-    let answer = answer_of(&database, job.query, (memory_bytes, worker_count), kind);
+    let asked = (job.query, format);
+    let answer = answer_of(&database, asked, (memory_bytes, worker_count), kind);
     let answer = answer.map_err(failure)?;
     database.close().map_err(failure)?;
     Ok(answer)
@@ -211,18 +221,26 @@ pub(super) fn answer(
 
 fn answer_of(
     database: &Database,
-    query: Query,
+    (query, format): (Query, Format),
     (memory_bytes, worker_count): (u64, u32),
     kind: Option<JoinKind>,
 ) -> Result<(Vec<String>, JoinKind), QueryError> {
     let tables = database.read();
     let [smaller, larger] = query.tables();
-    let (smaller, larger) =
-        (HeapRelation::open(&tables, smaller)?, HeapRelation::open(&tables, larger)?);
     let [smaller_key, larger_key] = query.keys().map(|place| Key::of(&[place]));
+    let wanted = query.money().map(|place| [place]);
+    let open = |name: &str, key: &Key, wanted: &[usize]| -> Result<Box<dyn Relation>, QueryError> {
+        let wanted = (query != Query::Wide).then_some(wanted);
+        Ok(match format {
+            Format::NanduPax => Box::new(PaxRelation::open(&tables, name, key, wanted)?),
+            _ => Box::new(HeapRelation::open(&tables, name)?),
+        })
+    };
+    let smaller = open(smaller, &smaller_key, &wanted[0])?;
+    let larger = open(larger, &larger_key, &wanted[1])?;
     let join = Join {
-        left: JoinInput { relation: &smaller, key: &smaller_key },
-        right: JoinInput { relation: &larger, key: &larger_key },
+        left: JoinInput { relation: smaller.as_ref(), key: &smaller_key },
+        right: JoinInput { relation: larger.as_ref(), key: &larger_key },
         join_type: JoinType::Inner,
     };
     let frames = to_u32(memory_bytes / u64::from(PAGE_BYTES));
@@ -309,9 +327,7 @@ fn plan_of(
         processor: &CpuCosts::MODELLED,
         convention: Convention::AsBuilt { reads_ahead: true },
     };
-    let side = |input: JoinInput<'_>| {
-        JoinSide::new(RelationStats::of(input.relation.size(), u64::from(PAGE_BYTES)))
-    };
+    let side = |input: JoinInput<'_>| JoinSide::of(input.relation, u64::from(PAGE_BYTES));
     let (customer, orders) = (side(join.left), side(join.right));
     let orders_per_customer = orders.stats.tuple_count / customer.stats.tuple_count.max(1);
     let question = JoinQuestion::new(customer, orders, orders_per_customer);
@@ -465,15 +481,19 @@ mod tests {
     #[test]
     fn the_row_is_that_of_the_tables_at_the_least_memory() {
         let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let directory = place.path().join(directory_of(Query::Wide));
-        make_database(&directory, Query::Wide, |table| {
-            let lines: Vec<String> = match table {
-                "customer" => (0..3000).map(|key| customer_line(key * 7 % 3000 + 1)).collect(),
-                _ => (0..9000).map(|key| orders_line(key, key * 11 % 3500 + 1)).collect(),
+        for format in [Format::Nandu, Format::NanduPax] {
+            let directory = place.path().join(directory_of(Query::Wide, format));
+            let lines = |table: &str| -> Vec<String> {
+                match table {
+                    "customer" => (0..3000).map(|key| customer_line(key * 7 % 3000 + 1)).collect(),
+                    _ => (0..9000).map(|key| orders_line(key, key * 11 % 3500 + 1)).collect(),
+                }
             };
-            Ok(std::io::Cursor::new(lines.join("\n")))
-        })
-        .unwrap();
+            make_database(&directory, (Query::Wide, format), |table| {
+                Ok(std::io::Cursor::new(lines(table).join("\n")))
+            })
+            .unwrap();
+        }
         let customers: Vec<i64> = (0..9000).map(|key| key * 11 % 3500 + 1).collect();
         let matched: Vec<(i64, i64)> = customers
             .into_iter()
@@ -499,8 +519,18 @@ mod tests {
         let (row, _) = answer(&job, None).unwrap();
         for kind in Contender::ALL.map(Contender::means) {
             if let Means::Nandu(Some(kind)) = kind {
-                assert_eq!(answer(&job, Some(kind)).unwrap(), (row.clone(), kind));
+                for thread_count in [1, 2] {
+                    let job = Job { thread_count, ..job.clone() };
+                    assert_eq!(answer(&job, Some(kind)).unwrap(), (row.clone(), kind));
+                }
             }
+        }
+        for (thread_count, memory_bytes) in [(1, 8_000_000), (2, 8_000_000), (2, 20_000_000)] {
+            let contender = Contender::NanduPax;
+            let job = Job { contender, thread_count, memory_bytes, ..job.clone() };
+            assert_eq!(answer(&job, None).unwrap().0, row);
+            let narrow = Job { query: Query::Narrow, ..job };
+            assert_eq!(answer(&narrow, None).unwrap().0, row[..2]);
         }
         let count = i64::try_from(matched.len()).unwrap();
         let cents: i64 = matched.iter().map(|(_, customer)| 250 + customer * 100).sum();
@@ -535,7 +565,7 @@ mod tests {
         let told = |number: usize, line: &str| {
             let lines = format!("{}\n{line}\n", customer_line(1));
             let directory = place.path().join(number.to_string());
-            match make_database(&directory, Query::Wide, |_| {
+            match make_database(&directory, (Query::Wide, Format::Nandu), |_| {
                 Ok(std::io::Cursor::new(lines.clone()))
             }) {
                 Err(Failure::Run(text)) => text,

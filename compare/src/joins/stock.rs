@@ -130,21 +130,23 @@ impl Stock {
             eprintln!("making tables.sqlite of scale factor {scale_factor}");
             self.prepare(&data, seed, "sqlite", "")?;
         }
-        let ours = nandu::directory_of(query);
-        if formats.contains(&Format::Nandu) && !data.join(&ours).exists() {
-            eprintln!("making {ours} of scale factor {scale_factor}");
-            self.make_ours(&data, query)?;
+        for format in [Format::Nandu, Format::NanduPax] {
+            let ours = nandu::directory_of(query, format);
+            if formats.contains(&format) && !data.join(&ours).exists() {
+                eprintln!("making {ours} of scale factor {scale_factor}");
+                self.make_ours(&data, query, format)?;
+            }
         }
         Ok(())
     }
 
-    fn make_ours(&self, data: &Path, query: Query) -> Result<(), Failure> {
+    fn make_ours(&self, data: &Path, query: Query, format: Format) -> Result<(), Failure> {
         let part = data.join("nandu.part");
         if part.exists() {
             std::fs::remove_dir_all(&part).map_err(|error| failure_at(&part, &error))?;
         }
         let mut children = Vec::new();
-        nandu::make_database(&part, query, |table| {
+        nandu::make_database(&part, (query, format), |table| {
             let job = serde_json::json!({ "data": data, "make": "lines", "table": table });
             let mut child = Command::new(self.python())
                 .arg(self.scripts().join("prepare.py"))
@@ -162,7 +164,7 @@ impl Stock {
                 return Err(Failure::Run(format!("making tables: {status}")));
             }
         }
-        let whole = data.join(nandu::directory_of(query));
+        let whole = data.join(nandu::directory_of(query, format));
         std::fs::rename(&part, &whole).map_err(|error| failure_at(&whole, &error))
     }
 

@@ -36,6 +36,19 @@ fn estimates_stand_beside_what_the_joins_did() {
         .filter(|name| name.starts_with("spill"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+    let line = "explain shop customer.c_custkey orders.o_custkey --memory 1MiB --analyze --json \
+                --no-calibrate --join hybrid_hash,block_nested_loops,grace_hash --threads";
+    let [one, two] = ["1", "2"].map(|threads| explained(directory, &format!("{line} {threads}")));
+    assert_eq!((&one["thread_count"], &two["thread_count"]), (&1.into(), &2.into()));
+    assert_eq!(two["pair_count"], 75_000, "two threads find what one finds");
+    let processor_ns = |json: &serde_json::Value, kind: &str| {
+        let rows = json["explanation"]["rows"].as_array().unwrap();
+        let of_kind = rows.iter().filter(|row| row["kind"] == kind);
+        of_kind.map(|row| row["estimate"]["cpu_ns"].as_u64().unwrap()).min().unwrap()
+    };
+    let shares = ["hybrid_hash", "block_nested_loops", "grace_hash"]
+        .map(|kind| processor_ns(&two, kind) * 100 / processor_ns(&one, kind));
+    assert!(shares[0] < 60 && shares[1] < 60 && shares[2] == 100, "{shares:?} percent");
 }
 
 #[test]

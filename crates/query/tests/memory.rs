@@ -15,7 +15,7 @@
 
 mod common;
 
-use common::{Control, POOL_PAGES, controlled_device, execution_on};
+use common::{POOL_PAGES, controlled_device, execution_on, is_device_at_work};
 use nandu_base::{Permutation, Rng, to_index};
 use nandu_query::cost::{
     Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide,
@@ -25,7 +25,7 @@ use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
 use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
 use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation, TupleStream};
 use nandu_query::sort::{RunFormation, Settings, Sort};
-use nandu_query::{JoinKind, Key, Relation};
+use nandu_query::{JoinKind, Key, PairBatch, Relation};
 use nandu_storage::database::{
     Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
@@ -34,11 +34,11 @@ use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{StorageError, Volumes};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 const PAGE_BYTES: u32 = 4096;
+/// Workers of joins that several can do; each has its own fixed parts and rows.
+const WORKER_COUNT: i64 = 3;
 
 /// What the rows of a pair of tables are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,12 +72,9 @@ struct Counting;
 
 static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
 static PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
-static CONTROL: OnceLock<Arc<Control>> = OnceLock::new();
 
 fn count(bytes: i64) {
-    let is_of_device =
-        CONTROL.get().is_some_and(|control| control.is_device_at_work.load(Ordering::Relaxed));
-    if !is_of_device {
+    if !is_device_at_work() {
         let held = HELD_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
         PEAK_BYTES.fetch_max(held, Ordering::Relaxed);
     }
@@ -295,12 +292,10 @@ impl Extras {
 
 #[test]
 fn joins_and_sorts_stay_within_their_allotment() {
-    let (device, control) = controlled_device(128 << 20);
-    let database = database(device);
-    CONTROL.set(control).expect("there is one test");
+    let database = database(controlled_device(128 << 20).0);
     let tables = database.read();
     let key = Key::of(&[0]);
-    let mut extras = Extras::default();
+    let (mut extras, mut of_workers) = (Extras::default(), Extras::default());
     for shape in Shape::ALL {
         let sides = [0, 1].map(|side| Side::open(&tables, shape, side));
         for (memory_pages, reads_ahead) in [(20, false), (20, true), (64, true), (300, true)] {
@@ -327,7 +322,19 @@ fn joins_and_sorts_stay_within_their_allotment() {
                         "{shape:?} {} in {memory_pages} pages, ahead: {reads_ahead}",
                         join_type.name()
                     );
-                    extras.note(Some(plan.kind), peak - allotted(Some(plan.kind)), told);
+                    extras.note(Some(plan.kind), peak - allotted(Some(plan.kind)), told.clone());
+                    if plan.kind.is_shared() && memory_pages >= 64 {
+                        let peak = peak_of(|| {
+                            let execution = execution_on(&tables, limits.clone());
+                            let mut sinks = [|_: PairBatch<'_>| Ok(()); WORKER_COUNT as usize];
+                            let rule = ChunkRule::ByBytes;
+                            plan.run(&execution, join, indexes, rule, &mut sinks).unwrap();
+                        });
+                        let bytes = peak
+                            - allotted(Some(plan.kind))
+                            - (WORKER_COUNT - 1) * shape.row_bytes(Some(plan.kind), memory_pages);
+                        of_workers.note(Some(plan.kind), bytes, told);
+                    }
                 }
             }
             for formation in [RunFormation::ReplacementSelection, RunFormation::Quicksort] {
@@ -353,6 +360,15 @@ fn joins_and_sorts_stay_within_their_allotment() {
         let line = format!("{name}: {bytes} bytes more, {} allowed: {told}", fixed_bytes(kind));
         println!("{line}");
         if bytes > fixed_bytes(kind) {
+            wrong.push(line);
+        }
+    }
+    assert_eq!(of_workers.0.len(), 2, "block nested loops and hybrid hash have workers");
+    for (kind, (bytes, told)) in of_workers.0 {
+        let limit = WORKER_COUNT * fixed_bytes(kind);
+        let line = format!("workers of {kind:?}: {bytes} bytes more, {limit} allowed: {told}");
+        println!("{line}");
+        if bytes > limit {
             wrong.push(line);
         }
     }

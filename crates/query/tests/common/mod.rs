@@ -19,6 +19,7 @@ use nandu_storage::database::{
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Settings, StorageError, Volumes};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -210,8 +211,16 @@ pub(crate) struct Control {
     pub(crate) stopping_request: AtomicU64,
     /// The flag of the run.
     pub(crate) stop: Arc<AtomicBool>,
-    /// Set while the device works, whose memory is not the operators'.
-    pub(crate) is_device_at_work: AtomicBool,
+}
+
+thread_local! {
+    /// Set while the device works in this thread: its memory is not the operators'.
+    static IS_DEVICE_AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the device works in this thread.
+pub(crate) fn is_device_at_work() -> bool {
+    IS_DEVICE_AT_WORK.try_with(Cell::get).unwrap_or(false)
 }
 
 /// Counts down to zero; true when it gets there.
@@ -253,9 +262,9 @@ impl Device for ControlledDevice {
         if strikes(&self.control.stopping_request) {
             self.control.stop.store(true, Ordering::Relaxed);
         }
-        self.control.is_device_at_work.store(true, Ordering::Relaxed);
+        IS_DEVICE_AT_WORK.set(true);
         let submitted = self.inner.submit(now, request);
-        self.control.is_device_at_work.store(false, Ordering::Relaxed);
+        IS_DEVICE_AT_WORK.set(false);
         submitted
     }
 

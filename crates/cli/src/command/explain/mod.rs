@@ -21,7 +21,7 @@ use nandu_base::words::{counted, wrap};
 use nandu_base::{ByteCount, to_index, to_u32};
 use nandu_drives::file::cpu_time;
 use nandu_query::cost::{CpuCosts, DeviceCosts};
-use nandu_query::join::JoinType;
+use nandu_query::join::{JoinType, PairSink};
 use nandu_query::plan::{Actual, ChunkRule, Explanation, Indexes, Plan};
 use nandu_query::{Execution, JoinKind, Limits, PairBatch, QueryError};
 use processor::{Origin, Processor};
@@ -356,6 +356,17 @@ fn chosen_plans<'p>(
     Ok(chosen)
 }
 
+/// The pairs that one thread found.
+#[derive(Clone, Copy, Default)]
+struct PairCount(u64);
+
+impl PairSink for PairCount {
+    fn take(&mut self, batch: PairBatch<'_>) -> Result<(), QueryError> {
+        self.0 += batch.pairs.len() as u64;
+        Ok(())
+    }
+}
+
 /// Runs one plan and counts its pairs.
 fn run_plan(
     inputs: &Inputs<'_>,
@@ -370,18 +381,10 @@ fn run_plan(
     let stop = context.interrupt.flag();
     let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
     let (stopwatch, processor) = (Stopwatch::start(), cpu_time());
-    let mut pair_counts = vec![0_u64; to_index(thread_count.into())];
-    let count = |pair_count: &'_ mut u64| {
-        move |pairs: PairBatch<'_>| {
-            *pair_count += pairs.pairs.len() as u64;
-            Ok(())
-        }
-    };
-    let mut sinks: Vec<_> = pair_counts.iter_mut().map(count).collect();
+    let mut counts = vec![PairCount::default(); to_index(thread_count.into())];
     let (join, indexes) = (inputs.join(), inputs.indexes());
-    plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut sinks)?;
-    drop(sinks);
-    let pair_count = pair_counts.iter().sum();
+    plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut counts)?;
+    let pair_count = counts.iter().map(|count| count.0).sum();
     let (time_ns, used) = (stopwatch.nanos(), cpu_time().since(processor));
     let counts = execution.io_counts();
     let actual = Actual {

@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Slots of the directory are claimed for so many rows at once.
 const CLAIMED_ROWS: usize = 128;
+/// What a list takes for a segment, which may be twice as long as it needs to be.
+const SEGMENT_HEAD_BYTES: usize = 2 * size_of::<Vec<u8>>();
 
 /// How a side is cut, and how much memory there is for it; the same for all workers.
 #[derive(Debug)]
@@ -181,8 +183,8 @@ impl<'x, 'p> Loader<'x, 'p> {
     #[cold]
     fn claim(&mut self, growth: usize) -> bool {
         let slots = if self.free_slots == 0 { CLAIMED_ROWS } else { 0 };
-        let marks = if self.pieces.has_marks && growth > 0 { mark_bytes(growth) } else { 0 };
-        let bytes = growth + marks + HashTable::directory_bytes(slots);
+        let segment = if growth > 0 { self.segment_bytes(growth) } else { 0 };
+        let bytes = segment + HashTable::directory_bytes(slots);
         let may_leave = !self.pieces.output_pages.is_empty();
         let output_bytes = if may_leave { self.output_bytes(self.filling.leaving()) } else { 0 };
         let limit_bytes = self.pieces.budget_bytes.saturating_sub(output_bytes);
@@ -193,6 +195,12 @@ impl<'x, 'p> Loader<'x, 'p> {
             self.free_slots += slots;
         }
         is_claimed
+    }
+
+    /// What a segment of so many bytes takes with what is noted of it.
+    const fn segment_bytes(&self, bytes: usize) -> usize {
+        let marks = if self.pieces.has_marks { mark_bytes(bytes) } else { 0 };
+        bytes + marks + SEGMENT_HEAD_BYTES
     }
 
     fn output_bytes(&self, leaving: usize) -> usize {
@@ -267,13 +275,11 @@ impl<'x, 'p> Loader<'x, 'p> {
             writer.push(tuple)?;
         }
         let segments = store.segments().iter();
-        let mark_bytes = segments.map(|segment| match self.pieces.has_marks {
-            true => mark_bytes(segment.capacity()),
-            false => 0,
-        });
+        let segment_bytes: usize =
+            segments.map(|segment| self.segment_bytes(segment.capacity())).sum();
         let slot_bytes =
             HashTable::directory_bytes(store.row_count()) - HashTable::directory_bytes(0);
-        let freed_bytes = store.used_bytes() + mark_bytes.sum::<usize>() + slot_bytes;
+        let freed_bytes = segment_bytes + slot_bytes;
         self.row_count -= store.row_count();
         // The memory is free when its claim is.
         self.mine[piece] = Piece::Written(writer);

@@ -17,6 +17,9 @@ use crate::join::{JoinType, Side};
 use nandu_base::{to_index, to_u32};
 use std::sync::atomic::AtomicU64;
 
+/// Bytes that a worker has of a range at least, where there are more ranges than workers.
+const STORE_BYTES_MIN: usize = 64 << 10;
+
 /// What the workers of a join have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
@@ -68,8 +71,11 @@ impl Shares {
         pages as usize * self.page_bytes * self.worker_count
     }
 
-    const fn range_count(&self) -> usize {
-        self.worker_count * RANGES_PER_WORKER
+    /// Ranges of a table of so many bytes: enough to build them side by side, but not so many that rows are long
+    /// beside the segments of a worker's part of one.
+    fn range_count(&self, table_bytes: usize) -> usize {
+        let most = self.worker_count * RANGES_PER_WORKER;
+        (table_bytes / self.worker_count / STORE_BYTES_MIN).clamp(self.worker_count, most)
     }
 
     /// Chunks of a side, read through so many pages, the other side through as many; `aside_bytes` are not theirs.
@@ -82,11 +88,12 @@ impl Shares {
     ) -> Way {
         let table_pages = self.pages.saturating_sub(2 * input_pages);
         let budget_bytes = self.bytes(table_pages).saturating_sub(aside_bytes);
+        let range_count = self.range_count(budget_bytes);
         let pieces = Pieces {
-            split: Split::even(level, self.range_count()),
+            split: Split::even(level, range_count),
             output_pages: Vec::new(),
             expected_pages: Vec::new(),
-            store_bytes: budget_bytes / self.range_count() / self.worker_count,
+            store_bytes: budget_bytes / range_count / self.worker_count,
             budget_bytes,
             has_marks: self.has_marks(built),
         };
@@ -102,11 +109,12 @@ impl Shares {
         let marks = if self.has_marks(built) { needed / 32 } else { 0 };
         let page_bytes = self.page_bytes as u64;
         let table_pages = (needed + marks).div_ceil(page_bytes * self.worker_count as u64);
-        let outputs = self.range_count() as u64;
+        let range_count = self.range_count(to_index(needed));
+        let outputs = range_count as u64;
         let rest = u64::from(self.pages).saturating_sub(table_pages + outputs);
         if rest >= 1 {
             let input_pages = to_u32(rest.min(u64::from(self.pages / 2)).max(1));
-            return self.hashed(level, built, self.range_count(), (1, input_pages));
+            return self.hashed(level, built, range_count, (1, input_pages));
         }
         let pages = u64::from(self.pages) * self.worker_count as u64;
         let has_helped = needed < parent_bytes / 10 * 9;
