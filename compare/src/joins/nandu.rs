@@ -478,11 +478,10 @@ mod tests {
         format!("{key}\t{customer}\tF\t250\t1995010{}\t1-URGENT\tClerk#1\t0\tquick", key % 9 + 1)
     }
 
-    #[test]
-    fn the_row_is_that_of_the_tables_at_the_least_memory() {
-        let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    /// Both kinds of databases, with 3000 customers and 9000 orders of 3500.
+    fn make_databases(place: &Path) {
         for format in [Format::Nandu, Format::NanduPax] {
-            let directory = place.path().join(directory_of(Query::Wide, format));
+            let directory = place.join(directory_of(Query::Wide, format));
             let lines = |table: &str| -> Vec<String> {
                 match table {
                     "customer" => (0..3000).map(|key| customer_line(key * 7 % 3000 + 1)).collect(),
@@ -494,6 +493,12 @@ mod tests {
             })
             .unwrap();
         }
+    }
+
+    #[test]
+    fn the_row_is_that_of_the_tables_at_the_least_memory() {
+        let place = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        make_databases(place.path());
         let customers: Vec<i64> = (0..9000).map(|key| key * 11 % 3500 + 1).collect();
         let matched: Vec<(i64, i64)> = customers
             .into_iter()

@@ -25,7 +25,7 @@ use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
 use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
 use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation, TupleStream};
 use nandu_query::sort::{RunFormation, Settings, Sort};
-use nandu_query::{JoinKind, Key, PairBatch, Relation};
+use nandu_query::{JoinKind, Key, Limits, PairBatch, Relation};
 use nandu_storage::database::{
     Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
@@ -288,6 +288,32 @@ impl Extras {
             *most = (bytes, told);
         }
     }
+
+    /// Tells all; what passes so many times the fixed parts comes back.
+    #[allow(clippy::print_stdout, reason = "how near to its limits each is")]
+    fn wrong(self, who: &str, count: i64) -> Vec<String> {
+        let told = self.0.into_iter().map(|(kind, (bytes, told))| {
+            let (name, limit) = (kind.map_or("a sort", JoinKind::name), count * fixed_bytes(kind));
+            let line = format!("{name}, {who}: {bytes} bytes more, {limit} allowed: {told}");
+            println!("{line}");
+            (bytes > limit).then_some(line)
+        });
+        told.flatten().collect()
+    }
+}
+
+/// The most that workers take for a plan.
+fn peak_of_workers(
+    tables: &Tables,
+    plan: &Plan,
+    limits: &Limits,
+    (join, indexes): (Join<'_>, Indexes<'_>),
+) -> i64 {
+    peak_of(|| {
+        let execution = execution_on(tables, limits.clone());
+        let mut sinks: Vec<_> = (0..WORKER_COUNT).map(|_| |_: PairBatch<'_>| Ok(())).collect();
+        plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut sinks).unwrap();
+    })
 }
 
 #[test]
@@ -324,16 +350,10 @@ fn joins_and_sorts_stay_within_their_allotment() {
                     );
                     extras.note(Some(plan.kind), peak - allotted(Some(plan.kind)), told.clone());
                     if plan.kind.is_shared() && memory_pages >= 64 {
-                        let peak = peak_of(|| {
-                            let execution = execution_on(&tables, limits.clone());
-                            let mut sinks = [|_: PairBatch<'_>| Ok(()); WORKER_COUNT as usize];
-                            let rule = ChunkRule::ByBytes;
-                            plan.run(&execution, join, indexes, rule, &mut sinks).unwrap();
-                        });
-                        let bytes = peak
-                            - allotted(Some(plan.kind))
-                            - (WORKER_COUNT - 1) * shape.row_bytes(Some(plan.kind), memory_pages);
-                        of_workers.note(Some(plan.kind), bytes, told);
+                        let peak = peak_of_workers(&tables, &plan, &limits, (join, indexes));
+                        let rows = shape.row_bytes(Some(plan.kind), memory_pages);
+                        let allotted = allotted(Some(plan.kind)) + (WORKER_COUNT - 1) * rows;
+                        of_workers.note(Some(plan.kind), peak - allotted, told);
                     }
                 }
             }
@@ -354,23 +374,7 @@ fn joins_and_sorts_stay_within_their_allotment() {
         }
     }
     assert_eq!(extras.0.len(), JoinKind::ALL.len() + 1, "every join and a sort");
-    let mut wrong = Vec::new();
-    for (kind, (bytes, told)) in extras.0 {
-        let name = kind.map_or("a sort", JoinKind::name);
-        let line = format!("{name}: {bytes} bytes more, {} allowed: {told}", fixed_bytes(kind));
-        println!("{line}");
-        if bytes > fixed_bytes(kind) {
-            wrong.push(line);
-        }
-    }
     assert_eq!(of_workers.0.len(), 2, "block nested loops and hybrid hash have workers");
-    for (kind, (bytes, told)) in of_workers.0 {
-        let limit = WORKER_COUNT * fixed_bytes(kind);
-        let line = format!("workers of {kind:?}: {bytes} bytes more, {limit} allowed: {told}");
-        println!("{line}");
-        if bytes > limit {
-            wrong.push(line);
-        }
-    }
+    let wrong = [extras.wrong("one", 1), of_workers.wrong("workers", WORKER_COUNT)].concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
