@@ -12,6 +12,7 @@
 
 pub(crate) mod client;
 pub(crate) mod moments;
+mod passing;
 #[cfg(test)]
 mod tests;
 pub(crate) mod threads;

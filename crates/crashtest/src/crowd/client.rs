@@ -1,13 +1,14 @@
-//! One of many clients: transactions of both levels over lists, bags and a table that comes and goes, and
-//! what it saw in them.
+//! One of many clients: transactions of both levels over lists, bags and a table that comes and goes
+//! (`passing`), and what it saw in them.
 //!
 //! 1. A step is noted once it has succeeded; what a savepoint takes back is noted no more.
 //! 2. Before a commit begins, all that it is to make durable is noted, and behind its answer, that it did.
 
 use super::moments::{Apart, Contents, Deed, Ending, Step};
+use super::passing;
 use nandu_base::{Nanos, Rng, to_index, to_u32};
 use nandu_storage::database::{
-    Column, ColumnType, FetchOrder, Flow, Isolation, Row, TableKind, Tables, WriteTransaction,
+    Column, ColumnType, FetchOrder, Flow, Isolation, TableKind, Tables, WriteTransaction,
 };
 use nandu_storage::sqlite::{RecordView, Value, ValueRef};
 use nandu_storage::{Database, StorageError};
@@ -21,8 +22,6 @@ pub(crate) const LISTS: &str = "lists";
 pub(crate) const BAGS: &str = "bags";
 /// The heap's index.
 const BY_BAG: &str = "by_bag";
-/// The table that comes and goes.
-const PASSING: &str = "passing";
 /// Lists and bags that are in use at once; after so many elements for each of them come others.
 const THING_COUNT: u64 = 6;
 const ELEMENTS_PER_THING: u64 = 8;
@@ -82,7 +81,7 @@ impl Scene {
         }
     }
 
-    fn next_element(&self) -> u32 {
+    pub(super) fn next_element(&self) -> u32 {
         to_u32(self.element.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
@@ -139,8 +138,9 @@ pub(crate) fn create_tables(database: &Database) -> Result<(), StorageError> {
 /// All that lists and bags hold.
 ///
 /// # Errors
-/// If a page cannot be read.
+/// If a page cannot be read, or the passing table is not as its list tells.
 pub(crate) fn contents(tables: &Tables) -> Result<Contents, StorageError> {
+    passing::seen(tables, true)?;
     let mut contents = Contents::default();
     tables.scan(LISTS, |_, record| {
         contents.lists.insert(number_of(record), elements_of(record));
@@ -154,7 +154,7 @@ pub(crate) fn contents(tables: &Tables) -> Result<Contents, StorageError> {
     Ok(contents)
 }
 
-fn number_of(record: RecordView<'_>) -> u32 {
+pub(super) fn number_of(record: RecordView<'_>) -> u32 {
     match record.get(0) {
         ValueRef::Integer(number) => u32::try_from(number).unwrap_or(u32::MAX),
         _ => u32::MAX,
@@ -177,11 +177,20 @@ impl Client<'_> {
     /// One transaction. `note` is told of it before it commits (with [`Ending::Unknown`]) and at its end.
     pub(crate) fn transact(&mut self, database: &Database, note: &mut dyn FnMut(&Deed)) -> Came {
         match self.rng.below(24) {
-            0 | 1 => return self.look(database, note),
-            2 if self.scene.mix.changes_catalog => return self.change_catalog(database),
-            3 => return self.save(database),
-            _ => {}
+            0 | 1 => self.look(database, note),
+            2 if self.scene.mix.changes_catalog => self.change(database, Self::turn, note),
+            3 => self.save(database),
+            _ => self.change(database, Self::steps, note),
         }
+    }
+
+    /// A transaction of such steps.
+    fn change(
+        &mut self,
+        database: &Database,
+        work: fn(&mut Self, &mut WriteTransaction<'_>, &mut Vec<Step>) -> Result<(), StorageError>,
+        note: &mut dyn FnMut(&Deed),
+    ) -> Came {
         let isolation = self.scene.mix.isolation.unwrap_or_else(|| {
             Isolation::ALL[to_index(self.rng.below(Isolation::ALL.len() as u64))]
         });
@@ -197,7 +206,7 @@ impl Client<'_> {
         let begun = self.scene.next_time();
         let steps = Vec::new();
         let mut deed = Deed { apart, began, begun, steps, ending: Ending::Unknown };
-        let gone = self.steps(&mut write, &mut deed.steps);
+        let gone = work(self, &mut write, &mut deed.steps);
         if self.scene.has_ended() {
             deed.ending = Ending::Refused { at: self.scene.next_time() };
             note(&deed);
@@ -262,7 +271,7 @@ impl Client<'_> {
     }
 
     /// Computes, or waits, so that others come in between.
-    fn pause(&mut self) {
+    pub(super) fn pause(&mut self) {
         let time = Nanos(self.rng.below(PAUSE_NS_MAX));
         match (self.rng.below(4), nandu_workers::now()) {
             (0, Some(now)) => nandu_workers::sleep_until(now + time),
@@ -271,11 +280,14 @@ impl Client<'_> {
         }
     }
 
-    fn step(
+    pub(super) fn step(
         &mut self,
         write: &mut WriteTransaction<'_>,
         steps: &mut Vec<Step>,
     ) -> Result<(), StorageError> {
+        if self.scene.mix.changes_catalog && self.rng.below(12) == 0 {
+            return self.visit(write, steps);
+        }
         let thing = self.scene.thing(&mut self.rng);
         let choice = self.rng.below(10);
         match choice {
@@ -287,8 +299,7 @@ impl Client<'_> {
                 steps.push(Step::ReadList { list: thing, elements: elements.clone() });
                 let element = self.scene.next_element();
                 elements.push(element);
-                let bytes: Vec<u8> = elements.iter().flat_map(|word| word.to_le_bytes()).collect();
-                write.put(LISTS, &[ValueRef::Integer(thing.into()), ValueRef::Blob(&bytes)])?;
+                store_list(write, thing, &elements)?;
                 steps.push(Step::Append { list: thing, element });
             }
             5 => {
@@ -320,7 +331,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn padded(&mut self, element: u32) -> Vec<u8> {
+    pub(super) fn padded(&mut self, element: u32) -> Vec<u8> {
         let mut value = vec![0; 4 + to_index(self.rng.below(self.scene.mix.value_bytes_max + 1))];
         value[..4].copy_from_slice(&element.to_le_bytes());
         value
@@ -336,7 +347,9 @@ impl Client<'_> {
             for _ in 0..1 + self.rng.below(4) {
                 self.pause();
                 let thing = self.scene.thing(&mut self.rng);
-                if self.rng.below(2) == 0 {
+                if self.scene.mix.changes_catalog && self.rng.below(3) == 0 {
+                    steps.push(passing::seen(&snapshot, self.rng.below(2) == 0)?);
+                } else if self.rng.below(2) == 0 {
                     steps.extend(read_lists(&snapshot, thing, 3)?);
                 } else {
                     let elements = read_bag(&snapshot, thing)?.into_values().collect();
@@ -349,30 +362,6 @@ impl Client<'_> {
         let ending = Ending::Refused { at: self.scene.next_time() };
         note(&Deed { apart: Apart::Snapshot, began, begun, steps, ending });
         looked.map_or_else(Came::Failed, |()| Came::Done)
-    }
-
-    /// The passing table goes if it is there, and comes if not.
-    fn change_catalog(&mut self, database: &Database) -> Came {
-        let change = |write: &mut WriteTransaction<'_>| {
-            if write.definition(PASSING).is_ok() {
-                return write.drop_table(PASSING);
-            }
-            let columns = vec![Column::new("number", ColumnType::Integer)];
-            write.create_table(PASSING, columns, TableKind::Heap)?;
-            let rows: Vec<Row> = (0..20).map(|number| vec![Value::Integer(number)]).collect();
-            write.insert_all(PASSING, &rows).map(|_| ())
-        };
-        let mut write = match database.write() {
-            Ok(write) => write,
-            Err(error) => return Came::by(error),
-        };
-        match change(&mut write) {
-            Ok(()) => write.commit().map_or_else(Came::Stopped, |()| Came::Done),
-            Err(error) => match write.rollback() {
-                Err(error) => Came::Stopped(error),
-                Ok(()) => Came::by(error),
-            },
-        }
     }
 
     /// Makes durable what was committed.
@@ -392,9 +381,18 @@ impl Client<'_> {
     }
 }
 
-fn read_list(tables: &Tables, list: u32) -> Result<Vec<u32>, StorageError> {
+pub(super) fn read_list(tables: &Tables, list: u32) -> Result<Vec<u32>, StorageError> {
     let found = tables.get_by_key(LISTS, &[ValueRef::Integer(list.into())], elements_of)?;
     Ok(found.unwrap_or_default())
+}
+
+pub(super) fn store_list(
+    write: &mut WriteTransaction<'_>,
+    list: u32,
+    elements: &[u32],
+) -> Result<(), StorageError> {
+    let bytes: Vec<u8> = elements.iter().flat_map(|word| word.to_le_bytes()).collect();
+    write.put(LISTS, &[ValueRef::Integer(list.into()), ValueRef::Blob(&bytes)]).map(drop)
 }
 
 /// Reads so many lists from this one on; those that have no row, too.

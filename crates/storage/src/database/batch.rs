@@ -102,7 +102,7 @@ impl WriteTransaction<'_> {
         let table = &open.definition.name;
         piece.sort_unstable();
         for (key, _) in piece.iter() {
-            self.claim_key(table, key)?;
+            self.claim_key(open, key)?;
         }
         let chunk_rows = to_index(u64::from(self.settings().frame_count() / 4)).min(CHUNK_ROWS_MAX);
         for chunk in piece.chunks(chunk_rows) {

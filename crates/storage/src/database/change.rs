@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Locks are those of `locks`: rows that a caller names are locked before the engine is held alone, the
-//! number of a new row and entries of indexes here.
+//! number of a new row and entries of indexes here. Tables come as their transaction sees them, with their
+//! names locked.
 //!
 //! 1. What is cached of a table is forgotten whenever the engine takes changes back.
 //! 2. After an error in the middle of a row, what the row's earlier steps did is taken back.
@@ -16,7 +17,7 @@ use super::locks::key_of_number;
 use super::open_table::{OpenTable, Rows};
 use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
 use super::step::Step;
-use super::tables::{Tables, entry_key};
+use super::tables::entry_key;
 use super::{catalog, key};
 use crate::btree::Tree;
 use crate::engine::{Action, Savepoint, StructureKind};
@@ -25,9 +26,10 @@ use crate::log::RecordBuffer;
 use crate::sqlite::{FillFactor, HeapTable, RecordView, TableSchema, ValueRef, encode_record};
 use crate::{Engine, FileId, Lsn, StorageError};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Core {
-    /// What [`super::WriteTransaction::create_table`] does once nobody else writes.
+    /// What [`super::WriteTransaction::create_table`] does once nobody else changes tables.
     pub(super) fn create_table(
         &mut self,
         name: &str,
@@ -35,7 +37,7 @@ impl Core {
         kind: TableKind,
     ) -> Result<(), StorageError> {
         let catalog_key = catalog::key_of(name);
-        if self.open.contains_key(&catalog_key) {
+        if self.changes().open.contains_key(&catalog_key) {
             return Err(StorageError::Exists { what: format!("table {name}") });
         }
         let indexes = Vec::new();
@@ -63,19 +65,20 @@ impl Core {
             TableKind::Pax { .. } => unreachable!("it was refused"),
         }
         catalog::store(&mut self.engine, self.catalog, &definition)?;
-        self.catalog_changed = true;
+        self.changes_mut().catalog_changed = true;
         self.add_open(definition)
     }
 
-    /// What [`super::WriteTransaction::drop_table`] does once nobody else writes.
+    /// What [`super::WriteTransaction::drop_table`] does once nobody else uses it.
     pub(super) fn drop_table(&mut self, name: &str) -> Result<(), StorageError> {
         let catalog_key = catalog::key_of(name);
         let definition = &self.table(name)?.definition;
         let files: Vec<FileId> = definition.files().collect();
         catalog::remove(&mut self.engine, self.catalog, name)?;
-        self.catalog_changed = true;
-        Arc::make_mut(&mut self.open).remove(&catalog_key);
-        self.dropped_files.extend(files);
+        let changing = self.changes_mut();
+        changing.catalog_changed = true;
+        Arc::make_mut(&mut changing.open).remove(&catalog_key);
+        changing.dropped_files.extend(files);
         Ok(())
     }
 
@@ -116,15 +119,14 @@ impl Core {
     /// See [`super::WriteTransaction::insert`]. The key of a clustered table is locked.
     pub(super) fn insert_row(
         &mut self,
-        table: &str,
+        open: &OpenTable,
         row: &[ValueRef<'_>],
     ) -> Result<i64, StorageError> {
-        let open = Arc::clone(self.table(table)?);
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
         let mut record = std::mem::take(&mut self.scratch.record);
-        let answer = encode_row(&self.engine, table, &row, &mut record)
-            .and_then(|()| self.insert_record(&open, &row, &record));
+        let answer = encode_row(&self.engine, open, &row, &mut record)
+            .and_then(|()| self.insert_record(open, &row, &record));
         self.scratch.record = record;
         answer
     }
@@ -188,18 +190,17 @@ impl Core {
     /// See [`super::WriteTransaction::update`]. The row is locked.
     pub(super) fn update_row(
         &mut self,
-        table: &str,
+        open: &OpenTable,
         number: i64,
         row: &[ValueRef<'_>],
     ) -> Result<(), StorageError> {
-        let old = self.old_entries(table, number)?;
-        let open = Arc::clone(self.table(table)?);
+        let old = self.old_entries(open, number)?;
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
         let mut record = Vec::new();
-        encode_row(&self.engine, table, &row, &mut record)?;
+        encode_row(&self.engine, open, &row, &mut record)?;
         let file = open.definition.file;
-        let new = entries_of(&open, &record, number);
+        let new = entries_of(open, &record, number);
         let changed = new.zip(&old).filter(|((_, new), old)| new != *old);
         self.look_at_entries(
             changed.flat_map(|((index, new), old)| [(index, old.clone()), (index, new)]),
@@ -220,21 +221,20 @@ impl Core {
             let record = RecordView::new(&record).expect("it was just encoded");
             let new = entry_key(index, record, number);
             if new != old {
-                self.delete_entry(&open, index.file, &old)?;
-                self.insert_entry(&open, index.file, &new)?;
+                self.delete_entry(open, index.file, &old)?;
+                self.insert_entry(open, index.file, &new)?;
             }
         }
         Ok(())
     }
 
     /// See [`super::WriteTransaction::delete`]. The row is locked.
-    pub(super) fn delete_row(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
-        let old = self.old_entries(table, number)?;
-        let open = Arc::clone(self.table(table)?);
+    pub(super) fn delete_row(&mut self, open: &OpenTable, number: i64) -> Result<(), StorageError> {
+        let old = self.old_entries(open, number)?;
         let file = open.definition.file;
         self.look_at_entries(open.definition.indexes.iter().zip(old.iter().cloned()))?;
         for (index, old) in open.definition.indexes.iter().zip(old) {
-            self.delete_entry(&open, index.file, &old)?;
+            self.delete_entry(open, index.file, &old)?;
         }
         if let Rows::Heap(reader) = &open.rows {
             let Self { engine, heaps, changed_heap, .. } = self;
@@ -254,15 +254,14 @@ impl Core {
     /// See [`super::WriteTransaction::put`]. The key is locked.
     pub(super) fn put_row(
         &mut self,
-        table: &str,
+        open: &OpenTable,
         row: &[ValueRef<'_>],
     ) -> Result<bool, StorageError> {
-        let open = Arc::clone(self.table(table)?);
         let (tree, file) = (open.clustered()?, open.definition.file);
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
         let Self { engine, scratch, .. } = self;
-        encode_row(engine, table, &row, &mut scratch.record)?;
+        encode_row(engine, open, &row, &mut scratch.record)?;
         scratch.key.clear();
         encode_row_key(&open.definition, &row, &mut scratch.key);
         let (key, record) = (&scratch.key, &scratch.record);
@@ -279,8 +278,11 @@ impl Core {
     }
 
     /// See [`super::WriteTransaction::delete_by_key`]. The key is locked.
-    pub(super) fn delete_key(&mut self, table: &str, key: &[u8]) -> Result<bool, StorageError> {
-        let open = Arc::clone(self.table(table)?);
+    pub(super) fn delete_key(
+        &mut self,
+        open: &OpenTable,
+        key: &[u8],
+    ) -> Result<bool, StorageError> {
         let (tree, file) = (open.clustered()?, open.definition.file);
         let was_there = self.engine.act(|pages| {
             logged(pages, StructureKind::Tree, file, |pages, undo| tree.delete(pages, key, undo))
@@ -337,11 +339,15 @@ impl Core {
     }
 
     pub(super) fn commit(&mut self) -> Result<Option<Lsn>, StorageError> {
+        let transaction = self.engine.active_transaction();
         let lsn = self.engine.commit()?;
-        if self.changes_tables() {
-            self.committed = Arc::clone(&self.open);
-            self.catalog_changed = false;
-            self.created_files.clear();
+        if let Some(changing) = self.end_changes(transaction)
+            && !Arc::ptr_eq(&self.committed, &changing.open)
+        {
+            self.committed = changing.open;
+            self.version.fetch_add(1, Ordering::Release);
+            self.heaps.retain(|file, _| !changing.dropped_files.contains(file));
+            self.dropped_files.extend(changing.dropped_files);
         }
         Ok(lsn)
     }
@@ -359,18 +365,15 @@ impl Core {
     }
 
     pub(super) fn rollback(&mut self) -> Result<(), StorageError> {
+        let transaction = self.engine.active_transaction();
         let has_changed = self.engine.has_changed();
         self.engine.rollback()?;
+        let changing = self.end_changes(transaction);
         if has_changed {
-            self.refresh_or_stop()?;
+            self.refresh_or_stop(transaction)?;
         }
-        if !self.changes_tables() {
-            return Ok(());
-        }
-        self.committed = Arc::clone(&self.open);
-        self.catalog_changed = false;
-        self.dropped_files.clear();
-        for file in std::mem::take(&mut self.created_files) {
+        for file in changing.into_iter().flat_map(|changing| changing.created_files) {
+            self.heaps.remove(&file);
             unless_full(self.engine.remove_file(file))?;
         }
         Ok(())
@@ -378,14 +381,15 @@ impl Core {
 
     /// What is cached must not stay as it was before a rollback: heaps and the catalogue would be changed
     /// by what is not there any more.
-    fn refresh_or_stop(&mut self) -> Result<(), StorageError> {
-        self.refresh().or_else(|error| self.engine.poison(error))
+    fn refresh_or_stop(&mut self, transaction: u64) -> Result<(), StorageError> {
+        self.refresh(transaction).or_else(|error| self.engine.poison(error))
     }
 
     pub(super) fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), StorageError> {
+        let transaction = self.engine.active_transaction();
         self.engine.rollback_to(savepoint)?;
-        self.refresh_or_stop()?;
-        self.forget_restored_drops();
+        self.refresh_or_stop(transaction)?;
+        self.forget_restored_drops(transaction);
         Ok(())
     }
 
@@ -397,19 +401,6 @@ impl Core {
     pub(super) fn doom_dropped_files(&mut self) {
         let now = self.engine.log().next_lsn();
         self.doomed_files.extend(self.dropped_files.drain(..).map(|file| (now, file)));
-    }
-
-    /// Whether the transaction that is served is the one that changed tables.
-    fn changes_tables(&self) -> bool {
-        self.catalog_changed || !self.created_files.is_empty() || !self.dropped_files.is_empty()
-    }
-
-    /// Tables whose drop was taken back keep their files.
-    fn forget_restored_drops(&mut self) {
-        let Self { open, dropped_files, .. } = self;
-        let is_used =
-            |file| open.values().any(|table| table.definition.files().any(|it| it == file));
-        dropped_files.retain(|&dropped| !is_used(dropped));
     }
 
     /// Runs the steps of a row, or of some; all of them or none. Where they may not read pages that could be read
@@ -443,37 +434,14 @@ impl Core {
     }
 
     /// The present entries of a row in the table's indexes.
-    fn old_entries(&self, table: &str, number: i64) -> Result<Vec<Vec<u8>>, StorageError> {
-        let open = self.table(table)?;
+    fn old_entries(&self, open: &OpenTable, number: i64) -> Result<Vec<Vec<u8>>, StorageError> {
         let indexes = &open.definition.indexes;
         let entries = open.heap()?.tree().get(&self.engine, number, |record| {
             indexes.iter().map(|index| entry_key(index, record, number)).collect()
         })?;
         entries.ok_or_else(|| StorageError::NotFound {
-            what: format!("row {number} in table {table}"),
+            what: format!("row {number} in table {}", open.definition.name),
         })
-    }
-
-    /// A file for a new table. If one of a table that was dropped in this transaction has the name,
-    /// another is found.
-    pub(super) fn create_file(&mut self, name: &str) -> Result<FileId, StorageError> {
-        let mut attempt = name.to_owned();
-        for number in 2.. {
-            match self.engine.create_file(&attempt) {
-                Ok(file) => {
-                    self.created_files.push(file);
-                    return Ok(file);
-                }
-                Err(StorageError::Exists { .. }) if number < 100 => {
-                    attempt = match name.rsplit_once('.') {
-                        Some((stem, suffix)) => format!("{stem}-{number}.{suffix}"),
-                        None => format!("{name}-{number}"),
-                    };
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        unreachable!("the loop ends at the hundredth attempt")
     }
 }
 
@@ -517,13 +485,13 @@ pub(super) fn delete_entry(
 /// The record of a row.
 fn encode_row(
     engine: &Engine,
-    table: &str,
+    open: &OpenTable,
     row: &[ValueRef<'_>],
     record: &mut Vec<u8>,
 ) -> Result<(), StorageError> {
     record.clear();
     encode_record(row.iter().copied(), record);
-    check_row_bytes(engine.settings().row_bytes_max(), table, record)
+    check_row_bytes(engine.settings().row_bytes_max(), &open.definition.name, record)
 }
 
 /// Checks that the pool can hold what changing the row takes.
@@ -571,23 +539,19 @@ pub(super) fn file_name(name: &str) -> Result<String, StorageError> {
     Err(StorageError::InvalidSetting { what })
 }
 
-impl Tables {
-    /// The key that a row has in a clustered table; `None` in others.
-    pub(super) fn clustered_key(
-        &self,
-        table: &str,
-        row: &[ValueRef<'_>],
-    ) -> Result<Option<Vec<u8>>, StorageError> {
-        let definition = &self.table(table)?.definition;
-        if !matches!(definition.kind, TableKind::Clustered { .. }) {
-            return Ok(None);
-        }
-        let mut row = row.to_vec();
-        definition.conform(&mut row)?;
-        let mut key = Vec::new();
-        encode_row_key(definition, &row, &mut key);
-        Ok(Some(key))
+/// The key that a row has in a clustered table; `None` in others.
+pub(super) fn clustered_key(
+    definition: &TableDefinition,
+    row: &[ValueRef<'_>],
+) -> Result<Option<Vec<u8>>, StorageError> {
+    if !matches!(definition.kind, TableKind::Clustered { .. }) {
+        return Ok(None);
     }
+    let mut row = row.to_vec();
+    definition.conform(&mut row)?;
+    let mut key = Vec::new();
+    encode_row_key(definition, &row, &mut key);
+    Ok(Some(key))
 }
 
 /// The entries of a row in the table's indexes.

@@ -55,10 +55,11 @@ impl Tables {
     /// If the device does not answer, other than by saying that it cannot read some sectors; or if the
     /// pool has no frame left. What was found before that is lost.
     pub fn check(&self) -> Result<CheckReport, StorageError> {
+        let open = self.all_tables()?;
         let statement = self.statement()?;
         let mut check = Check { pages: &statement, report: CheckReport::default() };
         check.tree("the catalogue", self.catalog)?;
-        for table in self.open.values() {
+        for table in open.values() {
             check.table(table)?;
         }
         let files = self.view.files();

@@ -2,10 +2,11 @@
 //! that grow. Held alone for an action or a few, never while somebody computes.
 //!
 //! 1. One transaction is being served at a time: the one that [`Core::serve`] was told.
-//! 2. `open` has the tables with what the transaction that changes tables did; `committed` without.
+//! 2. `committed` has the tables without what the transaction that changes tables did; `changing` with it.
 //! 3. Files of tables that were dropped go when no view is older than that.
 
 use super::catalog;
+use super::changing::Changing;
 use super::locks::{Locks, Mode, Span, Taking, Wanted};
 use super::open_table::{OpenTable, OpenTables, Rows, open_heap, pages_there};
 use super::schema::TableDefinition;
@@ -17,6 +18,7 @@ use crate::sqlite::HeapTable;
 use crate::{Engine, FileId, Lsn, PageAddress, StorageError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Why a step could not go on: what it waits for with the engine left to others, and is then done again.
 #[derive(Debug)]
@@ -32,16 +34,15 @@ pub(super) enum Obstacle {
 pub(super) struct Core {
     pub(super) engine: Engine,
     pub(super) catalog: FileId,
-    pub(super) open: Arc<OpenTables>,
     pub(super) committed: Arc<OpenTables>,
+    /// Grows whenever `committed` becomes another.
+    pub(super) version: Arc<AtomicU64>,
+    /// What the transaction that changes tables did, if there is one.
+    pub(super) changing: Option<Changing>,
     /// The heaps by file, with what is cached of them.
     pub(super) heaps: BTreeMap<FileId, HeapTable>,
-    /// Whether the transaction that changes tables changed the catalogue.
-    pub(super) catalog_changed: bool,
-    /// Files that go when it commits.
+    /// Files of dropped tables whose drop is committed, perhaps not durably.
     pub(super) dropped_files: Vec<FileId>,
-    /// Files that it made.
-    pub(super) created_files: Vec<FileId>,
     /// Files of dropped tables, each with the moment from which on no view sees them.
     pub(super) doomed_files: Vec<(Lsn, FileId)>,
     /// Those of them for whose removal a full device had no room.
@@ -65,12 +66,11 @@ impl Core {
         let mut core = Self {
             engine,
             catalog,
-            open: Arc::default(),
             committed: Arc::default(),
+            version: Arc::default(),
+            changing: None,
             heaps: BTreeMap::new(),
-            catalog_changed: false,
             dropped_files: Vec::new(),
-            created_files: Vec::new(),
             doomed_files: Vec::new(),
             unremoved_files: Vec::new(),
             scratch: Scratch::default(),
@@ -81,7 +81,6 @@ impl Core {
         };
         let loaded = core.load_catalog().and_then(|()| core.check_lengths());
         loaded.map_err(|error| super::names::with_names(&core.engine.files(), error))?;
-        core.committed = Arc::clone(&core.open);
         core.remove_unknown_files()?;
         Ok(core)
     }
@@ -101,7 +100,7 @@ impl Core {
         };
         let check_tree = |file| check(file, Tree::at(file).page_count(&self.engine)?);
         check_tree(self.catalog)?;
-        for OpenTable { definition, rows } in self.open.values().map(|table| &**table) {
+        for OpenTable { definition, rows } in self.committed.values().map(|table| &**table) {
             match rows {
                 Rows::Heap(heap) => check(definition.file, heap.page_count())?,
                 Rows::Clustered(_) => check_tree(definition.file)?,
@@ -114,29 +113,22 @@ impl Core {
         Ok(())
     }
 
-    pub(super) fn load_catalog(&mut self) -> Result<(), StorageError> {
-        self.open = Arc::default();
-        self.heaps.clear();
+    fn load_catalog(&mut self) -> Result<(), StorageError> {
+        let mut open = OpenTables::new();
         for definition in catalog::load(&self.engine, self.catalog)? {
-            self.add_open(definition)?;
+            let (table, heap) = OpenTable::open(&self.engine, definition, None)?;
+            if let Some(heap) = heap {
+                self.heaps.insert(table.definition.file, heap);
+            }
+            open.insert(catalog::key_of(&table.definition.name), Arc::new(table));
         }
-        Ok(())
-    }
-
-    /// Opens a table that the catalogue has.
-    pub(super) fn add_open(&mut self, definition: TableDefinition) -> Result<(), StorageError> {
-        let (table, heap) = OpenTable::open(&self.engine, definition)?;
-        if let Some(heap) = heap {
-            self.heaps.insert(table.definition.file, heap);
-        }
-        let key = catalog::key_of(&table.definition.name);
-        Arc::make_mut(&mut self.open).insert(key, Arc::new(table));
+        self.committed = Arc::new(open);
         Ok(())
     }
 
     fn remove_unknown_files(&mut self) -> Result<(), StorageError> {
         let mut known: BTreeSet<FileId> = [self.catalog].into();
-        for OpenTable { definition, .. } in self.open.values().map(|table| &**table) {
+        for OpenTable { definition, .. } in self.committed.values().map(|table| &**table) {
             known.extend(definition.files());
         }
         for (file, _) in self.engine.files() {
@@ -220,17 +212,22 @@ impl Core {
         Err(StorageError::LockTimeout { what })
     }
 
+    /// A table as who changes tables sees it, or as it is committed where nobody does.
     pub(super) fn table(&self, name: &str) -> Result<&Arc<OpenTable>, StorageError> {
-        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name, &self.open))
+        let open = self.changing.as_ref().map_or(&self.committed, |changing| &changing.open);
+        open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name, open))
     }
 
-    /// Reads again what was cached of pages that were taken back: the catalogue, if the transaction
-    /// changed it, and the heaps.
-    pub(super) fn refresh(&mut self) -> Result<(), StorageError> {
-        if self.catalog_changed {
-            return self.load_catalog();
+    /// Reads again what was cached of pages that the transaction took back: the catalogue, if it changed
+    /// that, and the heaps.
+    pub(super) fn refresh(&mut self, transaction: u64) -> Result<(), StorageError> {
+        if self.tables_of(transaction).is_some() && self.changes().catalog_changed {
+            self.reload()?;
         }
-        let Self { engine, open, heaps, .. } = self;
+        // Those of tables that it does not see are read again by whoever changes them next.
+        self.heaps.values_mut().for_each(HeapTable::invalidate);
+        let open = Arc::clone(self.tables_of(transaction).unwrap_or(&self.committed));
+        let Self { engine, heaps, .. } = self;
         for table in open.values() {
             let TableDefinition { file, name, .. } = &table.definition;
             let Rows::Heap(reader) = &table.rows else { continue };

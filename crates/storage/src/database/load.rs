@@ -121,8 +121,8 @@ impl LoadOptions {
     }
 }
 
-/// See [`super::WriteTransaction::load_table`]. The transaction excludes all others that write; readers go
-/// on between two rows.
+/// See [`super::WriteTransaction::load_table`]. The transaction excludes all others that change tables; who reads
+/// and who writes to other tables goes on between two rows.
 pub(super) fn load_table<E: From<StorageError>>(
     shared: &Shared,
     transaction: u64,
@@ -132,7 +132,7 @@ pub(super) fn load_table<E: From<StorageError>>(
 ) -> Result<LoadReport, E> {
     let (mut definition, first_new) = {
         let core = shared.core.read();
-        (core.define(table)?, core.created_files.len())
+        (core.define(table)?, core.changes().created_files.len())
     };
     let made = shared.core.write().make_files(&mut definition).map_err(E::from);
     let loaded = made.and_then(|()| fill_table(shared, &definition, options, rows));
@@ -146,7 +146,8 @@ pub(super) fn load_table<E: From<StorageError>>(
     stored
 }
 
-/// Makes an index of a heap table, durably; `transaction` alone writes meanwhile.
+/// Makes an index of a heap table, durably; `transaction` alone uses the table meanwhile, but for who looks at a
+/// moment before.
 pub(super) fn create_index(
     shared: &Arc<Shared>,
     transaction: u64,
@@ -154,7 +155,7 @@ pub(super) fn create_index(
     index: &str,
     columns: &[&str],
 ) -> Result<(), StorageError> {
-    let first_new = shared.core.read().created_files.len();
+    let first_new = shared.core.read().changes().created_files.len();
     let (open, definition) = shared.core.write().define_index(table, index, columns)?;
     let filled = build_index(shared, &open, definition.indexes.last().expect("it was added"));
     let stored = filled.and_then(|()| shared.core.write().store_filled(transaction, &definition));
@@ -170,7 +171,7 @@ fn build_index(
     table: &OpenTable,
     index: &IndexDefinition,
 ) -> Result<(), StorageError> {
-    // Nobody else writes, so the present is what this transaction sees, and stays so.
+    // Nobody else writes to the table, so the present is what this transaction sees of it, and stays so.
     let pages = EngineView::present(shared)?;
     let turns = &mut Turns::new(shared);
     create_tree(turns, index.file)?;
@@ -285,7 +286,7 @@ fn fill_table<E: From<StorageError>>(
 impl Core {
     fn define(&self, table: &NewTable) -> Result<TableDefinition, StorageError> {
         let NewTable { name, columns, kind, indexes } = table.clone();
-        if self.open.contains_key(&catalog::key_of(&name)) {
+        if self.changes().open.contains_key(&catalog::key_of(&name)) {
             return Err(StorageError::Exists { what: format!("table {name}") });
         }
         if kind != TableKind::Heap && !indexes.is_empty() {
@@ -316,7 +317,7 @@ impl Core {
 
     fn remove_created_file(&mut self, file: FileId) -> Result<(), StorageError> {
         self.engine.remove_unlogged_file(file)?;
-        self.created_files.retain(|&created| created != file);
+        self.changes_mut().created_files.retain(|&created| created != file);
         Ok(())
     }
 
@@ -328,7 +329,7 @@ impl Core {
     ) -> Result<(), StorageError> {
         let store = |core: &mut Self| {
             catalog::store(&mut core.engine, core.catalog, definition)?;
-            core.catalog_changed = true;
+            core.changes_mut().catalog_changed = true;
             core.add_open(definition.clone())
         };
         self.serve(transaction, |core| core.whole_row(true, store)).0
@@ -337,9 +338,9 @@ impl Core {
     /// Removes the files that were created last. One that cannot be removed now goes with the rollback
     /// or at the next opening.
     fn remove_files_from(&mut self, first: usize) {
-        for file in self.created_files.split_off(first) {
+        for file in self.changes_mut().created_files.split_off(first) {
             if self.engine.remove_unlogged_file(file).is_err() {
-                self.created_files.push(file);
+                self.changes_mut().created_files.push(file);
             }
         }
     }

@@ -11,8 +11,10 @@
 //! ```
 //!
 //! A row of a heap is locked by its number, one of a clustered table by its key, an entry of an index by
-//! its bytes; each in the space of its file. The catalogue is a file like the others: each transaction
-//! holds all of it shared, one that changes tables exclusive.
+//! its bytes; each in the space of its file. The catalogue is a file like the others, with the names of
+//! tables as its keys: shared for who uses the table, or finds that there is none; exclusive for who makes,
+//! drops, loads or indexes it, who has [`CHANGING`] as well, so that one at a time does; all of them shared for
+//! who lists tables.
 //!
 //! 1. No two transactions hold locks that exclude each other.
 //! 2. Who waits, waits for somebody who will end: before each wait the graph of who waits for whom is
@@ -32,6 +34,9 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
+
+/// In the space of the catalogue, the key of the transaction that changes tables. No name is like that.
+pub(super) const CHANGING: &[u8] = &[0xFF];
 
 /// Keys of one file that a transaction locks one by one.
 const KEYS_PER_FILE_MAX: usize = 4096;
@@ -223,13 +228,6 @@ impl Locks {
         }
     }
 
-    /// Whether a transaction has this lock, or more.
-    pub(super) fn has(&self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> bool {
-        let state = self.state.lock();
-        let Some(locks) = state.files.get(&file) else { return false };
-        locks.covers(transaction, span, mode)
-    }
-
     /// Asserts the numbered invariants.
     ///
     /// # Panics
@@ -418,15 +416,6 @@ impl FileLocks {
         self.ranges.iter().any(|range| {
             range.transaction == transaction && range.mode >= mode && range.covers(span)
         })
-    }
-
-    /// Whether the transaction has this lock already, or more.
-    fn covers(&self, transaction: u64, span: Span<'_>, mode: Mode) -> bool {
-        let has_key = match span {
-            Span::Key(key) => self.keys.get(key).is_some_and(|it| it.suffices(transaction, mode)),
-            Span::Range(..) => false,
-        };
-        has_key || self.range_covers(transaction, span, mode)
     }
 
     fn give_back(&mut self, transaction: u64, keys: Vec<Arc<[u8]>>) {

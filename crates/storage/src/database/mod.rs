@@ -9,8 +9,8 @@
 //! ```
 //!
 //! 1. A snapshot sees what was committed when it was taken and nothing else; it waits for no transaction,
-//!    and none waits for it (`view`). Write transactions run side by side and lock rows (`locks`,
-//!    decision 015). That what is seen is durable, too, is the business of who commits: see
+//!    and none waits for it (`view`). Write transactions run side by side and lock rows, and the names of the
+//!    tables that they use (`locks`, decision 015). That what is seen is durable, too, is the business of who commits: see
 //!    [`Database::read`].
 //! 2. A row and its index entries change in one transaction: both are there or neither.
 //! 3. A write transaction that is dropped is rolled back.
@@ -21,6 +21,7 @@ mod ahead;
 mod batch;
 mod catalog;
 mod change;
+mod changing;
 mod check;
 mod copies;
 mod core;
@@ -41,6 +42,7 @@ mod tests_of_file_numbers;
 mod tests_of_many;
 mod transaction;
 mod turns;
+mod used;
 mod view;
 
 pub use change::check_name;
@@ -52,8 +54,8 @@ pub use transaction::{Isolation, ReadTransaction, Snapshot, WriteTransaction};
 pub use view::EngineView;
 
 use self::core::Core;
-use self::locks::{Locks, Mode, Span, Taking, Wanted};
-use self::open_table::OpenTables;
+use self::locks::{Locks, Wanted};
+use self::transaction::BegunTransaction;
 use crate::engine::checkpoint::Begun;
 use crate::engine::versions::Versions;
 use crate::engine::{RestartReport, Settings, Volumes};
@@ -65,7 +67,7 @@ use crate::{Engine, FileId, Lsn, StorageError};
 use nandu_base::Nanos;
 use nandu_workers::sync::RwLock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How often [`Database::transact`] tries again.
 const ATTEMPT_COUNT_MAX: u32 = 1000;
@@ -83,6 +85,8 @@ struct Shared {
     locks: Arc<Locks>,
     versions: Arc<Versions>,
     catalog: FileId,
+    /// Grows whenever a commit has changed tables.
+    tables_version: Arc<AtomicU64>,
     log: SharedLog,
     data_io: Io,
     /// Reads pages without the engine.
@@ -219,7 +223,7 @@ impl Database {
         let (page_reader, wants_cleaning) = (engine.page_reader(), engine.wants_cleaning());
         let settings = engine.settings().clone();
         let core = Core::open(engine, Arc::clone(&locks))?;
-        let catalog = core.catalog;
+        let (catalog, tables_version) = (core.catalog, Arc::clone(&core.version));
         let core = RwLock::new(core);
         let (writer_count, has_doomed_files) = (AtomicU32::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared {
@@ -227,6 +231,7 @@ impl Database {
             locks,
             versions,
             catalog,
+            tables_version,
             log,
             data_io,
             page_reader,
@@ -263,7 +268,7 @@ impl Database {
         Some(self.read())
     }
 
-    /// Begins a serializable transaction. Waits for a transaction that changes tables to end, for no other.
+    /// Begins a serializable transaction. Waits for nothing but the step that another is in.
     ///
     /// # Errors
     /// If an earlier failure stopped the engine.
@@ -276,55 +281,19 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn write_with(&self, isolation: Isolation) -> Result<WriteTransaction<'_>, StorageError> {
-        let (transaction, open) = self.begin()?;
-        if let Some(open) = open {
-            return Ok(WriteTransaction::new(self, transaction, isolation, open));
-        }
-        let wanted = Wanted::new(self.shared.catalog, Span::ALL, Mode::Shared);
-        let told = || "the catalogue of tables".to_owned();
-        match self.shared.wait_for_lock(transaction, &wanted, told) {
-            Ok(()) => {
-                let open = Arc::clone(&self.shared.core.read().committed);
-                Ok(WriteTransaction::new(self, transaction, isolation, open))
-            }
-            Err(error) => {
-                self.give_up(transaction)?;
-                Err(error)
-            }
-        }
+        let begun = BegunTransaction::new(&mut self.shared.core.write())?;
+        Ok(WriteTransaction::new(self, isolation, begun))
     }
 
-    /// Begins to write unless a transaction that changes tables is at work; `None` then.
+    /// As [`Self::write`], unless a transaction is at work on a step just now.
     ///
     /// # Errors
-    /// As [`Self::write`].
+    /// As there.
     pub fn try_write(&self) -> Result<Option<WriteTransaction<'_>>, StorageError> {
-        match self.begin()? {
-            (transaction, Some(open)) => {
-                let isolation = Isolation::Serializable;
-                Ok(Some(WriteTransaction::new(self, transaction, isolation, open)))
-            }
-            (transaction, None) => self.give_up(transaction).map(|()| None),
-        }
-    }
-
-    /// A transaction, with the tables there are unless somebody is changing them.
-    fn begin(&self) -> Result<(u64, Option<Arc<OpenTables>>), StorageError> {
-        let Shared { core, locks, catalog, .. } = &*self.shared;
-        let mut core = core.write();
-        let engine = core.engine_mut();
-        engine.begin()?;
-        let transaction = engine.park();
-        let taking = locks.try_lock(transaction, *catalog, Span::ALL, Mode::Shared);
-        let is_free = taking != Taking::Excluded;
-        Ok((transaction, is_free.then(|| Arc::clone(&core.committed))))
-    }
-
-    /// Ends a transaction that did nothing.
-    fn give_up(&self, transaction: u64) -> Result<(), StorageError> {
-        let mut core = self.shared.core.write();
-        self.shared.locks.release(transaction);
-        core.serve(transaction, |core| core.engine.rollback()).0
+        let Some(mut core) = self.shared.core.try_write() else { return Ok(None) };
+        let begun = BegunTransaction::new(&mut core)?;
+        drop(core);
+        Ok(Some(WriteTransaction::new(self, Isolation::Serializable, begun)))
     }
 
     /// Runs `body` as a transaction and commits it; again from its beginning as long as other

@@ -26,7 +26,7 @@ pub(super) struct OpenTable {
 /// Where its rows lie.
 #[derive(Debug)]
 pub(super) enum Rows {
-    Heap(HeapReader),
+    Heap(Arc<HeapReader>),
     Clustered(Tree),
     Pax(PaxTable),
 }
@@ -78,10 +78,12 @@ impl HeapReader {
 }
 
 impl OpenTable {
-    /// Opens a table; a heap comes apart, since only who changes it needs all of it.
+    /// Opens a table; a heap comes apart, since only who changes it needs all of it. `reader` is the one that
+    /// others have of that heap, if there is one.
     pub(super) fn open(
         engine: &Engine,
         definition: TableDefinition,
+        reader: Option<Arc<HeapReader>>,
     ) -> Result<(Self, Option<HeapTable>), StorageError> {
         let file = definition.file;
         let mut heap = None;
@@ -89,7 +91,9 @@ impl OpenTable {
             TableKind::Clustered { .. } => Rows::Clustered(Tree::open(engine, file)?),
             TableKind::Heap => {
                 let opened = heap.insert(open_heap(engine, &definition.name, file)?);
-                Rows::Heap(HeapReader::of(opened))
+                let reader = reader.unwrap_or_else(|| Arc::new(HeapReader::of(opened)));
+                reader.note(opened);
+                Rows::Heap(reader)
             }
             TableKind::Pax { .. } => {
                 let types = definition.column_types();

@@ -1,6 +1,7 @@
 //! The tables of an open database, and everything that only reads.
 //!
-//! 1. `open` holds one entry for each table of the catalogue.
+//! 1. `open` holds one entry for each table of the catalogue, as it is at the moment of a snapshot. Who writes
+//!    has what it knows of them in `used`.
 //! 2. The key of an index entry is its columns' values, then the row's number; it has no value.
 //! 3. The record of a clustered table is its row; its key repeats the key columns.
 
@@ -9,6 +10,7 @@ use super::locks::{self, Mode, Span, Taking, Wanted};
 use super::names::{name_files, with_names_of};
 use super::open_table::{OpenTable, OpenTables, Rows, open_heap};
 use super::schema::{IndexDefinition, Row, TableDefinition};
+use super::used::UsedTables;
 use super::view::EngineView;
 use super::{catalog, key};
 use crate::btree::{self, Direction, Tree};
@@ -37,6 +39,8 @@ pub struct Tables {
     pub(super) open: Arc<OpenTables>,
     /// Of a transaction that locks what it reads, its number.
     pub(super) locker: Option<u64>,
+    /// Of a transaction that writes, the tables that it uses.
+    pub(super) used: Option<UsedTables>,
 }
 
 /// The view of one statement: that of a reader, or of a transaction that sees its own changes.
@@ -167,9 +171,13 @@ impl Tables {
         self.lock_range(file, (Bound::Unbounded, Bound::Unbounded), table)
     }
 
-    /// All tables, by name.
-    pub fn definitions(&self) -> impl Iterator<Item = &TableDefinition> {
-        self.open.values().map(|table| &table.definition)
+    /// All tables, by name. A serializable transaction keeps others from making and dropping any until it
+    /// ends.
+    ///
+    /// # Errors
+    /// Of a serializable transaction, if one that changes tables is in the way.
+    pub fn definitions(&self) -> Result<impl Iterator<Item = &TableDefinition>, StorageError> {
+        Ok(self.all_tables()?.values().map(|table| &table.definition))
     }
 
     /// A table's definition.
@@ -181,7 +189,11 @@ impl Tables {
     }
 
     pub(super) fn table(&self, name: &str) -> Result<&Arc<OpenTable>, StorageError> {
-        self.open.get(&catalog::key_of(name)).ok_or_else(|| no_table(name, &self.open))
+        let found = match self.locker {
+            Some(_) => self.used_table(name)?,
+            None => self.open.get(&catalog::key_of(name)),
+        };
+        found.ok_or_else(|| no_table(name, &self.open))
     }
 
     /// Lends a row of a heap table, or of one in PAX pages, to `look`.
@@ -574,11 +586,12 @@ impl Tables {
     /// If a page cannot be read or breaks a rule; [`Self::check`] says all about it.
     pub fn stat(&self) -> Result<Vec<TableStat>, StorageError> {
         let mut stats = Vec::new();
-        for table in self.open.values() {
+        let open = self.all_tables()?;
+        for table in open.values() {
             table.definition.files().try_for_each(|file| self.lock_file(file, table))?;
         }
         let pages = &*self.statement()?;
-        for table in self.open.values() {
+        for table in open.values() {
             let TableDefinition { name, file, indexes, .. } = &table.definition;
             stats.push(match &table.rows {
                 Rows::Clustered(_) => self.tree_stat(pages, name.clone(), "clustered", *file)?,

@@ -85,7 +85,8 @@ fn put(write: &mut WriteTransaction<'_>, table: &str, id: i64) -> Result<(), Sto
 
 fn state_of(tables: &Tables) -> State {
     let mut state = State::new();
-    let names: Vec<String> = tables.definitions().map(|table| table.name.clone()).collect();
+    let names: Vec<String> =
+        tables.definitions().unwrap().map(|table| table.name.clone()).collect();
     for table in names {
         let mut ids = BTreeSet::new();
         let look = |_, row: crate::sqlite::RecordView<'_>| {
@@ -185,6 +186,55 @@ fn small_run(database: &Database, trail: &mut Trail) -> Result<(), StorageError>
     Ok(())
 }
 
+/// The same beside others that write to a table that stays: one from before to after, some in between.
+fn run_beside_writers(database: &Database, trail: &mut Trail) -> Result<(), StorageError> {
+    let stays = "stays";
+    let mut write = database.write()?;
+    make(&mut write, stays, Making::Heap, 0..3)?;
+    let state = State::from([(stays.to_owned(), (0..3).collect())]);
+    commit(write, trail, state)?;
+    let makings = [Making::Heap, Making::Loaded, Making::Clustered];
+    for round in 0..6_i64 {
+        let add = |write: &mut WriteTransaction<'_>, id: i64| put(write, stays, 10 * round + id);
+        let with = |trail: &Trail, ids: &[i64]| {
+            let mut state = trail.committed.clone();
+            let rows = state.get_mut(stays).expect("it stays");
+            rows.extend(ids.iter().map(|id| 10 * round + id));
+            state
+        };
+        let (mut longest, mut in_vain) = (database.write()?, database.write()?);
+        add(&mut longest, 4)?;
+        add(&mut in_vain, 5)?;
+        let mut changer = database.write()?;
+        let (table, before) = (format!("t{round}"), format!("t{}", round - 1));
+        make(&mut changer, &table, makings[nandu_base::to_index(round.unsigned_abs()) % 3], 0..9)?;
+        let has_before = trail.committed.contains_key(&before);
+        if has_before {
+            changer.drop_table(&before)?;
+        }
+        let mut between = database.write()?;
+        add(&mut between, 6)?;
+        let state = with(trail, &[6]);
+        commit(between, trail, state)?;
+        if round == 2 {
+            database.checkpoint()?;
+        }
+        in_vain.rollback()?;
+        if round % 3 == 1 {
+            changer.rollback()?;
+        } else {
+            let mut state = trail.committed.clone();
+            state.remove(&before);
+            state.insert(table, (0..9).collect());
+            commit(changer, trail, state)?;
+        }
+        add(&mut longest, 7)?;
+        let state = with(trail, &[4, 7]);
+        commit(longest, trail, state)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn tables_come_and_go_without_using_numbers_up() {
     for settings in ways() {
@@ -217,6 +267,15 @@ fn cut_step() -> u64 {
 
 #[test]
 fn a_cut_at_every_request_leaves_no_table_with_rows_of_one_that_had_its_file_number() {
+    cut_at_every_request(small_run);
+}
+
+#[test]
+fn a_cut_at_every_request_of_one_that_changes_tables_leaves_what_others_committed() {
+    cut_at_every_request(run_beside_writers);
+}
+
+fn cut_at_every_request(run: fn(&Database, &mut Trail) -> Result<(), StorageError>) {
     let step = cut_step();
     for settings in ways() {
         let kind = (settings.propagation, settings.torn_pages);
@@ -236,7 +295,7 @@ fn a_cut_at_every_request_leaves_no_table_with_rows_of_one_that_had_its_file_num
                 ..FaultPlan::default()
             });
             let mut trail = Trail::default();
-            let outcome = small_run(&database, &mut trail);
+            let outcome = run(&database, &mut trail);
             is_over = device.lock().submitted_count() < base + cut;
             assert!(outcome.is_ok() || !is_over, "nothing else fails: {outcome:?}");
             drop(database);

@@ -19,6 +19,7 @@ mod anomalies;
 mod beside;
 mod faults;
 mod histories;
+mod tables;
 
 type TestDevice = SharedDevice<FaultyDevice<MemoryDevice>>;
 
@@ -316,17 +317,22 @@ fn a_snapshot_sees_the_tables_of_its_moment_beside_those_who_change_them() {
 }
 
 #[test]
-fn who_changes_tables_excludes_who_writes_and_nobody_else() {
+fn who_drops_a_table_excludes_who_uses_it_and_nobody_else() {
     let database = create(&device(), &settings());
+    let thing = [ValueRef::Integer(1), ValueRef::Null];
     let mut first = database.write().unwrap();
-    put(&mut first, 1, "one").unwrap();
+    first.insert("things", &thing).unwrap();
     let mut second = database.write().unwrap();
     let error = second.drop_table("things").unwrap_err();
     assert!(matches!(error, StorageError::LockTimeout { .. }), "{error}");
+    assert!(error.to_string().starts_with("table things is locked"), "{error}");
     first.commit().unwrap();
     second.drop_table("things").unwrap();
-    assert!(matches!(database.write().unwrap_err(), StorageError::LockTimeout { .. }));
-    assert!(database.try_write().unwrap().is_none());
+    let mut third = database.write().unwrap();
+    put(&mut third, 1, "one").unwrap();
+    let error = third.insert("things", &thing).unwrap_err();
+    assert!(matches!(error, StorageError::LockTimeout { .. }), "{error}");
+    third.commit().unwrap();
     assert!(database.read().definition("things").is_ok(), "not yet");
     assert!(second.definition("things").is_err());
     second.rollback().unwrap();

@@ -15,14 +15,16 @@
 //! 4. While a transaction waits for a lock, or beside others for a page, it holds nothing but its locks: what
 //!    the step had done before is taken back, and it is done again.
 
+use super::change::clustered_key;
 use super::core::{Core, Obstacle};
-use super::locks::{Mode, Span, Taking, Wanted, key_of_number};
+use super::locks::{CHANGING, Mode, Span, Taking, Wanted, key_of_number};
 use super::open_table::{OpenTable, OpenTables};
 use super::schema::{Column, TableKind};
 use super::step::Step;
 use super::tables::{encode, row_of};
+use super::used::{UsedTables, is_same};
 use super::view::EngineView;
-use super::{Database, LoadOptions, LoadReport, NewTable, Row, Shared, TableLoad, Tables};
+use super::{Database, LoadOptions, LoadReport, NewTable, Row, Shared, TableLoad, Tables, catalog};
 use crate::engine::{Savepoint, Settings};
 use crate::log::{Durability, RecordBuffer};
 use crate::plant::{EngineBug, is_planted};
@@ -89,7 +91,16 @@ pub struct WriteTransaction<'d> {
     isolation: Isolation,
     /// Of the isolation [`Isolation::Snapshot`], what it did so far.
     steps: Vec<Step>,
+    /// The keys in the catalogue of tables that it has for itself, to make, drop, load or index them.
+    claimed_tables: Vec<Vec<u8>>,
     is_over: bool,
+}
+
+/// A transaction that has begun, with the tables that were committed then.
+pub(super) struct BegunTransaction {
+    transaction: u64,
+    tables_version: u64,
+    open: Arc<OpenTables>,
 }
 
 /// A place in a transaction to come back to: see [`WriteTransaction::savepoint`].
@@ -102,7 +113,7 @@ pub struct Mark {
 impl Snapshot {
     pub(super) fn new(shared: &Arc<Shared>) -> Self {
         let (view, open) = EngineView::with_tables(shared);
-        Self { tables: Tables { view, catalog: shared.catalog, open, locker: None } }
+        Self { tables: Tables { view, catalog: shared.catalog, open, locker: None, used: None } }
     }
 }
 
@@ -139,22 +150,33 @@ impl std::fmt::Debug for WriteTransaction<'_> {
     }
 }
 
+impl BegunTransaction {
+    pub(super) fn new(core: &mut Core) -> Result<Self, StorageError> {
+        core.engine.begin()?;
+        let tables_version = core.version.load(Ordering::Acquire);
+        let open = Arc::clone(&core.committed);
+        Ok(Self { transaction: core.engine.park(), tables_version, open })
+    }
+}
+
 impl<'d> WriteTransaction<'d> {
-    /// Of a transaction that has the catalogue, with the tables in it.
     pub(super) fn new(
         database: &'d Database,
-        id: u64,
         isolation: Isolation,
-        open: Arc<OpenTables>,
+        begun: BegunTransaction,
     ) -> Self {
         let shared = &database.shared;
         shared.writer_count.fetch_add(1, Ordering::AcqRel);
-        let (view, locker) = match isolation {
-            Isolation::Snapshot => (EngineView::committed(shared), None),
-            Isolation::Serializable => (EngineView::unfixed(shared), Some(id)),
+        let BegunTransaction { transaction: id, tables_version, open } = begun;
+        // The version may be older than the tables of a snapshot: then these are not taken for the committed ones.
+        let ((view, open), locker) = match isolation {
+            Isolation::Snapshot => (EngineView::with_tables(shared), None),
+            Isolation::Serializable => ((EngineView::unfixed(shared), open), Some(id)),
         };
-        let tables = Tables { view, catalog: shared.catalog, open, locker };
-        Self { database, tables, id, isolation, steps: Vec::new(), is_over: false }
+        let used = Some(UsedTables::new(id, tables_version));
+        let tables = Tables { view, catalog: shared.catalog, open, locker, used };
+        let (steps, claimed_tables) = (Vec::new(), Vec::new());
+        Self { database, tables, id, isolation, steps, claimed_tables, is_over: false }
     }
 
     /// How far it is apart from others.
@@ -169,10 +191,11 @@ impl<'d> WriteTransaction<'d> {
     /// If a value does not fit its column, a clustered table has a row with this key, there is no room, or
     /// other transactions are in the way ([`StorageError::is_transient`]).
     pub fn insert(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<i64, StorageError> {
-        if let Some(key) = self.tables.clustered_key(table, row)? {
-            self.claim_key(table, &key)?;
+        let open = self.rows_of(table)?;
+        if let Some(key) = clustered_key(&open.definition, row)? {
+            self.claim_key(&open, &key)?;
         }
-        self.step(|core| core.insert_row(table, row))
+        self.step(|core| core.insert_row(&open, row))
     }
 
     /// Replaces a row of a heap table by its number.
@@ -186,8 +209,9 @@ impl<'d> WriteTransaction<'d> {
         number: i64,
         row: &[ValueRef<'_>],
     ) -> Result<(), StorageError> {
-        self.claim_number(table, number)?;
-        self.step(|core| core.update_row(table, number, row))
+        let open = self.rows_of(table)?;
+        self.claim_number(&open, number)?;
+        self.step(|core| core.update_row(&open, number, row))
     }
 
     /// Removes a row of a heap table by its number.
@@ -195,8 +219,9 @@ impl<'d> WriteTransaction<'d> {
     /// # Errors
     /// If there is no such row, or other transactions are in the way.
     pub fn delete(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
-        self.claim_number(table, number)?;
-        self.step(|core| core.delete_row(table, number))
+        let open = self.rows_of(table)?;
+        self.claim_number(&open, number)?;
+        self.step(|core| core.delete_row(&open, number))
     }
 
     /// Stores a row in a clustered table, in the place of one with the same key. True if there was
@@ -206,11 +231,12 @@ impl<'d> WriteTransaction<'d> {
     /// If a value does not fit its column, the table is a heap, there is no room, or other transactions
     /// are in the way.
     pub fn put(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<bool, StorageError> {
-        self.tables.table(table)?.clustered()?;
-        if let Some(key) = self.tables.clustered_key(table, row)? {
-            self.claim_key(table, &key)?;
+        let open = self.rows_of(table)?;
+        open.clustered()?;
+        if let Some(key) = clustered_key(&open.definition, row)? {
+            self.claim_key(&open, &key)?;
         }
-        self.step(|core| core.put_row(table, row))
+        self.step(|core| core.put_row(&open, row))
     }
 
     /// Removes the row of a clustered table that has these key values. False if there is none.
@@ -222,10 +248,11 @@ impl<'d> WriteTransaction<'d> {
         table: &str,
         key_values: &[ValueRef<'_>],
     ) -> Result<bool, StorageError> {
-        self.tables.table(table)?.clustered()?;
+        let open = self.rows_of(table)?;
+        open.clustered()?;
         let key = encode(key_values);
-        self.claim_key(table, &key)?;
-        self.step(|core| core.delete_key(table, &key))
+        self.claim_key(&open, &key)?;
+        self.step(|core| core.delete_key(&open, &key))
     }
 
     /// Locks a row of a clustered table that is to be changed after it was read, so that no other
@@ -240,11 +267,7 @@ impl<'d> WriteTransaction<'d> {
     ) -> Result<(), StorageError> {
         let open = self.rows_of(table)?;
         open.clustered()?;
-        let key = encode(key_values);
-        if self.claim_span(open.definition.file, Span::Key(&key), || told_row(table))? {
-            self.check_key(&open, &key)?;
-        }
-        Ok(())
+        self.claim_key(&open, &encode(key_values))
     }
 
     /// As [`Self::claim_by_key`], of a heap table.
@@ -252,30 +275,32 @@ impl<'d> WriteTransaction<'d> {
     /// # Errors
     /// As there.
     pub fn claim(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
-        self.claim_number(table, number)
+        let open = self.rows_of(table)?;
+        self.claim_number(&open, number)
     }
 
     /// Makes a table.
     ///
     /// # Errors
     /// If there is one of that name, the definition makes no sense, it is of PAX pages, which are loaded
-    /// and never changed, there is no room, or other transactions are in the way: all that write.
+    /// and never changed, there is no room, or other transactions are in the way: one that changes tables.
     pub fn create_table(
         &mut self,
         name: &str,
         columns: Vec<Column>,
         kind: TableKind,
     ) -> Result<(), StorageError> {
-        self.change_tables(|core| core.create_table(name, columns.clone(), kind.clone()))
+        self.change_tables(name, |core| core.create_table(name, columns.clone(), kind.clone()))
     }
 
     /// Drops a table with its indexes; the files go when the transaction commits, and no older snapshot
     /// is in use any more.
     ///
     /// # Errors
-    /// If there is no such table, or other transactions are in the way: all that write.
+    /// If there is no such table, or other transactions are in the way: those that use it, to read it
+    /// serializably or to write to it, and one that changes tables.
     pub fn drop_table(&mut self, name: &str) -> Result<(), StorageError> {
-        self.change_tables(|core| core.drop_table(name))
+        self.change_tables(name, |core| core.drop_table(name))
     }
 
     /// Makes an index of a heap table, with an entry for each of its rows. An entry ends in the row's
@@ -283,14 +308,14 @@ impl<'d> WriteTransaction<'d> {
     ///
     /// # Errors
     /// If the table is clustered, there is an index of that name, no such table or column, there is
-    /// no room, or other transactions are in the way: all that write.
+    /// no room, or other transactions are in the way, as for [`Self::drop_table`].
     pub fn create_index(
         &mut self,
         table: &str,
         index: &str,
         columns: &[&str],
     ) -> Result<(), StorageError> {
-        self.claim_tables()?;
+        self.claim_table(table)?;
         let shared = &self.database.shared;
         let made = super::load::create_index(shared, self.id, table, index, columns);
         self.see_tables();
@@ -309,7 +334,7 @@ impl<'d> WriteTransaction<'d> {
         options: &LoadOptions,
         rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
     ) -> Result<LoadReport, E> {
-        self.claim_tables()?;
+        self.claim_table(&table.name)?;
         let loaded = super::load::load_table(&self.database.shared, self.id, table, options, rows);
         self.see_tables();
         loaded
@@ -323,7 +348,7 @@ impl<'d> WriteTransaction<'d> {
     /// has to be opened again.
     pub fn commit(mut self) -> Result<(), StorageError> {
         let shared = Arc::clone(&self.database.shared);
-        if is_planted(EngineBug::LocksReturnedEarly) {
+        if is_planted(EngineBug::LocksReturnedEarly) && self.claimed_tables.is_empty() {
             shared.locks.release(self.id);
             nandu_workers::yield_now();
         }
@@ -496,39 +521,67 @@ impl<'d> WriteTransaction<'d> {
 
     fn change_tables<T>(
         &mut self,
+        table: &str,
         change: impl FnMut(&mut Core) -> Result<T, StorageError>,
     ) -> Result<T, StorageError> {
-        self.claim_tables()?;
-        // All who write are kept out anyway, and what makes an index has too much to do again.
+        self.claim_table(table)?;
+        // What makes a table has too much to do again for a page.
         let answer = self.try_step(&mut 0, change);
         self.see_tables();
         answer
     }
 
-    /// Excludes all others that write.
-    fn claim_tables(&mut self) -> Result<(), StorageError> {
-        let wanted = Wanted::new(self.tables.catalog, Span::ALL, Mode::Exclusive);
-        let told = || "the catalogue of tables".to_owned();
-        self.database.shared.wait_for_lock(self.id, &wanted, told)
+    /// Excludes all others that change tables, and those that use this one.
+    fn claim_table(&mut self, table: &str) -> Result<(), StorageError> {
+        let shared = &self.database.shared;
+        let key = catalog::key_of(table);
+        for key in [CHANGING, &key[..]] {
+            let wanted = Wanted::new(shared.catalog, Span::Key(key), Mode::Exclusive);
+            let told = || match key {
+                CHANGING => "the catalogue of tables".to_owned(),
+                _ => format!("table {table}"),
+            };
+            shared.wait_for_lock(self.id, &wanted, told)?;
+        }
+        let mut core = shared.core.write();
+        core.begin_changes(self.id)?;
+        if self.claimed_tables.contains(&key) {
+            return Ok(());
+        }
+        let is_same = is_same(core.committed.get(&key), self.tables.open.get(&key));
+        if self.isolation == Isolation::Snapshot && !is_same {
+            return Err(StorageError::Conflict { what: format!("table {table}") });
+        }
+        self.claimed_tables.push(key);
+        Ok(())
     }
 
     /// Sees the tables that it made and dropped.
     fn see_tables(&mut self) {
-        self.tables.open = {
-            let core = self.database.shared.core.read();
-            match core.locks.has(self.id, core.catalog, Span::ALL, Mode::Exclusive) {
-                true => Arc::clone(&core.open),
-                false => return,
+        let core = self.database.shared.core.read();
+        let Some(present) = core.tables_of(self.id).map(Arc::clone) else { return };
+        drop(core);
+        let Tables { open, used, .. } = &mut self.tables;
+        match self.isolation {
+            Isolation::Serializable => *open = Arc::clone(&present),
+            Isolation::Snapshot => {
+                let open = Arc::make_mut(open);
+                for key in &self.claimed_tables {
+                    match present.get(key) {
+                        Some(table) => open.insert(key.clone(), Arc::clone(table)),
+                        None => open.remove(key),
+                    };
+                }
             }
-        };
+        }
+        used.as_mut().expect("it writes").renew(present);
     }
 
     /// Locks a key that is about to be changed.
-    pub(super) fn claim_key(&mut self, table: &str, key: &[u8]) -> Result<(), StorageError> {
-        let open = self.rows_of(table)?;
-        let is_new = self.claim_span(open.definition.file, Span::Key(key), || told_row(table))?;
-        if is_new {
-            self.check_key(&open, key)?;
+    pub(super) fn claim_key(&self, open: &OpenTable, key: &[u8]) -> Result<(), StorageError> {
+        let told = || format!("a row of table {}", open.definition.name);
+        if self.claim_span(open.definition.file, Span::Key(key), told)? {
+            self.check_key(open, key)?;
         }
         Ok(())
     }
@@ -544,11 +597,10 @@ impl<'d> WriteTransaction<'d> {
         self.check_same(open, then == now)
     }
 
-    fn claim_number(&mut self, table: &str, number: i64) -> Result<(), StorageError> {
-        let open = self.rows_of(table)?;
+    fn claim_number(&self, open: &OpenTable, number: i64) -> Result<(), StorageError> {
         let heap = open.heap()?;
         let file = open.definition.file;
-        let told = || format!("row {number} of table {table}");
+        let told = || format!("row {number} of table {}", open.definition.name);
         let is_new = self.claim_span(file, Span::Key(&key_of_number(number)), told)?;
         if !is_new || self.isolation == Isolation::Serializable {
             return Ok(());
@@ -558,7 +610,7 @@ impl<'d> WriteTransaction<'d> {
         let now = heap.tree_in(&present).get(&present, number, row_of)?;
         let view = &self.tables.view;
         let then = heap.tree_in(view).get(view, number, row_of)?;
-        self.check_same(&open, then == now)
+        self.check_same(open, then == now)
     }
 
     /// Whether others are at work, so that pages are better fetched before the engine is held alone.
@@ -594,8 +646,9 @@ impl<'d> WriteTransaction<'d> {
         Ok(true)
     }
 
+    /// A table whose rows are to be changed.
     pub(super) fn rows_of(&self, table: &str) -> Result<Arc<OpenTable>, StorageError> {
-        Ok(Arc::clone(self.tables.table(table)?))
+        Ok(Arc::clone(self.tables.table_to_change(table)?))
     }
 
     /// All changes up to now, those of others too: for fetching pages.
@@ -658,8 +711,4 @@ pub(super) fn unless_changed(fetched: Result<(), StorageError>) -> Result<(), St
         Err(StorageError::SnapshotTooOld { .. }) => Ok(()),
         answer => answer,
     }
-}
-
-fn told_row(table: &str) -> String {
-    format!("a row of table {table}")
 }

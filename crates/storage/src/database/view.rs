@@ -75,11 +75,6 @@ impl std::fmt::Debug for EngineView {
 }
 
 impl EngineView {
-    /// A view of what is committed now.
-    pub(super) fn committed(shared: &Arc<Shared>) -> Self {
-        Self::with_tables(shared).0
-    }
-
     /// A view of what is committed now, and the tables at the same moment: between two, others may
     /// commit tables that the view does not see.
     pub(super) fn with_tables(shared: &Arc<Shared>) -> (Self, Arc<OpenTables>) {

@@ -9,9 +9,8 @@
 //!    needs a page that the device does not have.
 //! 2. These pages carry LSN 0: the first logged change to one of them is newer than it, and puts its
 //!    image into the log where torn pages are repaired from there. The same load makes the same bytes.
-//! 3. Between the first change and [`Engine::make_unlogged_durable`] no action runs, so no checkpoint
-//!    begins that leaves such a page dirty. One that began before finds them older than it may tell
-//!    (`Engine::end_checkpoint`) and does not count.
+//! 3. Others log actions meanwhile, and take checkpoints. These pass over such a page: no restart needs it
+//!    before the log refers to it, and by then it is durable.
 //! 4. Where recovery finds pages by what was written last, the log says how far that was durable, before
 //!    anything that refers to the pages: they are in no other record, so a damaged end of what was written
 //!    would leave older pages in their places, as of a file that had the number before.

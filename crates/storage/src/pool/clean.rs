@@ -304,8 +304,10 @@ impl Pool {
 
 impl State {
     pub(super) fn dirty_pages(&self) -> Vec<(PageAddress, Lsn)> {
-        let dirty =
-            |info: &super::FrameInfo| Some((PageAddress::from_word(info.word), info.rec_lsn?));
+        let dirty = |info: &super::FrameInfo| {
+            let first_change = info.rec_lsn.filter(|&lsn| lsn > Lsn::default())?;
+            Some((PageAddress::from_word(info.word), first_change))
+        };
         let mut pages: Vec<(PageAddress, Lsn)> = self.infos.iter().filter_map(dirty).collect();
         pages.sort_unstable();
         pages

@@ -27,7 +27,7 @@ const LOOK_AHEAD_BATCH_COUNT: usize = 2;
 /// Which dirty pages to write. By default all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBack {
-    /// Only those whose first change since they were clean is older than this.
+    /// Only those whose first change since they were clean is older than this, and in the log.
     pub rec_lsn_below: Option<Lsn>,
     /// Only those of this file.
     pub file: Option<FileId>,
@@ -43,7 +43,8 @@ impl Default for WriteBack {
 
 impl Pool {
     /// All pages that the device does not have as they are here, each with the LSN of the first change
-    /// that it lacks, in the order of their addresses. Changes without an LSN are not among them.
+    /// that it lacks, in the order of their addresses. Changes without an LSN, or past the log, are not among
+    /// them.
     #[must_use]
     pub fn dirty_pages(&self) -> Vec<(PageAddress, Lsn)> {
         self.lock().dirty_pages()
@@ -412,7 +413,8 @@ impl State {
         let chosen = |(frame, info): (u32, &super::FrameInfo)| {
             let rec_lsn = info.rec_lsn.filter(|_| !info.is_unlogged)?;
             let file = PageAddress::from_word(info.word).file;
-            let is_wanted = which.rec_lsn_below.is_none_or(|limit| rec_lsn < limit)
+            let is_older = |limit| rec_lsn > Lsn::default() && rec_lsn < limit;
+            let is_wanted = which.rec_lsn_below.is_none_or(is_older)
                 && which.file.is_none_or(|wanted| wanted == file);
             is_wanted.then_some((rec_lsn, info.word, frame))
         };

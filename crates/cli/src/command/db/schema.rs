@@ -41,7 +41,7 @@ pub(super) fn schema(
         let tables = database.read();
         let definitions = match table {
             Some(table) => vec![tables.definition(table)?.clone()],
-            None => tables.definitions().cloned().collect(),
+            None => tables.definitions()?.cloned().collect(),
         };
         (definitions, tables.engine().settings().clone())
     };
@@ -153,7 +153,7 @@ pub(super) fn compact(
         };
         wishes.apply(&mut options.settings)?;
         let new = NewDatabase::begin(target, &options)?;
-        let definitions: Vec<TableDefinition> = tables.definitions().cloned().collect();
+        let definitions: Vec<TableDefinition> = tables.definitions()?.cloned().collect();
         let progress = Progress::new(context, 1);
         for (number, definition) in definitions.iter().enumerate() {
             let fraction = number as f64 / definitions.len() as f64;

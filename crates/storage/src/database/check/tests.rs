@@ -278,7 +278,7 @@ fn a_page_of_the_heap_that_nothing_uses_is_found() {
             pages.change(PageAddress::new(file, 1), operation)
         });
         added.unwrap();
-        tables.refresh().unwrap();
+        tables.refresh(tables.engine.active_transaction()).unwrap();
     });
     let found = findings(&database);
     assert_eq!(found.len(), 1, "{found:?}");

@@ -13,6 +13,19 @@ use proptest::prelude::*;
 
 const POINT_COUNT: u8 = 17;
 
+impl Locks {
+    /// Whether a transaction has this lock, or more.
+    fn has(&self, transaction: u64, file: FileId, span: Span<'_>, mode: Mode) -> bool {
+        let state = self.state.lock();
+        let Some(locks) = state.files.get(&file) else { return false };
+        let has_key = match span {
+            Span::Key(key) => locks.keys.get(key).is_some_and(|it| it.suffices(transaction, mode)),
+            Span::Range(..) => false,
+        };
+        has_key || locks.range_covers(transaction, span, mode)
+    }
+}
+
 fn key_of(point: u8) -> Vec<u8> {
     match (point.div_ceil(2), point % 2) {
         (0, _) => vec![],

@@ -410,7 +410,8 @@ fn whoever_waits_while_the_engine_stops_is_told() {
         let database = database.clone();
         works.push(Box::new(move || {
             nandu_workers::sleep_until(nandu_workers::now().unwrap() + Nanos(number));
-            database.write().unwrap_err();
+            let mut write = database.write().unwrap();
+            write.insert("things", &[ValueRef::Integer(1), ValueRef::Null]).unwrap_err();
         }));
     }
     Schedule::default().run(works);
