@@ -89,10 +89,10 @@ pub enum StorageError {
         /// The database's directory or device.
         place: String,
     },
-    /// Another transaction committed a change to a row after this one had begun to look (isolation
-    /// `snapshot`). Roll back and do it again.
+    /// Another transaction committed a change to a row, or to its table, after this one had begun to look
+    /// (isolation `snapshot`). Roll back and do it again.
     Conflict {
-        /// Which row of what.
+        /// Which row of what, or which table.
         what: String,
     },
     /// Transactions waited for each other in a circle, and this one was chosen to go. Roll back and do

@@ -10,7 +10,7 @@ use nandu_base::{Nanos, Rng, to_index, to_u32};
 use nandu_storage::database::{
     Column, ColumnType, FetchOrder, Flow, Isolation, TableKind, Tables, WriteTransaction,
 };
-use nandu_storage::sqlite::{RecordView, Value, ValueRef};
+use nandu_storage::sqlite::{RecordView, ValueRef};
 use nandu_storage::{Database, StorageError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -82,7 +82,9 @@ impl EngineView {
         let engine = core.engine();
         let mut copies = Copies::default();
         if engine.has_uncommitted() && !is_planted(EngineBug::OpenRowsShown) {
-            match engine.uncommitted(engine.settings().version_bytes) {
+            // Nobody looks at a table that is not committed, and its files may go before anybody looks.
+            let unseen = core.changing.as_ref().map_or(&[][..], |changing| &changing.created_files);
+            match engine.uncommitted(unseen, engine.settings().version_bytes) {
                 Ok(Some(undos)) => copies.undos = undos,
                 Ok(None) => {
                     let what = "a transaction under way has changed more than is kept".to_owned();

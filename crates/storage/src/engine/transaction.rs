@@ -15,7 +15,7 @@ use super::{Engine, structure};
 use crate::log::{
     LogRecord, RecordBuffer, RecordBuilder, Room, TransactionEntry, TransactionStatus,
 };
-use crate::{Lsn, StorageError};
+use crate::{FileId, Lsn, StorageError};
 
 /// A transaction at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,12 +123,18 @@ impl Engine {
     }
 
     /// What takes back the changes of transactions that were set aside and have not ended, last change
-    /// first in each: what somebody has to undo on copies of pages who wants to see committed rows only.
-    /// `None` if that is more than `bytes_max`.
+    /// first in each: what somebody has to undo on copies of pages who wants to see committed rows only, of
+    /// files other than `unseen`. `None` if that is more than `bytes_max`.
     ///
     /// # Errors
     /// If the log cannot be read.
-    pub(crate) fn uncommitted(&self, bytes_max: u64) -> Result<Option<Vec<Vec<u8>>>, StorageError> {
+    pub(crate) fn uncommitted(
+        &self,
+        unseen: &[FileId],
+        bytes_max: u64,
+    ) -> Result<Option<Vec<Vec<u8>>>, StorageError> {
+        let is_seen =
+            |undo: &[u8]| structure::file_of(undo).is_some_and(|file| !unseen.contains(&file));
         let mut undos: Vec<Vec<u8>> = Vec::new();
         let mut bytes = 0;
         let mut buffer = RecordBuffer::new();
@@ -137,8 +143,8 @@ impl Engine {
             while next > Lsn(0) {
                 next = match self.log.read_record(next, &mut buffer)? {
                     LogRecord::Action { previous, undo, .. } => {
-                        bytes += (undo.len() + size_of::<Vec<u8>>()) as u64;
-                        if !undo.is_empty() {
+                        if is_seen(undo) {
+                            bytes += (undo.len() + size_of::<Vec<u8>>()) as u64;
                             undos.push(undo.to_vec());
                         }
                         previous

@@ -111,12 +111,13 @@ enum End {
     Rollback,
     PartialRollback,
     Crash,
+    Close,
 }
 
 #[test]
 fn who_writes_to_other_tables_goes_on_beside_one_that_changes_tables() {
     for isolation in Isolation::ALL {
-        for end in [End::Commit, End::Rollback, End::PartialRollback, End::Crash] {
+        for end in [End::Commit, End::Rollback, End::PartialRollback, End::Crash, End::Close] {
             let (device, settings) = (device(), settings());
             let mut database = create_three(&device, &settings);
             // One from before that ends behind, one from before that is taken back, and those in between.
@@ -143,18 +144,19 @@ fn who_writes_to_other_tables_goes_on_beside_one_that_changes_tables() {
                     assert_eq!(ids(&changer, "things").unwrap().len(), 20);
                     changer.commit().unwrap();
                 }
-                End::Crash => changer.abandon(),
+                End::Crash | End::Close => changer.abandon(),
             }
             longest.insert(BESIDE, &row(102)).unwrap();
             longest.commit().unwrap();
             let expected: Vec<i64> = (0..20).chain([100, 101, 102, 300]).collect();
-            if end != End::Crash {
-                assert_eq!(ids(&database.read(), BESIDE).unwrap(), expected, "{isolation:?}");
-            }
-            // After a crash there are several losers.
+            assert_eq!(ids(&database.read(), BESIDE).unwrap(), expected, "{isolation:?}, {end:?}");
+            // After a crash there are several losers; who closes takes them back.
             unended.abandon();
             database.flush().unwrap();
-            drop(database);
+            match end {
+                End::Close => database.close().unwrap(),
+                _ => drop(database),
+            }
             database = open(&device, &settings).0;
             check_tables(&database, end == End::Commit);
             assert_eq!(ids(&database.read(), BESIDE).unwrap(), expected, "{isolation:?}, {end:?}");
@@ -348,6 +350,22 @@ fn a_snapshot_has_the_tables_of_its_moment_whoever_changes_them_beside_writers()
     }
     drop((before, during));
     check_tables(&database, true);
+}
+
+#[test]
+fn a_snapshot_does_not_look_for_files_of_tables_that_were_taken_back_since() {
+    let database = create_three(&device(), &settings());
+    let mut changer = database.write().unwrap();
+    change_tables(&mut changer);
+    let snapshot = database.snapshot();
+    let mut of_level_snapshot = database.write_with(Isolation::Snapshot).unwrap();
+    changer.rollback().unwrap();
+    assert_eq!(ids(&snapshot, BESIDE).unwrap().len(), 20);
+    assert_eq!(snapshot.check().unwrap().findings, [""; 0]);
+    of_level_snapshot.insert("things", &row(30)).unwrap();
+    assert_eq!(ids(&of_level_snapshot, "things").unwrap().len(), 21);
+    of_level_snapshot.rollback().unwrap();
+    check_tables(&database, false);
 }
 
 #[test]
