@@ -22,9 +22,9 @@ use std::ops::Bound;
 
 /// The list of turns, far from all others.
 const TURNS: u32 = 1_000_000_000;
-/// The table.
+/// The table that comes and goes.
 const PASSING: &str = "passing";
-/// Its index.
+/// The index that it gets.
 const BY_TURN: &str = "by_turn";
 /// So many states there are.
 const STATE_COUNT: usize = 3;
