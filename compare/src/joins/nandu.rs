@@ -18,8 +18,10 @@ use nandu::{
     open_database,
 };
 use nandu_base::{to_index, to_u32};
+use nandu_query::columns::ColumnRows;
 use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts};
-use nandu_query::join::{Join, JoinInput, JoinType, PairSink};
+use nandu_query::join::{ColumnPairs, ColumnSink, Join, JoinInput, JoinType, PairSink};
+use nandu_query::key::KeyColumn;
 use nandu_query::plan::{self, Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan};
 use nandu_query::relation::{HeapRelation, PaxRelation};
 use nandu_query::{Execution, JoinKind, Key, Limits, PairBatch, QueryError, Relation};
@@ -44,8 +46,6 @@ const SPAN_PAGES: u32 = 128;
 const UNLIMITED_BYTES: u64 = 1 << 30;
 /// What stays of the pool beside the grant: the catalogue, and the paths to leaves.
 const POOL_FRAMES: u32 = 64;
-/// Columns from the first on, among which the money of every query is.
-const MONEY_PLACES: usize = 6;
 /// What plans are made for: any flash drive, roughly. A request takes so long beside its bytes, and
 /// these go so fast.
 const REQUEST_NS: u64 = 100_000;
@@ -264,9 +264,10 @@ fn answer_of(
         plan.run(&execution, join, indexes, rule, &mut parts)?;
         WideRow::sum(&parts).as_text()
     } else {
-        let part = Money { places: query.money(), count: 0, cents: 0 };
-        let mut parts = vec![part; worker_count];
-        plan.run(&execution, join, indexes, rule, &mut parts)?;
+        let money = query.money().map(|place| [KeyColumn::Stored(place)]);
+        let wanted = [money[0].as_slice(), &money[1]];
+        let mut parts = vec![Money::default(); worker_count];
+        plan.run_columns(&execution, join, wanted, (indexes, rule), &mut parts)?;
         let count: i64 = parts.iter().map(|part| part.count).sum();
         let cents: i64 = parts.iter().map(|part| part.cents).sum();
         vec![count.to_string(), cents.to_string()]
@@ -276,23 +277,19 @@ fn answer_of(
 }
 
 /// How many pairs one worker found, and the money in them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Money {
-    places: [usize; 2],
     count: i64,
     cents: i64,
 }
 
-impl PairSink for Money {
-    fn take(&mut self, pairs: PairBatch<'_>) -> Result<(), QueryError> {
-        let [left_place, right_place] = self.places;
-        for (left, right) in pairs.tuples() {
-            let (Some(left), Some(right)) = (left, right) else { continue };
-            self.count += 1;
-            let left = left.first_values::<MONEY_PLACES>()?[left_place];
-            let right = right.first_values::<MONEY_PLACES>()?[right_place];
-            self.cents += cents_of(left)? + cents_of(right)?;
-        }
+impl ColumnSink for Money {
+    fn take(&mut self, pairs: ColumnPairs<'_>) -> Result<(), QueryError> {
+        let sum_of = |rows: Option<ColumnRows<'_>>| -> i64 {
+            rows.and_then(|rows| rows.integers(0)).map_or(0, Iterator::sum)
+        };
+        self.count += i64::try_from(pairs.row_count()).unwrap_or(i64::MAX);
+        self.cents += sum_of(pairs.left) + sum_of(pairs.right);
         Ok(())
     }
 }
@@ -304,13 +301,6 @@ impl PairSink for WideRow {
             self.add(left.first_values()?, right.first_values()?)?;
         }
         Ok(())
-    }
-}
-
-fn cents_of(value: ValueRef<'_>) -> Result<i64, QueryError> {
-    match value {
-        ValueRef::Integer(cents) => Ok(cents),
-        other => Err(QueryError::Invalid { what: format!("money is {other:?}") }),
     }
 }
 

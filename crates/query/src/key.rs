@@ -204,7 +204,7 @@ fn stored_value(tuple: Tuple<'_>, index: usize) -> Result<ValueRef<'_>, QueryErr
 
 /// Joins a value to the hash of those before it.
 #[inline]
-fn hash_value(hash: u64, value: ValueRef<'_>) -> u64 {
+pub(crate) fn hash_value(hash: u64, value: ValueRef<'_>) -> u64 {
     match value {
         ValueRef::Null => hash,
         ValueRef::Integer(number) => mix(hash ^ number.cast_unsigned()),

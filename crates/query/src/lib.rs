@@ -5,6 +5,7 @@
 //! Absent on purpose: SQL, Arrow, async, and any knowledge of what kind of drive lies below.
 
 pub mod allocation;
+pub mod columns;
 pub mod cost;
 pub mod error;
 pub mod execution;

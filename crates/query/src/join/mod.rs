@@ -38,6 +38,7 @@ pub use nested_loops::NestedLoops;
 pub use rare_join::RareJoin;
 pub use sort_merge::SortMerge;
 pub use workers::PairSink;
+pub use workers::columns::{ColumnPairs, ColumnSink};
 
 use crate::key::KeyColumn;
 pub use crate::kind::JoinKind;

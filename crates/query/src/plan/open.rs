@@ -5,8 +5,10 @@
 use super::Plan;
 use super::joins::Opening;
 use crate::index::IndexLookup;
+use crate::join::workers::columns::{ColumnJoin, PairDecoder};
 use crate::join::workers::worker_count_in;
-use crate::join::{Join, JoinStream, PairSink, Side};
+use crate::join::{ColumnSink, Join, JoinStream, PairSink, Side};
+use crate::key::KeyColumn;
 use crate::{Execution, QueryError};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +74,37 @@ impl Plan {
     ) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
         let opening = Opening { execution, join, outer: self.outer_side(), indexes, rule };
         self.division.join().open(&opening)
+    }
+
+    /// Does the join as [`Self::run`], of columns that are wanted, left and right. Where the kind divides, both tables
+    /// know their types and the outer side fits, nobody makes a row; else rows are joined, and what is wanted of the
+    /// pairs is decoded. Gives how many workers there were.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; or if a column is not there, or a relation does not know the types of its columns.
+    pub fn run_columns<S: ColumnSink>(
+        &self,
+        execution: &Execution,
+        join: Join<'_>,
+        wanted: [&[KeyColumn]; 2],
+        (indexes, rule): (Indexes<'_>, ChunkRule),
+        sinks: &mut [S],
+    ) -> Result<usize, QueryError> {
+        if self.kind.is_shared() && !sinks.is_empty() {
+            let built = self.outer_side();
+            let by_column = ColumnJoin::new(execution, join, built, wanted, sinks.len());
+            if let Some(by_column) = by_column {
+                let worker_count = by_column.worker_count();
+                if by_column.run(execution, &mut sinks[..worker_count])? {
+                    return Ok(worker_count);
+                }
+            }
+        }
+        let mut decoders = Vec::with_capacity(sinks.len());
+        for sink in sinks {
+            decoders.push(PairDecoder::new(&join, wanted, sink)?);
+        }
+        self.run(execution, join, indexes, rule, &mut decoders)
     }
 
     /// Does the join as [`Self::open`] opens it, with a worker for each sink, each in a thread of its own, as far as

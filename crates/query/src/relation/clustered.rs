@@ -14,8 +14,7 @@ use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
 use nandu_storage::btree::{Cursor, Direction, LeafPlace, Tree};
-use nandu_storage::database::EngineView;
-use nandu_storage::database::Tables;
+use nandu_storage::database::{ColumnType, EngineView, Tables};
 use std::ops::Bound;
 
 /// Leaves that are asked for ahead.
@@ -34,6 +33,7 @@ pub struct ClusteredRelation<'t> {
     engine: &'t EngineView,
     tree: Tree,
     size: RelationSize,
+    types: Vec<ColumnType>,
 }
 
 /// A scan over such a table, in the order of its key.
@@ -61,7 +61,8 @@ impl<'t> ClusteredRelation<'t> {
     pub fn open(tables: &'t Tables, table: &str) -> Result<Self, QueryError> {
         let (engine, tree) = (tables.engine(), tables.clustered_tree(table)?);
         let size = clustered_size(engine, tree)?;
-        Ok(Self { name: table.to_owned(), engine, tree, size })
+        let types = super::types_of(tables, table)?;
+        Ok(Self { name: table.to_owned(), engine, tree, size, types })
     }
 }
 
@@ -76,6 +77,10 @@ pub(crate) fn clustered_size(engine: &EngineView, tree: Tree) -> Result<Relation
 }
 
 impl Relation for ClusteredRelation<'_> {
+    fn column_types(&self) -> Option<&[ColumnType]> {
+        Some(&self.types)
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

@@ -7,6 +7,7 @@ use super::{Late, Position, Relation, RelationSize, RelationStats, Span, TupleSt
 use crate::execution::Memory;
 use crate::tuple::{Tuple, TupleBatch};
 use crate::{Execution, QueryError};
+use nandu_storage::database::ColumnType;
 
 /// What decides about a row.
 pub type Condition<'c> = dyn Fn(Tuple<'_>) -> Result<bool, QueryError> + Send + Sync + 'c;
@@ -44,6 +45,10 @@ impl<'r> Filtered<'r> {
 }
 
 impl Relation for Filtered<'_> {
+    fn column_types(&self) -> Option<&[ColumnType]> {
+        self.relation.column_types()
+    }
+
     fn name(&self) -> &str {
         self.relation.name()
     }

@@ -13,8 +13,7 @@ use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
-use nandu_storage::database::EngineView;
-use nandu_storage::database::Tables;
+use nandu_storage::database::{ColumnType, EngineView, Tables};
 use nandu_storage::page::page_is_sound;
 use nandu_storage::sqlite::tree_page::TreePageKind;
 use nandu_storage::sqlite::{TableTree, TreePage};
@@ -36,6 +35,7 @@ pub struct HeapRelation<'t> {
     runs: Arc<[Range<u32>]>,
     size: RelationSize,
     is_in_place: bool,
+    types: Vec<ColumnType>,
 }
 
 /// A scan over such a table, page by page.
@@ -63,7 +63,8 @@ impl<'t> HeapRelation<'t> {
         let (runs, size) = leaves_of(engine, &tree)?;
         let runs = runs.into();
         let (name, io) = (table.to_owned(), engine.data_io());
-        Ok(Self { name, engine, io, tree, runs, size, is_in_place })
+        let types = super::types_of(tables, &name)?;
+        Ok(Self { name, engine, io, tree, runs, size, is_in_place, types })
     }
 
     /// The file of the table.
@@ -140,6 +141,10 @@ impl Relation for HeapRelation<'_> {
 
     fn size(&self) -> RelationSize {
         self.size
+    }
+
+    fn column_types(&self) -> Option<&[ColumnType]> {
+        Some(&self.types)
     }
 
     fn parts(&self, count: u32) -> Vec<Span> {

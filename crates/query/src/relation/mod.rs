@@ -3,7 +3,8 @@
 //! ```text
 //!   Relation ──scan(memory, span)──► TupleStream ──advance()──► batch(): a page's rows
 //!      │                                 │
-//!      └─parts(count)──► spans           └─position()──► where another scan may go on
+//!      ├─parts(count)──► spans           └─position()──► where another scan may go on
+//!      └─scan_columns(…, columns)──► ColumnStream: the same rows by column (`columns`)
 //! ```
 //!
 //! 1. A stream holds as much memory as it was given, and one row besides: that which lies on more than
@@ -34,10 +35,13 @@ pub(crate) use block_reader::{BlockReader, Fetch};
 pub(crate) use clustered::{LEAVES_AHEAD, clustered_size};
 pub(crate) use heap::leaves_of;
 
+use crate::columns::{ColumnStream, RowColumns};
 use crate::execution::Memory;
+use crate::key::KeyColumn;
 use crate::tuple::TupleBatch;
 use crate::{Execution, QueryError};
 use nandu_storage::btree::LeafPlace;
+use nandu_storage::database::{ColumnType, Tables};
 use serde::{Deserialize, Serialize};
 
 /// Rows to be read, by any number of workers.
@@ -69,6 +73,30 @@ pub trait Relation: Send + Sync {
         vec![Span::ALL]
     }
 
+    /// The types of its columns, if it knows them.
+    fn column_types(&self) -> Option<&[ColumnType]> {
+        None
+    }
+
+    /// Begins to read some columns of the rows of `span`, in the order given.
+    ///
+    /// # Errors
+    /// As [`Self::scan`]; or if there is no such column, or the types of columns are not known.
+    fn scan_columns<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        span: Span,
+        columns: &[KeyColumn],
+    ) -> Result<Box<dyn ColumnStream + 'x>, QueryError> {
+        let Some(types) = self.column_types() else {
+            let what = format!("{} does not know the types of its columns", self.name());
+            return Err(QueryError::Invalid { what });
+        };
+        let stream = self.scan(execution, memory, span)?;
+        Ok(Box::new(RowColumns::new(stream, types, columns)?))
+    }
+
     /// Begins to read the rows of `span`, in blocks of `memory`.
     ///
     /// # Errors
@@ -97,6 +125,12 @@ impl Late<'_> {
     pub fn stats(&self, page_bytes: u64) -> LateStats {
         self.rows.late_stats(self.keys.stats(page_bytes))
     }
+}
+
+/// The types of a table's columns.
+fn types_of(tables: &Tables, table: &str) -> Result<Vec<ColumnType>, QueryError> {
+    let columns = tables.definition(table)?.columns.iter();
+    Ok(columns.map(|column| column.column_type).collect())
 }
 
 /// Rows as they come.

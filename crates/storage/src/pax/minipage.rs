@@ -11,6 +11,7 @@
 use crate::database::ColumnType;
 use crate::sqlite::ValueRef;
 use nandu_base::to_u32;
+use std::ops::Range;
 
 /// Every value is NULL.
 const FORM_NULLS: u8 = 0;
@@ -103,6 +104,77 @@ impl<'a> MinipageView<'a> {
         let bytes = &self.values[place * width..(place + 1) * width];
         let fill = if bytes[0] & 0x80 == 0 { 0 } else { u64::MAX };
         bytes.iter().fold(fill, |number, &byte| number << 8 | u64::from(byte)).cast_signed()
+    }
+
+    /// Appends the integers of some places, 0 where there is none; `None` of a column of another type.
+    ///
+    /// # Panics
+    /// If there are no such places.
+    #[must_use]
+    pub fn append_integers(&self, places: Range<usize>, target: &mut Vec<i64>) -> Option<()> {
+        (self.column_type == ColumnType::Integer)
+            .then(|| self.append_words(places, target, |it| it))
+    }
+
+    /// The same of a column of doubles.
+    ///
+    /// # Panics
+    /// As there.
+    #[must_use]
+    pub fn append_reals(&self, places: Range<usize>, target: &mut Vec<f64>) -> Option<()> {
+        let of = |bits: i64| f64::from_bits(bits.cast_unsigned());
+        (self.column_type == ColumnType::Real).then(|| self.append_words(places, target, of))
+    }
+
+    fn append_words<T: Copy>(
+        &self,
+        places: Range<usize>,
+        target: &mut Vec<T>,
+        of: impl Fn(i64) -> T,
+    ) {
+        match self.width {
+            FORM_NULLS => target.resize(target.len() + places.len(), of(0)),
+            1 => self.append_width::<1, T>(places, target, of),
+            2 => self.append_width::<2, T>(places, target, of),
+            3 => self.append_width::<3, T>(places, target, of),
+            4 => self.append_width::<4, T>(places, target, of),
+            5 => self.append_width::<5, T>(places, target, of),
+            6 => self.append_width::<6, T>(places, target, of),
+            7 => self.append_width::<7, T>(places, target, of),
+            _ => self.append_width::<8, T>(places, target, of),
+        }
+    }
+
+    /// Integers of one width: as if they were the highest bytes of a word, then shifted down with their sign.
+    fn append_width<const WIDTH: usize, T>(
+        &self,
+        places: Range<usize>,
+        target: &mut Vec<T>,
+        of: impl Fn(i64) -> T,
+    ) {
+        let bytes = &self.values[places.start * WIDTH..places.end * WIDTH];
+        target.extend(bytes.chunks_exact(WIDTH).map(|stored| {
+            let mut word = [0; 8];
+            word[..WIDTH].copy_from_slice(stored);
+            of(i64::from_be_bytes(word) >> (8 * (8 - WIDTH)))
+        }));
+    }
+
+    /// Whether the row at a place has a value.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    #[must_use]
+    pub fn has_value(&self, place: usize) -> bool {
+        self.width != FORM_NULLS
+            && (self.presence.is_empty() || self.presence[place / 8] >> (place % 8) & 1 == 1)
+    }
+
+    /// Whether every row has a value.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.width != FORM_NULLS && self.presence.is_empty()
     }
 
     #[inline]

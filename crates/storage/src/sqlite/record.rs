@@ -122,6 +122,16 @@ impl<'a> RecordView<'a> {
         self.bytes
     }
 
+    /// The columns of a record, in order, of which only those are looked at and checked that are taken.
+    ///
+    /// # Errors
+    /// If the record has no head.
+    #[inline]
+    pub fn unchecked_columns(bytes: &'a [u8]) -> Result<RecordColumns<'a>, &'static str> {
+        let (types, body) = Self::split(bytes)?;
+        Ok(RecordColumns { types, body })
+    }
+
     /// How many columns are stored.
     #[must_use]
     pub fn column_count(&self) -> usize {
@@ -167,8 +177,11 @@ impl<'a> RecordColumns<'a> {
     }
 
     /// The next value, NULL past the last.
+    ///
+    /// # Errors
+    /// If it is cut off.
     #[inline]
-    fn next_or_null(&mut self) -> Result<ValueRef<'a>, &'static str> {
+    pub fn next_or_null(&mut self) -> Result<ValueRef<'a>, &'static str> {
         match self.next() {
             Some(value) => Ok(value),
             None if self.types.is_empty() => Ok(ValueRef::Null),

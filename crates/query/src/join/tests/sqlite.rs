@@ -12,6 +12,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod workers;
+
 use crate::allocation::RunFormation;
 use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
 use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
@@ -21,7 +23,7 @@ use crate::join::{
     block_nested_loops, flash_join, grace_hash, hybrid_hash, index_nested_loops, index_sort_merge,
     nested_loops, rare_join, sort_merge,
 };
-use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, Rejection, plans};
+use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Rejection, plans};
 use crate::relation::{ClusteredRelation, HeapRelation, PaxRelation};
 use crate::testing::limits;
 use crate::testing::tables::{database, execution_on};
@@ -606,48 +608,16 @@ fn check_pax(
             let stream = plan.open(&execution, join, Indexes::NONE, ChunkRule::ByBytes);
             let told = format!("{} {case:?} of PAX pages by {plan:?}", join_type.name());
             check(stream, &execution, rows, (wanted, &told));
+            if plan.kind.is_shared() {
+                let join = (join, Indexes::NONE);
+                workers::check(case, tables, join, rows, (plan, memory_pages), wanted);
+            }
         }
     }
     let budget = Budget { memory_pages: 4000, write_bytes: None, pool_pages: 64, worker_count: 1 };
     let found = plans(&model, &question, &budget).feasible;
     let has = |kind: JoinKind| found.iter().any(|plan| plan.kind == kind);
     assert!(DRAWN_LATE.into_iter().all(has), "they are among the plans");
-}
-
-/// Runs a plan by one to four workers, in memory that is enough for so many.
-fn check_workers(
-    case: &Case,
-    tables: &Tables,
-    (join, indexes): (Join<'_>, Indexes<'_>),
-    rows: &[Rows; 2],
-    plan: &Plan,
-    wanted: &[Pair],
-) {
-    for wanted_count in 1..=4 {
-        let memory_pages = case.memory_pages.max(2) + 16 * (to_u32(wanted_count as u64) - 1);
-        let execution = execution_on(tables, case.limits(memory_pages));
-        let mut sinks: Vec<Vec<Pair>> = (0..wanted_count).map(|_| Vec::new()).collect();
-        let worker_count = {
-            let mut takers: Vec<_> = sinks
-                .iter_mut()
-                .map(|pairs| {
-                    move |batch: PairBatch<'_>| {
-                        pairs.extend(ids_of(batch, rows));
-                        Ok(())
-                    }
-                })
-                .collect();
-            plan.run(&execution, join, indexes, ChunkRule::ByBytes, &mut takers)
-        };
-        let told = format!("{} {case:?} by {plan:?} and {wanted_count} workers", plan.kind);
-        let worker_count = worker_count.unwrap_or_else(|error| panic!("{told}: {error}"));
-        assert!((1..=wanted_count).contains(&worker_count), "{told}: {worker_count}");
-        let mut found = sinks.concat();
-        found.sort_unstable();
-        assert!(found == wanted, "{told} gives other pairs");
-        execution.audit();
-        assert_eq!(execution.free_pages(), memory_pages, "{told}");
-    }
 }
 
 /// Runs every plan for a type of join.
@@ -680,7 +650,9 @@ fn check_plans(
         let stream = plan.open(&execution, inputs.join(join_type), indexes, ChunkRule::ByBytes);
         let told = format!("{} {case:?} by {plan:?}", join_type.name());
         check(stream, &execution, rows, (wanted, &told));
-        check_workers(case, tables, (inputs.join(join_type), indexes), rows, plan, wanted);
+        let memory_pages = case.memory_pages.max(2);
+        let join = (inputs.join(join_type), indexes);
+        workers::check(case, tables, join, rows, (plan, memory_pages), wanted);
     }
     for (kind, why) in &plans.rejected {
         let is_right = match why {

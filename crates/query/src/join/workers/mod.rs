@@ -17,6 +17,7 @@
 
 pub(crate) mod barrier;
 mod chunks;
+pub(crate) mod columns;
 mod hash;
 mod load;
 mod morsels;

@@ -3,7 +3,9 @@
 //!
 //! 1. Every row is in one part, and every part is taken once between two calls of [`Morsels::rewind`].
 
+use crate::columns::ColumnStream;
 use crate::execution::Memory;
+use crate::key::KeyColumn;
 use crate::relation::{Relation, Span, TupleStream};
 use crate::spill::Bucket;
 use crate::{Execution, QueryError};
@@ -101,6 +103,23 @@ impl Morsels {
 }
 
 impl Part {
+    /// Begins to read some columns of it; it is a part of `relation`.
+    ///
+    /// # Errors
+    /// As [`Relation::scan_columns`].
+    pub(crate) fn scan_columns<'x>(
+        &self,
+        relation: &'x dyn Relation,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        columns: &[KeyColumn],
+    ) -> Result<Box<dyn ColumnStream + 'x>, QueryError> {
+        match &self.stored {
+            Stored::Span(span) => relation.scan_columns(execution, memory, *span, columns),
+            Stored::Bucket(_) => unreachable!("columns are of relations"),
+        }
+    }
+
     /// Begins to read it, in blocks of `memory`; `relation` is what it may be a part of.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 //! 2. The table does not change while the relation lives.
 //! 3. Every page is checked: its checksum, then every value before it is handed on.
 
+mod columns;
 mod fetch;
 mod reader;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub(crate) use reader::slot_count;
 use super::{
     Late, LateStats, PageOrder, Position, Relation, RelationSize, RelationStats, Span, TupleStream,
 };
+use crate::columns::ColumnStream;
 use crate::execution::Memory;
 use crate::key::KeyColumn;
 use crate::tuple::{Area, Tuple, TupleBatch};
@@ -29,6 +31,7 @@ use crate::work::Work;
 use crate::{Execution, Key, QueryError};
 use nandu_base::to_u32;
 use nandu_base::words::counted;
+use nandu_storage::database::ColumnType;
 use nandu_storage::database::EngineView;
 use nandu_storage::database::Tables;
 use nandu_storage::pax::{MinipageView, PaxTable};
@@ -296,6 +299,27 @@ impl Relation for PaxView<'_> {
     }
 }
 
+impl<'t> PaxView<'t> {
+    /// A scan by columns, for which a page more is not needed: no row is made.
+    fn scan_columns<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        span: Span,
+        columns: &[KeyColumn],
+    ) -> Result<Box<dyn ColumnStream + 'x>, QueryError> {
+        execution.check_page_bytes(self.engine)?;
+        if memory.pages() < self.slot_pages() {
+            return Err(QueryError::TooLittleMemory {
+                operator: format!("a scan of {}, which is in PAX pages,", self.name),
+                needed_pages: u64::from(self.slot_pages()),
+                granted_pages: u64::from(memory.pages()),
+            });
+        }
+        Ok(Box::new(columns::PaxColumns::new(self, execution, memory, span, columns)?))
+    }
+}
+
 impl PaxStream<'_> {
     /// Puts rows of the PAX page at hand into the batch, up to a page of them.
     fn copy_rows(&mut self) -> Result<(), QueryError> {
@@ -394,5 +418,19 @@ impl Relation for PaxRelation<'_> {
         span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         self.whole.scan(execution, memory, span)
+    }
+
+    fn column_types(&self) -> Option<&[ColumnType]> {
+        Some(self.whole.table.column_types())
+    }
+
+    fn scan_columns<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        span: Span,
+        columns: &[KeyColumn],
+    ) -> Result<Box<dyn ColumnStream + 'x>, QueryError> {
+        self.whole.scan_columns(execution, memory, span, columns)
     }
 }

@@ -1,0 +1,712 @@
+//! Hash join by columns, where the built side fits into memory: keys and what is wanted are columns, and nobody
+//! makes a row. By one worker or several.
+//!
+//! ```text
+//!   built side ═batches═► keys hashed ─► columns of each range, of each worker
+//!                                          │ a range is put together and linked by one worker
+//!                                          ▼
+//!   range:   columns │ slots: tag 32 │ row 32, linear probing, one slot a key │ next row of the same key
+//!                                          ▲
+//!   other side ═batches═► keys hashed ─► looked up, a range at a time ─► places in both: ColumnPairs
+//! ```
+//!
+//! 1. Nothing is handed on before it is known that all of the built side fits.
+//! 2. Columns, slots and lists of all workers stay within their budget.
+
+use super::barrier::{Barrier, run_workers};
+use super::morsels::Morsels;
+use super::{PairSink, RANGES_PER_WORKER, worker_count_in};
+use crate::columns::{ColumnBatch, ColumnRows, Decoder, types_of};
+use crate::join::roles::{Alone, Roles};
+use crate::join::{Join, JoinInput, Side};
+use crate::key::{KeyColumn, hash_value, mix};
+use crate::relation::Relation;
+use crate::tuple::{PairBatch, Tuple};
+use crate::work::Work;
+use crate::{Execution, QueryError};
+use nandu_base::{to_index, to_u32};
+use nandu_storage::database::ColumnType;
+use nandu_workers::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// The operator's name in errors.
+const OPERATOR: &str = "a join by columns";
+/// A slot without a row, and the hash of a key with a NULL.
+const EMPTY: u64 = u64::MAX;
+/// The end of a list.
+const END: u32 = u32::MAX;
+/// Most pairs that are handed on at once.
+const PAIR_COUNT_MAX: usize = 4096;
+/// Bytes of a row beside its columns: slots, a link, and its hash while it is linked.
+const ROW_BYTES: usize = 12 + 4 + 8;
+
+/// Rows of both sides that belong together, by place; one side is missing where rows come out by themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnPairs<'a> {
+    /// Those of the left side.
+    pub left: Option<ColumnRows<'a>>,
+    /// Those of the right side, as many.
+    pub right: Option<ColumnRows<'a>>,
+}
+
+/// Who takes the pairs of one worker, by column.
+pub trait ColumnSink: Send {
+    /// Takes some. The rows are lent.
+    ///
+    /// # Errors
+    /// Whatever is wrong; then the join ends with it.
+    fn take(&mut self, pairs: ColumnPairs<'_>) -> Result<(), QueryError>;
+}
+
+impl ColumnPairs<'_> {
+    /// How many there are.
+    #[must_use]
+    pub fn row_count(&self) -> usize {
+        self.left.or(self.right).map_or(0, |rows| rows.places.len())
+    }
+}
+
+/// A join whose built side is expected to fit.
+pub(crate) struct ColumnJoin<'r> {
+    join: Join<'r>,
+    built: Side,
+    roles: Roles,
+    /// What is read of each side, left and right: what is wanted, then the key.
+    columns: [Vec<KeyColumn>; 2],
+    types: [Vec<ColumnType>; 2],
+    keys: Keys,
+    worker_count: usize,
+    share_pages: u32,
+    input_pages: u32,
+}
+
+/// Where the keys are among the columns that are read, built side and other side.
+#[derive(Clone, Debug)]
+struct Keys {
+    built: Vec<usize>,
+    other: Vec<usize>,
+    /// Whether there is one column, of integers on both sides.
+    are_integers: bool,
+}
+
+/// A part of the table.
+struct Range {
+    batch: ColumnBatch,
+    slots: Vec<u64>,
+    /// The next row of the same key, of each row; none where all keys are different.
+    next: Vec<u32>,
+    /// A bit for each row that was met, if anybody asks.
+    marks: Vec<AtomicU64>,
+}
+
+/// What workers share while they read the built side.
+#[derive(Default)]
+struct Filling {
+    used_bytes: AtomicUsize,
+    is_full: AtomicBool,
+}
+
+/// The columns that all workers have of one range.
+type Parts = Mutex<Vec<ColumnBatch>>;
+
+/// One worker, looking up.
+#[derive(Default)]
+struct Probe {
+    hashes: Vec<u64>,
+    /// The rows of the batch at hand, by range.
+    by_range: Vec<Vec<u32>>,
+    slots: Vec<u64>,
+    built_rows: Vec<u32>,
+    other_rows: Vec<u32>,
+    alone: Vec<u32>,
+}
+
+impl<'r> ColumnJoin<'r> {
+    /// A join of which these columns are wanted, left and right, by so many workers at most; `None` if the sides do not
+    /// know their types, or the built side is not expected to fit.
+    pub(crate) fn new(
+        execution: &Execution,
+        join: Join<'r>,
+        built: Side,
+        wanted: [&[KeyColumn]; 2],
+        worker_count: usize,
+    ) -> Option<Self> {
+        let sides = [join.left, join.right];
+        let columns = [0, 1].map(|side| [wanted[side], sides[side].key.columns()].concat());
+        let types =
+            |side: usize| types_of(sides[side].relation.column_types()?, &columns[side]).ok();
+        let types = [types(0)?, types(1)?];
+        let places = |side: usize| wanted[side].len()..columns[side].len();
+        let [of_built, of_other] = if built == Side::Left { [0, 1] } else { [1, 0] };
+        let (built_keys, other_keys): (Vec<_>, Vec<_>) =
+            (places(of_built).collect(), places(of_other).collect());
+        let are_integers = built_keys.len() == 1
+            && types[of_built][built_keys[0]] == ColumnType::Integer
+            && types[of_other][other_keys[0]] == ColumnType::Integer;
+        let pages = execution.limits().memory_pages;
+        let worker_count = worker_count_in(worker_count, pages, &join);
+        let share_pages = pages / to_u32(worker_count as u64);
+        let least = sides.map(|input| input.relation.scan_pages_min());
+        let input_pages = (share_pages / 8).max(least[0]).max(least[1]);
+        let keys = Keys { built: built_keys, other: other_keys, are_integers };
+        let roles = Roles::of(join.join_type, built);
+        let this = Self {
+            join,
+            built,
+            roles,
+            columns,
+            types,
+            keys,
+            worker_count,
+            share_pages,
+            input_pages,
+        };
+        (input_pages <= share_pages / 2 && this.is_expected_to_fit(execution)).then_some(this)
+    }
+
+    /// How many workers there are.
+    pub(crate) const fn worker_count(&self) -> usize {
+        self.worker_count
+    }
+
+    fn input(&self, side: Side) -> JoinInput<'r> {
+        self.join.input(side)
+    }
+
+    /// What is read of a side.
+    fn columns_of(&self, side: Side) -> &[KeyColumn] {
+        &self.columns[usize::from(side == Side::Right)]
+    }
+
+    fn types_of(&self, side: Side) -> &[ColumnType] {
+        &self.types[usize::from(side == Side::Right)]
+    }
+
+    fn budget_bytes(&self, execution: &Execution) -> usize {
+        (self.share_pages - self.input_pages) as usize * execution.page_bytes() * self.worker_count
+    }
+
+    /// Vectors are up to twice as long as what is in them.
+    fn is_expected_to_fit(&self, execution: &Execution) -> bool {
+        let size = self.input(self.built).relation.size();
+        let row_bytes = size.cell_bytes / size.tuple_count.max(1);
+        let of_column = |column: &ColumnType| match column {
+            ColumnType::Integer | ColumnType::Real => 8,
+            ColumnType::Text | ColumnType::Blob => 4 + row_bytes,
+        };
+        let columns: u64 = self.types_of(self.built).iter().map(of_column).sum();
+        let bytes = size.tuple_count.saturating_mul(2 * columns + ROW_BYTES as u64);
+        bytes <= self.budget_bytes(execution) as u64
+    }
+
+    /// Does the join, with a worker for each sink; false if the built side does not fit after all, and nothing was
+    /// handed on.
+    ///
+    /// # Errors
+    /// As [`crate::join::JoinStream::advance`], and what a sink returns.
+    pub(crate) fn run<S: ColumnSink>(
+        &self,
+        execution: &Execution,
+        sinks: &mut [S],
+    ) -> Result<bool, QueryError> {
+        self.join.check()?;
+        let filling = Filling::default();
+        let side = |side: Side| {
+            Morsels::of_relation(self.input(side).relation, self.worker_count, self.input_pages)
+        };
+        let (built, other) = (side(self.built), side(self.built.other()));
+        run_workers(execution, sinks, |execution, barrier, number, sink| {
+            let budget_bytes = self.budget_bytes(execution);
+            let memory = execution.take(OPERATOR, self.share_pages - self.input_pages)?;
+            let mine = self.load(execution, &built, &filling, budget_bytes)?;
+            let parts = barrier.meet(number, mine, by_range)?;
+            if filling.is_full.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let ranges = self.build(execution, barrier, number, &parts)?;
+            let mut take = |pairs: ColumnPairs<'_>| sink.take(pairs);
+            self.probe(execution, &ranges, &other, &mut take)?;
+            barrier.wait(number)?;
+            self.walk(execution, &ranges, number, &mut take)?;
+            drop(ranges);
+            drop(memory);
+            Ok(())
+        })?;
+        Ok(!filling.is_full.load(Ordering::Relaxed))
+    }
+
+    fn range_count(&self) -> usize {
+        if self.worker_count == 1 { 1 } else { self.worker_count * RANGES_PER_WORKER }
+    }
+
+    /// Reads parts of the built side, until there are none or somebody found that it does not fit.
+    fn load(
+        &self,
+        execution: &Execution,
+        morsels: &Morsels,
+        filling: &Filling,
+        budget_bytes: usize,
+    ) -> Result<Vec<ColumnBatch>, QueryError> {
+        let (input, columns) = (self.input(self.built), self.columns_of(self.built));
+        let empty = ColumnBatch::new(self.types_of(self.built));
+        let mut mine = vec![empty; self.range_count()];
+        let (mut probe, mut claimed_bytes) = (Probe::new(self.range_count()), 0);
+        let keeps_null_keys = self.roles.keeps_null_keys();
+        while let Some(part) = morsels.next() {
+            let memory = execution.take(OPERATOR, self.input_pages)?;
+            let mut stream = part.scan_columns(input.relation, execution, memory, columns)?;
+            while stream.advance()? {
+                let batch = stream.batch();
+                hash(batch, &self.keys.built, &mut probe.hashes);
+                probe.divide(keeps_null_keys);
+                for (range, places) in mine.iter_mut().zip(&probe.by_range) {
+                    range.append(ColumnRows { batch, places });
+                }
+                let rows: usize = mine.iter().map(ColumnBatch::row_count).sum();
+                let columns: usize = mine.iter().map(ColumnBatch::capacity_bytes).sum();
+                // While a range is put together it is there twice.
+                let twice = if self.worker_count == 1 { 0 } else { columns / RANGES_PER_WORKER };
+                let bytes = columns + twice + rows * ROW_BYTES;
+                let more = bytes.saturating_sub(claimed_bytes);
+                let used_bytes = filling.used_bytes.fetch_add(more, Ordering::Relaxed) + more;
+                claimed_bytes = bytes.max(claimed_bytes);
+                if used_bytes > budget_bytes {
+                    filling.is_full.store(true, Ordering::Relaxed);
+                }
+                if filling.is_full.load(Ordering::Relaxed) {
+                    return Ok(Vec::new());
+                }
+            }
+        }
+        Ok(mine)
+    }
+
+    /// Builds ranges that nobody has; gives all of them.
+    fn build(
+        &self,
+        execution: &Execution,
+        barrier: &Barrier,
+        number: usize,
+        parts: &[Parts],
+    ) -> Result<std::sync::Arc<Vec<Range>>, QueryError> {
+        let mut built = Vec::new();
+        let has_marks = self.roles.build != Alone::Never;
+        for range in (number..parts.len()).step_by(self.worker_count) {
+            let parts = std::mem::take(&mut *parts[range].lock());
+            let range = Range::build(parts, &self.keys, has_marks);
+            execution.work(Work::Build, range.batch.row_count() as u64);
+            built.push(range);
+        }
+        barrier.meet(number, built, |all| {
+            // One of each worker after the other, as they were dealt.
+            let mut all: Vec<_> = all.into_iter().map(Vec::into_iter).collect();
+            let count = all.len();
+            (0..).map_while(|place| all[place % count].next()).collect()
+        })
+    }
+
+    /// Looks parts of the other side up until there are none.
+    fn probe(
+        &self,
+        execution: &Execution,
+        ranges: &[Range],
+        morsels: &Morsels,
+        sink: Sink<'_>,
+    ) -> Result<(), QueryError> {
+        let side = self.built.other();
+        let (input, columns) = (self.input(side), self.columns_of(side));
+        let mut probe = Probe::new(ranges.len());
+        while let Some(part) = morsels.next() {
+            let memory = execution.take(OPERATOR, self.input_pages)?;
+            let mut stream = part.scan_columns(input.relation, execution, memory, columns)?;
+            while stream.advance()? {
+                let batch = stream.batch();
+                execution.work(Work::Probe, batch.row_count() as u64);
+                hash(batch, &self.keys.other, &mut probe.hashes);
+                probe.divide(true);
+                for number in 0..ranges.len() {
+                    self.look_up(execution, (&ranges[number], batch), (&mut probe, number), sink)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up the rows of a batch that belong to one range.
+    fn look_up(
+        &self,
+        execution: &Execution,
+        (range, batch): (&Range, &ColumnBatch),
+        (probe, number): (&mut Probe, usize),
+        sink: Sink<'_>,
+    ) -> Result<(), QueryError> {
+        let Probe { hashes, by_range, slots, built_rows, other_rows, alone } = probe;
+        let places = &by_range[number];
+        range.touch(&self.keys, places.iter().map(|&place| hashes[place as usize]), slots);
+        alone.clear();
+        for (&place, &slot) in places.iter().zip(slots.iter()) {
+            let hash = hashes[place as usize];
+            let found = range.find(&self.keys, (hash, slot), (batch, place as usize));
+            match (found, self.roles.probe) {
+                (Some(_), Alone::Matched) | (None, Alone::Unmatched) => alone.push(place),
+                _ => {}
+            }
+            let mut row = found.unwrap_or(END);
+            while row != END {
+                if self.roles.pairs {
+                    built_rows.push(row);
+                    other_rows.push(place);
+                    if built_rows.len() == PAIR_COUNT_MAX {
+                        self.emit(execution, (range, built_rows), (batch, other_rows), sink)?;
+                    }
+                }
+                range.mark(row);
+                row = range.next.get(row as usize).copied().unwrap_or(END);
+            }
+        }
+        self.emit(execution, (range, built_rows), (batch, other_rows), sink)?;
+        if !alone.is_empty() {
+            execution.work(Work::Emit, alone.len() as u64);
+            sink(self.pairs(None, Some(ColumnRows { batch, places: alone })))?;
+        }
+        Ok(())
+    }
+
+    /// Hands pairs on and forgets them.
+    fn emit(
+        &self,
+        execution: &Execution,
+        (range, built_rows): (&Range, &mut Vec<u32>),
+        (batch, other_rows): (&ColumnBatch, &mut Vec<u32>),
+        sink: Sink<'_>,
+    ) -> Result<(), QueryError> {
+        if built_rows.is_empty() {
+            return Ok(());
+        }
+        execution.work(Work::Emit, built_rows.len() as u64);
+        let built = ColumnRows { batch: &range.batch, places: built_rows };
+        let other = ColumnRows { batch, places: other_rows };
+        sink(self.pairs(Some(built), Some(other)))?;
+        built_rows.clear();
+        other_rows.clear();
+        Ok(())
+    }
+
+    const fn pairs<'a>(
+        &self,
+        built: Option<ColumnRows<'a>>,
+        other: Option<ColumnRows<'a>>,
+    ) -> ColumnPairs<'a> {
+        match self.built {
+            Side::Left => ColumnPairs { left: built, right: other },
+            Side::Right => ColumnPairs { left: other, right: built },
+        }
+    }
+
+    /// Hands on this worker's share of the built rows that come out by themselves.
+    fn walk(
+        &self,
+        execution: &Execution,
+        ranges: &[Range],
+        number: usize,
+        sink: Sink<'_>,
+    ) -> Result<(), QueryError> {
+        if self.roles.build == Alone::Never {
+            return Ok(());
+        }
+        let wants_met = self.roles.build == Alone::Matched;
+        let mut places = Vec::new();
+        for range in ranges.iter().skip(number).step_by(self.worker_count) {
+            let rows = 0..to_u32(range.batch.row_count() as u64);
+            let mut alone = rows.filter(|&row| range.is_met(row) == wants_met);
+            loop {
+                places.clear();
+                places.extend(alone.by_ref().take(PAIR_COUNT_MAX));
+                if places.is_empty() {
+                    break;
+                }
+                execution.work(Work::Emit, places.len() as u64);
+                let built = ColumnRows { batch: &range.batch, places: &places };
+                sink(self.pairs(Some(built), None))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decodes what is wanted of pairs of rows.
+pub(crate) struct PairDecoder<'s, S> {
+    decoders: [Decoder; 2],
+    batches: [ColumnBatch; 2],
+    places: Vec<u32>,
+    sink: &'s mut S,
+}
+
+impl<'s, S: ColumnSink> PairDecoder<'s, S> {
+    /// Of a join of which these columns are wanted, left and right.
+    ///
+    /// # Errors
+    /// If one is not there, or a relation does not know the types of its columns.
+    pub(crate) fn new(
+        join: &Join<'_>,
+        wanted: [&[KeyColumn]; 2],
+        sink: &'s mut S,
+    ) -> Result<Self, QueryError> {
+        let decoder = |relation: &dyn Relation, wanted: &[KeyColumn]| {
+            let Some(types) = relation.column_types() else {
+                let what = format!("{} does not know the types of its columns", relation.name());
+                return Err(QueryError::Invalid { what });
+            };
+            Decoder::new(types, wanted)
+        };
+        let decoders =
+            [decoder(join.left.relation, wanted[0])?, decoder(join.right.relation, wanted[1])?];
+        let batches = [decoders[0].batch(), decoders[1].batch()];
+        Ok(Self { decoders, batches, places: Vec::new(), sink })
+    }
+
+    /// Hands on the rows that were decoded, of both sides or of one.
+    fn hand_on(&mut self, [has_left, has_right]: [bool; 2]) -> Result<(), QueryError> {
+        let Self { batches, places, sink, .. } = self;
+        let count = batches[usize::from(!has_left)].row_count();
+        if count == 0 {
+            return Ok(());
+        }
+        places.clear();
+        places.extend(0..to_u32(count as u64));
+        let rows = |side: usize| ColumnRows { batch: &batches[side], places };
+        let pairs =
+            ColumnPairs { left: has_left.then(|| rows(0)), right: has_right.then(|| rows(1)) };
+        sink.take(pairs)?;
+        batches.iter_mut().for_each(ColumnBatch::clear);
+        Ok(())
+    }
+}
+
+impl<S: ColumnSink> PairSink for PairDecoder<'_, S> {
+    fn take(&mut self, pairs: PairBatch<'_>) -> Result<(), QueryError> {
+        for has in [[true, true], [true, false], [false, true]] {
+            let wanted = |pair: &(Option<Tuple<'_>>, Option<Tuple<'_>>)| {
+                [pair.0.is_some(), pair.1.is_some()] == has
+            };
+            for (left, right) in pairs.tuples().filter(wanted) {
+                for (side, row) in [left, right].into_iter().enumerate() {
+                    if let Some(row) = row {
+                        self.decoders[side].push(row, &mut self.batches[side])?;
+                    }
+                }
+            }
+            self.hand_on(has)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where pairs go.
+type Sink<'s> = &'s mut dyn FnMut(ColumnPairs<'_>) -> Result<(), QueryError>;
+
+/// What all workers have, range by range.
+fn by_range(all: Vec<Vec<ColumnBatch>>) -> Vec<Parts> {
+    let range_count = all.iter().map(Vec::len).max().unwrap_or(0);
+    let mut ranges: Vec<Vec<ColumnBatch>> = (0..range_count).map(|_| Vec::new()).collect();
+    for mine in all {
+        ranges.iter_mut().zip(mine).for_each(|(range, part)| range.push(part));
+    }
+    ranges.into_iter().map(Mutex::new).collect()
+}
+
+/// The hashes of the keys of all rows, [`EMPTY`] where one has a NULL.
+fn hash(batch: &ColumnBatch, places: &[usize], hashes: &mut Vec<u64>) {
+    hashes.clear();
+    hashes.resize(batch.row_count(), 0);
+    let columns = || places.iter().map(|&place| &batch.columns()[place]);
+    for column in columns() {
+        match column.integers() {
+            Some(numbers) => {
+                for (hash, number) in hashes.iter_mut().zip(numbers) {
+                    *hash = mix(*hash ^ number.cast_unsigned());
+                }
+            }
+            None => {
+                for (row, hash) in hashes.iter_mut().enumerate() {
+                    *hash = hash_value(*hash, column.value(row));
+                }
+            }
+        }
+    }
+    // The largest word says that there is no key.
+    hashes.iter_mut().for_each(|hash| *hash = (*hash).min(EMPTY - 1));
+    for column in columns().filter(|column| !column.validity().is_empty()) {
+        let rows = hashes.iter_mut().enumerate().filter(|(row, _)| !column.has_value(*row));
+        rows.for_each(|(_, hash)| *hash = EMPTY);
+    }
+}
+
+impl Range {
+    /// Puts the parts of a range together, and links its rows by their keys.
+    fn build(mut parts: Vec<ColumnBatch>, keys: &Keys, has_marks: bool) -> Self {
+        let mut batch = parts.remove(0);
+        if !parts.is_empty() {
+            batch.reserve_exact(parts.iter());
+        }
+        for part in parts {
+            batch.append_all(&part);
+        }
+        let row_count = batch.row_count();
+        let words = if has_marks { row_count.div_ceil(64) } else { 0 };
+        let mut range = Self {
+            batch,
+            slots: vec![EMPTY; row_count + row_count / 2 + 1],
+            next: Vec::new(),
+            marks: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        };
+        let mut hashes = Vec::new();
+        hash(&range.batch, &keys.built, &mut hashes);
+        for (row, &hash) in (0..).zip(&hashes) {
+            if hash != EMPTY {
+                range.link(keys, hash, row);
+            }
+        }
+        range
+    }
+
+    /// Puts a row in front of the list of its key.
+    fn link(&mut self, keys: &Keys, hash: u64, row: u32) {
+        let tag = hash << 32;
+        let mut index = slot_index(hash, self.slots.len());
+        loop {
+            let slot = self.slots[index];
+            let first = row_of(slot);
+            let is_free = slot == EMPTY;
+            if is_free || (slot ^ tag) >> 32 == 0 && self.has_key(keys, first, row) {
+                self.slots[index] = tag | u64::from(row);
+                if !is_free {
+                    if self.next.is_empty() {
+                        self.next = vec![END; self.batch.row_count()];
+                    }
+                    self.next[row as usize] = first;
+                }
+                return;
+            }
+            index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
+        }
+    }
+
+    /// Whether two of its rows have one key.
+    fn has_key(&self, keys: &Keys, row: u32, other: u32) -> bool {
+        keys.built.iter().all(|&place| {
+            let column = &self.batch.columns()[place];
+            column.value(row as usize).compare(&column.value(other as usize)).is_eq()
+        })
+    }
+
+    /// Finds the first slot of each hash, and loads the key that it leads to: the processor waits for many of
+    /// them at once.
+    fn touch(&self, keys: &Keys, hashes: impl Iterator<Item = u64>, slots: &mut Vec<u64>) {
+        slots.clear();
+        slots.extend(hashes.map(|hash| match hash {
+            EMPTY => EMPTY,
+            hash => self.slots[slot_index(hash, self.slots.len())],
+        }));
+        if let Some(numbers) = self.batch.columns()[keys.built[0]].integers() {
+            let rows = slots.iter().filter(|&&slot| slot != EMPTY);
+            let all = rows.fold(0, |all, &slot| all ^ numbers[row_of(slot) as usize]);
+            std::hint::black_box(all);
+        }
+    }
+
+    /// The first row of the list of a key, beginning with the slot where its hash belongs.
+    #[inline]
+    fn find(
+        &self,
+        keys: &Keys,
+        (hash, slot): (u64, u64),
+        (batch, place): (&ColumnBatch, usize),
+    ) -> Option<u32> {
+        if slot == EMPTY {
+            return None;
+        }
+        if (slot ^ hash << 32) >> 32 == 0 && self.equals(keys, row_of(slot), (batch, place)) {
+            return Some(row_of(slot));
+        }
+        self.find_behind(keys, hash, (batch, place))
+    }
+
+    #[cold]
+    fn find_behind(&self, keys: &Keys, hash: u64, row: (&ColumnBatch, usize)) -> Option<u32> {
+        let mut index = slot_index(hash, self.slots.len());
+        loop {
+            index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
+            let slot = self.slots[index];
+            if slot == EMPTY {
+                return None;
+            }
+            if (slot ^ hash << 32) >> 32 == 0 && self.equals(keys, row_of(slot), row) {
+                return Some(row_of(slot));
+            }
+        }
+    }
+
+    #[inline]
+    fn equals(&self, keys: &Keys, row: u32, (batch, place): (&ColumnBatch, usize)) -> bool {
+        if keys.are_integers {
+            let mine = self.batch.columns()[keys.built[0]].integers();
+            let its = batch.columns()[keys.other[0]].integers();
+            let row = row as usize;
+            return mine.zip(its).is_some_and(|(mine, its)| mine[row] == its[place]);
+        }
+        keys.built.iter().zip(&keys.other).all(|(&mine, &its)| {
+            let value = self.batch.columns()[mine].value(row as usize);
+            value.compare(&batch.columns()[its].value(place)).is_eq()
+        })
+    }
+
+    /// Notes that a row was met, if anybody asks.
+    #[inline]
+    fn mark(&self, row: u32) {
+        let Some(word) = self.marks.get(row as usize / 64) else { return };
+        let bit = 1 << (row % 64);
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    fn is_met(&self, row: u32) -> bool {
+        self.marks[row as usize / 64].load(Ordering::Relaxed) >> (row % 64) & 1 == 1
+    }
+}
+
+/// The row that a slot leads to.
+#[inline]
+const fn row_of(slot: u64) -> u32 {
+    #[allow(clippy::cast_possible_truncation, reason = "the low half is the row")]
+    let row = slot as u32;
+    row
+}
+
+/// Where a hash belongs among so many slots: the high half of the product.
+#[inline]
+fn slot_index(hash: u64, slot_count: usize) -> usize {
+    to_index(((u128::from(hash) * slot_count as u128) >> 64) as u64)
+}
+
+impl Probe {
+    fn new(range_count: usize) -> Self {
+        Self { by_range: vec![Vec::new(); range_count], ..Self::default() }
+    }
+
+    /// Divides the rows among ranges by their hashes; rows without one are in the first, if they are wanted.
+    fn divide(&mut self, keeps_null_keys: bool) {
+        let count = self.by_range.len() as u128;
+        self.by_range.iter_mut().for_each(Vec::clear);
+        for (row, &hash) in (0..).zip(&self.hashes) {
+            let range = match hash {
+                EMPTY if !keeps_null_keys => continue,
+                EMPTY => 0,
+                // Slots follow the high bits.
+                _ => to_index(((u128::from(hash.rotate_left(32)) * count) >> 64) as u64),
+            };
+            self.by_range[range].push(row);
+        }
+    }
+}
