@@ -22,7 +22,7 @@ pub enum Values {
     },
 }
 
-/// A column.
+/// The values of one column of some rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     column_type: ColumnType,
@@ -33,7 +33,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// No rows.
+    /// A column of this type without any rows yet.
     #[must_use]
     pub fn new(column_type: ColumnType) -> Self {
         let values = match column_type {

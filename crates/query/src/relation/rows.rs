@@ -5,6 +5,7 @@ use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
+use nandu_storage::database::ColumnType;
 use nandu_storage::sqlite::{Value, ValueRef, encode_record};
 use std::ops::Range;
 
@@ -15,6 +16,7 @@ pub struct Rows {
     bytes: Vec<u8>,
     cells: Vec<u64>,
     page_bytes: usize,
+    types: Option<Vec<ColumnType>>,
 }
 
 struct RowStream<'x> {
@@ -32,6 +34,12 @@ impl Rows {
     #[must_use]
     pub fn new(name: &str, page_bytes: usize) -> Self {
         Self { name: name.to_owned(), page_bytes, ..Self::default() }
+    }
+
+    /// The same rows, whose columns have these types, or NULL.
+    #[must_use]
+    pub fn with_types(self, types: Vec<ColumnType>) -> Self {
+        Self { types: Some(types), ..self }
     }
 
     /// Appends a row; its number is its place, counted from 1.
@@ -57,6 +65,10 @@ impl Rows {
 }
 
 impl Relation for Rows {
+    fn column_types(&self) -> Option<&[ColumnType]> {
+        self.types.as_deref()
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

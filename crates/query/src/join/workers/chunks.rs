@@ -83,14 +83,12 @@ impl<'x> Worker<'x> {
         let table_memory = self.take(table_pages)?;
         let roles = self.shares.roles(built);
         let mut place = Place::default();
-        for chunk in 0_u64.. {
-            let is_last = self.join_chunk(task, roles, &mut place, (chunk, sink))?;
-            if is_last {
-                break;
-            }
+        let mut chunk_count = 1_u64;
+        while !self.join_chunk(task, roles, &mut place, (chunk_count, sink))? {
+            chunk_count += 1;
         }
         drop((place, table_memory));
-        if !task.matched.is_empty() {
+        if chunk_count > 1 && !task.matched.is_empty() {
             self.sweep(task, roles.probe, sink)?;
         }
         Ok(())
@@ -102,7 +100,7 @@ impl<'x> Worker<'x> {
         task: &Task,
         roles: Roles,
         place: &mut Place<'x>,
-        (chunk, sink): (u64, Sink<'_>),
+        (number, sink): (u64, Sink<'_>),
     ) -> Result<bool, QueryError> {
         let way = &task.way;
         let nothing = self.execution.take("a join by several workers", 0)?;
@@ -116,8 +114,8 @@ impl<'x> Worker<'x> {
             task.side(way.built.other()).rewind();
             all.into_iter().all(|is_done| is_done)
         })?;
-        let is_alone = task.matched.is_empty();
-        if is_alone && roles.probe != Alone::Never && !(*is_last && chunk == 0) {
+        let is_alone = number == 1 && *is_last;
+        if task.matched.is_empty() && roles.probe != Alone::Never && !is_alone {
             let what = format!(
                 "block nested loops cannot do a {} join with the {} side in chunks; make chunks of \
                  the other side, or take a hash join",
@@ -128,7 +126,7 @@ impl<'x> Worker<'x> {
         }
         let table = self.build(&agreed, way.built, way.pieces.has_marks)?;
         // Over several chunks, what a row of the side that is looked up has met is known at the end only.
-        let (matched, probe) = match is_alone {
+        let (matched, probe) = match is_alone || task.matched.is_empty() {
             true => (None, roles.probe),
             false => (Some(task.matched.as_slice()), Alone::Matched),
         };

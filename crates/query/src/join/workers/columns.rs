@@ -38,7 +38,7 @@ const END: u32 = u32::MAX;
 /// Most pairs that are handed on at once.
 const PAIR_COUNT_MAX: usize = 4096;
 /// Bytes of a row beside its columns: slots, a link, and its hash while it is linked.
-const ROW_BYTES: usize = 12 + 4 + 8;
+const ROW_BYTES: usize = 16 + 4 + 8;
 
 /// Rows of both sides that belong together, by place; one side is missing where rows come out by themselves.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +116,8 @@ struct Probe {
     /// The rows of the batch at hand, by range.
     by_range: Vec<Vec<u32>>,
     slots: Vec<u64>,
+    /// The first built row of the key of each.
+    found: Vec<u32>,
     built_rows: Vec<u32>,
     other_rows: Vec<u32>,
     alone: Vec<u32>,
@@ -324,8 +326,8 @@ impl<'r> ColumnJoin<'r> {
                 execution.work(Work::Probe, batch.row_count() as u64);
                 hash(batch, &self.keys.other, &mut probe.hashes);
                 probe.divide(true);
-                for number in 0..ranges.len() {
-                    self.look_up(execution, (&ranges[number], batch), (&mut probe, number), sink)?;
+                for (number, range) in ranges.iter().enumerate() {
+                    self.look_up(execution, (range, batch), (&mut probe, number), sink)?;
                 }
             }
         }
@@ -340,18 +342,16 @@ impl<'r> ColumnJoin<'r> {
         (probe, number): (&mut Probe, usize),
         sink: Sink<'_>,
     ) -> Result<(), QueryError> {
-        let Probe { hashes, by_range, slots, built_rows, other_rows, alone } = probe;
-        let places = &by_range[number];
-        range.touch(&self.keys, places.iter().map(|&place| hashes[place as usize]), slots);
+        range.find(&self.keys, batch, probe, number);
+        let Probe { by_range, found, built_rows, other_rows, alone, .. } = probe;
         alone.clear();
-        for (&place, &slot) in places.iter().zip(slots.iter()) {
-            let hash = hashes[place as usize];
-            let found = range.find(&self.keys, (hash, slot), (batch, place as usize));
-            match (found, self.roles.probe) {
-                (Some(_), Alone::Matched) | (None, Alone::Unmatched) => alone.push(place),
+        for (&place, &first) in by_range[number].iter().zip(found.iter()) {
+            match (first, self.roles.probe) {
+                (END, Alone::Unmatched) => alone.push(place),
+                (row, Alone::Matched) if row != END => alone.push(place),
                 _ => {}
             }
-            let mut row = found.unwrap_or(END);
+            let mut row = first;
             while row != END {
                 if self.roles.pairs {
                     built_rows.push(row);
@@ -556,7 +556,7 @@ impl Range {
         let words = if has_marks { row_count.div_ceil(64) } else { 0 };
         let mut range = Self {
             batch,
-            slots: vec![EMPTY; row_count + row_count / 2 + 1],
+            slots: vec![EMPTY; 2 * row_count + 1],
             next: Vec::new(),
             marks: (0..words).map(|_| AtomicU64::new(0)).collect(),
         };
@@ -572,14 +572,13 @@ impl Range {
 
     /// Puts a row in front of the list of its key.
     fn link(&mut self, keys: &Keys, hash: u64, row: u32) {
-        let tag = hash << 32;
         let mut index = slot_index(hash, self.slots.len());
         loop {
             let slot = self.slots[index];
             let first = row_of(slot);
             let is_free = slot == EMPTY;
-            if is_free || (slot ^ tag) >> 32 == 0 && self.has_key(keys, first, row) {
-                self.slots[index] = tag | u64::from(row);
+            if is_free || has_tag(slot, hash) && self.has_key(keys, first, row) {
+                self.slots[index] = hash << 32 | u64::from(row);
                 if !is_free {
                     if self.next.is_empty() {
                         self.next = vec![END; self.batch.row_count()];
@@ -600,61 +599,70 @@ impl Range {
         })
     }
 
-    /// Finds the first slot of each hash, and loads the key that it leads to: the processor waits for many of
-    /// them at once.
-    fn touch(&self, keys: &Keys, hashes: impl Iterator<Item = u64>, slots: &mut Vec<u64>) {
+    /// Finds the first row of the list of each key, [`END`] where there is none: slots first, then keys, so that the
+    /// processor waits for many of them at once.
+    fn find(&self, keys: &Keys, batch: &ColumnBatch, probe: &mut Probe, number: usize) {
+        let Probe { hashes, by_range, slots, found, .. } = probe;
+        let places = &by_range[number];
+        let hash_of = |place: u32| hashes[place as usize];
         slots.clear();
-        slots.extend(hashes.map(|hash| match hash {
+        slots.extend(places.iter().map(|&place| match hash_of(place) {
             EMPTY => EMPTY,
             hash => self.slots[slot_index(hash, self.slots.len())],
         }));
-        if let Some(numbers) = self.batch.columns()[keys.built[0]].integers() {
-            let rows = slots.iter().filter(|&&slot| slot != EMPTY);
-            let all = rows.fold(0, |all, &slot| all ^ numbers[row_of(slot) as usize]);
-            std::hint::black_box(all);
+        for (slot, &place) in slots.iter_mut().zip(places) {
+            if *slot != EMPTY && !has_tag(*slot, hash_of(place)) {
+                *slot = self.slot_with_tag(hash_of(place));
+            }
+        }
+        let behind = |place: u32| self.find_slowly(keys, hash_of(place), (batch, place as usize));
+        found.clear();
+        let mine = self.batch.columns()[keys.built[0]].integers();
+        let its = batch.columns()[keys.other[0]].integers();
+        if let (true, Some(mine), Some(its)) = (keys.are_integers, mine, its) {
+            found.extend(slots.iter().zip(places).map(|(&slot, &place)| match slot {
+                EMPTY => END,
+                slot if mine[row_of(slot) as usize] == its[place as usize] => row_of(slot),
+                _ => behind(place),
+            }));
+        } else {
+            found.extend(slots.iter().zip(places).map(|(&slot, &place)| match slot {
+                EMPTY => END,
+                _ => behind(place),
+            }));
         }
     }
 
-    /// The first row of the list of a key, beginning with the slot where its hash belongs.
+    /// The first slot from where a hash belongs that has its tag, or is empty.
     #[inline]
-    fn find(
-        &self,
-        keys: &Keys,
-        (hash, slot): (u64, u64),
-        (batch, place): (&ColumnBatch, usize),
-    ) -> Option<u32> {
-        if slot == EMPTY {
-            return None;
-        }
-        if (slot ^ hash << 32) >> 32 == 0 && self.equals(keys, row_of(slot), (batch, place)) {
-            return Some(row_of(slot));
-        }
-        self.find_behind(keys, hash, (batch, place))
-    }
-
-    #[cold]
-    fn find_behind(&self, keys: &Keys, hash: u64, row: (&ColumnBatch, usize)) -> Option<u32> {
+    fn slot_with_tag(&self, hash: u64) -> u64 {
         let mut index = slot_index(hash, self.slots.len());
         loop {
+            let slot = self.slots[index];
+            if slot == EMPTY || has_tag(slot, hash) {
+                return slot;
+            }
             index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
+        }
+    }
+
+    /// The first row of the list of a key: few rows have the tag of another key.
+    fn find_slowly(&self, keys: &Keys, hash: u64, row: (&ColumnBatch, usize)) -> u32 {
+        let mut index = slot_index(hash, self.slots.len());
+        loop {
             let slot = self.slots[index];
             if slot == EMPTY {
-                return None;
+                return END;
             }
-            if (slot ^ hash << 32) >> 32 == 0 && self.equals(keys, row_of(slot), row) {
-                return Some(row_of(slot));
+            if has_tag(slot, hash) && self.equals(keys, row_of(slot), row) {
+                return row_of(slot);
             }
+            index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
         }
     }
 
     #[inline]
     fn equals(&self, keys: &Keys, row: u32, (batch, place): (&ColumnBatch, usize)) -> bool {
-        if keys.are_integers {
-            let mine = self.batch.columns()[keys.built[0]].integers();
-            let its = batch.columns()[keys.other[0]].integers();
-            let row = row as usize;
-            return mine.zip(its).is_some_and(|(mine, its)| mine[row] == its[place]);
-        }
         keys.built.iter().zip(&keys.other).all(|(&mine, &its)| {
             let value = self.batch.columns()[mine].value(row as usize);
             value.compare(&batch.columns()[its].value(place)).is_eq()
@@ -674,6 +682,12 @@ impl Range {
     fn is_met(&self, row: u32) -> bool {
         self.marks[row as usize / 64].load(Ordering::Relaxed) >> (row % 64) & 1 == 1
     }
+}
+
+/// Whether a slot has the tag of a hash, its low half.
+#[inline]
+const fn has_tag(slot: u64, hash: u64) -> bool {
+    (slot ^ hash << 32) >> 32 == 0
 }
 
 /// The row that a slot leads to.

@@ -1,10 +1,9 @@
 //! Two sides that are joined by all workers, and how: decided once for all, from what is known of the sides.
 //!
 //! ```text
-//!   table of the smaller side fits ─────────────────────► hashed, its pieces expected to stay
-//!                              nearly ──────────────────► in chunks, the other side past each
-//!                              not, and cutting helps ──► hashed, in as many pieces as memory has room for
-//!                              nor does that help ──────► in chunks
+//!   table of the smaller side fits, or nearly ──────────► in chunks, one if it fits, the other side past each
+//!                              does not, and cutting helps ──► hashed, in as many pieces as memory has room for
+//!                              nor does that help ───────────► in chunks
 //! ```
 
 use super::load::{Filling, Pieces};
@@ -106,16 +105,7 @@ impl Shares {
         let [left, right] = sides.map(needed);
         let built = if left <= right { Side::Left } else { Side::Right };
         let needed = left.min(right);
-        let marks = if self.has_marks(built) { needed / 32 } else { 0 };
         let page_bytes = self.page_bytes as u64;
-        let table_pages = (needed + marks).div_ceil(page_bytes * self.worker_count as u64);
-        let range_count = self.range_count(to_index(needed));
-        let outputs = range_count as u64;
-        let rest = u64::from(self.pages).saturating_sub(table_pages + outputs);
-        if rest >= 1 {
-            let input_pages = to_u32(rest.min(u64::from(self.pages / 2)).max(1));
-            return self.hashed(level, built, range_count, (1, input_pages));
-        }
         let pages = u64::from(self.pages) * self.worker_count as u64;
         let has_helped = needed < parent_bytes / 10 * 9;
         let is_much = needed.div_ceil(page_bytes) > CHUNK_COUNT_MAX * (pages - pages / 8);
@@ -126,7 +116,11 @@ impl Shares {
             let input_pages = (self.pages - to_u32(count) * output_pages).max(1);
             return self.hashed(level, built, to_index(count), (output_pages, input_pages));
         }
-        let input_pages = to_u32(chunk_input_pages(u64::from(self.pages)));
+        // What a table that fits leaves is for what both sides are read through.
+        let table_pages = needed.div_ceil(page_bytes * self.worker_count as u64);
+        let rest = u64::from(self.pages).saturating_sub(table_pages + table_pages / 8) / 2;
+        let least = chunk_input_pages(u64::from(self.pages));
+        let input_pages = to_u32(rest.clamp(least, (u64::from(self.pages) / 4).max(least)));
         let aside_bytes = match self.roles(built).probe {
             Alone::Never => 0,
             _ => word_count(sides[usize::from(built == Side::Left)]) * 8,

@@ -1,19 +1,26 @@
 //! Joins by several workers beside looking at all pairs, over random rows, memories and numbers of workers.
 
+use super::columns::{ColumnJoin, ColumnPairs, ColumnSink};
 use super::hash::HashSettings;
 use super::{ChunkSettings, PairSink, SharedJoin};
+use crate::columns::ColumnRows;
+use crate::execution::Memory;
 use crate::join::{JoinType, Side, block_nested_loops, hybrid_hash};
+use crate::key::KeyColumn;
+use crate::relation::{RelationSize, Rows, Span, TupleStream};
 use crate::testing::{PlainPair, RowShape, execution, expected, join, limits, random_rows};
 use crate::tuple::{PairBatch, Tuple};
 use crate::{Execution, Key, Limits, QueryError, Relation, Work};
 use nandu_base::Rng;
+use nandu_storage::database::ColumnType;
+use nandu_storage::sqlite::{Value, ValueRef};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn shape() -> impl Strategy<Value = RowShape> {
     let payload_bytes_max = prop_oneof![5 => 0_u64..200, 1 => 200_u64..3000];
-    (0_usize..600, 1_u64..200, any::<bool>(), 0_u64..20, payload_bytes_max).prop_map(
+    (0_usize..400, 1_u64..150, any::<bool>(), 0_u64..20, payload_bytes_max).prop_map(
         |(row_count, key_count, is_skewed, null_percent, payload_bytes_max)| RowShape {
             row_count,
             key_count,
@@ -79,7 +86,7 @@ fn check(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn workers_that_hash_give_what_looking_at_all_pairs_gives(
         shapes in (shape(), shape()),
@@ -119,7 +126,7 @@ proptest! {
         let table_pages = pages - input_pages;
         let settings =
             block_nested_loops::Settings { outer, table_pages, input_pages, chunk_pages: None };
-        let (empty, key) = (crate::relation::Rows::new("none", 512), Key::of(&[0]));
+        let (empty, key) = (Rows::new("none", 512), Key::of(&[0]));
         let of = join(&empty, &empty, &key, JoinType::Inner);
         let shared = SharedJoin::Chunks(ChunkSettings::of(&settings, &of, worker_count).unwrap());
         let limits = Limits { reads_ahead, ..limits(512, pages) };
@@ -169,7 +176,7 @@ fn what_fits_is_not_written_and_what_does_not_is_written_once() {
         assert_eq!(written(needed_pages * 3 / 2 + 16 * workers, 0), (0, 0));
         let (nearly, _) = written(needed_pages * 4 / 5 + 10 * workers, 0);
 
-        assert!(nearly > 0 && nearly < bytes / 2, "{nearly} of {bytes}");
+        assert!(nearly > 0 && nearly < bytes * 2 / 3, "{nearly} of {bytes}");
         let (most, copied) = written(needed_pages / 3 + 16 * workers, 6);
         assert!(most > nearly && copied <= 12_000, "{most}, {copied}");
         let ends = u64::from(16 * workers) * 1024;
@@ -238,6 +245,138 @@ fn a_key_that_all_rows_have_keeps_all_workers_busy() {
         let wanted = expected(&left, &right, &key, JoinType::Inner).len();
         assert_eq!(counts.iter().sum::<usize>(), wanted);
         assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+    }
+}
+
+/// Keeps all pairs that one worker finds, by column.
+#[derive(Default)]
+struct Kept(Vec<[Option<Vec<Value>>; 2]>);
+
+impl ColumnSink for Kept {
+    fn take(&mut self, pairs: ColumnPairs<'_>) -> Result<(), QueryError> {
+        for place in 0..pairs.row_count() {
+            let row = |side: Option<ColumnRows<'_>>| {
+                let ColumnRows { batch, places } = side?;
+                let row = places[place] as usize;
+                Some(batch.columns()[..2].iter().map(|it| it.value(row).to_value()).collect())
+            };
+            self.0.push([row(pairs.left), row(pairs.right)]);
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a key of integers, some NULL, and a text.
+fn typed_rows(name: &str, shape: RowShape, rng: &mut Rng) -> Rows {
+    let types = vec![ColumnType::Integer, ColumnType::Text];
+    let mut rows = Rows::new(name, 512).with_types(types);
+    for number in 0..shape.row_count {
+        let key = if shape.is_skewed && rng.below(2) == 0 { 0 } else { rng.below(shape.key_count) };
+        let key = match rng.below(100) < shape.null_percent {
+            true => Value::Null,
+            false => Value::Integer(key.cast_signed()),
+        };
+        rows.push(&[key, Value::Text(format!("row {number}"))]);
+    }
+    rows
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn joins_by_column_give_what_looking_at_all_pairs_gives(
+        shapes in (shape(), shape()),
+        seed: u64,
+        worker_count in 1_usize..5,
+        share_pages in 16_u32..200,
+        built in prop_oneof![Just(Side::Left), Just(Side::Right)],
+        type_index in 0_usize..6,
+    ) {
+        let mut rng = Rng::new(seed);
+        let left = typed_rows("left", shapes.0, &mut rng);
+        let right = typed_rows("right", shapes.1, &mut rng);
+        let (key, join_type) = (Key::of(&[0]), JoinType::ALL[type_index]);
+        let pages = share_pages * u32::try_from(worker_count).unwrap();
+        let execution = execution(limits(512, pages));
+        let wanted = [KeyColumn::Stored(0), KeyColumn::Stored(1)];
+        let join = join(&left, &right, &key, join_type);
+        let mut sinks: Vec<Kept> = (0..worker_count).map(|_| Kept::default()).collect();
+        let Some(by_column) =
+            ColumnJoin::new(&execution, join, built, [&wanted; 2], worker_count)
+        else {
+            return Ok(());
+        };
+        let has_run = by_column.run(&execution, &mut sinks).unwrap();
+        prop_assert_eq!(execution.free_pages(), pages);
+        let mut found: Vec<_> = sinks.into_iter().flat_map(|sink| sink.0).collect();
+        prop_assert!(has_run || found.is_empty(), "nothing was handed on");
+        if has_run {
+            let row = |row: Option<(i64, Vec<u8>)>| {
+                let (row_number, record) = row?;
+                let view = Tuple { row_number, record: &record }.view().unwrap();
+                Some(view.columns().map(ValueRef::to_value).collect::<Vec<Value>>())
+            };
+            let wanted = expected(&left, &right, &key, join_type).into_iter();
+            let mut wanted: Vec<_> = wanted.map(|(left, right)| [row(left), row(right)]).collect();
+            let told = |rows: &[Option<Vec<Value>>; 2]| format!("{rows:?}");
+            found.sort_by_key(told);
+            wanted.sort_by_key(told);
+            prop_assert_eq!(found, wanted);
+        }
+    }
+}
+
+/// Rows that say they are a hundredth of what they are.
+struct Understated(Rows);
+
+impl Relation for Understated {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn size(&self) -> RelationSize {
+        let RelationSize { page_count, tuple_count, cell_bytes } = self.0.size();
+        RelationSize { page_count, tuple_count: tuple_count / 100, cell_bytes: cell_bytes / 100 }
+    }
+
+    fn column_types(&self) -> Option<&[ColumnType]> {
+        self.0.column_types()
+    }
+
+    fn parts(&self, count: u32) -> Vec<Span> {
+        self.0.parts(count)
+    }
+
+    fn scan<'x>(
+        &'x self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        span: Span,
+    ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
+        self.0.scan(execution, memory, span)
+    }
+}
+
+#[test]
+fn a_side_that_does_not_fit_after_all_is_told_before_anything_is_handed_on() {
+    let rows = typed_rows("left", rows_of(4000, 100, false), &mut Rng::new(7));
+    let (left, key) = (Understated(rows), Key::of(&[0]));
+    let wanted = [KeyColumn::Stored(0), KeyColumn::Stored(1)];
+    let inner = join(&left, &left, &key, JoinType::Inner);
+    for worker_count in 1..4 {
+        let run = |pages: u32| {
+            let execution = execution(limits(512, pages));
+            let mut sinks: Vec<Kept> = (0..worker_count).map(|_| Kept::default()).collect();
+            let by_column =
+                ColumnJoin::new(&execution, inner, Side::Left, [&wanted; 2], worker_count);
+            let has_run = by_column.unwrap().run(&execution, &mut sinks).unwrap();
+            let count: usize = sinks.iter().map(|sink| sink.0.len()).sum();
+            assert_eq!(has_run, count > 0);
+            assert_eq!(execution.free_pages(), pages);
+            has_run
+        };
+        assert!(run(2000));
+        assert!(!run(100), "4000 rows are not in 50 KB");
     }
 }
 
