@@ -8,6 +8,9 @@
 //! The engine knows neither files nor processes. Here are the directory that holds a database, the
 //! lock against a second process, and direct I/O through io_uring. With the feature `simulated` there are
 //! databases over simulated drives, too; without it no simulator is compiled.
+//!
+//! Rows are slices of values, or types of the program: tuples, or structs that serde knows (the example
+//! `typed_rows`).
 
 pub mod directory_volume;
 pub mod hostile;
@@ -18,17 +21,21 @@ pub mod simulated;
 
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 pub use nandu_base::{ByteCount, Nanos};
+pub use nandu_device::DeviceError;
 pub use nandu_drives::file::EngineKind;
 pub use nandu_storage::database::{
-    CheckReport, Column, ColumnType, Database, FetchOrder, Flow, Isolation, ReadTransaction, Row,
-    Snapshot, TableDefinition, TableKind, Tables, WriteTransaction, check_name,
+    CheckReport, Column, ColumnType, Database, FetchOrder, Flow, IndexDefinition, Isolation,
+    LoadOptions, LoadReport, Mark, NewTable, ReadTransaction, Row, RowOrder, RowRange, RowScan,
+    Snapshot, TableDefinition, TableKind, TableLoad, TableStat, Tables, TypedRows,
+    WriteTransaction, check_name, values_of,
 };
-pub use nandu_storage::engine::{RestartReport, Settings, TornPages, Volumes};
+pub use nandu_storage::engine::{RestartReport, RestartStep, Settings, TornPages, Volumes};
 pub use nandu_storage::log::Durability;
 pub use nandu_storage::pax::SPAN_PAGES_MAX;
 pub use nandu_storage::pool::ReplacementKind;
+pub use nandu_storage::propagation::log_structured::{PagePacking, SegmentVictimKind};
 pub use nandu_storage::propagation::{LogStructuredSettings, PropagationKind};
-pub use nandu_storage::sqlite::{RecordView, Value, ValueRef, real_in};
+pub use nandu_storage::sqlite::{FillFactor, RecordView, Value, ValueRef, real_in};
 pub use nandu_storage::volume::{DeviceVolume, Volume};
-pub use nandu_storage::{FileId, StorageError};
+pub use nandu_storage::{FileId, PageAddress, StorageError};
 pub use open::{DatabaseOptions, NewDatabase, create_database, open_database};

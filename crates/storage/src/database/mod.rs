@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Database ──snapshot()──► Snapshot ─────────┐
-//!       ├──────read()──────► ReadTransaction ──┼─ deref ─► Tables: get, scan, index_scan, check
+//!       ├──────read()──────► ReadTransaction ──┼─ deref ─► Tables: get, rows, index_scan, check
 //!       └──────write()─────► WriteTransaction ─┘
 //!                              insert, update, delete, create_table … commit │ rollback
 //!                              load_table: any number of rows past the log
@@ -26,10 +26,12 @@ mod check;
 mod copies;
 mod core;
 pub mod key;
+mod key_values;
 mod load;
 mod locks;
 mod names;
 mod open_table;
+mod row_scan;
 pub mod schema;
 mod sorter;
 mod step;
@@ -42,15 +44,18 @@ mod tests_of_file_numbers;
 mod tests_of_many;
 mod transaction;
 mod turns;
+mod typed;
 mod used;
 mod view;
 
 pub use change::check_name;
 pub use check::CheckReport;
 pub use load::{LoadOptions, LoadReport, NewTable, RowOrder, TableLoad};
+pub use row_scan::{RowRange, RowScan};
 pub use schema::{Column, ColumnType, IndexDefinition, Row, TableDefinition, TableKind};
 pub use tables::{FetchOrder, Flow, TableStat, Tables};
-pub use transaction::{Isolation, ReadTransaction, Snapshot, WriteTransaction};
+pub use transaction::{Isolation, Mark, ReadTransaction, Snapshot, WriteTransaction};
+pub use typed::{TypedRows, values_of};
 pub use view::EngineView;
 
 use self::core::Core;

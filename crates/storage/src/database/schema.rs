@@ -160,6 +160,12 @@ impl ColumnType {
     }
 }
 
+impl AsRef<str> for Column {
+    fn as_ref(&self) -> &str {
+        &self.name
+    }
+}
+
 impl TableKind {
     /// What the name of a table's file ends in.
     pub(super) const fn file_suffix(&self) -> &'static str {

@@ -6,9 +6,11 @@
 //! 3. The record of a clustered table is its row; its key repeats the key columns.
 
 use super::copies::{BatchCopy, RecordCopy, copied};
+use super::key_values::as_bytes;
 use super::locks::{self, Mode, Span, Taking, Wanted};
 use super::names::{name_files, with_names_of};
 use super::open_table::{OpenTable, OpenTables, Rows, open_heap};
+use super::row_scan::RowRange;
 use super::schema::{IndexDefinition, Row, TableDefinition};
 use super::used::UsedTables;
 use super::view::EngineView;
@@ -28,9 +30,6 @@ const FETCH_BATCH_ROWS: usize = 4096;
 /// How many rows an index scan fetches at once in the order of the keys.
 const FETCH_AHEAD_ROWS: usize = 128;
 
-/// What a key takes, most often.
-const KEY_BYTES: usize = 32;
-
 /// The tables of a database as one reader or transaction sees them.
 #[derive(Clone, Debug)]
 pub struct Tables {
@@ -47,6 +46,16 @@ pub struct Tables {
 pub(super) enum Statement<'t> {
     Reader(&'t EngineView),
     Writer(EngineView),
+}
+
+impl Statement<'_> {
+    /// The view, for whoever reads by it after the statement.
+    pub(super) fn into_view(self) -> EngineView {
+        match self {
+            Self::Reader(view) => view.clone(),
+            Self::Writer(view) => view,
+        }
+    }
 }
 
 impl Deref for Statement<'_> {
@@ -143,7 +152,7 @@ impl Tables {
         shared.wait_for_lock(transaction, &Wanted::new(file, span, Mode::Shared), told)
     }
 
-    fn lock_number(&self, table: &OpenTable, number: i64) -> Result<(), StorageError> {
+    pub(super) fn lock_number(&self, table: &OpenTable, number: i64) -> Result<(), StorageError> {
         if self.locker.is_none() {
             return Ok(());
         }
@@ -157,7 +166,7 @@ impl Tables {
         self.lock(*file, Span::Key(key), || format!("a row of table {name}"))
     }
 
-    fn lock_range(
+    pub(super) fn lock_range(
         &self,
         file: FileId,
         (lower, upper): (Bound<&[u8]>, Bound<&[u8]>),
@@ -235,7 +244,7 @@ impl Tables {
     ) -> Result<Option<R>, StorageError> {
         let table = self.table(table)?;
         let tree = table.clustered()?;
-        let key = encode(key_values);
+        let key = table.definition.key_of(key_values)?;
         self.lock_key(table, &key)?;
         let mut copy = RecordCopy::take();
         let pages = self.statement()?;
@@ -305,7 +314,7 @@ impl Tables {
     ) -> Result<(), StorageError> {
         let table = self.table(table)?;
         let tree = table.clustered()?;
-        let keys = encode_keys(keys);
+        let keys = keys_of(&table.definition, keys)?;
         keys.iter().try_for_each(|key| self.lock_key(table, key))?;
         let pages = &*self.statement()?;
         let mut copies = BatchCopy::default();
@@ -330,8 +339,9 @@ impl Tables {
     /// # Errors
     /// As [`Self::get_batch_by_key`].
     pub fn fetch_by_key(&self, table: &str, keys: &[Row]) -> Result<(), StorageError> {
-        let tree = self.table(table)?.clustered()?;
-        tree.fetch_leaves(&*self.statement()?, &encode_keys(keys)).map_err(self.named())
+        let table = self.table(table)?;
+        let (tree, keys) = (table.clustered()?, keys_of(&table.definition, keys)?);
+        tree.fetch_leaves(&*self.statement()?, &keys).map_err(self.named())
     }
 
     /// The tree of a heap table, for operators that read it in larger pieces.
@@ -388,53 +398,10 @@ impl Tables {
         table: &str,
         mut look: impl FnMut(i64, RecordView<'_>) -> Flow,
     ) -> Result<(), StorageError> {
-        let table = self.table(table)?;
-        self.lock_file(table.definition.file, table)?;
-        let pages = &*self.statement()?;
-        match &table.rows {
-            Rows::Heap(heap) => {
-                let tree = heap.tree_in(pages);
-                let mut scan = tree.scan(i64::MIN..=i64::MAX);
-                // A leaf's rows out of their pages, so that `look` may use the database.
-                let (mut bytes, mut rows) = (Vec::new(), Vec::new());
-                let mut has_more = true;
-                while has_more {
-                    bytes.clear();
-                    rows.clear();
-                    let next = scan.next_leaf(pages, |number, record| {
-                        let start = bytes.len();
-                        bytes.extend_from_slice(record.bytes());
-                        rows.push((number, start..bytes.len()));
-                    });
-                    has_more = next.map_err(self.named())?;
-                    for (number, place) in rows.drain(..) {
-                        if look(number, copied(&bytes[place])).is_break() {
-                            return Ok(());
-                        }
-                    }
-                }
-            }
-            Rows::Clustered(tree) => {
-                let everything = (Bound::Unbounded, Bound::Unbounded);
-                let mut scan = tree.scan(everything, Direction::Forward);
-                while let Some((_, value)) = scan.next(pages).map_err(self.named())? {
-                    if look(0, view_of(value)?).is_break() {
-                        break;
-                    }
-                }
-            }
-            Rows::Pax(pax) => {
-                let mut flow = Flow::Continue(());
-                for pax_page in 0..pax.pax_pages().len() {
-                    let looked = pax.look_at(pages, pax_page, |number, record| {
-                        flow = look(number, RecordView::new(record).expect("it was just encoded"));
-                        flow.is_continue()
-                    });
-                    looked.map_err(self.named())?;
-                    if flow.is_break() {
-                        break;
-                    }
-                }
+        let mut rows = self.rows(table)?;
+        while let Some((number, record)) = rows.next_row()? {
+            if look(number, record).is_break() {
+                break;
             }
         }
         Ok(())
@@ -449,20 +416,15 @@ impl Tables {
     pub fn scan_by_key(
         &self,
         table: &str,
-        (lower, upper): (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
+        bounds: (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
         ahead_count: usize,
         mut look: impl FnMut(RecordView<'_>) -> Flow,
     ) -> Result<(), StorageError> {
-        let table = self.table(table)?;
-        let tree = table.clustered()?;
-        let (lower, upper) = (lower_bound(lower), upper_bound(upper));
-        let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
-        let bounds = (as_bytes(&lower), as_bytes(&upper));
-        self.lock_range(table.definition.file, bounds, table)?;
-        let pages = &*self.statement()?;
-        let mut scan = tree.scan(bounds, Direction::Forward).with_ahead_count(ahead_count);
-        while let Some((_, value)) = scan.next(pages).map_err(self.named())? {
-            if look(view_of(value)?).is_break() {
+        self.table(table)?.clustered()?;
+        let range = RowRange::of(table).between(bounds).with_ahead_count(ahead_count);
+        let mut rows = self.rows(range)?;
+        while let Some((_, record)) = rows.next_row()? {
+            if look(record).is_break() {
                 break;
             }
         }
@@ -478,14 +440,14 @@ impl Tables {
         &self,
         table: &str,
         index: &str,
-        (lower, upper): (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
+        bounds: (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
         mut look: impl FnMut(i64) -> Flow,
     ) -> Result<(), StorageError> {
         let table = self.table(table)?;
         let index = table.index(index)?;
-        let (lower, upper) = (lower_bound(lower), upper_bound(upper));
-        let Some((lower, upper)) = lower.zip(upper) else { return Ok(()) };
-        let bounds = (as_bytes(&lower), as_bytes(&upper));
+        let bounds = table.definition.key_bounds(&index.columns, bounds)?;
+        let Some(bounds) = bounds else { return Ok(()) };
+        let bounds = as_bytes(&bounds);
         self.lock_range(index.file, bounds, table)?;
         let pages = &*self.statement()?;
         let mut scan = Tree::at(index.file).scan(bounds, Direction::Forward);
@@ -536,10 +498,6 @@ impl Tables {
         order: FetchOrder,
         look: &mut impl FnMut(i64, RecordView<'_>),
     ) -> Result<(), StorageError> {
-        let missing = |number: i64| StorageError::Corrupt {
-            place: "an index".to_owned(),
-            what: format!("its entry for row {number} leads to no row"),
-        };
         let wanted = numbers.len();
         let mut found = 0;
         let heap = table.heap()?;
@@ -566,7 +524,7 @@ impl Tables {
             }
         }
         if found != wanted {
-            return Err(missing(numbers[0]));
+            return Err(leads_nowhere(numbers[0]));
         }
         numbers.clear();
         Ok(())
@@ -662,6 +620,14 @@ impl Tables {
     }
 }
 
+/// What is told of an entry of an index that has outlived its row.
+pub(super) fn leads_nowhere(number: i64) -> StorageError {
+    StorageError::Corrupt {
+        place: "an index".to_owned(),
+        what: format!("its entry for row {number} leads to no row"),
+    }
+}
+
 /// Lends one row of a table in PAX pages to `look`.
 fn pax_row<R>(
     pages: &EngineView,
@@ -701,17 +667,8 @@ pub(super) fn view_of(bytes: &[u8]) -> Result<RecordView<'_>, StorageError> {
     })
 }
 
-pub(super) fn encode(values: &[ValueRef<'_>]) -> Vec<u8> {
-    // To make it longer would ask for memory that threads may share, at the price of a lookup.
-    let mut bytes = Vec::with_capacity(KEY_BYTES);
-    for &value in values {
-        key::encode_key(value, &mut bytes);
-    }
-    bytes
-}
-
-fn encode_keys(keys: &[Row]) -> Vec<Vec<u8>> {
-    let of_row = |row: &Row| encode(&row.iter().map(Value::as_ref).collect::<Vec<_>>());
+fn keys_of(definition: &TableDefinition, keys: &[Row]) -> Result<Vec<Vec<u8>>, StorageError> {
+    let of_row = |row: &Row| definition.key_of(&row.iter().map(Value::as_ref).collect::<Vec<_>>());
     keys.iter().map(of_row).collect()
 }
 
@@ -723,27 +680,4 @@ pub(super) fn entry_key(index: &IndexDefinition, record: RecordView<'_>, number:
     }
     key::encode_key(ValueRef::Integer(number), &mut bytes);
     bytes
-}
-
-/// `None` where no key can lie behind the bound.
-fn lower_bound(bound: Bound<&[ValueRef<'_>]>) -> Option<Bound<Vec<u8>>> {
-    Some(match bound {
-        Bound::Unbounded => Bound::Unbounded,
-        Bound::Included(values) => Bound::Included(encode(values)),
-        Bound::Excluded(values) => Bound::Included(key::after_prefix(&encode(values))?),
-    })
-}
-
-fn upper_bound(bound: Bound<&[ValueRef<'_>]>) -> Option<Bound<Vec<u8>>> {
-    Some(match bound {
-        Bound::Unbounded => Bound::Unbounded,
-        Bound::Included(values) => {
-            key::after_prefix(&encode(values)).map_or(Bound::Unbounded, Bound::Excluded)
-        }
-        Bound::Excluded(values) => Bound::Excluded(encode(values)),
-    })
-}
-
-fn as_bytes(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    bound.as_ref().map(Vec::as_slice)
 }

@@ -177,7 +177,8 @@ fn a_clustered_table_keeps_its_rows_by_key() {
     let mut model: BTreeMap<Vec<u8>, Row> = BTreeMap::new();
     for _ in 0..400 {
         let row = row_for(&mut rng);
-        let key = tables::encode(&[row[1].as_ref(), row[0].as_ref()]);
+        let mut key = Vec::new();
+        row[..2].iter().rev().for_each(|value| key::encode_key(value.as_ref(), &mut key));
         if rng.below(4) == 0 {
             let found =
                 writer.delete_by_key("things", &[row[1].as_ref(), row[0].as_ref()]).unwrap();

@@ -21,7 +21,7 @@ use super::locks::{CHANGING, Mode, Span, Taking, Wanted, key_of_number};
 use super::open_table::{OpenTable, OpenTables};
 use super::schema::{Column, TableKind};
 use super::step::Step;
-use super::tables::{encode, row_of};
+use super::tables::row_of;
 use super::used::{UsedTables, is_same};
 use super::view::EngineView;
 use super::{Database, LoadOptions, LoadReport, NewTable, Row, Shared, TableLoad, Tables, catalog};
@@ -250,7 +250,7 @@ impl<'d> WriteTransaction<'d> {
     ) -> Result<bool, StorageError> {
         let open = self.rows_of(table)?;
         open.clustered()?;
-        let key = encode(key_values);
+        let key = open.definition.key_of(key_values)?;
         self.claim_key(&open, &key)?;
         self.step(|core| core.delete_key(&open, &key))
     }
@@ -267,7 +267,7 @@ impl<'d> WriteTransaction<'d> {
     ) -> Result<(), StorageError> {
         let open = self.rows_of(table)?;
         open.clustered()?;
-        self.claim_key(&open, &encode(key_values))
+        self.claim_key(&open, &open.definition.key_of(key_values)?)
     }
 
     /// As [`Self::claim_by_key`], of a heap table.
