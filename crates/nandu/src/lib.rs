@@ -14,12 +14,16 @@
 
 pub mod directory_volume;
 pub mod hostile;
+#[cfg(feature = "joins")]
+pub mod join;
 pub mod named_settings;
 pub mod open;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
+#[cfg(feature = "joins")]
+pub use join::join;
 pub use nandu_base::{ByteCount, Nanos};
 pub use nandu_device::DeviceError;
 pub use nandu_drives::file::EngineKind;

@@ -1,0 +1,313 @@
+//! A join of two tables through a short door: what is cheapest is found, run in bounded memory, and its
+//! pairs are lent to a closure.
+//!
+//! ```text
+//!   join(tables, left, right).on(…) ─► open both sides ─► plans, cheapest first ─► for_each(pairs)
+//!                                     indexes that serve     CostModel              memory of the pool
+//! ```
+//!
+//! 1. The memory of a join is frames of the pool, lent while it runs, so the process takes no more than
+//!    its database does.
+//! 2. Whatever plan runs, the pairs are the same; in which order they come is the plan's business.
+
+use nandu_base::ByteCount;
+use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats};
+use nandu_query::cost::{JoinQuestion, JoinSide};
+use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
+use nandu_query::join::{Join, JoinInput, check_comparable};
+use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
+use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation};
+use nandu_query::{Execution, Key, Limits, Relation};
+use nandu_storage::database::{Flow, Row, TableDefinition, TableKind, Tables};
+use nandu_storage::sqlite::{RecordView, ValueRef};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use nandu_query::join::JoinType;
+pub use nandu_query::{JoinKind, QueryError};
+
+/// The drive that plans are priced by unless another is given: chosen, about what an NVMe drive of some
+/// years does.
+const REQUEST_NS: u64 = 100_000;
+const READ_BYTES_PER_SECOND: u64 = 2_000_000_000;
+const WRITE_BYTES_PER_SECOND: u64 = 1_000_000_000;
+
+/// A join that is being described: see [`join`].
+#[derive(Clone, Debug)]
+pub struct TableJoin<'t> {
+    tables: &'t Tables,
+    left: String,
+    right: String,
+    on: Vec<(String, String)>,
+    join_type: JoinType,
+    memory_bytes: Option<u64>,
+    write_bytes_max: Option<u64>,
+    device: DeviceCosts,
+}
+
+/// A pair of rows; one side is `None` where a row has no partner, and of semi and anti joins the right one.
+pub type Pair<R> = (Option<R>, Option<R>);
+
+/// One side of a join, opened.
+struct Side<'t> {
+    relation: Box<dyn Relation + 't>,
+    index: Option<Box<dyn IndexLookup + 't>>,
+    key: Key,
+}
+
+/// Begins to describe a join of two tables of a snapshot or of a transaction.
+///
+/// ```
+/// use nandu::{Column, ColumnType, DatabaseOptions, Flow, TableKind};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let place = tempfile::tempdir()?;
+/// # let mut options = DatabaseOptions::default();
+/// # (options.settings.log_bytes, options.settings.checkpoint_bytes) = (4 << 20, 1 << 20);
+/// let database = nandu::create_database(&place.path().join("shop"), &options)?;
+/// let integers = |names: [&str; 2]| names.map(|name| Column::new(name, ColumnType::Integer)).to_vec();
+/// let mut write = database.write()?;
+/// write.create_table("customer", integers(["c_custkey", "c_nation"]), TableKind::Heap)?;
+/// write.create_table("orders", integers(["o_orderkey", "o_custkey"]), TableKind::Heap)?;
+/// write.insert_as("customer", &(7, 3))?;
+/// write.insert_as("orders", &(1, 7))?;
+/// write.insert_as("orders", &(2, 7))?;
+/// write.commit()?;
+///
+/// let snapshot = database.snapshot();
+/// let join = nandu::join(&snapshot, "customer", "orders").on("c_custkey", "o_custkey");
+/// let mut count = 0;
+/// let kind = join.memory_bytes(1 << 20).for_each(|_customer, _order| {
+///     count += 1;
+///     Flow::Continue(())
+/// })?;
+/// println!("{count} pairs, by a {kind}");
+/// # assert_eq!(count, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub fn join<'t>(tables: &'t Tables, left: &str, right: &str) -> TableJoin<'t> {
+    TableJoin {
+        tables,
+        left: left.to_owned(),
+        right: right.to_owned(),
+        on: Vec::new(),
+        join_type: JoinType::Inner,
+        memory_bytes: None,
+        write_bytes_max: None,
+        device: DeviceCosts::from_rates(
+            0,
+            REQUEST_NS,
+            READ_BYTES_PER_SECOND,
+            WRITE_BYTES_PER_SECOND,
+        ),
+    }
+}
+
+impl TableJoin<'_> {
+    /// A column of the left table and the one of the right table that it has to equal; once for each pair
+    /// of columns. Nulls equal nothing.
+    #[must_use]
+    pub fn on(mut self, left: &str, right: &str) -> Self {
+        self.on.push((left.to_owned(), right.to_owned()));
+        self
+    }
+
+    /// Which rows come out: pairs without it.
+    #[must_use]
+    pub const fn join_type(mut self, join_type: JoinType) -> Self {
+        self.join_type = join_type;
+        self
+    }
+
+    /// Memory of the join in bytes, which the pool lends: half of it without this. The pool keeps some
+    /// frames for itself.
+    #[must_use]
+    pub const fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// The most bytes that the join may write to files of its own, as many as it takes without this.
+    #[must_use]
+    pub const fn write_bytes_max(mut self, bytes: u64) -> Self {
+        self.write_bytes_max = Some(bytes);
+        self
+    }
+
+    /// What the drive takes for a request, by which plans are compared.
+    #[must_use]
+    pub fn device(mut self, costs: DeviceCosts) -> Self {
+        self.device = costs;
+        self
+    }
+
+    /// The plan that would run, with what it is thought to cost.
+    ///
+    /// # Errors
+    /// As [`Self::for_each`], but for what happens while it runs.
+    pub fn plan(&self) -> Result<Plan, QueryError> {
+        self.best(&self.open()?)
+    }
+
+    /// Runs the join and lends its pairs, left and right, until there are no more or `look` breaks off. Gives
+    /// how it was done.
+    ///
+    /// # Errors
+    /// If there is no such table or column, the columns can never be equal, no join can be done in so much
+    /// memory with so many bytes written, the pool cannot lend that memory, or the device fails.
+    pub fn for_each(
+        &self,
+        mut look: impl FnMut(Option<RecordView<'_>>, Option<RecordView<'_>>) -> Flow,
+    ) -> Result<JoinKind, QueryError> {
+        let sides = self.open()?;
+        let plan = self.best(&sides)?;
+        let engine = self.tables.engine();
+        let limits = Limits {
+            page_bytes: self.page_bytes(),
+            memory_pages: self.memory_pages(),
+            write_budget_bytes: self.write_bytes_max,
+            reads_ahead: true,
+            work_costs: None,
+        };
+        let grant = engine.grant(limits.memory_pages)?;
+        let (io, stop) = (engine.data_io(), Arc::new(AtomicBool::new(false)));
+        let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
+        let [left, right] = &sides;
+        let join = Join { left: left.input(), right: right.input(), join_type: self.join_type };
+        let indexes = Indexes { left: left.index.as_deref(), right: right.index.as_deref() };
+        let mut stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes)?;
+        while stream.advance()? {
+            for (left, right) in stream.batch().tuples() {
+                let left = left.map(|tuple| tuple.view()).transpose()?;
+                let right = right.map(|tuple| tuple.view()).transpose()?;
+                if look(left, right).is_break() {
+                    return Ok(plan.kind);
+                }
+            }
+        }
+        Ok(plan.kind)
+    }
+
+    /// All pairs, in memory.
+    ///
+    /// # Errors
+    /// As [`Self::for_each`].
+    pub fn pairs(&self) -> Result<Vec<Pair<Row>>, QueryError> {
+        let mut pairs = Vec::new();
+        let row = |record: RecordView<'_>| record.columns().map(ValueRef::to_value).collect();
+        self.for_each(|left, right| {
+            pairs.push((left.map(row), right.map(row)));
+            Flow::Continue(())
+        })?;
+        Ok(pairs)
+    }
+
+    fn page_bytes(&self) -> u32 {
+        self.tables.engine().settings().page_bytes
+    }
+
+    fn memory_pages(&self) -> u32 {
+        let pool_bytes = self.tables.engine().settings().pool_bytes;
+        let bytes = self.memory_bytes.unwrap_or(pool_bytes / 2);
+        u32::try_from(bytes / u64::from(self.page_bytes())).unwrap_or(u32::MAX)
+    }
+
+    fn open(&self) -> Result<[Side<'_>; 2], QueryError> {
+        if self.on.is_empty() {
+            let (left, right) = (&self.left, &self.right);
+            let what =
+                format!("the join of {left} and {right} compares nothing; name columns with `on`");
+            return Err(QueryError::Invalid { what });
+        }
+        let definitions = [&self.left, &self.right].map(|table| self.tables.definition(table));
+        let [left, right] = definitions;
+        let (left, right) = (left?, right?);
+        let (mut left_columns, mut right_columns) = (Vec::new(), Vec::new());
+        for (of_left, of_right) in &self.on {
+            left_columns.push(left.column(of_left)?);
+            right_columns.push(right.column(of_right)?);
+        }
+        let keys = (Key::of(&left_columns), Key::of(&right_columns));
+        check_comparable((left, &keys.0), (right, &keys.1))?;
+        Ok([
+            Side::open(self.tables, left, keys.0, &left_columns)?,
+            Side::open(self.tables, right, keys.1, &right_columns)?,
+        ])
+    }
+
+    /// The cheapest plan that the indexes there are can carry out.
+    fn best(&self, [left, right]: &[Side<'_>; 2]) -> Result<Plan, QueryError> {
+        let page_bytes = self.page_bytes();
+        let row_count = |side: &Side<'_>| side.relation.size().tuple_count;
+        let duplicates = row_count(right) / row_count(left).max(1);
+        let mut question =
+            JoinQuestion::new(left.known(page_bytes)?, right.known(page_bytes)?, duplicates.max(1));
+        question.pairs_are_guessed = true;
+        let question = question.with_join_type(self.join_type);
+        let model = CostModel {
+            device: &self.device,
+            processor: &CpuCosts::MODELLED,
+            convention: Convention::AsBuilt { reads_ahead: true },
+        };
+        let memory_pages = u64::from(self.memory_pages());
+        let pool_bytes = self.tables.engine().settings().pool_bytes;
+        let pool_pages = (pool_bytes / u64::from(page_bytes)).saturating_sub(memory_pages);
+        let write_bytes = self.write_bytes_max;
+        let budget = Budget { memory_pages, write_bytes, pool_pages, worker_count: 1 };
+        let found = plans(&model, &question, &budget);
+        let indexes = Indexes { left: left.index.as_deref(), right: right.index.as_deref() };
+        let best = found.feasible.iter().find(|plan| plan.is_opened_with(indexes));
+        best.copied().ok_or_else(|| {
+            let why = found.rejected.iter().map(|(kind, why)| format!("{kind} {why}"));
+            let memory = ByteCount(memory_pages * u64::from(page_bytes));
+            let why = why.collect::<Vec<_>>().join(", ");
+            let what = format!("no join can be done in {memory} of memory: {why}");
+            QueryError::Invalid { what }
+        })
+    }
+}
+
+impl<'t> Side<'t> {
+    fn open(
+        tables: &'t Tables,
+        definition: &TableDefinition,
+        key: Key,
+        columns: &[usize],
+    ) -> Result<Self, QueryError> {
+        let table = &definition.name;
+        let mut index: Option<Box<dyn IndexLookup + 't>> = None;
+        let relation: Box<dyn Relation + 't> = match &definition.kind {
+            TableKind::Pax { .. } => Box::new(PaxRelation::open(tables, table, &key, None)?),
+            TableKind::Clustered { key: ordered_by } => {
+                if ordered_by.starts_with(columns) {
+                    index = Some(Box::new(ClusteredIndex::open(tables, table)?));
+                }
+                Box::new(ClusteredRelation::open(tables, table)?)
+            }
+            TableKind::Heap => {
+                let found = definition.indexes.iter().find(|index| index.columns == columns);
+                if let Some(found) = found {
+                    let opened = SecondaryIndex::open(tables, table, &found.name, false)?;
+                    index = Some(Box::new(opened));
+                }
+                Box::new(HeapRelation::open(tables, table)?)
+            }
+        };
+        Ok(Self { relation, index, key })
+    }
+
+    /// What the planner knows of it.
+    fn known(&self, page_bytes: u32) -> Result<JoinSide, QueryError> {
+        let side = JoinSide::of(self.relation.as_ref(), u64::from(page_bytes));
+        Ok(match &self.index {
+            Some(index) => side.with_index(IndexStats::of(index.as_ref())?),
+            None => side,
+        })
+    }
+
+    fn input(&self) -> JoinInput<'_> {
+        JoinInput { relation: self.relation.as_ref(), key: &self.key }
+    }
+}
