@@ -28,6 +28,7 @@ pub(crate) use rows::{Decoder, RowColumns, types_of};
 
 use crate::QueryError;
 use nandu_storage::database::ColumnType;
+use nandu_storage::sqlite::ValueRef;
 
 /// Some rows, column by column.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +142,16 @@ impl ColumnBatch {
 }
 
 impl<'a> ColumnRows<'a> {
+    /// The value that one of the rows has in a column.
+    ///
+    /// # Panics
+    /// If there is no such row or column.
+    #[inline]
+    #[must_use]
+    pub fn value(self, column: usize, row: usize) -> ValueRef<'a> {
+        self.batch.columns[column].value(self.places[row] as usize)
+    }
+
     /// The integers of a column, 0 for NULL; `None` if it has none.
     #[must_use]
     pub fn integers(self, column: usize) -> Option<impl Iterator<Item = i64> + use<'a>> {

@@ -28,13 +28,19 @@ impl PropagationKind {
     /// Whether a page's place follows from its address, so that a file needs room for all its pages.
     #[must_use]
     pub const fn places_by_address(self) -> bool {
-        matches!(self, Self::InPlace)
+        match self {
+            Self::InPlace => true,
+            Self::LogStructured => false,
+        }
     }
 
     /// Whether it overwrites pages, so that a power cut can tear one.
     #[must_use]
     pub const fn overwrites_pages(self) -> bool {
-        matches!(self, Self::InPlace)
+        match self {
+            Self::InPlace => true,
+            Self::LogStructured => false,
+        }
     }
 
     /// Whether it makes use of what changed on a page.

@@ -90,9 +90,7 @@ pub trait Propagation: Send {
     fn locate(&self, address: PageAddress) -> Option<PagePlace>;
 
     /// Whether the place of every page follows from its address.
-    fn places_by_address(&self) -> bool {
-        false
-    }
+    fn places_by_address(&self) -> bool;
 
     /// Begins to read a page into `buffer`, one page long.
     ///

@@ -37,6 +37,9 @@ const EMPTY: u64 = u64::MAX;
 const END: u32 = u32::MAX;
 /// Most pairs that are handed on at once.
 const PAIR_COUNT_MAX: usize = 4096;
+/// As many places in memory a pair may touch on the built side: each is likely to be in no cache, where a row is in
+/// two or three lines of one in all.
+const TOUCHED_MAX: usize = 6;
 /// Bytes of a row beside its columns: slots, a link, and its hash while it is linked.
 const ROW_BYTES: usize = 16 + 4 + 8;
 
@@ -125,7 +128,7 @@ struct Probe {
 
 impl<'r> ColumnJoin<'r> {
     /// A join of which these columns are wanted, left and right, by so many workers at most; `None` if the sides do not
-    /// know their types, or the built side is not expected to fit.
+    /// know their types, or the built side is not expected to fit, or has so many columns that rows are better.
     pub(crate) fn new(
         execution: &Execution,
         join: Join<'r>,
@@ -163,7 +166,8 @@ impl<'r> ColumnJoin<'r> {
             share_pages,
             input_pages,
         };
-        (input_pages <= share_pages / 2 && this.is_expected_to_fit(execution)).then_some(this)
+        let is_better = input_pages <= share_pages / 2 && this.is_narrow();
+        (is_better && this.is_expected_to_fit(execution)).then_some(this)
     }
 
     /// How many workers there are.
@@ -186,6 +190,16 @@ impl<'r> ColumnJoin<'r> {
 
     fn budget_bytes(&self, execution: &Execution) -> usize {
         (self.share_pages - self.input_pages) as usize * execution.page_bytes() * self.worker_count
+    }
+
+    /// Whether the built side has few enough columns: the values of a pair lie apart, where those of a row are together.
+    fn is_narrow(&self) -> bool {
+        let touched = |column: &ColumnType| match column {
+            ColumnType::Integer | ColumnType::Real => 1,
+            ColumnType::Text | ColumnType::Blob => 2,
+        };
+        let touched: usize = self.types_of(self.built).iter().map(touched).sum();
+        touched <= TOUCHED_MAX
     }
 
     /// Vectors are up to twice as long as what is in them.

@@ -531,6 +531,10 @@ impl LogStructured {
 }
 
 impl Propagation for LogStructured {
+    fn places_by_address(&self) -> bool {
+        false
+    }
+
     fn locate(&self, address: PageAddress) -> Option<PagePlace> {
         self.place_on_device(address)
     }
