@@ -6,8 +6,12 @@
 //! ```
 //!
 //! The engine knows neither files nor processes. Here are the directory that holds a database, the
-//! lock against a second process, and direct I/O through io_uring. With the feature `simulated` there are
-//! databases over simulated drives, too; without it no simulator is compiled.
+//! lock against a second process, and direct I/O through io_uring.
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `joins`, on by default | joins of two tables (`nandu::join`), by the cheapest plan in given memory |
+//! | `simulated` | databases over simulated drives; without it no simulator is compiled |
 //!
 //! Rows are slices of values, or types of the program: tuples, or structs that serde knows (the example
 //! `typed_rows`).

@@ -173,6 +173,75 @@ mod tests {
         assert!(tree(&["--features", "simulated"]).contains("nandu-ftl "));
     }
 
+    /// Whatever a registry asks for but where the repository is, which has no address of its own.
+    #[test]
+    fn the_crates_that_an_embedder_needs_are_packages() {
+        let cargo = |arguments: &[&str]| {
+            let mut command = std::process::Command::new(env!("CARGO"));
+            command.args(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+            let output = command.output().expect("cargo runs this test");
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{arguments:?}: {told}");
+            String::from_utf8(output.stdout).expect("names are ASCII")
+        };
+        let tree = ["tree", "-p", "nandu", "-e", "normal", "--all-features", "--prefix", "none"];
+        let mut names: Vec<String> = cargo(&tree)
+            .lines()
+            .filter_map(|line| line.split(' ').next())
+            .filter(|name| name.starts_with("nandu"))
+            .map(str::to_owned)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        assert!(names.len() > 10, "{names:?}");
+
+        let metadata = cargo(&["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+        let metadata: serde_json::Value = serde_json::from_str(&metadata).expect("it is JSON");
+        let packages = metadata["packages"].as_array().expect("there are packages");
+        for package in packages {
+            let name = package["name"].as_str().expect("it has a name");
+            if names.iter().any(|needed| needed == name) {
+                for key in ["description", "license", "rust_version", "readme"] {
+                    assert!(package[key].is_string(), "{name} has no {key}");
+                }
+                for key in ["keywords", "categories"] {
+                    let count = package[key].as_array().map_or(0, Vec::len);
+                    assert!((1..=5).contains(&count), "{name} has {count} {key}");
+                }
+            }
+        }
+
+        // Each of them names versions of the others, which no registry has: so without a lock file.
+        let place = tempfile::tempdir().expect("a scratch directory");
+        let target = place.path().to_str().expect("it is UTF-8");
+        let mut package = vec!["package", "--no-verify", "--offline", "--exclude-lockfile"];
+        package.extend(["--allow-dirty", "--target-dir", target]);
+        package.extend(names.iter().flat_map(|name| ["-p", name]));
+        cargo(&package);
+        for name in &names {
+            let packed = place.path().join("package").join(format!("{name}-0.1.0.crate"));
+            assert!(packed.exists(), "{}", packed.display());
+            let files = cargo(&["package", "--list", "--offline", "--allow-dirty", "-p", name]);
+            for file in ["Cargo.toml", "README.md", "src/lib.rs"] {
+                assert!(files.lines().any(|line| line == file), "{name} without {file}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_feature_of_the_crate_for_embedders_is_in_its_documentation() {
+        let manifest = include_str!("../../../crates/nandu/Cargo.toml");
+        let library = include_str!("../../../crates/nandu/src/lib.rs");
+        let features = manifest.split("[features]\n").nth(1).expect("there are some");
+        let features = features.split("\n[").next().expect("they end");
+        let lines = features.lines().filter(|line| !line.starts_with('#'));
+        let names: Vec<&str> = lines.filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+        assert!(names.contains(&"simulated"), "{names:?}");
+        for name in names.into_iter().filter(|&name| name != "default") {
+            assert!(library.contains(&format!("`{name}`")), "{name} is not documented");
+        }
+    }
+
     #[test]
     fn reasons_and_workspace_entries_pass() {
         let root = "[workspace.dependencies]\nours = { path = \"crates/ours\" }\n\
