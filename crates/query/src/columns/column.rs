@@ -264,6 +264,15 @@ impl Column {
         values + self.validity.capacity()
     }
 
+    /// Bytes of the values of all rows.
+    pub(crate) const fn value_bytes(&self) -> usize {
+        match &self.values {
+            Values::Integer(values) => values.len() * 8,
+            Values::Real(values) => values.len() * 8,
+            Values::Bytes { offsets, bytes } => offsets.len() * 4 + bytes.len(),
+        }
+    }
+
     pub(super) fn audit(&self) {
         let count = match &self.values {
             Values::Integer(values) => values.len(),

@@ -24,7 +24,7 @@ mod tests;
 
 pub use column::{Column, Values};
 pub use filter::{Comparison, FilteredColumns, Operator};
-pub(crate) use rows::{Decoder, RowColumns, types_of};
+pub(crate) use rows::{BATCH_BYTES, Decoder, RowColumns, types_of};
 
 use crate::QueryError;
 use nandu_storage::database::ColumnType;
@@ -127,6 +127,22 @@ impl ColumnBatch {
     #[must_use]
     pub fn capacity_bytes(&self) -> usize {
         self.columns.iter().map(Column::capacity_bytes).sum()
+    }
+
+    /// Whether its rows and those of another batch, and the bytes of each column, are no more than `most`.
+    pub(crate) fn has_room_for(&self, other: &Self, most: usize) -> bool {
+        let bytes = |column: &Column| match column.values() {
+            Values::Bytes { bytes, .. } => bytes.len(),
+            _ => 0,
+        };
+        let mut columns = self.columns.iter().zip(&other.columns);
+        self.row_count + other.row_count <= most
+            && columns.all(|(mine, its)| bytes(mine) + bytes(its) <= most)
+    }
+
+    /// Bytes of the values of its rows.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.columns.iter().map(Column::value_bytes).sum()
     }
 
     /// Asserts the invariants.

@@ -10,6 +10,8 @@ use nandu_storage::sqlite::{RecordView, ValueRef};
 
 /// Rows of a batch, about.
 pub(crate) const BATCH_ROWS: usize = 1024;
+/// Bytes of its values, about: what comes at once, a block or a row, is not divided.
+pub(crate) const BATCH_BYTES: usize = 256 << 10;
 
 /// A stream of rows as one of columns.
 pub(crate) struct RowColumns<'x> {
@@ -120,7 +122,7 @@ pub(crate) fn types_of(
 impl ColumnStream for RowColumns<'_> {
     fn advance(&mut self) -> Result<bool, QueryError> {
         self.batch.clear();
-        while self.batch.row_count() < BATCH_ROWS {
+        while self.batch.row_count() < BATCH_ROWS && self.batch.value_bytes() < BATCH_BYTES {
             if !self.stream.advance()? {
                 break;
             }

@@ -154,3 +154,18 @@ fn what_is_not_of_its_type_or_not_there_is_an_error() {
     assert!(scan_of(&Rows::new("plain", 512), 0).contains("plain does not know"));
     assert!(!Column::new(ColumnType::Blob).push(ValueRef::Text(b"a")));
 }
+
+#[test]
+fn a_batch_of_long_rows_has_few_of_them() {
+    let mut relation = Rows::new("rows", 512).with_types(vec![ColumnType::Text]);
+    (0..100).for_each(|_| relation.push(&[Value::Text("x".repeat(100_000))]));
+    let execution = execution(limits(512, 8));
+    let mut stream = scan(&execution, &relation, &[KeyColumn::Stored(0)]);
+    let mut row_count = 0;
+    while stream.advance().unwrap() {
+        let batch = stream.batch();
+        row_count += batch.row_count();
+        assert!(batch.value_bytes() < super::BATCH_BYTES + 200_000, "{}", batch.value_bytes());
+    }
+    assert_eq!(row_count, 100);
+}

@@ -16,7 +16,8 @@
 
 use super::roles::{Alone, Roles};
 use super::row_store::{
-    ADDRESS_BITS, LINK_BYTES, MATCHED, NONE, RowStore, cell_address, pack, row_in, unpack,
+    ADDRESS_BITS, LINK_BYTES, MATCHED, NONE, RowStore, SEGMENT_COUNT_MAX, cell_address, pack,
+    row_in, unpack,
 };
 use crate::tuple::{Area, NO_TUPLE, Tuple, TupleBatch};
 use crate::{Key, QueryError};
@@ -150,7 +151,8 @@ impl HashTable {
         let growth = self.rows.growth(tuple);
         let directory = Self::directory_bytes(self.row_count() + 1);
         let bytes = self.rows.used_bytes() + growth + directory;
-        if bytes > self.budget_bytes && self.row_count() > 0 {
+        let is_full = growth > 0 && self.rows.segments().len() >= SEGMENT_COUNT_MAX;
+        if (bytes > self.budget_bytes && self.row_count() > 0) || is_full {
             return false;
         }
         self.rows.push(tuple, growth);
@@ -471,6 +473,7 @@ fn link_all(
     directory: &mut [u64],
     key: &Key,
 ) -> Result<(), QueryError> {
+    assert!(first_segment + segments.len() <= SEGMENT_COUNT_MAX, "segments have addresses");
     for segment in 0..segments.len() {
         let mut offset = 0;
         while offset < segments[segment].len() {

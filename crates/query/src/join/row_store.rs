@@ -26,6 +26,8 @@ pub(crate) const LINK_BYTES: usize = 8;
 /// Bits of an address: an offset of 20 and as many for the segment.
 pub(super) const ADDRESS_BITS: u32 = 40;
 const OFFSET_BITS: u32 = 20;
+/// Segments of a table at most: as many as addresses tell.
+pub(super) const SEGMENT_COUNT_MAX: usize = 1 << (ADDRESS_BITS - OFFSET_BITS);
 /// The address of no row.
 pub(super) const NONE: u64 = (1 << ADDRESS_BITS) - 1;
 /// The bit of a link that says that its row has met a partner.

@@ -13,6 +13,7 @@ use crate::{Execution, QueryError};
 use nandu_workers::sync::{Condvar, Mutex};
 use std::any::Any;
 use std::sync::Arc;
+use std::thread::Builder;
 
 /// The meetings of some workers.
 pub(crate) struct Barrier {
@@ -139,7 +140,7 @@ impl Barrier {
 /// what is wrong, if anything, with the first worker that failed by itself.
 ///
 /// # Errors
-/// What `work` returns.
+/// What `work` returns, or if the system has no thread for one of them.
 ///
 /// # Panics
 /// If `work` does.
@@ -148,19 +149,45 @@ pub(crate) fn run_workers<S: Send>(
     sinks: &mut [S],
     work: impl Fn(&Execution, &Barrier, usize, &mut S) -> Result<(), QueryError> + Sync,
 ) -> Result<(), QueryError> {
+    run_threads(execution, sinks, Builder::new, work)
+}
+
+fn run_threads<S: Send>(
+    execution: &Execution,
+    sinks: &mut [S],
+    thread: impl Fn() -> Builder,
+    work: impl Fn(&Execution, &Barrier, usize, &mut S) -> Result<(), QueryError> + Sync,
+) -> Result<(), QueryError> {
     let barrier = Barrier::new(sinks.len());
     let Some((first, others)) = sinks.split_first_mut() else { return Ok(()) };
     std::thread::scope(|scope| {
         let (barrier, work) = (&barrier, &work);
-        let spawn = |(worker, sink): (usize, _)| {
+        let (mut handles, worker_count) = (Vec::with_capacity(others.len()), others.len() + 1);
+        let mut refused = None;
+        for (worker, sink) in (1..).zip(others) {
             let execution = execution.fork();
-            scope.spawn(move || {
+            let spawned = thread().spawn_scoped(scope, move || {
                 let answer = barrier.guard(|| work(&execution, barrier, worker, sink));
                 (execution, answer)
-            })
-        };
-        let handles: Vec<_> = (1..).zip(others.iter_mut()).map(spawn).collect();
-        let mut answer = barrier.guard(|| work(execution, barrier, 0, first));
+            });
+            match spawned {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    let what = format!(
+                        "the system has no thread for worker {} of {worker_count}: {error}; take \
+                         fewer workers",
+                        worker + 1
+                    );
+                    refused = Some(QueryError::Invalid { what });
+                    break;
+                }
+            }
+        }
+        let mut answer = barrier.guard(|| match refused {
+            // Those that have begun wait for those that never will.
+            Some(refused) => Err(refused),
+            None => work(execution, barrier, 0, first),
+        });
         for handle in handles {
             let (other, its_answer) = match handle.join() {
                 Ok(ended) => ended,
@@ -199,6 +226,22 @@ mod tests {
         };
         run_workers(&main, &mut sums, work).unwrap();
         assert_eq!(sums, [3 * 999 * 500 + 3000; 3]);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_worker_that_no_thread_is_there_for() {
+        let main = execution(limits(1024, 8));
+        let begun_count = std::sync::atomic::AtomicUsize::new(0);
+        let threads = || match begun_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 | 1 => Builder::new(),
+            // More than there are addresses.
+            _ => Builder::new().stack_size(1 << 60),
+        };
+        let work =
+            |_: &Execution, barrier: &Barrier, worker: usize, _: &mut ()| barrier.wait(worker);
+        let refused = run_threads(&main, &mut [(); 5], threads, work).unwrap_err();
+        let told = refused.to_string();
+        assert!(told.starts_with("the system has no thread for worker 4 of 5: "), "{told}");
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use super::barrier::{Barrier, run_workers};
 use super::morsels::Morsels;
 use super::{PairSink, RANGES_PER_WORKER, worker_count_in};
-use crate::columns::{ColumnBatch, ColumnRows, Decoder, types_of};
+use crate::columns::{BATCH_BYTES, ColumnBatch, ColumnRows, Decoder, types_of};
 use crate::join::roles::{Alone, Roles};
 use crate::join::{Join, JoinInput, Side};
 use crate::key::{KeyColumn, hash_value, mix};
@@ -40,6 +40,8 @@ const PAIR_COUNT_MAX: usize = 4096;
 /// As many places in memory a pair may touch on the built side: each is likely to be in no cache, where a row is in
 /// two or three lines of one in all.
 const TOUCHED_MAX: usize = 6;
+/// Bytes of a column of texts at most, and rows: what offsets and places can tell.
+const RANGE_MAX: usize = i32::MAX as usize;
 /// Bytes of a row beside its columns: slots, a link, and its hash while it is linked.
 const ROW_BYTES: usize = 16 + 4 + 8;
 
@@ -81,6 +83,8 @@ pub(crate) struct ColumnJoin<'r> {
     worker_count: usize,
     share_pages: u32,
     input_pages: u32,
+    /// [`RANGE_MAX`], but in tests.
+    pub(super) range_max: usize,
 }
 
 /// Where the keys are among the columns that are read, built side and other side.
@@ -165,6 +169,7 @@ impl<'r> ColumnJoin<'r> {
             worker_count,
             share_pages,
             input_pages,
+            range_max: RANGE_MAX,
         };
         let is_better = input_pages <= share_pages / 2 && this.is_narrow();
         (is_better && this.is_expected_to_fit(execution)).then_some(this)
@@ -268,6 +273,7 @@ impl<'r> ColumnJoin<'r> {
         let mut mine = vec![empty; self.range_count()];
         let (mut probe, mut claimed_bytes) = (Probe::new(self.range_count()), 0);
         let keeps_null_keys = self.roles.keeps_null_keys();
+        let range_max = self.range_max / self.worker_count;
         while let Some(part) = morsels.next() {
             let memory = execution.take(OPERATOR, self.input_pages)?;
             let mut stream = part.scan_columns(input.relation, execution, memory, columns)?;
@@ -275,6 +281,11 @@ impl<'r> ColumnJoin<'r> {
                 let batch = stream.batch();
                 hash(batch, &self.keys.built, &mut probe.hashes);
                 probe.divide(keeps_null_keys);
+                // The parts of all workers are one range in the end.
+                if mine.iter().any(|range| !range.has_room_for(batch, range_max)) {
+                    filling.is_full.store(true, Ordering::Relaxed);
+                    return Ok(Vec::new());
+                }
                 for (range, places) in mine.iter_mut().zip(&probe.by_range) {
                     range.append(ColumnRows { batch, places });
                 }
@@ -365,7 +376,7 @@ impl<'r> ColumnJoin<'r> {
                 (row, Alone::Matched) if row != END => alone.push(place),
                 _ => {}
             }
-            let mut row = first;
+            let mut row = if self.walks_lists(range, first) { first } else { END };
             while row != END {
                 if self.roles.pairs {
                     built_rows.push(row);
@@ -384,6 +395,13 @@ impl<'r> ColumnJoin<'r> {
             sink(self.pairs(None, Some(ColumnRows { batch, places: alone })))?;
         }
         Ok(())
+    }
+
+    /// Whether the rows of a list, of which this is the first, are of interest: for pairs, or since none of them was
+    /// met yet. The first one is marked before the others, by who goes through all of them.
+    fn walks_lists(&self, range: &Range, first: u32) -> bool {
+        let marks = self.roles.build != Alone::Never && first != END;
+        self.roles.pairs || marks && !range.is_met(first)
     }
 
     /// Hands pairs on and forgets them.
@@ -453,6 +471,8 @@ pub(crate) struct PairDecoder<'s, S> {
     decoders: [Decoder; 2],
     batches: [ColumnBatch; 2],
     places: Vec<u32>,
+    /// Bytes of the records of the rows at hand.
+    held_bytes: usize,
     sink: &'s mut S,
 }
 
@@ -476,7 +496,7 @@ impl<'s, S: ColumnSink> PairDecoder<'s, S> {
         let decoders =
             [decoder(join.left.relation, wanted[0])?, decoder(join.right.relation, wanted[1])?];
         let batches = [decoders[0].batch(), decoders[1].batch()];
-        Ok(Self { decoders, batches, places: Vec::new(), sink })
+        Ok(Self { decoders, batches, places: Vec::new(), held_bytes: 0, sink })
     }
 
     /// Hands on the rows that were decoded, of both sides or of one.
@@ -493,6 +513,7 @@ impl<'s, S: ColumnSink> PairDecoder<'s, S> {
             ColumnPairs { left: has_left.then(|| rows(0)), right: has_right.then(|| rows(1)) };
         sink.take(pairs)?;
         batches.iter_mut().for_each(ColumnBatch::clear);
+        self.held_bytes = 0;
         Ok(())
     }
 }
@@ -507,7 +528,12 @@ impl<S: ColumnSink> PairSink for PairDecoder<'_, S> {
                 for (side, row) in [left, right].into_iter().enumerate() {
                     if let Some(row) = row {
                         self.decoders[side].push(row, &mut self.batches[side])?;
+                        self.held_bytes += row.record.len();
                     }
+                }
+                // A long row is lent for many pairs, and is there as often here.
+                if self.held_bytes >= BATCH_BYTES {
+                    self.hand_on(has)?;
                 }
             }
             self.hand_on(has)?;

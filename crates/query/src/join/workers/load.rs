@@ -10,13 +10,14 @@
 //!
 //! 1. What all workers hold is within the budget, but for one row of each that is larger by itself.
 //! 2. `leaving` never rises; when all have read, every worker has written its pieces from there on.
-//! 3. A piece leaves only when all workers have written those before it: more would leave than has to.
+//! 3. All workers together have no more segments than addresses tell, however short they are.
+//! 4. A piece leaves only when all workers have written those before it: more would leave than has to.
 
 use super::barrier::Barrier;
 use super::table::mark_bytes;
 use crate::execution::Memory;
 use crate::join::hash_table::HashTable;
-use crate::join::row_store::RowStore;
+use crate::join::row_store::{RowStore, SEGMENT_COUNT_MAX};
 use crate::join::split::Split;
 use crate::spill::{Bucket, SpillWriter};
 use crate::tuple::Tuple;
@@ -47,6 +48,9 @@ pub(super) struct Pieces {
 #[derive(Debug)]
 pub(super) struct Filling {
     used_bytes: AtomicUsize,
+    segment_count: AtomicUsize,
+    /// [`SEGMENT_COUNT_MAX`], but in tests.
+    pub(super) segment_count_max: usize,
     /// The first piece that does not stay.
     leaving: AtomicUsize,
     /// From which piece on each worker has let them leave.
@@ -96,6 +100,8 @@ impl Filling {
     pub(super) fn new(piece_count: usize, worker_count: usize) -> Self {
         Self {
             used_bytes: AtomicUsize::new(0),
+            segment_count: AtomicUsize::new(0),
+            segment_count_max: SEGMENT_COUNT_MAX,
             leaving: AtomicUsize::new(piece_count),
             followed: (0..worker_count).map(|_| AtomicUsize::new(piece_count)).collect(),
             done_count: AtomicUsize::new(0),
@@ -115,6 +121,7 @@ impl Filling {
     /// Nobody has claimed anything any more. Called while nobody fills.
     pub(super) fn reset(&self) {
         self.used_bytes.store(0, Ordering::Relaxed);
+        self.segment_count.store(0, Ordering::Relaxed);
     }
 
     /// The first piece that does not stay.
@@ -122,10 +129,20 @@ impl Filling {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Claims memory, unless that is more than `limit_bytes` for all.
-    fn claim(&self, bytes: usize, limit_bytes: usize) -> bool {
-        let more = |used: usize| (used + bytes <= limit_bytes).then_some(used + bytes);
-        self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    /// Claims memory, unless that is more than `limit_bytes` for all, and so many segments in it.
+    fn claim(&self, (bytes, segments): (usize, usize), limit_bytes: usize) -> bool {
+        let claim = |claimed: &AtomicUsize, more: usize, most: usize| {
+            let sum = |before: usize| (before.saturating_add(more) <= most).then(|| before + more);
+            claimed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
+        };
+        if !claim(&self.segment_count, segments, self.segment_count_max) {
+            return false;
+        }
+        let is_claimed = claim(&self.used_bytes, bytes, limit_bytes);
+        if !is_claimed {
+            self.segment_count.fetch_sub(segments, Ordering::Relaxed);
+        }
+        is_claimed
     }
 }
 
@@ -184,13 +201,13 @@ impl<'x, 'p> Loader<'x, 'p> {
     fn claim(&mut self, growth: usize) -> bool {
         let slots = if self.free_slots == 0 { CLAIMED_ROWS } else { 0 };
         let segment = if growth > 0 { self.segment_bytes(growth) } else { 0 };
-        let bytes = segment + HashTable::directory_bytes(slots);
+        let claim = (segment + HashTable::directory_bytes(slots), usize::from(growth > 0));
         let may_leave = !self.pieces.output_pages.is_empty();
         let output_bytes = if may_leave { self.output_bytes(self.filling.leaving()) } else { 0 };
         let limit_bytes = self.pieces.budget_bytes.saturating_sub(output_bytes);
         // Where nothing may leave, a first row always fits.
-        let is_claimed = self.filling.claim(bytes, limit_bytes)
-            || (!may_leave && self.row_count == 0 && self.filling.claim(bytes, usize::MAX));
+        let is_claimed = self.filling.claim(claim, limit_bytes)
+            || (!may_leave && self.row_count == 0 && self.filling.claim(claim, usize::MAX));
         if is_claimed {
             self.free_slots += slots;
         }
@@ -280,10 +297,12 @@ impl<'x, 'p> Loader<'x, 'p> {
         let slot_bytes =
             HashTable::directory_bytes(store.row_count()) - HashTable::directory_bytes(0);
         let freed_bytes = segment_bytes + slot_bytes;
+        let freed_segments = store.segments().len();
         self.row_count -= store.row_count();
         // The memory is free when its claim is.
         self.mine[piece] = Piece::Written(writer);
         self.filling.used_bytes.fetch_sub(freed_bytes, Ordering::Relaxed);
+        self.filling.segment_count.fetch_sub(freed_segments, Ordering::Relaxed);
         Ok(())
     }
 

@@ -33,7 +33,7 @@ use self::barrier::{Barrier, run_workers};
 use self::load::{Loaded, Pieces};
 use self::morsels::Morsels;
 use self::table::{SharedTable, Unbuilt};
-use self::task::Shares;
+use self::task::{Shares, Task};
 use super::hash_table::{Lookup, Walk};
 use super::roles::{Alone, Roles};
 use super::{Join, Side};
@@ -94,8 +94,12 @@ impl SharedJoin {
         sinks: &mut [S],
     ) -> Result<(), QueryError> {
         join.check()?;
+        Self::run_task(execution, join, self.task(execution, &join, sinks.len()), sinks)
+    }
+
+    fn task(&self, execution: &Execution, join: &Join<'_>, worker_count: usize) -> (Shares, Task) {
         let shares = Shares {
-            worker_count: sinks.len(),
+            worker_count,
             pages: match self {
                 Self::Hash(settings) => settings.share_pages(),
                 Self::Chunks(settings) => settings.share_pages(),
@@ -103,10 +107,20 @@ impl SharedJoin {
             page_bytes: execution.page_bytes(),
             join_type: join.join_type,
         };
-        let task = Arc::new(match self {
-            Self::Hash(settings) => settings.task(&join, &shares),
-            Self::Chunks(settings) => settings.task(&join, &shares),
-        });
+        let task = match self {
+            Self::Hash(settings) => settings.task(join, &shares),
+            Self::Chunks(settings) => settings.task(join, &shares),
+        };
+        (shares, task)
+    }
+
+    fn run_task<S: PairSink>(
+        execution: &Execution,
+        join: Join<'_>,
+        (shares, task): (Shares, Task),
+        sinks: &mut [S],
+    ) -> Result<(), QueryError> {
+        let task = Arc::new(task);
         run_workers(execution, sinks, |execution, barrier, number, sink| {
             let (lookup, pairs, met) = (Lookup::default(), Vec::new(), Vec::new());
             let mut worker =

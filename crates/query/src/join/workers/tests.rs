@@ -1,6 +1,6 @@
 //! Joins by several workers beside looking at all pairs, over random rows, memories and numbers of workers.
 
-use super::columns::{ColumnJoin, ColumnPairs, ColumnSink};
+use super::columns::{ColumnJoin, ColumnPairs, ColumnSink, PairDecoder};
 use super::hash::HashSettings;
 use super::{ChunkSettings, PairSink, SharedJoin};
 use crate::columns::ColumnRows;
@@ -399,4 +399,86 @@ fn a_sink_that_refuses_ends_the_join() {
     let join = join(&rows, &rows, &key, JoinType::Inner);
     assert_eq!(hash_in(32, 4).run(&execution, join, &mut sinks), Err(refused));
     assert_eq!(execution.free_pages(), 4 * 32);
+}
+
+#[test]
+fn a_table_has_no_more_segments_than_addresses_tell() {
+    let mut rng = Rng::new(12);
+    let shape = RowShape { payload_bytes_max: 300, ..rows_of(1500, 300, false) };
+    let left = random_rows("left", shape, 1024, &mut rng);
+    let right = random_rows("right", shape, 1024, &mut rng);
+    let (key, worker_count) = (Key::of(&[0]), 3);
+    let settings = block_nested_loops::Settings {
+        outer: Side::Left,
+        table_pages: 3000,
+        input_pages: 6,
+        chunk_pages: None,
+    };
+    for join_type in [JoinType::Inner, JoinType::Left] {
+        let join = join(&left, &right, &key, join_type);
+        let chunks = ChunkSettings::of(&settings, &join, worker_count).unwrap();
+        for shared in [hash_in(1000, 4), SharedJoin::Chunks(chunks)] {
+            let execution = execution(limits(1024, 3006));
+            let (shares, mut task) = shared.task(&execution, &join, worker_count);
+            task.filling.segment_count_max = 40;
+            let mut sinks: Vec<Noted> = (0..worker_count).map(|_| Noted::default()).collect();
+            SharedJoin::run_task(&execution, join, (shares, task), &mut sinks).unwrap();
+            let mut pairs: Vec<PlainPair> = sinks.into_iter().flat_map(|sink| sink.0).collect();
+            pairs.sort();
+            assert!(pairs == expected(&left, &right, &key, join_type), "{shared:?}");
+            let has_written = execution.io_counts().write_bytes > 0;
+            assert_eq!(has_written, matches!(shared, SharedJoin::Hash(_)), "it would have fit");
+        }
+    }
+}
+
+#[test]
+fn texts_that_offsets_cannot_tell_are_joined_by_row() {
+    let left = typed_rows("left", rows_of(400, 100, false), &mut Rng::new(7));
+    let key = Key::of(&[0]);
+    let wanted = [KeyColumn::Stored(0), KeyColumn::Stored(1)];
+    let inner = join(&left, &left, &key, JoinType::Inner);
+    for worker_count in 1..4 {
+        let run = |range_max: usize| {
+            let execution = execution(limits(512, 2000));
+            let mut sinks: Vec<Kept> = (0..worker_count).map(|_| Kept::default()).collect();
+            let by_column =
+                ColumnJoin::new(&execution, inner, Side::Left, [&wanted; 2], worker_count);
+            let mut by_column = by_column.unwrap();
+            by_column.range_max = range_max;
+            let has_run = by_column.run(&execution, &mut sinks).unwrap();
+            assert_eq!(has_run, sinks.iter().any(|sink| !sink.0.is_empty()));
+            has_run
+        };
+        assert!(run(1 << 20));
+        assert!(!run(50), "no range has that little");
+    }
+}
+
+/// The most bytes of texts that came at once.
+#[derive(Default)]
+struct Longest(usize);
+
+impl ColumnSink for Longest {
+    fn take(&mut self, pairs: ColumnPairs<'_>) -> Result<(), QueryError> {
+        let bytes = |rows: ColumnRows<'_>| rows.batch.value_bytes();
+        self.0 = self.0.max(pairs.left.map_or(0, bytes) + pairs.right.map_or(0, bytes));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_long_row_that_many_rows_meet_is_not_there_as_often() {
+    let types = vec![ColumnType::Integer, ColumnType::Text];
+    let mut one = Rows::new("one", 1024).with_types(types.clone());
+    one.push(&[Value::Integer(7), Value::Text("x".repeat(100_000))]);
+    let mut many = Rows::new("many", 1024).with_types(types);
+    (0..1000).for_each(|_| many.push(&[Value::Integer(7), Value::Text("y".to_owned())]));
+    let (key, wanted) = (Key::of(&[0]), [KeyColumn::Stored(1)]);
+    let inner = join(&one, &many, &key, JoinType::Inner);
+    let execution = execution(limits(1024, 400));
+    let mut longest = Longest::default();
+    let mut sinks = [PairDecoder::new(&inner, [&wanted; 2], &mut longest).unwrap()];
+    hash_in(400, 0).run(&execution, inner, &mut sinks).unwrap();
+    assert!((100_000..600_000).contains(&longest.0), "{}", longest.0);
 }
