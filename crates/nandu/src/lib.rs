@@ -16,6 +16,7 @@
 //! Rows are slices of values, or types of the program: tuples, or structs that serde knows (the example
 //! `typed_rows`).
 
+pub mod back_up;
 pub mod directory_volume;
 pub mod hostile;
 #[cfg(feature = "joins")]
@@ -25,6 +26,7 @@ pub mod open;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 
+pub use back_up::{BackUpReport, back_up};
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 #[cfg(feature = "joins")]
 pub use join::join;

@@ -366,21 +366,40 @@ impl TableLoad<'_> {
     /// key (found in the end if rows are sorted), or the device has no room or fails.
     #[inline]
     pub fn push(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
-        let placed = self.place(row);
+        self.push_with(None, row)
+    }
+
+    /// Adds a row of a heap table with a number, above those of all rows before it; in other tables numbers
+    /// say nothing.
+    ///
+    /// # Errors
+    /// As [`Self::push`], and if the number is not above those before it, or not above 0.
+    pub fn push_numbered(&mut self, number: i64, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
+        self.push_with(Some(number), row)
+    }
+
+    #[inline]
+    fn push_with(&mut self, number: Option<i64>, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
+        let placed = self.place(number, row);
         // Where the next row comes from, and when, is the caller's, who may have to look into the database.
         self.turns.pause();
         placed
     }
 
     #[inline]
-    fn place(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
+    fn place(&mut self, number: Option<i64>, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
         self.encode(row)?;
         let Self { turns, definition, rows, entries, record, key, undo, .. } = self;
         let file = definition.file;
         match rows {
             RowLoad::Heap(bulk) => {
-                let number =
-                    turns.step(|core| bulk.push(&mut core.engine.unlogged_pages(file)?, record))?;
+                let number = turns.step(|core| {
+                    let pages = &mut core.engine.unlogged_pages(file)?;
+                    match number {
+                        Some(number) => bulk.push_at(pages, number, record).map(|()| number),
+                        None => bulk.push(pages, record),
+                    }
+                })?;
                 for (index, sorter) in definition.indexes.iter().zip(entries) {
                     key.clear();
                     for &column in &index.columns {

@@ -67,7 +67,28 @@ impl BulkLoad<'_> {
         pages: &mut P,
         record: &[u8],
     ) -> Result<i64, StorageError> {
-        let rowid = self.last_rowid + 1;
+        let rowid = self.last_rowid.saturating_add(1);
+        self.push_at(pages, rowid, record)?;
+        Ok(rowid)
+    }
+
+    /// Adds a row with a rowid above all before it.
+    ///
+    /// # Errors
+    /// As [`HeapTable::append`], and if the rowid is not above those before it, or not above 0.
+    #[inline]
+    pub fn push_at<P: ChangePages>(
+        &mut self,
+        pages: &mut P,
+        rowid: i64,
+        record: &[u8],
+    ) -> Result<(), StorageError> {
+        if rowid <= self.last_rowid {
+            let (last, table) = (self.last_rowid, &self.table.schema.name);
+            let what =
+                format!("row {rowid} of table {table} comes behind row {last}: let them rise");
+            return Err(StorageError::InvalidSetting { what });
+        }
         self.table.build_cell(pages, rowid, record)?;
         let cell_count = self.ends.len() + 1;
         let used = LEAF_HEADER_BYTES + self.cells.len() + cell_count * POINTER_BYTES;
@@ -77,11 +98,11 @@ impl BulkLoad<'_> {
         self.cells.extend_from_slice(&self.table.cell);
         self.ends.push(self.cells.len());
         self.last_rowid = rowid;
-        Ok(rowid)
+        Ok(())
     }
 
-    /// Writes the last leaf and the interior levels, and makes all rows visible. Gives back their
-    /// number.
+    /// Writes the last leaf and the interior levels, and makes all rows visible. Gives back the last
+    /// rowid.
     ///
     /// # Errors
     /// If a page cannot be made.
