@@ -116,13 +116,7 @@ impl ColumnStream for PaxColumns<'_> {
                 self.execution.work(Work::Assemble, rows * self.wanted.len() as u64);
                 return Ok(true);
             }
-            let Self { reader, next_pax_page, end, .. } = self;
-            reader.release();
-            while *next_pax_page < *end && reader.has_room() {
-                reader.begin(*next_pax_page)?;
-                *next_pax_page += 1;
-            }
-            if !reader.advance()? {
+            if !self.reader.turn(&mut self.next_pax_page, self.end)? {
                 return Ok(false);
             }
             self.place = 0;

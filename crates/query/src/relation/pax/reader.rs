@@ -157,6 +157,20 @@ impl<'x> PaxReader<'x> {
         Ok(true)
     }
 
+    /// Goes on to the next of the PAX pages up to `end`, of which `next` is the first that was not begun, and begins
+    /// as many after it as there is room for; false at the end.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub(crate) fn turn(&mut self, next: &mut usize, end: usize) -> Result<bool, QueryError> {
+        self.release();
+        while *next < end && self.has_room() {
+            self.begin(*next)?;
+            *next += 1;
+        }
+        self.advance()
+    }
+
     /// Gives the slot of the PAX page at hand back.
     pub(crate) fn release(&mut self) {
         self.free.extend(self.at_hand.take());
