@@ -18,6 +18,9 @@ use super::schema::TableDefinition;
 use crate::{FileId, StorageError};
 use std::sync::Arc;
 
+/// So many tables of one name may have been dropped of which somebody still sees the rows.
+const NAME_COUNT_MAX: u32 = 10_000;
+
 /// The tables as the transaction that changes them sees them, and what is to be done at its end.
 #[derive(Debug)]
 pub(super) struct Changing {
@@ -138,7 +141,7 @@ impl Core {
                     self.changes_mut().created_files.push(file);
                     return Ok(file);
                 }
-                Err(StorageError::Exists { .. }) if number < 100 => {
+                Err(StorageError::Exists { .. }) if number < NAME_COUNT_MAX => {
                     attempt = match name.rsplit_once('.') {
                         Some((stem, suffix)) => format!("{stem}-{number}.{suffix}"),
                         None => format!("{name}-{number}"),
@@ -147,6 +150,6 @@ impl Core {
                 Err(error) => return Err(error),
             }
         }
-        unreachable!("the loop ends at the hundredth attempt")
+        unreachable!("the loop ends at the last attempt")
     }
 }

@@ -317,6 +317,24 @@ fn a_snapshot_sees_the_tables_of_its_moment_beside_those_who_change_them() {
 }
 
 #[test]
+fn a_table_is_dropped_and_made_again_as_often_as_one_likes_while_somebody_looks() {
+    let database = create(&device(), &settings());
+    let snapshot = database.snapshot();
+    for _ in 0..150 {
+        let mut write = database.write().unwrap();
+        let columns = vec![Column::new("id", ColumnType::Integer)];
+        write.create_table("third", columns, TableKind::Heap).unwrap();
+        write.commit().unwrap();
+        let mut write = database.write().unwrap();
+        write.drop_table("third").unwrap();
+        write.commit().unwrap();
+    }
+    assert!(snapshot.definition("third").is_err());
+    drop(snapshot);
+    database.close().unwrap();
+}
+
+#[test]
 fn who_drops_a_table_excludes_who_uses_it_and_nobody_else() {
     let database = create(&device(), &settings());
     let thing = [ValueRef::Integer(1), ValueRef::Null];
