@@ -64,7 +64,7 @@ pub fn back_up(
         let options = LoadOptions { order: RowOrder::Ascending, ..LoadOptions::default() };
         let mut write = new.database().write()?;
         let loaded =
-            write.load_table(&new_table_of(definition), &options, |load| fill(load, rows))?;
+            write.load_table(&NewTable::like(definition), &options, |load| fill(load, rows))?;
         write.commit()?;
         report.table_count += 1;
         report.row_count += loaded.row_count;
@@ -82,19 +82,4 @@ fn fill(load: &mut TableLoad<'_>, mut rows: RowScan<'_>) -> Result<(), StorageEr
         load.push_numbered(number, &values)?;
     }
     Ok(())
-}
-
-/// The same table, to be made.
-fn new_table_of(definition: &TableDefinition) -> NewTable {
-    let TableDefinition { name, columns, kind, indexes, .. } = definition;
-    let name_of = |place: &usize| columns[*place].name.clone();
-    NewTable {
-        name: name.clone(),
-        columns: columns.clone(),
-        kind: kind.clone(),
-        indexes: indexes
-            .iter()
-            .map(|index| (index.name.clone(), index.columns.iter().map(name_of).collect()))
-            .collect(),
-    }
 }

@@ -11,14 +11,10 @@
 //! 2. Whatever plan runs, the pairs are the same; in which order they come is the plan's business.
 
 use nandu_base::ByteCount;
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats};
-use nandu_query::cost::{JoinQuestion, JoinSide};
-use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
-use nandu_query::join::{Join, JoinInput, check_comparable};
-use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
-use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation};
-use nandu_query::{Execution, Key, Limits, Relation};
-use nandu_storage::database::{Flow, Row, TableDefinition, TableKind, Tables};
+use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts};
+use nandu_query::plan::{Budget, ChunkRule, Plan, StoredSides, StoredTable, plans};
+use nandu_query::{Execution, Limits};
+use nandu_storage::database::{Flow, Row, Tables};
 use nandu_storage::sqlite::{RecordView, ValueRef};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -47,13 +43,6 @@ pub struct TableJoin<'t> {
 
 /// A pair of rows; one side is `None` where a row has no partner, and of semi and anti joins the right one.
 pub type Pair<R> = (Option<R>, Option<R>);
-
-/// One side of a join, opened.
-struct Side<'t> {
-    relation: Box<dyn Relation + 't>,
-    index: Option<Box<dyn IndexLookup + 't>>,
-    key: Key,
-}
 
 /// Begins to describe a join of two tables of a snapshot or of a transaction.
 ///
@@ -174,9 +163,7 @@ impl TableJoin<'_> {
         let grant = engine.grant(limits.memory_pages)?;
         let (io, stop) = (engine.data_io(), Arc::new(AtomicBool::new(false)));
         let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
-        let [left, right] = &sides;
-        let join = Join { left: left.input(), right: right.input(), join_type: self.join_type };
-        let indexes = Indexes { left: left.index.as_deref(), right: right.index.as_deref() };
+        let (join, indexes) = (sides.join(self.join_type), sides.indexes());
         let mut stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes)?;
         while stream.advance()? {
             for (left, right) in stream.batch().tuples() {
@@ -214,7 +201,7 @@ impl TableJoin<'_> {
         u32::try_from(bytes / u64::from(self.page_bytes())).unwrap_or(u32::MAX)
     }
 
-    fn open(&self) -> Result<[Side<'_>; 2], QueryError> {
+    fn open(&self) -> Result<StoredSides<'_>, QueryError> {
         if self.on.is_empty() {
             let (left, right) = (&self.left, &self.right);
             let what =
@@ -229,23 +216,18 @@ impl TableJoin<'_> {
             left_columns.push(left.column(of_left)?);
             right_columns.push(right.column(of_right)?);
         }
-        let keys = (Key::of(&left_columns), Key::of(&right_columns));
-        check_comparable((left, &keys.0), (right, &keys.1))?;
-        Ok([
-            Side::open(self.tables, left, keys.0, &left_columns)?,
-            Side::open(self.tables, right, keys.1, &right_columns)?,
-        ])
+        let stored = |table, columns| StoredTable { table, columns, wanted: None };
+        StoredSides::open(
+            self.tables,
+            stored(&self.left, &left_columns),
+            stored(&self.right, &right_columns),
+        )
     }
 
     /// The cheapest plan that the indexes there are can carry out.
-    fn best(&self, [left, right]: &[Side<'_>; 2]) -> Result<Plan, QueryError> {
+    fn best(&self, sides: &StoredSides<'_>) -> Result<Plan, QueryError> {
         let page_bytes = self.page_bytes();
-        let row_count = |side: &Side<'_>| side.relation.size().tuple_count;
-        let duplicates = row_count(right) / row_count(left).max(1);
-        let mut question =
-            JoinQuestion::new(left.known(page_bytes)?, right.known(page_bytes)?, duplicates.max(1));
-        question.pairs_are_guessed = true;
-        let question = question.with_join_type(self.join_type);
+        let question = sides.question(self.join_type, None)?;
         let model = CostModel {
             device: &self.device,
             processor: &CpuCosts::MODELLED,
@@ -257,8 +239,7 @@ impl TableJoin<'_> {
         let write_bytes = self.write_bytes_max;
         let budget = Budget { memory_pages, write_bytes, pool_pages, worker_count: 1 };
         let found = plans(&model, &question, &budget);
-        let indexes = Indexes { left: left.index.as_deref(), right: right.index.as_deref() };
-        let best = found.feasible.iter().find(|plan| plan.is_opened_with(indexes));
+        let best = found.feasible.iter().find(|plan| plan.is_opened_with(sides.indexes()));
         best.copied().ok_or_else(|| {
             let why = found.rejected.iter().map(|(kind, why)| format!("{kind} {why}"));
             let memory = ByteCount(memory_pages * u64::from(page_bytes));
@@ -266,48 +247,5 @@ impl TableJoin<'_> {
             let what = format!("no join can be done in {memory} of memory: {why}");
             QueryError::Invalid { what }
         })
-    }
-}
-
-impl<'t> Side<'t> {
-    fn open(
-        tables: &'t Tables,
-        definition: &TableDefinition,
-        key: Key,
-        columns: &[usize],
-    ) -> Result<Self, QueryError> {
-        let table = &definition.name;
-        let mut index: Option<Box<dyn IndexLookup + 't>> = None;
-        let relation: Box<dyn Relation + 't> = match &definition.kind {
-            TableKind::Pax { .. } => Box::new(PaxRelation::open(tables, table, &key, None)?),
-            TableKind::Clustered { key: ordered_by } => {
-                if ordered_by.starts_with(columns) {
-                    index = Some(Box::new(ClusteredIndex::open(tables, table)?));
-                }
-                Box::new(ClusteredRelation::open(tables, table)?)
-            }
-            TableKind::Heap => {
-                let found = definition.indexes.iter().find(|index| index.columns == columns);
-                if let Some(found) = found {
-                    let opened = SecondaryIndex::open(tables, table, &found.name, false)?;
-                    index = Some(Box::new(opened));
-                }
-                Box::new(HeapRelation::open(tables, table)?)
-            }
-        };
-        Ok(Self { relation, index, key })
-    }
-
-    /// What the planner knows of it.
-    fn known(&self, page_bytes: u32) -> Result<JoinSide, QueryError> {
-        let side = JoinSide::of(self.relation.as_ref(), u64::from(page_bytes));
-        Ok(match &self.index {
-            Some(index) => side.with_index(IndexStats::of(index.as_ref())?),
-            None => side,
-        })
-    }
-
-    fn input(&self) -> JoinInput<'_> {
-        JoinInput { relation: self.relation.as_ref(), key: &self.key }
     }
 }

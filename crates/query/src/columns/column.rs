@@ -1,6 +1,5 @@
 //! One column of some rows.
 
-use nandu_base::to_u32;
 use nandu_storage::database::ColumnType;
 use nandu_storage::pax::MinipageView;
 use nandu_storage::sqlite::ValueRef;
@@ -150,21 +149,15 @@ impl Column {
     fn note_rows(&mut self, count: usize, has_value: impl Fn(usize) -> bool) {
         let before = self.row_count;
         self.row_count += count;
-        let Some(first) = (0..count).find(|&row| !has_value(row)) else {
-            if !self.validity.is_empty() {
-                (before..self.row_count).for_each(|row| set(&mut self.validity, row));
-            }
+        if self.validity.is_empty() && (0..count).all(&has_value) {
             return;
-        };
-        if self.validity.is_empty() {
-            (0..before + first).for_each(|row| set(&mut self.validity, row));
-        } else {
-            (before..before + first).for_each(|row| set(&mut self.validity, row));
         }
-        for row in first..count {
-            match has_value(row) {
-                true => set(&mut self.validity, before + row),
-                false => self.validity.resize((before + row) / 8 + 1, 0),
+        // All rows before these have a value where nobody has noted it.
+        let first = if self.validity.is_empty() { 0 } else { before };
+        for row in first..self.row_count {
+            match row < before || has_value(row - before) {
+                true => set(&mut self.validity, row),
+                false => self.validity.resize(row / 8 + 1, 0),
             }
         }
     }
@@ -212,7 +205,7 @@ impl Column {
             (Values::Bytes { offsets, bytes }, Values::Bytes { offsets: from, bytes: its }) => {
                 for &place in places {
                     bytes.extend_from_slice(&its[range_of(from, place as usize)]);
-                    offsets.push(i32::try_from(bytes.len()).expect("texts have 2 GiB at most"));
+                    offsets.push(offset_of(bytes.len()));
                 }
             }
             _ => unreachable!("columns of one type"),
@@ -228,9 +221,11 @@ impl Column {
         match (&mut self.values, &other.values) {
             (Values::Integer(mine), Values::Integer(its)) => mine.extend_from_slice(its),
             (Values::Real(mine), Values::Real(its)) => mine.extend_from_slice(its),
-            (Values::Bytes { .. }, Values::Bytes { .. }) => {
-                let places: Vec<u32> = (0..to_u32(other.row_count as u64)).collect();
-                return self.append(other, &places);
+            (Values::Bytes { offsets, bytes }, Values::Bytes { offsets: from, bytes: its }) => {
+                let start = offset_of(bytes.len());
+                bytes.extend_from_slice(its);
+                let ends = from[1..].iter().map(|&end| start.checked_add(end));
+                offsets.extend(ends.map(|end| end.expect(TOO_LONG)));
             }
             _ => unreachable!("columns of one type"),
         }
@@ -288,6 +283,15 @@ impl Column {
         let bits = self.row_count.div_ceil(8);
         assert!(self.validity.is_empty() || self.validity.len() == bits, "invariant 1");
     }
+}
+
+/// Whoever gathers texts sees to it that they are not longer.
+const TOO_LONG: &str = "texts have 2 GiB at most";
+
+/// Where so many bytes end.
+#[inline]
+fn offset_of(byte_count: usize) -> i32 {
+    i32::try_from(byte_count).expect(TOO_LONG)
 }
 
 /// Where the bytes of a row lie.

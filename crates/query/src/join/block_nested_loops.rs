@@ -12,7 +12,7 @@
 
 use super::hash_table::{HashTable, Lookup, Walk};
 use super::roles::{Alone, Roles};
-use super::{Join, JoinStream, Side};
+use super::{Join, JoinStream, JoinType, Side};
 use crate::execution::Memory;
 use crate::relation::{Position, Span, TupleStream};
 use crate::tuple::{Area, PairBatch};
@@ -158,13 +158,7 @@ impl<'x> BlockNestedLoops<'x> {
         self.table.build(outer.key)?;
         self.execution.work(Work::Build, self.table.row_count() as u64);
         if !self.is_last_chunk && self.roles.probe != Alone::Never {
-            let what = format!(
-                "block nested loops cannot do a {} join with the {} side in chunks; make chunks \
-                 of the other side, or take a hash join",
-                self.join.join_type.name(),
-                self.settings.outer.name()
-            );
-            return Err(QueryError::Invalid { what });
+            return Err(no_chunks(self.join.join_type, self.settings.outer));
         }
         Ok(())
     }
@@ -201,6 +195,17 @@ impl<'x> BlockNestedLoops<'x> {
             }
         }
     }
+}
+
+/// That a side cannot come in chunks: rows of the other one may come out alone, and meet each chunk.
+pub(crate) fn no_chunks(join_type: JoinType, outer: Side) -> QueryError {
+    let what = format!(
+        "block nested loops cannot do a {} join with the {} side in chunks; make chunks of the other \
+         side, or take a hash join",
+        join_type.name(),
+        outer.name()
+    );
+    QueryError::Invalid { what }
 }
 
 impl JoinStream for BlockNestedLoops<'_> {

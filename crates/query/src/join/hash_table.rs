@@ -550,7 +550,7 @@ fn link(
 /// Where a hash belongs among so many slots: the high half of the product.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "the result is below the count")]
-fn slot_index(hash: u64, slot_count: usize) -> usize {
+pub(crate) fn slot_index(hash: u64, slot_count: usize) -> usize {
     ((u128::from(hash) * slot_count as u128) >> 64) as usize
 }
 

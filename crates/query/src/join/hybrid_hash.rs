@@ -121,6 +121,11 @@ impl Settings {
     }
 }
 
+/// Pages of an extent for so many that are expected.
+pub(crate) const fn with_slack(pages: u64) -> u64 {
+    pages + pages / EXTENT_SLACK_PART + 1
+}
+
 impl Layout {
     /// Bytes for which the segments of a piece are made.
     pub(crate) fn segment_store_bytes(&self, page_bytes: u64) -> u64 {
@@ -262,7 +267,7 @@ impl<'x> HybridHash<'x> {
         };
         let expected = |bytes: u64, count: u32| {
             let pages = bytes / u64::from(count.max(1)) / page_bytes;
-            pages + pages / EXTENT_SLACK_PART + 1
+            with_slack(pages)
         };
         let resident_pages = expected(resident, layout.tier_count);
         let bucket_pages = expected(cell_bytes.saturating_sub(resident), layout.bucket_count);
@@ -327,7 +332,7 @@ impl<'x> HybridHash<'x> {
         let share =
             u128::from(other) * u128::from(bucket.cell_bytes()) / u128::from(built_bytes.max(1));
         let pages = u64::try_from(share).unwrap_or(u64::MAX) / self.execution.page_bytes() as u64;
-        pages + pages / EXTENT_SLACK_PART + 1
+        with_slack(pages)
     }
 
     /// Ends the built side: the rows that stay, and all memory but that of the input.

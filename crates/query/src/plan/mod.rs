@@ -18,6 +18,7 @@ mod divide;
 mod explanation;
 pub mod joins;
 mod open;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub use crate::cost::{JoinQuestion, JoinSide};
 pub use crate::kind::Division;
 pub use explanation::{Actual, Explanation, ExplanationRow};
 pub use open::{ChunkRule, Indexes};
+pub use stored::{StoredSides, StoredTable};
 
 use crate::cost::{CostModel, Estimate};
 use crate::join::workers::SHARE_PAGES_MIN;

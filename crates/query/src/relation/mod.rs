@@ -89,10 +89,7 @@ pub trait Relation: Send + Sync {
         span: Span,
         columns: &[KeyColumn],
     ) -> Result<Box<dyn ColumnStream + 'x>, QueryError> {
-        let Some(types) = self.column_types() else {
-            let what = format!("{} does not know the types of its columns", self.name());
-            return Err(QueryError::Invalid { what });
-        };
+        let types = self.column_types().ok_or_else(|| unknown_types(self.name()))?;
         let stream = self.scan(execution, memory, span)?;
         Ok(Box::new(RowColumns::new(stream, types, columns)?))
     }
@@ -125,6 +122,18 @@ impl Late<'_> {
     pub fn stats(&self, page_bytes: u64) -> LateStats {
         self.rows.late_stats(self.keys.stats(page_bytes))
     }
+}
+
+/// The types of a relation's columns.
+///
+/// # Errors
+/// If it does not know them.
+pub(crate) fn known_types(relation: &dyn Relation) -> Result<&[ColumnType], QueryError> {
+    relation.column_types().ok_or_else(|| unknown_types(relation.name()))
+}
+
+fn unknown_types(name: &str) -> QueryError {
+    QueryError::Invalid { what: format!("{name} does not know the types of its columns") }
 }
 
 /// The types of a table's columns.

@@ -46,6 +46,23 @@ pub struct NewTable {
     pub indexes: Vec<(String, Vec<String>)>,
 }
 
+impl NewTable {
+    /// A table of the same columns, kind and indexes as one that there is.
+    #[must_use]
+    pub fn like(definition: &TableDefinition) -> Self {
+        let TableDefinition { name, columns, kind, indexes, .. } = definition;
+        let names_of = |index: &IndexDefinition| {
+            index.columns.iter().map(|&place| columns[place].name.clone()).collect()
+        };
+        Self {
+            name: name.clone(),
+            columns: columns.clone(),
+            kind: kind.clone(),
+            indexes: indexes.iter().map(|index| (index.name.clone(), names_of(index))).collect(),
+        }
+    }
+}
+
 /// In which order the rows of a clustered table come, and how they get to their places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowOrder {

@@ -157,7 +157,7 @@ pub(super) fn compact(
         let progress = Progress::new(context, 1);
         for (number, definition) in definitions.iter().enumerate() {
             let fraction = number as f64 / definitions.len() as f64;
-            let table = new_table_of(definition);
+            let table = NewTable::like(definition);
             let options = LoadOptions { order: RowOrder::Ascending, ..LoadOptions::default() };
             let mut write = new.database().write()?;
             write.load_table(&table, &options, |load| -> Result<(), Failure> {
@@ -190,18 +190,4 @@ pub(super) fn compact(
     let answer = CompactAnswer { database: target, row_count };
     let rows = counted(row_count, "row");
     to.tell("db compact", &answer, Some(rows.clone()), &format!("{rows} in {}", target.display()))
-}
-
-fn new_table_of(definition: &TableDefinition) -> NewTable {
-    let TableDefinition { name, columns, kind, indexes, .. } = definition;
-    let name_of = |place: &usize| columns[*place].name.clone();
-    NewTable {
-        name: name.clone(),
-        columns: columns.clone(),
-        kind: kind.clone(),
-        indexes: indexes
-            .iter()
-            .map(|index| (index.name.clone(), index.columns.iter().map(name_of).collect()))
-            .collect(),
-    }
 }

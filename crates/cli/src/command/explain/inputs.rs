@@ -1,20 +1,13 @@
-//! The two tables of a join, opened: heaps, trees and PAX pages, what is compared, and the index that serves it.
-//!
-//! 1. Both sides compare as many columns, of kinds that can be equal.
-//! 2. Of a table in PAX pages what is not asked for is not read, but for what is compared.
-//! 3. An index serves a join if its columns are those that are compared, in their order; a tree, if its key
-//!    begins with them.
+//! The two tables of a join as the user named them, and what there is to plan and run.
 
 use super::{Costs, ExplainArguments};
 use crate::failure::Failure;
-use nandu::{TableDefinition, TableKind, Tables};
+use nandu::{TableDefinition, Tables};
 use nandu_base::ByteCount;
-use nandu_query::cost::{Convention, CostModel, IndexStats, JoinQuestion, JoinSide};
-use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
-use nandu_query::join::{Join, JoinInput, JoinType, check_comparable};
-use nandu_query::plan::{Budget, Indexes, Plans, plans};
-use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation};
-use nandu_query::{Key, Limits, QueryError, Relation};
+use nandu_query::cost::{Convention, CostModel};
+use nandu_query::join::{Join, JoinType};
+use nandu_query::plan::{Budget, Indexes, Plans, StoredSides, StoredTable, plans};
+use nandu_query::{Limits, QueryError};
 
 /// One side as the user wrote it: `TABLE.COLUMN` or `TABLE.COLUMN,COLUMN`.
 #[derive(Clone, Debug)]
@@ -26,16 +19,9 @@ pub(super) struct SideArgument {
 /// The two tables, opened.
 pub(super) struct Inputs<'t> {
     tables: &'t Tables,
-    left: Side<'t>,
-    right: Side<'t>,
+    sides: StoredSides<'t>,
     join_type: JoinType,
     pair_count: Option<u64>,
-}
-
-struct Side<'t> {
-    relation: Box<dyn Relation + 't>,
-    index: Option<Box<dyn IndexLookup + 't>>,
-    key: Key,
 }
 
 impl SideArgument {
@@ -54,58 +40,6 @@ impl SideArgument {
     fn places(&self, definition: &TableDefinition) -> Result<Vec<usize>, Failure> {
         let places = self.columns.iter().map(|name| definition.column(name));
         Ok(places.collect::<Result<_, _>>()?)
-    }
-}
-
-impl<'t> Side<'t> {
-    fn open(
-        tables: &'t Tables,
-        argument: &SideArgument,
-        wanted: Option<&[SideArgument]>,
-    ) -> Result<Self, Failure> {
-        let definition = tables.definition(&argument.table)?;
-        let columns = argument.places(definition)?;
-        let key = Key::of(&columns);
-        let table = &argument.table;
-        if let TableKind::Pax { .. } = &definition.kind {
-            let wanted = wanted.map(|all| {
-                let here = all.iter().filter(|it| it.table.eq_ignore_ascii_case(table));
-                let places: Result<Vec<Vec<usize>>, Failure> =
-                    here.map(|it| it.places(definition)).collect();
-                Ok::<_, Failure>(places?.concat())
-            });
-            let wanted = wanted.transpose()?;
-            let relation = PaxRelation::open(tables, table, &key, wanted.as_deref())?;
-            return Ok(Self { relation: Box::new(relation), index: None, key });
-        }
-        if let TableKind::Clustered { key: ordered_by } = &definition.kind {
-            let relation = Box::new(ClusteredRelation::open(tables, table)?);
-            let index: Option<Box<dyn IndexLookup + 't>> = match ordered_by.starts_with(&columns) {
-                true => Some(Box::new(ClusteredIndex::open(tables, table)?)),
-                false => None,
-            };
-            return Ok(Self { relation, index, key });
-        }
-        let found = definition.indexes.iter().find(|index| index.columns == columns);
-        let index: Option<Box<dyn IndexLookup + 't>> = match found {
-            Some(index) => Some(Box::new(SecondaryIndex::open(tables, table, &index.name, false)?)),
-            None => None,
-        };
-        let relation = Box::new(HeapRelation::open(tables, table)?);
-        Ok(Self { relation, index, key })
-    }
-
-    /// What the planner knows of it.
-    fn known(&self, page_bytes: u32) -> Result<JoinSide, QueryError> {
-        let side = JoinSide::of(self.relation.as_ref(), u64::from(page_bytes));
-        Ok(match &self.index {
-            Some(index) => side.with_index(IndexStats::of(index.as_ref())?),
-            None => side,
-        })
-    }
-
-    fn input(&self) -> JoinInput<'_> {
-        JoinInput { relation: self.relation.as_ref(), key: &self.key }
     }
 }
 
@@ -133,11 +67,20 @@ impl<'t> Inputs<'t> {
                 left.table, counts.0, right.table, counts.1
             )));
         }
-        let definitions = (tables.definition(&left.table)?, tables.definition(&right.table)?);
-        let left = Side::open(tables, left, wanted)?;
-        let right = Side::open(tables, right, wanted)?;
-        check_comparable((definitions.0, &left.key), (definitions.1, &right.key))?;
-        Ok(Self { tables, left, right, join_type, pair_count: None })
+        let places = |side: &SideArgument| side.places(tables.definition(&side.table)?);
+        let wanted_of = |side: &SideArgument| -> Result<Option<Vec<usize>>, Failure> {
+            let Some(wanted) = wanted else { return Ok(None) };
+            let here = wanted.iter().filter(|it| it.table.eq_ignore_ascii_case(&side.table));
+            let places: Result<Vec<Vec<usize>>, Failure> = here.map(places).collect();
+            Ok(Some(places?.concat()))
+        };
+        let (left_columns, right_columns) = (places(left)?, places(right)?);
+        let (left_wanted, right_wanted) = (wanted_of(left)?, wanted_of(right)?);
+        let stored = |side, columns, wanted| StoredTable { table: side, columns, wanted };
+        let left = stored(&left.table, &left_columns, left_wanted.as_deref());
+        let right = stored(&right.table, &right_columns, right_wanted.as_deref());
+        let sides = StoredSides::open(tables, left, right)?;
+        Ok(Self { tables, sides, join_type, pair_count: None })
     }
 
     /// The same with as many pairs of equal keys as somebody knows of.
@@ -159,25 +102,14 @@ impl<'t> Inputs<'t> {
         u32::try_from(memory.0 / u64::from(self.page_bytes())).unwrap_or(u32::MAX)
     }
 
-    fn question(&self) -> Result<JoinQuestion, QueryError> {
-        let row_count = |side: &Side<'_>| side.relation.size().tuple_count;
-        let duplicates = row_count(&self.right) / row_count(&self.left).max(1);
-        let left = self.left.known(self.page_bytes())?;
-        let right = self.right.known(self.page_bytes())?;
-        let mut question = JoinQuestion::new(left, right, duplicates.max(1));
-        question.pair_count = self.pair_count.unwrap_or(question.pair_count);
-        question.pairs_are_guessed = self.pair_count.is_none();
-        Ok(question.with_join_type(self.join_type))
-    }
-
     /// The indexes that serve the join.
     pub(super) fn indexes(&self) -> Indexes<'_> {
-        Indexes { left: self.left.index.as_deref(), right: self.right.index.as_deref() }
+        self.sides.indexes()
     }
 
     /// The join of the two sides.
     pub(super) fn join(&self) -> Join<'_> {
-        Join { left: self.left.input(), right: self.right.input(), join_type: self.join_type }
+        self.sides.join(self.join_type)
     }
 
     /// All plans in so much memory.
@@ -204,7 +136,8 @@ impl<'t> Inputs<'t> {
         let pool_bytes = self.tables.engine().settings().pool_bytes;
         let pool_pages = (pool_bytes / u64::from(self.page_bytes())).saturating_sub(memory_pages);
         let budget = Budget { memory_pages, write_bytes, pool_pages, worker_count };
-        Ok(plans(&model, &self.question()?, &budget))
+        let question = self.sides.question(self.join_type, self.pair_count)?;
+        Ok(plans(&model, &question, &budget))
     }
 
     /// The limits of a run.

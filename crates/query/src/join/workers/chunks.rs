@@ -116,13 +116,7 @@ impl<'x> Worker<'x> {
         })?;
         let is_alone = number == 1 && *is_last;
         if task.matched.is_empty() && roles.probe != Alone::Never && !is_alone {
-            let what = format!(
-                "block nested loops cannot do a {} join with the {} side in chunks; make chunks of \
-                 the other side, or take a hash join",
-                self.join.join_type.name(),
-                way.built.name()
-            );
-            return Err(QueryError::Invalid { what });
+            return Err(block_nested_loops::no_chunks(self.join.join_type, way.built));
         }
         let table = self.build(&agreed, way.built, way.pieces.has_marks)?;
         // Over several chunks, what a row of the side that is looked up has met is known at the end only.

@@ -17,14 +17,15 @@ use super::barrier::{Barrier, run_workers};
 use super::morsels::Morsels;
 use super::{PairSink, RANGES_PER_WORKER, worker_count_in};
 use crate::columns::{BATCH_BYTES, ColumnBatch, ColumnRows, Decoder, types_of};
+use crate::join::hash_table::slot_index;
 use crate::join::roles::{Alone, Roles};
 use crate::join::{Join, JoinInput, Side};
 use crate::key::{KeyColumn, hash_value, mix};
-use crate::relation::Relation;
+use crate::relation::{Relation, known_types};
 use crate::tuple::{PairBatch, Tuple};
 use crate::work::Work;
 use crate::{Execution, QueryError};
-use nandu_base::{to_index, to_u32};
+use nandu_base::to_u32;
 use nandu_storage::database::ColumnType;
 use nandu_workers::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -487,11 +488,7 @@ impl<'s, S: ColumnSink> PairDecoder<'s, S> {
         sink: &'s mut S,
     ) -> Result<Self, QueryError> {
         let decoder = |relation: &dyn Relation, wanted: &[KeyColumn]| {
-            let Some(types) = relation.column_types() else {
-                let what = format!("{} does not know the types of its columns", relation.name());
-                return Err(QueryError::Invalid { what });
-            };
-            Decoder::new(types, wanted)
+            Decoder::new(known_types(relation)?, wanted)
         };
         let decoders =
             [decoder(join.left.relation, wanted[0])?, decoder(join.right.relation, wanted[1])?];
@@ -617,7 +614,8 @@ impl Range {
             let slot = self.slots[index];
             let first = row_of(slot);
             let is_free = slot == EMPTY;
-            if is_free || has_tag(slot, hash) && self.has_key(keys, first, row) {
+            let mine = (&self.batch, keys.built.as_slice(), row as usize);
+            if is_free || has_tag(slot, hash) && self.has_key(keys, first, mine) {
                 self.slots[index] = hash << 32 | u64::from(row);
                 if !is_free {
                     if self.next.is_empty() {
@@ -631,11 +629,17 @@ impl Range {
         }
     }
 
-    /// Whether two of its rows have one key.
-    fn has_key(&self, keys: &Keys, row: u32, other: u32) -> bool {
-        keys.built.iter().all(|&place| {
-            let column = &self.batch.columns()[place];
-            column.value(row as usize).compare(&column.value(other as usize)).is_eq()
+    /// Whether one of its rows has the key of a row of a batch, which has the columns of it at these places.
+    #[inline]
+    fn has_key(
+        &self,
+        keys: &Keys,
+        row: u32,
+        (batch, places, other): (&ColumnBatch, &[usize], usize),
+    ) -> bool {
+        keys.built.iter().zip(places).all(|(&mine, &its)| {
+            let value = self.batch.columns()[mine].value(row as usize);
+            value.compare(&batch.columns()[its].value(other)).is_eq()
         })
     }
 
@@ -657,19 +661,22 @@ impl Range {
         }
         let behind = |place: u32| self.find_slowly(keys, hash_of(place), (batch, place as usize));
         found.clear();
-        let mine = self.batch.columns()[keys.built[0]].integers();
-        let its = batch.columns()[keys.other[0]].integers();
-        if let (true, Some(mine), Some(its)) = (keys.are_integers, mine, its) {
-            found.extend(slots.iter().zip(places).map(|(&slot, &place)| match slot {
+        // Integers are compared here, where they are loaded for many rows at once.
+        let integers = keys.are_integers.then(|| {
+            let mine = self.batch.columns()[keys.built[0]].integers();
+            mine.zip(batch.columns()[keys.other[0]].integers())
+        });
+        let found_at = slots.iter().zip(places);
+        match integers.flatten() {
+            Some((mine, its)) => found.extend(found_at.map(|(&slot, &place)| match slot {
                 EMPTY => END,
                 slot if mine[row_of(slot) as usize] == its[place as usize] => row_of(slot),
                 _ => behind(place),
-            }));
-        } else {
-            found.extend(slots.iter().zip(places).map(|(&slot, &place)| match slot {
+            })),
+            None => found.extend(found_at.map(|(&slot, &place)| match slot {
                 EMPTY => END,
                 _ => behind(place),
-            }));
+            })),
         }
     }
 
@@ -687,26 +694,19 @@ impl Range {
     }
 
     /// The first row of the list of a key: few rows have the tag of another key.
-    fn find_slowly(&self, keys: &Keys, hash: u64, row: (&ColumnBatch, usize)) -> u32 {
+    fn find_slowly(&self, keys: &Keys, hash: u64, (batch, place): (&ColumnBatch, usize)) -> u32 {
         let mut index = slot_index(hash, self.slots.len());
         loop {
             let slot = self.slots[index];
             if slot == EMPTY {
                 return END;
             }
-            if has_tag(slot, hash) && self.equals(keys, row_of(slot), row) {
+            let row = (batch, keys.other.as_slice(), place);
+            if has_tag(slot, hash) && self.has_key(keys, row_of(slot), row) {
                 return row_of(slot);
             }
             index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
         }
-    }
-
-    #[inline]
-    fn equals(&self, keys: &Keys, row: u32, (batch, place): (&ColumnBatch, usize)) -> bool {
-        keys.built.iter().zip(&keys.other).all(|(&mine, &its)| {
-            let value = self.batch.columns()[mine].value(row as usize);
-            value.compare(&batch.columns()[its].value(place)).is_eq()
-        })
     }
 
     /// Notes that a row was met, if anybody asks.
@@ -738,12 +738,6 @@ const fn row_of(slot: u64) -> u32 {
     row
 }
 
-/// Where a hash belongs among so many slots: the high half of the product.
-#[inline]
-fn slot_index(hash: u64, slot_count: usize) -> usize {
-    to_index(((u128::from(hash) * slot_count as u128) >> 64) as u64)
-}
-
 impl Probe {
     fn new(range_count: usize) -> Self {
         Self { by_range: vec![Vec::new(); range_count], ..Self::default() }
@@ -751,14 +745,14 @@ impl Probe {
 
     /// Divides the rows among ranges by their hashes; rows without one are in the first, if they are wanted.
     fn divide(&mut self, keeps_null_keys: bool) {
-        let count = self.by_range.len() as u128;
+        let count = self.by_range.len();
         self.by_range.iter_mut().for_each(Vec::clear);
         for (row, &hash) in (0..).zip(&self.hashes) {
             let range = match hash {
                 EMPTY if !keeps_null_keys => continue,
                 EMPTY => 0,
                 // Slots follow the high bits.
-                _ => to_index(((u128::from(hash.rotate_left(32)) * count) >> 64) as u64),
+                _ => slot_index(hash.rotate_left(32), count),
             };
             self.by_range[range].push(row);
         }

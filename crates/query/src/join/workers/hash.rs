@@ -12,7 +12,7 @@ use super::task::{Shares, Task, Way};
 use super::{Agreed, Alone, Probing, Sink, Worker};
 use crate::execution::Memory;
 use crate::join::buckets::gives_rows;
-use crate::join::hybrid_hash::{BuiltSide, EXTENT_SLACK_PART, Settings};
+use crate::join::hybrid_hash::{BuiltSide, Settings, with_slack};
 use crate::join::split::Split;
 use crate::join::{Join, Side};
 use crate::relation::Relation;
@@ -78,7 +78,7 @@ impl HashSettings {
         };
         let expected = |bytes: u64, count: usize| {
             let pages = bytes / count.max(1) as u64 / page_bytes;
-            pages + pages / EXTENT_SLACK_PART + 1
+            with_slack(pages)
         };
         let expected_of = |piece: usize| match piece < tiers {
             true => expected(resident, tiers),
@@ -206,9 +206,8 @@ impl<'x> Worker<'x> {
             let share = u128::from(other) * u128::from(bytes) / u128::from(built_bytes);
             let bytes = u64::try_from(share).unwrap_or(u64::MAX) / self.worker_count() as u64;
             let pages = bytes / self.shares.page_bytes as u64;
-            let expected_pages = pages + pages / EXTENT_SLACK_PART + 1;
             let memory = memory.split_off(output_pages);
-            SpillWriter::new(self.execution, memory, expected_pages)
+            SpillWriter::new(self.execution, memory, with_slack(pages))
         };
         let outputs = &pieces.output_pages[task.filling.leaving()..];
         written.into_iter().zip(outputs).map(writer).collect()
@@ -224,7 +223,8 @@ impl<'x> Worker<'x> {
             filled
                 .for_each(|(all, bucket)| all.extend((bucket.tuple_count() > 0).then_some(bucket)));
         }
-        let table_bytes = task.table_bytes(Side::Left).min(task.table_bytes(Side::Right));
+        let sides = [Side::Left, Side::Right].map(|side| task.side(side).table_bytes());
+        let table_bytes = sides[0].min(sides[1]);
         let parent_bytes = if task.level == 0 { u64::MAX } else { table_bytes };
         let pairs = written.into_iter().zip(others).filter_map(|(mine, others)| {
             let (mine, others) = (Morsels::of_buckets(mine), Morsels::of_buckets(others));

@@ -5,6 +5,7 @@
 
 use crate::columns::ColumnStream;
 use crate::execution::Memory;
+use crate::join::hash_table::HashTable;
 use crate::key::KeyColumn;
 use crate::relation::{Relation, Span, TupleStream};
 use crate::spill::Bucket;
@@ -90,6 +91,11 @@ impl Morsels {
     /// Bytes of their cells.
     pub(crate) const fn cell_bytes(&self) -> u64 {
         self.cell_bytes
+    }
+
+    /// Bytes of a hash table of all of it.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        HashTable::bytes_of(self.tuple_count, self.cell_bytes)
     }
 
     /// Gives back the pages that were written for it: nobody reads them again.

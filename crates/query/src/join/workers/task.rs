@@ -10,7 +10,6 @@ use super::load::{Filling, Pieces};
 use super::morsels::Morsels;
 use super::{Alone, RANGES_PER_WORKER, Roles};
 use crate::join::buckets::{CHUNK_COUNT_MAX, LEVEL_MAX, bucket_count_of_cut, chunk_input_pages};
-use crate::join::hash_table::HashTable;
 use crate::join::split::Split;
 use crate::join::{JoinType, Side};
 use nandu_base::{to_index, to_u32};
@@ -101,8 +100,7 @@ impl Shares {
 
     /// What two written sides are joined like: `parent_bytes` is the table of the side that they were cut from.
     fn way(&self, sides: [&Morsels; 2], level: u32, parent_bytes: u64) -> Way {
-        let needed = |side: &Morsels| HashTable::bytes_of(side.tuple_count(), side.cell_bytes());
-        let [left, right] = sides.map(needed);
+        let [left, right] = sides.map(Morsels::table_bytes);
         let built = if left <= right { Side::Left } else { Side::Right };
         let needed = left.min(right);
         let page_bytes = self.page_bytes as u64;
@@ -178,12 +176,6 @@ impl Task {
             Side::Left => &self.left,
             Side::Right => &self.right,
         }
-    }
-
-    /// Bytes of the table of a side.
-    pub(super) fn table_bytes(&self, side: Side) -> u64 {
-        let side = self.side(side);
-        HashTable::bytes_of(side.tuple_count(), side.cell_bytes())
     }
 }
 

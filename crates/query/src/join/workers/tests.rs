@@ -5,6 +5,7 @@ use super::hash::HashSettings;
 use super::{ChunkSettings, PairSink, SharedJoin};
 use crate::columns::ColumnRows;
 use crate::execution::Memory;
+use crate::join::tests::shape_of;
 use crate::join::{JoinType, Side, block_nested_loops, hybrid_hash};
 use crate::key::KeyColumn;
 use crate::relation::{RelationSize, Rows, Span, TupleStream};
@@ -19,16 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn shape() -> impl Strategy<Value = RowShape> {
-    let payload_bytes_max = prop_oneof![5 => 0_u64..200, 1 => 200_u64..3000];
-    (0_usize..400, 1_u64..150, any::<bool>(), 0_u64..20, payload_bytes_max).prop_map(
-        |(row_count, key_count, is_skewed, null_percent, payload_bytes_max)| RowShape {
-            row_count,
-            key_count,
-            is_skewed,
-            null_percent,
-            payload_bytes_max,
-        },
-    )
+    shape_of(400, 150)
 }
 
 /// Notes all pairs that one worker finds.

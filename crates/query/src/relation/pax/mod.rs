@@ -275,13 +275,7 @@ impl Relation for PaxView<'_> {
         span: Span,
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         execution.check_page_bytes(self.engine)?;
-        if memory.pages() < self.scan_pages_min() {
-            return Err(QueryError::TooLittleMemory {
-                operator: format!("a scan of {}, which is in PAX pages,", self.name),
-                needed_pages: u64::from(self.scan_pages_min()),
-                granted_pages: u64::from(memory.pages()),
-            });
-        }
+        self.check_memory(&memory, self.scan_pages_min())?;
         let copies_memory = memory.split_off(1);
         Ok(Box::new(PaxStream {
             view: self,
@@ -300,6 +294,19 @@ impl Relation for PaxView<'_> {
 }
 
 impl<'t> PaxView<'t> {
+    /// # Errors
+    /// If there is less memory than so many pages.
+    fn check_memory(&self, memory: &Memory<'_>, needed_pages: u32) -> Result<(), QueryError> {
+        if memory.pages() >= needed_pages {
+            return Ok(());
+        }
+        Err(QueryError::TooLittleMemory {
+            operator: format!("a scan of {}, which is in PAX pages,", self.name),
+            needed_pages: u64::from(needed_pages),
+            granted_pages: u64::from(memory.pages()),
+        })
+    }
+
     /// A scan by columns, for which a page more is not needed: no row is made.
     fn scan_columns<'x>(
         &'x self,
@@ -309,13 +316,7 @@ impl<'t> PaxView<'t> {
         columns: &[KeyColumn],
     ) -> Result<Box<dyn ColumnStream + 'x>, QueryError> {
         execution.check_page_bytes(self.engine)?;
-        if memory.pages() < self.slot_pages() {
-            return Err(QueryError::TooLittleMemory {
-                operator: format!("a scan of {}, which is in PAX pages,", self.name),
-                needed_pages: u64::from(self.slot_pages()),
-                granted_pages: u64::from(memory.pages()),
-            });
-        }
+        self.check_memory(&memory, self.slot_pages())?;
         Ok(Box::new(columns::PaxColumns::new(self, execution, memory, span, columns)?))
     }
 }
