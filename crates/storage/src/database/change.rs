@@ -341,14 +341,14 @@ impl Core {
     pub(super) fn commit(&mut self) -> Result<Option<Lsn>, StorageError> {
         let transaction = self.engine.active_transaction();
         let lsn = self.engine.commit()?;
-        if let Some(changing) = self.end_changes(transaction)
-            && !Arc::ptr_eq(&self.committed, &changing.open)
-        {
+        let Some(mut changing) = self.end_changes(transaction) else { return Ok(lsn) };
+        changing.drop_unused_files();
+        self.heaps.retain(|file, _| !changing.dropped_files.contains(file));
+        if !Arc::ptr_eq(&self.committed, &changing.open) {
             self.committed = changing.open;
             self.version.fetch_add(1, Ordering::Release);
-            self.heaps.retain(|file, _| !changing.dropped_files.contains(file));
-            self.dropped_files.extend(changing.dropped_files);
         }
+        self.dropped_files.extend(changing.dropped_files);
         Ok(lsn)
     }
 

@@ -34,6 +34,21 @@ pub(super) struct Changing {
     pub(super) created_files: Vec<FileId>,
 }
 
+impl Changing {
+    /// Files that it made for what it took back go when it commits, too.
+    pub(super) fn drop_unused_files(&mut self) {
+        let Self { open, created_files, dropped_files, .. } = self;
+        let is_used =
+            |file| open.values().any(|table| table.definition.files().any(|it| it == file));
+        let unused = std::mem::take(created_files).into_iter();
+        for file in unused.filter(|&file| !is_used(file)) {
+            if !dropped_files.contains(&file) {
+                dropped_files.push(file);
+            }
+        }
+    }
+}
+
 impl Core {
     /// The transaction changes tables from now on. It has the lock that one has at a time.
     ///

@@ -357,6 +357,28 @@ fn tables_come_and_go_with_their_transaction() {
 }
 
 #[test]
+fn what_a_transaction_made_and_took_back_leaves_no_file_when_it_commits() {
+    let database = create(&device());
+    let mut writer = database.write().unwrap();
+    writer.create_table("kept", columns(), TableKind::Heap).unwrap();
+    let mark = writer.savepoint();
+    writer.create_index("kept", "by_id", &["id"]).unwrap();
+    writer.create_table("passing", columns(), TableKind::Heap).unwrap();
+    writer.rollback_to(mark).unwrap();
+    writer.create_table("later", columns(), TableKind::Clustered { key: vec![0] }).unwrap();
+    writer.commit().unwrap();
+    let names: Vec<_> = database.read().engine().files().into_iter().map(|it| it.1).collect();
+    assert_eq!(names, ["catalog", "kept.sqlite", "later.tree"]);
+    let mut writer = database.write().unwrap();
+    let mark = writer.savepoint();
+    writer.create_table("passing", columns(), TableKind::Heap).unwrap();
+    writer.rollback_to(mark).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(database.read().engine().files().len(), 3);
+    assert_eq!(database.read().check().unwrap().findings, [""; 0]);
+}
+
+#[test]
 fn a_row_that_does_not_fit_its_table_is_refused_and_changes_nothing() {
     let device = device();
     let database = create(&device);
