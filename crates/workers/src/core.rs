@@ -72,6 +72,8 @@ struct Worker {
     state: State,
     /// Whether it let others go before, and comes to its turn for the first time since.
     has_yielded: bool,
+    /// Whether it lets others go though it waits for nothing, and goes on rather than that time passes.
+    is_busy: bool,
     /// Whether it waited for a word, and its time came first.
     has_timed_out: bool,
 }
@@ -103,6 +105,7 @@ impl Core {
             time: start,
             state: State::Ready,
             has_yielded: false,
+            is_busy: false,
             has_timed_out: false,
         };
         Self {
@@ -184,9 +187,13 @@ impl Core {
         std::mem::take(&mut self.workers[number as usize].has_timed_out)
     }
 
-    /// Wakes the worker whose wait ends first, if it ends before anybody is ready.
+    /// Wakes the worker whose wait ends first, if it ends before anybody is ready, and before the present of one
+    /// that only lets others go first.
     fn take_timer(&mut self) -> bool {
-        let limit = self.ready.peek().map_or(Nanos::MAX, |Reverse((time, _))| *time);
+        let limit = match self.ready.peek() {
+            Some(Reverse((time, _))) => *time,
+            None => self.busy().map(|number| self.time_of(number)).min().unwrap_or(Nanos::MAX),
+        };
         let Some(&(time, number)) = self.timers.first().filter(|&&(time, _)| time <= limit) else {
             return false;
         };
@@ -197,11 +204,17 @@ impl Core {
         true
     }
 
-    pub(crate) fn let_others_go(&mut self, number: u32) {
+    pub(crate) fn let_others_go(&mut self, number: u32, is_busy: bool) {
         let worker = &mut self.workers[number as usize];
         worker.state = State::Yielding;
         worker.has_yielded = true;
+        worker.is_busy = is_busy;
         self.yielding.push(number);
+    }
+
+    /// Those who let others go first and wait for nothing.
+    fn busy(&self) -> impl Iterator<Item = u32> {
+        self.yielding.iter().copied().filter(|&number| self.workers[number as usize].is_busy)
     }
 
     /// Wakes up to `count` of those who wait for `key`, at the time of `by`. Gives how many there were.
@@ -243,7 +256,7 @@ impl Core {
             unreachable!("a worker that leaves has said why");
         }
         while self.take_completion() || self.take_timer() {}
-        if self.ready.is_empty() {
+        if self.ready.is_empty() && !self.resume_busy() {
             self.resume_yielding();
         }
         let Some(Reverse((time, number))) = self.ready.pop() else {
@@ -264,6 +277,18 @@ impl Core {
             }
         }
         Some(number)
+    }
+
+    /// Nobody else can move, so those go on who have something to do.
+    fn resume_busy(&mut self) -> bool {
+        let busy: Vec<u32> = self.busy().collect();
+        self.yielding.retain(|number| !busy.contains(number));
+        for &number in &busy {
+            // What they do is a reason for the others to look again.
+            self.workers[number as usize].has_yielded = false;
+            self.make_ready(number, Nanos::ZERO);
+        }
+        !busy.is_empty()
     }
 
     /// Nobody else can move, so those go on who let others go first; unless they did so very often in

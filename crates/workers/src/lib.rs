@@ -113,7 +113,19 @@ pub fn yield_now() {
     match current() {
         None => std::thread::yield_now(),
         Some(current) => {
-            current.shared.lock().let_others_go(current.number);
+            current.shared.lock().let_others_go(current.number, false);
+            current.switch();
+        }
+    }
+}
+
+/// As [`yield_now`], of one who waits for nothing: where nobody else moves before somebody's patience ends, it goes on
+/// at once.
+pub(crate) fn yield_busy() {
+    match current() {
+        None => std::thread::yield_now(),
+        Some(current) => {
+            current.shared.lock().let_others_go(current.number, true);
             current.switch();
         }
     }

@@ -240,6 +240,30 @@ fn whoever_lets_others_go_runs_after_the_next() {
 }
 
 #[test]
+fn who_lets_others_in_does_not_end_their_patience() {
+    for (kind, patience) in SwitchKind::ALL.into_iter().flat_map(|kind| [(kind, 5), (kind, 1000)]) {
+        let (long_work, word) = (Arc::new(RwLock::new(0)), Arc::new(Condvar::default()));
+        let is_done = Arc::new(Mutex::new(false));
+        let ran = run(&schedule(kind, 2), 2, move |number| {
+            if number == 0 {
+                sleep_until(Nanos(10));
+                for _ in 0..100 {
+                    *long_work.write() += 1;
+                    long_work.let_others_in();
+                }
+                *is_done.lock() = true;
+                word.notify_all();
+                return (now().unwrap(), false);
+            }
+            let (_guard, is_over) = word.wait_for(is_done.lock(), Nanos(0), Nanos(patience));
+            (now().unwrap(), is_over)
+        });
+        let heard = if patience == 5 { (Nanos(5), true) } else { (Nanos(10), false) };
+        assert_eq!(ran.values, [(Nanos(10), false), heard], "{kind:?}");
+    }
+}
+
+#[test]
 fn those_who_yield_do_not_keep_each_other_from_the_completion_they_wait_for() {
     for kind in SwitchKind::ALL {
         let device = Servers::new(1);

@@ -243,7 +243,7 @@ impl<T> RwLock<T> {
     /// woken needs longer to come than that takes, and would find it taken each time.
     pub fn let_others_in(&self) {
         if current().is_some() {
-            return crate::yield_now();
+            return crate::yield_busy();
         }
         let waiting_count = self.waiting_threads.load(Ordering::Relaxed);
         let mut looks = 0..LET_IN_LOOK_COUNT;
