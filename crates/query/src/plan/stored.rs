@@ -19,10 +19,10 @@ use crate::relation::{ClusteredRelation, HeapRelation, PaxRelation, Relation};
 use crate::{Key, QueryError};
 use nandu_storage::database::{TableKind, Tables};
 
-/// What is joined of a stored table.
+/// A stored table that is joined, and which of its columns matter.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredTable<'a> {
-    /// A table whose rows are joined: what it is called, and which of its columns matter.
+    /// What the table is called in its database.
     pub table: &'a str,
     /// The columns that are compared, by index.
     pub columns: &'a [usize],
