@@ -29,7 +29,7 @@ impl<'t> ClusteredIndex<'t> {
         let TableKind::Clustered { key } = &definition.kind else {
             unreachable!("only clustered tables have such a tree")
         };
-        let size = clustered_size(engine, tree)?;
+        let (size, _) = clustered_size(engine, tree)?;
         let key = IndexKey::new(definition, key, true);
         Ok(Self { name: table.to_owned(), engine, tree, key, size })
     }

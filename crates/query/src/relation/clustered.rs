@@ -5,7 +5,8 @@
 //! data"). With reading ahead the device has several of them to do at once.
 //!
 //! 1. The table does not change while the relation lives: a read transaction protects it.
-//! 2. One page of the memory holds the leaf at hand, the rest holds rows. A block ends with a leaf
+//! 2. Parts for workers begin with leaves that were looked at when it was opened: there are no more than these.
+//! 3. One page of the memory holds the leaf at hand, the rest holds rows. A block ends with a leaf
 //!    where the next might not fit.
 
 use super::{PageOrder, Position, Relation, RelationSize, RelationStats, Span, TupleStream};
@@ -34,6 +35,8 @@ pub struct ClusteredRelation<'t> {
     tree: Tree,
     size: RelationSize,
     types: Vec<ColumnType>,
+    /// Where some leaves begin, spread evenly over the tree: there parts of it do.
+    leaves: Vec<LeafPlace>,
 }
 
 /// A scan over such a table, in the order of its key.
@@ -43,6 +46,8 @@ struct ClusteredStream<'x> {
     cursor: Cursor,
     /// Where the first row that was not given yet lies.
     place: Option<LeafPlace>,
+    /// Where the part ends, if the tree goes on there.
+    end: Option<LeafPlace>,
     /// Whether the cursor's entry is yet to be given.
     is_pending: bool,
     area: Vec<u8>,
@@ -60,20 +65,24 @@ impl<'t> ClusteredRelation<'t> {
     /// If there is no such clustered table, or the device fails.
     pub fn open(tables: &'t Tables, table: &str) -> Result<Self, QueryError> {
         let (engine, tree) = (tables.engine(), tables.clustered_tree(table)?);
-        let size = clustered_size(engine, tree)?;
+        let (size, leaves) = clustered_size(engine, tree)?;
         let types = super::types_of(tables, table)?;
-        Ok(Self { name: table.to_owned(), engine, tree, size, types })
+        Ok(Self { name: table.to_owned(), engine, tree, size, types, leaves })
     }
 }
 
-/// How large a clustered table is, from some of its leaves.
-pub(crate) fn clustered_size(engine: &EngineView, tree: Tree) -> Result<RelationSize, QueryError> {
-    let sample = tree.sample(engine, SAMPLE_COUNT)?;
-    Ok(RelationSize {
+/// How large a clustered table is, from some of its leaves, and where these begin.
+pub(crate) fn clustered_size(
+    engine: &EngineView,
+    tree: Tree,
+) -> Result<(RelationSize, Vec<LeafPlace>), QueryError> {
+    let (sample, leaves) = tree.sample_leaves(engine, SAMPLE_COUNT)?;
+    let size = RelationSize {
         page_count: u64::from(tree.used_page_count(engine)?),
         tuple_count: sample.entry_count,
         cell_bytes: sample.value_bytes + CELL_HEAD_BYTES * sample.entry_count,
-    })
+    };
+    Ok((size, leaves))
 }
 
 impl Relation for ClusteredRelation<'_> {
@@ -91,6 +100,16 @@ impl Relation for ClusteredRelation<'_> {
 
     fn stats(&self, page_bytes: u64) -> RelationStats {
         RelationStats { order: PageOrder::Scattered, ..RelationStats::of(self.size, page_bytes) }
+    }
+
+    fn parts(&self, count: u32) -> Vec<Span> {
+        // The one leaf of a small tree is where all of it begins.
+        let known = self.leaves.get(1..).unwrap_or_default();
+        let place_of = |part: u64| match part.checked_sub(1) {
+            None => Position::default(),
+            Some(before) => Position::at_leaf(Some(known[nandu_base::to_index(before)]), false),
+        };
+        Span::cut(known.len() as u64 + 1, count, place_of)
     }
 
     fn scan<'x>(
@@ -115,6 +134,7 @@ impl Relation for ClusteredRelation<'_> {
             execution,
             cursor: cursor.with_ahead_count(nandu_base::to_index(ahead_count)),
             place: start,
+            end: span.to.and_then(|to| to.leaf_place().0),
             is_pending: false,
             area: Vec::with_capacity(area_bytes),
             area_bytes,
@@ -154,7 +174,7 @@ impl ClusteredStream<'_> {
             tuple.push_cell(&mut self.area);
             self.is_pending = false;
             self.place = self.cursor.place();
-            self.is_at_end = self.place.is_none();
+            self.is_at_end = self.place.is_none() || self.place == self.end;
         }
         Ok(())
     }

@@ -179,6 +179,7 @@ fn parts_have_every_row_once_in_order_and_are_about_as_large() {
                 assert!(scan_parts(relation, &execution, count) == whole, "{count} parts");
             }
         }
+        assert_eq!(tree.parts(5).len(), 5, "leaves divide a tree");
         // Each part of the heap is read by itself, and nothing twice.
         let pages = heap.size().page_count;
         for count in [1, 2, 5] {

@@ -16,6 +16,7 @@
 use super::allocate::ROOT_PAGE;
 use super::node::{Node, Payload, Shape};
 use super::overflow::Chain;
+use super::scan::LeafPlace;
 use super::tree::{Tree, check_level};
 use crate::{ReadPages, StorageError};
 use std::ops::Bound;
@@ -53,9 +54,22 @@ impl Tree {
         pages: &P,
         path_count: u32,
     ) -> Result<TreeSample, StorageError> {
+        Ok(self.sample_leaves(pages, path_count)?.0)
+    }
+
+    /// The same, and where the leaves begin that were looked at and have an entry, each once, in the order of keys.
+    ///
+    /// # Errors
+    /// As [`Self::sample`].
+    pub fn sample_leaves<P: ReadPages>(
+        &self,
+        pages: &P,
+        path_count: u32,
+    ) -> Result<(TreeSample, Vec<LeafPlace>), StorageError> {
         const ONE: u128 = 1 << 64;
         let count = u128::from(path_count.max(1));
         let mut sums = [0_u128; 3];
+        let mut leaves: Vec<LeafPlace> = Vec::new();
         let mut height = 0;
         for path in 0..count {
             // Where the path goes, as a fraction of the tree's width; of each node's width, the
@@ -66,6 +80,10 @@ impl Tree {
                 let down = self.node(pages, page, |node| {
                     check_level(&node, above)?;
                     if node.is_leaf() {
+                        let is_new = leaves.last().is_none_or(|last| last.page != page);
+                        if is_new && node.count() > 0 {
+                            leaves.push(LeafPlace { page, slot: 0 });
+                        }
                         sums[0] = sums[0].saturating_add(weight * node.count() as u128);
                         sums[1] = sums[1].saturating_add(weight);
                         let bytes = u128::from(value_bytes(&node)?);
@@ -90,7 +108,7 @@ impl Tree {
         }
         let [entry_count, leaf_count, value_bytes] =
             sums.map(|sum| u64::try_from(sum / count).unwrap_or(u64::MAX));
-        Ok(TreeSample { entry_count, leaf_count, value_bytes, height })
+        Ok((TreeSample { entry_count, leaf_count, value_bytes, height }, leaves))
     }
 
     /// About how many keys there are from `lower` to `upper`; reads two pages of each level.
