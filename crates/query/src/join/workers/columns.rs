@@ -1,5 +1,5 @@
-//! Hash join by columns, where the built side fits into memory: keys and what is wanted are columns, and nobody
-//! makes a row. By one worker or several.
+//! Hash join by columns, where the built side fits into memory, or both sides are read a few times for a part of the
+//! keys each: keys and what is wanted are columns, and nobody makes a row. By one worker or several.
 //!
 //! ```text
 //!   built side ═batches═► keys hashed ─► columns of each range, of each worker
@@ -10,25 +10,31 @@
 //!   other side ═batches═► keys hashed ─► looked up, a range at a time ─► places in both: ColumnPairs
 //! ```
 //!
-//! 1. Nothing is handed on before it is known that all of the built side fits.
+//! 1. Nothing is handed on before it is known that all of the built side fits, or what a pass has of it.
 //! 2. Columns, slots and lists of all workers stay within their budget.
+//! 3. Each key belongs to one pass, so every type of join is the sum of its passes.
 
-use super::barrier::{Barrier, run_workers};
-use super::morsels::Morsels;
+mod passes;
+mod table;
+
+use self::passes::Pass;
+use self::table::{Range, hash};
 use super::{PairSink, RANGES_PER_WORKER, worker_count_in};
 use crate::columns::{BATCH_BYTES, ColumnBatch, ColumnRows, Decoder, types_of};
 use crate::join::hash_table::slot_index;
 use crate::join::roles::{Alone, Roles};
 use crate::join::{Join, JoinInput, Side};
-use crate::key::{KeyColumn, hash_value, mix};
+use crate::key::KeyColumn;
 use crate::relation::{Relation, known_types};
 use crate::tuple::{PairBatch, Tuple};
 use crate::work::Work;
+use crate::workers::Morsels;
+use crate::workers::{Barrier, run_workers};
 use crate::{Execution, QueryError};
 use nandu_base::to_u32;
 use nandu_storage::database::ColumnType;
 use nandu_workers::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The operator's name in errors.
 const OPERATOR: &str = "a join by columns";
@@ -84,6 +90,8 @@ pub(crate) struct ColumnJoin<'r> {
     worker_count: usize,
     share_pages: u32,
     input_pages: u32,
+    /// Whether the built side is not expected to fit as a whole.
+    is_divided: bool,
     /// [`RANGE_MAX`], but in tests.
     pub(super) range_max: usize,
 }
@@ -95,16 +103,6 @@ struct Keys {
     other: Vec<usize>,
     /// Whether there is one column, of integers on both sides.
     are_integers: bool,
-}
-
-/// A part of the table.
-struct Range {
-    batch: ColumnBatch,
-    slots: Vec<u64>,
-    /// The next row of the same key, of each row; none where all keys are different.
-    next: Vec<u32>,
-    /// A bit for each row that was met, if anybody asks.
-    marks: Vec<AtomicU64>,
 }
 
 /// What workers share while they read the built side.
@@ -133,7 +131,8 @@ struct Probe {
 
 impl<'r> ColumnJoin<'r> {
     /// A join of which these columns are wanted, left and right, by so many workers at most; `None` if the sides do not
-    /// know their types, or the built side is not expected to fit, or has so many columns that rows are better.
+    /// know their types, or the built side is not expected to fit in a few passes, or has so many columns that rows
+    /// are better.
     pub(crate) fn new(
         execution: &Execution,
         join: Join<'r>,
@@ -160,7 +159,7 @@ impl<'r> ColumnJoin<'r> {
         let input_pages = (share_pages / 8).max(least[0]).max(least[1]);
         let keys = Keys { built: built_keys, other: other_keys, are_integers };
         let roles = Roles::of(join.join_type, built);
-        let this = Self {
+        let mut this = Self {
             join,
             built,
             roles,
@@ -170,10 +169,13 @@ impl<'r> ColumnJoin<'r> {
             worker_count,
             share_pages,
             input_pages,
+            is_divided: false,
             range_max: RANGE_MAX,
         };
         let is_better = input_pages <= share_pages / 2 && this.is_narrow();
-        (is_better && this.is_expected_to_fit(execution)).then_some(this)
+        let pass_count = this.expected_pass_count(execution);
+        this.is_divided = pass_count > 1;
+        (is_better && pass_count <= passes::PASS_COUNT_MAX).then_some(this)
     }
 
     /// How many workers there are.
@@ -208,8 +210,8 @@ impl<'r> ColumnJoin<'r> {
         touched <= TOUCHED_MAX
     }
 
-    /// Vectors are up to twice as long as what is in them.
-    fn is_expected_to_fit(&self, execution: &Execution) -> bool {
+    /// In how many passes the built side fits, as far as is known: vectors are up to twice as long as what is in them.
+    fn expected_pass_count(&self, execution: &Execution) -> u64 {
         let size = self.input(self.built).relation.size();
         let row_bytes = size.cell_bytes / size.tuple_count.max(1);
         let of_column = |column: &ColumnType| match column {
@@ -218,7 +220,7 @@ impl<'r> ColumnJoin<'r> {
         };
         let columns: u64 = self.types_of(self.built).iter().map(of_column).sum();
         let bytes = size.tuple_count.saturating_mul(2 * columns + ROW_BYTES as u64);
-        bytes <= self.budget_bytes(execution) as u64
+        bytes.div_ceil((self.budget_bytes(execution) as u64).max(1)).max(1)
     }
 
     /// Does the join, with a worker for each sink; false if the built side does not fit after all, and nothing was
@@ -232,22 +234,42 @@ impl<'r> ColumnJoin<'r> {
         sinks: &mut [S],
     ) -> Result<bool, QueryError> {
         self.join.check()?;
-        let filling = Filling::default();
         let side = |side: Side| {
             Morsels::of_relation(self.input(side).relation, self.worker_count, self.input_pages)
         };
-        let (built, other) = (side(self.built), side(self.built.other()));
+        let sides = (&side(self.built), &side(self.built.other()));
+        if !self.is_divided {
+            return self.run_pass(execution, sides, &Pass::all(), sinks);
+        }
+        let Some(passes) = self.passes(execution, sides.0)? else { return Ok(false) };
+        for pass in &passes {
+            sides.0.rewind();
+            sides.1.rewind();
+            let is_done = self.run_pass(execution, sides, pass, sinks)?;
+            assert!(is_done, "its rows were counted");
+        }
+        Ok(true)
+    }
+
+    /// Joins the rows with the keys of one pass; false if they do not fit, where that was not known.
+    fn run_pass<S: ColumnSink>(
+        &self,
+        execution: &Execution,
+        (built, other): (&Morsels, &Morsels),
+        pass: &Pass,
+        sinks: &mut [S],
+    ) -> Result<bool, QueryError> {
+        let filling = Filling::default();
         run_workers(execution, sinks, |execution, barrier, number, sink| {
-            let budget_bytes = self.budget_bytes(execution);
             let memory = execution.take(OPERATOR, self.share_pages - self.input_pages)?;
-            let mine = self.load(execution, &built, &filling, budget_bytes)?;
+            let mine = self.load(execution, built, (&filling, pass))?;
             let parts = barrier.meet(number, mine, by_range)?;
             if filling.is_full.load(Ordering::Relaxed) {
                 return Ok(());
             }
             let ranges = self.build(execution, barrier, number, &parts)?;
             let mut take = |pairs: ColumnPairs<'_>| sink.take(pairs);
-            self.probe(execution, &ranges, &other, &mut take)?;
+            self.probe(execution, &ranges, (other, pass), &mut take)?;
             barrier.wait(number)?;
             self.walk(execution, &ranges, number, &mut take)?;
             drop(ranges);
@@ -266,9 +288,9 @@ impl<'r> ColumnJoin<'r> {
         &self,
         execution: &Execution,
         morsels: &Morsels,
-        filling: &Filling,
-        budget_bytes: usize,
+        (filling, pass): (&Filling, &Pass),
     ) -> Result<Vec<ColumnBatch>, QueryError> {
+        let budget_bytes = self.budget_bytes(execution);
         let (input, columns) = (self.input(self.built), self.columns_of(self.built));
         let empty = ColumnBatch::new(self.types_of(self.built));
         let mut mine = vec![empty; self.range_count()];
@@ -281,14 +303,19 @@ impl<'r> ColumnJoin<'r> {
             while stream.advance()? {
                 let batch = stream.batch();
                 hash(batch, &self.keys.built, &mut probe.hashes);
-                probe.divide(keeps_null_keys);
+                probe.divide(pass, keeps_null_keys);
                 // The parts of all workers are one range in the end.
-                if mine.iter().any(|range| !range.has_room_for(batch, range_max)) {
+                if !pass.is_counted
+                    && mine.iter().any(|range| !range.has_room_for(batch, range_max))
+                {
                     filling.is_full.store(true, Ordering::Relaxed);
                     return Ok(Vec::new());
                 }
                 for (range, places) in mine.iter_mut().zip(&probe.by_range) {
                     range.append(ColumnRows { batch, places });
+                }
+                if pass.is_counted {
+                    continue;
                 }
                 let rows: usize = mine.iter().map(ColumnBatch::row_count).sum();
                 let columns: usize = mine.iter().map(ColumnBatch::capacity_bytes).sum();
@@ -338,7 +365,7 @@ impl<'r> ColumnJoin<'r> {
         &self,
         execution: &Execution,
         ranges: &[Range],
-        morsels: &Morsels,
+        (morsels, pass): (&Morsels, &Pass),
         sink: Sink<'_>,
     ) -> Result<(), QueryError> {
         let side = self.built.other();
@@ -351,7 +378,7 @@ impl<'r> ColumnJoin<'r> {
                 let batch = stream.batch();
                 execution.work(Work::Probe, batch.row_count() as u64);
                 hash(batch, &self.keys.other, &mut probe.hashes);
-                probe.divide(true);
+                probe.divide(pass, true);
                 for (number, range) in ranges.iter().enumerate() {
                     self.look_up(execution, (range, batch), (&mut probe, number), sink)?;
                 }
@@ -552,202 +579,19 @@ fn by_range(all: Vec<Vec<ColumnBatch>>) -> Vec<Parts> {
     ranges.into_iter().map(Mutex::new).collect()
 }
 
-/// The hashes of the keys of all rows, [`EMPTY`] where one has a NULL.
-fn hash(batch: &ColumnBatch, places: &[usize], hashes: &mut Vec<u64>) {
-    hashes.clear();
-    hashes.resize(batch.row_count(), 0);
-    let columns = || places.iter().map(|&place| &batch.columns()[place]);
-    for column in columns() {
-        match column.integers() {
-            Some(numbers) => {
-                for (hash, number) in hashes.iter_mut().zip(numbers) {
-                    *hash = mix(*hash ^ number.cast_unsigned());
-                }
-            }
-            None => {
-                for (row, hash) in hashes.iter_mut().enumerate() {
-                    *hash = hash_value(*hash, column.value(row));
-                }
-            }
-        }
-    }
-    // The largest word says that there is no key.
-    hashes.iter_mut().for_each(|hash| *hash = (*hash).min(EMPTY - 1));
-    for column in columns().filter(|column| !column.validity().is_empty()) {
-        let rows = hashes.iter_mut().enumerate().filter(|(row, _)| !column.has_value(*row));
-        rows.for_each(|(_, hash)| *hash = EMPTY);
-    }
-}
-
-impl Range {
-    /// Puts the parts of a range together, and links its rows by their keys.
-    fn build(mut parts: Vec<ColumnBatch>, keys: &Keys, has_marks: bool) -> Self {
-        let mut batch = parts.remove(0);
-        if !parts.is_empty() {
-            batch.reserve_exact(parts.iter());
-        }
-        for part in parts {
-            batch.append_all(&part);
-        }
-        let row_count = batch.row_count();
-        let words = if has_marks { row_count.div_ceil(64) } else { 0 };
-        let mut range = Self {
-            batch,
-            slots: vec![EMPTY; 2 * row_count + 1],
-            next: Vec::new(),
-            marks: (0..words).map(|_| AtomicU64::new(0)).collect(),
-        };
-        let mut hashes = Vec::new();
-        hash(&range.batch, &keys.built, &mut hashes);
-        for (row, &hash) in (0..).zip(&hashes) {
-            if hash != EMPTY {
-                range.link(keys, hash, row);
-            }
-        }
-        range
-    }
-
-    /// Puts a row in front of the list of its key.
-    fn link(&mut self, keys: &Keys, hash: u64, row: u32) {
-        let mut index = slot_index(hash, self.slots.len());
-        loop {
-            let slot = self.slots[index];
-            let first = row_of(slot);
-            let is_free = slot == EMPTY;
-            let mine = (&self.batch, keys.built.as_slice(), row as usize);
-            if is_free || has_tag(slot, hash) && self.has_key(keys, first, mine) {
-                self.slots[index] = hash << 32 | u64::from(row);
-                if !is_free {
-                    if self.next.is_empty() {
-                        self.next = vec![END; self.batch.row_count()];
-                    }
-                    self.next[row as usize] = first;
-                }
-                return;
-            }
-            index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
-        }
-    }
-
-    /// Whether one of its rows has the key of a row of a batch, which has the columns of it at these places.
-    #[inline]
-    fn has_key(
-        &self,
-        keys: &Keys,
-        row: u32,
-        (batch, places, other): (&ColumnBatch, &[usize], usize),
-    ) -> bool {
-        keys.built.iter().zip(places).all(|(&mine, &its)| {
-            let value = self.batch.columns()[mine].value(row as usize);
-            value.compare(&batch.columns()[its].value(other)).is_eq()
-        })
-    }
-
-    /// Finds the first row of the list of each key, [`END`] where there is none: slots first, then keys, so that the
-    /// processor waits for many of them at once.
-    fn find(&self, keys: &Keys, batch: &ColumnBatch, probe: &mut Probe, number: usize) {
-        let Probe { hashes, by_range, slots, found, .. } = probe;
-        let places = &by_range[number];
-        let hash_of = |place: u32| hashes[place as usize];
-        slots.clear();
-        slots.extend(places.iter().map(|&place| match hash_of(place) {
-            EMPTY => EMPTY,
-            hash => self.slots[slot_index(hash, self.slots.len())],
-        }));
-        for (slot, &place) in slots.iter_mut().zip(places) {
-            if *slot != EMPTY && !has_tag(*slot, hash_of(place)) {
-                *slot = self.slot_with_tag(hash_of(place));
-            }
-        }
-        let behind = |place: u32| self.find_slowly(keys, hash_of(place), (batch, place as usize));
-        found.clear();
-        // Integers are compared here, where they are loaded for many rows at once.
-        let integers = keys.are_integers.then(|| {
-            let mine = self.batch.columns()[keys.built[0]].integers();
-            mine.zip(batch.columns()[keys.other[0]].integers())
-        });
-        let found_at = slots.iter().zip(places);
-        match integers.flatten() {
-            Some((mine, its)) => found.extend(found_at.map(|(&slot, &place)| match slot {
-                EMPTY => END,
-                slot if mine[row_of(slot) as usize] == its[place as usize] => row_of(slot),
-                _ => behind(place),
-            })),
-            None => found.extend(found_at.map(|(&slot, &place)| match slot {
-                EMPTY => END,
-                _ => behind(place),
-            })),
-        }
-    }
-
-    /// The first slot from where a hash belongs that has its tag, or is empty.
-    #[inline]
-    fn slot_with_tag(&self, hash: u64) -> u64 {
-        let mut index = slot_index(hash, self.slots.len());
-        loop {
-            let slot = self.slots[index];
-            if slot == EMPTY || has_tag(slot, hash) {
-                return slot;
-            }
-            index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
-        }
-    }
-
-    /// The first row of the list of a key: few rows have the tag of another key.
-    fn find_slowly(&self, keys: &Keys, hash: u64, (batch, place): (&ColumnBatch, usize)) -> u32 {
-        let mut index = slot_index(hash, self.slots.len());
-        loop {
-            let slot = self.slots[index];
-            if slot == EMPTY {
-                return END;
-            }
-            let row = (batch, keys.other.as_slice(), place);
-            if has_tag(slot, hash) && self.has_key(keys, row_of(slot), row) {
-                return row_of(slot);
-            }
-            index = if index + 1 == self.slots.len() { 0 } else { index + 1 };
-        }
-    }
-
-    /// Notes that a row was met, if anybody asks.
-    #[inline]
-    fn mark(&self, row: u32) {
-        let Some(word) = self.marks.get(row as usize / 64) else { return };
-        let bit = 1 << (row % 64);
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
-    }
-
-    fn is_met(&self, row: u32) -> bool {
-        self.marks[row as usize / 64].load(Ordering::Relaxed) >> (row % 64) & 1 == 1
-    }
-}
-
-/// Whether a slot has the tag of a hash, its low half.
-#[inline]
-const fn has_tag(slot: u64, hash: u64) -> bool {
-    (slot ^ hash << 32) >> 32 == 0
-}
-
-/// The row that a slot leads to.
-#[inline]
-const fn row_of(slot: u64) -> u32 {
-    #[allow(clippy::cast_possible_truncation, reason = "the low half is the row")]
-    let row = slot as u32;
-    row
-}
-
 impl Probe {
     fn new(range_count: usize) -> Self {
         Self { by_range: vec![Vec::new(); range_count], ..Self::default() }
     }
 
-    /// Divides the rows among ranges by their hashes; rows without one are in the first, if they are wanted.
-    fn divide(&mut self, keeps_null_keys: bool) {
+    /// Divides the rows of a pass among ranges by their hashes; rows without one are in the first, if they are wanted.
+    fn divide(&mut self, pass: &Pass, keeps_null_keys: bool) {
         let count = self.by_range.len();
         self.by_range.iter_mut().for_each(Vec::clear);
         for (row, &hash) in (0..).zip(&self.hashes) {
+            if !pass.has(hash) {
+                continue;
+            }
             let range = match hash {
                 EMPTY if !keeps_null_keys => continue,
                 EMPTY => 0,
