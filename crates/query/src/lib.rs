@@ -20,6 +20,7 @@ pub mod spill;
 pub mod testing;
 pub mod tuple;
 pub mod work;
+mod workers;
 
 pub use error::QueryError;
 pub use execution::{Execution, Limits};

@@ -15,6 +15,10 @@
 //! 3. The file is removed with the execution. After a crash nothing refers to it, and the next opening
 //!    of the database removes it.
 
+mod fence;
+
+use fence::{Fence, Fences};
+
 use crate::execution::{Limits, Memory};
 use crate::relation::{BlockReader, Position, TupleStream};
 use crate::tuple::{Area, Tuple, TupleBatch, read_cell};
@@ -52,6 +56,7 @@ pub struct Bucket {
     page_count: u64,
     cell_bytes: u64,
     tuple_count: u64,
+    fences: Vec<Fence>,
 }
 
 /// Writes rows to a bucket.
@@ -70,6 +75,7 @@ pub struct SpillWriter<'x> {
     extent_used: u32,
     /// Whether the last extent was never written before.
     is_fresh: bool,
+    fences: Option<Fences>,
 }
 
 /// Reads back the rows of a bucket.
@@ -79,6 +85,8 @@ pub struct SpillStream<'x> {
     next_page: u32,
     /// Bytes of the bucket that were not looked at yet.
     left_bytes: u64,
+    /// Offset on the first page at which it begins.
+    first_offset: usize,
     /// Offset on the page at hand, where cells go on after a row that began on an earlier page.
     start: usize,
     cells: Vec<u64>,
@@ -230,9 +238,18 @@ impl Bucket {
         execution: &'x Execution,
         memory: Memory<'x>,
     ) -> Result<SpillStream<'x>, QueryError> {
+        self.scan_at(execution, memory, Position::default())
+    }
+
+    /// Reads it from a page on, of which extent, in blocks of `memory`.
+    fn scan_at<'x>(
+        &self,
+        execution: &'x Execution,
+        memory: Memory<'x>,
+        from: Position,
+    ) -> Result<SpillStream<'x>, QueryError> {
         let file = execution.spill().file.unwrap_or_default();
         let place = (execution.spill_io(), file);
-        let from = Position::default();
         let runs = self.extents.as_slice().into();
         let reader = BlockReader::new(execution, memory, place, runs, from, None)?;
         Ok(SpillStream {
@@ -240,6 +257,7 @@ impl Bucket {
             reader,
             next_page: 0,
             left_bytes: self.cell_bytes,
+            first_offset: 0,
             start: 0,
             cells: Vec::new(),
             carry: Vec::new(),
@@ -290,6 +308,7 @@ impl<'x> SpillWriter<'x> {
             expected_pages: u32::try_from(expected_pages).unwrap_or(u32::MAX),
             extent_used: 0,
             is_fresh: false,
+            fences: None,
         })
     }
 
@@ -433,6 +452,7 @@ impl<'x> SpillWriter<'x> {
         self.write_buffer()?;
         self.wait()?;
         let mut bucket = std::mem::take(&mut self.bucket);
+        bucket.fences = self.take_fences();
         if let Some(last) = bucket.extents.last_mut() {
             let used = last.start + self.extent_used;
             let rest = used..last.end;
@@ -539,8 +559,9 @@ impl SpillStream<'_> {
             let file = "the spill file".to_owned();
             return Err(StorageError::ChecksumMismatch { file, address }.into());
         }
-        let held = to_index(self.left_bytes.min((page.len() - CHECKSUM_BYTES) as u64));
-        self.start = 0;
+        self.start = std::mem::take(&mut self.first_offset);
+        let room = page.len() - CHECKSUM_BYTES - self.start;
+        let held = self.start + to_index(self.left_bytes.min(room as u64));
         if !self.carry.is_empty() {
             // The head first: it says how much is missing.
             let before = self.carry.len();

@@ -21,8 +21,8 @@ use super::roles::{Alone, Roles};
 use super::{Join, JoinStream, Side};
 use crate::execution::Memory;
 use crate::relation::TupleStream;
-use crate::sort::merge::{Merge, RunSet, reduce};
-use crate::sort::runs::{Sorted, SortedRows};
+use crate::sort::merge::{KeyRange, Merge, RunSet, reduce};
+use crate::sort::runs::{SharedRuns, Sorted, SortedRows};
 use crate::sort::workspace::ROW_OVERHEAD_BYTES;
 use crate::sort::{self, SortCounts};
 use crate::spill::{Bucket, SpillStream, SpillWriter};
@@ -157,25 +157,66 @@ impl<'x> SortMerge<'x> {
     ) -> Result<Self, QueryError> {
         join.check()?;
         let memory = execution.take(OPERATOR, settings.sort.memory_pages())?;
+        Ok(Self::at(execution, join, settings, (Stage::Begin, Some(memory), None)))
+    }
+
+    /// Joins a range of keys of what several workers have sorted, left and right, in so many pages.
+    ///
+    /// # Errors
+    /// If there is less memory, a run is damaged, or the device fails.
+    pub(crate) fn of_range(
+        execution: &'x Execution,
+        join: Join<'x>,
+        settings: Settings,
+        (sides, range): (&[SharedRuns; 2], KeyRange<'_>),
+        free_pages: u32,
+    ) -> Result<Self, QueryError> {
+        let reserve = Reserve::of(free_pages, settings.group_pages);
+        let copies = execution.take(OPERATOR, 2 * reserve.copy_pages)?;
+        let memory = execution.take(OPERATOR, reserve.spill_pages)?;
+        let copy_bytes = reserve.copy_pages as usize * execution.page_bytes();
+        let run_limit = Reserve::run_limit(free_pages, settings.group_pages);
+        let count = |side: &SharedRuns| nandu_base::to_u32(side.runs.len() as u64);
+        let run_count: u32 = sides.iter().map(count).sum();
+        let run_pages = run_limit.checked_div(run_count).unwrap_or(0);
+        let open = |side: Side| {
+            let (key, shared) = (join.input(side).key, &sides[usize::from(side == Side::Right)]);
+            let memory = execution.take(OPERATOR, run_pages * count(shared))?;
+            let merge = Merge::open_range(execution, key, shared, range, memory)?;
+            Ok::<_, QueryError>(Input::of_runs(key, merge, copy_bytes))
+        };
+        let stage = (Stage::Seek, Some(memory), Some(copies));
+        let mut join_of_range = Self::at(execution, join, settings, stage);
+        join_of_range.first = open(settings.group)?;
+        join_of_range.second = open(settings.group.other())?;
+        Ok(join_of_range)
+    }
+
+    fn at(
+        execution: &'x Execution,
+        join: Join<'x>,
+        settings: Settings,
+        (stage, memory, copies): (Stage, Option<Memory<'x>>, Option<Memory<'x>>),
+    ) -> Self {
         let key = join.left.key;
-        Ok(Self {
+        Self {
             execution,
             join,
             settings,
             roles: Roles::of(join.join_type, settings.group),
             group_side: settings.group,
-            memory: Some(memory),
-            _copies: None,
+            memory,
+            _copies: copies,
             first: Input::empty(key),
             second: Input::empty(key),
             group: Group::default(),
             spilled: SpilledGroup::default(),
             pairs: Vec::new(),
-            stage: Stage::Begin,
+            stage,
             counts: SortCounts::default(),
             compare_count: 0,
             copy_count: 0,
-        })
+        }
     }
 
     /// What the sorts of both sides did so far.
@@ -222,11 +263,8 @@ impl<'x> SortMerge<'x> {
 
     /// Writes a side that is in memory after all.
     fn spill(&self, rows: SortedRows<'x>) -> Result<Vec<Bucket>, QueryError> {
-        if rows.len() == 0 {
-            return Ok(Vec::new());
-        }
         let output_pages = self.settings.sort.output_pages.max(1);
-        rows.spill(self.execution, self.execution.take(OPERATOR, output_pages)?)
+        rows.spill(self.execution, self.execution.take(OPERATOR, output_pages)?, None)
     }
 
     /// Pass 1: the smaller side first, which stays in memory if it leaves enough of that to the other.
@@ -290,8 +328,8 @@ impl<'x> SortMerge<'x> {
         let (left_rows, left_runs) = left.into_parts();
         let (right_rows, right_runs) = right.into_parts();
         let mut sets = [
-            RunSet { key: self.join.left.key, runs: left_runs },
-            RunSet { key: self.join.right.key, runs: right_runs },
+            RunSet { key: self.join.left.key, runs: left_runs, has_fences: false },
+            RunSet { key: self.join.right.key, runs: right_runs, has_fences: false },
         ];
         let limit = Reserve::run_limit(free_pages, group_pages) as usize;
         self.counts.merge_count = reduce(self.execution, &mut sets, limit, free_pages)?;

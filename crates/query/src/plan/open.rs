@@ -90,7 +90,7 @@ impl Plan {
         (indexes, rule): (Indexes<'_>, ChunkRule),
         sinks: &mut [S],
     ) -> Result<usize, QueryError> {
-        if self.kind.is_shared() && !sinks.is_empty() {
+        if self.division.join().joins_columns() && !sinks.is_empty() {
             let built = self.outer_side();
             let by_column = ColumnJoin::new(execution, join, built, wanted, sinks.len());
             if let Some(by_column) = by_column {

@@ -16,9 +16,11 @@ pub(crate) mod loser_tree;
 pub(crate) mod merge;
 pub(crate) mod replacement_selection;
 pub(crate) mod runs;
+pub(crate) mod workers;
 pub(crate) mod workspace;
 
 pub use crate::allocation::RunFormation;
+pub use workers::{RowSink, sort_by_workers};
 
 use crate::execution::Memory;
 use crate::relation::{Position, Relation, RelationSize, Span, TupleStream};
@@ -78,6 +80,8 @@ enum Stage<'x> {
     End,
 }
 
+/// A worker's work space has at least so many pages.
+const WORKSPACE_PAGES_MIN: u32 = 4;
 /// Rows of a batch at most.
 pub(crate) const BATCH_COUNT_MAX: usize = 1024;
 
@@ -92,6 +96,18 @@ impl Settings {
             workspace_pages: pages(allocation.workspace_pages),
             formation,
         }
+    }
+
+    /// What each of so many workers has of it, if that is enough to read in blocks of `input_pages` at least.
+    #[must_use]
+    pub(crate) fn share(&self, worker_count: usize, input_pages: u32) -> Option<Self> {
+        let workers = nandu_base::to_u32(worker_count as u64).max(1);
+        let share_pages = self.memory_pages() / workers;
+        let input_pages = (self.input_pages / workers).max(input_pages).max(1);
+        let output_pages = (self.output_pages / workers).max(1);
+        let workspace_pages = share_pages.checked_sub(input_pages + output_pages)?;
+        let share = Self { input_pages, output_pages, workspace_pages, ..*self };
+        (workspace_pages >= WORKSPACE_PAGES_MIN).then_some(share)
     }
 
     /// Pages of input, output and workspace together.
@@ -112,8 +128,18 @@ pub(crate) fn form<'x>(
     keeps_nulls: bool,
 ) -> Result<Sorted<'x>, QueryError> {
     let input = execution.take("a sort", settings.input_pages.max(1))?;
-    let mut former = former(execution, key, settings, relation.size())?;
-    let mut stream = relation.scan(execution, input, Span::ALL)?;
+    let mut former = former(execution, key, settings, (relation.size(), false))?;
+    feed(&mut *former, &mut *relation.scan(execution, input, Span::ALL)?, key, keeps_nulls)?;
+    former.finish()
+}
+
+/// Gives the rows of a stream to a former; those with a NULL in their key only if it `keeps_nulls`.
+fn feed<'x>(
+    former: &mut (dyn RunFormer<'x> + 'x),
+    stream: &mut (dyn TupleStream + 'x),
+    key: &Key,
+    keeps_nulls: bool,
+) -> Result<(), QueryError> {
     let mut key_bytes = Vec::new();
     while stream.advance()? {
         for tuple in stream.batch().tuples() {
@@ -125,17 +151,16 @@ pub(crate) fn form<'x>(
         }
         former.book_work();
     }
-    drop(stream);
-    former.finish()
+    Ok(())
 }
 
 /// What takes rows to sort them, about as many and as large as `size` says, with the output and the work space of
-/// `settings`.
+/// `settings`. Runs have fences if several workers are going to merge them.
 pub(crate) fn former<'x>(
     execution: &'x Execution,
     key: &'x Key,
     settings: Settings,
-    size: RelationSize,
+    (size, has_fences): (RelationSize, bool),
 ) -> Result<Box<dyn RunFormer<'x> + 'x>, QueryError> {
     const OPERATOR: &str = "a sort";
     let output = execution.take(OPERATOR, settings.output_pages.max(1))?;
@@ -144,6 +169,7 @@ pub(crate) fn former<'x>(
     let workspace = Workspace::new(memory.bytes(), size.tuple_count, cell_bytes);
     let data_pages = u64::from(settings.workspace_pages) * settings.formation.workspaces_per_run();
     let writer = RunWriter::new(execution, output, data_pages);
+    let writer = writer.with_fences(has_fences.then_some(key));
     let parts = (workspace, memory);
     Ok(match settings.formation {
         RunFormation::ReplacementSelection => {
@@ -218,7 +244,7 @@ impl<'x> Sort<'x> {
             Sorted::Runs(runs) => runs,
         };
         self.counts.run_count = runs.len() as u64;
-        let mut sets = [RunSet { key, runs }];
+        let mut sets = [RunSet { key, runs, has_fences: false }];
         let limit = pages - 1;
         self.counts.merge_count = merge::reduce(execution, &mut sets, limit as usize, pages)?;
         let [RunSet { runs, .. }] = sets;

@@ -8,13 +8,15 @@
 //!
 //! 1. A former that never filled its work space writes nothing.
 //! 2. Each run is in order by the key.
+//! 3. What several share is not changed any more: runs with fences, rows in memory.
 
 use super::workspace::Workspace;
 use crate::execution::Memory;
 use crate::spill::{Bucket, SpillWriter};
 use crate::tuple::{Area, Tuple};
 use crate::work::Work;
-use crate::{Execution, QueryError};
+use crate::{Execution, Key, QueryError};
+use std::sync::Arc;
 
 /// A way to make runs.
 pub(crate) trait RunFormer<'x> {
@@ -42,6 +44,15 @@ pub(crate) enum Sorted<'x> {
     Runs(Vec<Bucket>),
 }
 
+/// What several have sorted, to be read by all.
+#[derive(Debug, Default)]
+pub(crate) struct SharedRuns {
+    /// Sorted runs on the device, with fences.
+    pub(crate) runs: Vec<Bucket>,
+    /// Sorted rows in memory.
+    pub(crate) rows: Vec<Arc<Workspace>>,
+}
+
 /// Rows in memory, in order.
 #[derive(Debug)]
 pub(crate) struct SortedRows<'x> {
@@ -57,6 +68,9 @@ pub(crate) struct RunWriter<'x> {
     expected_pages: u64,
     runs: Vec<Bucket>,
     copy_count: u64,
+    /// What runs are sorted by that are to have fences.
+    fence_key: Option<&'x Key>,
+    key_bytes: Vec<u8>,
 }
 
 impl<'x> Sorted<'x> {
@@ -99,6 +113,11 @@ impl<'x> SortedRows<'x> {
         self.memory.pages()
     }
 
+    /// The rows for several to read, and the memory in which they lie.
+    pub(crate) fn into_shared(self) -> (Arc<Workspace>, Memory<'x>) {
+        (Arc::new(self.workspace), self.memory)
+    }
+
     /// How many rows there are.
     pub(crate) const fn len(&self) -> usize {
         self.workspace.tree.len()
@@ -121,7 +140,7 @@ impl<'x> SortedRows<'x> {
         self.area().tuple(self.address(index))
     }
 
-    /// Writes all rows as one run after all.
+    /// Writes all rows as one run after all, with fences if there is a key for them; none if there are no rows.
     ///
     /// # Errors
     /// If there is no memory, the write budget is used up, or the device fails.
@@ -129,8 +148,13 @@ impl<'x> SortedRows<'x> {
         self,
         execution: &'x Execution,
         memory: Memory<'x>,
+        fence_key: Option<&'x Key>,
     ) -> Result<Vec<Bucket>, QueryError> {
-        let mut writer = RunWriter::new(execution, memory, u64::from(self.pages()));
+        if self.len() == 0 {
+            return Ok(Vec::new());
+        }
+        let writer = RunWriter::new(execution, memory, u64::from(self.pages()));
+        let mut writer = writer.with_fences(fence_key);
         for index in 0..self.len() {
             writer.push(self.tuple(index))?;
         }
@@ -146,8 +170,22 @@ impl<'x> RunWriter<'x> {
         memory: Memory<'x>,
         expected_pages: u64,
     ) -> Self {
-        let memory = Some(memory);
-        Self { execution, memory, writer: None, expected_pages, runs: Vec::new(), copy_count: 0 }
+        Self {
+            execution,
+            memory: Some(memory),
+            writer: None,
+            expected_pages,
+            runs: Vec::new(),
+            copy_count: 0,
+            fence_key: None,
+            key_bytes: Vec::new(),
+        }
+    }
+
+    /// The same writer of runs with fences, sorted by `key`.
+    pub(crate) const fn with_fences(mut self, key: Option<&'x Key>) -> Self {
+        self.fence_key = key;
+        self
     }
 
     /// Appends a row to the run at hand.
@@ -157,10 +195,20 @@ impl<'x> RunWriter<'x> {
             Some(writer) => writer,
             None => {
                 let memory = self.memory.take().expect("it is back since the last run");
-                let writer = SpillWriter::new(self.execution, memory, self.expected_pages)?;
+                let mut writer = SpillWriter::new(self.execution, memory, self.expected_pages)?;
+                if self.fence_key.is_some() {
+                    writer.make_fences();
+                }
                 self.writer.insert(writer)
             }
         };
+        if let Some(key) = self.fence_key
+            && writer.wants_fence()
+        {
+            self.key_bytes.clear();
+            key.encode(tuple, &mut self.key_bytes)?;
+            writer.note_fence(&self.key_bytes);
+        }
         self.copy_count += 1;
         writer.push(tuple)
     }

@@ -2,11 +2,11 @@
 
 use super::merge::Merge;
 use super::runs::Sorted;
-use super::{RunFormation, Settings, Sort, SortCounts, form};
+use super::{RunFormation, Settings, Sort, SortCounts, form, sort_by_workers};
 use crate::relation::{Relation, Rows, TupleStream};
 use crate::spill::CHECKSUM_BYTES;
 use crate::testing::{RowShape, execution, limits, random_rows};
-use crate::tuple::Tuple;
+use crate::tuple::{Tuple, TupleBatch};
 use crate::{Execution, Key, Limits, QueryError};
 use nandu_base::Rng;
 use nandu_storage::sqlite::Value;
@@ -110,6 +110,77 @@ proptest! {
         prop_assert_eq!(execution.free_pages(), pages);
         drop(execution);
         prop_assert!(io.files().is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn workers_give_any_rows_in_order_in_any_memory(
+        (row_count, key_count, payload_bytes_max) in (0_usize..600, 1_u64..500, 0_u64..1500),
+        seed: u64,
+        is_skewed: bool,
+        wanted_count in 1_usize..6,
+        (input_pages, output_pages, workspace_pages) in (1_u32..8, 1_u32..8, 1_u32..300),
+        formation in prop_oneof![Just(BOTH[0]), Just(BOTH[1])],
+        reads_ahead: bool,
+    ) {
+        let shape = RowShape { row_count, key_count, is_skewed, null_percent: 5, payload_bytes_max };
+        let rows = random_rows("rows", shape, 512, &mut Rng::new(seed));
+        let key = Key::of(&[0]);
+        let settings = Settings { input_pages, output_pages, workspace_pages, formation };
+        let pages = settings.memory_pages();
+        let execution = execution(Limits { reads_ahead, ..limits(512, pages) });
+        let io = execution.spill_io().clone();
+        let mut sorted = vec![Vec::new(); wanted_count];
+        let worker_count = {
+            let mut sinks: Vec<_> = sorted.iter_mut().map(|rows| { let key = &key; move |batch: TupleBatch<'_>| {
+                rows.extend(batch.tuples().map(|tuple| described(tuple, key)));
+                Ok(())
+            }}).collect();
+            sort_by_workers(&execution, &rows, &key, settings, &mut sinks).unwrap()
+        };
+        prop_assert!((1..=wanted_count).contains(&worker_count));
+        prop_assert!(sorted[worker_count..].iter().all(Vec::is_empty));
+        let mut all = sorted.concat();
+        prop_assert!(all.is_sorted_by_key(|(bytes, ..)| bytes), "not in order");
+        all.sort();
+        let mut expected: Vec<_> = rows.tuples().map(|tuple| described(tuple, &key)).collect();
+        expected.sort();
+        prop_assert_eq!(all, expected);
+        execution.audit();
+        prop_assert_eq!(execution.free_pages(), pages);
+        drop(execution);
+        prop_assert!(io.files().is_empty());
+    }
+}
+
+#[test]
+fn each_worker_gets_about_its_part_of_the_rows_in_memory_and_from_runs() {
+    let mut rng = Rng::new(4);
+    let rows = rows_of((0..20_000).map(|_| rng.below(1 << 30).cast_signed()));
+    let key = Key::of(&[0]);
+    for (worker_count, workspace_pages) in [(2, 4000), (2, 200), (3, 300), (4, 400)] {
+        for formation in BOTH {
+            let settings = Settings { input_pages: 8, output_pages: 8, workspace_pages, formation };
+            let execution = execution(limits(1024, settings.memory_pages()));
+            let mut counts = vec![0_usize; worker_count];
+            let mut sinks: Vec<_> = counts
+                .iter_mut()
+                .map(|count| {
+                    move |batch: TupleBatch<'_>| {
+                        *count += batch.cells.len();
+                        Ok(())
+                    }
+                })
+                .collect();
+            let used = sort_by_workers(&execution, &rows, &key, settings, &mut sinks).unwrap();
+            assert_eq!(used, worker_count);
+            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            assert!(most - least < 20_000 / worker_count / 5, "{counts:?} in {workspace_pages}");
+            let is_written = execution.io_counts().write_bytes > 0;
+            assert_eq!(is_written, workspace_pages < 4000);
+        }
     }
 }
 

@@ -15,8 +15,8 @@
 //! 3. What is reserved stays within the budget, but for a single row that is larger by itself.
 
 use super::loser_tree::{LoserTree, prefix_of};
-use crate::Key;
 use crate::tuple::{Area, Tuple, segment_address};
+use crate::{Key, QueryError};
 use nandu_base::to_u32;
 use std::cmp::Ordering;
 
@@ -438,6 +438,25 @@ impl Workspace {
             one.compare(other, &tie)
         });
         compare_count
+    }
+
+    /// Of sorted rows, the first whose key is not less.
+    ///
+    /// # Errors
+    /// If a row is damaged.
+    pub(crate) fn first_from(&self, key: &Key, bound: &[u8]) -> Result<usize, QueryError> {
+        let entries = self.tree.entries();
+        let (mut low, mut high, mut key_bytes) = (0, entries.len(), Vec::new());
+        while low < high {
+            let middle = low.midpoint(high);
+            key_bytes.clear();
+            key.encode(self.tuple(entries[middle].leaf), &mut key_bytes)?;
+            match key_bytes.as_slice() < bound {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        Ok(low)
     }
 
     /// Makes a tree of the entries.

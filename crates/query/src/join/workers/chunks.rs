@@ -8,13 +8,13 @@
 //! 1. Each row of the built side is in one chunk; each chunk meets every row of the other side once.
 
 use super::load::Loader;
-use super::morsels::{Morsels, Part};
 use super::task::{Shares, Task};
 use super::{Alone, Probing, Roles, Sink, Worker};
 use crate::QueryError;
 use crate::join::{Join, Side, block_nested_loops};
 use crate::relation::{Relation, TupleStream};
 use crate::tuple::{Area, NO_TUPLE, PairBatch};
+use crate::workers::{Morsels, Part};
 use nandu_base::{to_index, to_u32};
 use std::sync::atomic::Ordering;
 

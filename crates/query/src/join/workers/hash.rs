@@ -7,7 +7,6 @@
 //! ```
 
 use super::load::{Loader, Pieces};
-use super::morsels::Morsels;
 use super::task::{Shares, Task, Way};
 use super::{Agreed, Alone, Probing, Sink, Worker};
 use crate::execution::Memory;
@@ -18,6 +17,7 @@ use crate::join::{Join, Side};
 use crate::relation::Relation;
 use crate::spill::{Bucket, SpillWriter};
 use crate::work::Work;
+use crate::workers::Morsels;
 use crate::{QueryError, allocation};
 use nandu_base::{to_index, to_u32};
 use std::sync::Arc;

@@ -13,7 +13,6 @@
 //! 3. All workers together have no more segments than addresses tell, however short they are.
 //! 4. A piece leaves only when all workers have written those before it: more would leave than has to.
 
-use super::barrier::Barrier;
 use super::table::mark_bytes;
 use crate::execution::Memory;
 use crate::join::hash_table::HashTable;
@@ -21,6 +20,7 @@ use crate::join::row_store::{RowStore, SEGMENT_COUNT_MAX};
 use crate::join::split::Split;
 use crate::spill::{Bucket, SpillWriter};
 use crate::tuple::Tuple;
+use crate::workers::Barrier;
 use crate::{Execution, QueryError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -10,17 +10,17 @@
 //!   hash.rs    what does not fit is written in pieces, which are joined likewise, all workers at one pair
 //!   chunks.rs  a chunk of one side at a time, the other side past it: block nested loops, and what is left of
 //!              hash joins where one key has too many rows
+//!   merge.rs   no table: both sides sorted by all, then a range of keys for each
 //! ```
 //!
 //! 1. All workers go through the same steps in the same order; what they agree on comes out of a meeting.
 //! 2. Each takes its share of the memory from the run and no more; rows and directories have one budget.
 
-pub(crate) mod barrier;
 mod chunks;
 pub(crate) mod columns;
 mod hash;
 mod load;
-mod morsels;
+mod merge;
 mod table;
 mod task;
 #[cfg(test)]
@@ -28,10 +28,9 @@ mod tests;
 
 pub(crate) use chunks::ChunkSettings;
 pub(crate) use hash::HashSettings;
+pub(crate) use merge::MergeSettings;
 
-use self::barrier::{Barrier, run_workers};
 use self::load::{Loaded, Pieces};
-use self::morsels::Morsels;
 use self::table::{SharedTable, Unbuilt};
 use self::task::{Shares, Task};
 use super::hash_table::{Lookup, Walk};
@@ -41,6 +40,8 @@ use crate::execution::Memory;
 use crate::spill::{Bucket, SpillWriter};
 use crate::tuple::{Area, NO_TUPLE, PairBatch};
 use crate::work::Work;
+use crate::workers::Morsels;
+use crate::workers::{Barrier, run_workers};
 use crate::{Execution, QueryError};
 use nandu_workers::sync::Mutex;
 use std::sync::Arc;
@@ -73,6 +74,8 @@ pub(crate) enum SharedJoin {
     Hash(HashSettings),
     /// In chunks of one side.
     Chunks(ChunkSettings),
+    /// Sorted, by ranges of keys.
+    Merge(MergeSettings),
 }
 
 /// How many of so many workers a join can use in so many pages.
@@ -94,24 +97,17 @@ impl SharedJoin {
         sinks: &mut [S],
     ) -> Result<(), QueryError> {
         join.check()?;
-        Self::run_task(execution, join, self.task(execution, &join, sinks.len()), sinks)
-    }
-
-    fn task(&self, execution: &Execution, join: &Join<'_>, worker_count: usize) -> (Shares, Task) {
-        let shares = Shares {
-            worker_count,
-            pages: match self {
-                Self::Hash(settings) => settings.share_pages(),
-                Self::Chunks(settings) => settings.share_pages(),
-            },
-            page_bytes: execution.page_bytes(),
-            join_type: join.join_type,
-        };
-        let task = match self {
-            Self::Hash(settings) => settings.task(join, &shares),
-            Self::Chunks(settings) => settings.task(join, &shares),
-        };
-        (shares, task)
+        match self {
+            Self::Merge(settings) => settings.run(execution, join, sinks),
+            Self::Hash(settings) => {
+                let shares = Shares::new(execution, &join, settings.share_pages(), sinks.len());
+                Self::run_task(execution, join, (shares, settings.task(&join, &shares)), sinks)
+            }
+            Self::Chunks(settings) => {
+                let shares = Shares::new(execution, &join, settings.share_pages(), sinks.len());
+                Self::run_task(execution, join, (shares, settings.task(&join, &shares)), sinks)
+            }
+        }
     }
 
     fn run_task<S: PairSink>(

@@ -7,11 +7,12 @@
 //! ```
 
 use super::load::{Filling, Pieces};
-use super::morsels::Morsels;
 use super::{Alone, RANGES_PER_WORKER, Roles};
+use crate::Execution;
 use crate::join::buckets::{CHUNK_COUNT_MAX, LEVEL_MAX, bucket_count_of_cut, chunk_input_pages};
 use crate::join::split::Split;
-use crate::join::{JoinType, Side};
+use crate::join::{Join, JoinType, Side};
+use crate::workers::Morsels;
 use nandu_base::{to_index, to_u32};
 use std::sync::atomic::AtomicU64;
 
@@ -54,6 +55,16 @@ pub(super) struct Way {
 }
 
 impl Shares {
+    /// Of so many workers with so many pages each.
+    pub(super) fn new(
+        execution: &Execution,
+        join: &Join<'_>,
+        pages: u32,
+        worker_count: usize,
+    ) -> Self {
+        Self { worker_count, pages, page_bytes: execution.page_bytes(), join_type: join.join_type }
+    }
+
     /// What becomes of rows if this side is built.
     pub(super) const fn roles(&self, built: Side) -> Roles {
         Roles::of(self.join_type, built)

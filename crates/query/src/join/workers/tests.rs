@@ -2,13 +2,15 @@
 
 use super::columns::{ColumnJoin, ColumnPairs, ColumnSink, PairDecoder};
 use super::hash::HashSettings;
-use super::{ChunkSettings, PairSink, SharedJoin};
+use super::task::Shares;
+use super::{ChunkSettings, MergeSettings, PairSink, SharedJoin};
 use crate::columns::ColumnRows;
 use crate::execution::Memory;
 use crate::join::tests::shape_of;
-use crate::join::{JoinType, Side, block_nested_loops, hybrid_hash};
+use crate::join::{JoinType, Side, block_nested_loops, hybrid_hash, sort_merge};
 use crate::key::KeyColumn;
 use crate::relation::{RelationSize, Rows, Span, TupleStream};
+use crate::sort::{self, RunFormation};
 use crate::testing::{PlainPair, RowShape, execution, expected, join, limits, random_rows};
 use crate::tuple::{PairBatch, Tuple};
 use crate::{Execution, Key, Limits, QueryError, Relation, Work};
@@ -121,6 +123,36 @@ proptest! {
         let (empty, key) = (Rows::new("none", 512), Key::of(&[0]));
         let of = join(&empty, &empty, &key, JoinType::Inner);
         let shared = SharedJoin::Chunks(ChunkSettings::of(&settings, &of, worker_count).unwrap());
+        let limits = Limits { reads_ahead, ..limits(512, pages) };
+        check(JoinType::ALL[type_index], shapes, seed, (limits, worker_count), &shared);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+    #[test]
+    fn workers_that_sort_and_merge_give_what_looking_at_all_pairs_gives(
+        shapes in (shape(), shape()),
+        seed: u64,
+        worker_count in 1_usize..5,
+        share_pages in 24_u32..200,
+        (input_pages, output_pages, group_pages) in (1_u32..4, 1_u32..4, 1_u32..6),
+        is_stored: bool,
+        group in prop_oneof![Just(Side::Left), Just(Side::Right)],
+        reads_ahead: bool,
+        type_index in 0_usize..6,
+    ) {
+        let workers = u32::try_from(worker_count).unwrap();
+        let pages = share_pages * workers;
+        let formation =
+            if is_stored { RunFormation::Quicksort } else { RunFormation::ReplacementSelection };
+        let (input_pages, output_pages) = (input_pages * workers, output_pages * workers);
+        let workspace_pages = pages - input_pages - output_pages;
+        let sort = sort::Settings { input_pages, output_pages, workspace_pages, formation };
+        let settings = sort_merge::Settings { sort, group, group_pages: group_pages * workers };
+        let (empty, key) = (Rows::new("none", 512), Key::of(&[0]));
+        let of = join(&empty, &empty, &key, JoinType::Inner);
+        let shared = SharedJoin::Merge(MergeSettings::of(&settings, &of, worker_count).unwrap());
         let limits = Limits { reads_ahead, ..limits(512, pages) };
         check(JoinType::ALL[type_index], shapes, seed, (limits, worker_count), &shared);
     }
@@ -373,6 +405,27 @@ fn a_side_that_does_not_fit_after_all_is_told_before_anything_is_handed_on() {
 }
 
 #[test]
+fn a_side_that_does_not_fit_is_joined_in_passes_that_write_nothing() {
+    let rows = typed_rows("left", rows_of(4000, 900, false), &mut Rng::new(7));
+    let key = Key::of(&[0]);
+    let wanted = [KeyColumn::Stored(0), KeyColumn::Stored(1)];
+    let inner = join(&rows, &rows, &key, JoinType::Inner);
+    let mut counts = Vec::new();
+    for (pages, worker_count) in [(2000, 2), (450, 1), (450, 2), (450, 3), (300, 2)] {
+        let execution = execution(limits(512, pages));
+        let mut sinks: Vec<Kept> = (0..worker_count).map(|_| Kept::default()).collect();
+        let by_column = ColumnJoin::new(&execution, inner, Side::Left, [&wanted; 2], worker_count);
+        assert!(by_column.unwrap().run(&execution, &mut sinks).unwrap(), "{pages} pages");
+        assert_eq!(execution.io_counts().write_bytes, 0);
+        counts.push(sinks.iter().map(|sink| sink.0.len()).sum::<usize>());
+    }
+    assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
+    let execution = execution(limits(512, 60));
+    let by_column = ColumnJoin::new(&execution, inner, Side::Left, [&wanted; 2], 2);
+    assert!(by_column.is_none(), "four passes at most");
+}
+
+#[test]
 fn a_sink_that_refuses_ends_the_join() {
     let mut rng = Rng::new(3);
     let rows = random_rows("rows", rows_of(3000, 300, false), 1024, &mut rng);
@@ -411,7 +464,13 @@ fn a_table_has_no_more_segments_than_addresses_tell() {
         let chunks = ChunkSettings::of(&settings, &join, worker_count).unwrap();
         for shared in [hash_in(1000, 4), SharedJoin::Chunks(chunks)] {
             let execution = execution(limits(1024, 3006));
-            let (shares, mut task) = shared.task(&execution, &join, worker_count);
+            let share_pages = nandu_base::to_u32(3006 / worker_count as u64);
+            let shares = Shares::new(&execution, &join, share_pages, worker_count);
+            let mut task = match &shared {
+                SharedJoin::Hash(settings) => settings.task(&join, &shares),
+                SharedJoin::Chunks(settings) => settings.task(&join, &shares),
+                SharedJoin::Merge(_) => unreachable!("it has no table"),
+            };
             task.filling.segment_count_max = 40;
             let mut sinks: Vec<Noted> = (0..worker_count).map(|_| Noted::default()).collect();
             SharedJoin::run_task(&execution, join, (shares, task), &mut sinks).unwrap();

@@ -115,6 +115,10 @@ impl JoinPlan for BlockNestedLoops {
         Ok(Box::new(join::BlockNestedLoops::new(execution, join, self.settings(opening))?))
     }
 
+    fn joins_columns(&self) -> bool {
+        true
+    }
+
     fn shared(&self, opening: &Opening<'_>, worker_count: usize) -> Option<SharedJoin> {
         let settings = self.settings(opening);
         ChunkSettings::of(&settings, &opening.join, worker_count).map(SharedJoin::Chunks)

@@ -58,6 +58,10 @@ impl JoinPlan for HybridHash {
         Ok(Box::new(join::HybridHash::new(execution, join, settings)?))
     }
 
+    fn joins_columns(&self) -> bool {
+        true
+    }
+
     fn shared(&self, opening: &Opening<'_>, worker_count: usize) -> Option<SharedJoin> {
         let Opening { execution, join, outer, .. } = opening;
         let memory = (execution.limits().memory_pages, execution.page_bytes() as u64);

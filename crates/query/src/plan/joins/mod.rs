@@ -109,6 +109,11 @@ pub(crate) trait JoinPlan {
     /// If there is less memory, an index is missing, or it does not do the type of join with this side as outer one.
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError>;
 
+    /// Whether columns can be joined in its stead without making rows: all of it is a table that is looked up.
+    fn joins_columns(&self) -> bool {
+        false
+    }
+
     /// What so many workers do, if it is something that they can divide.
     fn shared(&self, _opening: &Opening<'_>, _worker_count: usize) -> Option<SharedJoin> {
         None

@@ -5,11 +5,16 @@ use crate::allocation::{RunFormation, RunSeeks, SortMerge};
 use crate::cost::join::sort_merge;
 use crate::cost::{CostModel, Estimate, JoinQuestion};
 use crate::join::sort_merge::{Settings, group_pages};
+use crate::join::workers::{MergeSettings, SharedJoin};
 use crate::join::{self, JoinStream};
 use crate::plan::{Budget, Rejection};
 use crate::{QueryError, sort};
 
 impl JoinPlan for SortMerge {
+    fn is_shared() -> bool {
+        true
+    }
+
     fn roles(_model: &CostModel<'_>, _question: &JoinQuestion) -> &'static [bool] {
         &[false]
     }
@@ -59,12 +64,20 @@ impl JoinPlan for SortMerge {
     }
 
     fn open<'x>(&self, opening: &Opening<'x>) -> Result<Box<dyn JoinStream + 'x>, QueryError> {
-        let Opening { execution, join, outer, .. } = *opening;
-        let settings = Settings {
-            sort: sort::Settings::of(self, RunFormation::ReplacementSelection),
-            group: outer,
-            group_pages: group_pages(execution.limits().memory_pages),
-        };
-        Ok(Box::new(join::SortMerge::new(execution, join, settings)?))
+        let Opening { execution, join, .. } = *opening;
+        Ok(Box::new(join::SortMerge::new(execution, join, settings(self, opening))?))
+    }
+
+    fn shared(&self, opening: &Opening<'_>, worker_count: usize) -> Option<SharedJoin> {
+        let settings = settings(self, opening);
+        MergeSettings::of(&settings, &opening.join, worker_count).map(SharedJoin::Merge)
+    }
+}
+
+fn settings(parts: &SortMerge, opening: &Opening<'_>) -> Settings {
+    Settings {
+        sort: sort::Settings::of(parts, RunFormation::ReplacementSelection),
+        group: opening.outer,
+        group_pages: group_pages(opening.execution.limits().memory_pages),
     }
 }

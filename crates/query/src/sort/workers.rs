@@ -1,0 +1,310 @@
+//! A sort by several workers: each sorts parts of the rows by itself, then each merges a range of keys of all that
+//! was sorted (after DeWitt, Naughton and Schneider, PDIS 1991).
+//!
+//! ```text
+//!   worker 0 ── parts ─► runs, or rows in memory ┐ meet ┌ keys before s1   ─► merge ─► rows in order
+//!   worker 1 ── parts ─► runs, or rows in memory ┤      ├ keys from s1 on  ─► merge ─► rows in order
+//!   worker 2 ── parts ─► runs, or rows in memory ┘      └ keys from s2 on  ─► merge ─► rows in order
+//! ```
+//!
+//! The bounds come from what was sorted: fences of runs, and rows in memory, each with the bytes up to the next
+//! one. So ranges are equal up to that, but for a key that has many rows: these stay together.
+//!
+//! 1. Each row is in one range; rows of equal keys are in the same one.
+//! 2. A worker has its share of the memory and no more; in the last pass all have a block for each run.
+//! 3. What was written is given back when all have read it.
+
+use super::merge::{KeyRange, Merge, RunSet, reduce};
+use super::runs::{SharedRuns, Sorted};
+use super::{Settings, feed, former};
+use crate::execution::Memory;
+use crate::relation::{Relation, RelationSize};
+use crate::spill::Bucket;
+use crate::tuple::{Area, TupleBatch};
+use crate::work::Work;
+use crate::workers::{Barrier, Morsels, run_workers};
+use crate::{Execution, Key, QueryError};
+use std::sync::Arc;
+
+const OPERATOR: &str = "a sort by several workers";
+/// Rows in memory that are looked at to find bounds.
+const SAMPLE_COUNT: usize = 64;
+
+/// Who takes the sorted rows of one range of keys.
+pub trait RowSink: Send {
+    /// Takes some, in order. The rows are lent.
+    ///
+    /// # Errors
+    /// Whatever is wrong; then the sort ends with it.
+    fn take(&mut self, rows: TupleBatch<'_>) -> Result<(), QueryError>;
+}
+
+impl<F: FnMut(TupleBatch<'_>) -> Result<(), QueryError> + Send> RowSink for F {
+    fn take(&mut self, rows: TupleBatch<'_>) -> Result<(), QueryError> {
+        self(rows)
+    }
+}
+
+/// One of those who sort.
+#[derive(Clone, Copy)]
+pub(crate) struct Sorter<'x> {
+    pub(crate) execution: &'x Execution,
+    pub(crate) barrier: &'x Barrier,
+    pub(crate) number: usize,
+    /// How this worker's share of the memory is divided.
+    pub(crate) share: Settings,
+}
+
+/// What all workers have sorted of so many sides, and the bounds of ranges.
+pub(crate) struct AllSorted<const SIDES: usize> {
+    sides: [SharedRuns; SIDES],
+    /// One less than there are workers.
+    bounds: Vec<Vec<u8>>,
+}
+
+/// Keys of rows, and how many bytes are about as near to each as to any other one.
+#[derive(Default)]
+struct Samples {
+    keys: Vec<(Vec<u8>, u64)>,
+    total_bytes: u64,
+}
+
+impl Samples {
+    /// Takes keys in order, with the bytes from each to the next one: half of them belong to that.
+    fn add(&mut self, keys: impl Iterator<Item = (Vec<u8>, u64)>) {
+        let mut rest_bytes = 0;
+        for (key_bytes, bytes) in keys {
+            self.keys.push((key_bytes, rest_bytes + bytes / 2));
+            self.total_bytes += bytes;
+            rest_bytes = bytes.div_ceil(2);
+        }
+    }
+
+    /// Keys that cut what was sorted into ranges of about equal bytes, one for each worker.
+    fn bounds(mut self, worker_count: usize) -> Vec<Vec<u8>> {
+        self.keys.sort_unstable();
+        let (mut bounds, mut before_bytes) = (Vec::with_capacity(worker_count - 1), 0);
+        for (key_bytes, bytes) in self.keys {
+            before_bytes += bytes;
+            let wanted = |number: usize| self.total_bytes / worker_count as u64 * number as u64;
+            while bounds.len() + 1 < worker_count && before_bytes >= wanted(bounds.len() + 1) {
+                bounds.push(key_bytes.clone());
+            }
+        }
+        // Nobody has rows beyond: ranges that are left over are empty.
+        let last = bounds.last().cloned();
+        bounds.resize_with(worker_count - 1, || last.clone().unwrap_or_default());
+        bounds
+    }
+}
+
+impl<'x> Sorter<'x> {
+    /// Sorts the parts that this worker gets of a relation, in the work space but for `kept_pages`.
+    pub(crate) fn form(
+        &self,
+        (relation, morsels, key): (&'x dyn Relation, &Morsels, &'x Key),
+        kept_pages: u32,
+        keeps_nulls: bool,
+    ) -> Result<Sorted<'x>, QueryError> {
+        let Self { execution, barrier, share, .. } = *self;
+        let workspace_pages = share.workspace_pages - kept_pages;
+        let workers = barrier.worker_count() as u64;
+        let (tuple_count, cell_bytes) = (morsels.tuple_count(), morsels.cell_bytes());
+        let size = RelationSize {
+            tuple_count: tuple_count.div_ceil(workers),
+            cell_bytes: cell_bytes.div_ceil(workers),
+            ..relation.size()
+        };
+        let settings = Settings { workspace_pages, ..share };
+        let mut former = former(execution, key, settings, (size, true))?;
+        while let Some(part) = morsels.next() {
+            let memory = execution.take(OPERATOR, share.input_pages)?;
+            feed(&mut *former, &mut *part.scan(relation, execution, memory)?, key, keeps_nulls)?;
+        }
+        former.finish()
+    }
+
+    /// Writes a side that is in memory after all.
+    pub(crate) fn spill(&self, sorted: Sorted<'x>, key: &'x Key) -> Result<Sorted<'x>, QueryError> {
+        match sorted {
+            Sorted::Rows(rows) => {
+                let output = self.execution.take(OPERATOR, self.share.output_pages)?;
+                Ok(Sorted::Runs(rows.spill(self.execution, output, Some(key))?))
+            }
+            runs @ Sorted::Runs(_) => Ok(runs),
+        }
+    }
+
+    /// Hands in what this worker has sorted, and gives what all have, with the memory in which this one's rows lie.
+    /// `run_limit` says how many runs can be merged at once in so many free pages. Where there are too many, what
+    /// is in memory is written, and runs are merged before.
+    pub(crate) fn exchange<const SIDES: usize>(
+        &self,
+        mut sides: [(Sorted<'x>, &'x Key); SIDES],
+        run_limit: impl Fn(u32) -> u32,
+    ) -> Result<(Arc<AllSorted<SIDES>>, Vec<Memory<'x>>), QueryError> {
+        let Self { execution, barrier, number, share } = *self;
+        let pages = share.memory_pages();
+        let run_count: usize = sides.iter().map(|(sorted, _)| sorted.run_count()).sum();
+        let kept_pages: u32 = sides.iter().map(|(sorted, _)| sorted.pages()).sum();
+        let mine = (run_count, run_limit(pages - kept_pages) as usize);
+        let agreed = barrier.meet(number, mine, |all| {
+            let run_count: usize = all.iter().map(|(count, _)| count).sum();
+            let limit = all.iter().map(|(_, limit)| *limit).min();
+            run_count > limit.unwrap_or(0)
+        })?;
+        if *agreed {
+            for (sorted, key) in &mut sides {
+                let rows = std::mem::replace(sorted, Sorted::Runs(Vec::new()));
+                *sorted = self.spill(rows, key)?;
+            }
+            let limit = run_limit(pages) as usize / barrier.worker_count();
+            let mut sets = sides.map(|(sorted, key)| {
+                let (_, runs) = sorted.into_parts();
+                RunSet { key, runs, has_fences: true }
+            });
+            reduce(execution, &mut sets, limit, pages)?;
+            sides = sets.map(|set| (Sorted::Runs(set.runs), set.key));
+        }
+        self.share_out(sides)
+    }
+
+    fn share_out<const SIDES: usize>(
+        &self,
+        sides: [(Sorted<'x>, &'x Key); SIDES],
+    ) -> Result<(Arc<AllSorted<SIDES>>, Vec<Memory<'x>>), QueryError> {
+        let (mut samples, mut memory) = (Samples::default(), Vec::new());
+        let mut mine: [SharedRuns; SIDES] = std::array::from_fn(|_| SharedRuns::default());
+        for ((sorted, key), shared) in sides.into_iter().zip(&mut mine) {
+            let (rows, runs) = sorted.into_parts();
+            for run in &runs {
+                samples.add(run.fences_with_bytes());
+            }
+            if let Some(rows) = rows {
+                let step = rows.len().div_ceil(SAMPLE_COUNT).max(1);
+                let mut keys = Vec::with_capacity(SAMPLE_COUNT);
+                for index in (0..rows.len()).step_by(step) {
+                    let (tuple, mut key_bytes) = (rows.tuple(index), Vec::new());
+                    key.encode(tuple, &mut key_bytes)?;
+                    keys.push((key_bytes, (step * tuple.cell_bytes()) as u64));
+                }
+                samples.add(keys.into_iter());
+                let (rows, its_memory) = rows.into_shared();
+                shared.rows.push(rows);
+                memory.push(its_memory);
+            }
+            shared.runs = runs;
+        }
+        let worker_count = self.barrier.worker_count();
+        let all = self.barrier.meet(self.number, (mine, samples), |all| {
+            let mut sides: [SharedRuns; SIDES] = std::array::from_fn(|_| SharedRuns::default());
+            let mut samples = Samples::default();
+            for (its_sides, mut its_samples) in all {
+                samples.keys.append(&mut its_samples.keys);
+                samples.total_bytes += its_samples.total_bytes;
+                for (side, mut its_side) in sides.iter_mut().zip(its_sides) {
+                    side.runs.append(&mut its_side.runs);
+                    side.rows.append(&mut its_side.rows);
+                }
+            }
+            AllSorted { sides, bounds: samples.bounds(worker_count) }
+        })?;
+        Ok((all, memory))
+    }
+
+    /// Gives back what was written when all workers are done.
+    pub(crate) fn release<const SIDES: usize>(
+        &self,
+        all: &AllSorted<SIDES>,
+    ) -> Result<(), QueryError> {
+        self.barrier.meet(self.number, (), |_| {
+            let runs = all.sides.iter().flat_map(|side| &side.runs);
+            runs.for_each(|run: &Bucket| run.release_shared(self.execution));
+        })?;
+        Ok(())
+    }
+
+    /// Merges this worker's range, with all the memory of its share but for that of rows.
+    fn merge(
+        &self,
+        (all, key): (&AllSorted<1>, &'x Key),
+        kept_pages: u32,
+        sink: &mut dyn RowSink,
+    ) -> Result<(), QueryError> {
+        let Self { execution, share, number, .. } = *self;
+        let page = execution.take(OPERATOR, 1)?;
+        let memory = execution.take(OPERATOR, share.memory_pages() - kept_pages - 1)?;
+        let [side] = &all.sides;
+        let mut merge = Merge::open_range(execution, key, side, all.range(number), memory)?;
+        let (mut copies, mut cells) = (Vec::with_capacity(page.bytes()), Vec::new());
+        loop {
+            copies.clear();
+            cells.clear();
+            while let Some(tuple) = merge.tuple() {
+                if !cells.is_empty() && copies.len() + tuple.cell_bytes() > page.bytes() {
+                    break;
+                }
+                cells.push(copies.len() as u64);
+                tuple.push_cell(&mut copies);
+                merge.advance()?;
+            }
+            execution.work(Work::Compare, merge.take_compare_count());
+            if cells.is_empty() {
+                return Ok(());
+            }
+            sink.take(TupleBatch { area: Area::Piece(&copies), cells: &cells })?;
+        }
+    }
+}
+
+impl<const SIDES: usize> AllSorted<SIDES> {
+    /// What was sorted of each side.
+    pub(crate) const fn sides(&self) -> &[SharedRuns; SIDES] {
+        &self.sides
+    }
+
+    /// The keys of a worker.
+    pub(crate) fn range(&self, number: usize) -> KeyRange<'_> {
+        let bound = |number: usize| self.bounds.get(number).map(Vec::as_slice);
+        KeyRange { from: number.checked_sub(1).and_then(bound), to: bound(number) }
+    }
+}
+
+/// Sorts a relation, with a worker for each sink, each in a thread of its own, as far as the memory can be divided.
+/// The first sink gets the rows with the least keys in order, the next one those that follow, and so on; NULL
+/// comes first. Gives how many workers there were; sinks of others get nothing.
+///
+/// # Errors
+/// If there is less memory than `settings` say, the write budget is used up, the device fails, or a sink does.
+pub fn sort_by_workers<S: RowSink>(
+    execution: &Execution,
+    relation: &dyn Relation,
+    key: &Key,
+    settings: Settings,
+    sinks: &mut [S],
+) -> Result<usize, QueryError> {
+    let input_min = relation.scan_pages_min();
+    let most = (1..=sinks.len()).rev();
+    // A block for a run of each worker, and the page that is handed on.
+    let fits = |share: &Settings, count: usize| share.memory_pages() as usize > 2 * count + 1;
+    let found = most.filter_map(|count| Some((count, settings.share(count, input_min)?)));
+    let Some((worker_count, share)) = found.into_iter().find(|(count, share)| fits(share, *count))
+    else {
+        let Some(sink) = sinks.first_mut() else { return Ok(0) };
+        let mut sort = super::Sort::new(execution, relation, key, settings)?;
+        while crate::TupleStream::advance(&mut sort)? {
+            sink.take(crate::TupleStream::batch(&sort))?;
+        }
+        return Ok(1);
+    };
+    let morsels = Morsels::of_relation(relation, worker_count, share.input_pages);
+    run_workers(execution, &mut sinks[..worker_count], |execution, barrier, number, sink| {
+        let sorter = Sorter { execution, barrier, number, share };
+        let sorted = sorter.form((relation, &morsels, key), 0, true)?;
+        let (all, memory) = sorter.exchange([(sorted, key)], |free_pages| free_pages - 1)?;
+        let kept_pages = memory.iter().map(Memory::pages).sum();
+        sorter.merge((&all, key), kept_pages, sink)?;
+        sorter.release(&all)
+    })?;
+    Ok(worker_count)
+}
