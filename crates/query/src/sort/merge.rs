@@ -29,6 +29,10 @@ use nandu_device::IoBuffer;
 use std::sync::Arc;
 
 /// Where the rows of a run come from.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "nearly all are streams, one for each block of memory"
+)]
 enum Source<'x> {
     /// They are read; the bucket is this merge's alone, if it has it.
     Stream(SpillStream<'x>, Option<Bucket>),

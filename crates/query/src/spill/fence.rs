@@ -153,6 +153,7 @@ mod tests {
     use crate::relation::TupleStream;
     use crate::testing::{execution, limits};
     use crate::tuple::Tuple;
+    use nandu_base::to_index;
     use proptest::prelude::*;
 
     proptest! {
@@ -193,7 +194,7 @@ mod tests {
                 while stream.advance().unwrap() {
                     for tuple in stream.batch().tuples() {
                         let number = tuple.row_number.cast_unsigned();
-                        let record = vec![number.to_le_bytes()[0]; lengths[number as usize]];
+                        let record = vec![number.to_le_bytes()[0]; lengths[to_index(number)]];
                         prop_assert_eq!(tuple.record, record.as_slice());
                         numbers.push(number);
                     }

@@ -38,7 +38,7 @@ pub(super) struct Counts {
 }
 
 impl Pass {
-    /// All keys.
+    /// Of all keys, if they fit.
     pub(super) const fn all() -> Self {
         Self { first_piece: 0, piece_count: PIECE_COUNT as u64, is_counted: false }
     }
