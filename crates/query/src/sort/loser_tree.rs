@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 /// The run of a free leaf: it loses against everything.
 pub(crate) const NO_RUN: u32 = u32::MAX;
 
-/// What plays: a run, the first eight bytes of a key, and the leaf where the rest of it is found.
+/// What plays: a run, the first bytes of a key, and the leaf where the rest of it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) prefix: u64,
@@ -31,17 +31,54 @@ pub(crate) struct LoserTree {
     compare_count: u64,
 }
 
-/// The first eight bytes of a key, as a number in their order.
+/// The first bytes of a key that [`crate::Key::encode`] made, as a number in their order. That of a key of one number
+/// tells most numbers as a whole, all integers below 2^49 among them: rows of equal keys are then found equal without
+/// a look at them.
+///
+/// ```text
+///   │ kind of value: 2 bits │ number: 60 bits of the double │ 2 bits: the rest is less, equal, more │
+///   │ kind of value: 2 bits │ anything else: the next 62 bits of the key                            │
+/// ```
 #[inline]
 pub(crate) fn prefix_of(key: &[u8]) -> u64 {
-    match key.first_chunk() {
+    let Some((&tag, rest)) = key.split_first() else { return 0 };
+    let body = match rest.first_chunk() {
         Some(bytes) => u64::from_be_bytes(*bytes),
         None => {
             let mut bytes = [0; 8];
-            bytes[..key.len()].copy_from_slice(key);
+            bytes[..rest.len()].copy_from_slice(rest);
             u64::from_be_bytes(bytes)
         }
-    }
+    };
+    let kind = u64::from(tag >> 4).min(3);
+    let body = match (kind, rest) {
+        // A single number, and what its double lacks of it.
+        (NUMBER_KIND, [.., high, low]) if rest.len() == NUMBER_BYTES => {
+            // The bits of negative doubles are turned over.
+            let whole = (if body >> 63 == 1 { 0 } else { 0xf }, 0x8000);
+            let state = match (body & 0xf, u16::from_be_bytes([*high, *low])).cmp(&whole) {
+                Ordering::Less => 0,
+                Ordering::Equal => IS_WHOLE,
+                Ordering::Greater => IS_WHOLE + 1,
+            };
+            body >> 4 << 2 | state
+        }
+        (NUMBER_KIND, _) => body >> 4 << 2,
+        _ => body >> 2,
+    };
+    kind << 62 | body
+}
+
+/// The kind of numbers, and how many bytes one has in a key after its tag.
+const NUMBER_KIND: u64 = 1;
+const NUMBER_BYTES: usize = 10;
+/// What the low bits of a prefix say that is a whole key.
+const IS_WHOLE: u64 = 1;
+
+/// Whether a prefix tells all of its key.
+#[inline]
+const fn is_whole(prefix: u64) -> bool {
+    prefix >> 62 == NUMBER_KIND && prefix & 3 == IS_WHOLE
 }
 
 impl Entry {
@@ -50,6 +87,7 @@ impl Entry {
     pub(crate) fn compare(&self, other: &Self, tie: impl Fn(u32, u32) -> Ordering) -> Ordering {
         (self.run, self.prefix).cmp(&(other.run, other.prefix)).then_with(|| match self.run {
             NO_RUN => Ordering::Equal,
+            _ if is_whole(self.prefix) => Ordering::Equal,
             _ => tie(self.leaf, other.leaf),
         })
     }
@@ -246,6 +284,8 @@ impl LoserTree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::encode_ordered;
+    use nandu_storage::sqlite::Value;
     use proptest::prelude::*;
     use std::cell::RefCell;
 
@@ -348,10 +388,47 @@ mod tests {
         assert_eq!(tree.take_compare_count(), 10 * 1000);
     }
 
-    #[test]
-    fn prefixes_have_the_order_of_keys() {
-        assert!(prefix_of(b"") < prefix_of(b"a"));
-        assert!(prefix_of(b"a") < prefix_of(b"ab"));
-        assert_eq!(prefix_of(b"12345678"), prefix_of(b"123456789"));
+    /// Numbers near each other and far apart, texts that begin alike, and NULL.
+    fn values() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            (-3_i64..300).prop_map(Value::Integer),
+            any::<i64>().prop_map(Value::Integer),
+            (-1050_i64..1050).prop_map(|near| Value::Integer((1 << 62) + near)),
+            (-40_i64..40).prop_map(|near| Value::Integer((1 << 49) + near)),
+            (-40_i64..40).prop_map(|near| Value::Integer(-(1 << 53) + near)),
+            (-400_i32..400).prop_map(|part| Value::Real(f64::from(part) / 7.0)),
+            (-9_i32..9).prop_map(|number| Value::Real(f64::from(number))),
+            "[ab]{0,10}".prop_map(Value::Text),
+            proptest::collection::vec(0_u8..3, 0..10).prop_map(Value::Blob),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #[test]
+        fn prefixes_have_the_order_of_keys_and_tell_whole_numbers(
+            one in values(),
+            other in values(),
+            second in proptest::option::of((values(), values())),
+        ) {
+            let encoded = |first: &Value, second: Option<&Value>| {
+                let mut bytes = Vec::new();
+                encode_ordered(first.as_ref(), &mut bytes);
+                second.into_iter().for_each(|value| encode_ordered(value.as_ref(), &mut bytes));
+                bytes
+            };
+            let (of_one, of_other) = (second.as_ref().map(|it| &it.0), second.as_ref().map(|it| &it.1));
+            let (one_bytes, other_bytes) = (encoded(&one, of_one), encoded(&other, of_other));
+            let (one_prefix, other_prefix) = (prefix_of(&one_bytes), prefix_of(&other_bytes));
+            let is_told = one_prefix.cmp(&other_prefix) == one_bytes.cmp(&other_bytes);
+            prop_assert!(is_told || one_prefix == other_prefix, "{:?} {:?}", one, other);
+            if one_prefix == other_prefix && is_whole(one_prefix) {
+                prop_assert_eq!(one_bytes, other_bytes);
+            }
+            if let (Value::Integer(number), None) = (one, second) {
+                prop_assert!(is_whole(one_prefix) || number.unsigned_abs() >= 1 << 49);
+            }
+        }
     }
 }
