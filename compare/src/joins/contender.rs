@@ -175,7 +175,7 @@ impl Contender {
 
     /// Whether it uses no more than one thread, whatever it is given.
     pub(crate) fn is_serial(self) -> bool {
-        matches!(self, Self::NanduGrace | Self::NanduMerge | Self::Sqlite | Self::SqliteAutomatic)
+        matches!(self, Self::NanduGrace | Self::Sqlite | Self::SqliteAutomatic)
     }
 
     /// Whether it is nandu.
