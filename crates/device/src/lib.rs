@@ -8,6 +8,9 @@
 //! serves io_uring and the virtual clock. The seven rules of the contract stand in [`contract`];
 //! [`testing`] checks them on any device.
 //!
+//! Beside it stands [`raw_flash`], the contract of chips that nothing translates for, for whoever manages
+//! flash without a translation layer.
+//!
 //! Absent on purpose: any knowledge of what kind of drive it is.
 
 pub mod buffer;
@@ -18,6 +21,7 @@ pub mod faulty;
 pub mod memory;
 pub mod page_cache;
 pub mod queue;
+pub mod raw_flash;
 pub mod recorder;
 pub mod shared;
 pub mod store;
@@ -33,6 +37,7 @@ pub use faulty::{Failure, FailureCounts, FaultPlan, FaultyDevice, UnflushedFate}
 pub use memory::{MemoryConfig, MemoryDevice};
 pub use page_cache::{PageCache, PageCacheConfig, Replacement};
 pub use queue::CompletionQueue;
+pub use raw_flash::RawFlash;
 pub use recorder::{RecordedRequest, Recorder};
 pub use shared::SharedDevice;
 pub use store::SectorStore;

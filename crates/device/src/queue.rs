@@ -7,37 +7,55 @@ use nandu_base::Nanos;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// A queue of known completions.
-#[derive(Debug, Default)]
-pub struct CompletionQueue {
-    heap: BinaryHeap<Reverse<Entry>>,
-    sequence: u64,
+/// What ends at a moment: the completion of a request.
+pub trait Ends {
+    /// When that is.
+    fn completed_at(&self) -> Nanos;
 }
 
-#[derive(Debug)]
-struct Entry {
-    sequence: u64,
-    completion: Completion,
-}
-
-impl Entry {
-    fn key(&self) -> (Nanos, u64) {
-        (self.completion.completed_at, self.sequence)
+impl Ends for Completion {
+    fn completed_at(&self) -> Nanos {
+        self.completed_at
     }
 }
 
-impl PartialEq for Entry {
+/// A queue of known completions.
+#[derive(Debug)]
+pub struct CompletionQueue<C = Completion> {
+    heap: BinaryHeap<Reverse<Entry<C>>>,
+    sequence: u64,
+}
+
+impl<C: Ends> Default for CompletionQueue<C> {
+    fn default() -> Self {
+        Self { heap: BinaryHeap::new(), sequence: 0 }
+    }
+}
+
+#[derive(Debug)]
+struct Entry<C> {
+    sequence: u64,
+    completion: C,
+}
+
+impl<C: Ends> Entry<C> {
+    fn key(&self) -> (Nanos, u64) {
+        (self.completion.completed_at(), self.sequence)
+    }
+}
+
+impl<C: Ends> PartialEq for Entry<C> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
-impl Eq for Entry {}
-impl PartialOrd for Entry {
+impl<C: Ends> Eq for Entry<C> {}
+impl<C: Ends> PartialOrd for Entry<C> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Entry {
+impl<C: Ends> Ord for Entry<C> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key().cmp(&other.key())
     }
@@ -72,17 +90,17 @@ impl InFlight {
     }
 }
 
-impl CompletionQueue {
+impl<C: Ends> CompletionQueue<C> {
     /// Adds a completion that lies in the future.
-    pub fn push(&mut self, completion: Completion) {
+    pub fn push(&mut self, completion: C) {
         self.sequence += 1;
         self.heap.push(Reverse(Entry { sequence: self.sequence, completion }));
     }
 
     /// The next completion, if it comes at or before `until`.
-    pub fn pop(&mut self, until: Nanos) -> Option<Completion> {
+    pub fn pop(&mut self, until: Nanos) -> Option<C> {
         let next = self.heap.peek()?;
-        if next.0.completion.completed_at > until {
+        if next.0.completion.completed_at() > until {
             return None;
         }
         self.heap.pop().map(|entry| entry.0.completion)
@@ -91,7 +109,7 @@ impl CompletionQueue {
     /// When the next completion comes.
     #[must_use]
     pub fn next_at(&self) -> Option<Nanos> {
-        self.heap.peek().map(|entry| entry.0.completion.completed_at)
+        self.heap.peek().map(|entry| entry.0.completion.completed_at())
     }
 
     /// How many are queued.

@@ -1,6 +1,10 @@
 //! The contract suite: what every device, real or simulated, must pass. Call [`check_contract`] from
 //! a test with a maker of fresh devices; it writes over them and panics where a rule is broken.
 
+mod raw_flash;
+
+pub use raw_flash::{MakeFlash, check_raw_flash_contract};
+
 use crate::{Completion, Device, DeviceError, IoBuffer, Operation, Request, TimeSource};
 use nandu_base::{FixedHashMap, Nanos, Rng, to_index};
 

@@ -16,10 +16,11 @@
 
 use crate::file::{self, FileDrive, ScratchFile};
 use crate::profile::{Drive, DriveKind, MakeConfig, MakeError, Profile, ProfileError, SimOptions};
+use crate::raw_flash::NandFlash;
 use crate::target::{OpenOptions, Target, TargetError, can_direct, open_existing};
 use nandu_array::{ArrayConfig, ArrayDevice, ArrayError, Layout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, to_u32};
-use nandu_device::{Device, Geometry};
+use nandu_device::{Device, DeviceError, Geometry};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -98,6 +99,16 @@ impl MakeConfig for ArrayDriveConfig {
             has_arm |= load_member(name)?.has_arm()?;
         }
         Ok(has_arm)
+    }
+
+    /// None: each member has its own.
+    fn raw_flash(
+        &self,
+        _name: &str,
+        _geometry: Geometry,
+        _options: SimOptions,
+    ) -> Result<Option<NandFlash>, DeviceError> {
+        Ok(None)
     }
 }
 

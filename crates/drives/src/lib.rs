@@ -5,6 +5,8 @@
 //!          └► sim:X ─► profile X ─► ssd | hdd | scm | array of them on the virtual clock
 //! ```
 //!
+//! `raw_flash` is the chips of a drive by themselves, behind the contract of raw flash.
+//!
 //! Without the feature `simulated` there is `file` alone, for who embeds the engine over real files.
 //!
 //! Siblings of equal shape: one file or folder per make, one line of `makes!` in `profile`, which makes
@@ -17,6 +19,8 @@ pub mod file;
 pub mod hdd;
 #[cfg(feature = "simulated")]
 pub mod profile;
+#[cfg(feature = "simulated")]
+pub mod raw_flash;
 #[cfg(feature = "simulated")]
 pub mod scm;
 #[cfg(feature = "simulated")]

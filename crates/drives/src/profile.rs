@@ -22,6 +22,7 @@ mod bounds;
 
 use crate::array::{ADDRESS_PREFIX, ArrayAddress, ArrayDriveConfig};
 use crate::hdd::HddConfig;
+use crate::raw_flash::NandFlash;
 use crate::scm::ScmConfig;
 use crate::ssd::{Ssd, SsdConfig};
 use include_dir::{Dir, include_dir};
@@ -69,6 +70,18 @@ pub(crate) trait MakeConfig {
     fn has_write_cache(&self) -> Option<bool> {
         None
     }
+
+    /// The flash chips of the drive of `geometry` called `name`, by themselves; none where there are no
+    /// chips that are its own.
+    ///
+    /// # Errors
+    /// If the parts do not fit together.
+    fn raw_flash(
+        &self,
+        name: &str,
+        geometry: Geometry,
+        options: SimOptions,
+    ) -> Result<Option<NandFlash>, DeviceError>;
 }
 
 /// A simulated drive, open.
@@ -427,6 +440,17 @@ impl Profile {
         Ssd::new(&self.address(), geometry, config, options.keep_data, options.seed)
             .map(Some)
             .map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })
+    }
+
+    /// The flash chips of the drive by themselves, erased, if it has some: as many as it has, without its
+    /// controller, its link and its translation layer. They keep data whatever `options` say.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn open_raw_flash(&self, options: SimOptions) -> Result<Option<NandFlash>, ProfileError> {
+        let geometry = self.scaled_geometry(options.capacity)?;
+        let chips = self.drive.make().raw_flash(&self.address(), geometry, options);
+        chips.map_err(|error| ProfileError::Drive { file: self.origin.clone(), error })
     }
 
     fn scaled_geometry(&self, capacity: Option<ByteCount>) -> Result<Geometry, ProfileError> {

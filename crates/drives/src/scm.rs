@@ -9,6 +9,7 @@
 //! 2. What is written is durable: a flush has nothing to do.
 
 use crate::profile::{Drive, MakeConfig, MakeError, SimOptions};
+use crate::raw_flash::NandFlash;
 use nandu_base::{ByteCount, Nanos, SectorIndex, VirtualClock};
 use nandu_device::queue::InFlight;
 use nandu_device::{
@@ -56,6 +57,15 @@ impl MakeConfig for ScmConfig {
 
     fn has_write_cache(&self) -> Option<bool> {
         Some(false)
+    }
+
+    fn raw_flash(
+        &self,
+        _name: &str,
+        _geometry: Geometry,
+        _options: SimOptions,
+    ) -> Result<Option<NandFlash>, DeviceError> {
+        Ok(None)
     }
 }
 

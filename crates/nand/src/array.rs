@@ -10,7 +10,8 @@
 use crate::power::PowerFault;
 use crate::schedule::Schedule;
 use crate::{
-    Divisor, Energy, Geometry, NandError, ProgramOrder, Rules, Scheduling, Ticket, Timing, Usage,
+    Divisor, Energy, Geometry, NandError, PagePart, ProgramOrder, Rules, Scheduling, Ticket,
+    Timing, Usage,
 };
 use nandu_base::{
     FixedHashMap, FlashCounters, FlashOperation, Nanos, Picojoules, Ppn, WearSummary, to_index,
@@ -118,6 +119,19 @@ pub(crate) struct JournalEntry {
     pub(crate) page: Option<u32>,
     /// Tags, sequences, contents and torn pages before an erase.
     pub(crate) saved: Option<Box<SavedBlock>>,
+    /// Of a program of a part of a flash page, or of a further one.
+    pub(crate) part: Option<Box<SavedPart>>,
+}
+
+/// What a power cut needs to know of a program of a part.
+#[derive(Clone, Debug)]
+pub(crate) struct SavedPart {
+    /// What is undefined if the program is interrupted.
+    pub(crate) torn: PagePart,
+    /// What the flash page held before.
+    pub(crate) content: Content,
+    /// Whether it was erased before.
+    pub(crate) is_first: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -125,7 +139,9 @@ pub(crate) struct SavedBlock {
     pub(crate) tags: Vec<u32>,
     pub(crate) sequences: Vec<u32>,
     pub(crate) contents: Vec<(u64, Arc<[u8]>)>,
-    pub(crate) torn: Vec<u64>,
+    /// How often the flash pages were programmed again.
+    pub(crate) counts: Vec<u8>,
+    pub(crate) torn: Vec<(u64, PagePart)>,
 }
 
 /// An array of flash chips: see the module.
@@ -146,7 +162,8 @@ pub struct NandArray {
     /// Programs of each flash page after the first; empty where only one is allowed.
     pub(crate) partial_counts: Vec<u8>,
     pub(crate) contents: FixedHashMap<u64, Arc<[u8]>>,
-    pub(crate) torn_pages: std::collections::BTreeSet<u64>,
+    /// Flash pages that a power cut left undefined, and which part of each.
+    pub(crate) torn_pages: std::collections::BTreeMap<u64, PagePart>,
     /// How many erase blocks have `torn` set.
     pub(crate) torn_block_count: u32,
     pub(crate) journal: Vec<JournalEntry>,
@@ -232,7 +249,7 @@ impl NandArray {
             sequences: vec![0; page_count],
             partial_counts: vec![0; if counted { page_count } else { 0 }],
             contents: FixedHashMap::default(),
-            torn_pages: std::collections::BTreeSet::new(),
+            torn_pages: std::collections::BTreeMap::new(),
             torn_block_count: 0,
             journal: Vec::new(),
             power_fault: None,

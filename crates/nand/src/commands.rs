@@ -8,6 +8,10 @@
 //! 4. A batch (`read_rows`, `program_rows`) is the same commands one after the other, issued together.
 //! 5. Cells change when a command is issued. Its time comes when `after` has ended and its die gets to it.
 
+mod parts;
+
+pub use parts::{PagePart, Piece};
+
 use crate::array::{JournalEntry, SavedBlock};
 use crate::events::{Command, Kind};
 use crate::power::Power;
@@ -434,46 +438,6 @@ impl NandArray {
         Ok(done)
     }
 
-    /// Programs a flash page again without an erase, at most `programs_per_erase` times in all; the
-    /// caller merges old and new content, `bytes` cross the bus.
-    ///
-    /// # Errors
-    /// If it was never programmed, or programmed too often.
-    pub fn partial_program(
-        &mut self,
-        after: Ticket,
-        page: Ppn,
-        bytes: u32,
-        content: Content,
-        cause: Cause,
-    ) -> Result<Ticket, NandError> {
-        let place = self.check_planes(page, 1)?;
-        self.check_torn(page.0)?;
-        let index = to_index(page.0);
-        if self.tags[index * self.units] == ERASED_TAG {
-            return Err(NandError::NotProgrammed { flash_page: page.0 });
-        }
-        let limit = self.config.rules.programs_per_erase;
-        if self.partial_counts.get(index).is_none_or(|count| count + 1 >= limit) {
-            return Err(NandError::PartialProgramLimit { flash_page: page.0, limit });
-        }
-        if self.draw_power()? == Power::FailsInside {
-            self.tear_page(page.0);
-            return Err(NandError::PowerLost);
-        }
-        self.partial_counts[index] += 1;
-        if let (true, Some(content)) = (self.config.keep_content, content) {
-            self.contents.insert(page.0 * self.units as u64, content);
-        }
-        let (_, row) = self.pages.div_rem(page.0);
-        let times = (self.program_ns_at(to_u32(row)), self.transfer_ns(bytes));
-        let command = self.command(Kind::Program, cause, place, times);
-        let ticket = self.schedule.issue(after, &command);
-        self.schedule.count(FlashOperation::PartialProgram, cause, 1);
-        self.transferred_bytes += u64::from(bytes);
-        Ok(ticket)
-    }
-
     /// Moves a flash page inside its plane: array read and array program, nothing over the bus. The
     /// tags move along, the sequence number is new.
     ///
@@ -609,7 +573,7 @@ impl NandArray {
         if self.blocks[to_index(block)].torn {
             return Err(NandError::TornEraseBlock { erase_block: block });
         }
-        if !self.torn_pages.is_empty() && self.torn_pages.contains(&page) {
+        if !self.torn_pages.is_empty() && self.torn_pages.contains_key(&page) {
             return Err(NandError::Torn { flash_page: page });
         }
         Ok(())
@@ -642,7 +606,7 @@ impl NandArray {
         if !above_pointer || !self.torn_pages.is_empty() {
             for page in page..page + rows as u64 {
                 let erased = self.tags[to_index(page) * self.units] == ERASED_TAG;
-                if !erased || self.torn_pages.contains(&page) {
+                if !erased || self.torn_pages.contains_key(&page) {
                     return Err(NandError::NotErased { flash_page: page });
                 }
             }
@@ -675,8 +639,9 @@ impl NandArray {
             let before = *block;
             let page = Some(index);
             let Span { ticket, begun_at } = span;
-            let saved = None;
-            self.journal.push(JournalEntry { ticket, begun_at, erase_block, before, page, saved });
+            let (saved, part) = (None, None);
+            let entry = JournalEntry { ticket, begun_at, erase_block, before, page, saved, part };
+            self.journal.push(entry);
         }
         if block.next_page == 0 {
             block.first_sequence = payload.sequence;
@@ -716,18 +681,21 @@ impl NandArray {
         let tag_range = range.start * self.units..range.end * self.units;
         if self.config.power_cut_journal {
             let keys = tag_range.clone().map(|key| key as u64);
+            let torn = self.torn_pages.range(first..end);
             let held = |key| self.contents.get(&key).map(|content| (key, Arc::clone(content)));
             let saved = SavedBlock {
                 tags: self.tags[tag_range.clone()].to_vec(),
                 sequences: self.sequences.get(range.clone()).unwrap_or(&[]).to_vec(),
                 contents: keys.filter_map(held).collect(),
-                torn: self.torn_pages.range(first..end).copied().collect(),
+                counts: self.partial_counts.get(range.clone()).unwrap_or(&[]).to_vec(),
+                torn: torn.map(|(page, part)| (*page, part.clone())).collect(),
             };
             let before = self.blocks[erase_block as usize];
             let saved = Some(Box::new(saved));
             let Span { ticket, begun_at } = span;
-            let page = None;
-            self.journal.push(JournalEntry { ticket, begun_at, erase_block, before, page, saved });
+            let (page, part) = (None, None);
+            let entry = JournalEntry { ticket, begun_at, erase_block, before, page, saved, part };
+            self.journal.push(entry);
         }
         let block = &mut self.blocks[erase_block as usize];
         block.erase_count += 1;
@@ -738,7 +706,7 @@ impl NandArray {
             counts.fill(0);
         }
         if !self.torn_pages.is_empty() {
-            self.torn_pages.retain(|page| !(first..end).contains(page));
+            self.torn_pages.retain(|page, _| !(first..end).contains(page));
         }
         if !self.contents.is_empty() {
             for key in tag_range {

@@ -28,7 +28,7 @@ pub use array::{
     Accounting, Content, ERASED_TAG, METADATA_TAG, NO_LPN, NandArray, NandConfig, Payload,
     SpareView,
 };
-pub use commands::RowRead;
+pub use commands::{PagePart, Piece, RowRead};
 pub use error::NandError;
 pub use events::{BusPolicy, Usage, Waits};
 pub use geometry::{Divisor, Geometry};

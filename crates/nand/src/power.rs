@@ -14,9 +14,9 @@
 //! 4. From the failing command on every command answers [`NandError::PowerLost`] and changes nothing,
 //!    except that the failing one tears what it was about to change, if that was asked for.
 
-use crate::array::{EraseBlock, JournalEntry};
+use crate::array::{EraseBlock, JournalEntry, SavedPart};
 use crate::events::Progress;
-use crate::{ERASED_TAG, NO_LPN, NandArray, NandError};
+use crate::{Content, ERASED_TAG, NO_LPN, NandArray, NandError, PagePart};
 use nandu_base::{Nanos, to_index};
 
 /// A power failure that waits for its command.
@@ -122,6 +122,11 @@ impl NandArray {
         self.put_back(entry.erase_block, entry.before);
         if let Some(index) = entry.page {
             let page = first + u64::from(index);
+            if let Some(part) = entry.part.filter(|part| !part.is_first) {
+                self.put_content(page, part.content);
+                self.partial_counts[to_index(page)] -= 1;
+                return;
+            }
             self.wipe(page, ERASED_TAG);
             if let Some(count) = self.partial_counts.get_mut(to_index(page)) {
                 *count = 0;
@@ -135,6 +140,9 @@ impl NandArray {
             sequences.copy_from_slice(&saved.sequences);
         }
         self.tags[slot..slot + saved.tags.len()].copy_from_slice(&saved.tags);
+        if let Some(counts) = self.partial_counts.get_mut(start..start + saved.counts.len()) {
+            counts.copy_from_slice(&saved.counts);
+        }
         self.contents.extend(saved.contents);
         self.torn_pages.extend(saved.torn);
     }
@@ -142,8 +150,11 @@ impl NandArray {
     fn tear(&mut self, entry: &JournalEntry) {
         match entry.page {
             Some(index) => {
-                let first = self.config.geometry.flash_page(entry.erase_block, 0).0;
-                self.tear_page(first + u64::from(index));
+                let page = self.config.geometry.flash_page(entry.erase_block, index).0;
+                match &entry.part {
+                    Some(part) => self.tear_part(page, part),
+                    None => self.tear_page(page),
+                }
             }
             None => self.tear_block(entry.erase_block),
         }
@@ -163,11 +174,36 @@ impl NandArray {
 
     pub(crate) fn tear_page(&mut self, page: u64) {
         self.destroy(page);
+        self.tear_partner(page);
+        self.forget_sequence(page);
+    }
+
+    /// The program of a part is interrupted: what else the flash page held stays.
+    pub(crate) fn tear_part(&mut self, page: u64, saved: &SavedPart) {
+        if saved.torn == PagePart::WHOLE {
+            self.tear_page(page);
+            return;
+        }
+        self.put_content(page, saved.content.clone());
+        self.torn_pages.insert(page, saved.torn.clone());
+        self.tear_partner(page);
+        self.forget_sequence(page);
+    }
+
+    fn put_content(&mut self, page: u64, content: Content) {
+        let key = page * self.units as u64;
+        match content {
+            Some(content) => self.contents.insert(key, content),
+            None => self.contents.remove(&key),
+        };
+    }
+
+    /// The interrupted program of an odd flash page destroys the one with which it shares cells.
+    fn tear_partner(&mut self, page: u64) {
         let odd = self.pages.div_rem(page).1 % 2 == 1;
         if self.config.rules.paired_pages && odd && self.is_programmed(page - 1) {
             self.destroy(page - 1);
         }
-        self.forget_sequence(page);
     }
 
     /// Nobody can read the sequence number of a torn flash page. Where an erase block holds no other,
@@ -175,19 +211,21 @@ impl NandArray {
     fn forget_sequence(&mut self, page: u64) {
         let (erase_block, index) = self.pages.div_rem(page);
         let first = page - index;
-        if (first..page).all(|page| !self.is_programmed(page) || self.torn_pages.contains(&page)) {
+        if (first..page)
+            .all(|page| !self.is_programmed(page) || self.torn_pages.contains_key(&page))
+        {
             let block = &mut self.blocks[to_index(erase_block)];
             block.first_sequence = block.first_sequence.saturating_sub(1 << 31);
         }
     }
 
-    fn is_programmed(&self, page: u64) -> bool {
+    pub(crate) fn is_programmed(&self, page: u64) -> bool {
         self.tags[to_index(page) * self.units] != ERASED_TAG
     }
 
     fn destroy(&mut self, page: u64) {
         self.wipe(page, NO_LPN);
-        self.torn_pages.insert(page);
+        self.torn_pages.insert(page, PagePart::WHOLE);
     }
 
     fn wipe(&mut self, page: u64, tag: u32) {

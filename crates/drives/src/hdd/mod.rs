@@ -28,6 +28,7 @@ mod tests;
 pub use config::{HddCacheConfig, HddConfig, HddModel, HddPowerConfig, MechanicsConfig, SeekShape};
 
 use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
+use crate::raw_flash::NandFlash;
 use engine::{Command, Engine};
 use nandu_base::{Nanos, Picojoules, SectorIndex, VirtualClock};
 use nandu_device::queue::InFlight;
@@ -70,6 +71,15 @@ impl MakeConfig for HddConfig {
 
     fn has_arm(&self) -> Result<bool, ProfileError> {
         Ok(true)
+    }
+
+    fn raw_flash(
+        &self,
+        _name: &str,
+        _geometry: Geometry,
+        _options: SimOptions,
+    ) -> Result<Option<NandFlash>, DeviceError> {
+        Ok(None)
     }
 }
 

@@ -33,6 +33,7 @@ pub use config::SsdConfig;
 pub use inside::{Inside, LinkUse};
 
 use crate::profile::{Drive, MakeConfig, MakeError, SimOptions};
+use crate::raw_flash::NandFlash;
 use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
 use nandu_device::{
@@ -66,6 +67,17 @@ impl MakeConfig for SsdConfig {
 
     fn has_write_cache(&self) -> Option<bool> {
         Some(self.write_buffer_bytes > 0)
+    }
+
+    fn raw_flash(
+        &self,
+        name: &str,
+        geometry: Geometry,
+        options: SimOptions,
+    ) -> Result<Option<NandFlash>, DeviceError> {
+        self.validate()?;
+        let nand = self.nand_config(geometry, true)?;
+        NandFlash::new(name, nand, self.scheduling(), options.seed).map(Some)
     }
 }
 
