@@ -56,6 +56,7 @@ const CHECKS: &[Check] = &[
     manifests::check,
     remarks::check,
     waits::check,
+    words::check_drive_kinds,
     words::check_names,
     words::check_remarks,
     words::check_machine_paths,

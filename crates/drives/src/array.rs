@@ -92,13 +92,20 @@ impl MakeConfig for ArrayDriveConfig {
     }
 
     fn has_arm(&self) -> Result<bool, ProfileError> {
-        let wrong = |what: String| ProfileError::Array { name: self.layout.clone(), what };
-        let names = self.member_names().map_err(wrong)?;
-        let mut has_arm = false;
-        for name in names {
-            has_arm |= load_member(name)?.has_arm()?;
-        }
-        Ok(has_arm)
+        self.has_member(Profile::has_arm)
+    }
+
+    fn needs_filling(&self) -> Result<bool, ProfileError> {
+        self.has_member(Profile::needs_filling)
+    }
+
+    /// Its counters are those of its requests.
+    fn counts_flash(&self) -> bool {
+        false
+    }
+
+    fn has_write_cache(&self) -> Option<bool> {
+        None
     }
 
     /// None: each member has its own.
@@ -113,6 +120,19 @@ impl MakeConfig for ArrayDriveConfig {
 }
 
 impl ArrayDriveConfig {
+    /// Whether something is so of a member. Every member is asked, so that none is unknown.
+    fn has_member(
+        &self,
+        is_so: fn(&Profile) -> Result<bool, ProfileError>,
+    ) -> Result<bool, ProfileError> {
+        let wrong = |what: String| ProfileError::Array { name: self.layout.clone(), what };
+        let mut found = false;
+        for name in self.member_names().map_err(wrong)? {
+            found |= is_so(&load_member(name)?)?;
+        }
+        Ok(found)
+    }
+
     /// The profile of each member.
     ///
     /// # Errors

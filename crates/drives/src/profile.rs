@@ -61,15 +61,21 @@ pub(crate) trait MakeConfig {
     ///
     /// # Errors
     /// If a member is unknown.
-    fn has_arm(&self) -> Result<bool, ProfileError> {
-        Ok(false)
-    }
+    fn has_arm(&self) -> Result<bool, ProfileError>;
+
+    /// Whether it or a member is as fast as measured only once it was written full: flash that has to
+    /// clean.
+    ///
+    /// # Errors
+    /// If a member is unknown.
+    fn needs_filling(&self) -> Result<bool, ProfileError>;
+
+    /// Whether what its own flash chips did, and how they wear, can be read off its counters.
+    fn counts_flash(&self) -> bool;
 
     /// Whether writes may be completed out of its memory; `None` where what the drive itself says is
     /// all that is known.
-    fn has_write_cache(&self) -> Option<bool> {
-        None
-    }
+    fn has_write_cache(&self) -> Option<bool>;
 
     /// The flash chips of the drive of `geometry` called `name`, by themselves; none where there are no
     /// chips that are its own.
@@ -372,6 +378,21 @@ impl Profile {
     /// If a member of an array is unknown.
     pub fn has_arm(&self) -> Result<bool, ProfileError> {
         self.drive.make().has_arm()
+    }
+
+    /// Whether it or a member is as fast as measured only once it was written full, so that whoever measures
+    /// it fills it first.
+    ///
+    /// # Errors
+    /// If a member of an array is unknown.
+    pub fn needs_filling(&self) -> Result<bool, ProfileError> {
+        self.drive.make().needs_filling()
+    }
+
+    /// Whether its counters tell what its flash chips did and how they wear.
+    #[must_use]
+    pub fn counts_flash(&self) -> bool {
+        self.drive.make().counts_flash()
     }
 
     /// Whether it may complete writes out of its memory; `None` where it does what it says of itself.

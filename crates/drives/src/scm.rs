@@ -8,7 +8,7 @@
 //! 1. A request is done when its last line and its last byte are; banks and bus serve in order.
 //! 2. What is written is durable: a flush has nothing to do.
 
-use crate::profile::{Drive, MakeConfig, MakeError, SimOptions};
+use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
 use crate::raw_flash::NandFlash;
 use nandu_base::{ByteCount, Nanos, SectorIndex, VirtualClock};
 use nandu_device::queue::InFlight;
@@ -53,6 +53,18 @@ impl MakeConfig for ScmConfig {
     ) -> Result<Drive, MakeError> {
         let memory = StorageClassMemory::new(name, self.clone(), geometry, options.keep_data);
         memory.map(|memory| Box::new(memory) as Drive).map_err(MakeError::Parts)
+    }
+
+    fn has_arm(&self) -> Result<bool, ProfileError> {
+        Ok(false)
+    }
+
+    fn needs_filling(&self) -> Result<bool, ProfileError> {
+        Ok(false)
+    }
+
+    fn counts_flash(&self) -> bool {
+        false
     }
 
     fn has_write_cache(&self) -> Option<bool> {

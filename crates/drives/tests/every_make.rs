@@ -24,3 +24,28 @@ fn every_make_has_profiles_and_a_small_drive_of_each_keeps_the_contract() {
         }
     }
 }
+
+#[test]
+fn what_is_asked_of_a_drive_is_what_its_devices_show() {
+    for name in Profile::list() {
+        let profile = Profile::load(&name).expect("it is embedded");
+        let capacity = Some(CAPACITY.min(profile.geometry.capacity()));
+        let options = SimOptions { capacity, ..SimOptions::default() };
+        let device = profile.open(options).expect("it is sound");
+        assert_eq!(profile.counts_flash(), device.counters().flash.is_some(), "{name}");
+    }
+    let asked = |name: &str| {
+        let profile = Profile::load(name).expect("it is known");
+        let answers = (profile.has_arm(), profile.needs_filling());
+        (answers.0.expect("known"), answers.1.expect("known"), profile.counts_flash())
+    };
+    for (name, answers) in [
+        ("wd2000jb", (true, false, false)),
+        ("device-a", (false, true, true)),
+        ("pcm", (false, false, false)),
+        ("array:stripe:sim:wd2000jb*2", (true, false, false)),
+        ("array:stripe:sim:device-a*2", (false, true, false)),
+    ] {
+        assert_eq!(asked(name), answers, "{name}: an arm, to be filled, counters of flash");
+    }
+}

@@ -1,5 +1,5 @@
-//! Words that do not belong into the repository: overloaded type names, remarks that promise work,
-//! paths of one machine, attributes that hide a test.
+//! Words that do not belong into the repository: overloaded type names, kinds of drives where nobody should
+//! ask for them, remarks that promise work, paths of one machine, attributes that hide a test.
 //!
 //! The files of tidy itself are exempt, since they have to spell what they look for.
 
@@ -8,6 +8,10 @@ use super::source::{SourceFile, SourceTree};
 
 /// Names that mean different things in flash, databases and kernels.
 const OVERLOADED_TYPE_NAMES: &[&str] = &["Page", "Block"];
+/// The kind of a drive, which is a matter of the makes.
+const DRIVE_KIND: &str = "DriveKind";
+/// Where the makes are.
+const MAKES: &str = "crates/drives/";
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: &[&str] = &["/work/", "/tmp/", "/root/"];
 
@@ -27,6 +31,24 @@ pub(super) fn check_names(tree: &SourceTree) -> Vec<Problem> {
                         "say which: FlashPage, DbPage, EraseBlock, Sector (docs/glossary.md)",
                     ));
                 }
+            }
+        }
+    }
+    problems
+}
+
+/// Left of the contract of a device nobody asks what kind of drive there is, tests included.
+pub(super) fn check_drive_kinds(tree: &SourceTree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in rust_files(tree).filter(|file| !file.path.starts_with(MAKES)) {
+        for (number, line) in file.lines() {
+            if words_of(code_part(line)).contains(&DRIVE_KIND) {
+                problems.push(Problem::new(
+                    &file.path,
+                    number,
+                    format!("`{DRIVE_KIND}` outside of the makes"),
+                    "ask the profile for what is wanted, as `has_arm` does; each make answers",
+                ));
             }
         }
     }
@@ -156,6 +178,16 @@ mod tests {
         let text = "pub struct Page;\nstruct FlashPage;\nenum Block {}\n// struct Page\n\
                     struct PageId;\ntype Block<T> = Vec<T>;\n";
         assert_eq!(lines_found(text, check_names), [1, 3, 6]);
+    }
+
+    #[test]
+    fn kinds_of_drives_are_the_makes_own() {
+        let text = "use nandu_drives::profile::{DriveKind, Profile};\n// DriveKind\n\
+                    let kind = profile.kind().label();\n#[cfg(test)]\nif kind == DriveKind::Ssd {}\n";
+        assert_eq!(lines_found(text, check_drive_kinds), [1, 5]);
+        for inside in ["crates/drives/src/a.rs", "crates/drives/tests/a.rs"] {
+            assert_eq!(problems_of(&[(inside, text)], check_drive_kinds), [""; 0]);
+        }
     }
 
     #[test]

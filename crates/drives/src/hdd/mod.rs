@@ -73,6 +73,18 @@ impl MakeConfig for HddConfig {
         Ok(true)
     }
 
+    fn needs_filling(&self) -> Result<bool, ProfileError> {
+        Ok(false)
+    }
+
+    fn counts_flash(&self) -> bool {
+        false
+    }
+
+    fn has_write_cache(&self) -> Option<bool> {
+        None
+    }
+
     fn raw_flash(
         &self,
         _name: &str,

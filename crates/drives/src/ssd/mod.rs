@@ -32,7 +32,7 @@ pub use config::SsdConfig;
 
 pub use inside::{Inside, LinkUse};
 
-use crate::profile::{Drive, MakeConfig, MakeError, SimOptions};
+use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
 use crate::raw_flash::NandFlash;
 use nandu_base::{Lpn, Nanos, Picojoules, VirtualClock, to_index, to_u32};
 use nandu_device::queue::InFlight;
@@ -63,6 +63,18 @@ impl MakeConfig for SsdConfig {
     ) -> Result<Drive, MakeError> {
         let drive = Ssd::new(name, geometry, self, options.keep_data, options.seed);
         drive.map(|drive| Box::new(drive) as Drive).map_err(MakeError::Parts)
+    }
+
+    fn has_arm(&self) -> Result<bool, ProfileError> {
+        Ok(false)
+    }
+
+    fn needs_filling(&self) -> Result<bool, ProfileError> {
+        Ok(true)
+    }
+
+    fn counts_flash(&self) -> bool {
+        true
     }
 
     fn has_write_cache(&self) -> Option<bool> {

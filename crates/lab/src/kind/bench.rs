@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::run::{LocalTarget, RunObserver};
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{Device, DeviceInfo, TimeSource};
-use nandu_drives::profile::{DriveKind, Profile, SimOptions};
+use nandu_drives::profile::{Profile, SimOptions};
 use nandu_probe::{Access, Area, Limit, Pattern, PatternResult, Preparation, ProbeError};
 use nandu_probe::{prepare, run_pattern, text};
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,8 @@ pub(crate) struct PointOrder {
 pub(crate) struct Subject {
     device: Box<dyn Device>,
     area: Area,
-    is_flash: bool,
+    /// Whether it is flash, which is written full before it is measured.
+    needs_filling: bool,
     seed: u64,
     /// Whether it has been written full, and nothing else since.
     is_fresh: bool,
@@ -228,25 +229,25 @@ fn sim_profile(target: &str) -> Result<Profile, String> {
 fn open_local(local: &LocalTarget<'_>, seed: u64) -> Result<Subject, String> {
     let device = (local.open)()?;
     let area = Area::default();
-    Ok(Subject { device, area, is_flash: true, seed, is_fresh: false, cache: None })
+    Ok(Subject { device, area, needs_filling: true, seed, is_fresh: false, cache: None })
 }
 
 fn open_simulated(profile: &Profile, scale: &Scale, seed: u64) -> Result<Subject, String> {
-    let is_flash = profile.kind() == DriveKind::Ssd;
+    let needs_filling = profile.needs_filling().map_err(|error| error.to_string())?;
     let whole = profile.geometry.capacity();
-    let capacity = if is_flash { Some(scale.flash_capacity) } else { scale.disk_capacity };
+    let capacity = if needs_filling { Some(scale.flash_capacity) } else { scale.disk_capacity };
     let capacity = capacity.map(|capacity| capacity.min(whole));
     let device = profile
         .open(SimOptions { capacity, seed, keep_data: false })
         .map_err(|error| error.to_string())?;
-    let Some(file) = scale.disk_file.as_ref().filter(|_| !is_flash) else {
+    let Some(file) = scale.disk_file.as_ref().filter(|_| !needs_filling) else {
         let area = Area::default();
-        return Ok(Subject { device, area, is_flash, seed, is_fresh: false, cache: None });
+        return Ok(Subject { device, area, needs_filling, seed, is_fresh: false, cache: None });
     };
     let cache = file.page_cache.before(device, false)?;
     let area = Area { length: Some(file.bytes), ..Area::default() };
     let device = Box::new(cache.clone());
-    Ok(Subject { device, area, is_flash, seed, is_fresh: false, cache: Some(cache) })
+    Ok(Subject { device, area, needs_filling, seed, is_fresh: false, cache: Some(cache) })
 }
 
 impl Subject {
@@ -279,7 +280,7 @@ impl Subject {
     ) -> Result<PatternResult, ProbeError> {
         let refill = order.pattern.writes() && !self.is_wall_clock();
         let is_used = refill || !self.was_filled();
-        if self.is_flash && !self.is_wall_clock() && !self.is_fresh && is_used {
+        if self.needs_filling && !self.is_wall_clock() && !self.is_fresh && is_used {
             prepare(self.device.as_mut(), &Preparation::fill_of(self.area), &mut *observer)?;
             self.is_fresh = true;
         }
@@ -288,7 +289,7 @@ impl Subject {
             Limit::time(scale.local_duration)
         } else if let Some(file) = in_file {
             Limit::time(file.duration)
-        } else if !self.is_flash {
+        } else if !self.needs_filling {
             Limit::requests(scale.disk_request_count.unwrap_or(scale.request_count))
         } else {
             let affordable = (scale.point_bytes.0 / order.request_bytes).max(REQUEST_COUNT_MIN);
@@ -310,7 +311,7 @@ impl Subject {
         }
         if let Some(cache) = &self.cache {
             cache.lock().drop_pages();
-        } else if !self.is_flash && !self.is_wall_clock() {
+        } else if !self.needs_filling && !self.is_wall_clock() {
             self.warm_up(&pattern, observer)?;
             pattern.repetitions = DISK_RUN_COUNT;
         }

@@ -15,7 +15,7 @@ use crate::outcome::Series;
 use crate::run::RunObserver;
 use nandu_base::{ByteCount, Rng};
 use nandu_device::{Device, TimeSource};
-use nandu_drives::profile::{DriveKind, Profile, SimOptions};
+use nandu_drives::profile::{Profile, SimOptions};
 use nandu_probe::{Access, Limit, Pattern, Preparation, ProbeError, prepare, run_pattern};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ pub(crate) fn check_drives(drives: &Drives, capacity: ByteCount) -> Result<(), S
     }
     for (name, variant) in drives {
         let profile = variant.profile(name)?;
-        if profile.kind() != DriveKind::Ssd {
+        if !profile.counts_flash() {
             return Err(format!("`{}` of drive `{name}` is no flash drive", variant.base));
         }
         let whole = profile.geometry.capacity();

@@ -43,7 +43,7 @@ use backed::{Backed, FileSystem};
 use measured::{Measured, Tables};
 use nandu_base::{ByteCount, Rng, to_u32};
 use nandu_device::Device;
-use nandu_drives::profile::{DriveKind, Profile, SimOptions};
+use nandu_drives::profile::{Profile, SimOptions};
 use nandu_drives::shrunk::shrunk;
 use nandu_probe::text;
 use nandu_query::JoinKind;
@@ -198,7 +198,7 @@ impl JoinComparison {
         let options = SimOptions { capacity, seed, keep_data: false };
         let mut device: Box<dyn Device + Send> =
             profile.open(options).map_err(|error| LabError::step(step, &error))?;
-        if profile.kind() == DriveKind::Ssd {
+        if profile.needs_filling().map_err(|error| LabError::step(step, &error))? {
             fill(device.as_mut(), step, bench.observer)?;
         }
         let page_bytes =
@@ -230,7 +230,8 @@ impl JoinComparison {
             RequestSize::Blocks => self.over,
             RequestSize::Pages => 1,
         };
-        let processor = self.cpu.processor(profile.kind(), over);
+        let has_arm = profile.has_arm().map_err(|error| LabError::step(step, &error))?;
+        let processor = self.cpu.processor(has_arm, over);
         let device = self.open(bench, step, (&profile, drive), page_bytes)?;
         let file_system = self.file_system_block_bytes.map(|bytes| FileSystem {
             bytes_per_block: ByteCount(bytes.0 / u64::from(self.over)),
@@ -253,7 +254,7 @@ impl JoinComparison {
         let memory = self.memory.iter().max().expect("it was checked");
         let largest = ByteCount(memory.0 / 2 / u64::from(self.over));
         let span = ByteCount(other.info().geometry.capacity().0 / 4);
-        let has_arm = profile.kind() == DriveKind::Hdd;
+        let has_arm = profile.has_arm().map_err(|error| LabError::step(step, &error))?;
         let areas = (largest, span);
         let costs = curves::measure(&mut other, page_bytes, areas, has_arm, &mut *bench.observer);
         check_cancelled(bench)?;

@@ -28,7 +28,6 @@ use super::site::{
 use crate::error::LabError;
 use crate::outcome::Series;
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
-use nandu_drives::profile::DriveKind;
 use nandu_load::{
     Dataset, Layout, LayoutKind, LoadError, LoadOptions, RowWidth, TpchTable, load_tables,
 };
@@ -173,9 +172,9 @@ impl LateJoin {
 
     /// A drive of round figures, by which memory is divided.
     fn device_costs(drive: &SiteDrive, name: &str) -> DeviceCosts {
-        let is_disk = drive.base != LOCAL
-            && drive.profile(name).is_ok_and(|profile| profile.kind() == DriveKind::Hdd);
-        match is_disk {
+        let has_arm = drive.base != LOCAL
+            && drive.profile(name).is_ok_and(|profile| profile.has_arm() == Ok(true));
+        match has_arm {
             true => DeviceCosts::from_rates(8_000_000, 0, 60_000_000, 60_000_000),
             false => DeviceCosts::from_rates(0, 150_000, 200_000_000, 100_000_000)
                 .with_queue_gain(&QUEUE_GAIN)

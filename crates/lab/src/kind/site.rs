@@ -25,7 +25,7 @@ use nandu::{DirectoryOptions, DirectoryVolume};
 use nandu_array::{ArrayConfig, ArrayDevice, MEMBER_COUNT_MAX, StandardLayout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{Device, Request, SharedDevice};
-use nandu_drives::profile::{DriveKind, Profile, SimOptions};
+use nandu_drives::profile::{Profile, SimOptions};
 use nandu_load::LoadObserver;
 use nandu_probe::{Area, Preparation, ProbeError, prepare, text};
 use nandu_storage::engine::TornPages;
@@ -223,8 +223,8 @@ impl SiteDrive {
         Ok((Box::new(cache.clone()), Some((cache, order.stays))))
     }
 
-    fn is_flash(&self, name: &str) -> Result<bool, String> {
-        Ok(self.profile(name)?.kind() == DriveKind::Ssd)
+    fn needs_filling(&self, name: &str) -> Result<bool, String> {
+        self.profile(name)?.needs_filling().map_err(|error| error.to_string())
     }
 }
 
@@ -249,7 +249,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Fresh drives: `drive`, written full if it is flash, and one for a log that lies apart. `None`
+    /// Fresh drives: `drive`, written full if it needs that, and one for a log that lies apart. `None`
     /// where it is local and the user named no local target.
     pub(crate) fn prepare(
         bench: &mut Bench<'_>,
@@ -267,7 +267,7 @@ impl Site {
             }
         } else {
             let mut data = drive.open(name, seed).map_err(error)?;
-            if drive.is_flash(name).map_err(error)? {
+            if drive.needs_filling(name).map_err(error)? {
                 fill(data.as_mut(), step, bench.observer)?;
             }
             (data, cache) = drive.behind_cache(data, true).map_err(error)?;

@@ -21,7 +21,7 @@ use nandu_base::{ByteCount, Nanos, Rng};
 use nandu_device::{
     Completion, Counters, Device, DeviceError, DeviceInfo, IoBuffer, Operation, Rejected, Request,
 };
-use nandu_drives::profile::{DriveKind, SimOptions};
+use nandu_drives::profile::SimOptions;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -45,14 +45,15 @@ pub(crate) fn metered_site(
     let options = SimOptions { capacity: drive.capacity, seed, keep_data: false };
     let opened = profile.open(options);
     let mut device = opened.map_err(|error| LabError::step(step, &error))?;
-    if profile.kind() == DriveKind::Ssd {
+    if profile.needs_filling().map_err(|error| LabError::step(step, &error))? {
         fill(device.as_mut(), step, bench.observer)?;
     }
     let cached = drive.behind_cache(device, false);
     let (device, cache) = cached.map_err(|error| LabError::step(step, &error))?;
     let device = Backed::new(device, page_bytes);
     let device = device.map_err(|error| LabError::step(step, &error))?;
-    let processor = cpu.processor(profile.kind(), 1);
+    let has_arm = profile.has_arm().map_err(|error| LabError::step(step, &error))?;
+    let processor = cpu.processor(has_arm, 1);
     let site = Site::on(step, Box::new(device.with_meter(processor.meter())), log)?;
     Ok(Some((site.with_cache(cache), processor)))
 }

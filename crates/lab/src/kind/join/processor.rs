@@ -14,7 +14,6 @@
 
 use nandu_base::Nanos;
 use nandu_drives::file::{CpuTime, cpu_time, thread_cpu_time};
-use nandu_drives::profile::DriveKind;
 use nandu_query::Execution;
 use nandu_query::cost::CpuCosts;
 use nandu_query::work::{Work, WorkCosts};
@@ -85,21 +84,21 @@ impl Cpu {
         matches!(self, Self::None)
     }
 
-    /// The processor beside a simulated drive of a kind, `over` times smaller than the one of the paper.
-    pub(crate) fn processor(&self, kind: DriveKind, over: u32) -> Processor {
+    /// The processor beside a simulated drive, with an arm or without, `over` times smaller than the one of
+    /// the paper.
+    pub(crate) fn processor(&self, has_arm: bool, over: u32) -> Processor {
         match self {
             Self::None => Processor::Modelled(CpuCosts::NONE),
             Self::Measured => Processor::Metered(Arc::default()),
-            Self::Modelled(cpu) => Processor::Modelled(cpu.costs(kind, over)),
+            Self::Modelled(cpu) => Processor::Modelled(cpu.costs(has_arm, over)),
         }
     }
 }
 
 impl ModelledCpu {
     /// Costs of rows, and of a request to such a drive, which are `over` times smaller.
-    fn costs(&self, kind: DriveKind, over: u32) -> CpuCosts {
-        let is_disk = kind == DriveKind::Hdd;
-        let request_ns = if is_disk { self.disk_request_ns } else { self.flash_request_ns };
+    fn costs(&self, has_arm: bool, over: u32) -> CpuCosts {
+        let request_ns = if has_arm { self.disk_request_ns } else { self.flash_request_ns };
         CpuCosts {
             work: WorkCosts::NONE
                 .with(Work::Scan, self.scan_ns * 1000)
@@ -291,7 +290,7 @@ mod tests {
                 rng.fill(&mut bytes);
             }
         };
-        let processor = Cpu::Measured.processor(DriveKind::Ssd, 1);
+        let processor = Cpu::Measured.processor(false, 1);
         let meter = processor.meter().expect("it is measured");
         let begin = processor.begin();
         work(8);
