@@ -111,4 +111,8 @@ impl ColumnStream for FilteredColumns<'_> {
     fn batch(&self) -> &ColumnBatch {
         &self.batch
     }
+
+    fn batch_mut(&mut self) -> &mut ColumnBatch {
+        &mut self.batch
+    }
 }

@@ -9,7 +9,8 @@
 //!                    validity  0b1011, the lowest bit first; none where every row has a value
 //!
 //!   Relation::scan_columns ─► ColumnStream ─► batches       filter.rs    rows that satisfy a comparison
-//!     PAX pages: decoded minipage by minipage               rows.rs      of any stream of rows: wanted values
+//!     PAX pages: decoded minipage by minipage               project.rs   some of the columns
+//!                                                           rows.rs      of any stream of rows: wanted values
 //!                                                                        decoded once, in one pass
 //! ```
 //!
@@ -18,12 +19,14 @@
 
 mod column;
 mod filter;
+mod project;
 mod rows;
 #[cfg(test)]
 mod tests;
 
 pub use column::{Column, Values};
 pub use filter::{Comparison, FilteredColumns, Operator};
+pub use project::ProjectedColumns;
 pub(crate) use rows::{BATCH_BYTES, Decoder, RowColumns, types_of};
 
 use crate::QueryError;
@@ -56,6 +59,9 @@ pub trait ColumnStream {
 
     /// The rows at hand: none before the first call of [`Self::advance`] and at the end.
     fn batch(&self) -> &ColumnBatch;
+
+    /// The same, for who takes something out of it: the next call of [`Self::advance`] forgets what is there.
+    fn batch_mut(&mut self) -> &mut ColumnBatch;
 }
 
 impl ColumnBatch {
@@ -114,6 +120,16 @@ impl ColumnBatch {
             mine.append_all(its);
         }
         self.row_count += other.row_count;
+    }
+
+    /// Takes all rows of another batch, of its columns at some places, which are of the same types. What is here goes
+    /// there, without its rows.
+    pub(crate) fn take_columns(&mut self, other: &mut Self, places: &[usize]) {
+        for (mine, &place) in self.columns.iter_mut().zip(places) {
+            std::mem::swap(mine, &mut other.columns[place]);
+        }
+        self.row_count = other.row_count;
+        other.clear();
     }
 
     /// Makes room for all rows of other batches.

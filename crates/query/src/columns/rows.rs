@@ -136,4 +136,8 @@ impl ColumnStream for RowColumns<'_> {
     fn batch(&self) -> &ColumnBatch {
         &self.batch
     }
+
+    fn batch_mut(&mut self) -> &mut ColumnBatch {
+        &mut self.batch
+    }
 }

@@ -115,6 +115,27 @@ proptest! {
         let wanted_rows: Vec<_> = all.iter().filter(is_kept).cloned().collect();
         prop_assert_eq!(collect(&mut kept), wanted_rows);
     }
+
+    #[test]
+    fn a_projection_of_a_filter_gives_the_columns_that_rows_that_are_kept_have(
+        rows in rows(3000), least in -3_i64..3, order in Just([3, 0, 2, 1]).prop_shuffle(), count in 0_usize..=4,
+    ) {
+        let mut relation = Rows::new("rows", 512).with_types(TYPES.to_vec());
+        rows.iter().for_each(|row| relation.push(row));
+        let execution = execution(limits(512, 8));
+        let all = [0, 1, 2, 3].map(KeyColumn::Stored);
+        let value = Value::Integer(least);
+        let comparison = Comparison { column: 0, operator: Operator::Less, value };
+        let kept = FilteredColumns::new(scan(&execution, &relation, &all), vec![comparison]);
+        // The column that was compared is among those that are left or not.
+        let wanted = &order[..count];
+        let mut projected = ProjectedColumns::new(Box::new(kept), wanted);
+        let is_kept = |row: &&Vec<Value>| matches!(row[0], Value::Integer(it) if it < least);
+        let expected = rows.iter().filter(is_kept).map(|row| wanted.iter().map(|&it| row[it].clone()));
+        let expected: Vec<Vec<Value>> = expected.map(Iterator::collect).collect();
+        prop_assert_eq!(collect(&mut projected), expected);
+        prop_assert_eq!(projected.batch().row_count(), 0);
+    }
 }
 
 fn scan<'x>(

@@ -126,4 +126,8 @@ impl ColumnStream for PaxColumns<'_> {
     fn batch(&self) -> &ColumnBatch {
         &self.batch
     }
+
+    fn batch_mut(&mut self) -> &mut ColumnBatch {
+        &mut self.batch
+    }
 }
