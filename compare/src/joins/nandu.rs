@@ -19,7 +19,7 @@ use nandu::{
 };
 use nandu_base::{to_index, to_u32};
 use nandu_query::columns::ColumnRows;
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts};
+use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts};
 use nandu_query::join::{ColumnPairs, ColumnSink, Join, JoinInput, JoinType, PairSink};
 use nandu_query::key::KeyColumn;
 use nandu_query::plan::{self, Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan};
@@ -315,7 +315,7 @@ fn plan_of(
     let model = CostModel {
         device: &device,
         processor: &CpuCosts::MODELLED,
-        convention: Convention::AsBuilt { reads_ahead: true },
+        reads_ahead: true,
     };
     let side = |input: JoinInput<'_>| JoinSide::of(input.relation, u64::from(PAGE_BYTES));
     let (customer, orders) = (side(join.left), side(join.right));

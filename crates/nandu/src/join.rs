@@ -11,7 +11,7 @@
 //! 2. Whatever plan runs, the pairs are the same; in which order they come is the plan's business.
 
 use nandu_base::ByteCount;
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts};
+use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts};
 use nandu_query::plan::{Budget, ChunkRule, Plan, StoredSides, StoredTable, plans};
 use nandu_query::{Execution, Limits};
 use nandu_storage::database::{Flow, Row, Tables};
@@ -231,7 +231,7 @@ impl TableJoin<'_> {
         let model = CostModel {
             device: &self.device,
             processor: &CpuCosts::MODELLED,
-            convention: Convention::AsBuilt { reads_ahead: true },
+            reads_ahead: true,
         };
         let memory_pages = u64::from(self.memory_pages());
         let pool_bytes = self.tables.engine().settings().pool_bytes;

@@ -59,13 +59,9 @@ macro_rules! joins {
             }
 
             /// Whether it is tried with the sides as they are, swapped, or both.
-            pub(crate) fn roles(
-                self,
-                model: &CostModel<'_>,
-                question: &JoinQuestion,
-            ) -> &'static [bool] {
+            pub(crate) fn roles(self, question: &JoinQuestion) -> &'static [bool] {
                 match self {
-                    $(Self::$kind => <$division as JoinPlan>::roles(model, question),)+
+                    $(Self::$kind => <$division as JoinPlan>::roles(question),)+
                 }
             }
 

@@ -12,7 +12,7 @@ mod common;
 use common::{
     Inputs, Scale, count_pairs, database, database_with_pool, execution_on, memory_device, plans_in,
 };
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
+use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, RelationStats};
 use nandu_query::execution::IoCounts;
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::plan::{
@@ -68,8 +68,7 @@ fn joins_read_and_write_as_much_as_estimated_in_any_memory() {
         .into_iter()
         .flat_map(|pages| [(pages, false), (pages, true)])
     {
-        let convention = Convention::AsBuilt { reads_ahead };
-        let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+        let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead };
         let budget = Budget {
             memory_pages: u64::from(memory_pages),
             write_bytes: None,
@@ -142,8 +141,7 @@ fn joins_by_index_read_as_much_as_estimated_with_any_pool() {
         let database = database_with_pool(memory_device(64 << 20), SCALE, pool_pages);
         let question = Inputs::open(&database.read()).unwrap().question(SCALE);
         for (memory_pages, reads_ahead) in [(14, false), (60, true), (200, false), (700, true)] {
-            let convention = Convention::AsBuilt { reads_ahead };
-            let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+            let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead };
             let budget = Budget {
                 memory_pages: u64::from(memory_pages),
                 write_bytes: None,

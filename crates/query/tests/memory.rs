@@ -18,7 +18,7 @@ mod common;
 use common::{POOL_PAGES, controlled_device, execution_on, is_device_at_work};
 use nandu_base::{Permutation, Rng, to_index};
 use nandu_query::cost::{
-    Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide,
+    CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide,
 };
 use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
 use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
@@ -259,8 +259,7 @@ impl<'t> Side<'t> {
 
 fn plans_of(sides: &[Side<'_>; 2], join_type: JoinType, memory: (u32, bool)) -> Vec<Plan> {
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-    let convention = Convention::AsBuilt { reads_ahead: memory.1 };
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: memory.1 };
     let question = JoinQuestion::new(sides[0].known(), sides[1].known(), 10);
     let question = question.with_join_type(join_type);
     let memory_pages = u64::from(memory.0);

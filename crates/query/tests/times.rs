@@ -18,7 +18,7 @@ use nandu_drives::profile::{Profile, SimOptions};
 use nandu_drives::shrunk::shrunk;
 use nandu_probe::{Silent, StreamOptions, StreamProfile, measure_streams};
 use nandu_query::cost::{
-    Convention, CostModel, CpuCosts, DeviceCosts, MeasuredStream, MeasuredTime, Pattern, StreamKind,
+    CostModel, CpuCosts, DeviceCosts, MeasuredStream, MeasuredTime, Pattern, StreamKind,
 };
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
@@ -290,8 +290,7 @@ fn late_points(
     let scale = subject.scale();
     let part = if customers == "some" { SOME_PART } else { 1 };
     let pair_count = scale.customer_count / part * scale.orders_each;
-    let convention = Convention::AsBuilt { reads_ahead: true };
-    let model = CostModel { device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device, processor: &CpuCosts::NONE, reads_ahead: true };
     let key = Key::of(&[0]);
     let mut points = Vec::new();
     for memory_pages in MEMORY_PAGES.map(|pages| (pages * subject.size).max(5 * SPAN_PAGES)) {
@@ -381,8 +380,7 @@ fn point(
     if !has_indexes {
         (question.outer.index, question.inner.index) = (None, None);
     }
-    let convention = Convention::AsBuilt { reads_ahead: true };
-    let model = CostModel { device, processor: &processor.1, convention };
+    let model = CostModel { device, processor: &processor.1, reads_ahead: true };
     let pool_pages = common::POOL_PAGES;
     let budget = Budget {
         memory_pages: u64::from(memory_pages),

@@ -12,7 +12,7 @@ mod common;
 
 use common::{count_pairs, execution_on, memory_device};
 use nandu_base::{Rng, to_index};
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
+use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, RelationStats};
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
 use nandu_query::relation::HeapRelation;
@@ -106,8 +106,7 @@ struct Subject<'t> {
 impl Subject<'_> {
     fn plans(&self, write_bytes: Option<u64>) -> Vec<Plan> {
         let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-        let convention = Convention::AsBuilt { reads_ahead: self.reads_ahead };
-        let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+        let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: self.reads_ahead };
         let side = |relation: &HeapRelation<'_>| {
             JoinSide::new(RelationStats::of(relation.size(), u64::from(PAGE_BYTES)))
         };

@@ -14,7 +14,8 @@
 //! - `reads`, `writes`: requests in thousands; `read_gib`, `written_gib`;
 //! - `io_spread`: the longest waits less the shortest, over their mean, where there are `repetitions`;
 //! - `misallocated_s`, `misallocated_io_s`: time and waits with buffers of `misallocated_percent`;
-//! - `model_s`: waits as the cost model has them, from curves of a drive of the same make, with `estimates`;
+//! - `model_s`: waits as the cost model has them, from curves of a drive of the same make, with `estimates`; those of
+//!   block nested loops by the paper's formula;
 //!   `model_error`: those over the waits.
 //!
 //! 1. Simulated drives are as many times smaller and faster as the tables are smaller (`shrunk`), so that
@@ -24,6 +25,7 @@
 
 pub(crate) mod backed;
 mod curves;
+mod formulas;
 mod measured;
 mod parts;
 pub(crate) mod processor;

@@ -32,7 +32,7 @@ use nandu_load::{
     Dataset, Layout, LayoutKind, LoadError, LoadOptions, RowWidth, TpchTable, load_tables,
 };
 use nandu_probe::text;
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide};
+use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide};
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::key::KeyColumn;
 use nandu_query::plan::{Budget, ChunkRule, Indexes, plans};
@@ -128,8 +128,7 @@ impl Question<'_> {
         let page_bytes = u64::from(self.page_bytes);
         let side = |relation: &dyn Relation| JoinSide::of(relation, page_bytes);
         let question = JoinQuestion::new(side(&some), side(orders.as_ref()), ORDERS_EACH);
-        let convention = Convention::AsBuilt { reads_ahead: true };
-        let model = CostModel { device: self.device, processor: &CpuCosts::NONE, convention };
+        let model = CostModel { device: self.device, processor: &CpuCosts::NONE, reads_ahead: true };
         let memory_pages = u64::from(self.memory_pages);
         let budget = Budget { memory_pages, write_bytes: None, pool_pages: 0, worker_count: 1 };
         let found = plans(&model, &question, &budget).feasible;

@@ -1,6 +1,6 @@
 //! What scans, sorts and joins cost on a device: requests, pages, seeks, and the time of both device and
-//! processor. The counts are those of Haas and others (S001 table 1), which keep seeks, requests and pages
-//! apart: charging a flat price for each page hides what a plan is made of.
+//! processor, counted as the operators here are built. As Haas and others do (S001 table 1), seeks, requests and pages
+//! are kept apart: charging a flat price for each page hides what a plan is made of.
 //!
 //! ```text
 //!   statistics ──► Footprint ──► allocation ──► cost of one operator ──► Estimate
@@ -33,7 +33,7 @@ pub use curve::{Curve, CurvePoint};
 pub use device::{AccessCurves, DeviceCosts, MeasuredTime, Pattern};
 pub use processor::{CpuCosts, HashTables, LargeTable, RowCosts};
 pub use question::{JoinQuestion, JoinSide};
-pub use relation::{Convention, Footprint, IndexStats, LateStats, PageOrder, RelationStats};
+pub use relation::{Footprint, IndexStats, LateStats, PageOrder, RelationStats};
 pub use streams::{MeasuredStream, StreamCosts, StreamKind, StreamTimes};
 
 use crate::relation::LEAVES_AHEAD;
@@ -149,8 +149,8 @@ pub struct CostModel<'a> {
     pub device: &'a DeviceCosts,
     /// What the processor takes for each kind of work.
     pub processor: &'a CpuCosts,
-    /// Whose counts: the paper's, or those of the operators here.
-    pub convention: Convention,
+    /// Whether half of each buffer is under way while the other is worked on.
+    pub reads_ahead: bool,
 }
 
 impl<'a> CostModel<'a> {
@@ -159,22 +159,17 @@ impl<'a> CostModel<'a> {
     where
         'a: 'b,
     {
-        CostModel { device: self.device, processor, convention: self.convention }
+        CostModel { device: self.device, processor, reads_ahead: self.reads_ahead }
     }
 
     /// Pages that a buffer of so many moves by one request: half of it where the other half is under way.
     #[must_use]
     pub const fn block_pages(&self, buffer_pages: u64) -> u64 {
-        match self.convention {
-            Convention::AsBuilt { reads_ahead: true } if buffer_pages > 1 => buffer_pages / 2,
-            _ if buffer_pages == 0 => 1,
+        match buffer_pages {
+            0 | 1 => 1,
+            _ if self.reads_ahead => buffer_pages / 2,
             _ => buffer_pages,
         }
-    }
-
-    /// Whether buffers are filled while others are worked on.
-    const fn reads_ahead(&self) -> bool {
-        matches!(self.convention, Convention::AsBuilt { reads_ahead: true })
     }
 
     /// How long something takes: device and processor one after the other as in S001, or, where operators
@@ -264,7 +259,7 @@ impl<'a> Tally<'a> {
     /// nothing to work on, and while the last rows are worked on nothing is left to read.
     fn end_phase(&mut self) {
         let [io_ns, cpu_ns, reads] = self.phase_begin;
-        if self.model.reads_ahead() {
+        if self.model.reads_ahead {
             let io_ns = (self.estimate.io_ns - io_ns).saturating_sub(self.written_ns);
             let shorter = io_ns.min(self.estimate.cpu_ns.saturating_sub(cpu_ns));
             let reads = self.estimate.read_requests.saturating_sub(reads);
@@ -425,7 +420,7 @@ impl<'a> Tally<'a> {
             PageOrder::Apart { request_count, run_count, column_count, is_whole, .. } => {
                 let values = relation.stored_tuples.saturating_mul(u64::from(column_count));
                 self.work(Work::Assemble, values);
-                let slots = relation.slots(request_pages, self.model.reads_ahead());
+                let slots = relation.slots(request_pages, self.model.reads_ahead);
                 let depth = slots.saturating_mul(run_count);
                 self.read_apart((request_count, relation.stored_pages), depth, is_whole);
                 if is_whole { request_count } else { 0 }
@@ -465,7 +460,7 @@ impl<'a> Tally<'a> {
         let mut leaves = Tally::new(self.model, self.page_bytes);
         leaves.read_requests(Pattern::Random, pages, pages);
         leaves.seek(pages);
-        if self.model.reads_ahead() {
+        if self.model.reads_ahead {
             let measured = device.streams.as_ref().and_then(|streams| streams.batch.as_ref());
             let area_bytes = pages.saturating_mul(self.page_bytes);
             leaves.estimate.io_ns = match measured {
@@ -491,7 +486,6 @@ impl<'a> Tally<'a> {
             let request_bytes = self.request_bytes(reads, relation.stored_pages);
             let streams = self.model.device.streams.as_ref();
             let kept = streams.and_then(|streams| streams.read.as_ref());
-            let kept = kept.filter(|_| matches!(self.model.convention, Convention::AsBuilt { .. }));
             if let Some(each_ns) = kept.and_then(|it| it.again_ns(request_bytes, area_bytes)) {
                 let kept_ns = each_ns.saturating_mul(reads);
                 scan.estimate.io_ns = scan.estimate.io_ns.min(kept_ns);
@@ -524,19 +518,13 @@ impl<'a> Tally<'a> {
         self.estimate.cpu_ns = self.estimate.cpu_ns.saturating_add(ns);
     }
 
-    /// Requests for pages that lie in equal parts, each with its own last request. The paper counts as if
-    /// parts had no ends.
+    /// Requests for pages that lie in equal parts, each with its own last request.
     fn requests_of_parts(&self, pages: u64, part_count: u64, request_pages: u64) -> u64 {
-        let request_pages = self.model.block_pages(request_pages);
-        match self.model.convention {
-            Convention::AsInPaper { .. } => pages.div_ceil(request_pages),
-            Convention::AsBuilt { .. } if part_count == 0 => 0,
-            Convention::AsBuilt { .. } => pages
-                .div_ceil(part_count)
-                .div_ceil(request_pages)
-                .saturating_mul(part_count)
-                .min(pages),
+        if part_count == 0 {
+            return 0;
         }
+        let requests = pages.div_ceil(part_count).div_ceil(self.model.block_pages(request_pages));
+        requests.saturating_mul(part_count).min(pages)
     }
 
     fn request_bytes(&self, request_count: u64, pages: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! A join as a planner sees it: two relations, what qualifies, and how many pairs there are.
 
 use super::relation::{Footprint, IndexStats, LateStats, RelationStats};
-use super::{Convention, scale_up};
+use super::scale_up;
 use crate::Relation;
 use crate::allocation::JoinSizes;
 use crate::join::JoinType;
@@ -50,8 +50,8 @@ impl JoinSide {
 
     /// How many pages and tuples of it a join sees.
     #[must_use]
-    pub fn footprint(&self, convention: Convention) -> Footprint {
-        Footprint::new(&self.stats, self.selectivity_ppm, convention)
+    pub fn footprint(&self) -> Footprint {
+        Footprint::new(&self.stats, self.selectivity_ppm)
     }
 
     /// How many of its tuples qualify.
@@ -171,10 +171,10 @@ impl JoinQuestion {
 
     /// The sizes of the outer and the inner side.
     #[must_use]
-    pub fn footprints(&self, convention: Convention) -> [Footprint; 2] {
+    pub fn footprints(&self) -> [Footprint; 2] {
         let each = |side: &JoinSide, partners: u64| {
             let of_key = self.pair_count.checked_div(partners).unwrap_or(1);
-            side.footprint(convention).with_tuples_per_key(of_key)
+            side.footprint().with_tuples_per_key(of_key)
         };
         let sides = [
             each(&self.outer, self.inner.stats.tuple_count),
@@ -186,21 +186,21 @@ impl JoinQuestion {
 
     /// The sizes that the allocation of a join by hashing needs.
     #[must_use]
-    pub fn sizes(&self, convention: Convention) -> JoinSizes {
-        sizes_of(&self.outer.footprint(convention), &self.inner.footprint(convention))
+    pub fn sizes(&self) -> JoinSizes {
+        sizes_of(&self.outer.footprint(), &self.inner.footprint())
     }
 
     /// The sizes that the allocation of a sort needs.
     #[must_use]
-    pub fn sort_sizes(&self, convention: Convention) -> JoinSizes {
-        let (outer, inner) = (self.outer.footprint(convention), self.inner.footprint(convention));
+    pub fn sort_sizes(&self) -> JoinSizes {
+        let (outer, inner) = (self.outer.footprint(), self.inner.footprint());
         let (outer_fudge, inner_fudge) = (outer.sort_fudge(), inner.sort_fudge());
         JoinSizes { outer_fudge, inner_fudge, ..sizes_of(&outer, &inner) }
     }
 }
 
 /// The sizes that an allocation needs.
-pub(super) fn sizes_of(outer: &Footprint, inner: &Footprint) -> JoinSizes {
+fn sizes_of(outer: &Footprint, inner: &Footprint) -> JoinSizes {
     JoinSizes {
         outer_pages: outer.stored_pages,
         inner_pages: inner.stored_pages,

@@ -61,25 +61,6 @@ impl IndexStats {
     }
 }
 
-/// Whose counts an estimate follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Convention {
-    /// Those of Haas and others: memory is F times the pages, what is spilled is as large as what is
-    /// stored, a chunk or a bucket of R is read by one request, and each request of a phase that reads
-    /// and writes moves the head.
-    AsInPaper {
-        /// The fudge factor, F.
-        fudge: Fudge,
-    },
-    /// Those of the operators here: tuples are copied compactly, spill files are full, everything is read
-    /// through the input buffer, and the head moves only where somebody else moved it.
-    AsBuilt {
-        /// Whether half of each buffer is under way while the other is worked on.
-        reads_ahead: bool,
-    },
-}
-
 /// A relation, or the part of it that qualifies, in the sizes that operators meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
@@ -110,33 +91,19 @@ pub struct Footprint {
 impl Footprint {
     /// The footprint of the tuples that qualify, so many millionths of all.
     #[must_use]
-    pub fn new(stats: &RelationStats, selectivity_ppm: u64, convention: Convention) -> Self {
+    pub fn new(stats: &RelationStats, selectivity_ppm: u64) -> Self {
         let part = |whole: u64| super::scale_up(whole, selectivity_ppm.min(MILLION), MILLION);
-        let stored_bytes = stats.page_count.saturating_mul(stats.page_bytes);
-        let (memory_bytes, sort_bytes, spilled_bytes) = match convention {
-            Convention::AsInPaper { fudge } => {
-                let memory_bytes = super::scale_up(stored_bytes, fudge.ppm(), MILLION);
-                (memory_bytes, memory_bytes, stored_bytes)
-            }
-            Convention::AsBuilt { .. } => {
-                (stats.area_bytes(), stats.sort_bytes(), stats.cell_bytes)
-            }
-        };
-        let unused_bytes = match convention {
-            Convention::AsInPaper { .. } => 0,
-            Convention::AsBuilt { .. } => CHECKSUM_BYTES as u64,
-        };
         Self {
             stored_pages: stats.page_count,
             stored_tuples: stats.tuple_count,
             tuple_count: part(stats.tuple_count),
-            memory_bytes: part(memory_bytes),
-            sort_bytes: part(sort_bytes),
-            spilled_bytes: part(spilled_bytes),
+            memory_bytes: part(stats.area_bytes()),
+            sort_bytes: part(stats.sort_bytes()),
+            spilled_bytes: part(stats.cell_bytes),
             page_bytes: stats.page_bytes.max(1),
-            spill_page_bytes: stats.page_bytes.saturating_sub(unused_bytes).max(1),
+            spill_page_bytes: stats.page_bytes.saturating_sub(CHECKSUM_BYTES as u64).max(1),
             order: stats.order,
-            spill_file_bytes: part(spilled_bytes),
+            spill_file_bytes: part(stats.cell_bytes),
             tuples_per_key: 1,
         }
     }
@@ -251,37 +218,26 @@ impl Footprint {
 mod tests {
     use super::*;
 
-    const AS_BUILT: Convention = Convention::AsBuilt { reads_ahead: false };
-
     #[test]
     fn spill_files_are_full_and_hash_areas_compact() {
         // 1000 cells of 100 bytes on 16 pages: four fifths of them.
         let stats = RelationStats::heap(16, 1000, 100, 8192);
-        let whole = Footprint::new(&stats, MILLION, AS_BUILT);
+        let whole = Footprint::new(&stats, MILLION);
         assert_eq!((whole.memory_bytes, whole.spilled_bytes), (120_000, 100_000));
         assert_eq!((whole.memory_pages(), whole.spilled_pages()), (15, 13));
         assert!(whole.fudge() < Fudge::from_ppm(MILLION));
-        let half = Footprint::new(&stats, 500_000, AS_BUILT);
+        let half = Footprint::new(&stats, 500_000);
         assert_eq!((half.stored_pages, half.tuple_count, half.memory_bytes), (16, 500, 60_000));
-    }
-
-    #[test]
-    fn the_paper_spills_what_is_stored() {
-        let stats = RelationStats::heap(93_440, 4_500_000, 134, 8192);
-        let convention = Convention::AsInPaper { fudge: Fudge::PAPER };
-        let whole = Footprint::new(&stats, MILLION, convention);
-        assert_eq!((whole.memory_pages(), whole.spilled_pages()), (112_128, 93_440));
-        assert_eq!(whole.fudge(), Fudge::PAPER);
     }
 
     #[test]
     fn chunks_hold_whole_tuples() {
         let stats = RelationStats::heap(10, 10, 4000, 8192);
-        let whole = Footprint::new(&stats, MILLION, AS_BUILT);
+        let whole = Footprint::new(&stats, MILLION);
         // 4020 bytes each: two on a page, and not 2.04.
         assert_eq!(whole.chunk_count(1), 5);
         assert_eq!(whole.chunk_count(3), 2);
-        let nothing = Footprint::new(&RelationStats::heap(0, 0, 0, 8192), MILLION, AS_BUILT);
+        let nothing = Footprint::new(&RelationStats::heap(0, 0, 0, 8192), MILLION);
         assert_eq!(nothing.chunk_count(1), 0);
     }
 }

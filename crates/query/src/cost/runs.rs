@@ -2,9 +2,7 @@
 
 use super::join::block_nested_loops;
 use super::sort::{divide_sort, external_sort};
-use super::{
-    Convention, CostModel, CpuCosts, DeviceCosts, Footprint, JoinQuestion, JoinSide, RelationStats,
-};
+use super::{CostModel, CpuCosts, DeviceCosts, Footprint, JoinQuestion, JoinSide, RelationStats};
 use crate::allocation::{BlockNestedLoops as Parts, RunFormation};
 use crate::join::block_nested_loops::{BlockNestedLoops, Settings};
 use crate::join::{JoinType, Side};
@@ -34,12 +32,11 @@ fn chunks_of_block_nested_loops_are_as_many_as_estimated() {
     let (left, right) = (rows("left", 30_000, 90), rows("right", 1000, 90));
     let key = Key::of(&[0]);
     let device = DeviceCosts::from_rates(0, 0, 0, 0);
-    let convention = Convention::AsBuilt { reads_ahead: false };
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: false };
     let side = |rows: &Rows| JoinSide::new(RelationStats::of(rows.size(), u64::from(PAGE_BYTES)));
     let question = JoinQuestion::new(side(&left), side(&right), 1);
     for memory_pages in [20, 33, 50, 100, 200, 400, 700, 1200] {
-        let parts = Parts::with_inner(&question.sizes(convention), memory_pages, 1).unwrap();
+        let parts = Parts::with_inner(&question.sizes(), memory_pages, 1).unwrap();
         let estimate = block_nested_loops(&model, &question, &parts);
         let execution = execution(limits(PAGE_BYTES, to_u32(memory_pages)));
         let settings = Settings {
@@ -73,10 +70,9 @@ fn sorts_write_and_read_as_much_as_estimated() {
     }
     let key = Key::of(&[0]);
     let device = DeviceCosts::from_rates(100_000, 100_000, 1 << 30, 1 << 30);
-    let convention = Convention::AsBuilt { reads_ahead: false };
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: false };
     let stats = RelationStats::of(rows.size(), u64::from(PAGE_BYTES));
-    let relation = Footprint::new(&stats, 1_000_000, convention);
+    let relation = Footprint::new(&stats, 1_000_000);
     for formation in [RunFormation::ReplacementSelection, RunFormation::Quicksort] {
         for memory_pages in [12, 30, 100, 300, 1000, 3000] {
             let parts = divide_sort(&model, &relation, memory_pages, formation).unwrap();

@@ -1,5 +1,5 @@
-//! What an external sort costs, alone or as a half of sort-merge: runs, merges of runs while there are more
-//! than buffers, and the last merge, whose output goes on without being written.
+//! What an external sort costs: runs, merges of runs while there are more than buffers, and the last merge, whose
+//! output goes on without being written.
 //!
 //! ```text
 //!   I ──► tree in WS ──► O ──► runs ──► (merges of the smallest runs) ──► last merge ──►
@@ -69,7 +69,7 @@ fn in_memory(model: &CostModel<'_>, relation: &Footprint, request_pages: u64) ->
 }
 
 /// Reads the relation through I and writes its runs through O.
-pub(super) fn form_runs(
+fn form_runs(
     model: &CostModel<'_>,
     relation: &Footprint,
     parts: &SortMerge,
@@ -77,10 +77,11 @@ pub(super) fn form_runs(
 ) -> Estimate {
     let mut tally = Tally::new(model, relation.page_bytes);
     let reads = tally.scan(relation, parts.input_pages);
-    let pages = pages_of_runs(model, relation, run_count);
+    let pages = pages_of_runs(relation, run_count);
     let writes = tally.requests_of_parts(relation.spilled_pages(), run_count, parts.output_pages);
     tally.write_requests(Pattern::Sequential, writes, pages);
-    tally.seek(moves(model, reads, writes));
+    // Reads and writes take turns.
+    tally.seek(writes + reads.min(writes + 1));
     tally.work(Work::Scan, relation.stored_tuples);
     let tree_size = relation.sorted_in(parts.workspace_pages);
     let comparisons = relation.tuple_count.saturating_mul(comparisons_among(tree_size));
@@ -130,20 +131,20 @@ pub(super) fn merge_runs(
         total -= merges * (fan_in - 1);
     }
     // What the runs that are gone had beyond their full pages was read as well.
-    let ends = pages_of_runs(model, relation, run_count) - pages_of_runs(model, relation, total);
+    let ends = pages_of_runs(relation, run_count) - pages_of_runs(relation, total);
     tally.read_requests(Pattern::Random, 0, ends);
     (tally.estimate, total)
 }
 
 /// Reads all runs side by side, `merge_pages` of one at a time.
-pub(super) fn merge_last(
+fn merge_last(
     model: &CostModel<'_>,
     relation: &Footprint,
     run_count: u64,
     merge_pages: u64,
 ) -> Estimate {
     let mut tally = Tally::new(model, relation.page_bytes);
-    let pages = pages_of_runs(model, relation, run_count);
+    let pages = pages_of_runs(relation, run_count);
     let requests = tally.requests_of_parts(relation.spilled_pages(), run_count, merge_pages);
     tally.read_requests(Pattern::Random, requests, pages);
     tally.seek(requests);
@@ -153,21 +154,9 @@ pub(super) fn merge_last(
     tally.estimate
 }
 
-/// Pages of so many runs together. Each ends within a page; the paper counts as if it did not.
-const fn pages_of_runs(model: &CostModel<'_>, relation: &Footprint, run_count: u64) -> u64 {
-    let pages = relation.spilled_pages();
-    match model.convention {
-        super::Convention::AsInPaper { .. } => pages,
-        super::Convention::AsBuilt { .. } => pages.saturating_add(run_count / 2),
-    }
-}
-
-/// How often the head moves where reads and writes take turns. The paper charges every request.
-pub(super) fn moves(model: &CostModel<'_>, reads: u64, writes: u64) -> u64 {
-    match model.convention {
-        super::Convention::AsInPaper { .. } => reads + writes,
-        super::Convention::AsBuilt { .. } => writes + reads.min(writes + 1),
-    }
+/// Pages of so many runs together. Each ends within a page.
+const fn pages_of_runs(relation: &Footprint, run_count: u64) -> u64 {
+    relation.spilled_pages().saturating_add(run_count / 2)
 }
 
 /// Runs that the first merge takes, so that all later ones are full: `excess` runs have to go, and a merge of

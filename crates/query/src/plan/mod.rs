@@ -142,7 +142,7 @@ pub fn plans(model: &CostModel<'_>, question: &JoinQuestion, budget: &Budget) ->
         let before = feasible.len();
         let (alone, shared) = (*model, processor.as_ref().map(|it| model.on(it)));
         let model = &shared.filter(|_| kind.is_shared()).unwrap_or(alone);
-        for is_swapped in kind.roles(model, question) {
+        for is_swapped in kind.roles(question) {
             let outer = if *is_swapped { Side::Right } else { Side::Left };
             if !kind.does(question.join_type, outer) {
                 reason = reason.or(Some(Rejection::JoinType(question.join_type)));

@@ -143,7 +143,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, Estimate};
+    use crate::cost::{CostModel, CpuCosts, DeviceCosts, Estimate};
     use crate::cost::{JoinQuestion, JoinSide, RelationStats};
     use crate::join::JoinType;
     use crate::plan::{Budget, plans};
@@ -170,8 +170,7 @@ mod tests {
         let right = random_rows("right", shape(9000), 1024, &mut rng);
         let key = Key::of(&[0]);
         let device = DeviceCosts::from_rates(0, 100_000, 200_000_000, 100_000_000);
-        let convention = Convention::AsBuilt { reads_ahead: false };
-        let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+        let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: false };
         let side = |rows: &dyn Relation| JoinSide::new(RelationStats::of(rows.size(), 1024));
         let question = JoinQuestion::new(side(&left), side(&right), 5);
         for memory_pages in [24_u32, 60, 120, 400] {

@@ -2,16 +2,14 @@
 
 use super::*;
 use crate::allocation::{
-    BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, RunSeeks, SortMerge,
+    BlockNestedLoops, GraceHash, HYBRID_BUFFER_PPM, HybridHash, RunSeeks, SortMerge,
 };
 use crate::cost::join::{block_nested_loops, grace_hash, hybrid_hash, sort_merge};
-use crate::cost::{Convention, CpuCosts, DeviceCosts, IndexStats, PageOrder, RelationStats};
+use crate::cost::{CpuCosts, DeviceCosts, IndexStats, PageOrder, RelationStats};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 8192;
-const AS_BUILT: Convention = Convention::AsBuilt { reads_ahead: false };
-const PAPER: Convention = Convention::AsInPaper { fudge: Fudge::PAPER };
 
 /// The devices of S001 table 2, and one whose writes cost ten times its reads.
 fn disk() -> DeviceCosts {
@@ -26,8 +24,8 @@ fn slow_writer() -> DeviceCosts {
     DeviceCosts::from_rates(0, 350_000, 120 * MIB, 12 * MIB)
 }
 
-fn model(device: &DeviceCosts, convention: Convention) -> CostModel<'_> {
-    CostModel { device, processor: &CpuCosts::NONE, convention }
+fn model(device: &DeviceCosts) -> CostModel<'_> {
+    CostModel { device, processor: &CpuCosts::NONE, reads_ahead: false }
 }
 
 fn pages_of(mib: u64) -> u64 {
@@ -60,7 +58,7 @@ fn customers_and_orders(has_indexes: bool) -> JoinQuestion {
 #[test]
 fn at_tiny_selectivity_an_index_join_wins_and_at_large_one_a_hash_join() {
     for device in [disk(), flash()] {
-        let model = model(&device, AS_BUILT);
+        let model = model(&device);
         let winner = |selectivity_ppm: u64| {
             let question = customers_and_orders(true).with_key_range(selectivity_ppm);
             choose(&model, &question, &memory(pages_of(200))).unwrap().kind
@@ -85,7 +83,7 @@ fn at_tiny_selectivity_an_index_join_wins_and_at_large_one_a_hash_join() {
 #[test]
 fn the_index_joins_win_up_to_a_larger_selectivity_on_flash() {
     let last = |device: &DeviceCosts| {
-        let model = model(device, AS_BUILT);
+        let model = model(device);
         let uses_index = |selectivity_ppm: u64| {
             let question = customers_and_orders(true).with_key_range(selectivity_ppm);
             let plan = choose(&model, &question, &memory(pages_of(200))).unwrap();
@@ -100,8 +98,8 @@ fn the_index_joins_win_up_to_a_larger_selectivity_on_flash() {
 fn hybrid_hash_wins_where_writes_are_cheap_and_block_nested_loops_where_they_are_not() {
     let question = customers_and_orders(false);
     let (friendly, slow) = (flash(), slow_writer());
-    let friendly = model(&friendly, PAPER);
-    let slow = model(&slow, PAPER);
+    let friendly = model(&friendly);
+    let slow = model(&slow);
     for mib in [100, 200] {
         let plan = choose(&friendly, &question, &memory(pages_of(mib))).unwrap();
         assert_eq!(plan.kind, JoinKind::HybridHash, "{mib} MiB");
@@ -117,40 +115,38 @@ fn hybrid_hash_wins_where_writes_are_cheap_and_block_nested_loops_where_they_are
 fn a_write_budget_of_nothing_leaves_what_writes_nothing() {
     let question = customers_and_orders(false);
     let device = flash();
-    for convention in [AS_BUILT, PAPER] {
-        let model = model(&device, convention);
-        for mib in [10, 100, 600] {
-            let budget = Budget {
-                memory_pages: pages_of(mib),
-                write_bytes: Some(0),
-                pool_pages: 0,
-                worker_count: 1,
-            };
-            let found = plans(&model, &question, &budget);
-            assert_eq!(found.feasible[0].kind, JoinKind::BlockNestedLoops, "{mib} MiB");
-            assert!(found.feasible.iter().all(|plan| plan.written == ByteCount::ZERO));
-            let rejected: Vec<JoinKind> = found.rejected.iter().map(|(kind, _)| *kind).collect();
-            assert!(rejected.contains(&JoinKind::SortMerge));
-            assert!(rejected.contains(&JoinKind::GraceHash));
-            assert!(rejected.contains(&JoinKind::IndexSortMerge));
-        }
-        // With everything in memory hybrid hash writes nothing either.
+    let model = model(&device);
+    for mib in [10, 100, 600] {
         let budget = Budget {
-            memory_pages: pages_of(1200),
+            memory_pages: pages_of(mib),
             write_bytes: Some(0),
             pool_pages: 0,
             worker_count: 1,
         };
         let found = plans(&model, &question, &budget);
-        assert!(found.feasible.iter().any(|plan| plan.kind == JoinKind::HybridHash));
+        assert_eq!(found.feasible[0].kind, JoinKind::BlockNestedLoops, "{mib} MiB");
+        assert!(found.feasible.iter().all(|plan| plan.written == ByteCount::ZERO));
+        let rejected: Vec<JoinKind> = found.rejected.iter().map(|(kind, _)| *kind).collect();
+        assert!(rejected.contains(&JoinKind::SortMerge));
+        assert!(rejected.contains(&JoinKind::GraceHash));
+        assert!(rejected.contains(&JoinKind::IndexSortMerge));
     }
+    // With everything in memory hybrid hash writes nothing either.
+    let budget = Budget {
+        memory_pages: pages_of(1200),
+        write_bytes: Some(0),
+        pool_pages: 0,
+        worker_count: 1,
+    };
+    let found = plans(&model, &question, &budget);
+    assert!(found.feasible.iter().any(|plan| plan.kind == JoinKind::HybridHash));
 }
 
 #[test]
 fn a_write_budget_is_kept_by_every_plan() {
     let question = customers_and_orders(false);
     let device = flash();
-    let model = model(&device, AS_BUILT);
+    let model = model(&device);
     let free = plans(&model, &question, &memory(pages_of(300)));
     let most = free.feasible.iter().map(|plan| plan.written).max().unwrap();
     for tenths in 0..10 {
@@ -167,7 +163,7 @@ fn a_write_budget_is_kept_by_every_plan() {
 fn the_smaller_side_is_hashed_whichever_comes_first() {
     let question = customers_and_orders(false);
     let device = flash();
-    let model = model(&device, AS_BUILT);
+    let model = model(&device);
     for kind in [JoinKind::BlockNestedLoops, JoinKind::HybridHash, JoinKind::GraceHash] {
         let first = |question: &JoinQuestion| {
             let found = plans(&model, question, &memory(pages_of(300)));
@@ -183,7 +179,7 @@ fn the_smaller_side_is_hashed_whichever_comes_first() {
 fn with_too_little_memory_each_join_says_what_it_needs() {
     let question = customers_and_orders(false);
     let device = flash();
-    let model = model(&device, AS_BUILT);
+    let model = model(&device);
     let told = choose(&model, &question, &memory(1)).unwrap_err().to_string();
     assert!(told.contains("with 1 page of memory"), "{told}");
     assert!(told.contains("block_nested_loops needs 2 pages of memory"), "{told}");
@@ -197,29 +193,27 @@ fn with_too_little_memory_each_join_says_what_it_needs() {
 fn the_search_is_never_worse_than_the_closed_forms() {
     let question = customers_and_orders(false);
     for device in [disk(), flash(), slow_writer()] {
-        for convention in [PAPER, AS_BUILT] {
-            let model = model(&device, convention);
-            let sizes = question.sizes(convention);
-            let sort_sizes = question.sort_sizes(convention);
-            let times = device.request_times(PAGE_BYTES);
-            for mib in [10, 32, 100, 300, 600] {
-                let pages = pages_of(mib);
-                let nested = BlockNestedLoops::allocate(&sizes, pages, &times).unwrap();
-                let merge =
-                    SortMerge::allocate(&sort_sizes, pages, &times, RunSeeks::Free).unwrap();
-                let grace = GraceHash::allocate(&sizes, pages).unwrap();
-                let hybrid = HybridHash::allocate(&sizes, pages, HYBRID_BUFFER_PPM).unwrap();
-                let forms = [
-                    (JoinKind::BlockNestedLoops, block_nested_loops(&model, &question, &nested)),
-                    (JoinKind::SortMerge, sort_merge(&model, &question, pages, &merge)),
-                    (JoinKind::GraceHash, grace_hash(&model, &question, pages, &grace)),
-                    (JoinKind::HybridHash, hybrid_hash(&model, &question, pages, &hybrid)),
-                ];
-                let found = plans(&model, &question, &memory(pages));
-                for (kind, estimate) in forms {
-                    let plan = found.feasible.iter().find(|plan| plan.kind == kind).unwrap();
-                    assert!(plan.time <= estimate.time(), "{kind} with {mib} MiB");
-                }
+        let model = model(&device);
+        let sizes = question.sizes();
+        let sort_sizes = question.sort_sizes();
+        let times = device.request_times(PAGE_BYTES);
+        for mib in [10, 32, 100, 300, 600] {
+            let pages = pages_of(mib);
+            let nested = BlockNestedLoops::allocate(&sizes, pages, &times).unwrap();
+            let merge =
+                SortMerge::allocate(&sort_sizes, pages, &times, RunSeeks::Free).unwrap();
+            let grace = GraceHash::allocate(&sizes, pages).unwrap();
+            let hybrid = HybridHash::allocate(&sizes, pages, HYBRID_BUFFER_PPM).unwrap();
+            let forms = [
+                (JoinKind::BlockNestedLoops, block_nested_loops(&model, &question, &nested)),
+                (JoinKind::SortMerge, sort_merge(&model, &question, pages, &merge)),
+                (JoinKind::GraceHash, grace_hash(&model, &question, pages, &grace)),
+                (JoinKind::HybridHash, hybrid_hash(&model, &question, pages, &hybrid)),
+            ];
+            let found = plans(&model, &question, &memory(pages));
+            for (kind, estimate) in forms {
+                let plan = found.feasible.iter().find(|plan| plan.kind == kind).unwrap();
+                assert!(plan.time <= estimate.time(), "{kind} with {mib} MiB");
             }
         }
     }
@@ -231,36 +225,34 @@ fn the_search_finds_block_nested_loops_of_the_best_of_all_buffers_with_room_to_s
     let orders = RelationStats::heap(6554, 450_000, 98, PAGE_BYTES);
     let question = JoinQuestion::new(JoinSide::new(customers), JoinSide::new(orders), 10);
     for device in [disk(), flash()] {
-        for convention in [PAPER, AS_BUILT] {
-            let model = model(&device, convention);
-            let sizes = question.sizes(convention);
-            for pages in [60, 128, 256, 384, 768, 1000] {
-                // Also where the hash area holds 2 % less than is thought.
-                let time = |parts: BlockNestedLoops| {
-                    let spare = if convention == PAPER { 0 } else { parts.outer_pages / 50 };
-                    let outer_pages = [parts.outer_pages, parts.outer_pages - spare];
-                    let times = outer_pages.map(|outer_pages| {
-                        let parts = BlockNestedLoops { outer_pages, ..parts };
-                        block_nested_loops(&model, &question, &parts).time().0
-                    });
-                    times[0].max(times[1])
-                };
-                let best = (1..pages)
-                    .map(|inner| BlockNestedLoops::with_inner(&sizes, pages, inner).unwrap())
-                    .map(time)
-                    .min()
-                    .unwrap();
-                let found =
-                    divide::divide(&model, &question, JoinKind::BlockNestedLoops, &memory(pages));
-                let Division::BlockNestedLoops(parts) = found.unwrap().0 else {
-                    panic!("that is what was asked for")
-                };
-                let found = time(parts);
-                assert!(
-                    found as f64 <= best as f64 * 1.02,
-                    "{found} ns, at best {best} ns, {pages} {convention:?}"
-                );
-            }
+        let model = model(&device);
+        let sizes = question.sizes();
+        for pages in [60, 128, 256, 384, 768, 1000] {
+            // Also where the hash area holds 2 % less than is thought.
+            let time = |parts: BlockNestedLoops| {
+                let spare = parts.outer_pages / 50;
+                let outer_pages = [parts.outer_pages, parts.outer_pages - spare];
+                let times = outer_pages.map(|outer_pages| {
+                    let parts = BlockNestedLoops { outer_pages, ..parts };
+                    block_nested_loops(&model, &question, &parts).time().0
+                });
+                times[0].max(times[1])
+            };
+            let best = (1..pages)
+                .map(|inner| BlockNestedLoops::with_inner(&sizes, pages, inner).unwrap())
+                .map(time)
+                .min()
+                .unwrap();
+            let found =
+                divide::divide(&model, &question, JoinKind::BlockNestedLoops, &memory(pages));
+            let Division::BlockNestedLoops(parts) = found.unwrap().0 else {
+                panic!("that is what was asked for")
+            };
+            let found = time(parts);
+            assert!(
+                found as f64 <= best as f64 * 1.02,
+                "{found} ns, at best {best} ns, {pages} pages"
+            );
         }
     }
 }
@@ -271,7 +263,7 @@ fn what_the_processor_does_can_decide() {
     let question = customers_and_orders(false);
     let device = DeviceCosts::from_rates(0, 20_000, 7000 * MIB, 300 * MIB);
     let winner = |processor: &CpuCosts| {
-        let model = CostModel { device: &device, processor, convention: AS_BUILT };
+        let model = CostModel { device: &device, processor, reads_ahead: false };
         choose(&model, &question, &memory(pages_of(50))).unwrap().kind
     };
     assert_eq!(winner(&CpuCosts::NONE), JoinKind::BlockNestedLoops);
@@ -282,7 +274,7 @@ fn what_the_processor_does_can_decide() {
 fn an_explanation_is_a_table_that_fits_every_terminal() {
     let question = customers_and_orders(true);
     let device = disk();
-    let model = CostModel { device: &device, processor: &CpuCosts::MODELLED, convention: AS_BUILT };
+    let model = CostModel { device: &device, processor: &CpuCosts::MODELLED, reads_ahead: false };
     let budget = Budget {
         memory_pages: pages_of(100),
         write_bytes: Some(0),
@@ -331,7 +323,7 @@ fn an_explanation_is_a_table_that_fits_every_terminal() {
 fn an_explanation_comes_back_from_json() {
     let device = flash();
     let question = customers_and_orders(false);
-    let found = plans(&model(&device, PAPER), &question, &memory(12_800));
+    let found = plans(&model(&device), &question, &memory(12_800));
     let mut explanation = Explanation::new(&found);
     let estimate = explanation.rows[0].estimate;
     let actual = Actual {
@@ -375,12 +367,10 @@ proptest! {
     fn more_memory_is_never_much_slower(
         question in any_question(),
         reads_ahead: bool,
-        is_paper: bool,
         memory_pages in 3..20_000_u64
     ) {
         let device = flash();
-        let convention = if is_paper { PAPER } else { Convention::AsBuilt { reads_ahead } };
-        let model = model(&device, convention);
+        let model = CostModel { reads_ahead, ..model(&device) };
         let little = choose(&model, &question, &memory(memory_pages)).unwrap();
         let much = choose(&model, &question, &memory(memory_pages * 2)).unwrap();
         prop_assert!(
@@ -394,7 +384,7 @@ proptest! {
         question in any_question(), memory_pages in 0..20_000_u64, write_bytes in 0..1_000_000_000_u64
     ) {
         let device = disk();
-        let model = model(&device, AS_BUILT);
+        let model = model(&device);
         let budget = Budget { memory_pages, write_bytes: Some(write_bytes), pool_pages: 0, worker_count: 1 };
         let found = plans(&model, &question, &budget);
         prop_assert!(found.feasible.is_sorted_by_key(|plan| plan.time));

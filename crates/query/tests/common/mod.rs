@@ -7,7 +7,7 @@ use nandu_device::{
     Completion, Counters, Device, DeviceInfo, Geometry, MemoryConfig, MemoryDevice, Operation,
     Rejected, Request,
 };
-use nandu_query::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
+use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
 use nandu_query::index::SecondaryIndex;
 use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
 use nandu_query::plan::{Budget, Indexes, JoinQuestion, JoinSide, Plan, plans};
@@ -296,8 +296,7 @@ impl Device for ControlledDevice {
 /// The cheapest plan of each kind and role in so much memory.
 pub(crate) fn plans_in(question: &JoinQuestion, memory_pages: u32, reads_ahead: bool) -> Vec<Plan> {
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-    let convention = Convention::AsBuilt { reads_ahead };
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead };
     let budget = Budget {
         memory_pages: u64::from(memory_pages),
         write_bytes: None,

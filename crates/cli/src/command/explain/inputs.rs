@@ -4,7 +4,7 @@ use super::{Costs, ExplainArguments};
 use crate::failure::Failure;
 use nandu::{TableDefinition, Tables};
 use nandu_base::ByteCount;
-use nandu_query::cost::{Convention, CostModel};
+use nandu_query::cost::CostModel;
 use nandu_query::join::{Join, JoinType};
 use nandu_query::plan::{Budget, Indexes, Plans, StoredSides, StoredTable, plans};
 use nandu_query::{Limits, QueryError};
@@ -129,8 +129,7 @@ impl<'t> Inputs<'t> {
         memory: ByteCount,
         (write_budget, worker_count): (Option<ByteCount>, u32),
     ) -> Result<Plans, QueryError> {
-        let convention = Convention::AsBuilt { reads_ahead: true };
-        let model = CostModel { device, processor, convention };
+        let model = CostModel { device, processor, reads_ahead: true };
         let write_bytes = write_budget.map(|budget| budget.0);
         let memory_pages = u64::from(self.pages(memory));
         let pool_bytes = self.tables.engine().settings().pool_bytes;

@@ -3,15 +3,17 @@
 use super::super::bench::Bench;
 use super::super::site::{EngineVariant, LoadWatch, Site, cancelled};
 use super::POOL_BYTES;
+use super::formulas::Formulas;
 use super::parts::{Scale, divide};
 use super::processor::Processor;
 use crate::error::LabError;
 use nandu_base::{ByteCount, Nanos, Rng, to_u32};
 use nandu_device::Counters;
 use nandu_load::{Dataset, Layout, LoadError, LoadOptions, RowWidth, TpchTable, load_tables};
-use nandu_query::cost::join::{block_nested_loops, grace_hash, hybrid_hash, sort_merge};
+use nandu_query::allocation::{Fudge, JoinSizes};
+use nandu_query::cost::join::{grace_hash, hybrid_hash, sort_merge};
 use nandu_query::cost::{
-    Convention, CostModel, CpuCosts, DeviceCosts, Estimate, JoinQuestion, JoinSide, RelationStats,
+    CostModel, CpuCosts, DeviceCosts, Estimate, JoinQuestion, JoinSide, RelationStats,
 };
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::plan::{ChunkRule, Division, Indexes, Plan};
@@ -213,17 +215,18 @@ fn estimate(
     pages: u64,
     (device, processor): (&DeviceCosts, &CpuCosts),
 ) -> Estimate {
-    let built =
-        CostModel { device, processor, convention: Convention::AsBuilt { reads_ahead: false } };
-    // Estimated with the paper's fudge factor, so that chunks have the size that they have in the
-    // paper.
-    let fudge = nandu_query::allocation::Fudge::PAPER;
-    let paper = CostModel { convention: Convention::AsInPaper { fudge }, ..built };
+    let model = CostModel { device, processor, reads_ahead: false };
     match division {
-        Division::BlockNestedLoops(parts) => block_nested_loops(&paper, question, parts),
-        Division::SortMerge(parts) => sort_merge(&built, question, pages, parts),
-        Division::GraceHash(parts) => grace_hash(&built, question, pages, parts),
-        Division::HybridHash(parts) => hybrid_hash(&built, question, pages, parts),
+        Division::BlockNestedLoops(parts) => {
+            // By the formula, so that there are as many chunks as in the paper.
+            let [outer, inner] = [question.outer.stats, question.inner.stats];
+            let sizes = JoinSizes::new(outer.page_count, inner.page_count, Fudge::PAPER);
+            let formulas = Formulas { device, sizes, page_bytes: outer.page_bytes };
+            formulas.block_nested_loops(parts)
+        }
+        Division::SortMerge(parts) => sort_merge(&model, question, pages, parts),
+        Division::GraceHash(parts) => grace_hash(&model, question, pages, parts),
+        Division::HybridHash(parts) => hybrid_hash(&model, question, pages, parts),
         other => unreachable!("S001 has no such join: {other:?}"),
     }
 }

@@ -11,7 +11,7 @@ use nandu_query::allocation::{
     BlockNestedLoops, Fudge, GraceHash, HYBRID_BUFFER_PPM, HybridHash, JoinSizes, RequestTimes,
     RunSeeks, SortMerge,
 };
-use nandu_query::cost::{Convention, JoinQuestion};
+use nandu_query::cost::JoinQuestion;
 use nandu_query::plan::Division;
 
 /// S001 table 2, of the disk, by which the paper allocates memory on flash, too.
@@ -90,7 +90,7 @@ pub(super) fn divide(
             let parts =
                 SortMerge::allocate(&sizes, paper_memory, &times, RunSeeks::Free).map_err(text)?;
             let input_pages = buffer(scale.pages(parts.input_pages));
-            let built = question.sort_sizes(Convention::AsBuilt { reads_ahead: false });
+            let built = question.sort_sizes();
             let formation = nandu_query::sort::RunFormation::default();
             let found = SortMerge::with_input(&built, memory_pages, input_pages, formation);
             Division::SortMerge(found.map_err(text)?)

@@ -283,7 +283,7 @@ pub(in crate::cost) fn lookups(
     memory: &IndexMemory,
     order: FetchOrder,
 ) -> Option<Estimate> {
-    let outer = question.outer.footprint(model.convention);
+    let outer = question.outer.footprint();
     let mut tally = Tally::new(model, outer.page_bytes);
     let reads = tally.scan(&outer, memory.input_pages);
     tally.work(Work::Scan, outer.stored_tuples);
@@ -438,7 +438,7 @@ pub(in crate::cost) fn merged(
     let per_key = per_key.map(|count| count.max(1));
     let group_count = pair_count / (per_key[0] * per_key[1]);
     let node_count = sides[0].node_count + sides[1].node_count;
-    let call_max = if model.reads_ahead() { AHEAD_COUNT } else { 1 };
+    let call_max = if model.reads_ahead { AHEAD_COUNT } else { 1 };
     let mut draw = MergeDraw {
         sides,
         per_key,

@@ -126,7 +126,7 @@ fn read_runs(
     all_count: u64,
 ) {
     let run_count: u64 = runs.iter().map(|(_, count)| count).sum();
-    let block = if tally.model.reads_ahead() && pages > run_count {
+    let block = if tally.model.reads_ahead && pages > run_count {
         pages / (run_count + 1)
     } else {
         pages.checked_div(run_count).unwrap_or(0)

@@ -73,11 +73,11 @@ fn next_share(index: usize, progress: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{Convention, RelationStats};
+    use crate::cost::RelationStats;
 
     fn side(tuple_count: u64) -> Footprint {
         let stats = RelationStats::heap(tuple_count / 30 + 1, tuple_count, 100, 4096);
-        Footprint::new(&stats, 1_000_000, Convention::AsBuilt { reads_ahead: false })
+        Footprint::new(&stats, 1_000_000)
     }
 
     #[test]

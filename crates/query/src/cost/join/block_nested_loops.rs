@@ -1,15 +1,15 @@
 //! Block nested loops: S is scanned for each chunk of R that fits in the hash area (S001 section 3.1).
 //! Nothing is written. Two seeks for each chunk; |R| + n|S| pages.
 //!
-//! The paper reads a chunk by one request. The operator here reads R through the buffer of S, so that all
-//! else is the hash area, and ends a chunk between two blocks: with the block after which the next one
+//! The paper reads a chunk by one request (`lab` has its formula). The operator here reads R through the buffer of S,
+//! so that all else is the hash area, and ends a chunk between two blocks: with the block after which the next one
 //! might not fit. Only where the area holds no block is a block read for several chunks.
 
 use super::{probe_all, with_result};
 use crate::allocation::BlockNestedLoops;
 use crate::cost::{
-    Convention, CostModel, Estimate, Footprint, HashTables, JoinQuestion, PageOrder, Pattern,
-    Restart, Tally, scale_up,
+    CostModel, Estimate, Footprint, HashTables, JoinQuestion, PageOrder, Pattern, Restart, Tally,
+    scale_up,
 };
 use crate::join::row_store::{LINK_BYTES, segment_bytes};
 use crate::work::Work;
@@ -24,7 +24,7 @@ pub fn block_nested_loops(
     question: &JoinQuestion,
     parts: &BlockNestedLoops,
 ) -> Estimate {
-    let [outer, inner] = question.footprints(model.convention);
+    let [outer, inner] = question.footprints();
     let joined = scan_for_chunks(model, &outer, &inner, parts);
     with_result(model, question, joined, Some(&tables(&outer, parts)))
 }
@@ -36,7 +36,7 @@ fn tables(outer: &Footprint, parts: &BlockNestedLoops) -> HashTables {
 }
 
 /// The same without what comes out.
-pub(super) fn scan_for_chunks(
+fn scan_for_chunks(
     model: &CostModel<'_>,
     outer: &Footprint,
     inner: &Footprint,
@@ -69,18 +69,7 @@ pub(super) fn scan_for_chunks(
 
 /// Reads R chunk by chunk, and answers how many there are.
 fn read_outer(tally: &mut Tally<'_>, outer: &Footprint, parts: &BlockNestedLoops) -> u64 {
-    let reads_ahead = match tally.model.convention {
-        Convention::AsInPaper { .. } => {
-            if outer.order == PageOrder::Contiguous {
-                tally.read_requests(Pattern::Sequential, parts.chunk_count, outer.stored_pages);
-                tally.seek(parts.chunk_count);
-            } else {
-                tally.scan(outer, 1);
-            }
-            return parts.chunk_count;
-        }
-        Convention::AsBuilt { reads_ahead } => reads_ahead,
-    };
+    let reads_ahead = tally.model.reads_ahead;
     if outer.stored_pages == 0 {
         return 0;
     }

@@ -61,7 +61,7 @@ pub fn index_nested_loops(
     order: FetchOrder,
 ) -> Option<Estimate> {
     let index = question.inner.index?;
-    if is_followed(model, question) && access == OuterAccess::TableScan {
+    if is_followed(question) && access == OuterAccess::TableScan {
         return Some(begin(model, question).estimate + lookups(model, question, memory, order)?);
     }
     let outer = read_outer(model, question, access, memory)?;
@@ -95,7 +95,7 @@ fn read_outer(
     let outer = &question.outer;
     let estimate = match access {
         OuterAccess::TableScan => {
-            table_scan(model, &outer.footprint(model.convention), memory.input_pages)
+            table_scan(model, &outer.footprint(), memory.input_pages)
         }
         OuterAccess::KeyOrder => {
             let (index, entry_count) = (outer.index?, outer.walked_count());

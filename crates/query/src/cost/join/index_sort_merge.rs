@@ -30,7 +30,7 @@ pub fn index_sort_merge(
     question: &JoinQuestion,
     memory: &IndexMergeMemory,
 ) -> Option<Estimate> {
-    if is_followed(model, question) {
+    if is_followed(question) {
         return Some(begin(model, question).estimate + merged(model, question, memory)?);
     }
     let IndexMergeMemory { outer_pages, inner_pages, pool_pages } = memory;

@@ -79,7 +79,7 @@ pub(super) fn fetch(
         let requests = pax_pages.saturating_mul(late.run_count);
         let pages = scale_up(late.page_count, pax_pages, late.pax_page_count);
         let narrow = |pages: u64| to_u32(pages.min(u64::from(u32::MAX)));
-        let slots = slot_count(narrow(fetch_pages), narrow(late.slot_pages), model.reads_ahead());
+        let slots = slot_count(narrow(fetch_pages), narrow(late.slot_pages), model.reads_ahead);
         let known = pair_count.min(known_pairs.max(1));
         let known_pages = scale_up(pax_pages, known, pair_count).max(1);
         let depth = u64::from(slots).min(known_pages).saturating_mul(late.run_count);

@@ -1,5 +1,5 @@
-//! What each join costs with a given division of memory: one file for each, after the counts of Haas and
-//! others where S001 has the join, and after S000 chapter 5 where it uses an index.
+//! What each join costs with a given division of memory, as it is built here: one file for each. What S001 counts for
+//! its four is in `lab`; a range of keys is estimated after S000 chapter 5.
 
 mod block_nested_loops;
 mod flash_join;
@@ -23,10 +23,10 @@ pub use nested_loops::nested_loops;
 pub use rare_join::{RareMemory, rare_join};
 pub use sort_merge::sort_merge;
 
-use super::{Convention, CostModel, Estimate, Footprint, HashTables, JoinQuestion, Tally};
+use super::{CostModel, Estimate, Footprint, HashTables, JoinQuestion, Tally};
 use crate::work::Work;
 
-/// An estimate that is begun for a question.
+/// An estimate that is begun with what comes out of a question.
 fn begin<'a>(model: &'a CostModel<'a>, question: &JoinQuestion) -> Tally<'a> {
     let mut tally = Tally::new(model, question.outer.stats.page_bytes.max(1));
     tally.work(Work::Emit, question.result_count());
@@ -34,17 +34,8 @@ fn begin<'a>(model: &'a CostModel<'a>, question: &JoinQuestion) -> Tally<'a> {
 }
 
 /// Whether an index join is followed step by step: as the operators do it, over whole indexes.
-const fn is_followed(model: &CostModel<'_>, question: &JoinQuestion) -> bool {
-    let is_range = question.outer.is_key_range || question.inner.is_key_range;
-    matches!(model.convention, Convention::AsBuilt { .. }) && !is_range
-}
-
-/// The processor's part of a hash table over `build` that all tuples of `probe` look into. All are looked at on their
-/// pages.
-pub(super) fn hash_and_probe(tally: &mut Tally<'_>, build: &Footprint, probe: &Footprint) {
-    tally.work(Work::Scan, build.stored_tuples);
-    tally.build(&build.tables_by_key(build.memory_bytes));
-    probe_all(tally, probe);
+const fn is_followed(question: &JoinQuestion) -> bool {
+    !question.outer.is_key_range && !question.inner.is_key_range
 }
 
 /// All tuples of `probe` look into a hash table.
@@ -67,7 +58,7 @@ fn with_result(
         None => result.work(Work::Emit, question.result_count()),
     }
     let mut result = result.estimate;
-    if model.reads_ahead() {
+    if model.reads_ahead {
         let idle_ns = joined.io_ns.saturating_sub(joined.overlap_ns);
         result.overlap_ns = result.cpu_ns.min(idle_ns);
     }

@@ -8,8 +8,8 @@ use crate::work::Work;
 /// The cost with so many pages of memory; with fewer than 2, as with 2.
 #[must_use]
 pub fn nested_loops(model: &CostModel<'_>, question: &JoinQuestion, memory_pages: u64) -> Estimate {
-    let outer = question.outer.footprint(model.convention);
-    let inner = question.inner.footprint(model.convention);
+    let outer = question.outer.footprint();
+    let inner = question.inner.footprint();
     let inner_pages = memory_pages.saturating_sub(1).max(1);
     let scan_count = outer.tuple_count;
 

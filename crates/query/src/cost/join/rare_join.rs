@@ -5,8 +5,8 @@ use super::late::{Batches, PairOrder, fetch, kernel, row_bytes};
 use crate::allocation::HybridHash;
 use crate::cost::built::late::sort_pushed;
 use crate::cost::{
-    Convention, CostModel, Estimate, Footprint, JoinQuestion, JoinSide, PageOrder, RelationStats,
-    Tally, scale_up,
+    CostModel, Estimate, Footprint, JoinQuestion, JoinSide, PageOrder, RelationStats, Tally,
+    scale_up,
 };
 use crate::sort::BATCH_COUNT_MAX;
 use crate::work::Work;
@@ -52,7 +52,7 @@ pub fn rare_join(
         let order = PageOrder::Contiguous;
         let stats =
             RelationStats { page_count: 0, tuple_count: pair_count, cell_bytes, page_bytes, order };
-        Footprint::new(&stats, 1_000_000, Convention::AsBuilt { reads_ahead: model.reads_ahead() })
+        Footprint::new(&stats, 1_000_000)
     };
     let numbers = |side: &JoinSide| {
         let count = side.stats.tuple_count;

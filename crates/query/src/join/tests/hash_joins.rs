@@ -2,7 +2,7 @@
 //! took the wrong side for the smaller one.
 
 use super::shape;
-use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, RelationStats};
+use crate::cost::{CostModel, CpuCosts, DeviceCosts, RelationStats};
 use crate::execution::Memory;
 use crate::join::{GraceHash, HybridHash, JoinStream, JoinType, Side, grace_hash, hybrid_hash};
 use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
@@ -164,8 +164,7 @@ impl Relation for Misjudged<'_> {
 /// The plan of a kind for an inner join in so many pages of 1024 bytes.
 fn plan_of(kind: JoinKind, sides: [&dyn Relation; 2], memory_pages: u32) -> Plan {
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-    let convention = Convention::AsBuilt { reads_ahead: false };
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: false };
     let [left, right] =
         sides.map(|relation| JoinSide::new(RelationStats::of(relation.size(), 1024)));
     let question = JoinQuestion::new(left, right, 1);

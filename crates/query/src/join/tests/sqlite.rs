@@ -15,7 +15,7 @@
 mod workers;
 
 use crate::allocation::RunFormation;
-use crate::cost::{Convention, CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
+use crate::cost::{CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
 use crate::index::{ClusteredIndex, FetchOrder, IndexLookup, KeyRange, SecondaryIndex};
 use crate::join::{
     BlockNestedLoops, FlashJoin, GraceHash, HybridHash, IndexNestedLoops, IndexSortMerge, Join,
@@ -591,8 +591,7 @@ fn check_pax(
         return;
     }
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-    let convention = Convention::AsBuilt { reads_ahead: case.reads_ahead };
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: case.reads_ahead };
     let page_bytes = u64::from(case.page_bytes);
     let side = |it: &PaxRelation<'_>| JoinSide::of(it, page_bytes);
     let question = JoinQuestion::new(side(left), side(right), 2).with_join_type(join_type);
@@ -629,8 +628,7 @@ fn check_plans(
     (join_type, wanted): (JoinType, &[Pair]),
 ) {
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-    let convention = Convention::AsBuilt { reads_ahead: case.reads_ahead };
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, convention };
+    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: case.reads_ahead };
     let side = |side: usize| {
         let stats = RelationStats::of(inputs.relations[side].size(), u64::from(case.page_bytes));
         JoinSide::new(stats).with_index(IndexStats::of(inputs.indexes[side]).unwrap())

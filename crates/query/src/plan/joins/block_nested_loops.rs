@@ -7,7 +7,7 @@ use super::{
 use crate::QueryError;
 use crate::allocation::{BlockNestedLoops, RequestTimes};
 use crate::cost::join::block_nested_loops;
-use crate::cost::{Convention, CostModel, Estimate, JoinQuestion};
+use crate::cost::{CostModel, Estimate, JoinQuestion};
 use crate::join::block_nested_loops::Settings;
 use crate::join::workers::{ChunkSettings, SharedJoin};
 use crate::join::{self, JoinStream, JoinType, Side};
@@ -41,7 +41,7 @@ impl JoinPlan for BlockNestedLoops {
         budget: &Budget,
     ) -> Result<Vec<(Self, Estimate)>, Rejection> {
         let memory = budget.memory_pages;
-        let sizes = question.sizes(model.convention);
+        let sizes = question.sizes();
         let times = model.device.request_times(question.inner.stats.page_bytes);
         let closed_form = Self::allocate(&sizes, memory, &times).map_err(needed)?;
         let whole_scans = Self::allocate_whole_scans(&sizes, memory, &times).map_err(needed)?;
@@ -50,10 +50,7 @@ impl JoinPlan for BlockNestedLoops {
             let estimate = block_nested_loops(model, question, &parts);
             Some((parts, estimate))
         };
-        let largest = match model.convention {
-            Convention::AsInPaper { .. } => memory - 1,
-            Convention::AsBuilt { .. } => long_blocks(&times).min(memory - 1),
-        };
+        let largest = long_blocks(&times).min(memory - 1);
         let coarse = [closed_form.inner_pages, whole_scans.inner_pages, largest];
         let mut tried: Vec<u64> = coarse.into_iter().chain(around(coarse[0], largest)).collect();
         let time = |pages: &u64| cost(*pages).map(|(_, estimate)| model.time(&estimate));
@@ -91,15 +88,9 @@ impl JoinPlan for BlockNestedLoops {
     }
 
     fn time(&self, model: &CostModel<'_>, question: &JoinQuestion, known: &Estimate) -> Nanos {
-        let known = model.time(known);
-        match model.convention {
-            Convention::AsInPaper { .. } => known,
-            Convention::AsBuilt { .. } => {
-                let outer_pages = self.outer_pages - self.outer_pages / AREA_SLACK_PART;
-                let smaller = Self { outer_pages, ..*self };
-                known.max(model.time(&block_nested_loops(model, question, &smaller)))
-            }
-        }
+        let outer_pages = self.outer_pages - self.outer_pages / AREA_SLACK_PART;
+        let smaller = Self { outer_pages, ..*self };
+        model.time(known).max(model.time(&block_nested_loops(model, question, &smaller)))
     }
 
     fn most_written(&self, _: &CostModel<'_>, _: &JoinQuestion, _: u64) -> Option<MostWritten> {

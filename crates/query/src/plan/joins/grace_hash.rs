@@ -13,8 +13,8 @@ use crate::plan::{Budget, Rejection};
 
 impl JoinPlan for GraceHash {
     /// Both sides are cut alike, and buckets are counted by the smaller one.
-    fn roles(model: &CostModel<'_>, question: &JoinQuestion) -> &'static [bool] {
-        let memory_bytes = |side: &JoinSide| side.footprint(model.convention).memory_bytes;
+    fn roles(question: &JoinQuestion) -> &'static [bool] {
+        let memory_bytes = |side: &JoinSide| side.footprint().memory_bytes;
         let is_swapped = memory_bytes(&question.inner) < memory_bytes(&question.outer);
         if is_swapped { &[true] } else { &[false] }
     }
@@ -26,7 +26,7 @@ impl JoinPlan for GraceHash {
     ) -> Result<Vec<(Self, Estimate)>, Rejection> {
         let memory = budget.memory_pages;
         check_marking(question, memory)?;
-        let sizes = question.sizes(model.convention);
+        let sizes = question.sizes();
         let rule = Self::allocate(&sizes, memory).map_err(needed)?.bucket_count;
         let mut tried = vec![rule, rule.saturating_sub(1), rule.saturating_add(1)];
         tried.extend(around(rule, memory - 1));

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::allocation::{Fudge, HYBRID_BUFFER_PPM, HybridHash, JoinSizes};
 use crate::cost::join::hybrid_hash;
-use crate::cost::{Convention, CostModel, Estimate, JoinQuestion};
+use crate::cost::{CostModel, Estimate, JoinQuestion};
 use crate::join::hybrid_hash::{BuiltSide, Settings};
 use crate::join::workers::{HashSettings, SharedJoin};
 use crate::join::{self, Join, JoinStream, Side};
@@ -75,11 +75,7 @@ pub(super) fn candidates(
     question: &JoinQuestion,
     memory: u64,
 ) -> Result<Vec<(HybridHash, Estimate)>, Rejection> {
-    let sizes: JoinSizes = question.sizes(model.convention);
-    let paddings = match model.convention {
-        Convention::AsInPaper { .. } => PADDINGS_PPM.get(..1).unwrap_or_default(),
-        Convention::AsBuilt { .. } => &PADDINGS_PPM,
-    };
+    let sizes: JoinSizes = question.sizes();
     let cost = |padding_ppm: u64, buffer_pages: Option<u64>| {
         let padded = sizes.outer_fudge.ppm().saturating_mul(padding_ppm) / 1_000_000;
         let sizes = JoinSizes { outer_fudge: Fudge::from_ppm(padded), ..sizes };
@@ -93,7 +89,7 @@ pub(super) fn candidates(
     let form = HybridHash::allocate(&sizes, memory, HYBRID_BUFFER_PPM).map_err(needed)?;
     // Two settings are searched one after the other: the best size of the buffer with the middle
     // padding, then the best padding with that buffer.
-    let padding_ppm = paddings[paddings.len() / 2];
+    let padding_ppm = PADDINGS_PPM[PADDINGS_PPM.len() / 2];
     let time = |pages: &u64| {
         cost(padding_ppm, Some(*pages)).map_or(Nanos(u64::MAX), |(_, found)| model.time(&found))
     };
@@ -101,11 +97,11 @@ pub(super) fn candidates(
     let buffers = around(form.input_pages, memory / 2).chain([form.input_pages, least, 4 * least]);
     let buffers = buffers.filter(|pages| (least..memory.saturating_sub(1)).contains(pages));
     let best = buffers.min_by_key(time).unwrap_or(form.input_pages);
-    let mut candidates = vec![cost(paddings[0], None).map_err(needed)?];
-    for padding_ppm in paddings {
+    let mut candidates = vec![cost(PADDINGS_PPM[0], None).map_err(needed)?];
+    for padding_ppm in PADDINGS_PPM {
         let close = [best, best.saturating_sub(best / 6), best + best / 6];
         candidates
-            .extend(close.into_iter().filter_map(|pages| cost(*padding_ppm, Some(pages)).ok()));
+            .extend(close.into_iter().filter_map(|pages| cost(padding_ppm, Some(pages)).ok()));
     }
     Ok(candidates)
 }

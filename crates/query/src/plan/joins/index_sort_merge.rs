@@ -10,7 +10,7 @@ use crate::plan::{Budget, Indexes, Rejection};
 use crate::{JoinKind, QueryError};
 
 impl JoinPlan for IndexMergeMemory {
-    fn roles(_model: &CostModel<'_>, _question: &JoinQuestion) -> &'static [bool] {
+    fn roles(_question: &JoinQuestion) -> &'static [bool] {
         &[false]
     }
 

@@ -59,7 +59,7 @@ pub(crate) trait JoinPlan {
 
     /// Whether it is tried with the sides as they are, swapped, or both. Where both are treated alike, once is
     /// enough.
-    fn roles(_model: &CostModel<'_>, _question: &JoinQuestion) -> &'static [bool]
+    fn roles(_question: &JoinQuestion) -> &'static [bool]
     where
         Self: Sized,
     {

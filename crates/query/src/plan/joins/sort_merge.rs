@@ -15,7 +15,7 @@ impl JoinPlan for SortMerge {
         true
     }
 
-    fn roles(_model: &CostModel<'_>, _question: &JoinQuestion) -> &'static [bool] {
+    fn roles(_question: &JoinQuestion) -> &'static [bool] {
         &[false]
     }
 
@@ -25,7 +25,7 @@ impl JoinPlan for SortMerge {
         budget: &Budget,
     ) -> Result<Vec<(Self, Estimate)>, Rejection> {
         let memory = budget.memory_pages;
-        let sizes = question.sort_sizes(model.convention);
+        let sizes = question.sort_sizes();
         let times = model.device.request_times(question.inner.stats.page_bytes);
         let mut tried = Vec::new();
         for seeks in [RunSeeks::Charged, RunSeeks::Free] {
