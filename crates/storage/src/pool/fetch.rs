@@ -66,14 +66,9 @@ impl Pool {
     ) -> Result<(), StorageError> {
         let mut missing = VecDeque::new();
         for (index, address) in addresses.iter().enumerate() {
-            let word = address.to_word();
-            let page = self.table.find(word, |_| true);
-            match page.and_then(|frame| self.frames.protect(frame, word)) {
-                Some(page) => {
-                    page.note_hit();
-                    look(index, &page);
-                }
-                None => missing.push_back((index, word)),
+            match self.resident_page(*address) {
+                Some(page) => look(index, &page),
+                None => missing.push_back((index, address.to_word())),
             }
         }
         let mut waiting = Vec::new();

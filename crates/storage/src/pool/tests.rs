@@ -481,6 +481,27 @@ fn the_log_is_durable_before_a_page_is_written() {
 }
 
 #[test]
+fn a_page_that_a_batch_found_is_as_recent_as_one_that_was_read() {
+    for is_in_batch in [false, true] {
+        let disk = Disk::new(FaultPlan::default());
+        let pool = pool_on(&disk, 3, ReplacementKind::Lru, false);
+        let read = |page: u32| {
+            let before = pool.counters().miss_count;
+            pool.read(address(page), |_| ()).unwrap();
+            pool.counters().miss_count > before
+        };
+        assert!((1..=3).all(read), "the pool was empty");
+        match is_in_batch {
+            true => pool.read_batch(&[address(1)], |_, _| ()).unwrap(),
+            false => assert!(!read(1)),
+        }
+        assert!(read(4) && !read(1), "in a batch: {is_in_batch}");
+        assert!(read(2), "the page that was used longest ago left");
+        pool.audit();
+    }
+}
+
+#[test]
 fn held_pages_stay_and_a_full_pool_says_so() {
     let disk = Disk::new(FaultPlan::default());
     let mut pool = pool_on(&disk, 3, ReplacementKind::TwoQ, false);
