@@ -22,7 +22,9 @@ use nandu_query::columns::ColumnRows;
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts};
 use nandu_query::join::{ColumnPairs, ColumnSink, Join, JoinInput, JoinType, PairSink};
 use nandu_query::key::KeyColumn;
-use nandu_query::plan::{self, Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan};
+use nandu_query::plan::{
+    self, Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, PoolShape,
+};
 use nandu_query::relation::{HeapRelation, PaxRelation};
 use nandu_query::{Execution, JoinKind, Key, Limits, PairBatch, QueryError, Relation};
 use nandu_storage::database::{LoadOptions, NewTable};
@@ -312,18 +314,14 @@ fn plan_of(
 ) -> Result<Plan, QueryError> {
     let device =
         DeviceCosts::from_rates(0, REQUEST_NS, READ_BYTES_PER_SECOND, WRITE_BYTES_PER_SECOND);
-    let model = CostModel {
-        device: &device,
-        processor: &CpuCosts::MODELLED,
-        reads_ahead: true,
-    };
+    let model = CostModel { device: &device, processor: &CpuCosts::MODELLED, reads_ahead: true };
     let side = |input: JoinInput<'_>| JoinSide::of(input.relation, u64::from(PAGE_BYTES));
     let (customer, orders) = (side(join.left), side(join.right));
     let orders_per_customer = orders.stats.tuple_count / customer.stats.tuple_count.max(1);
     let question = JoinQuestion::new(customer, orders, orders_per_customer);
-    let pool_pages = POOL_FRAMES.into();
+    let pool = PoolShape { page_count: POOL_FRAMES.into(), ..PoolShape::NONE };
     let memory_pages = memory_pages.into();
-    let budget = Budget { memory_pages, write_bytes: None, pool_pages, worker_count };
+    let budget = Budget { memory_pages, write_bytes: None, pool, worker_count };
     let found = plan::plans(&model, &question, &budget);
     let is_wanted = |plan: &&Plan| match kind {
         Some(kind) => plan.kind == kind,

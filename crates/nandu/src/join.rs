@@ -12,7 +12,7 @@
 
 use nandu_base::ByteCount;
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts};
-use nandu_query::plan::{Budget, ChunkRule, Plan, StoredSides, StoredTable, plans};
+use nandu_query::plan::{Budget, ChunkRule, Plan, PoolShape, StoredSides, StoredTable, plans};
 use nandu_query::{Execution, Limits};
 use nandu_storage::database::{Flow, Row, Tables};
 use nandu_storage::sqlite::{RecordView, ValueRef};
@@ -228,16 +228,12 @@ impl TableJoin<'_> {
     fn best(&self, sides: &StoredSides<'_>) -> Result<Plan, QueryError> {
         let page_bytes = self.page_bytes();
         let question = sides.question(self.join_type, None)?;
-        let model = CostModel {
-            device: &self.device,
-            processor: &CpuCosts::MODELLED,
-            reads_ahead: true,
-        };
+        let model =
+            CostModel { device: &self.device, processor: &CpuCosts::MODELLED, reads_ahead: true };
         let memory_pages = u64::from(self.memory_pages());
-        let pool_bytes = self.tables.engine().settings().pool_bytes;
-        let pool_pages = (pool_bytes / u64::from(page_bytes)).saturating_sub(memory_pages);
+        let pool = PoolShape::of(self.tables.engine().settings(), memory_pages);
         let write_bytes = self.write_bytes_max;
-        let budget = Budget { memory_pages, write_bytes, pool_pages, worker_count: 1 };
+        let budget = Budget { memory_pages, write_bytes, pool, worker_count: 1 };
         let found = plans(&model, &question, &budget);
         let best = found.feasible.iter().find(|plan| plan.is_opened_with(sides.indexes()));
         best.copied().ok_or_else(|| {

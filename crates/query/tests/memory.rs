@@ -17,9 +17,7 @@ mod common;
 
 use common::{POOL_PAGES, controlled_device, execution_on, is_device_at_work};
 use nandu_base::{Permutation, Rng, to_index};
-use nandu_query::cost::{
-    CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide,
-};
+use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide};
 use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
 use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
 use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
@@ -263,8 +261,7 @@ fn plans_of(sides: &[Side<'_>; 2], join_type: JoinType, memory: (u32, bool)) -> 
     let question = JoinQuestion::new(sides[0].known(), sides[1].known(), 10);
     let question = question.with_join_type(join_type);
     let memory_pages = u64::from(memory.0);
-    let budget =
-        Budget { memory_pages, write_bytes: None, pool_pages: POOL_PAGES, worker_count: 1 };
+    let budget = Budget { memory_pages, write_bytes: None, pool: common::POOL, worker_count: 1 };
     plans(&model, &question, &budget).feasible
 }
 

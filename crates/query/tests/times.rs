@@ -301,8 +301,9 @@ fn late_points(
             reads_ahead: true,
             work_costs: None,
         };
-        let (memory_pages, pool_pages) = (u64::from(memory_pages), common::POOL_PAGES);
-        let budget = Budget { memory_pages, write_bytes: None, pool_pages, worker_count: 1 };
+        let memory_pages = u64::from(memory_pages);
+        let budget =
+            Budget { memory_pages, write_bytes: None, pool: common::POOL, worker_count: 1 };
         let with_inputs = |answer: &mut dyn FnMut(Join<'_>, &Execution) -> u64| {
             database.drop_cached_pages().expect("the device is sound");
             let tables = database.read();
@@ -381,11 +382,10 @@ fn point(
         (question.outer.index, question.inner.index) = (None, None);
     }
     let model = CostModel { device, processor: &processor.1, reads_ahead: true };
-    let pool_pages = common::POOL_PAGES;
     let budget = Budget {
         memory_pages: u64::from(memory_pages),
         write_bytes: None,
-        pool_pages,
+        pool: common::POOL,
         worker_count: 1,
     };
     let limits = Limits {

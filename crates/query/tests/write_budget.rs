@@ -14,7 +14,9 @@ use common::{count_pairs, execution_on, memory_device};
 use nandu_base::{Rng, to_index};
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, RelationStats};
 use nandu_query::join::{Join, JoinInput, JoinType};
-use nandu_query::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
+use nandu_query::plan::{
+    Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, PoolShape, plans,
+};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{JoinKind, Key, Limits, Relation};
 use nandu_storage::database::{
@@ -106,7 +108,11 @@ struct Subject<'t> {
 impl Subject<'_> {
     fn plans(&self, write_bytes: Option<u64>) -> Vec<Plan> {
         let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-        let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: self.reads_ahead };
+        let model = CostModel {
+            device: &device,
+            processor: &CpuCosts::NONE,
+            reads_ahead: self.reads_ahead,
+        };
         let side = |relation: &HeapRelation<'_>| {
             JoinSide::new(RelationStats::of(relation.size(), u64::from(PAGE_BYTES)))
         };
@@ -115,7 +121,7 @@ impl Subject<'_> {
         let budget = Budget {
             memory_pages: u64::from(self.memory_pages),
             write_bytes,
-            pool_pages: 0,
+            pool: PoolShape::NONE,
             worker_count: 1,
         };
         let mut found = plans(&model, &question, &budget).feasible;

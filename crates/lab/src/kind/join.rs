@@ -14,9 +14,9 @@
 //! - `reads`, `writes`: requests in thousands; `read_gib`, `written_gib`;
 //! - `io_spread`: the longest waits less the shortest, over their mean, where there are `repetitions`;
 //! - `misallocated_s`, `misallocated_io_s`: time and waits with buffers of `misallocated_percent`;
-//! - `model_s`: waits as the cost model has them, from curves of a drive of the same make, with `estimates`; those of
-//!   block nested loops by the paper's formula;
-//!   `model_error`: those over the waits.
+//! - `model_s`: waits as the cost model has them, from curves of a drive of the same make, with
+//!   `estimates`; those of block nested loops by the paper's formula; `model_error`: those over the
+//!   waits.
 //!
 //! 1. Simulated drives are as many times smaller and faster as the tables are smaller (`shrunk`), so that
 //!    requests keep their ratio to memory and to the times of the drive.

@@ -35,7 +35,7 @@ use nandu_probe::text;
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, JoinQuestion, JoinSide};
 use nandu_query::join::{Join, JoinInput, JoinType};
 use nandu_query::key::KeyColumn;
-use nandu_query::plan::{Budget, ChunkRule, Indexes, plans};
+use nandu_query::plan::{Budget, ChunkRule, Indexes, PoolShape, plans};
 use nandu_query::relation::{Filtered, HeapRelation, PaxRelation};
 use nandu_query::{Execution, JoinKind, Key, Limits, QueryError, Relation, Tuple};
 use nandu_storage::Database;
@@ -128,9 +128,11 @@ impl Question<'_> {
         let page_bytes = u64::from(self.page_bytes);
         let side = |relation: &dyn Relation| JoinSide::of(relation, page_bytes);
         let question = JoinQuestion::new(side(&some), side(orders.as_ref()), ORDERS_EACH);
-        let model = CostModel { device: self.device, processor: &CpuCosts::NONE, reads_ahead: true };
+        let model =
+            CostModel { device: self.device, processor: &CpuCosts::NONE, reads_ahead: true };
         let memory_pages = u64::from(self.memory_pages);
-        let budget = Budget { memory_pages, write_bytes: None, pool_pages: 0, worker_count: 1 };
+        let budget =
+            Budget { memory_pages, write_bytes: None, pool: PoolShape::NONE, worker_count: 1 };
         let found = plans(&model, &question, &budget).feasible;
         let plan = found.iter().find(|plan| plan.kind == kind);
         let plan = plan.ok_or_else(|| QueryError::Invalid {

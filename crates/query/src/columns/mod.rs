@@ -60,7 +60,8 @@ pub trait ColumnStream {
     /// The rows at hand: none before the first call of [`Self::advance`] and at the end.
     fn batch(&self) -> &ColumnBatch;
 
-    /// The same, for who takes something out of it: the next call of [`Self::advance`] forgets what is there.
+    /// The same, for who takes something out of it: the next call of [`Self::advance`] forgets what
+    /// is there.
     fn batch_mut(&mut self) -> &mut ColumnBatch;
 }
 
@@ -122,8 +123,8 @@ impl ColumnBatch {
         self.row_count += other.row_count;
     }
 
-    /// Takes all rows of another batch, of its columns at some places, which are of the same types. What is here goes
-    /// there, without its rows.
+    /// Takes all rows of another batch, of its columns at some places, which are of the same types.
+    /// What is here goes there, without its rows.
     pub(crate) fn take_columns(&mut self, other: &mut Self, places: &[usize]) {
         for (mine, &place) in self.columns.iter_mut().zip(places) {
             std::mem::swap(mine, &mut other.columns[place]);

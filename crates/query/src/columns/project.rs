@@ -1,5 +1,5 @@
-//! Some columns of a stream, in an order of their own: what was only compared goes no further. No value is copied:
-//! columns change places with those of the batch before.
+//! Some columns of a stream, in an order of their own: what was only compared goes no further. No
+//! value is copied: columns change places with those of the batch before.
 
 use super::{ColumnBatch, ColumnStream};
 use crate::QueryError;

@@ -1,6 +1,7 @@
-//! What scans, sorts and joins cost on a device: requests, pages, seeks, and the time of both device and
-//! processor, counted as the operators here are built. As Haas and others do (S001 table 1), seeks, requests and pages
-//! are kept apart: charging a flat price for each page hides what a plan is made of.
+//! What scans, sorts and joins cost on a device: requests, pages, seeks, and the time of both
+//! device and processor, counted as the operators here are built. As Haas and others do (S001 table
+//! 1), seeks, requests and pages are kept apart: charging a flat price for each page hides what a
+//! plan is made of.
 //!
 //! ```text
 //!   statistics ──► Footprint ──► allocation ──► cost of one operator ──► Estimate
@@ -17,6 +18,7 @@ mod calibrate;
 mod curve;
 mod device;
 pub mod join;
+mod pool_shape;
 mod processor;
 mod question;
 mod relation;
@@ -31,6 +33,7 @@ mod tests;
 pub use calibrate::measure_processor;
 pub use curve::{Curve, CurvePoint};
 pub use device::{AccessCurves, DeviceCosts, MeasuredTime, Pattern};
+pub use pool_shape::PoolShape;
 pub use processor::{CpuCosts, HashTables, LargeTable, RowCosts};
 pub use question::{JoinQuestion, JoinSide};
 pub use relation::{Footprint, IndexStats, LateStats, PageOrder, RelationStats};

@@ -16,6 +16,7 @@ use crate::relation::pax::slot_count;
 pub use crate::relation::{LateStats, PageOrder, RelationStats};
 use crate::spill::CHECKSUM_BYTES;
 use nandu_base::to_u32;
+use nandu_storage::database::key::split_row_number;
 use serde::{Deserialize, Serialize};
 
 /// Leaves of an index that are looked at.
@@ -40,6 +41,20 @@ pub struct IndexStats {
     /// Bytes of a tuple as far as the index knows, by which buffers are laid out; 0 for the relation's mean.
     #[serde(default)]
     pub row_bytes: u64,
+    /// Tuples of neighbouring entries that lie side by side, on average: all of a table in the
+    /// order of the key, one where tuples lie in any order, which 0 stands for, too.
+    #[serde(default)]
+    pub run_rows: u64,
+}
+
+/// How often a tuple lies beside that of the entry before, in leaves that were looked at.
+#[derive(Debug)]
+struct RunLengths {
+    rows_per_page: u64,
+    /// The leaf and the row number of the last entry.
+    last: Option<(u32, i64)>,
+    pair_count: u64,
+    jump_count: u64,
 }
 
 impl IndexStats {
@@ -48,8 +63,15 @@ impl IndexStats {
     /// # Errors
     /// If the device fails.
     pub fn of(index: &dyn IndexLookup) -> Result<Self, QueryError> {
-        let sample = index.tree().sample(index.engine(), SAMPLE_COUNT)?;
         let size = index.size();
+        let mut runs = RunLengths {
+            rows_per_page: size.tuple_count.div_ceil(size.page_count.max(1)),
+            last: None,
+            pair_count: 0,
+            jump_count: 0,
+        };
+        let look = |leaf: u32, entry: &[u8]| runs.note(leaf, entry);
+        let sample = index.tree().sample_keys(index.engine(), SAMPLE_COUNT, look)?;
         Ok(Self {
             leaf_page_count: sample.leaf_count,
             height: u64::from(sample.height),
@@ -57,7 +79,30 @@ impl IndexStats {
             order: PageOrder::Scattered,
             is_clustered: index.is_clustered(),
             row_bytes: size.cell_bytes / size.tuple_count.max(1),
+            run_rows: match index.is_clustered() {
+                true => size.tuple_count,
+                false => runs.rows(size.tuple_count),
+            },
         })
+    }
+}
+
+impl RunLengths {
+    /// Notes the next entry of a leaf.
+    fn note(&mut self, leaf: u32, entry: &[u8]) {
+        let Ok((_, number)) = split_row_number(entry) else { return };
+        if let Some((_, before)) = self.last.filter(|(last, _)| *last == leaf) {
+            self.pair_count += 1;
+            // On the same page or the next one.
+            self.jump_count += u64::from(number.abs_diff(before) > self.rows_per_page);
+        }
+        self.last = Some((leaf, number));
+    }
+
+    /// The mean length of a run in a table of so many rows.
+    fn rows(&self, tuple_count: u64) -> u64 {
+        let all = if self.pair_count == 0 { 1 } else { tuple_count };
+        self.pair_count.checked_div(self.jump_count).unwrap_or(all).clamp(1, tuple_count.max(1))
     }
 }
 

@@ -1,5 +1,5 @@
-//! What an external sort costs: runs, merges of runs while there are more than buffers, and the last merge, whose
-//! output goes on without being written.
+//! What an external sort costs: runs, merges of runs while there are more than buffers, and the
+//! last merge, whose output goes on without being written.
 //!
 //! ```text
 //!   I ──► tree in WS ──► O ──► runs ──► (merges of the smallest runs) ──► last merge ──►

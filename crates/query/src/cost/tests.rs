@@ -5,8 +5,7 @@ use super::scan::*;
 use super::sort::{divide_sort, external_sort};
 use super::*;
 use crate::allocation::{
-    BlockNestedLoops, GraceHash, HYBRID_BUFFER_PPM, HybridHash, RunFormation, RunSeeks,
-    SortMerge,
+    BlockNestedLoops, GraceHash, HYBRID_BUFFER_PPM, HybridHash, RunFormation, RunSeeks, SortMerge,
 };
 use crate::index::FetchOrder;
 use crate::work::WorkCosts;
@@ -202,6 +201,7 @@ fn scans_by_an_index_read_leaves_and_pages() {
         order: PageOrder::Contiguous,
         is_clustered: false,
         row_bytes: 0,
+        run_rows: 0,
     };
     let device = DeviceCosts::from_rates(1000, 100, 0, 0)
         .with_queue_gain(&[(1, 1_000_000), (16, 8_000_000)])
@@ -255,6 +255,7 @@ fn index_joins_read_what_qualifies() {
         order: PageOrder::Contiguous,
         is_clustered: false,
         row_bytes: 0,
+        run_rows: 0,
     };
     let customers = JoinSide::new(RelationStats::heap(1000, 50_000, 130, PAGE_BYTES))
         .with_index(index(100, 50_000));
@@ -263,13 +264,17 @@ fn index_joins_read_what_qualifies() {
     let question = JoinQuestion::new(customers, orders, 10).with_key_range(1000);
     let device = flash();
     let model = model(&device);
-    let merging = IndexMergeMemory { outer_pages: 1000, inner_pages: 1000, pool_pages: 0 };
+    let merging = IndexMergeMemory { outer_pages: 1000, inner_pages: 1000, pool: PoolShape::NONE };
     // 50 customers, 500 orders; a leaf of each index and its root.
     let merged = index_sort_merge(&model, &question, &merging).unwrap();
     let expected = 2 + 2 + distinct_pages(1000, 50) + distinct_pages(8000, 500);
     assert_eq!(merged.pages_read, expected);
-    let memory =
-        IndexMemory { input_pages: 10, batch_pages: 1000, inner_pages: 1000, pool_pages: 0 };
+    let memory = IndexMemory {
+        input_pages: 10,
+        batch_pages: 1000,
+        inner_pages: 1000,
+        pool: PoolShape::NONE,
+    };
     let cost = |question: &JoinQuestion, access| {
         index_nested_loops(&model, question, access, &memory, FetchOrder::Key)
     };

@@ -22,7 +22,7 @@ mod stored;
 #[cfg(test)]
 mod tests;
 
-pub use crate::cost::{JoinQuestion, JoinSide};
+pub use crate::cost::{JoinQuestion, JoinSide, PoolShape};
 pub use crate::kind::Division;
 pub use explanation::{Actual, Explanation, ExplanationRow};
 pub use open::{ChunkRule, Indexes};
@@ -44,8 +44,8 @@ pub struct Budget {
     pub memory_pages: u64,
     /// Bytes that may be written; `None` for as many as it takes.
     pub write_bytes: Option<u64>,
-    /// Pages of the buffer pool beside that memory, through which joins by index read.
-    pub pool_pages: u64,
+    /// The buffer pool beside that memory, through which joins by index read.
+    pub pool: PoolShape,
     /// Workers, each with a core of its own, among whom [`Plan::run`] divides what can be divided.
     pub worker_count: u32,
 }

@@ -146,7 +146,7 @@ mod tests {
     use crate::cost::{CostModel, CpuCosts, DeviceCosts, Estimate};
     use crate::cost::{JoinQuestion, JoinSide, RelationStats};
     use crate::join::JoinType;
-    use crate::plan::{Budget, plans};
+    use crate::plan::{Budget, PoolShape, plans};
     use crate::testing::{RowShape, collect, execution, join, limits, random_rows};
     use crate::{JoinKind, Key, Relation};
     use nandu_base::Rng;
@@ -177,7 +177,7 @@ mod tests {
             let budget = Budget {
                 memory_pages: u64::from(memory_pages),
                 write_bytes: None,
-                pool_pages: 0,
+                pool: PoolShape::NONE,
                 worker_count: 1,
             };
             let mut results = None;

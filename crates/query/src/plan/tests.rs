@@ -33,7 +33,7 @@ fn pages_of(mib: u64) -> u64 {
 }
 
 fn memory(memory_pages: u64) -> Budget {
-    Budget { memory_pages, write_bytes: None, pool_pages: 0, worker_count: 1 }
+    Budget { memory_pages, write_bytes: None, pool: PoolShape::NONE, worker_count: 1 }
 }
 
 /// The relations of S001, with an index on each side where asked: 12 bytes an entry, two thirds full.
@@ -47,6 +47,7 @@ fn customers_and_orders(has_indexes: bool) -> JoinQuestion {
             order: PageOrder::Contiguous,
             is_clustered: false,
             row_bytes: 0,
+            run_rows: 0,
         };
         if has_indexes { side.with_index(index) } else { side }
     };
@@ -120,7 +121,7 @@ fn a_write_budget_of_nothing_leaves_what_writes_nothing() {
         let budget = Budget {
             memory_pages: pages_of(mib),
             write_bytes: Some(0),
-            pool_pages: 0,
+            pool: PoolShape::NONE,
             worker_count: 1,
         };
         let found = plans(&model, &question, &budget);
@@ -135,7 +136,7 @@ fn a_write_budget_of_nothing_leaves_what_writes_nothing() {
     let budget = Budget {
         memory_pages: pages_of(1200),
         write_bytes: Some(0),
-        pool_pages: 0,
+        pool: PoolShape::NONE,
         worker_count: 1,
     };
     let found = plans(&model, &question, &budget);
@@ -151,8 +152,12 @@ fn a_write_budget_is_kept_by_every_plan() {
     let most = free.feasible.iter().map(|plan| plan.written).max().unwrap();
     for tenths in 0..10 {
         let write_bytes = Some(most.0 / 10 * tenths);
-        let budget =
-            Budget { memory_pages: pages_of(300), write_bytes, pool_pages: 0, worker_count: 1 };
+        let budget = Budget {
+            memory_pages: pages_of(300),
+            write_bytes,
+            pool: PoolShape::NONE,
+            worker_count: 1,
+        };
         for plan in plans(&model, &question, &budget).feasible {
             assert!(plan.written.0 <= most.0 / 10 * tenths);
         }
@@ -200,8 +205,7 @@ fn the_search_is_never_worse_than_the_closed_forms() {
         for mib in [10, 32, 100, 300, 600] {
             let pages = pages_of(mib);
             let nested = BlockNestedLoops::allocate(&sizes, pages, &times).unwrap();
-            let merge =
-                SortMerge::allocate(&sort_sizes, pages, &times, RunSeeks::Free).unwrap();
+            let merge = SortMerge::allocate(&sort_sizes, pages, &times, RunSeeks::Free).unwrap();
             let grace = GraceHash::allocate(&sizes, pages).unwrap();
             let hybrid = HybridHash::allocate(&sizes, pages, HYBRID_BUFFER_PPM).unwrap();
             let forms = [
@@ -278,7 +282,7 @@ fn an_explanation_is_a_table_that_fits_every_terminal() {
     let budget = Budget {
         memory_pages: pages_of(100),
         write_bytes: Some(0),
-        pool_pages: 0,
+        pool: PoolShape::NONE,
         worker_count: 1,
     };
     let mut explanation = Explanation::new(&plans(&model, &question, &budget));
@@ -385,7 +389,7 @@ proptest! {
     ) {
         let device = disk();
         let model = model(&device);
-        let budget = Budget { memory_pages, write_bytes: Some(write_bytes), pool_pages: 0, worker_count: 1 };
+        let budget = Budget { memory_pages, write_bytes: Some(write_bytes), pool: PoolShape::NONE, worker_count: 1 };
         let found = plans(&model, &question, &budget);
         prop_assert!(found.feasible.is_sorted_by_key(|plan| plan.time));
         prop_assert!(found.feasible.iter().all(|plan| plan.written.0 <= write_bytes));

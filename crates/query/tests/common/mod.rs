@@ -10,12 +10,13 @@ use nandu_device::{
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, IndexStats, RelationStats};
 use nandu_query::index::SecondaryIndex;
 use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
-use nandu_query::plan::{Budget, Indexes, JoinQuestion, JoinSide, Plan, plans};
+use nandu_query::plan::{Budget, Indexes, JoinQuestion, JoinSide, Plan, PoolShape, plans};
 use nandu_query::relation::HeapRelation;
 use nandu_query::{Execution, Key, Limits, QueryError, Relation};
 use nandu_storage::database::{
     Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
+use nandu_storage::pool::ReplacementKind;
 use nandu_storage::sqlite::ValueRef;
 use nandu_storage::volume::DeviceVolume;
 use nandu_storage::{Settings, StorageError, Volumes};
@@ -43,6 +44,10 @@ pub(crate) const SOME_PART: u64 = 100;
 /// Pages of the pool.
 pub(crate) const POOL_PAGES: u64 = 256;
 
+/// The pool as a planner sees it.
+pub(crate) const POOL: PoolShape =
+    PoolShape { page_count: POOL_PAGES, replacement: ReplacementKind::TwoQ };
+
 /// A device in memory.
 pub(crate) fn memory_device(capacity_bytes: u64) -> Box<dyn Device + Send> {
     let geometry = Geometry { sector_bytes: 512, sector_count: capacity_bytes / 512 };
@@ -51,16 +56,25 @@ pub(crate) fn memory_device(capacity_bytes: u64) -> Box<dyn Device + Send> {
 
 /// A database on a device with both tables, `customer` and `orders`: a key, and filling.
 pub(crate) fn database(device: Box<dyn Device + Send>, scale: Scale) -> Database {
-    database_with_pool(device, scale, POOL_PAGES)
+    database_with_pool(device, scale, POOL)
 }
 
-/// The same with a pool of so many pages.
+/// The same with another pool.
 pub(crate) fn database_with_pool(
     device: Box<dyn Device + Send>,
     scale: Scale,
-    pool_pages: u64,
+    pool: PoolShape,
 ) -> Database {
-    database_of(device, scale, pool_pages, None)
+    database_of(device, scale, pool, Layout::Heaps)
+}
+
+/// The same with another pool, and rows that lie in the order of their keys.
+pub(crate) fn sorted_database(
+    device: Box<dyn Device + Send>,
+    scale: Scale,
+    pool: PoolShape,
+) -> Database {
+    database_of(device, scale, pool, Layout::SortedHeaps)
 }
 
 /// The same tables in PAX pages that span so many pages, and `some`, a part of the customers.
@@ -69,19 +83,30 @@ pub(crate) fn pax_database(
     scale: Scale,
     span_pages: u32,
 ) -> Database {
-    database_of(device, scale, POOL_PAGES, Some(span_pages))
+    database_of(device, scale, POOL, Layout::Pax(span_pages))
+}
+
+/// How tables lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    Heaps,
+    /// Heaps whose rows are in the order of their keys.
+    SortedHeaps,
+    /// PAX pages that span so many pages.
+    Pax(u32),
 }
 
 fn database_of(
     device: Box<dyn Device + Send>,
     scale: Scale,
-    pool_pages: u64,
-    pax: Option<u32>,
+    pool: PoolShape,
+    layout: Layout,
 ) -> Database {
     let data = Box::new(DeviceVolume::format(device).expect("the device is empty"));
     let settings = Settings {
         page_bytes: scale.page_bytes,
-        pool_bytes: u64::from(scale.page_bytes) * pool_pages,
+        pool_bytes: u64::from(scale.page_bytes) * pool.page_count,
+        replacement: pool.replacement,
         log_bytes: 4 << 20,
         checkpoint_bytes: 256 << 10,
         ..Settings::default()
@@ -91,16 +116,16 @@ fn database_of(
     let mut writing = database.write().expect("nobody else writes");
     let counts = [scale.customer_count, scale.customer_count * scale.orders_each];
     for (table, (name, count)) in ["customer", "orders"].into_iter().zip(counts).enumerate() {
-        load(&mut writing, name, (count, scale.customer_count), table, pax);
+        load(&mut writing, name, (count, scale.customer_count), table, layout);
     }
-    if pax.is_some() {
+    if matches!(layout, Layout::Pax(_)) {
         // Some of the customers, any of them.
         load(
             &mut writing,
             "some",
             (scale.customer_count / SOME_PART, scale.customer_count),
             0,
-            pax,
+            layout,
         );
     }
     writing.commit().expect("the device is sound");
@@ -113,17 +138,22 @@ fn load(
     name: &str,
     (count, key_count): (u64, u64),
     table: usize,
-    pax: Option<u32>,
+    layout: Layout,
 ) {
     let columns =
         vec![Column::new("key", ColumnType::Integer), Column::new("pad", ColumnType::Blob)];
     let table_of = NewTable {
         name: name.to_owned(),
         columns,
-        kind: pax.map_or(TableKind::Heap, |span_pages| TableKind::Pax { span_pages }),
-        indexes: match pax {
-            Some(_) => Vec::new(),
-            None => vec![("by_key".to_owned(), vec!["key".to_owned()])],
+        kind: match layout {
+            Layout::Heaps | Layout::SortedHeaps => TableKind::Heap,
+            Layout::Pax(span_pages) => TableKind::Pax { span_pages },
+        },
+        indexes: match layout {
+            Layout::Heaps | Layout::SortedHeaps => {
+                vec![("by_key".to_owned(), vec!["key".to_owned()])]
+            }
+            Layout::Pax(_) => Vec::new(),
         },
     };
     let all = count.max(key_count);
@@ -133,7 +163,11 @@ fn load(
         .load_table(&table_of, &LoadOptions::default(), |load| {
             for row in 0..count {
                 // Keys of one length, so that all rows are as long.
-                let key = 1_000_000 + i64::from(to_u32(order.apply(row) % key_count));
+                let key = match layout {
+                    Layout::SortedHeaps => row * key_count / count,
+                    Layout::Heaps | Layout::Pax(_) => order.apply(row) % key_count,
+                };
+                let key = 1_000_000 + i64::from(to_u32(key));
                 load.push(&[ValueRef::Integer(key), ValueRef::Blob(&pad)])?;
             }
             Ok::<_, StorageError>(())
@@ -300,7 +334,7 @@ pub(crate) fn plans_in(question: &JoinQuestion, memory_pages: u32, reads_ahead: 
     let budget = Budget {
         memory_pages: u64::from(memory_pages),
         write_bytes: None,
-        pool_pages: POOL_PAGES,
+        pool: POOL,
         worker_count: 1,
     };
     plans(&model, question, &budget).feasible

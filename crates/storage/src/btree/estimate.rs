@@ -54,7 +54,28 @@ impl Tree {
         pages: &P,
         path_count: u32,
     ) -> Result<TreeSample, StorageError> {
-        Ok(self.sample_leaves(pages, path_count)?.0)
+        self.sample_each(pages, path_count, |_, _| Ok(()))
+    }
+
+    /// The same, and lends the keys of the leaves that are looked at, in order, each with its leaf.
+    ///
+    /// # Errors
+    /// As [`Self::sample`].
+    pub fn sample_keys<P: ReadPages>(
+        &self,
+        pages: &P,
+        path_count: u32,
+        mut look: impl FnMut(u32, &[u8]),
+    ) -> Result<TreeSample, StorageError> {
+        let mut key = Vec::new();
+        self.sample_each(pages, path_count, |leaf, node| {
+            for slot in 0..node.count() {
+                key.clear();
+                node.copy_key(slot, &mut key)?;
+                look(leaf, &key);
+            }
+            Ok(())
+        })
     }
 
     /// The same, and where the leaves begin that were looked at and have an entry, each once, in the order of keys.
@@ -66,10 +87,27 @@ impl Tree {
         pages: &P,
         path_count: u32,
     ) -> Result<(TreeSample, Vec<LeafPlace>), StorageError> {
+        let mut leaves: Vec<LeafPlace> = Vec::new();
+        let sample = self.sample_each(pages, path_count, |page, node| {
+            let is_new = leaves.last().is_none_or(|last| last.page != page);
+            if is_new && node.count() > 0 {
+                leaves.push(LeafPlace { page, slot: 0 });
+            }
+            Ok(())
+        })?;
+        Ok((sample, leaves))
+    }
+
+    /// Goes down so many paths; `at_leaf` gets the page of each leaf.
+    fn sample_each<P: ReadPages>(
+        &self,
+        pages: &P,
+        path_count: u32,
+        mut at_leaf: impl FnMut(u32, &Node<'_>) -> Shape<()>,
+    ) -> Result<TreeSample, StorageError> {
         const ONE: u128 = 1 << 64;
         let count = u128::from(path_count.max(1));
         let mut sums = [0_u128; 3];
-        let mut leaves: Vec<LeafPlace> = Vec::new();
         let mut height = 0;
         for path in 0..count {
             // Where the path goes, as a fraction of the tree's width; of each node's width, the
@@ -80,10 +118,7 @@ impl Tree {
                 let down = self.node(pages, page, |node| {
                     check_level(&node, above)?;
                     if node.is_leaf() {
-                        let is_new = leaves.last().is_none_or(|last| last.page != page);
-                        if is_new && node.count() > 0 {
-                            leaves.push(LeafPlace { page, slot: 0 });
-                        }
+                        at_leaf(page, &node)?;
                         sums[0] = sums[0].saturating_add(weight * node.count() as u128);
                         sums[1] = sums[1].saturating_add(weight);
                         let bytes = u128::from(value_bytes(&node)?);
@@ -108,7 +143,7 @@ impl Tree {
         }
         let [entry_count, leaf_count, value_bytes] =
             sums.map(|sum| u64::try_from(sum / count).unwrap_or(u64::MAX));
-        Ok((TreeSample { entry_count, leaf_count, value_bytes, height }, leaves))
+        Ok(TreeSample { entry_count, leaf_count, value_bytes, height })
     }
 
     /// About how many keys there are from `lower` to `upper`; reads two pages of each level.

@@ -6,7 +6,7 @@ use nandu::{TableDefinition, Tables};
 use nandu_base::ByteCount;
 use nandu_query::cost::CostModel;
 use nandu_query::join::{Join, JoinType};
-use nandu_query::plan::{Budget, Indexes, Plans, StoredSides, StoredTable, plans};
+use nandu_query::plan::{Budget, Indexes, Plans, PoolShape, StoredSides, StoredTable, plans};
 use nandu_query::{Limits, QueryError};
 
 /// One side as the user wrote it: `TABLE.COLUMN` or `TABLE.COLUMN,COLUMN`.
@@ -132,9 +132,8 @@ impl<'t> Inputs<'t> {
         let model = CostModel { device, processor, reads_ahead: true };
         let write_bytes = write_budget.map(|budget| budget.0);
         let memory_pages = u64::from(self.pages(memory));
-        let pool_bytes = self.tables.engine().settings().pool_bytes;
-        let pool_pages = (pool_bytes / u64::from(self.page_bytes())).saturating_sub(memory_pages);
-        let budget = Budget { memory_pages, write_bytes, pool_pages, worker_count };
+        let pool = PoolShape::of(self.tables.engine().settings(), memory_pages);
+        let budget = Budget { memory_pages, write_bytes, pool, worker_count };
         let question = self.sides.question(self.join_type, self.pair_count)?;
         Ok(plans(&model, &question, &budget))
     }

@@ -1,17 +1,18 @@
-//! What S001 counts for its joins, after Haas, Carey, Livny and Shukla ("SEEKing the truth about ad hoc join costs",
-//! VLDB Journal 6(3), 1997): requests, pages, seeks, and the time of the device.
+//! What S001 counts for its joins, after Haas, Carey, Livny and Shukla ("SEEKing the truth about ad
+//! hoc join costs", VLDB Journal 6(3), 1997): requests, pages, seeks, and the time of the device.
 //!
 //! ```text
-//!   block nested loops   for each chunk: the chunk by one request, then all of S
-//!   sort-merge           both written as runs, then all runs read side by side       `two_pass`, for tests
-//!   Grace hash           both written as buckets, then each bucket read              `two_pass`, for tests
-//!   hybrid hash          the same but for the part that stays                        `two_pass`, for tests
+//!   block nested loops for each chunk: the chunk by one request, then all of S
+//!   sort-merge         both written as runs, then all runs read side by side `two_pass`, for tests
+//!   Grace hash         both written as buckets, then each bucket read        `two_pass`, for tests
+//!   hybrid hash        the same but for the part that stays                  `two_pass`, for tests
 //! ```
 //!
-//! The planner in `query` counts what operators do; with these formulas they and the rules that divide their memory are
-//! compared.
+//! The planner in `query` counts what operators do; with these formulas they and the rules that
+//! divide their memory are compared.
 //!
-//! 1. Memory is F times the pages, what is spilled is as large as what is stored, and parts have no ends.
+//! 1. Memory is F times the pages, what is spilled is as large as what is stored, and parts have no
+//!    ends.
 //! 2. Each request of a phase that reads and writes moves the head. The processor takes no time.
 
 #[cfg(test)]
@@ -70,7 +71,8 @@ impl Count<'_> {
         self.estimate.io_ns += request_count * each_ns;
     }
 
-    /// Reads all pages of something in requests of one size, of which the last may be shorter. Answers how many.
+    /// Reads all pages of something in requests of one size, of which the last may be shorter.
+    /// Answers how many.
     fn scan(&mut self, pages: u64, request_pages: u64) -> u64 {
         let request_pages = request_pages.max(1);
         let (full, rest) = (pages / request_pages, pages % request_pages);
@@ -79,8 +81,8 @@ impl Count<'_> {
         full + u64::from(rest > 0)
     }
 
-    /// The head moves to where something is scanned. What else is read lies about as far away as that is long, on both
-    /// sides.
+    /// The head moves to where something is scanned. What else is read lies about as far away as
+    /// that is long, on both sides.
     fn begin(&mut self, pages: u64, request_pages: u64, read_count: u64) {
         self.estimate.seeks += 1;
         let request_bytes = request_pages.clamp(1, pages) * self.page_bytes;

@@ -1,6 +1,8 @@
-//! The joins over indexes as `join::index_nested_loops` and `join::index_sort_merge` do them: keys are drawn at
-//! random, and every page that the operator would ask for is asked of a pool without pages. Large tables are
-//! drawn in small: tables, buffers and pool divided by one number, the result multiplied by it.
+//! The joins over indexes as `join::index_nested_loops` and `join::index_sort_merge` do them: keys
+//! are drawn at random, and every page that the operator would ask for is asked of a pool without
+//! pages. Large tables are drawn in small: tables, buffers and pool divided by one number, the
+//! result multiplied by it. Rows lie in runs that are in the order of the key, as long as those of
+//! the leaves that were looked at.
 //!
 //! ```text
 //!   index nested loops   batch of R ─► levels ─► leaves ─► rows noted, until full ─► pages of the heap
@@ -13,7 +15,9 @@
 
 use super::pool::{Batch, PoolInSmall};
 use crate::cost::join::{IndexMemory, IndexMergeMemory};
-use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide, Pattern, Restart, Tally, scale_up};
+use crate::cost::{
+    CostModel, Estimate, JoinQuestion, JoinSide, Pattern, PoolShape, Restart, Tally, scale_up,
+};
 use crate::index::{FetchOrder, KEY_ORDER_ROWS, RowBuffer};
 use crate::join::JoinType;
 use crate::join::index_nested_loops::batch_row_count;
@@ -93,7 +97,7 @@ impl Tree {
 struct Indexed {
     index: Tree,
     heap: Tree,
-    places: Permutation,
+    places: RowOrder,
     is_clustered: bool,
     /// Rows that are noted before they are fetched.
     item_count: u64,
@@ -142,7 +146,7 @@ impl Indexed {
             index: in_small(trees[0]),
             heap: in_small(trees[1]),
             node_count: trees.iter().map(Tree::node_count).sum(),
-            places: Permutation::new(rows, 11 + number),
+            places: RowOrder::new(rows, index.run_rows, 11 + number),
             is_clustered: index.is_clustered,
             item_count: small(items),
             leaves_per_call: small(LEAVES_PER_CALL).max(2),
@@ -188,6 +192,28 @@ impl Indexed {
     }
 }
 
+/// An order of rows: runs in any order, each in that of the rows.
+#[derive(Debug)]
+struct RowOrder {
+    runs: Permutation,
+    run_rows: u64,
+    last: u64,
+}
+
+impl RowOrder {
+    fn new(row_count: u64, run_rows: u64, seed: u64) -> Self {
+        let run_rows = run_rows.clamp(1, row_count.max(1));
+        let runs = Permutation::new(row_count.div_ceil(run_rows).max(1), seed);
+        Self { runs, run_rows, last: row_count.saturating_sub(1) }
+    }
+
+    /// Where a row comes. The last run may be a shorter one.
+    fn apply(&self, row: u64) -> u64 {
+        let run = self.runs.apply(row / self.run_rows);
+        (run * self.run_rows + row % self.run_rows).min(self.last)
+    }
+}
+
 /// What was drawn.
 #[derive(Clone, Debug)]
 struct Drawn {
@@ -204,9 +230,9 @@ struct Drawn {
 }
 
 /// A pool for tables that are so many times smaller. Nodes above the leaves are in steady use and stay.
-fn pool_in_small(pool_pages: u64, node_count: u64, scale: u64) -> PoolInSmall {
-    let nodes = if scale == 1 { 0 } else { node_count.min(pool_pages / 2) };
-    PoolInSmall::new((pool_pages - nodes) / scale)
+fn pool_in_small(pool: PoolShape, node_count: u64, scale: u64) -> PoolInSmall {
+    let nodes = if scale == 1 { 0 } else { node_count.min(pool.page_count / 2) };
+    PoolInSmall::new((pool.page_count - nodes) / scale, pool.replacement)
 }
 
 impl Drawn {
@@ -300,8 +326,9 @@ pub(in crate::cost) fn lookups(
         batch_rows: (batch_rows as u64).div_ceil(scale),
         per_key,
         fetches: question.join_type.has_pairs(),
+        run_rows: question.outer.index.map_or(1, |index| index.run_rows),
     };
-    let mut pool = pool_in_small(memory.pool_pages, inner.node_count, scale);
+    let mut pool = pool_in_small(memory.pool, inner.node_count, scale);
     inner.preload(&mut pool);
     let (drawn, interrupted_count) = draw.run(&inner, pool, scale);
     let restart_count = reads.min(interrupted_count + 1);
@@ -328,18 +355,25 @@ struct LookupDraw {
     per_key: u64,
     /// Whether partners are fetched; else it is enough that there is one.
     fetches: bool,
+    /// Rows that come in the order of their keys.
+    run_rows: u64,
 }
 
 impl LookupDraw {
     /// Answers in how many batches something was read, too.
     fn run(&self, inner: &Indexed, mut pool: PoolInSmall, scale: u64) -> (Drawn, u64) {
         let key_count = (inner.index.entry_count / self.per_key).max(1);
-        let rows = Permutation::new(self.row_count.max(1), 3);
+        let rows = RowOrder::new(self.row_count, self.run_rows, 3);
+        // Which keys have partners does not follow from their order.
+        let chosen = Permutation::new(key_count, 7);
         let (mut descent_count, mut interrupted_count) = (0, 0);
         let mut keys = Vec::new();
         for row in 0..self.row_count {
             let number = rows.apply(row);
-            keys.push((number % key_count, number < self.matched_count));
+            // Rows beside each other have neighbouring keys where they come in runs, and else any.
+            let is_any = self.run_rows <= 1 && self.row_count >= key_count;
+            let key = if is_any { number % key_count } else { number * key_count / self.row_count };
+            keys.push((key, chosen.apply(key) * self.row_count < self.matched_count * key_count));
             if keys.len() as u64 == self.batch_rows.max(1) || row + 1 == self.row_count {
                 keys.sort_unstable();
                 keys.dedup_by_key(|(key, _)| *key);
@@ -443,7 +477,7 @@ pub(in crate::cost) fn merged(
         sides,
         per_key,
         group_count: group_count.div_ceil(scale),
-        pool: pool_in_small(memory.pool_pages, node_count, scale),
+        pool: pool_in_small(memory.pool, node_count, scale),
         noted: [Vec::new(), Vec::new()],
         join_type: question.join_type,
         call_max,

@@ -1,6 +1,6 @@
-//! The buffer pool as an estimate sees it: the replacement of the real one, fed with pages that nobody reads.
-//! Which of them are still there decides what an index join costs, and no closed form knows that of a
-//! replacement with two queues and of batches that are sorted each.
+//! The buffer pool as an estimate sees it: the replacement that the real one has, fed with pages
+//! that nobody reads. Which of them are still there decides what an index join costs, and no closed
+//! form knows that of a replacement with two queues and of batches that are sorted each.
 //!
 //! 1. As many pages are resident as have frames, and each once.
 
@@ -64,6 +64,7 @@ impl Batch {
 /// A pool without pages.
 pub(super) struct PoolInSmall {
     replacement: Box<dyn Replacement>,
+    needs_every_hit: bool,
     bits: Bits,
     /// The page in each frame.
     words: Vec<u64>,
@@ -78,10 +79,11 @@ pub(super) struct PoolInSmall {
 
 impl PoolInSmall {
     /// A pool of `frame_count` frames that holds no page.
-    pub(super) fn new(frame_count: u64) -> Self {
+    pub(super) fn new(frame_count: u64, kind: ReplacementKind) -> Self {
         let frame_count = frame_count.clamp(FRAME_COUNT_MIN, 1 << 24);
         Self {
-            replacement: ReplacementKind::default().build(to_u32(frame_count)),
+            replacement: kind.build(to_u32(frame_count)),
+            needs_every_hit: kind.needs_every_hit(),
             bits: Bits(vec![Cell::new(false); to_index(frame_count)]),
             words: Vec::new(),
             frames: FixedHashMap::default(),
@@ -99,7 +101,12 @@ impl PoolInSmall {
         let mut missing = std::mem::take(&mut self.missing);
         for word in words {
             match self.frames.get(&word) {
-                Some(&frame) => self.bits.0[frame as usize].set(true),
+                Some(&frame) => {
+                    self.bits.0[frame as usize].set(true);
+                    if self.needs_every_hit {
+                        self.replacement.touch(frame);
+                    }
+                }
                 None => missing.push(word),
             }
         }
@@ -188,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_not_read_and_what_left_is() {
-        let mut pool = PoolInSmall::new(10);
+        let mut pool = PoolInSmall::new(10, ReplacementKind::TwoQ);
         pool.want(0..10, u64::MAX);
         pool.want(0..10, u64::MAX);
         assert_eq!((pool.read_count(), pool.call_count()), (10, 1));

@@ -1,9 +1,10 @@
 //! Block nested loops: S is scanned for each chunk of R that fits in the hash area (S001 section 3.1).
 //! Nothing is written. Two seeks for each chunk; |R| + n|S| pages.
 //!
-//! The paper reads a chunk by one request (`lab` has its formula). The operator here reads R through the buffer of S,
-//! so that all else is the hash area, and ends a chunk between two blocks: with the block after which the next one
-//! might not fit. Only where the area holds no block is a block read for several chunks.
+//! The paper reads a chunk by one request (`lab` has its formula). The operator here reads R
+//! through the buffer of S, so that all else is the hash area, and ends a chunk between two blocks:
+//! with the block after which the next one might not fit. Only where the area holds no block is a
+//! block read for several chunks.
 
 use super::{probe_all, with_result};
 use crate::allocation::BlockNestedLoops;

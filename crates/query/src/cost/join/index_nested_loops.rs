@@ -6,7 +6,7 @@
 use super::{begin, is_followed};
 use crate::cost::built::lookups::lookups;
 use crate::cost::scan::{AddressMemory, address_order_scan, fetch, index_scan, table_scan};
-use crate::cost::{CostModel, Estimate, IndexStats, JoinQuestion, Pattern, Tally};
+use crate::cost::{CostModel, Estimate, IndexStats, JoinQuestion, Pattern, PoolShape, Tally};
 use crate::index::FetchOrder;
 use crate::work::Work;
 use serde::{Deserialize, Serialize};
@@ -38,15 +38,15 @@ pub struct IndexMemory {
     pub batch_pages: u64,
     /// Pages of rows of S.
     pub inner_pages: u64,
-    /// Pages of the buffer pool, empty at the beginning: all of the index and of S comes through it.
-    pub pool_pages: u64,
+    /// The buffer pool: all of the index and of S comes through it.
+    pub pool: PoolShape,
 }
 
 impl IndexMemory {
     /// Pages that keep what was read of S in the formulas of S000: leaves of its index first, then tuples.
     #[must_use]
     pub const fn cache_pages(&self) -> u64 {
-        self.batch_pages.saturating_add(self.inner_pages).saturating_add(self.pool_pages)
+        self.batch_pages.saturating_add(self.inner_pages).saturating_add(self.pool.page_count)
     }
 }
 
@@ -94,9 +94,7 @@ fn read_outer(
 ) -> Option<Estimate> {
     let outer = &question.outer;
     let estimate = match access {
-        OuterAccess::TableScan => {
-            table_scan(model, &outer.footprint(), memory.input_pages)
-        }
+        OuterAccess::TableScan => table_scan(model, &outer.footprint(), memory.input_pages),
         OuterAccess::KeyOrder => {
             let (index, entry_count) = (outer.index?, outer.walked_count());
             index_scan(model, &outer.stats, &index, entry_count, memory.input_pages)

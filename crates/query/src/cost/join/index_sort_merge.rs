@@ -8,7 +8,7 @@
 use super::{begin, is_followed};
 use crate::cost::built::lookups::merged;
 use crate::cost::scan::{index_only_scan, index_scan};
-use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide};
+use crate::cost::{CostModel, Estimate, JoinQuestion, JoinSide, PoolShape};
 use crate::work::Work;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ pub struct IndexMergeMemory {
     pub outer_pages: u64,
     /// Pages of rows of S, one of which holds the leaf at hand.
     pub inner_pages: u64,
-    /// Pages of the buffer pool, empty at the beginning.
-    pub pool_pages: u64,
+    /// The buffer pool.
+    pub pool: PoolShape,
 }
 
 /// The cost with such a division of memory; `None` without an index on both sides.
@@ -33,8 +33,8 @@ pub fn index_sort_merge(
     if is_followed(question) {
         return Some(begin(model, question).estimate + merged(model, question, memory)?);
     }
-    let IndexMergeMemory { outer_pages, inner_pages, pool_pages } = memory;
-    let cache_pages = ((outer_pages + inner_pages + pool_pages) / 2).max(1);
+    let IndexMergeMemory { outer_pages, inner_pages, pool } = memory;
+    let cache_pages = ((outer_pages + inner_pages + pool.page_count) / 2).max(1);
     let outer = walk(model, &question.outer, question.outer.walked_count(), cache_pages)?;
     // Without a range on S, its tuples are fetched where R has a partner for them.
     let fetched = if question.inner.is_key_range {

@@ -1,5 +1,5 @@
-//! What each join costs with a given division of memory, as it is built here: one file for each. What S001 counts for
-//! its four is in `lab`; a range of keys is estimated after S000 chapter 5.
+//! What each join costs with a given division of memory, as it is built here: one file for each.
+//! What S001 counts for its four is in `lab`; a range of keys is estimated after S000 chapter 5.
 
 mod block_nested_loops;
 mod flash_join;

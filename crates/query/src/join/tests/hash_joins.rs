@@ -5,7 +5,7 @@ use super::shape;
 use crate::cost::{CostModel, CpuCosts, DeviceCosts, RelationStats};
 use crate::execution::Memory;
 use crate::join::{GraceHash, HybridHash, JoinStream, JoinType, Side, grace_hash, hybrid_hash};
-use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, plans};
+use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Plan, PoolShape, plans};
 use crate::relation::{RelationSize, Rows, Span, TupleStream};
 use crate::testing::{RowShape, collect, execution, expected, join, limits, random_rows};
 use crate::{Execution, JoinKind, Key, Limits, QueryError, Relation, Work};
@@ -171,7 +171,7 @@ fn plan_of(kind: JoinKind, sides: [&dyn Relation; 2], memory_pages: u32) -> Plan
     let budget = Budget {
         memory_pages: memory_pages.into(),
         write_bytes: None,
-        pool_pages: 0,
+        pool: PoolShape::NONE,
         worker_count: 1,
     };
     let found = plans(&model, &question, &budget).feasible;

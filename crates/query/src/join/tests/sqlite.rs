@@ -23,7 +23,9 @@ use crate::join::{
     block_nested_loops, flash_join, grace_hash, hybrid_hash, index_nested_loops, index_sort_merge,
     nested_loops, rare_join, sort_merge,
 };
-use crate::plan::{Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, Rejection, plans};
+use crate::plan::{
+    Budget, ChunkRule, Indexes, JoinQuestion, JoinSide, PoolShape, Rejection, plans,
+};
 use crate::relation::{ClusteredRelation, HeapRelation, PaxRelation};
 use crate::testing::limits;
 use crate::testing::tables::{database, execution_on};
@@ -33,12 +35,15 @@ use nandu_storage::StorageError;
 use nandu_storage::database::{
     Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables,
 };
+use nandu_storage::pool::ReplacementKind;
 use nandu_storage::propagation::PropagationKind;
 use nandu_storage::sqlite::{Value, ValueRef};
 use proptest::prelude::*;
 use rusqlite::Connection;
 use rusqlite::types::ToSqlOutput;
 
+/// The pool that plans are made for.
+const POOL: PoolShape = PoolShape { page_count: 64, replacement: ReplacementKind::TwoQ };
 /// The columns of both tables. The first one or two are compared.
 const COLUMNS: [&str; 4] = ["key", "second", "payload", "id"];
 const ID: usize = 3;
@@ -591,7 +596,8 @@ fn check_pax(
         return;
     }
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: case.reads_ahead };
+    let model =
+        CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: case.reads_ahead };
     let page_bytes = u64::from(case.page_bytes);
     let side = |it: &PaxRelation<'_>| JoinSide::of(it, page_bytes);
     let question = JoinQuestion::new(side(left), side(right), 2).with_join_type(join_type);
@@ -599,7 +605,7 @@ fn check_pax(
         let budget = Budget {
             memory_pages: memory_pages.into(),
             write_bytes: None,
-            pool_pages: 64,
+            pool: POOL,
             worker_count: 1,
         };
         for plan in &plans(&model, &question, &budget).feasible {
@@ -613,7 +619,7 @@ fn check_pax(
             }
         }
     }
-    let budget = Budget { memory_pages: 4000, write_bytes: None, pool_pages: 64, worker_count: 1 };
+    let budget = Budget { memory_pages: 4000, write_bytes: None, pool: POOL, worker_count: 1 };
     let found = plans(&model, &question, &budget).feasible;
     let has = |kind: JoinKind| found.iter().any(|plan| plan.kind == kind);
     assert!(DRAWN_LATE.into_iter().all(has), "they are among the plans");
@@ -628,7 +634,8 @@ fn check_plans(
     (join_type, wanted): (JoinType, &[Pair]),
 ) {
     let device = DeviceCosts::from_rates(0, 100_000, 500_000_000, 300_000_000);
-    let model = CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: case.reads_ahead };
+    let model =
+        CostModel { device: &device, processor: &CpuCosts::NONE, reads_ahead: case.reads_ahead };
     let side = |side: usize| {
         let stats = RelationStats::of(inputs.relations[side].size(), u64::from(case.page_bytes));
         JoinSide::new(stats).with_index(IndexStats::of(inputs.indexes[side]).unwrap())
@@ -638,7 +645,7 @@ fn check_plans(
     let budget = Budget {
         memory_pages: memory_pages.into(),
         write_bytes: None,
-        pool_pages: 64,
+        pool: POOL,
         worker_count: 1,
     };
     let plans = plans(&model, &question, &budget);

@@ -37,7 +37,7 @@ impl JoinPlan for IndexLoopsMemory {
         question: &JoinQuestion,
         budget: &Budget,
     ) -> Result<Vec<(Self, Estimate)>, Rejection> {
-        let Budget { memory_pages, pool_pages, .. } = *budget;
+        let Budget { memory_pages, pool, .. } = *budget;
         if memory_pages < 3 {
             return Err(too_little(3));
         }
@@ -55,7 +55,7 @@ impl JoinPlan for IndexLoopsMemory {
         for batch_pages in [shared, rest / 2] {
             let batch_pages = batch_pages.clamp(1, rest - 1);
             let inner_pages = rest - batch_pages;
-            let memory = IndexMemory { input_pages, batch_pages, inner_pages, pool_pages };
+            let memory = IndexMemory { input_pages, batch_pages, inner_pages, pool };
             for (access, order) in [
                 (OuterAccess::TableScan, FetchOrder::Address),
                 (OuterAccess::TableScan, FetchOrder::Key),

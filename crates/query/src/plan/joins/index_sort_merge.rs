@@ -19,7 +19,7 @@ impl JoinPlan for IndexMergeMemory {
         question: &JoinQuestion,
         budget: &Budget,
     ) -> Result<Vec<(Self, Estimate)>, Rejection> {
-        let Budget { memory_pages: memory, pool_pages, .. } = *budget;
+        let Budget { memory_pages: memory, pool, .. } = *budget;
         if question.outer.index.is_none() || question.inner.index.is_none() {
             return Err(Rejection::NoIndex);
         }
@@ -32,7 +32,7 @@ impl JoinPlan for IndexMergeMemory {
         let candidates =
             [shared, shared.saturating_mul(2), memory / 2].into_iter().filter_map(|pages| {
                 let outer_pages = pages.clamp(2, memory - 2);
-                let parts = Self { outer_pages, inner_pages: memory - outer_pages, pool_pages };
+                let parts = Self { outer_pages, inner_pages: memory - outer_pages, pool };
                 let estimate = index_sort_merge(model, question, &parts)?;
                 Some((parts, estimate))
             });

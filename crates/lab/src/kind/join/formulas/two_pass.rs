@@ -61,8 +61,8 @@ impl Formulas<'_> {
         count.estimate
     }
 
-    /// Grace hash. A bucket of R that does not fit is cut again with another hash; one that cannot be cut is joined by
-    /// block nested loops.
+    /// Grace hash. A bucket of R that does not fit is cut again with another hash; one that cannot
+    /// be cut is joined by block nested loops.
     pub(super) fn grace_hash(&self, memory_pages: u64, parts: &GraceHash) -> Estimate {
         self.partition_and_join(self.sides(), memory_pages, parts, 0)
     }
