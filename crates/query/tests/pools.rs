@@ -233,7 +233,7 @@ fn looked_up(question: &JoinQuestion, memory: &IndexMemory, is_in_key_order: boo
 }
 
 /// Pages that index sort-merge reads by the closed form.
-/// Pages that index sort-merge reads by the closed form.
+fn merged(question: &JoinQuestion, memory: &IndexMergeMemory) -> u64 {
     let sides = [(&question.outer, memory.outer_pages), (&question.inner, memory.inner_pages)];
     let shares =
         sides.map(|(side, pages)| noted_rows(side, pages - 1) / side.stats.tuple_count as f64);
