@@ -8,18 +8,25 @@
 //!
 //! 1. The memory of a join is frames of the pool, lent while it runs, so the process takes no more than
 //!    its database does.
-//! 2. Whatever plan runs, the pairs are the same; in which order they come is the plan's business.
+//! 2. Whatever plan runs, and in however many threads, the pairs are the same; in which order they come is the
+//!    plan's business.
 
-use nandu_base::ByteCount;
-use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts};
-use nandu_query::plan::{Budget, ChunkRule, Plan, PoolShape, StoredSides, StoredTable, plans};
-use nandu_query::{Execution, Limits};
+use nandu_base::{ByteCount, to_index, to_u32};
+use nandu_query::cost::{CostModel, CpuCosts};
+use nandu_query::join::PairSink;
+use nandu_query::plan::{Budget, ChunkRule, PoolShape, StoredSides, StoredTable, plans};
+use nandu_query::{Execution, Limits, PairBatch};
 use nandu_storage::database::{Flow, Row, Tables};
 use nandu_storage::sqlite::{RecordView, ValueRef};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+pub use nandu_query::cost::{
+    AccessCurves, Curve, CurvePoint, DeviceCosts, Estimate, MeasuredStream, MeasuredTime, Pattern,
+    StreamCosts, StreamKind, StreamTimes,
+};
 pub use nandu_query::join::JoinType;
+pub use nandu_query::plan::Plan;
 pub use nandu_query::{JoinKind, QueryError};
 
 /// The drive that plans are priced by unless another is given: chosen, about what an NVMe drive of some
@@ -38,6 +45,7 @@ pub struct TableJoin<'t> {
     join_type: JoinType,
     memory_bytes: Option<u64>,
     write_bytes_max: Option<u64>,
+    thread_count: u32,
     device: DeviceCosts,
 }
 
@@ -85,6 +93,7 @@ pub fn join<'t>(tables: &'t Tables, left: &str, right: &str) -> TableJoin<'t> {
         join_type: JoinType::Inner,
         memory_bytes: None,
         write_bytes_max: None,
+        thread_count: 1,
         device: DeviceCosts::from_rates(
             0,
             REQUEST_NS,
@@ -125,6 +134,14 @@ impl TableJoin<'_> {
         self
     }
 
+    /// Threads that do the join, one without this, in the same memory: as many of them as its kind and its
+    /// memory can be divided among. 0 stands for as many as there are cores.
+    #[must_use]
+    pub const fn threads(mut self, count: u32) -> Self {
+        self.thread_count = count;
+        self
+    }
+
     /// What the drive takes for a request, by which plans are compared.
     #[must_use]
     pub fn device(mut self, costs: DeviceCosts) -> Self {
@@ -141,14 +158,92 @@ impl TableJoin<'_> {
     }
 
     /// Runs the join and lends its pairs, left and right, until there are no more or `look` breaks off. Gives
-    /// how it was done.
+    /// how it was done. Several threads take turns at `look`; with [`Self::fold`] they need not.
     ///
     /// # Errors
     /// If there is no such table or column, the columns can never be equal, no join can be done in so much
     /// memory with so many bytes written, the pool cannot lend that memory, or the device fails.
     pub fn for_each(
         &self,
-        mut look: impl FnMut(Option<RecordView<'_>>, Option<RecordView<'_>>) -> Flow,
+        look: impl FnMut(Option<RecordView<'_>>, Option<RecordView<'_>>) -> Flow + Send,
+    ) -> Result<JoinKind, QueryError> {
+        let (look, stop) = (Mutex::new(look), Arc::new(AtomicBool::new(false)));
+        let lend = |batch: PairBatch<'_>| {
+            let mut look = look.lock().unwrap_or_else(PoisonError::into_inner);
+            lend_pairs(batch, &stop, &mut *look)
+        };
+        self.run(&mut vec![lend; self.sink_count()], &stop)
+    }
+
+    /// Runs the join with something of its own for each thread, which `start` makes and `look` gets with each
+    /// pair, until there are no more pairs or `look` breaks off. Gives what became of each.
+    ///
+    /// ```
+    /// # use nandu::{Column, ColumnType, DatabaseOptions, Flow, TableKind};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let place = tempfile::tempdir()?;
+    /// # let mut options = DatabaseOptions::default();
+    /// # (options.settings.log_bytes, options.settings.checkpoint_bytes) = (4 << 20, 1 << 20);
+    /// # let database = nandu::create_database(&place.path().join("shop"), &options)?;
+    /// # let mut write = database.write()?;
+    /// # let key = || vec![Column::new("key", ColumnType::Integer)];
+    /// # write.create_table("customer", key(), TableKind::Heap)?;
+    /// # write.create_table("orders", key(), TableKind::Heap)?;
+    /// # (0..9).try_for_each(|key| write.insert_as("customer", &(key,)).map(drop))?;
+    /// # (5..12).try_for_each(|key| write.insert_as("orders", &(key,)).map(drop))?;
+    /// # write.commit()?;
+    /// # let snapshot = database.snapshot();
+    /// let join = nandu::join(&snapshot, "customer", "orders").on("key", "key").threads(2);
+    /// let counts = join.fold(|| 0, |count, _customer, _order| {
+    ///     *count += 1;
+    ///     Flow::Continue(())
+    /// })?;
+    /// println!("{} pairs", counts.iter().sum::<u64>());
+    /// # assert_eq!(counts.iter().sum::<u64>(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::for_each`].
+    pub fn fold<T: Send>(
+        &self,
+        mut start: impl FnMut() -> T,
+        look: impl Fn(&mut T, Option<RecordView<'_>>, Option<RecordView<'_>>) -> Flow + Sync,
+    ) -> Result<Vec<T>, QueryError> {
+        let (look, stop) = (&look, Arc::new(AtomicBool::new(false)));
+        let mut all: Vec<T> = (0..self.sink_count()).map(|_| start()).collect();
+        let mut sinks = Vec::with_capacity(all.len());
+        for one in &mut all {
+            let stop = &stop;
+            sinks.push(move |batch: PairBatch<'_>| {
+                lend_pairs(batch, stop, &mut |left, right| look(&mut *one, left, right))
+            });
+        }
+        self.run(&mut sinks, &stop)?;
+        drop(sinks);
+        Ok(all)
+    }
+
+    /// All pairs, in memory.
+    ///
+    /// # Errors
+    /// As [`Self::for_each`].
+    pub fn pairs(&self) -> Result<Vec<Pair<Row>>, QueryError> {
+        let row = |record: RecordView<'_>| record.columns().map(ValueRef::to_value).collect();
+        let found = self.fold(Vec::new, |pairs, left, right| {
+            pairs.push((left.map(row), right.map(row)));
+            Flow::Continue(())
+        })?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Runs the cheapest plan, with a thread for each sink as far as it can be divided. A sink that sets
+    /// `stop` ends it early.
+    fn run<S: PairSink>(
+        &self,
+        sinks: &mut [S],
+        stop: &Arc<AtomicBool>,
     ) -> Result<JoinKind, QueryError> {
         let sides = self.open()?;
         let plan = self.best(&sides)?;
@@ -161,34 +256,25 @@ impl TableJoin<'_> {
             work_costs: None,
         };
         let grant = engine.grant(limits.memory_pages)?;
-        let (io, stop) = (engine.data_io(), Arc::new(AtomicBool::new(false)));
-        let execution = Execution::new(limits, io.clone(), io, Some(grant), stop);
+        let io = engine.data_io();
+        let execution = Execution::new(limits, io.clone(), io, Some(grant), Arc::clone(stop));
         let (join, indexes) = (sides.join(self.join_type), sides.indexes());
-        let mut stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes)?;
-        while stream.advance()? {
-            for (left, right) in stream.batch().tuples() {
-                let left = left.map(|tuple| tuple.view()).transpose()?;
-                let right = right.map(|tuple| tuple.view()).transpose()?;
-                if look(left, right).is_break() {
-                    return Ok(plan.kind);
-                }
-            }
+        match plan.run(&execution, join, indexes, ChunkRule::ByBytes, sinks) {
+            Err(QueryError::Cancelled) if stop.load(Ordering::Relaxed) => Ok(plan.kind),
+            outcome => outcome.map(|_| plan.kind),
         }
-        Ok(plan.kind)
     }
 
-    /// All pairs, in memory.
-    ///
-    /// # Errors
-    /// As [`Self::for_each`].
-    pub fn pairs(&self) -> Result<Vec<Pair<Row>>, QueryError> {
-        let mut pairs = Vec::new();
-        let row = |record: RecordView<'_>| record.columns().map(ValueRef::to_value).collect();
-        self.for_each(|left, right| {
-            pairs.push((left.map(row), right.map(row)));
-            Flow::Continue(())
-        })?;
-        Ok(pairs)
+    /// How many threads are wanted.
+    fn worker_count(&self) -> u32 {
+        let cores =
+            || std::thread::available_parallelism().map_or(1, |count| to_u32(count.get() as u64));
+        if self.thread_count == 0 { cores() } else { self.thread_count }
+    }
+
+    /// One for each thread. There are never more of these than pages of memory.
+    fn sink_count(&self) -> usize {
+        to_index(self.worker_count().min(self.memory_pages()).max(1).into())
     }
 
     fn page_bytes(&self) -> u32 {
@@ -233,7 +319,8 @@ impl TableJoin<'_> {
         let memory_pages = u64::from(self.memory_pages());
         let pool = PoolShape::of(self.tables.engine().settings(), memory_pages);
         let write_bytes = self.write_bytes_max;
-        let budget = Budget { memory_pages, write_bytes, pool, worker_count: 1 };
+        let worker_count = self.worker_count();
+        let budget = Budget { memory_pages, write_bytes, pool, worker_count };
         let found = plans(&model, &question, &budget);
         let best = found.feasible.iter().find(|plan| plan.is_opened_with(sides.indexes()));
         best.copied().ok_or_else(|| {
@@ -244,4 +331,22 @@ impl TableJoin<'_> {
             QueryError::Invalid { what }
         })
     }
+}
+
+/// Lends the pairs of a batch until `look` breaks off, which sets `stop`.
+fn lend_pairs(
+    batch: PairBatch<'_>,
+    stop: &AtomicBool,
+    look: &mut impl FnMut(Option<RecordView<'_>>, Option<RecordView<'_>>) -> Flow,
+) -> Result<(), QueryError> {
+    for (left, right) in batch.tuples() {
+        let left = left.map(|tuple| tuple.view()).transpose()?;
+        let right = right.map(|tuple| tuple.view()).transpose()?;
+        // Who waited for its turn meanwhile looks no more.
+        if stop.load(Ordering::Relaxed) || look(left, right).is_break() {
+            stop.store(true, Ordering::Relaxed);
+            return Err(QueryError::Cancelled);
+        }
+    }
+    Ok(())
 }

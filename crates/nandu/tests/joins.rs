@@ -111,12 +111,11 @@ fn joins_of_all_types_and_kinds_of_tables_give_the_pairs_of_a_loop() {
             let (left, right) = (format!("customer_{left}"), format!("orders_{right}"));
             let join = nandu::join(&snapshot, &left, &right).on("c_key", "o_customer");
             let join = join.join_type(join_type).memory_bytes(512 << 10);
-            let pairs = sorted(join.pairs().unwrap());
-            assert_eq!(
-                pairs,
-                looped(&customers, &orders, join_type),
-                "{left} {right} {join_type:?}"
-            );
+            let wanted = looped(&customers, &orders, join_type);
+            for threads in [1, 3] {
+                let pairs = sorted(join.clone().threads(threads).pairs().unwrap());
+                assert_eq!(pairs, wanted, "{left} {right} {join_type:?} by {threads}");
+            }
         }
     }
 }
@@ -148,6 +147,32 @@ fn a_join_sees_its_snapshot_and_gives_its_memory_back() {
         if count < 3 { Flow::Continue(()) } else { Flow::Break(()) }
     });
     assert_eq!((kind.unwrap(), count), (join.plan().unwrap().kind, 3), "it is broken off");
+}
+
+#[test]
+fn threads_share_a_join_and_end_together() {
+    let place = tempfile::tempdir().unwrap();
+    let (database, customers, orders) = filled(&place.path().join("shop"));
+    let snapshot = database.snapshot();
+    let all = looped(&customers, &orders, JoinType::Inner).len();
+    let join = nandu::join(&snapshot, "customer_pax", "orders_pax").on("c_key", "o_customer");
+    let join = join.memory_bytes(512 << 10);
+    for threads in [0, 1, 2, 3, 1000, u32::MAX] {
+        let join = join.clone().threads(threads);
+        let counts = join.fold(|| 0, |count, _, _| Flow::Continue(*count += 1)).unwrap();
+        assert_eq!(counts.iter().sum::<usize>(), all, "{threads} threads");
+        // A closure is never in two threads at a time, and not called any more once it broke off.
+        let mut count = 0;
+        let answer = join.for_each(|_, _| {
+            count += 1;
+            if count < 5 { Flow::Continue(()) } else { Flow::Break(()) }
+        });
+        assert_eq!((answer, count), (Ok(join.plan().unwrap().kind), 5), "{threads} threads");
+        assert_eq!(join.pairs().unwrap().len(), all, "the memory came back");
+    }
+    // More threads are worth it where the processor counts.
+    let [alone, shared] = [1, 2].map(|threads| join.clone().threads(threads).plan().unwrap());
+    assert!(shared.time < alone.time, "{shared:?}, {alone:?}");
 }
 
 #[test]
