@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{run_full, stderr, stdout_of};
+use common::{names, run_full, stderr, stdout_of};
 use std::path::Path;
 use std::process::Output;
 
@@ -83,4 +83,29 @@ fn on_a_full_disk_a_table_that_is_dropped_makes_room() {
     succeeds(directory, &["db", "create", "shop", "goods", "id:integer", "name:text"]);
     succeeds(directory, &["db", "load", "shop", "goods", "rows.tsv"]);
     assert!(stdout_of(directory, &["db", "check", "shop"]).contains("100 rows"));
+}
+
+#[test]
+fn on_a_full_disk_a_backup_leaves_nothing_and_says_what_it_needed() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "goods", "id:integer", "name:text"]);
+    let name = "x".repeat(30_000);
+    let lines: String = (1..=500).map(|id| format!("{id}\t{name}\n")).collect();
+    std::fs::write(directory.join("rows.tsv"), lines).unwrap();
+    stdout_of(directory, &["db", "load", "shop", "goods", "rows.tsv"]);
+    let before = names(directory);
+    // Neither for a log of 64 MiB, nor, where that fits, for rows of 15 MB.
+    for (action, told) in [
+        (&["backup"][..], "a new database in copy has a log of 67108864 bytes"),
+        (&["compact", "--log-size", "4MiB"], "copy/goods.sqlite cannot grow"),
+    ] {
+        let words = [&["db"], action, &["shop", "copy"]].concat();
+        let output = full(directory, &words);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{words:?}: {said}");
+        assert!(said.contains("no space is left") && said.contains(told), "{words:?}: {said}");
+        assert_eq!(names(directory), before, "{words:?}");
+    }
+    assert_eq!(stdout_of(directory, &["db", "backup", "shop", "copy"]), "1 table, 500 rows\n");
 }

@@ -21,7 +21,7 @@ const TINY: &str = "title = \"Tiny\"\nquestion = \"q\"\nmethod = \"Equation 2.2.
     [[shape]]\nclass = \"own\"\nkind = \"value_within\"\nseries = \"dynamic\"\nlow = 460\nhigh = 470\n";
 
 /// What `command` of the schema is printed by these words, in an order in which each finds what it needs.
-const RUNS: [(&str, &str); 47] = [
+const RUNS: [(&str, &str); 48] = [
     ("run", "run tiny/one --out out"),
     ("run PAPER", "run tiny --out out"),
     ("list", "list"),
@@ -70,6 +70,7 @@ const RUNS: [(&str, &str); 47] = [
     ("db schema", "db schema shop"),
     ("db stat", "db stat shop"),
     ("db check", "db check shop"),
+    ("db backup", "db backup shop copied"),
     ("db compact", "db compact shop smaller"),
     ("db delete", "db delete shop people 8"),
 ];

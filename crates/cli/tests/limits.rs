@@ -58,7 +58,7 @@ fn a_limit_on_memory_is_an_error_that_says_what_is_too_large() {
     let place = shop();
     let directory = place.path();
     let before = names(directory);
-    let compact = ["db", "compact", "shop", "new"];
+    let [compact, backup] = ["compact", "backup"].map(|action| ["db", action, "shop", "new"]);
     let get = ["db", "get", "shop", "t", "7"];
     // The copy has a pool of its own, for which there is no room beside the first; nor is there for the
     // first, if the thread that listens for Ctrl-C has reserved its own 64 MiB by then.
@@ -66,6 +66,7 @@ fn a_limit_on_memory_is_an_error_that_says_what_is_too_large() {
     for (arguments, limit, what) in [
         (&CREATE[..], "-v 60000", &[database][..]),
         (&compact, "-v 130000", &[pool, database]),
+        (&backup, "-v 130000", &[pool, database]),
         (&get, "-v 60000", &[database]),
     ] {
         let (code, said) = end_under(directory, limit, arguments);

@@ -49,6 +49,7 @@ fn where_nothing_can_be_written_the_error_says_so_and_nothing_is_half_made() {
             "load tpch --row-width s001 --tables customer --scale-factor 0.001 closed/shop",
             "closed/shop",
         ),
+        ("db backup shop closed/shop", "closed/shop is read-only; make it writable"),
         ("db compact shop closed/shop", "closed/shop is read-only; make it writable"),
         ("db export shop t closed/rows.csv", "closed"),
         ("run s000/table-3-1 --out closed/out", "cannot create closed/out"),
@@ -314,6 +315,7 @@ fn what_is_changed_and_cannot_be_told_is_changed_and_no_failure() {
         ("load csv rows.csv --table c --quiet shop", "6 rows in c"),
         ("load csv rows.csv --table d --quiet shop --json", "6 rows in d"),
         ("db compact shop copy --quiet", "18 rows in copy"),
+        ("db backup shop copied --quiet", "3 tables, 18 rows in copied"),
     ] {
         let (code, said) = untold(line);
         assert_eq!(code, Some(0), "{line}: {said}");

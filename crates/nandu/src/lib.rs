@@ -26,7 +26,7 @@ pub mod open;
 #[cfg(feature = "simulated")]
 pub mod simulated;
 
-pub use back_up::{BackUpReport, back_up};
+pub use back_up::{BackUpOptions, BackUpProgress, BackUpReport, back_up, back_up_watched};
 pub use directory_volume::{DirectIo, DirectoryOptions, DirectoryVolume};
 #[cfg(feature = "joins")]
 pub use join::join;

@@ -6,7 +6,8 @@
 //! 2. The database is gone with the drive, which is memory.
 
 use nandu_base::{ByteCount, Nanos};
-use nandu_device::{Counters, Device, SharedDevice};
+pub use nandu_device::Counters;
+use nandu_device::{Device, SharedDevice};
 use nandu_drives::profile::{Profile, SimOptions};
 use nandu_storage::StorageError;
 use nandu_storage::database::Database;

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 use nandu::{
-    Column, ColumnType, Database, DatabaseOptions, LoadOptions, NewTable, PropagationKind, Row,
-    RowRange, StorageError, TableKind, TableLoad, Tables,
+    BackUpOptions, BackUpProgress, Column, ColumnType, Database, DatabaseOptions, LoadOptions,
+    NewTable, PropagationKind, Row, RowRange, StorageError, TableKind, TableLoad, Tables,
+    back_up_watched,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,6 +132,72 @@ fn a_backup_that_fails_leaves_nothing() {
     assert!(nandu::back_up(&database.snapshot(), &directory, options.files).is_err());
     assert_eq!(std::fs::read(directory.join("file")).unwrap(), b"mine");
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
+}
+
+#[test]
+fn whoever_watches_a_backup_sees_it_come_on_and_may_end_it() {
+    let place = tempfile::tempdir().unwrap();
+    let options = options(PropagationKind::InPlace);
+    let database = filled(&place.path().join("shop"), &options);
+    let (snapshot, directory) = (database.snapshot(), place.path().join("backup"));
+    let back_up = |last: usize| {
+        let mut seen: Vec<(u64, u64)> = Vec::new();
+        let mut total = 0;
+        let watch = |progress: &BackUpProgress<'_>| -> Result<(), StorageError> {
+            seen.push((progress.row_count, progress.done_bytes));
+            total = progress.total_bytes;
+            assert!((0.0..=1.0).contains(&progress.fraction()), "{progress:?}");
+            if seen.len() < last {
+                Ok(())
+            } else {
+                Err(StorageError::NotFound { what: "time".into() })
+            }
+        };
+        let answer = back_up_watched(&snapshot, &directory, &BackUpOptions::default(), watch);
+        (answer, seen, total)
+    };
+    let (report, seen, total) = back_up(usize::MAX);
+    assert_eq!(report.unwrap().row_count, 8000);
+    assert!(seen.len() > 25 && seen.is_sorted(), "{seen:?}");
+    assert_eq!(seen.last(), Some(&(8000, total)), "it ends with all");
+    std::fs::remove_dir_all(&directory).unwrap();
+    for last in [1, 2, seen.len() / 2, seen.len()] {
+        let (answer, ..) = back_up(last);
+        assert_eq!(answer.unwrap_err().to_string(), "there is no time");
+        assert!(!directory.exists(), "ended at look {last}");
+    }
+}
+
+#[test]
+fn a_copy_may_have_another_log_and_new_numbers() {
+    let place = tempfile::tempdir().unwrap();
+    let options = options(PropagationKind::InPlace);
+    let database = filled(&place.path().join("shop"), &options);
+    let snapshot = database.snapshot();
+    let wanted = contents(&snapshot);
+    for log_bytes in [256 << 10, 64 << 20] {
+        let directory = place.path().join(format!("{log_bytes}"));
+        let ways =
+            BackUpOptions { log_bytes: Some(log_bytes), renumbers: true, files: options.files };
+        back_up_watched(&snapshot, &directory, &ways, |_| Ok::<(), StorageError>(())).unwrap();
+        let copy = nandu::open_database(&directory, &options).unwrap().0;
+        assert_eq!(copy.read().engine().settings().log_bytes, log_bytes);
+        let found = contents(&copy.read());
+        assert!(found.iter().map(|(_, row)| row).eq(wanted.iter().map(|(_, row)| row)));
+        let of_heap = copy.read().stat().unwrap();
+        let of_heap = of_heap.iter().find(|stat| stat.name == "heap").unwrap().row_count;
+        assert!(found.iter().any(|&(number, _)| number == 1), "new numbers begin with 1");
+        let past_last = i64::try_from(of_heap).unwrap() + 1;
+        assert_eq!(copy.read().get("heap", past_last, |_| ()).unwrap(), None);
+        assert_eq!(copy.read().get("heap", past_last - 1, |_| ()).unwrap(), Some(()));
+    }
+    // One that is too short for pages of this size is refused, and nothing is left.
+    let ways = BackUpOptions { log_bytes: Some(1000), ..BackUpOptions::default() };
+    let directory = place.path().join("short");
+    let watch = |_: &BackUpProgress<'_>| Ok::<(), StorageError>(());
+    let error = back_up_watched(&snapshot, &directory, &ways, watch).unwrap_err();
+    assert!(matches!(error, StorageError::InvalidSetting { .. }), "{error}");
+    assert!(!directory.exists());
 }
 
 #[test]

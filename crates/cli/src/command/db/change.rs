@@ -25,7 +25,7 @@ pub(super) fn insert(
     values: &[String],
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open((directory, &[]))?;
     let definition = database.read().definition(table)?.clone();
     let (found, wanted) = (values.len(), definition.columns.len());
     if found != wanted {
@@ -61,7 +61,7 @@ pub(super) fn update(
     key: &[String],
     settings: &[(String, String)],
 ) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open((directory, &[]))?;
     let definition = database.read().definition(table)?.clone();
     let name = row_name(&definition, key)?;
     let mut changes = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn update(
 
 /// Removes a row.
 pub(super) fn delete(directory: &Path, table: &str, key: &[String]) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open((directory, &[]))?;
     let definition = database.read().definition(table)?.clone();
     let name = row_name(&definition, key)?;
     let mut write = database.write()?;
@@ -124,7 +124,7 @@ pub(super) fn delete(directory: &Path, table: &str, key: &[String]) -> Result<()
 
 /// Removes a table.
 pub(super) fn drop_table(directory: &Path, table: &str) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open((directory, &[]))?;
     let mut write = database.write()?;
     write.drop_table(table)?;
     write.commit()?;

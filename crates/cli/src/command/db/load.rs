@@ -5,7 +5,7 @@
 //!    rows, which fit, is stored as a whole or not at all.
 
 use super::text::{parse_row, refs};
-use super::{Answering, open};
+use super::{Answering, Place, open};
 use crate::Context;
 use crate::failure::Failure;
 use crate::input::Input;
@@ -37,18 +37,18 @@ struct LoadAnswer<'a> {
 
 /// Stores the rows of a file, but for lines at its beginning.
 pub(super) fn load(
-    directory: &Path,
+    place: Place<'_>,
     table: &str,
     file: &Path,
     skip: u64,
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
     let mut lines = Lines::open(file, skip, to.context)?;
-    let database = open(directory)?;
+    let database = open(place)?;
     let start = lines.number;
     let mut stored = start;
     let outcome = load_lines(&database, table, &mut lines, &mut stored, to.context);
-    let closed = crate::database::close(database, directory);
+    let closed = crate::database::close(database, place.0);
     let how_far = match stored {
         1 => "the first row is stored; --skip 1 goes on from there".to_owned(),
         _ => format!("the first {stored} rows are stored; --skip {stored} goes on from there"),

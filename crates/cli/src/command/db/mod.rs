@@ -3,21 +3,27 @@
 //! ```text
 //!   here: arguments, create, index, check, stat      change: rows and tables come and go
 //!   load: the rows of a file of lines                read:   get, scan, export
-//!   text: rows as lines                              schema: what tables are, compact
+//!   text: rows as lines                              schema: what tables are
+//!                                                    copy:   backup, compact
 //! ```
 
 mod change;
+mod copy;
 mod load;
 mod read;
 mod schema;
 mod text;
 
 use crate::Context;
-use crate::database::{self, Wishes};
+use crate::database::{self, Opened, Wishes};
+use crate::engine_settings;
 use crate::failure::Failure;
 use crate::output::OutputFiles;
 use clap::{Args, Subcommand};
-use nandu::{CheckReport, Column, ColumnType, Database, DatabaseOptions, RestartReport, TableKind};
+use nandu::{
+    CheckReport, Column, ColumnType, Database, DatabaseOptions, RestartReport, StorageError,
+    TableKind,
+};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_probe::table::Table;
@@ -38,6 +44,7 @@ Examples:
   nandu db update shop customers 8 --set name=Ola
   nandu db delete shop customers 8
   nandu db export shop customers customers.parquet
+  nandu db backup shop shop-of-monday
   nandu db check shop
   nandu db stat shop
 
@@ -92,6 +99,14 @@ impl<'a> OfTable<'a> {
     }
 }
 
+/// How the engine works while a command runs.
+#[derive(Debug, Args)]
+struct EngineArguments {
+    /// Any setting of the engine, for this command, such as pool_bytes=1GiB
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a table, and the database if there is none
@@ -128,6 +143,8 @@ enum Action {
         /// Leave out so many lines, which were loaded before
         #[arg(long, default_value = "0")]
         skip: u64,
+        #[command(flatten)]
+        engine: EngineArguments,
     },
     /// Make an index of a table without --key
     Index {
@@ -140,6 +157,8 @@ enum Action {
         /// Its columns, most significant first
         #[arg(required = true)]
         columns: Vec<String>,
+        #[command(flatten)]
+        engine: EngineArguments,
     },
     /// Print one row
     Get {
@@ -163,6 +182,8 @@ enum Action {
         /// How rows are written [default: tsv]
         #[arg(long, value_enum)]
         format: Option<RowFormat>,
+        #[command(flatten)]
+        engine: EngineArguments,
     },
     /// Write a table to a file whose name ends in .csv, .json, .parquet or .tsv
     Export {
@@ -174,6 +195,8 @@ enum Action {
         file: PathBuf,
         #[command(flatten)]
         files: OutputFiles,
+        #[command(flatten)]
+        engine: EngineArguments,
     },
     /// Store one row
     Insert {
@@ -222,6 +245,15 @@ enum Action {
         /// One table; all without it
         table: Option<String>,
     },
+    /// Copy all tables into a new database, rows with their numbers
+    Backup {
+        /// The directory
+        directory: PathBuf,
+        /// The directory of the copy
+        target: PathBuf,
+        #[command(flatten)]
+        engine: EngineArguments,
+    },
     /// Copy all tables into a new database, without the room that changes left
     Compact {
         /// The directory
@@ -231,16 +263,22 @@ enum Action {
         /// Bytes of its log; as many as there are without it
         #[arg(long, alias = "log-bytes", value_parser = super::parse_size, value_name = "SIZE")]
         log_size: Option<ByteCount>,
+        #[command(flatten)]
+        engine: EngineArguments,
     },
     /// Verify every page, tree and reference
     Check {
         /// The directory
         directory: PathBuf,
+        #[command(flatten)]
+        engine: EngineArguments,
     },
     /// Say how large the tables and indexes are
     Stat {
         /// The directory
         directory: PathBuf,
+        #[command(flatten)]
+        engine: EngineArguments,
     },
 }
 
@@ -253,20 +291,20 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
             create(directory, table, columns, key, wishes)?;
             to.tell("db create", &OfTable::of(table), None, &format!("table {table} is made"))
         }
-        Action::Load { directory, table, file, skip } => {
-            load::load(directory, table, file, *skip, to)
+        Action::Load { directory, table, file, skip, engine } => {
+            load::load((directory, &engine.set), table, file, *skip, to)
         }
-        Action::Index { directory, table, index, columns } => {
-            make_index(directory, table, index, columns)?;
+        Action::Index { directory, table, index, columns, engine } => {
+            make_index((directory, &engine.set), table, index, columns)?;
             let answer = OfTable { table, index: Some(index) };
             to.tell("db index", &answer, None, &format!("index {index} is made"))
         }
         Action::Get { directory, table, key } => read::get(directory, table, key, to),
-        Action::Scan { directory, table, limit, format } => {
-            read::scan(directory, table, *limit, *format, to)
+        Action::Scan { directory, table, limit, format, engine } => {
+            read::scan((directory, &engine.set), table, *limit, *format, to)
         }
-        Action::Export { directory, table, file, files } => {
-            read::export(directory, table, file, *files, to)
+        Action::Export { directory, table, file, files, engine } => {
+            read::export((directory, &engine.set), table, file, *files, to)
         }
         Action::Insert { directory, table, values } => change::insert(directory, table, values, to),
         Action::Update { directory, table, key, set } => {
@@ -282,30 +320,50 @@ pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Fail
             to.tell("db drop", &OfTable::of(table), None, &format!("table {table} is gone"))
         }
         Action::Schema { directory, table } => schema::schema(directory, table.as_deref(), to),
-        Action::Compact { directory, target, log_size } => {
-            schema::compact(directory, target, *log_size, to)
+        Action::Backup { directory, target, engine } => {
+            copy::back_up((directory, &engine.set), target, to)
         }
-        Action::Check { directory } => check(directory, to),
-        Action::Stat { directory } => stat(directory, to),
+        Action::Compact { directory, target, log_size, engine } => {
+            copy::compact((directory, &engine.set), target, *log_size, to)
+        }
+        Action::Check { directory, engine } => check((directory, &engine.set), to),
+        Action::Stat { directory, engine } => stat((directory, &engine.set), to),
     }
 }
 
-fn open(directory: &Path) -> Result<Database, Failure> {
-    check_memory()?;
-    Ok(database::open(directory, &DatabaseOptions::default())?.0)
+/// A directory, and what `--set` says.
+type Place<'p> = (&'p Path, &'p [String]);
+
+fn open(place: Place<'_>) -> Result<Database, Failure> {
+    open_by(database::open, place).map(|(database, _)| database)
 }
 
-fn open_to_read(directory: &Path) -> Result<Database, Failure> {
-    check_memory()?;
-    Ok(database::open_to_read(directory, &DatabaseOptions::default())?.0)
+fn open_to_read(place: Place<'_>) -> Result<Opened, Failure> {
+    open_by(database::open_to_read, place)
 }
 
-/// Refuses what would end the program at its first allocation.
-fn check_memory() -> Result<(), Failure> {
-    let pool_bytes = DatabaseOptions::default().settings.pool_bytes;
+/// Opens a database, and refuses settings that are not its own and stay.
+fn open_by(
+    open: fn(&Path, &DatabaseOptions) -> Result<Opened, StorageError>,
+    (directory, set): Place<'_>,
+) -> Result<Opened, Failure> {
+    let (database, restart) = open(directory, &options_with(set)?)?;
+    let fits = engine_settings::check(directory, database.read().engine().settings(), set);
+    if let Err(failure) = fits {
+        database::close(database, directory)?;
+        return Err(failure);
+    }
+    Ok((database, restart))
+}
+
+/// The usual options but for what is set. Memory that would end the program at its first allocation is
+/// refused.
+fn options_with(set: &[String]) -> Result<DatabaseOptions, Failure> {
+    let settings = engine_settings::set(&DatabaseOptions::default().settings, set)?;
     // The frames of the pool, and what stands beside them.
-    let needed = ByteCount(pool_bytes + pool_bytes / 8);
-    crate::memory::check_possible(needed, "a database", "raise its limit (ulimit -v)")
+    let needed = ByteCount(settings.pool_bytes.saturating_add(settings.pool_bytes / 8));
+    crate::memory::check_possible(needed, "a database", "raise its limit (ulimit -v)")?;
+    Ok(DatabaseOptions { settings, ..DatabaseOptions::default() })
 }
 
 fn create(
@@ -315,7 +373,7 @@ fn create(
     key: &[String],
     wishes: Wishes<'_>,
 ) -> Result<(), Failure> {
-    check_memory()?;
+    options_with(wishes.set)?;
     let index_of = |name: &String| {
         let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
         place.ok_or_else(|| Failure::input(format!("--key {name}: the table has no such column")))
@@ -335,17 +393,17 @@ fn create(
 }
 
 fn make_index(
-    directory: &Path,
+    place: Place<'_>,
     table: &str,
     index: &str,
     columns: &[String],
 ) -> Result<(), Failure> {
-    let database = open(directory)?;
+    let database = open(place)?;
     let mut write = database.write()?;
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     write.create_index(table, index, &columns)?;
     write.commit()?;
-    Ok(database::close(database, directory)?)
+    Ok(database::close(database, place.0)?)
 }
 
 /// What `check --json` prints.
@@ -357,11 +415,10 @@ struct CheckAnswer<'a> {
     restart: Option<RestartReport>,
 }
 
-fn check(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
-    check_memory()?;
-    let (database, restart) = database::open_to_read(directory, &DatabaseOptions::default())?;
+fn check(place: Place<'_>, to: &Answering<'_>) -> Result<(), Failure> {
+    let (database, restart) = open_to_read(place)?;
     let report = database.read().check()?;
-    database::close(database, directory)?;
+    database::close(database, place.0)?;
     let output = to.context.output;
     if to.as_json {
         output.json("db check", &CheckAnswer { report: &report, restart })?;
@@ -390,10 +447,10 @@ struct StatAnswer<T: Serialize> {
     stats: T,
 }
 
-fn stat(directory: &Path, to: &Answering<'_>) -> Result<(), Failure> {
-    let database = open_to_read(directory)?;
+fn stat(place: Place<'_>, to: &Answering<'_>) -> Result<(), Failure> {
+    let (database, _) = open_to_read(place)?;
     let stats = database.read().stat()?;
-    database::close(database, directory)?;
+    database::close(database, place.0)?;
     if to.as_json {
         return to.context.output.json("db stat", &StatAnswer { stats });
     }

@@ -1,7 +1,7 @@
 //! `nandu db get`, `scan` and `export`: rows of a table, printed or in a file.
 
 use super::text::{RowFormat, RowObject, line_of, parse_row, refs};
-use super::{Answering, open_to_read};
+use super::{Answering, Place, open_to_read};
 use crate::failure::Failure;
 use crate::json;
 use crate::output::{OutputFiles, cannot_write};
@@ -47,7 +47,7 @@ pub(super) fn get(
     key: &[String],
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
-    let database = open_to_read(directory)?;
+    let (database, _) = open_to_read((directory, &[]))?;
     let look = |row: &RecordView<'_>, columns: &[Column]| {
         (line_of(row, columns.len()), RowObject::of(row, columns))
     };
@@ -108,7 +108,7 @@ pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<R
 
 /// Prints the rows of a table.
 pub(super) fn scan(
-    directory: &Path,
+    place: Place<'_>,
     table: &str,
     limit: Option<u64>,
     format: Option<RowFormat>,
@@ -120,7 +120,7 @@ pub(super) fn scan(
         ));
     }
     let (context, format) = (to.context, format.unwrap_or(RowFormat::Tsv));
-    let database = open_to_read(directory)?;
+    let (database, _) = open_to_read(place)?;
     let mut outcome = Ok(());
     let mut left = limit.unwrap_or(u64::MAX);
     let mut lines = String::new();
@@ -152,7 +152,7 @@ pub(super) fn scan(
             if outcome.is_ok() { Flow::Continue(()) } else { Flow::Break(()) }
         })?;
     }
-    crate::database::close(database, directory)?;
+    crate::database::close(database, place.0)?;
     outcome?;
     context.output.rows(&lines)?;
     if to.as_json {
@@ -172,7 +172,7 @@ enum Sink<W: std::io::Write + Send> {
 
 /// Writes a table to a file, which is there as a whole or not at all.
 pub(super) fn export(
-    directory: &Path,
+    place: Place<'_>,
     table: &str,
     file: &Path,
     files: OutputFiles,
@@ -194,7 +194,7 @@ pub(super) fn export(
     };
     files.check(file)?;
     let failed = |error: &std::io::Error| cannot_write(file, error);
-    let database = open_to_read(directory)?;
+    let (database, _) = open_to_read(place)?;
     let partial = files.begin(file)?;
     let mut row_count = 0;
     {
@@ -240,7 +240,7 @@ pub(super) fn export(
             Sink::Parquet(writer) => writer.finish()?,
         }
     }
-    crate::database::close(database, directory)?;
+    crate::database::close(database, place.0)?;
     files.finish(partial, file)?;
     let answer = ExportAnswer { table, file, row_count };
     let rows = counted(row_count, "row");

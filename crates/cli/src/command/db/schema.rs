@@ -1,19 +1,11 @@
-//! `nandu db schema` and `compact`: what tables there are, and all of them copied.
+//! `nandu db schema`: what tables there are.
 
-use super::text::refs;
 use super::{Answering, open_to_read};
-use crate::database::Wishes;
 use crate::failure::Failure;
-use crate::progress::Progress;
-use nandu::{DatabaseOptions, Flow, NewDatabase, Settings, TableDefinition, TableKind};
-use nandu_base::ByteCount;
-use nandu_base::words::{counted, visible};
-use nandu_load::{LoadOptions, NewTable, RowOrder};
+use nandu::{Settings, TableDefinition, TableKind};
+use nandu_base::words::visible;
 use serde::Serialize;
 use std::path::Path;
-
-/// Rows between two looks at the progress.
-const ROWS_PER_LOOK: u64 = 4096;
 
 /// What `schema --json` prints.
 #[derive(Serialize)]
@@ -23,20 +15,13 @@ struct SchemaAnswer<'a> {
     tables: &'a [TableDefinition],
 }
 
-/// What `compact --json` prints.
-#[derive(Serialize)]
-struct CompactAnswer<'a> {
-    database: &'a Path,
-    row_count: u64,
-}
-
 /// Prints the commands that make the tables, or JSON.
 pub(super) fn schema(
     directory: &Path,
     table: Option<&str>,
     to: &Answering<'_>,
 ) -> Result<(), Failure> {
-    let database = open_to_read(directory)?;
+    let (database, _) = open_to_read((directory, &[]))?;
     let (definitions, Settings { page_bytes, log_bytes, .. }): (Vec<TableDefinition>, _) = {
         let tables = database.read();
         let definitions = match table {
@@ -125,69 +110,4 @@ fn in_shell(word: &str) -> String {
     // Only NUL cannot be quoted. No argument holds it, so nothing is lost by leaving it out.
     let word = word.replace('\0', "");
     shlex::try_quote(&word).map_or_else(|_| String::new(), |quoted| quoted.into_owned())
-}
-
-/// Loads all tables into a new database.
-pub(super) fn compact(
-    directory: &Path,
-    target: &Path,
-    log_size: Option<ByteCount>,
-    to: &Answering<'_>,
-) -> Result<(), Failure> {
-    let context = to.context;
-    let database = open_to_read(directory)?;
-    let mut row_count = 0_u64;
-    {
-        let tables = database.read();
-        let mut options = DatabaseOptions::default();
-        let own = tables.engine().settings();
-        // What was fixed at the making is the copy's, too.
-        options.settings.propagation = own.propagation;
-        options.settings.log_structured = own.log_structured.clone();
-        options.settings.torn_pages = own.torn_pages;
-        let Settings { page_bytes, log_bytes, .. } = *own;
-        let wishes = Wishes {
-            page: Some(ByteCount(page_bytes.into())),
-            log: Some(log_size.unwrap_or(ByteCount(log_bytes))),
-            set: &[],
-        };
-        wishes.apply(&mut options.settings)?;
-        let new = NewDatabase::begin(target, &options)?;
-        let definitions: Vec<TableDefinition> = tables.definitions()?.cloned().collect();
-        let progress = Progress::new(context, 1);
-        for (number, definition) in definitions.iter().enumerate() {
-            let fraction = number as f64 / definitions.len() as f64;
-            let table = NewTable::like(definition);
-            let options = LoadOptions { order: RowOrder::Ascending, ..LoadOptions::default() };
-            let mut write = new.database().write()?;
-            write.load_table(&table, &options, |load| -> Result<(), Failure> {
-                let mut outcome = Ok(());
-                let mut row = Vec::new();
-                tables.scan(&definition.name, |_, record| {
-                    row.clear();
-                    row.extend((0..definition.columns.len()).map(|at| record.get(at).to_value()));
-                    outcome = load.push(&refs(&row));
-                    row_count += 1;
-                    if row_count.is_multiple_of(ROWS_PER_LOOK) {
-                        progress.show(
-                            fraction,
-                            &format!("{}, {}", table.name, counted(row_count, "row")),
-                        );
-                    }
-                    let goes_on = outcome.is_ok() && !context.interrupt.is_set();
-                    if goes_on { Flow::Continue(()) } else { Flow::Break(()) }
-                })?;
-                if context.interrupt.is_set() {
-                    return Err(Failure::interrupted("the new database is removed"));
-                }
-                outcome.map_err(Failure::from)
-            })?;
-            write.commit()?;
-        }
-        crate::database::close(new.keep()?, target)?;
-    }
-    crate::database::close(database, directory)?;
-    let answer = CompactAnswer { database: target, row_count };
-    let rows = counted(row_count, "row");
-    to.tell("db compact", &answer, Some(rows.clone()), &format!("{rows} in {}", target.display()))
 }
