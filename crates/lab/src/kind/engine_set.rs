@@ -106,6 +106,7 @@ fn json_of(value: &toml::Value) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nandu::named_settings::{names, with_another_value};
     use nandu_storage::log::Durability;
 
     fn set(text: &str) -> EngineSet {
@@ -123,6 +124,16 @@ mod tests {
         assert_eq!(after.version_bytes, 1 << 20);
         assert_eq!(after.log_structured.segment_bytes, 2 << 20);
         assert_eq!(serde_json::to_value(after.log_structured.victim).unwrap(), "fifo");
+    }
+
+    #[test]
+    fn experiments_reach_every_setting_of_the_engine() {
+        for name in names() {
+            let (wanted, value) = with_another_value(&name).expect(&name);
+            let set = set(&format!("{name} = {value}"));
+            set.check(&Settings::default(), &[]).expect(&name);
+            assert_eq!(set.apply(Settings::default()), wanted, "{name}");
+        }
     }
 
     #[test]

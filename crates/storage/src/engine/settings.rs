@@ -1,7 +1,7 @@
 //! What a user may choose about a database, with defaults that hold for most.
 
 use super::{create_file, find_file};
-use crate::log::{Durability, LogConfig};
+use crate::log::{Durability, LogConfig, check_buffer};
 use crate::page::check_page_bytes;
 use crate::pool::ReplacementKind;
 use crate::propagation::{DoubleWriteFile, LogStructuredSettings, PropagationKind};
@@ -53,6 +53,9 @@ pub struct Settings {
     pub log_bytes: u64,
     /// Log between two checkpoints; a restart reads at most about twice as much.
     pub checkpoint_bytes: u64,
+    /// Bytes of log that are collected in memory before they are flushed unasked, from 4096 to 64 MiB; two such
+    /// buffers take turns.
+    pub log_buffer_bytes: u32,
     /// Memory, beside the pool, for earlier versions of pages: what snapshots see that are older than a
     /// change. Past it the oldest snapshot that needs one gets [`StorageError::SnapshotTooOld`].
     pub version_bytes: u64,
@@ -75,6 +78,7 @@ impl Default for Settings {
             commit_delay_ns: 0,
             log_bytes: 64 << 20,
             checkpoint_bytes: 16 << 20,
+            log_buffer_bytes: LogConfig::default().buffer_bytes,
             version_bytes: 64 << 20,
             lock_timeout_ns: 10_000_000_000,
         }
@@ -116,6 +120,7 @@ impl Settings {
             let what = format!("double_write_bytes {found} is above {DOUBLE_WRITE_BYTES_MAX}");
             return invalid(what);
         }
+        check_buffer(&self.log_config())?;
         // Two checkpoint intervals stay in the log, and a transaction may lie across them.
         let least = self.checkpoint_bytes.saturating_mul(4);
         if self.log_bytes < least {
@@ -160,7 +165,7 @@ const SETTINGS_BYTES_MAX: usize = 4096;
 impl Settings {
     /// Those settings that concern the log.
     pub(super) fn log_config(&self) -> LogConfig {
-        LogConfig { capacity_bytes: self.log_bytes, ..LogConfig::default() }
+        LogConfig { capacity_bytes: self.log_bytes, buffer_bytes: self.log_buffer_bytes }
     }
 
     /// Those settings that concern segments, with the database's page size.
@@ -356,6 +361,10 @@ mod tests {
             (
                 Settings { double_write_bytes: Some(u64::MAX), ..good.clone() },
                 "double_write_bytes 18446744073709551615 is above 1099511627776",
+            ),
+            (
+                Settings { log_buffer_bytes: 4095, ..good.clone() },
+                "log_buffer_bytes 4095 is not from 4096 to 67108864",
             ),
             (
                 Settings { pool_bytes: (32 << 10) - 1, ..good.clone() },

@@ -194,13 +194,12 @@ fn start(area: area::LogArea, master: Master, config: &LogConfig, end: Lsn) -> S
     SharedLog::new(area, master, writer)
 }
 
-fn check_buffer(config: &LogConfig) -> Result<(), StorageError> {
+/// Checks the size of a buffer, by the name that settings of a database have for it.
+pub(crate) fn check_buffer(config: &LogConfig) -> Result<(), StorageError> {
     if (4096..=BUFFER_BYTES_MAX).contains(&config.buffer_bytes) {
         return Ok(());
     }
-    let what = format!(
-        "a log buffer of {} bytes is not between 4096 bytes and {BUFFER_BYTES_MAX}",
-        config.buffer_bytes
-    );
+    let found = config.buffer_bytes;
+    let what = format!("log_buffer_bytes {found} is not from 4096 to {BUFFER_BYTES_MAX}");
     Err(StorageError::InvalidSetting { what })
 }
