@@ -211,6 +211,7 @@ impl From<StorageError> for Failure {
             | StorageError::NoSpace { .. }
             | StorageError::ReadOnly { .. }
             | StorageError::NeedsRestart { .. }
+            | StorageError::OfManyMoments { .. }
             | StorageError::Poisoned { .. } => FailureKind::Device,
             _ => FailureKind::Input,
         };

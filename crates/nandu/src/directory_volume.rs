@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   DIRECTORY/nandu.files   which files there are (`manifest`)
-//!   DIRECTORY/nandu.lock    held by flock; the holder's process number is in it
+//!   DIRECTORY/nandu.lock    held by flock; the holder's process number is in it, and what tells a copy of
+//!                           the directory from the original (`moment`)
 //!   DIRECTORY/customers …   one file each, under its own name
 //!
 //!   create: manifest says new  ─► file made     ─► directory synced ─┐ certain with the next
@@ -20,13 +21,15 @@
 mod handle;
 mod making;
 mod manifest;
+mod moment;
 mod past_queue;
 #[cfg(test)]
 mod tests;
 
-use handle::{Access, DirectoryHandle, OwnName};
+use handle::{Access, DirectoryHandle, EntryName, OwnName};
 pub(crate) use making::Undo;
 use manifest::{Listed, Manifest, Unreadable};
+use moment::{Kinship, LockText, Moment};
 use nandu_base::Nanos;
 use nandu_device::{Completion, Counters, DeviceError, Operation, TimeSource};
 use nandu_drives::file::set::{FileSet, SetRequest};
@@ -44,8 +47,6 @@ use std::sync::Arc;
 /// How often a lock is tried again that its holder removed meanwhile, with what it had made, or that
 /// this process itself seems to hold: a process that it is starting has all its locks for a moment.
 const LOCK_ATTEMPT_COUNT: u32 = 2000;
-/// The number of the process that holds a lock is shorter.
-const HOLDER_BYTES_MAX: u64 = 32;
 /// So much of an empty file that is given a length is filled with zeros: it is going to be a log, and
 /// the file system then has nothing to note when a commit is synced.
 const ZEROS_BYTES_MAX: u64 = 256 << 20;
@@ -101,8 +102,8 @@ pub struct DirectoryVolume {
     ready: VecDeque<Completion>,
     /// The same files, for threads that go past the queue.
     open_files: Arc<OpenFiles>,
-    /// Held as long as the volume lives; `None` where read-only media have none.
-    _lock: Option<File>,
+    /// Held as long as the volume lives, with what it says; `None` where read-only media have none.
+    lock: Option<(File, Moment)>,
 }
 
 /// A file that is open.
@@ -170,7 +171,7 @@ impl DirectoryVolume {
         handle: DirectoryHandle,
         options: DirectoryOptions,
         manifest: Manifest,
-        lock: Option<File>,
+        lock: Option<(File, Moment)>,
     ) -> Result<Self, StorageError> {
         let path = handle.path_of(&OwnName::Manifest);
         let DirectoryOptions { direct, engine, read_only, sector_bytes, queue_depth } = options;
@@ -197,7 +198,7 @@ impl DirectoryVolume {
             files: BTreeMap::new(),
             ready: VecDeque::new(),
             open_files: Arc::new(OpenFiles::new(doorbell)),
-            _lock: lock,
+            lock,
         };
         volume.finish_what_was_begun()?;
         let listed: Vec<FileId> = volume.manifest.files.keys().copied().collect();
@@ -474,6 +475,33 @@ impl Volume for DirectoryVolume {
         Ok(())
     }
 
+    fn check_moment(&mut self, closed_by: Option<u32>) -> Result<bool, StorageError> {
+        let Some((lock, moment)) = &mut self.lock else { return Ok(false) };
+        let kinship = moment.kinship(lock, &self.handle, entries(&self.manifest), closed_by);
+        if kinship == Kinship::Doubtful {
+            return Err(StorageError::OfManyMoments { place: self.name.clone() });
+        }
+        let (before, open) = (*moment, Moment::of_open(lock));
+        if !self.read_only && before != open {
+            making::sign_lock(&self.handle, lock, open)?;
+            *moment = open;
+            if !before.is_of_same_file(open) {
+                // After a power cut it would be a copy of what was not closed.
+                self.handle.sync_file(&OwnName::Lock, lock)?;
+            }
+        }
+        Ok(kinship == Kinship::Copy)
+    }
+
+    fn note_closed(&mut self, run: u32) {
+        let Some((lock, moment)) = self.lock.as_mut().filter(|_| !self.read_only) else { return };
+        if let Some(closed) = Moment::of_closed(lock, &self.handle, entries(&self.manifest), run)
+            && making::sign_lock(&self.handle, lock, closed).is_ok()
+        {
+            *moment = closed;
+        }
+    }
+
     fn idle_until(&mut self, time: Nanos) -> Nanos {
         self.set.idle_until(time)
     }
@@ -507,30 +535,36 @@ impl DirectoryVolume {
     }
 }
 
-/// Takes the lock of a directory, shared for those who only read. `None` if there is none to take.
-fn take_lock(handle: &DirectoryHandle, read_only: bool) -> Result<Option<File>, StorageError> {
+/// Takes the lock of a directory, shared for those who only read; gives what it said of the moment, too. `None`
+/// if there is none to take.
+fn take_lock(
+    handle: &DirectoryHandle,
+    read_only: bool,
+) -> Result<Option<(File, Moment)>, StorageError> {
     let place = || handle.path().display().to_string();
     for attempt in 1..=LOCK_ATTEMPT_COUNT {
-        let Some(mut lock) = making::open_lock(handle, read_only)? else { return Ok(None) };
+        let Some(lock) = making::open_lock(handle, read_only)? else { return Ok(None) };
         let answer = if read_only { lock.try_lock_shared() } else { lock.try_lock() };
         match answer {
             // One that was removed locks nobody out.
             Ok(()) if !handle.is(&OwnName::Lock, &lock) => {}
             Ok(()) => {
+                let LockText { moment, .. } = LockText::read(&lock);
                 if !read_only {
-                    making::sign_lock(handle, &mut lock)?;
+                    making::sign_lock(handle, &lock, moment)?;
                 }
-                return Ok(Some(lock));
+                return Ok(Some((lock, moment)));
             }
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
                 // A holder that has not written its number yet is held all the same.
-                let _ = lock.take(HOLDER_BYTES_MAX).read_to_string(&mut holder);
-                let holder = holder.trim().parse().ok();
+                let LockText { holder, .. } = LockText::read(&lock);
                 if holder == Some(std::process::id()) && attempt < LOCK_ATTEMPT_COUNT {
                     std::thread::yield_now();
                     continue;
                 }
+                // Those who read do not write their numbers: it is that of somebody before them.
+                let is_read = !read_only && lock.try_lock_shared().is_ok();
+                let holder = holder.filter(|_| !is_read);
                 return Err(StorageError::Locked { place: place(), holder });
             }
             Err(TryLockError::Error(error)) => {
@@ -539,6 +573,12 @@ fn take_lock(handle: &DirectoryHandle, read_only: bool) -> Result<Option<File>, 
         }
     }
     Err(StorageError::Locked { place: place(), holder: None })
+}
+
+/// The files that have to be of one moment: those of the volume, and the list of them.
+fn entries(manifest: &Manifest) -> impl Iterator<Item = &dyn EntryName> {
+    let files = manifest.files.values().map(|listed| &listed.name as &dyn EntryName);
+    files.chain(std::iter::once(&OwnName::Manifest as &dyn EntryName))
 }
 
 /// The names in the bytes of a manifest.

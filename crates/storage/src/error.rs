@@ -89,6 +89,11 @@ pub enum StorageError {
         /// The database's directory or device.
         place: String,
     },
+    /// It is a copy, file by file, of a database that was open then, so its files may be of different moments.
+    OfManyMoments {
+        /// The database's directory.
+        place: String,
+    },
     /// Another transaction committed a change to a row, or to its table, after this one had begun to look
     /// (isolation `snapshot`). Roll back and do it again.
     Conflict {
@@ -210,6 +215,12 @@ impl fmt::Display for StorageError {
             Self::NeedsRestart { place } => write!(
                 formatter,
                 "{place} was not closed; open and close it once where it can be written"
+            ),
+            Self::OfManyMoments { place } => write!(
+                formatter,
+                "{place} was copied while it was open, so its files may be of different moments; copy it while \
+                 it is closed, or back it up (`nandu db backup`); if nobody wrote while it was copied, as \
+                 after a crash, remove nandu.lock in it"
             ),
             Self::Conflict { what } => {
                 write!(

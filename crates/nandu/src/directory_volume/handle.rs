@@ -5,12 +5,13 @@
 //! 2. A name is one of the volume's own or a checked [`FileName`]: there is no other way to make one.
 //! 3. Symbolic links are not followed, and nothing but regular files is opened.
 
+use super::moment::{all_of, wanted};
 #[cfg(test)]
 use super::tests::{after_sync, before_change};
 use super::{failed_sync, system_error};
 use nandu_storage::StorageError;
 use nandu_storage::volume::{FileName, RESERVED_NAMES};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, Statx};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -158,6 +159,13 @@ impl DirectoryHandle {
         let entry = rustix::fs::statat(&*self.file, name.entry(), AtFlags::SYMLINK_NOFOLLOW);
         let of_file = file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
         entry.is_ok_and(|entry| of_file.is_ok_and(|found| found == (entry.st_dev, entry.st_ino)))
+    }
+
+    /// What the file system says of an entry; `None` unless it says all that is [`wanted`].
+    pub(super) fn times_of(&self, name: &dyn EntryName) -> Option<Statx> {
+        let found =
+            rustix::fs::statx(&*self.file, name.entry(), AtFlags::SYMLINK_NOFOLLOW, wanted());
+        all_of(found)
     }
 
     /// Removes an entry, if it is there and no directory.

@@ -15,10 +15,10 @@
 
 use super::handle::{Access, DirectoryHandle, OwnName, make_directory, remove_directory};
 use super::manifest::Manifest;
+use super::moment::{LockText, Moment};
 use super::{DirectoryOptions, DirectoryVolume, read_manifest, take_lock, write_manifest};
 use nandu_storage::StorageError;
 use std::fs::File;
-use std::io::Write;
 
 /// Removes what a making has left, unless it was kept.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl DirectoryVolume {
         let handle = DirectoryHandle::open(directory)?;
         // Before the lock, which would leave a file in a directory of another program.
         remains_of(&handle, part_of)?;
-        let lock = take_lock(&handle, false)?.expect("a lock that is missing was made");
+        let (lock, _) = take_lock(&handle, false)?.expect("a lock that is missing was made");
         let system = |error| super::system_error("cannot lock", directory, &error);
         let held = remains_of(&handle, part_of)
             .and_then(|remains| Ok((remains, lock.try_clone().map_err(system)?)));
@@ -86,8 +86,10 @@ impl DirectoryVolume {
             }
             remove_files(&handle, &remains)?;
         }
-        let volume = write_manifest(&handle, &manifest)
-            .and_then(|()| Self::with_manifest(handle, options, manifest, Some(lock)));
+        let moment = Moment::of_open(&lock);
+        let volume = sign_lock(&handle, &lock, moment)
+            .and_then(|()| write_manifest(&handle, &manifest))
+            .and_then(|()| Self::with_manifest(handle, options, manifest, Some((lock, moment))));
         match volume {
             Ok(volume) => Ok((volume, undo)),
             Err(error) => {
@@ -167,13 +169,15 @@ fn remove_files(handle: &DirectoryHandle, manifest: &Manifest) -> Result<(), Sto
     handle.sync()
 }
 
-/// Writes the number of this process into a lock that it holds. It takes the place of the number that was
-/// there, which needs no room on a full file system; a lock that cannot be signed goes.
-pub(super) fn sign_lock(handle: &DirectoryHandle, lock: &mut File) -> Result<(), StorageError> {
-    let number = format!("{}\n", std::process::id());
-    let noted = lock.write_all(number.as_bytes()).and_then(|()| lock.set_len(number.len() as u64));
+/// Writes the number of this process into a lock that it holds, and of which moment the files are. A lock that
+/// cannot be signed goes.
+pub(super) fn sign_lock(
+    handle: &DirectoryHandle,
+    lock: &File,
+    moment: Moment,
+) -> Result<(), StorageError> {
     let path = handle.path_of(&OwnName::Lock);
-    noted.map_err(|error| {
+    LockText { holder: Some(std::process::id()), moment }.write(lock).map_err(|error| {
         let _ = handle.unlink(&OwnName::Lock);
         super::system_error("cannot write", &path, &error)
     })

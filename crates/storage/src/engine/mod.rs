@@ -170,8 +170,9 @@ impl Engine {
         let log_file = expect_file(&log_io, LOG_FILE)?;
         let mut report = RestartReport::default();
         let clock = restart::Stopwatch::start(&data_io, &log_io);
-        let log_file = LogFile::open(log_io.clone(), log_file)?;
+        let mut log_file = LogFile::open(log_io.clone(), log_file)?;
         let control = *log_file.control();
+        check_moment([&data_io, &log_io], &mut log_file)?;
         let analysis = restart::analyse(&log_file, settings.torn_pages, &mut report)?;
         let reader = log_file.scan(analysis.redo_from)?;
         let read_only = [&data_io, &log_io].iter().any(|io| io.is_read_only());
@@ -302,7 +303,13 @@ impl Engine {
             self.resume(parked);
         }
         self.checkpoint_fully()?;
-        self.log.close()
+        self.log.close()?;
+        let run = self.log.control().epoch();
+        self.data_io.note_closed(run);
+        if self.log_is_apart() {
+            self.log_io.note_closed(run);
+        }
+        Ok(())
     }
 
     /// Whether the volumes allow no change; then there are no transactions.
@@ -677,6 +684,18 @@ fn share(volumes: Volumes) -> (Io, Io) {
     let data = Io::new(volumes.data, Arc::clone(&clock));
     let log = volumes.log.map_or_else(|| data.clone(), |log| Io::new(log, clock));
     (data, log)
+}
+
+/// Refuses files of several moments, and has a copy count its runs apart from those of its original.
+fn check_moment(volumes: [&Io; 2], log_file: &mut LogFile) -> Result<(), StorageError> {
+    let control = *log_file.control();
+    let closed_by = control.is_clean.then(|| control.epoch());
+    for io in volumes {
+        if io.check_moment(closed_by)? {
+            log_file.skip_runs();
+        }
+    }
+    Ok(())
 }
 
 fn name_of(io: &Io) -> String {

@@ -60,6 +60,9 @@ pub enum Durability {
     None,
 }
 
+/// So many times a database may be opened while somebody copies it.
+const RUNS_LEFT_TO_ORIGINAL: u32 = 4096;
+
 /// The sizes of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -158,6 +161,12 @@ impl LogFile {
     /// If no record can be there.
     pub fn scan(&self, from: Lsn) -> Result<LogReader, StorageError> {
         LogReader::new(self.area.clone(), &self.master, from)
+    }
+
+    /// Leaves numbers of runs to the database of which this one is a copy: pages that it wrote since are not
+    /// taken for those of a run of this one.
+    pub(crate) const fn skip_runs(&mut self) {
+        self.master.epoch = self.master.epoch.saturating_add(RUNS_LEFT_TO_ORIGINAL);
     }
 
     /// Opens the log for writing, behind the end that a scan has found.

@@ -189,6 +189,16 @@ impl Volume for GuardedVolume {
         self.inner.sync_found().inspect_err(|error| self.stop.note_sync(error))
     }
 
+    fn check_moment(&mut self, closed_by: Option<u32>) -> Result<bool, StorageError> {
+        self.change(|volume| volume.check_moment(closed_by))
+    }
+
+    fn note_closed(&mut self, run: u32) {
+        if self.stop.check().is_ok() {
+            self.inner.note_closed(run);
+        }
+    }
+
     fn idle_until(&mut self, time: Nanos) -> Nanos {
         self.inner.idle_until(time)
     }

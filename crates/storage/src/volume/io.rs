@@ -248,6 +248,19 @@ impl Io {
         self.change(Volume::sync_found)
     }
 
+    /// Checks that the files are of one moment: see [`Volume::check_moment`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn check_moment(&self, closed_by: Option<u32>) -> Result<bool, StorageError> {
+        self.change(|volume| volume.check_moment(closed_by))
+    }
+
+    /// Notes that the database was closed: see [`Volume::note_closed`].
+    pub(crate) fn note_closed(&self, run: u32) {
+        self.change(|volume| volume.note_closed(run));
+    }
+
     /// Who tells the time.
     #[must_use]
     pub fn time_source(&self) -> TimeSource {

@@ -163,6 +163,21 @@ pub trait Volume: Send {
         Ok(())
     }
 
+    /// Checks that the files are of one moment, before anything is changed: whoever copies them one by one
+    /// while somebody writes has some of an earlier and some of a later one. `closed_by` is the run of the log
+    /// that closed the database, if it was closed. True where it is a copy; volumes that nobody can copy so
+    /// have nothing to do here.
+    ///
+    /// # Errors
+    /// If they may not be, or the device fails.
+    fn check_moment(&mut self, _closed_by: Option<u32>) -> Result<bool, StorageError> {
+        Ok(false)
+    }
+
+    /// Notes that a run of the log has closed the database and all is durable, for [`Self::check_moment`] of
+    /// whoever copies it from now on. A note that is lost harms copies alone, which are refused then.
+    fn note_closed(&mut self, _run: u32) {}
+
     /// Lets time pass without requests. Nothing may be in flight.
     fn idle_until(&mut self, time: Nanos) -> Nanos;
 
