@@ -159,7 +159,15 @@ fn threads_share_a_join_and_end_together() {
     let join = join.memory_bytes(512 << 10);
     for threads in [0, 1, 2, 3, 1000, u32::MAX] {
         let join = join.clone().threads(threads);
-        let counts = join.fold(|| 0, |count, _, _| Flow::Continue(*count += 1)).unwrap();
+        let counts = join
+            .fold(
+                || 0,
+                |count, _, _| {
+                    *count += 1;
+                    Flow::Continue(())
+                },
+            )
+            .unwrap();
         assert_eq!(counts.iter().sum::<usize>(), all, "{threads} threads");
         // A closure is never in two threads at a time, and not called any more once it broke off.
         let mut count = 0;

@@ -222,13 +222,10 @@ impl fmt::Display for StorageError {
                  it is closed, or back it up (`nandu db backup`); if nobody wrote while it was copied, as \
                  after a crash, remove nandu.lock in it"
             ),
-            Self::Conflict { what } => {
-                write!(
-                    formatter,
-                    "{what} was changed by a transaction that committed meanwhile; roll back and try \
-                     again"
-                )
-            }
+            Self::Conflict { what } => write!(
+                formatter,
+                "{what} was changed by a transaction that committed meanwhile; roll back and try again"
+            ),
             Self::Deadlock { what } => write!(
                 formatter,
                 "waiting for {what} would never end, since others wait for this transaction; roll back \
