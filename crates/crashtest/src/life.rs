@@ -669,7 +669,7 @@ impl<'s> Simulation<'s> {
             let key = if order == RowOrder::Sort { number * 7919 % 4001 } else { number };
             rows.push((key, value));
         }
-        let is_clustered = matches!(kind, TableKind::Clustered { .. });
+        let is_clustered = !kind.key_columns().is_empty();
         let table = NewTable { name: PASSING.to_owned(), columns: columns(), kind, indexes };
         let options = LoadOptions { order, sort_bytes: LOAD_SORT_BYTES, ..LoadOptions::default() };
         writer.load_table(&table, &options, |load| {

@@ -6,7 +6,7 @@ use crate::tuple::Tuple;
 use crate::{Execution, QueryError};
 use nandu_storage::btree::{Entry, Tree};
 use nandu_storage::database::EngineView;
-use nandu_storage::database::{TableKind, Tables};
+use nandu_storage::database::Tables;
 
 /// The tree of a clustered table.
 #[derive(Debug)]
@@ -26,11 +26,8 @@ impl<'t> ClusteredIndex<'t> {
     pub fn open(tables: &'t Tables, table: &str) -> Result<Self, QueryError> {
         let definition = tables.definition(table)?;
         let (engine, tree) = (tables.engine(), tables.clustered_tree(table)?);
-        let TableKind::Clustered { key } = &definition.kind else {
-            unreachable!("only clustered tables have such a tree")
-        };
         let (size, _) = clustered_size(engine, tree)?;
-        let key = IndexKey::new(definition, key, true);
+        let key = IndexKey::new(definition, definition.key_columns(), true);
         Ok(Self { name: table.to_owned(), engine, tree, key, size })
     }
 }

@@ -17,7 +17,7 @@ use crate::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
 use crate::join::{Join, JoinInput, JoinType, check_comparable};
 use crate::relation::{ClusteredRelation, HeapRelation, PaxRelation, Relation};
 use crate::{Key, QueryError};
-use nandu_storage::database::{TableKind, Tables};
+use nandu_storage::database::{ReadAs, Tables};
 
 /// A stored table that is joined, and which of its columns matter.
 #[derive(Clone, Copy, Debug)]
@@ -104,21 +104,26 @@ impl<'t> StoredSide<'t> {
         let StoredTable { table, columns, wanted } = stored;
         let definition = tables.definition(table)?;
         let mut index: Option<Box<dyn IndexLookup + 't>> = None;
-        let relation: Box<dyn Relation + 't> = match &definition.kind {
-            TableKind::Pax { .. } => Box::new(PaxRelation::open(tables, table, &key, wanted)?),
-            TableKind::Clustered { key: ordered_by } => {
-                if ordered_by.starts_with(columns) {
+        let relation: Box<dyn Relation + 't> = match definition.kind.read_as() {
+            Some(ReadAs::Pax) => Box::new(PaxRelation::open(tables, table, &key, wanted)?),
+            Some(ReadAs::Clustered) => {
+                if definition.key_columns().starts_with(columns) {
                     index = Some(Box::new(ClusteredIndex::open(tables, table)?));
                 }
                 Box::new(ClusteredRelation::open(tables, table)?)
             }
-            TableKind::Heap => {
+            Some(ReadAs::Heap) => {
                 let found = definition.indexes.iter().find(|index| index.columns == columns);
                 if let Some(found) = found {
                     let opened = SecondaryIndex::open(tables, table, &found.name, false)?;
                     index = Some(Box::new(opened));
                 }
                 Box::new(HeapRelation::open(tables, table)?)
+            }
+            None => {
+                let kind = definition.kind.label();
+                let what = format!("table {table} is {kind}: joins do not read it, only scans do");
+                return Err(QueryError::Invalid { what });
             }
         };
         Ok(Self { relation, index, key })

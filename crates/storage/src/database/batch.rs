@@ -11,14 +11,14 @@
 
 use super::Row;
 use super::WriteTransaction;
-use super::change::{check_row_bytes, encode_row_key, logged};
+use super::change::{check_row_bytes, logged};
 use super::core::Core;
-use super::open_table::{OpenTable, Rows};
+use super::open_table::OpenTable;
 use super::step::Step;
 use super::transaction::unless_changed;
 use crate::btree::Tree;
 use crate::engine::StructureKind;
-use crate::sqlite::{Value, ValueRef, encode_record};
+use crate::sqlite::{Value, ValueRef};
 use crate::{FileId, StorageError};
 use nandu_base::to_index;
 
@@ -53,10 +53,10 @@ impl WriteTransaction<'_> {
         rows: impl IntoIterator<Item = R>,
     ) -> Result<u64, StorageError> {
         let open = self.rows_of(table)?;
-        self.whole(|transaction| match open.rows {
-            Rows::Heap(_) => transaction.insert_rows(table, rows),
-            Rows::Clustered(_) => transaction.insert_by_key(&open, rows),
-            Rows::Pax(_) => Err(open.not_changed()),
+        open.check_changes()?;
+        self.whole(|transaction| match open.rows.keyed() {
+            Ok(_) => transaction.insert_by_key(&open, rows),
+            Err(_) => transaction.insert_rows(table, rows),
         })
     }
 
@@ -86,8 +86,8 @@ impl WriteTransaction<'_> {
         let mut row: Vec<ValueRef<'_>> = row.iter().map(Value::as_ref).collect();
         definition.conform(&mut row)?;
         let (mut key, mut record) = (Vec::new(), Vec::new());
-        encode_row_key(definition, &row, &mut key);
-        encode_record(row.iter().copied(), &mut record);
+        definition.encode_key(&row, &mut key);
+        definition.encode_value(row.iter().copied(), &mut record);
         check_row_bytes(self.settings().row_bytes_max(), &definition.name, &record)?;
         Ok((key, record))
     }
@@ -98,7 +98,7 @@ impl WriteTransaction<'_> {
         open: &OpenTable,
         piece: &mut Vec<KeyedRecord>,
     ) -> Result<(), StorageError> {
-        let (tree, file) = (open.clustered()?, open.definition.file);
+        let (tree, file) = (open.keyed()?, open.definition.file);
         let table = &open.definition.name;
         piece.sort_unstable();
         for (key, _) in piece.iter() {

@@ -1,29 +1,24 @@
 //! Everything that changes tables, inside the write transaction that is served.
 //!
-//! ```text
-//!   insert: heap.append ─► each index: entry in          update: entries whose values changed move
-//!   delete: each index: entry out ─► heap.delete         each step an action with its own undo
-//! ```
-//!
-//! Locks are those of `locks`: rows that a caller names are locked before the engine is held alone, the
+//! What a kind of table does to its rows is in `kind`. Locks are those of `locks`: rows that a caller names are locked before the engine is held alone, the
 //! number of a new row and entries of indexes here. Tables come as their transaction sees them, with their
 //! names locked.
 //!
 //! 1. What is cached of a table is forgotten whenever the engine takes changes back.
 //! 2. After an error in the middle of a row, what the row's earlier steps did is taken back.
 
+use super::catalog;
 use super::core::{Core, Obstacle};
-use super::locks::key_of_number;
-use super::open_table::{OpenTable, Rows};
-use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
+use super::kind::TableKind;
+use super::open_table::OpenTable;
+use super::schema::{Column, IndexDefinition, TableDefinition};
 use super::step::Step;
 use super::tables::entry_key;
-use super::{catalog, key};
 use crate::btree::Tree;
 use crate::engine::{Action, Savepoint, StructureKind};
 use crate::error::unless_full;
 use crate::log::RecordBuffer;
-use crate::sqlite::{FillFactor, HeapTable, RecordView, TableSchema, ValueRef, encode_record};
+use crate::sqlite::{HeapTable, RecordView, ValueRef};
 use crate::{Engine, FileId, Lsn, StorageError};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -44,26 +39,14 @@ impl Core {
         let mut definition =
             TableDefinition { name: name.to_owned(), columns, kind, file: FileId(0), indexes };
         definition.check_new()?;
-        if matches!(definition.kind, TableKind::Pax { .. }) {
+        if !definition.kind.takes_changes() {
             let what = format!("table {name} in PAX pages would stay empty; load it with its rows");
             return Err(StorageError::InvalidSetting { what });
         }
         let suffix = definition.kind.file_suffix();
         let file = self.create_file(&format!("{}.{suffix}", file_name(name)?))?;
         definition.file = file;
-        match &definition.kind {
-            TableKind::Clustered { .. } => {
-                self.engine.act(|pages| Tree::create(pages, file).map(|_| ()))?;
-            }
-            TableKind::Heap => {
-                let schema = TableSchema::parse(&definition.to_sql())?;
-                let (fill, place) = (FillFactor::default(), format!("table {name}"));
-                self.engine.act(|pages| {
-                    HeapTable::create(pages, file, schema, fill, &place).map(|_| ())
-                })?;
-            }
-            TableKind::Pax { .. } => unreachable!("it was refused"),
-        }
+        definition.create(&mut self.engine)?;
         catalog::store(&mut self.engine, self.catalog, &definition)?;
         self.changes_mut().catalog_changed = true;
         self.add_open(definition)
@@ -90,9 +73,7 @@ impl Core {
         columns: &[&str],
     ) -> Result<(Arc<OpenTable>, TableDefinition), StorageError> {
         let open = Arc::clone(self.table(table)?);
-        if let Rows::Pax(_) = open.rows {
-            return Err(open.not_changed());
-        }
+        open.check_changes()?;
         if open.heap().is_err() {
             let what = format!(
                 "table {table} is clustered: its rows have no numbers, in which an index entry \
@@ -126,65 +107,9 @@ impl Core {
         open.definition.conform(&mut row)?;
         let mut record = std::mem::take(&mut self.scratch.record);
         let answer = encode_row(&self.engine, open, &row, &mut record)
-            .and_then(|()| self.insert_record(open, &row, &record));
+            .and_then(|()| open.rows.insert(self, open, &row, &record));
         self.scratch.record = record;
         answer
-    }
-
-    fn insert_record(
-        &mut self,
-        open: &OpenTable,
-        row: &[ValueRef<'_>],
-        record: &[u8],
-    ) -> Result<i64, StorageError> {
-        let TableDefinition { file, name, .. } = &open.definition;
-        let file = *file;
-        match &open.rows {
-            Rows::Heap(reader) => {
-                // About the number that it gets: its neighbours' leaf is the same, mostly.
-                let about = reader.highest().saturating_add(1);
-                self.look_at_entries(entries_of(open, record, about))?;
-                let Self { engine, heaps, changed_heap, .. } = self;
-                *changed_heap = Some(file);
-                let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
-                // A number whose row went is used again only if nobody may still see that row.
-                let floor = if engine.has_company() { reader.highest() } else { 0 };
-                let number = engine.act(|pages| {
-                    logged(pages, StructureKind::Heap, file, |pages, undo| {
-                        heap.append_after(pages, floor, record, undo)
-                    })
-                })?;
-                reader.note(heap);
-                reader.note_highest(number);
-                // Another transaction may have taken the row away that had this number, and not ended.
-                self.lock(file, &key_of_number(number), || {
-                    format!("row {number} of table {name}")
-                })?;
-                self.note(|| Step::InsertNumber(file, number, record.to_vec()));
-                for (index, entry) in entries_of(open, record, number) {
-                    self.insert_entry(open, index.file, &entry)?;
-                }
-                Ok(number)
-            }
-            Rows::Clustered(tree) => {
-                let mut key = std::mem::take(&mut self.scratch.key);
-                key.clear();
-                encode_row_key(&open.definition, row, &mut key);
-                let is_new = self.engine.act(|pages| {
-                    logged(pages, StructureKind::Tree, file, |pages, undo| {
-                        tree.insert(pages, &key, record, undo)
-                    })
-                });
-                self.note(|| Step::Put(file, key.clone(), record.to_vec()));
-                self.scratch.key = key;
-                if is_new? {
-                    return Ok(0);
-                }
-                let what = format!("a row with this key in table {name}");
-                Err(StorageError::Exists { what })
-            }
-            Rows::Pax(_) => Err(open.not_changed()),
-        }
     }
 
     /// See [`super::WriteTransaction::update`]. The row is locked.
@@ -199,101 +124,18 @@ impl Core {
         open.definition.conform(&mut row)?;
         let mut record = Vec::new();
         encode_row(&self.engine, open, &row, &mut record)?;
-        let file = open.definition.file;
-        let new = entries_of(open, &record, number);
-        let changed = new.zip(&old).filter(|((_, new), old)| new != *old);
-        self.look_at_entries(
-            changed.flat_map(|((index, new), old)| [(index, old.clone()), (index, new)]),
-        )?;
-        if let Rows::Heap(reader) = &open.rows {
-            let Self { engine, heaps, changed_heap, .. } = self;
-            *changed_heap = Some(file);
-            let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
-            engine.act(|pages| {
-                logged(pages, StructureKind::Heap, file, |pages, undo| {
-                    heap.update(pages, number, &record, undo)
-                })
-            })?;
-            reader.note(heap);
-        }
-        self.note(|| Step::UpdateNumber(file, number, record.clone()));
-        for (index, old) in open.definition.indexes.iter().zip(old) {
-            let record = RecordView::new(&record).expect("it was just encoded");
-            let new = entry_key(index, record, number);
-            if new != old {
-                self.delete_entry(open, index.file, &old)?;
-                self.insert_entry(open, index.file, &new)?;
-            }
-        }
-        Ok(())
+        open.heap()?.update(self, open, number, &record, old)
     }
 
     /// See [`super::WriteTransaction::delete`]. The row is locked.
     pub(super) fn delete_row(&mut self, open: &OpenTable, number: i64) -> Result<(), StorageError> {
         let old = self.old_entries(open, number)?;
-        let file = open.definition.file;
-        self.look_at_entries(open.definition.indexes.iter().zip(old.iter().cloned()))?;
-        for (index, old) in open.definition.indexes.iter().zip(old) {
-            self.delete_entry(open, index.file, &old)?;
-        }
-        if let Rows::Heap(reader) = &open.rows {
-            let Self { engine, heaps, changed_heap, .. } = self;
-            *changed_heap = Some(file);
-            let heap = heaps.get_mut(&file).expect("an open heap table has its heap");
-            engine.act(|pages| {
-                logged(pages, StructureKind::Heap, file, |pages, undo| {
-                    heap.delete(pages, number, undo)
-                })
-            })?;
-            reader.note(heap);
-        }
-        self.note(|| Step::DeleteNumber(file, number));
-        Ok(())
-    }
-
-    /// See [`super::WriteTransaction::put`]. The key is locked.
-    pub(super) fn put_row(
-        &mut self,
-        open: &OpenTable,
-        row: &[ValueRef<'_>],
-    ) -> Result<bool, StorageError> {
-        let (tree, file) = (open.clustered()?, open.definition.file);
-        let mut row = row.to_vec();
-        open.definition.conform(&mut row)?;
-        let Self { engine, scratch, .. } = self;
-        encode_row(engine, open, &row, &mut scratch.record)?;
-        scratch.key.clear();
-        encode_row_key(&open.definition, &row, &mut scratch.key);
-        let (key, record) = (&scratch.key, &scratch.record);
-        let was_there = engine.act(|pages| {
-            logged(pages, StructureKind::Tree, file, |pages, undo| {
-                tree.upsert(pages, key, record, undo)
-            })
-        })?;
-        let Self { scratch, trace, .. } = self;
-        if let Some(trace) = trace {
-            trace.push(Step::Put(file, scratch.key.clone(), scratch.record.clone()));
-        }
-        Ok(was_there)
-    }
-
-    /// See [`super::WriteTransaction::delete_by_key`]. The key is locked.
-    pub(super) fn delete_key(
-        &mut self,
-        open: &OpenTable,
-        key: &[u8],
-    ) -> Result<bool, StorageError> {
-        let (tree, file) = (open.clustered()?, open.definition.file);
-        let was_there = self.engine.act(|pages| {
-            logged(pages, StructureKind::Tree, file, |pages, undo| tree.delete(pages, key, undo))
-        })?;
-        self.note(|| Step::Delete(file, key.to_vec()));
-        Ok(was_there)
+        open.heap()?.delete(self, open, number, old)
     }
 
     /// Where pages that are missing are refused, looks at the leaves of entries before anything is changed: what
     /// was done before a miss is taken back.
-    fn look_at_entries<'i>(
+    pub(super) fn look_at_entries<'i>(
         &self,
         entries: impl IntoIterator<Item = (&'i IndexDefinition, Vec<u8>)>,
     ) -> Result<(), StorageError> {
@@ -305,7 +147,7 @@ impl Core {
         Ok(())
     }
 
-    fn insert_entry(
+    pub(super) fn insert_entry(
         &mut self,
         open: &OpenTable,
         file: FileId,
@@ -317,7 +159,7 @@ impl Core {
         Ok(())
     }
 
-    fn delete_entry(
+    pub(super) fn delete_entry(
         &mut self,
         open: &OpenTable,
         file: FileId,
@@ -482,15 +324,15 @@ pub(super) fn delete_entry(
     })
 }
 
-/// The record of a row.
-fn encode_row(
+/// The bytes that are stored of a row.
+pub(super) fn encode_row(
     engine: &Engine,
     open: &OpenTable,
     row: &[ValueRef<'_>],
     record: &mut Vec<u8>,
 ) -> Result<(), StorageError> {
     record.clear();
-    encode_record(row.iter().copied(), record);
+    open.definition.encode_value(row.iter().copied(), record);
     check_row_bytes(engine.settings().row_bytes_max(), &open.definition.name, record)
 }
 
@@ -506,19 +348,6 @@ pub(super) fn check_row_bytes(
     }
     let what = format!("a row of table {table} (a quarter of the buffer pool has to hold it)");
     Err(StorageError::TooLarge { what, found_bytes, limit_bytes })
-}
-
-/// The key of a row in a clustered table.
-pub(super) fn encode_row_key(
-    definition: &TableDefinition,
-    row: &[ValueRef<'_>],
-    bytes: &mut Vec<u8>,
-) {
-    if let TableKind::Clustered { key: columns } = &definition.kind {
-        for &column in columns {
-            key::encode_key(row[column], bytes);
-        }
-    }
 }
 
 /// Whether a table or an index can have this name.
@@ -539,23 +368,8 @@ pub(super) fn file_name(name: &str) -> Result<String, StorageError> {
     Err(StorageError::InvalidSetting { what })
 }
 
-/// The key that a row has in a clustered table; `None` in others.
-pub(super) fn clustered_key(
-    definition: &TableDefinition,
-    row: &[ValueRef<'_>],
-) -> Result<Option<Vec<u8>>, StorageError> {
-    if !matches!(definition.kind, TableKind::Clustered { .. }) {
-        return Ok(None);
-    }
-    let mut row = row.to_vec();
-    definition.conform(&mut row)?;
-    let mut key = Vec::new();
-    encode_row_key(definition, &row, &mut key);
-    Ok(Some(key))
-}
-
 /// The entries of a row in the table's indexes.
-fn entries_of<'t>(
+pub(super) fn entries_of<'t>(
     open: &'t OpenTable,
     record: &'t [u8],
     number: i64,

@@ -13,7 +13,7 @@
 
 use super::catalog;
 use super::core::Core;
-use super::open_table::{OpenTable, OpenTables, Rows};
+use super::open_table::{OpenTable, OpenTables};
 use super::schema::TableDefinition;
 use crate::{FileId, StorageError};
 use std::sync::Arc;
@@ -104,11 +104,9 @@ impl Core {
     ) -> Result<Arc<OpenTable>, StorageError> {
         let file = definition.file;
         // Invariant 3.
-        let reader = self.known(key).find_map(|known| match &known.rows {
-            Rows::Heap(reader) if known.definition.file == file => Some(Arc::clone(reader)),
-            _ => None,
-        });
-        let (table, heap) = OpenTable::open(&self.engine, definition, reader)?;
+        let known = self.known(key).find(|known| known.definition.file == file);
+        let (table, heap) =
+            OpenTable::open(&self.engine, definition, known.map(|known| &known.rows))?;
         if let Some(heap) = heap {
             self.heaps.insert(file, heap);
         }

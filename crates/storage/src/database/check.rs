@@ -15,12 +15,10 @@
 
 use super::key;
 use super::names::name_files;
-use super::open_table::{OpenTable, Rows, open_heap};
-use super::schema::{IndexDefinition, TableDefinition, TableKind};
-use super::tables::{Tables, entry_key, view_of};
+use super::schema::{IndexDefinition, TableDefinition};
+use super::tables::{Tables, entry_key};
 use super::view::EngineView;
 use crate::btree::{self, Direction, Tree};
-use crate::pax::PaxTable;
 use crate::sqlite::{HeapTable, RecordView, Value, ValueRef};
 use crate::{FileId, StorageError};
 use nandu_base::words::counted;
@@ -60,7 +58,7 @@ impl Tables {
         let mut check = Check { pages: &statement, report: CheckReport::default() };
         check.tree("the catalogue", self.catalog)?;
         for table in open.values() {
-            check.table(table)?;
+            table.rows.check(&mut check, table)?;
         }
         let files = self.view.files();
         for finding in &mut check.report.findings {
@@ -71,30 +69,30 @@ impl Tables {
 }
 
 /// A check under way.
-struct Check<'t> {
-    pages: &'t EngineView,
-    report: CheckReport,
+pub(super) struct Check<'t> {
+    pub(super) pages: &'t EngineView,
+    pub(super) report: CheckReport,
 }
 
 /// Findings of one structure, which comes first in each of them.
-struct Findings {
+pub(super) struct Findings {
     what: String,
     told: Vec<String>,
 }
 
 /// A structure's rows or entries, and whether all of them could be read.
 #[derive(Clone, Copy)]
-struct Counted {
-    count: u64,
-    is_whole: bool,
+pub(super) struct Counted {
+    pub(super) count: u64,
+    pub(super) is_whole: bool,
 }
 
 impl Findings {
-    fn of(what: &str) -> Self {
+    pub(super) fn of(what: &str) -> Self {
         Self { what: what.to_owned(), told: Vec::new() }
     }
 
-    fn tell(&mut self, finding: &str) {
+    pub(super) fn tell(&mut self, finding: &str) {
         match self.told.len() {
             0..FINDING_COUNT_MAX => self.told.push(format!("{}: {finding}", self.what)),
             FINDING_COUNT_MAX => self.told.push(format!("{}: there is more", self.what)),
@@ -104,7 +102,7 @@ impl Findings {
 
     /// What a scan gives; its end where it meets damage, which the check of the pages has told if it
     /// found them not whole.
-    fn unless_damaged<T>(
+    pub(super) fn unless_damaged<T>(
         &mut self,
         next: Result<Option<T>, StorageError>,
         of: Counted,
@@ -122,12 +120,12 @@ impl Findings {
 }
 
 impl Check<'_> {
-    fn keep(&mut self, findings: Findings) {
+    pub(super) fn keep(&mut self, findings: Findings) {
         self.report.findings.extend(findings.told);
     }
 
     /// The pages of a tree.
-    fn tree(&mut self, what: &str, file: FileId) -> Result<Counted, StorageError> {
+    pub(super) fn tree(&mut self, what: &str, file: FileId) -> Result<Counted, StorageError> {
         let tree = btree::check(self.pages, file);
         self.report.file_count += 1;
         self.report.page_count += u64::from(tree.page_count);
@@ -139,148 +137,25 @@ impl Check<'_> {
         }
     }
 
-    fn table(&mut self, table: &OpenTable) -> Result<(), StorageError> {
-        let TableDefinition { name, file, indexes, .. } = &table.definition;
-        let what = format!("table {name}");
-        let heap = match &table.rows {
-            Rows::Clustered(tree) => {
-                let rows = self.tree(&what, *file)?;
-                self.report.row_count += rows.count;
-                return self.clustered_rows(*tree, rows, &table.definition, &what);
-            }
-            Rows::Heap(_) => match open_heap(self.pages, name, *file) {
-                Ok(heap) => heap,
-                Err(error) if error.is_damage() => {
-                    let mut findings = Findings::of(&what);
-                    findings.tell(&error.to_string());
-                    self.keep(findings);
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            },
-            Rows::Pax(pax) => return self.pax(pax, &table.definition, &what),
-        };
-        let rows = self.heap(&heap, &table.definition, &what)?;
-        for index in indexes {
-            let what = format!("index {} of {name}", index.name);
-            let entries = self.tree(&what, index.file)?;
-            self.report.index_entry_count += entries.count;
-            let mut findings = Findings::of(&what);
-            self.entries(&heap, index, (rows, entries), &mut findings)?;
-            if rows.is_whole && entries.is_whole && rows.count != entries.count {
-                let (rows, entries) = (rows.count, entries.count);
-                findings.tell(&format!(
-                    "{} for {}",
-                    counted(entries, "entry"),
-                    counted(rows, "row")
-                ));
-                match self.rows_without_entry(&heap, index, &mut findings) {
-                    Err(error) if error.is_damage() => findings.tell(&error.to_string()),
-                    looked => looked?,
-                }
-            }
-            self.keep(findings);
-        }
-        Ok(())
-    }
-
-    /// The pages and rows of a heap.
-    fn heap(
+    /// An index of a heap.
+    pub(super) fn index(
         &mut self,
         heap: &HeapTable,
-        definition: &TableDefinition,
-        what: &str,
-    ) -> Result<Counted, StorageError> {
-        let mut findings = Findings::of(what);
-        let (stat, errors) = heap.examine(self.pages, |number, record| {
-            if let Some(trouble) = trouble_of(definition, record) {
-                findings.tell(&format!("row {number}: {trouble}"));
-            }
-        });
-        let is_whole = errors.is_empty();
-        for error in errors {
-            if !error.is_damage() {
-                return Err(error);
-            }
-            findings.tell(&error.to_string());
-        }
-        self.keep(findings);
-        self.report.file_count += 1;
-        self.report.page_count += u64::from(heap.page_counts().0);
-        self.report.row_count += stat.row_count;
-        Ok(Counted { count: stat.row_count, is_whole })
-    }
-
-    /// The pages and rows of a table in PAX pages.
-    fn pax(
-        &mut self,
-        pax: &PaxTable,
-        definition: &TableDefinition,
-        what: &str,
+        rows: Counted,
+        table: &str,
+        index: &IndexDefinition,
     ) -> Result<(), StorageError> {
-        let mut findings = Findings::of(what);
-        // The directory was read when the table was opened; what lies on the device may have been
-        // damaged since, so it is read again.
-        let engine = self.pages;
-        match PaxTable::open(engine, pax.file(), None, pax.column_types().to_vec()) {
-            Err(error) if error.is_damage() => findings.tell(&error.to_string()),
-            opened => opened.map(drop)?,
-        }
-        for pax_page in 0..pax.pax_pages().len() {
-            let looked = pax.look_at(engine, pax_page, |number, record| {
-                let record = RecordView::new(record).expect("it was just encoded");
-                if let Some(trouble) = trouble_of(definition, record) {
-                    findings.tell(&format!("row {number}: {trouble}"));
-                }
-                self.report.row_count += 1;
-                true
-            });
-            match looked {
+        let what = format!("index {} of {table}", index.name);
+        let entries = self.tree(&what, index.file)?;
+        self.report.index_entry_count += entries.count;
+        let mut findings = Findings::of(&what);
+        self.entries(heap, index, (rows, entries), &mut findings)?;
+        if rows.is_whole && entries.is_whole && rows.count != entries.count {
+            let (rows, entries) = (rows.count, entries.count);
+            findings.tell(&format!("{} for {}", counted(entries, "entry"), counted(rows, "row")));
+            match self.rows_without_entry(heap, index, &mut findings) {
                 Err(error) if error.is_damage() => findings.tell(&error.to_string()),
                 looked => looked?,
-            }
-        }
-        self.keep(findings);
-        self.report.file_count += 1;
-        self.report.page_count += u64::from(pax.page_count());
-        Ok(())
-    }
-
-    /// Each row of a clustered table has values of its columns, and those of its key.
-    fn clustered_rows(
-        &mut self,
-        tree: Tree,
-        rows: Counted,
-        definition: &TableDefinition,
-        what: &str,
-    ) -> Result<(), StorageError> {
-        let engine = self.pages;
-        let mut findings = Findings::of(what);
-        let mut scan = tree.scan((Bound::Unbounded, Bound::Unbounded), Direction::Forward);
-        let mut expected = Vec::new();
-        // Leaves of a damaged tree may follow each other in a circle.
-        for _ in 0..rows.count {
-            let next = findings.unless_damaged(scan.next(engine), rows)?;
-            let Some((key, value)) = next else { break };
-            let record = match view_of(value) {
-                Ok(record) => record,
-                Err(error) => {
-                    findings.tell(&format!("the row with key {}: {error}", shown(key)));
-                    continue;
-                }
-            };
-            let mut trouble = trouble_of(definition, record);
-            if let (None, TableKind::Clustered { key: columns }) = (&trouble, &definition.kind) {
-                expected.clear();
-                for &column in columns {
-                    key::encode_key(record.get(column), &mut expected);
-                }
-                if expected != key {
-                    trouble = Some(format!("its columns say {}", shown(&expected)));
-                }
-            }
-            if let Some(trouble) = trouble {
-                findings.tell(&format!("the row with key {}: {trouble}", shown(key)));
             }
         }
         self.keep(findings);
@@ -349,7 +224,7 @@ impl Check<'_> {
 }
 
 /// What keeps a record from being a row of its table.
-fn trouble_of(definition: &TableDefinition, record: RecordView<'_>) -> Option<String> {
+pub(super) fn trouble_of(definition: &TableDefinition, record: RecordView<'_>) -> Option<String> {
     let (found, wanted) = (record.column_count(), definition.columns.len());
     if found != wanted {
         let (found, wanted) = (counted(found as u64, "value"), counted(wanted as u64, "column"));
@@ -370,7 +245,7 @@ fn trouble_of(definition: &TableDefinition, record: RecordView<'_>) -> Option<St
 }
 
 /// A key in a message.
-fn shown(key: &[u8]) -> String {
+pub(super) fn shown(key: &[u8]) -> String {
     let mut rest = key;
     let mut values = Vec::new();
     while let Ok((value, after)) = key::decode_key(rest) {

@@ -6,6 +6,7 @@
 use crate::StorageError;
 use crate::sqlite::RecordView;
 use std::cell::Cell;
+use std::ops::Range;
 
 /// Bytes of a batch's rows that are copied before they are lent.
 const BATCH_BYTES_MAX: usize = 1 << 20;
@@ -15,6 +16,15 @@ pub(super) struct RecordCopy(Vec<u8>);
 
 thread_local! {
     static SPARE_COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Rows of a leaf or of a PAX page, shown one after the other.
+#[derive(Default)]
+pub(super) struct RowCopies {
+    bytes: Vec<u8>,
+    places: Vec<(i64, Range<usize>)>,
+    /// How many were shown.
+    shown_count: usize,
 }
 
 /// Rows of a batch, the first ones that come.
@@ -79,6 +89,32 @@ impl BatchCopy {
             }
         }
         Ok(())
+    }
+}
+
+impl RowCopies {
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.shown_count = 0;
+    }
+
+    pub(super) fn add(&mut self, number: i64, record: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(record);
+        self.places.push((number, start..self.bytes.len()));
+    }
+
+    /// Goes to the next row; false if there is none.
+    pub(super) fn show_next(&mut self, row_number: &mut i64) -> bool {
+        let Some((number, _)) = self.places.get(self.shown_count) else { return false };
+        *row_number = *number;
+        self.shown_count += 1;
+        true
+    }
+
+    pub(super) fn shown(&self) -> &[u8] {
+        &self.bytes[self.places[self.shown_count - 1].1.clone()]
     }
 }
 

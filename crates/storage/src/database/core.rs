@@ -7,8 +7,9 @@
 
 use super::catalog;
 use super::changing::Changing;
+use super::kind::open_heap;
 use super::locks::{Locks, Mode, Span, Taking, Wanted};
-use super::open_table::{OpenTable, OpenTables, Rows, open_heap, pages_there};
+use super::open_table::{OpenTable, OpenTables, pages_there};
 use super::schema::TableDefinition;
 use super::step::Step;
 use super::tables::{Scratch, no_table};
@@ -101,12 +102,8 @@ impl Core {
         let check_tree = |file| check(file, Tree::at(file).page_count(&self.engine)?);
         check_tree(self.catalog)?;
         for OpenTable { definition, rows } in self.committed.values().map(|table| &**table) {
-            match rows {
-                Rows::Heap(heap) => check(definition.file, heap.page_count())?,
-                Rows::Clustered(_) => check_tree(definition.file)?,
-                // The opening of a table in PAX pages compared its directory with the length of the
-                // file already.
-                Rows::Pax(_) => {}
+            if let Some(page_count) = rows.page_count(&self.engine)? {
+                check(definition.file, page_count)?;
             }
             definition.indexes.iter().try_for_each(|index| check_tree(index.file))?;
         }
@@ -230,7 +227,7 @@ impl Core {
         let Self { engine, heaps, .. } = self;
         for table in open.values() {
             let TableDefinition { file, name, .. } = &table.definition;
-            let Rows::Heap(reader) = &table.rows else { continue };
+            let Ok(reader) = table.rows.heap() else { continue };
             let heap = open_heap(engine, name, *file)?;
             reader.note(&heap);
             heaps.insert(*file, heap);

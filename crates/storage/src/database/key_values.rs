@@ -3,7 +3,7 @@
 //! 1. A value is encoded as a row's would be that is stored: an integer for a column of reals as a real.
 
 use super::key;
-use super::schema::{TableDefinition, TableKind};
+use super::schema::TableDefinition;
 use crate::StorageError;
 use crate::sqlite::ValueRef;
 use nandu_base::words::counted;
@@ -16,20 +16,15 @@ const KEY_BYTES: usize = 32;
 pub(super) type KeyBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 impl TableDefinition {
-    /// The columns of its key, by index; none of a table that is not clustered.
-    pub(super) fn key_columns(&self) -> &[usize] {
-        match &self.kind {
-            TableKind::Clustered { key } => key,
-            TableKind::Heap | TableKind::Pax { .. } => &[],
-        }
-    }
-
-    /// The bytes of a whole key of a clustered table.
+    /// The bytes of a whole key of these columns.
     ///
     /// # Errors
-    /// If there are more or fewer values than columns of the key, or one does not fit its column.
-    pub(super) fn key_of(&self, values: &[ValueRef<'_>]) -> Result<Vec<u8>, StorageError> {
-        let columns = self.key_columns();
+    /// If there are more or fewer values than columns, or one does not fit its column.
+    pub(super) fn key_of_columns(
+        &self,
+        columns: &[usize],
+        values: &[ValueRef<'_>],
+    ) -> Result<Vec<u8>, StorageError> {
         if values.len() < columns.len() {
             return Err(self.wrong_key_width(columns, values));
         }
@@ -59,7 +54,11 @@ impl TableDefinition {
     }
 
     #[cold]
-    fn wrong_key_width(&self, columns: &[usize], values: &[ValueRef<'_>]) -> StorageError {
+    pub(super) fn wrong_key_width(
+        &self,
+        columns: &[usize],
+        values: &[ValueRef<'_>],
+    ) -> StorageError {
         let names: Vec<&str> = columns.iter().map(|&at| self.columns[at].name.as_str()).collect();
         let what = format!(
             "the key of table {} is of {} ({}), but there are {}",
@@ -75,7 +74,7 @@ impl TableDefinition {
     ///
     /// # Errors
     /// If there are more values than columns, or one does not fit its column.
-    pub(super) fn key_bounds(
+    pub(super) fn bounds_of_columns(
         &self,
         columns: &[usize],
         (lower, upper): (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),

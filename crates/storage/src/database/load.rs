@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   load_table ─► file ─► push … push ─► indexes, from sorted entries ─► sync ─► catalogue entry ─► …
-//!      heap       leaves one after the other                                      (logged)      commit
-//!      clustered  ascending: in bulk │ sort: sorted, in bulk │ insert: each where its key belongs
+//!                 as the kind does it                                            (logged)      commit
 //! ```
 //!
 //! 1. The log gets the catalogue's entry and nothing else, so its size does not bound the load.
@@ -12,16 +11,16 @@
 //! 3. The same rows with the same options give the same bytes of the table's files.
 
 use super::core::Core;
+use super::kind::{RowLoad, TableKind};
 use super::open_table::OpenTable;
-use super::schema::{Column, IndexDefinition, TableDefinition, TableKind};
+use super::schema::{Column, IndexDefinition, TableDefinition};
 use super::sorter::Sorter;
 use super::tables::entry_key;
 use super::turns::Turns;
 use super::view::EngineView;
 use super::{Shared, catalog, change, key};
-use crate::btree::{BulkLoader, Tree};
-use crate::pax::PaxWriter;
-use crate::sqlite::{BulkLoad, FillFactor, HeapTable, TableSchema, ValueRef, encode_record};
+use crate::btree::Tree;
+use crate::sqlite::{FillFactor, ValueRef};
 use crate::{FileId, StorageError};
 use serde::Serialize;
 use std::sync::Arc;
@@ -109,19 +108,19 @@ pub struct TableLoad<'l> {
     rows: RowLoad<'l>,
     /// One for each index.
     entries: Vec<Sorter>,
-    record: Vec<u8>,
+    value: Vec<u8>,
     key: Vec<u8>,
-    undo: Vec<u8>,
     report: LoadReport,
 }
 
-#[derive(Debug)]
-enum RowLoad<'l> {
-    Heap(BulkLoad<'l>),
-    Ascending(Box<BulkLoader>),
-    Sort(Sorter),
-    Insert(Tree),
-    Pax(Box<PaxWriter>),
+/// A row that is being loaded.
+pub(super) struct NewRow<'r> {
+    /// The number that it is to get.
+    pub(super) number: Option<i64>,
+    /// What the caller gave; a column of doubles may have an integer.
+    pub(super) values: &'r [ValueRef<'r>],
+    /// What is stored of them.
+    pub(super) value: &'r [u8],
 }
 
 impl Default for LoadOptions {
@@ -131,7 +130,7 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    fn tree_fill_percent(&self) -> usize {
+    pub(super) fn tree_fill_percent(&self) -> usize {
         let FillFactor { low_permille, high_permille, .. } = self.fill;
         let mean = (low_permille.min(1000) + high_permille.min(1000)) / 20;
         (mean as usize).clamp(50, 100)
@@ -217,13 +216,13 @@ fn create_tree(turns: &mut Turns<'_>, file: FileId) -> Result<(), StorageError> 
     turns.step(|core| Tree::create(&mut core.engine.unlogged_pages(file)?, file).map(drop))
 }
 
-fn spill(turns: &mut Turns<'_>, sorter: &mut Sorter) -> Result<(), StorageError> {
+pub(super) fn spill(turns: &mut Turns<'_>, sorter: &mut Sorter) -> Result<(), StorageError> {
     let run = turns.step(|core| core.create_file("sorted-run.tree"))?;
     sorter.spill(turns, run)
 }
 
 /// Loads a tree from sorted entries and makes it durable. Gives their number.
-fn fill_tree(
+pub(super) fn fill_tree(
     turns: &mut Turns<'_>,
     file: FileId,
     mut sorter: Sorter,
@@ -254,35 +253,11 @@ fn fill_table<E: From<StorageError>>(
     options: &LoadOptions,
     rows: impl FnOnce(&mut TableLoad<'_>) -> Result<(), E>,
 ) -> Result<LoadReport, E> {
-    let file = definition.file;
-    let mut heap;
+    let mut heap = None;
     let row_load = {
         let mut core = shared.core.write();
-        let mut pages = core.engine.unlogged_pages(file)?;
-        match &definition.kind {
-            TableKind::Heap => {
-                let schema = TableSchema::parse(&definition.to_sql())?;
-                let place = format!("table {}", definition.name);
-                heap = HeapTable::create(&mut pages, file, schema, options.fill, &place)?;
-                RowLoad::Heap(heap.bulk_load(&pages)?)
-            }
-            TableKind::Clustered { .. } => {
-                let tree = Tree::create(&mut pages, file)?;
-                match options.order {
-                    RowOrder::Ascending => {
-                        let fill = options.tree_fill_percent();
-                        RowLoad::Ascending(Box::new(tree.bulk_load(&pages, fill)?))
-                    }
-                    RowOrder::Sort => RowLoad::Sort(Sorter::new(options.sort_bytes)),
-                    RowOrder::Insert => RowLoad::Insert(tree),
-                }
-            }
-            TableKind::Pax { span_pages } => {
-                let types = definition.column_types();
-                let writer = PaxWriter::create(&mut pages, file, &types, *span_pages)?;
-                RowLoad::Pax(Box::new(writer))
-            }
-        }
+        let mut pages = core.engine.unlogged_pages(definition.file)?;
+        definition.begin_load(&mut pages, options, &mut heap)?
     };
     let sort_bytes = options.sort_bytes / definition.indexes.len().max(1) as u64;
     let mut load = TableLoad {
@@ -291,9 +266,8 @@ fn fill_table<E: From<StorageError>>(
         turns: Turns::new(shared),
         definition,
         rows: row_load,
-        record: Vec::new(),
+        value: Vec::new(),
         key: Vec::new(),
-        undo: Vec::new(),
         report: LoadReport::default(),
     };
     rows(&mut load)?;
@@ -306,7 +280,7 @@ impl Core {
         if self.changes().open.contains_key(&catalog::key_of(&name)) {
             return Err(StorageError::Exists { what: format!("table {name}") });
         }
-        if kind != TableKind::Heap && !indexes.is_empty() {
+        if !kind.takes_indexes() && !indexes.is_empty() {
             let what = format!("table {name} is no heap: only heap tables have indexes");
             return Err(StorageError::InvalidSetting { what });
         }
@@ -406,95 +380,41 @@ impl TableLoad<'_> {
     #[inline]
     fn place(&mut self, number: Option<i64>, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
         self.encode(row)?;
-        let Self { turns, definition, rows, entries, record, key, undo, .. } = self;
-        let file = definition.file;
-        match rows {
-            RowLoad::Heap(bulk) => {
-                let number = turns.step(|core| {
-                    let pages = &mut core.engine.unlogged_pages(file)?;
-                    match number {
-                        Some(number) => bulk.push_at(pages, number, record).map(|()| number),
-                        None => bulk.push(pages, record),
-                    }
-                })?;
-                for (index, sorter) in definition.indexes.iter().zip(entries) {
-                    key.clear();
-                    for &column in &index.columns {
-                        encode_column(definition, row, column, key);
-                    }
-                    key::encode_key(ValueRef::Integer(number), key);
-                    sorter.push(key, &[]);
-                    if sorter.is_full() {
-                        spill(turns, sorter)?;
-                    }
-                }
+        let Self { turns, definition, rows, entries, value, key, .. } = self;
+        let number = rows.push(turns, definition, NewRow { number, values: row, value })?;
+        for (index, sorter) in definition.indexes.iter().zip(entries) {
+            key.clear();
+            for &column in &index.columns {
+                encode_column(definition, row, column, key);
             }
-            RowLoad::Sort(sorter) => {
-                encode_key_of(definition, row, key);
-                sorter.push(key, record);
-                if sorter.is_full() {
-                    spill(turns, sorter).map_err(|error| named(definition, error))?;
-                }
-            }
-            RowLoad::Ascending(loader) => {
-                encode_key_of(definition, row, key);
-                let push = |core: &mut Core| {
-                    loader.push(&mut core.engine.unlogged_pages(file)?, key, record)
-                };
-                turns.step(push).map_err(|error| named(definition, error))?;
-            }
-            RowLoad::Insert(tree) => {
-                encode_key_of(definition, row, key);
-                undo.clear();
-                let insert = |core: &mut Core| {
-                    tree.insert(&mut core.engine.unlogged_pages(file)?, key, record, undo)
-                };
-                if !turns.step(insert)? {
-                    return Err(same_key(definition));
-                }
-            }
-            RowLoad::Pax(writer) => {
-                let values = stored_values(definition, row);
-                turns.step(|core| writer.push(&mut core.engine.unlogged_pages(file)?, values))?;
+            key::encode_key(ValueRef::Integer(number), key);
+            sorter.push(key, &[]);
+            if sorter.is_full() {
+                spill(turns, sorter)?;
             }
         }
         self.report.row_count += 1;
-        self.report.record_bytes += self.record.len() as u64;
+        self.report.record_bytes += self.value.len() as u64;
         Ok(())
     }
 
-    /// Checks the row and puts its record into `self.record`.
+    /// Checks the row and puts what is stored of it into `self.value`.
     #[inline]
     fn encode(&mut self, row: &[ValueRef<'_>]) -> Result<(), StorageError> {
-        let Self { shared, definition, record, .. } = self;
+        let Self { shared, definition, value: bytes, .. } = self;
         definition.check_width(row)?;
         for (column, &value) in definition.columns.iter().zip(row) {
             definition.conform_value(column, value)?;
         }
-        record.clear();
-        encode_record(stored_values(definition, row), record);
-        change::check_row_bytes(shared.settings.row_bytes_max(), &definition.name, record)
+        bytes.clear();
+        definition.encode_value(stored_values(definition, row), bytes);
+        change::check_row_bytes(shared.settings.row_bytes_max(), &definition.name, bytes)
     }
 
     fn finish(self, fill_percent: usize) -> Result<LoadReport, StorageError> {
         let Self { mut turns, definition, rows, entries, mut report, .. } = self;
         let (turns, file) = (&mut turns, definition.file);
-        let finish = |core: &mut Core| {
-            let pages = &mut core.engine.unlogged_pages(file)?;
-            match rows {
-                RowLoad::Heap(bulk) => _ = bulk.finish(pages)?,
-                RowLoad::Ascending(loader) => loader.finish(pages, &mut Vec::new())?,
-                RowLoad::Insert(_) => {}
-                RowLoad::Pax(writer) => writer.finish(pages)?,
-                RowLoad::Sort(sorter) => return Ok(Some(sorter)),
-            }
-            core.engine.make_unlogged_durable(file)?;
-            Ok(None)
-        };
-        if let Some(sorter) = turns.step(finish)? {
-            let filled = fill_tree(turns, file, sorter, fill_percent);
-            filled.map_err(|error| named(definition, error))?;
-        }
+        rows.finish(turns, definition, fill_percent)?;
         report.file_bytes = turns.step(|core| Ok(core.engine.file_bytes(file)))?;
         for (index, sorter) in definition.indexes.iter().zip(entries) {
             create_tree(turns, index.file)?;
@@ -506,20 +426,11 @@ impl TableLoad<'_> {
 }
 
 /// A row's values as they are stored: no integer in a column of doubles.
-fn stored_values<'v>(
+pub(super) fn stored_values<'v>(
     definition: &'v TableDefinition,
     row: &'v [ValueRef<'v>],
 ) -> impl Iterator<Item = ValueRef<'v>> + Clone {
     row.iter().zip(&definition.columns).map(|(&value, column)| column.column_type.stored(value))
-}
-
-fn encode_key_of(definition: &TableDefinition, row: &[ValueRef<'_>], bytes: &mut Vec<u8>) {
-    bytes.clear();
-    if let TableKind::Clustered { key } = &definition.kind {
-        for &column in key {
-            encode_column(definition, row, column, bytes);
-        }
-    }
 }
 
 fn encode_column(
@@ -529,16 +440,4 @@ fn encode_column(
     bytes: &mut Vec<u8>,
 ) {
     key::encode_key(definition.columns[column].column_type.stored(row[column]), bytes);
-}
-
-/// What a tree says of two equal keys, in terms of the table.
-fn named(definition: &TableDefinition, error: StorageError) -> StorageError {
-    match error {
-        StorageError::Exists { .. } => same_key(definition),
-        other => other,
-    }
-}
-
-fn same_key(definition: &TableDefinition) -> StorageError {
-    StorageError::Exists { what: format!("a row with this key in table {}", definition.name) }
 }

@@ -14,18 +14,19 @@
 
 use super::key;
 use super::key_values::as_bytes;
+use super::kind::StoredScan;
 use super::names::with_names_of;
-use super::open_table::{OpenTable, Rows};
+use super::open_table::OpenTable;
 use super::schema::{Row, TableDefinition};
 use super::tables::{Tables, leads_nowhere, row_of, view_of};
 use super::transaction::Snapshot;
 use super::view::EngineView;
 use crate::StorageError;
 use crate::btree::{self, Direction, Tree};
-use crate::sqlite::{self, RecordView, ValueRef};
+use crate::sqlite::{RecordView, ValueRef};
 use serde::de::DeserializeOwned;
 use std::iter::FusedIterator;
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 use std::sync::Arc;
 
 #[cfg(test)]
@@ -70,30 +71,13 @@ pub struct RowScan<'t> {
 
 /// How the next row is found.
 enum Way {
-    Heap {
-        scan: sqlite::Scan,
-        rows: RowCopies,
-    },
-    Clustered(Box<btree::Cursor>),
+    Stored(StoredScan),
     Index {
         cursor: Box<btree::Cursor>,
         record: Vec<u8>,
     },
-    Pax {
-        next_page: usize,
-        rows: RowCopies,
-    },
     /// No key lies within the bounds.
     Nothing,
-}
-
-/// Rows of a leaf.
-#[derive(Default)]
-struct RowCopies {
-    bytes: Vec<u8>,
-    places: Vec<(i64, Range<usize>)>,
-    /// How many were shown.
-    shown_count: usize,
 }
 
 impl<'r> RowRange<'r> {
@@ -180,7 +164,11 @@ impl<'r> RowRange<'r> {
         self.has_bounds() || matches!(self.direction, Direction::Backward)
     }
 
-    fn cursor(&self, tree: Tree, bounds: (Bound<&[u8]>, Bound<&[u8]>)) -> Box<btree::Cursor> {
+    pub(super) fn cursor(
+        &self,
+        tree: Tree,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> Box<btree::Cursor> {
         let cursor = tree.scan(bounds, self.direction);
         Box::new(match self.ahead_count {
             Some(count) => cursor.with_ahead_count(count),
@@ -228,40 +216,31 @@ impl<'t> RowScan<'t> {
     ) -> Result<Self, StorageError> {
         let table = Arc::clone(tables.table(range.table)?);
         let definition = &table.definition;
-        let by_key = match (range.index, &table.rows) {
-            (Some(index), _) => {
+        let range_of = (range.lower, range.upper);
+        let (file, bounds) = match range.index {
+            Some(index) => {
                 table.heap()?;
                 let index = table.index(index)?;
-                Some((Tree::at(index.file), index.columns.as_slice()))
+                (index.file, definition.bounds_of_columns(&index.columns, range_of)?)
             }
-            (None, Rows::Clustered(tree)) => Some((*tree, definition.key_columns())),
-            (None, _) if range.wants_order() => {
+            None if range.wants_order() && !definition.kind.has_order() => {
                 let what =
                     "stored in the order of arrival: for bounds or another order, name an index";
                 return Err(table.wrong_kind(what));
             }
-            (None, _) => None,
+            None => (definition.file, definition.key_bounds(range_of)?),
         };
-        let columns = by_key.map_or(&[][..], |(_, columns)| columns);
-        let bounds = definition.key_bounds(columns, (range.lower, range.upper))?;
         if let Some(bounds) = &bounds {
-            let file = by_key.map_or(definition.file, |(tree, _)| tree.file());
             tables.lock_range(file, as_bytes(bounds), &table)?;
         }
         let pages = tables.statement()?.into_view();
-        let way = match (&bounds, by_key, &table.rows) {
-            (None, ..) => Way::Nothing,
-            (Some(bounds), Some((tree, _)), Rows::Heap(_)) => {
-                Way::Index { cursor: range.cursor(tree, as_bytes(bounds)), record: Vec::new() }
+        let way = match (&bounds, range.index) {
+            (None, _) => Way::Nothing,
+            (Some(bounds), Some(_)) => {
+                let cursor = range.cursor(Tree::at(file), as_bytes(bounds));
+                Way::Index { cursor, record: Vec::new() }
             }
-            (Some(bounds), Some((tree, _)), _) => {
-                Way::Clustered(range.cursor(tree, as_bytes(bounds)))
-            }
-            (Some(_), None, Rows::Heap(heap)) => {
-                let scan = heap.tree_in(&pages).scan(i64::MIN..=i64::MAX);
-                Way::Heap { scan, rows: RowCopies::default() }
-            }
-            (Some(_), None, _) => Way::Pax { next_page: 0, rows: RowCopies::default() },
+            (Some(bounds), None) => Way::Stored(table.rows.scan(&pages, range, bounds)),
         };
         Ok(Self { locker, table, pages, way, row_number: 0, is_over: false })
     }
@@ -321,34 +300,8 @@ impl<'t> RowScan<'t> {
     fn advance(&mut self) -> Result<bool, StorageError> {
         let Self { pages, table, row_number, .. } = self;
         match &mut self.way {
+            Way::Stored(scan) => scan.advance(pages, row_number),
             Way::Nothing => Ok(false),
-            Way::Clustered(cursor) => Ok(cursor.next(pages)?.is_some()),
-            Way::Heap { scan, rows } => {
-                while !rows.show_next(row_number) {
-                    rows.clear();
-                    if !scan.next_leaf(pages, |number, record| rows.add(number, record.bytes()))? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Way::Pax { next_page, rows } => {
-                let Rows::Pax(pax) = &table.rows else {
-                    unreachable!("the way is that of the rows")
-                };
-                while !rows.show_next(row_number) {
-                    rows.clear();
-                    if *next_page == pax.pax_pages().len() {
-                        return Ok(false);
-                    }
-                    pax.look_at(pages, *next_page, |number, record| {
-                        rows.add(number, record);
-                        true
-                    })?;
-                    *next_page += 1;
-                }
-                Ok(true)
-            }
             Way::Index { cursor, record } => {
                 let Some((entry, _)) = cursor.next(pages)? else { return Ok(false) };
                 let (_, number) = key::split_row_number(entry)?;
@@ -399,10 +352,8 @@ impl FusedIterator for RowScan<'_> {}
 impl std::fmt::Debug for RowScan<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let way = match &self.way {
-            Way::Heap { .. } => "heap",
-            Way::Clustered(_) => "clustered",
+            Way::Stored(scan) => scan.label(),
             Way::Index { .. } => "by an index",
-            Way::Pax { .. } => "PAX pages",
             Way::Nothing => "nothing",
         };
         write!(formatter, "RowScan({}, {way})", self.table.definition.name)
@@ -413,36 +364,9 @@ impl Way {
     /// The row that came last.
     fn record(&self) -> &[u8] {
         match self {
-            Self::Heap { rows, .. } | Self::Pax { rows, .. } => rows.shown(),
-            Self::Clustered(cursor) => cursor.current().1,
+            Self::Stored(scan) => scan.record(),
             Self::Index { record, .. } => record,
             Self::Nothing => &[],
         }
-    }
-}
-
-impl RowCopies {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.places.clear();
-        self.shown_count = 0;
-    }
-
-    fn add(&mut self, number: i64, record: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(record);
-        self.places.push((number, start..self.bytes.len()));
-    }
-
-    /// Goes to the next row; false if there is none.
-    fn show_next(&mut self, row_number: &mut i64) -> bool {
-        let Some((number, _)) = self.places.get(self.shown_count) else { return false };
-        *row_number = *number;
-        self.shown_count += 1;
-        true
-    }
-
-    fn shown(&self) -> &[u8] {
-        &self.bytes[self.places[self.shown_count - 1].1.clone()]
     }
 }

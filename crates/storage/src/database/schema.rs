@@ -3,14 +3,11 @@
 //!
 //! 1. Column names differ, ignoring case; a key names columns that exist, each once.
 
-use crate::pax::check_span_pages;
+use super::kind::TableKind;
 use crate::sqlite::{Value, ValueRef, exact_real};
 use crate::{FileId, StorageError};
 use nandu_base::words::{counted, did_you_mean};
 use serde::{Deserialize, Serialize};
-
-/// Pages of a PAX page for each column: with one, half of each would be empty.
-const PAGES_OF_COLUMN_MIN: usize = 2;
 
 /// The type of a column. Every column may hold nulls unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,24 +35,6 @@ pub struct Column {
     /// Whether null is refused.
     #[serde(default)]
     pub not_null: bool,
-}
-
-/// How the rows of a table are stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TableKind {
-    /// A file that `sqlite3` opens, rows in the order of arrival.
-    Heap,
-    /// A B+-tree, rows in the order of these columns, which identify a row.
-    Clustered {
-        /// The columns of the key, by index, most significant first.
-        key: Vec<usize>,
-    },
-    /// PAX pages, rows in the order of arrival: loaded as a whole, never changed.
-    Pax {
-        /// Database pages that a PAX page spans.
-        span_pages: u32,
-    },
 }
 
 /// A secondary index of a heap table: a tree whose keys are the columns' values and the row's number.
@@ -166,17 +145,6 @@ impl AsRef<str> for Column {
     }
 }
 
-impl TableKind {
-    /// What the name of a table's file ends in.
-    pub(super) const fn file_suffix(&self) -> &'static str {
-        match self {
-            Self::Heap => "sqlite",
-            Self::Clustered { .. } => "tree",
-            Self::Pax { .. } => "pax",
-        }
-    }
-}
-
 impl TableDefinition {
     /// The index of a column.
     ///
@@ -217,29 +185,20 @@ impl TableDefinition {
                 return invalid(format!("table {} has column {} twice", self.name, column.name));
             }
         }
-        let keys = self.indexes.iter().map(|index| &index.columns);
-        let key = match &self.kind {
-            TableKind::Clustered { key } => Some(key),
-            TableKind::Heap => None,
-            TableKind::Pax { span_pages } => {
-                check_span_pages(*span_pages)?;
-                let least = PAGES_OF_COLUMN_MIN * self.columns.len();
-                if (*span_pages as usize) < least {
-                    let (name, count) = (&self.name, self.columns.len());
-                    return invalid(format!(
-                        "table {name} has {count} columns, each on a page of its own: let PAX pages \
-                         span {least} pages or more"
-                    ));
-                }
-                None
-            }
-        };
-        for columns in keys.chain(key) {
-            let is_known = |&column: &usize| column < self.columns.len();
-            let repeats = (1..columns.len()).any(|at| columns[..at].contains(&columns[at]));
-            if columns.is_empty() || repeats || !columns.iter().all(is_known) {
-                return invalid(format!("a key of table {} names its columns wrongly", self.name));
-            }
+        self.check_kind()?;
+        self.indexes.iter().try_for_each(|index| self.check_key(&index.columns))
+    }
+
+    /// Whether columns can be a key.
+    ///
+    /// # Errors
+    /// If there is none, one is there twice, or the table has no such column.
+    pub(super) fn check_key(&self, columns: &[usize]) -> Result<(), StorageError> {
+        let is_known = |&column: &usize| column < self.columns.len();
+        let repeats = (1..columns.len()).any(|at| columns[..at].contains(&columns[at]));
+        if columns.is_empty() || repeats || !columns.iter().all(is_known) {
+            let what = format!("a key of table {} names its columns wrongly", self.name);
+            return Err(StorageError::InvalidSetting { what });
         }
         Ok(())
     }

@@ -7,9 +7,10 @@
 
 use super::copies::{BatchCopy, RecordCopy, copied};
 use super::key_values::as_bytes;
+use super::kind::ReadAs;
 use super::locks::{self, Mode, Span, Taking, Wanted};
 use super::names::{name_files, with_names_of};
-use super::open_table::{OpenTable, OpenTables, Rows, open_heap};
+use super::open_table::{OpenTable, OpenTables};
 use super::row_scan::RowRange;
 use super::schema::{IndexDefinition, Row, TableDefinition};
 use super::used::UsedTables;
@@ -91,7 +92,7 @@ pub enum FetchOrder {
 pub struct TableStat {
     /// The table's name.
     pub name: String,
-    /// `heap`, `clustered`, `pax` or `index`.
+    /// The kind of the table, or `index`.
     pub kind: &'static str,
     /// Rows or entries.
     pub row_count: u64,
@@ -216,20 +217,7 @@ impl Tables {
         look: impl FnOnce(RecordView<'_>) -> R,
     ) -> Result<Option<R>, StorageError> {
         let table = self.table(table)?;
-        if let Rows::Pax(pax) = &table.rows {
-            return pax_row(&self.view, pax, row_number, look).map_err(self.named());
-        }
-        let heap = table.heap()?;
-        self.lock_number(table, row_number)?;
-        let mut copy = RecordCopy::take();
-        let pages = self.statement()?;
-        let tree = heap.tree_in(&pages);
-        let found = match pages.hold() {
-            Some(held) => tree.get(&held, row_number, |record| copy.set(record.bytes())),
-            None => tree.get(&*pages, row_number, |record| copy.set(record.bytes())),
-        };
-        let found = found.map_err(self.named())?;
-        Ok(found.map(|()| look(copied(copy.bytes()))))
+        table.rows.get(self, table, row_number, look)
     }
 
     /// Lends the row of a clustered table that has these key values to `look`.
@@ -243,14 +231,15 @@ impl Tables {
         look: impl FnOnce(RecordView<'_>) -> R,
     ) -> Result<Option<R>, StorageError> {
         let table = self.table(table)?;
-        let tree = table.clustered()?;
-        let key = table.definition.key_of(key_values)?;
+        let (tree, definition) = (table.keyed()?, &table.definition);
+        let key = definition.key_of(key_values)?;
         self.lock_key(table, &key)?;
         let mut copy = RecordCopy::take();
         let pages = self.statement()?;
+        let set = |value: &[u8]| copy.set(definition.record_of(&key, value, &mut Vec::new()));
         let found = match pages.hold() {
-            Some(held) => tree.get(&held, &key, |bytes| copy.set(bytes)),
-            None => tree.get(&*pages, &key, |bytes| copy.set(bytes)),
+            Some(held) => tree.get(&held, &key, set),
+            None => tree.get(&*pages, &key, set),
         };
         let found = found.map_err(self.named())?;
         found.map(|()| view_of(copy.bytes()).map(look)).transpose()
@@ -313,17 +302,22 @@ impl Tables {
         mut look: impl FnMut(usize, RecordView<'_>),
     ) -> Result<(), StorageError> {
         let table = self.table(table)?;
-        let tree = table.clustered()?;
-        let keys = keys_of(&table.definition, keys)?;
+        let (tree, definition) = (table.keyed()?, &table.definition);
+        let keys = keys_of(definition, keys)?;
         keys.iter().try_for_each(|key| self.lock_key(table, key))?;
         let pages = &*self.statement()?;
         let mut copies = BatchCopy::default();
         let looked = tree.get_batch(pages, &keys, |index, bytes| {
-            bytes.into_iter().for_each(|bytes| copies.add(index, bytes));
+            if let Some(value) = bytes {
+                copies.add(index, definition.record_of(&keys[index], value, &mut Vec::new()));
+            }
         });
         looked.map_err(self.named())?;
         let read = |index: usize, copy: &mut RecordCopy| {
-            let found = tree.get(pages, &keys[index], |bytes| copy.set(bytes));
+            let key = &keys[index];
+            let found = tree.get(pages, key, |value| {
+                copy.set(definition.record_of(key, value, &mut Vec::new()));
+            });
             Ok(found.map_err(self.named())?.is_some())
         };
         copies.lend(read, |index, bytes| {
@@ -340,7 +334,7 @@ impl Tables {
     /// As [`Self::get_batch_by_key`].
     pub fn fetch_by_key(&self, table: &str, keys: &[Row]) -> Result<(), StorageError> {
         let table = self.table(table)?;
-        let (tree, keys) = (table.clustered()?, keys_of(&table.definition, keys)?);
+        let (tree, keys) = (table.keyed()?, keys_of(&table.definition, keys)?);
         tree.fetch_leaves(&*self.statement()?, &keys).map_err(self.named())
     }
 
@@ -361,10 +355,7 @@ impl Tables {
     /// If there is no such table, or it is stored otherwise.
     pub fn pax_table(&self, table: &str) -> Result<&PaxTable, StorageError> {
         let open = self.table(table)?;
-        match &open.rows {
-            Rows::Pax(pax) => Ok(pax),
-            _ => Err(open.wrong_kind("not in PAX pages")),
-        }
+        open.rows.pax().ok_or_else(|| open.wrong_kind("not in PAX pages"))
     }
 
     /// The tree of a clustered table.
@@ -373,7 +364,10 @@ impl Tables {
     /// If there is no such clustered table.
     pub fn clustered_tree(&self, table: &str) -> Result<Tree, StorageError> {
         let table = self.table(table)?;
-        let tree = table.clustered()?;
+        let tree = table.keyed()?;
+        if table.definition.kind.read_as() != Some(ReadAs::Clustered) {
+            return Err(table.wrong_kind("not clustered: its entries are no rows"));
+        }
         self.lock_file(table.definition.file, table)?;
         Ok(tree)
     }
@@ -420,7 +414,7 @@ impl Tables {
         ahead_count: usize,
         mut look: impl FnMut(RecordView<'_>) -> Flow,
     ) -> Result<(), StorageError> {
-        self.table(table)?.clustered()?;
+        self.table(table)?.keyed()?;
         let range = RowRange::of(table).between(bounds).with_ahead_count(ahead_count);
         let mut rows = self.rows(range)?;
         while let Some((_, record)) = rows.next_row()? {
@@ -445,7 +439,7 @@ impl Tables {
     ) -> Result<(), StorageError> {
         let table = self.table(table)?;
         let index = table.index(index)?;
-        let bounds = table.definition.key_bounds(&index.columns, bounds)?;
+        let bounds = table.definition.bounds_of_columns(&index.columns, bounds)?;
         let Some(bounds) = bounds else { return Ok(()) };
         let bounds = as_bytes(&bounds);
         self.lock_range(index.file, bounds, table)?;
@@ -550,19 +544,8 @@ impl Tables {
         }
         let pages = &*self.statement()?;
         for table in open.values() {
-            let TableDefinition { name, file, indexes, .. } = &table.definition;
-            stats.push(match &table.rows {
-                Rows::Clustered(_) => self.tree_stat(pages, name.clone(), "clustered", *file)?,
-                Rows::Heap(_) => self.heap_stat(pages, name, *file).map_err(self.named())?,
-                Rows::Pax(pax) => TableStat {
-                    name: name.clone(),
-                    kind: "pax",
-                    row_count: pax.row_count(),
-                    page_count: u64::from(pax.page_count()),
-                    level_count: 1,
-                    file_bytes: self.view.file_bytes(*file),
-                },
-            });
+            let TableDefinition { name, indexes, .. } = &table.definition;
+            stats.push(table.rows.stat(self, pages, &table.definition)?);
             for index in indexes {
                 let name = format!("{name}.{}", index.name);
                 stats.push(self.tree_stat(pages, name, "index", index.file)?);
@@ -571,7 +554,7 @@ impl Tables {
         Ok(stats)
     }
 
-    fn tree_stat(
+    pub(super) fn tree_stat(
         &self,
         pages: &EngineView,
         name: String,
@@ -596,26 +579,8 @@ impl Tables {
         })
     }
 
-    fn heap_stat(
-        &self,
-        pages: &EngineView,
-        name: &str,
-        file: FileId,
-    ) -> Result<TableStat, StorageError> {
-        let heap = open_heap(pages, name, file)?;
-        let level_count = heap.tree().interior_level_count(pages)? as u64 + 1;
-        Ok(TableStat {
-            name: name.to_owned(),
-            kind: "heap",
-            row_count: heap.check(pages)?.row_count,
-            page_count: u64::from(heap.page_counts().0),
-            level_count: nandu_base::to_u32(level_count),
-            file_bytes: self.view.file_bytes(file),
-        })
-    }
-
     /// For `map_err`: names files in place of their numbers.
-    fn named(&self) -> impl Fn(StorageError) -> StorageError {
+    pub(super) fn named(&self) -> impl Fn(StorageError) -> StorageError {
         move |error| with_names_of(|| self.view.files(), error)
     }
 }
@@ -626,27 +591,6 @@ pub(super) fn leads_nowhere(number: i64) -> StorageError {
         place: "an index".to_owned(),
         what: format!("its entry for row {number} leads to no row"),
     }
-}
-
-/// Lends one row of a table in PAX pages to `look`.
-fn pax_row<R>(
-    pages: &EngineView,
-    pax: &PaxTable,
-    row_number: i64,
-    look: impl FnOnce(RecordView<'_>) -> R,
-) -> Result<Option<R>, StorageError> {
-    let Some((pax_page, _)) = pax.place_of(row_number) else { return Ok(None) };
-    let mut look = Some(look);
-    let mut answer = None;
-    pax.look_at(pages, pax_page, |number, record| {
-        if number == row_number
-            && let Some(look) = look.take()
-        {
-            answer = Some(look(RecordView::new(record).expect("it was just encoded")));
-        }
-        number < row_number
-    })?;
-    Ok(answer)
 }
 
 /// What is told of a name that none of the tables has: with the one that is most like it.

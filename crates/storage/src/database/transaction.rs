@@ -15,11 +15,11 @@
 //! 4. While a transaction waits for a lock, or beside others for a page, it holds nothing but its locks: what
 //!    the step had done before is taken back, and it is done again.
 
-use super::change::clustered_key;
 use super::core::{Core, Obstacle};
+use super::kind::TableKind;
 use super::locks::{CHANGING, Mode, Span, Taking, Wanted, key_of_number};
 use super::open_table::{OpenTable, OpenTables};
-use super::schema::{Column, TableKind};
+use super::schema::Column;
 use super::step::Step;
 use super::tables::row_of;
 use super::used::{UsedTables, is_same};
@@ -192,7 +192,7 @@ impl<'d> WriteTransaction<'d> {
     /// other transactions are in the way ([`StorageError::is_transient`]).
     pub fn insert(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<i64, StorageError> {
         let open = self.rows_of(table)?;
-        if let Some(key) = clustered_key(&open.definition, row)? {
+        if let Some(key) = open.key_of_row(row)? {
             self.claim_key(&open, &key)?;
         }
         self.step(|core| core.insert_row(&open, row))
@@ -232,8 +232,8 @@ impl<'d> WriteTransaction<'d> {
     /// are in the way.
     pub fn put(&mut self, table: &str, row: &[ValueRef<'_>]) -> Result<bool, StorageError> {
         let open = self.rows_of(table)?;
-        open.clustered()?;
-        if let Some(key) = clustered_key(&open.definition, row)? {
+        open.keyed()?;
+        if let Some(key) = open.key_of_row(row)? {
             self.claim_key(&open, &key)?;
         }
         self.step(|core| core.put_row(&open, row))
@@ -249,7 +249,7 @@ impl<'d> WriteTransaction<'d> {
         key_values: &[ValueRef<'_>],
     ) -> Result<bool, StorageError> {
         let open = self.rows_of(table)?;
-        open.clustered()?;
+        open.keyed()?;
         let key = open.definition.key_of(key_values)?;
         self.claim_key(&open, &key)?;
         self.step(|core| core.delete_key(&open, &key))
@@ -266,7 +266,7 @@ impl<'d> WriteTransaction<'d> {
         key_values: &[ValueRef<'_>],
     ) -> Result<(), StorageError> {
         let open = self.rows_of(table)?;
-        open.clustered()?;
+        open.keyed()?;
         self.claim_key(&open, &open.definition.key_of(key_values)?)
     }
 
@@ -591,7 +591,7 @@ impl<'d> WriteTransaction<'d> {
         if self.isolation == Isolation::Serializable {
             return Ok(());
         }
-        let tree = open.clustered()?;
+        let tree = open.keyed()?;
         let now = tree.get(&self.present()?, key, <[u8]>::to_vec)?;
         let then = tree.get(&self.tables.view, key, <[u8]>::to_vec)?;
         self.check_same(open, then == now)

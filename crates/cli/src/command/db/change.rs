@@ -5,7 +5,7 @@ use super::text::{parse_row, parse_value, refs};
 use super::{Answering, open};
 use crate::database::close;
 use crate::failure::Failure;
-use nandu::{RecordView, Row, TableDefinition, TableKind};
+use nandu::{RecordView, Row, TableDefinition};
 use nandu_base::words::counted;
 use serde::Serialize;
 use std::path::Path;
@@ -44,10 +44,7 @@ pub(super) fn insert(
     let number = write.insert(&definition.name, &refs(&row))?;
     write.commit()?;
     close(database, directory)?;
-    let number = match definition.kind {
-        TableKind::Clustered { .. } => None,
-        _ => Some(number),
-    };
+    let number = definition.key_columns().is_empty().then_some(number);
     let answer = InsertAnswer { table: &definition.name, number };
     let line = number.map(|number| number.to_string());
     let done = line.as_ref().map(|number| format!("row {number} is stored"));
@@ -67,9 +64,7 @@ pub(super) fn update(
     let mut changes = Vec::new();
     for (column, text) in settings {
         let place = definition.column(column)?;
-        if let TableKind::Clustered { key } = &definition.kind
-            && key.contains(&place)
-        {
+        if definition.key_columns().contains(&place) {
             return Err(Failure::input(format!(
                 "--set {column}: it is part of the key of {}, which names the row; delete the row \
                  and insert it anew",

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::input::Input;
 use crate::output;
 use crate::progress::Progress;
-use nandu::{Database, Row, StorageError, TableDefinition, TableKind, WriteTransaction};
+use nandu::{Database, Row, StorageError, TableDefinition, WriteTransaction};
 use nandu_base::words::counted;
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Read};
@@ -130,12 +130,10 @@ fn store(
     definition: &TableDefinition,
     row: &Row,
 ) -> Result<(), StorageError> {
-    match definition.kind {
-        // One in PAX pages says why it takes none.
-        TableKind::Heap | TableKind::Pax { .. } => {
-            write.insert(&definition.name, &refs(row)).map(drop)
-        }
-        TableKind::Clustered { .. } => write.put(&definition.name, &refs(row)).map(drop),
+    match definition.key_columns() {
+        // A table that takes no changes says why.
+        [] => write.insert(&definition.name, &refs(row)).map(drop),
+        _ => write.put(&definition.name, &refs(row)).map(drop),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::json;
 use crate::output::{OutputFiles, cannot_write};
 use crate::progress::Progress;
-use nandu::{Column, Flow, RecordView, Row, TableDefinition, TableKind, Tables};
+use nandu::{Column, Flow, RecordView, Row, TableDefinition, Tables};
 use nandu_base::words::counted;
 use nandu_load::ParquetWriter;
 use serde::Serialize;
@@ -78,16 +78,17 @@ fn row_of<T>(
 
 /// What a user calls a row.
 pub(super) enum RowName {
-    /// In a heap.
+    /// In tables whose rows have numbers.
     Number(i64),
-    /// In a clustered table.
+    /// In tables whose rows are found by a key.
     Key(Row),
 }
 
 /// The row that these words name.
 pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<RowName, Failure> {
     let table = &definition.name;
-    let TableKind::Clustered { key: places } = &definition.kind else {
+    let places = definition.key_columns();
+    if places.is_empty() {
         let [number] = key else {
             let found = counted(key.len() as u64, "value");
             return Err(Failure::input(format!(
@@ -97,7 +98,7 @@ pub(super) fn row_name(definition: &TableDefinition, key: &[String]) -> Result<R
         let parsed = number.parse();
         let parsed = parsed.map_err(|_| Failure::input(format!("{number} is no row number")))?;
         return Ok(RowName::Number(parsed));
-    };
+    }
     if key.len() != places.len() {
         let (found, wanted) = (counted(key.len() as u64, "value"), places.len());
         return Err(Failure::input(format!("{found}, the key of {table} has {wanted}")));

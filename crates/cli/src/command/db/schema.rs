@@ -2,7 +2,7 @@
 
 use super::{Answering, open_to_read};
 use crate::failure::Failure;
-use nandu::{Settings, TableDefinition, TableKind};
+use nandu::{Settings, TableDefinition};
 use nandu_base::words::visible;
 use serde::Serialize;
 use std::path::Path;
@@ -59,25 +59,20 @@ fn commands_of(table: &TableDefinition, place: &str, sizes: &[String]) -> String
         .collect::<Vec<String>>();
     let typed = typed.iter().map(String::as_str);
     let mut options: Vec<String> = Vec::new();
-    match kind {
-        TableKind::Pax { span_pages } => {
-            let columns: Vec<String> = typed.map(|column| in_shell(&visible(column))).collect();
-            let columns = columns.join(" ");
-            return format!(
-                "# {name} {columns}, loaded in PAX pages, {span_pages} at a time: nandu load --pax\n"
-            );
-        }
-        TableKind::Clustered { key } => {
-            let key: Vec<&str> = key.iter().map(|place| names[*place]).collect();
-            if let Some(column) = key.iter().find(|column| column.contains(',')) {
-                let column = visible(column);
-                return format!(
-                    "# {name}: no command makes a key of the column {column}, for its comma\n"
-                );
-            }
-            options.push(format!("--key={}", key.join(",")));
-        }
-        TableKind::Heap => {}
+    if let Some(span_pages) = kind.span_pages() {
+        let columns: Vec<String> = typed.map(|column| in_shell(&visible(column))).collect();
+        let columns = columns.join(" ");
+        return format!(
+            "# {name} {columns}, loaded in PAX pages, {span_pages} at a time: nandu load --pax\n"
+        );
+    }
+    let key: Vec<&str> = kind.key_columns().iter().map(|place| names[*place]).collect();
+    if let Some(column) = key.iter().find(|column| column.contains(',')) {
+        let column = visible(column);
+        return format!("# {name}: no command makes a key of the column {column}, for its comma\n");
+    }
+    if !key.is_empty() {
+        options.push(format!("--key={}", key.join(",")));
     }
     options.extend_from_slice(sizes);
     let mut lines = command("create", [place, name].into_iter().chain(typed), &options);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::database::change::{delete_entry, insert_entry, logged};
 use crate::database::core::Core;
+use crate::database::kind::TableKind;
 use crate::database::load::{LoadOptions, NewTable};
 use crate::database::schema::{Column, ColumnType};
 use crate::engine::{Settings, StructureKind, Volumes};
@@ -228,12 +229,9 @@ fn damaged_heap_pages_are_named_and_hide_neither_each_other_nor_the_index() {
     plant(&database, |tables| {
         let (things, index, _) = files(tables);
         // Two leaves, and an entry that leads nowhere.
-        let leaves: Vec<u32> = match &tables.table("things").unwrap().rows {
-            Rows::Heap(heap) => {
-                heap.tree().leaf_runs(&tables.engine, 1).unwrap().into_iter().flatten().collect()
-            }
-            _ => panic!("things are a heap"),
-        };
+        let heap = tables.table("things").unwrap().heap().unwrap().tree();
+        let leaves: Vec<u32> =
+            heap.leaf_runs(&tables.engine, 1).unwrap().into_iter().flatten().collect();
         assert!(leaves.len() > 8);
         insert_entry(&mut tables.engine, index, &entry(55, 9999)).unwrap();
         spoil(tables, things, leaves[2]);
@@ -377,7 +375,7 @@ fn a_value_that_passes_its_minipage_is_found_with_its_page() {
     add_columns(&database);
     plant(&database, |tables| {
         let table = Arc::clone(tables.table("columns").unwrap());
-        let Rows::Pax(pax) = &table.rows else { panic!("columns lie in PAX pages") };
+        let pax = table.rows.pax().expect("columns lie in PAX pages");
         let (text, file) = (pax.minipage(0, 1), table.definition.file);
         spoil(tables, file, text.first_page);
     });
