@@ -612,3 +612,46 @@ fn a_table_whose_name_is_mistyped_is_named_by_every_command() {
         assert!(said.contains("did you mean `orders`?"), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn a_raw_tree_is_made_filled_read_checked_copied_and_comes_back_from_files() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path();
+    stdout_of(directory, &["db", "create", "shop", "nodes", "--raw"]);
+    let said = failure_of(directory, &["db", "create", "shop", "x", "key:blob", "--raw"], 2);
+    assert!(said.contains("--raw"), "{said}");
+    for [key, value] in [["01ff", "aa"], ["01", "bb"], ["", "cc"], ["02", ""]] {
+        let said = stdout_of(directory, &["db", "insert", "shop", "nodes", key, value]);
+        assert_eq!(said, "", "a row that has a key gets no number");
+    }
+    let all = "\tcc\n01\tbb\n01ff\taa\n02\t\n";
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "nodes"]), all);
+    assert_eq!(stdout_of(directory, &["db", "get", "shop", "nodes", "01ff"]), "01ff\taa\n");
+    stdout_of(directory, &["db", "update", "shop", "nodes", "02", "--set", "value=dd"]);
+    let said =
+        failure_of(directory, &["db", "update", "shop", "nodes", "02", "--set", "key=03"], 2);
+    assert!(said.contains("delete the row"), "{said}");
+    stdout_of(directory, &["db", "delete", "shop", "nodes", "01ff"]);
+    let all = "\tcc\n01\tbb\n02\tdd\n";
+    assert_eq!(stdout_of(directory, &["db", "scan", "shop", "nodes"]), all);
+    let schema = stdout_of(directory, &["db", "schema", "shop"]);
+    assert_eq!(schema, "nandu db create shop nodes --raw\n");
+    assert!(stdout_of(directory, &["db", "stat", "shop"]).contains("raw"));
+    assert!(stdout_of(directory, &["db", "check", "shop"]).contains("3 rows,"));
+    for file in ["nodes.parquet", "nodes.tsv"] {
+        stdout_of(directory, &["db", "export", "shop", "nodes", file]);
+    }
+    stdout_of(directory, &["load", "parquet", "nodes.parquet", "--table", "p", "--raw", "shop"]);
+    stdout_of(directory, &["db", "create", "shop", "back", "--raw"]);
+    stdout_of(directory, &["db", "load", "shop", "back", "nodes.tsv"]);
+    stdout_of(directory, &["db", "compact", "shop", "copy"]);
+    for (database, table) in [("shop", "p"), ("shop", "back"), ("copy", "nodes"), ("copy", "p")] {
+        assert_eq!(stdout_of(directory, &["db", "scan", database, table]), all);
+    }
+    std::fs::write(directory.join("three.csv"), "a,b,c\n1,2,3\n").unwrap();
+    let said =
+        failure_of(directory, &["load", "csv", "three.csv", "--table", "t", "--raw", "shop"], 2);
+    assert!(said.contains("key and value"), "{said}");
+    let said = failure_of(directory, &["explain", "shop", "nodes.key", "p.key"], 2);
+    assert!(said.contains("joins do not read it"), "{said}");
+}

@@ -10,7 +10,9 @@ use crate::input::Input;
 use crate::progress::Progress;
 use crate::stopwatch::Stopwatch;
 use clap::{Args, Subcommand, ValueEnum};
-use nandu::{ColumnType, DatabaseOptions, RestartReport, SPAN_PAGES_MAX, TableKind, check_name};
+use nandu::{
+    Column, ColumnType, DatabaseOptions, RestartReport, SPAN_PAGES_MAX, TableKind, check_name,
+};
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
 use nandu_load::{
@@ -169,6 +171,9 @@ struct TableArguments {
     /// Store the table in PAX pages: columns lie apart, and nothing of it can be changed
     #[arg(long, conflicts_with_all = ["key", "index"])]
     pax: bool,
+    /// Make a raw tree of the two columns, both blobs: the first is the key of the second
+    #[arg(long, conflicts_with_all = ["key", "index", "pax"])]
+    raw: bool,
 }
 
 #[derive(Debug, Args)]
@@ -295,7 +300,8 @@ fn sqlite_jobs(arguments: &SqliteArguments) -> Result<Vec<LoadJob>, Failure> {
         let rows = SqliteRows::open(file, name, types)?;
         let columns = rows.columns().to_vec();
         let table = rename.clone().unwrap_or_else(|| rows.table().to_owned());
-        let target = TableArguments { table, key: key.clone(), index: index.clone(), pax: *pax };
+        let target =
+            TableArguments { table, key: key.clone(), index: index.clone(), pax: *pax, raw: false };
         file_job(&target, columns, Box::new(rows), common)
     };
     names.iter().map(job).collect()
@@ -333,7 +339,7 @@ fn tpch_jobs(arguments: &TpchArguments) -> Result<Vec<LoadJob>, Failure> {
 
 fn file_job(
     arguments: &TableArguments,
-    columns: Vec<nandu::Column>,
+    columns: Vec<Column>,
     source: Box<dyn RowSource>,
     common: &CommonArguments,
 ) -> Result<LoadJob, Failure> {
@@ -346,6 +352,7 @@ fn file_job(
     };
     let key: Result<Vec<usize>, Failure> = arguments.key.iter().map(index_of).collect();
     let kind = match key? {
+        _ if arguments.raw => TableKind::Raw,
         _ if arguments.pax => TableKind::Pax { span_pages: common.span_pages },
         key if key.is_empty() => TableKind::Heap,
         key => TableKind::Clustered { key },
@@ -355,6 +362,14 @@ fn file_job(
         let column = columns[index_of(name)?].name.clone();
         indexes.push((column.clone(), vec![column]));
     }
+    let types = |columns: &[Column]| -> Vec<ColumnType> {
+        columns.iter().map(|column| column.column_type).collect()
+    };
+    let columns = match kind.own_columns() {
+        // Their names are the table's, and what is null is refused row by row.
+        Some(own) if types(&own) == types(&columns) => own,
+        _ => columns,
+    };
     let table = NewTable { name: arguments.table.clone(), columns, kind, indexes };
     Ok(LoadJob { table, options: common.options(), source })
 }

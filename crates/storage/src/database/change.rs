@@ -75,8 +75,9 @@ impl Core {
         let open = Arc::clone(self.table(table)?);
         open.check_changes()?;
         if open.heap().is_err() {
+            let kind = open.definition.kind.label();
             let what = format!(
-                "table {table} is clustered: its rows have no numbers, in which an index entry \
+                "table {table} is {kind}: its rows have no numbers, in which an index entry \
                  would have to end; make a second table, clustered by the indexed columns and the \
                  key, or store the rows in a heap"
             );

@@ -25,6 +25,7 @@ mod changing;
 mod check;
 mod copies;
 mod core;
+mod entries;
 pub mod key;
 mod key_values;
 mod kind;
@@ -51,6 +52,7 @@ mod view;
 
 pub use change::check_name;
 pub use check::CheckReport;
+pub use entries::{EntryRange, EntryScan};
 pub use kind::{ReadAs, TableKind};
 pub use load::{LoadOptions, LoadReport, NewTable, RowOrder, TableLoad};
 pub use row_scan::{RowRange, RowScan};

@@ -162,7 +162,7 @@ impl Tables {
         self.lock(*file, Span::Key(&locks::key_of_number(number)), told)
     }
 
-    fn lock_key(&self, table: &OpenTable, key: &[u8]) -> Result<(), StorageError> {
+    pub(super) fn lock_key(&self, table: &OpenTable, key: &[u8]) -> Result<(), StorageError> {
         let TableDefinition { file, name, .. } = &table.definition;
         self.lock(*file, Span::Key(key), || format!("a row of table {name}"))
     }

@@ -21,8 +21,8 @@ use crate::failure::Failure;
 use crate::output::OutputFiles;
 use clap::{Args, Subcommand};
 use nandu::{
-    CheckReport, Column, ColumnType, Database, DatabaseOptions, RestartReport, StorageError,
-    TableKind,
+    CheckReport, Column, ColumnType, Database, DatabaseOptions, NewTable, RestartReport,
+    StorageError, TableKind,
 };
 use nandu_base::ByteCount;
 use nandu_base::words::counted;
@@ -50,7 +50,8 @@ Examples:
 
 Types are integer, real, text and blob (hexadecimal). Rows are lines with tabs between \
 the values, as PostgreSQL's COPY writes them; \\N is null. A table without --key is a \
-file DIRECTORY/TABLE.sqlite that sqlite3 opens, and its rows have numbers.")]
+file DIRECTORY/TABLE.sqlite that sqlite3 opens, and its rows have numbers. A table made with \
+--raw has keys and values that are bytes, and no other columns.")]
 pub(crate) struct DbArguments {
     #[command(subcommand)]
     action: Action,
@@ -116,11 +117,14 @@ enum Action {
         /// The table
         table: String,
         /// Its columns, NAME:TYPE
-        #[arg(required = true, value_parser = parse_column)]
+        #[arg(required_unless_present = "raw", value_parser = parse_column)]
         columns: Vec<Column>,
         /// Columns that identify a row and order the table, with commas between them
         #[arg(long, value_delimiter = ',')]
         key: Vec<String>,
+        /// Make a raw tree, of keys and values that are bytes: its columns are key and value, blobs
+        #[arg(long, conflicts_with_all = ["columns", "key"])]
+        raw: bool,
         /// Bytes of a page of a new database, a power of two from 512 to 64 KiB; 4096 without it
         #[arg(long, value_parser = super::parse_size, value_name = "SIZE")]
         page_size: Option<ByteCount>,
@@ -286,9 +290,13 @@ enum Action {
 pub(crate) fn run(arguments: &DbArguments, context: &Context) -> Result<(), Failure> {
     let to = &Answering { context, as_json: arguments.json };
     match &arguments.action {
-        Action::Create { directory, table, columns, key, page_size, log_size, set } => {
+        Action::Create { directory, table, columns, key, raw, page_size, log_size, set } => {
             let wishes = Wishes { page: *page_size, log: *log_size, set };
-            create(directory, table, columns, key, wishes)?;
+            let new = match raw {
+                true => NewTable::raw(table),
+                false => new_table(table, columns, key)?,
+            };
+            create(directory, new, wishes)?;
             to.tell("db create", &OfTable::of(table), None, &format!("table {table} is made"))
         }
         Action::Load { directory, table, file, skip, engine } => {
@@ -366,14 +374,7 @@ fn options_with(set: &[String]) -> Result<DatabaseOptions, Failure> {
     Ok(DatabaseOptions { settings, ..DatabaseOptions::default() })
 }
 
-fn create(
-    directory: &Path,
-    table: &str,
-    columns: &[Column],
-    key: &[String],
-    wishes: Wishes<'_>,
-) -> Result<(), Failure> {
-    options_with(wishes.set)?;
+fn new_table(table: &str, columns: &[Column], key: &[String]) -> Result<NewTable, Failure> {
     let index_of = |name: &String| {
         let place = columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
         place.ok_or_else(|| Failure::input(format!("--key {name}: the table has no such column")))
@@ -383,10 +384,17 @@ fn create(
         key if key.is_empty() => TableKind::Heap,
         key => TableKind::Clustered { key },
     };
+    let (name, columns) = (table.to_owned(), columns.to_vec());
+    Ok(NewTable { name, columns, kind, indexes: Vec::new() })
+}
+
+fn create(directory: &Path, table: NewTable, wishes: Wishes<'_>) -> Result<(), Failure> {
+    options_with(wishes.set)?;
+    let NewTable { name, columns, kind, .. } = table;
     let options = DatabaseOptions::default();
     database::fill(directory, options, wishes, |database| {
         let mut write = database.write()?;
-        write.create_table(table, columns.to_vec(), kind)?;
+        write.create_table(&name, columns, kind)?;
         Ok(write.commit()?)
     })?;
     Ok(())

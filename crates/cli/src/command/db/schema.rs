@@ -66,6 +66,11 @@ fn commands_of(table: &TableDefinition, place: &str, sizes: &[String]) -> String
             "# {name} {columns}, loaded in PAX pages, {span_pages} at a time: nandu load --pax\n"
         );
     }
+    if kind.own_columns().is_some() {
+        options.push(format!("--{}", kind.label()));
+        options.extend_from_slice(sizes);
+        return command("create", [place, name].into_iter(), &options);
+    }
     let key: Vec<&str> = kind.key_columns().iter().map(|place| names[*place]).collect();
     if let Some(column) = key.iter().find(|column| column.contains(',')) {
         let column = visible(column);
@@ -83,13 +88,17 @@ fn commands_of(table: &TableDefinition, place: &str, sizes: &[String]) -> String
     lines
 }
 
-/// A line `nandu db ACTION`. Options are `--NAME=VALUE`, and written in two words where that is the same.
+/// A line `nandu db ACTION`. Options are `--NAME`, or `--NAME=VALUE`, written in two words where that is the
+/// same.
 fn command<'a>(action: &str, words: impl Iterator<Item = &'a str>, options: &[String]) -> String {
     let words: Vec<&str> = words.collect();
     let positional = words.iter().map(|word| in_shell(word)).collect::<Vec<String>>().join(" ");
     let mut flags = String::new();
     for option in options {
-        let (flag, value) = option.split_once('=').expect("options have values");
+        let Some((flag, value)) = option.split_once('=') else {
+            flags += &format!(" {option}");
+            continue;
+        };
         let between = if value.starts_with('-') { '=' } else { ' ' };
         flags += &format!(" {flag}{between}{}", in_shell(value));
     }

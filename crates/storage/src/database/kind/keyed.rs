@@ -5,17 +5,18 @@
 //! ```
 
 use crate::btree::{BulkLoader, Tree};
-use crate::database::change::{encode_row, logged};
+use crate::database::change::{check_row_bytes, encode_row, logged};
 use crate::database::core::Core;
 use crate::database::load::{LoadOptions, NewRow, RowOrder, fill_tree, spill};
 use crate::database::open_table::OpenTable;
 use crate::database::schema::TableDefinition;
 use crate::database::sorter::Sorter;
 use crate::database::step::Step;
+use crate::database::tables::Scratch;
 use crate::database::turns::Turns;
 use crate::engine::{StructureKind, UnloggedPages};
 use crate::sqlite::ValueRef;
-use crate::{Engine, StorageError};
+use crate::{Engine, FileId, StorageError};
 
 /// A tree that is being filled.
 pub(in crate::database) struct KeyedLoad {
@@ -166,20 +167,40 @@ impl Core {
         let (tree, file) = (open.keyed()?, open.definition.file);
         let mut row = row.to_vec();
         open.definition.conform(&mut row)?;
-        let Self { engine, scratch, .. } = self;
-        encode_row(engine, open, &row, &mut scratch.record)?;
-        scratch.key.clear();
-        open.definition.encode_key(&row, &mut scratch.key);
-        let (key, record) = (&scratch.key, &scratch.record);
-        let was_there = engine.act(|pages| {
+        let Scratch { mut record, mut key } = std::mem::take(&mut self.scratch);
+        key.clear();
+        open.definition.encode_key(&row, &mut key);
+        let answer = encode_row(&self.engine, open, &row, &mut record)
+            .and_then(|()| self.upsert(tree, file, &key, &record));
+        self.scratch = Scratch { record, key };
+        answer
+    }
+
+    /// See [`crate::database::WriteTransaction::put_value`]. The key is locked.
+    pub(in crate::database) fn put_value(
+        &mut self,
+        open: &OpenTable,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StorageError> {
+        let limit_bytes = self.engine.settings().row_bytes_max();
+        check_row_bytes(limit_bytes, &open.definition.name, value)?;
+        self.upsert(open.keyed()?, open.definition.file, key, value)
+    }
+
+    fn upsert(
+        &mut self,
+        tree: Tree,
+        file: FileId,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<bool, StorageError> {
+        let was_there = self.engine.act(|pages| {
             logged(pages, StructureKind::Tree, file, |pages, undo| {
-                tree.upsert(pages, key, record, undo)
+                tree.upsert(pages, key, value, undo)
             })
         })?;
-        let Self { scratch, trace, .. } = self;
-        if let Some(trace) = trace {
-            trace.push(Step::Put(file, scratch.key.clone(), scratch.record.clone()));
-        }
+        self.note(|| Step::Put(file, key.to_vec(), value.to_vec()));
         Ok(was_there)
     }
 

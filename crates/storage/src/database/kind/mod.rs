@@ -5,6 +5,7 @@
 //!   heap         TableKind                 Rows      RowLoad        StoredScan
 //!   clustered       ·                        ·         ·               ·
 //!   pax             ·                        ·         ·               ·
+//!   raw             ·                        ·         ·               ·
 //! ```
 //!
 //! 1. No other file of `database` knows which kinds there are. It asks what a table can do: whether its rows
@@ -16,6 +17,7 @@ mod clustered;
 mod heap;
 mod keyed;
 mod pax;
+mod raw;
 
 pub(super) use heap::{HeapReader, open_heap};
 
@@ -23,13 +25,14 @@ use self::clustered::{ClusteredRows, ClusteredScan};
 use self::heap::{HeapLoad, HeapRows, HeapScan};
 use self::keyed::KeyedLoad;
 use self::pax::{PaxLoad, PaxRows, PaxScan};
+use self::raw::{RawRows, RawScan};
 use super::check::Check;
 use super::core::Core;
 use super::key_values::KeyBounds;
 use super::load::{LoadOptions, NewRow};
 use super::open_table::OpenTable;
 use super::row_scan::RowRange;
-use super::schema::TableDefinition;
+use super::schema::{Column, TableDefinition};
 use super::tables::{TableStat, Tables};
 use super::turns::Turns;
 use super::view::EngineView;
@@ -58,6 +61,9 @@ pub enum TableKind {
         /// Database pages that a PAX page spans.
         span_pages: u32,
     },
+    /// A B+-tree of bytes that are found by bytes, in the order of these: rows of two columns, `key` and
+    /// `value`, blobs that are not null.
+    Raw,
 }
 
 /// As what operators read a table in larger pieces than rows.
@@ -77,6 +83,7 @@ pub(super) enum Rows {
     Heap(HeapRows),
     Clustered(ClusteredRows),
     Pax(PaxRows),
+    Raw(RawRows),
 }
 
 /// A table that is being filled.
@@ -91,6 +98,7 @@ pub(super) enum StoredScan {
     Heap(HeapScan),
     Clustered(ClusteredScan),
     Pax(PaxScan),
+    Raw(RawScan),
 }
 
 /// What is asked of a kind of table. What is said here fits rows that are stored as records.
@@ -107,6 +115,11 @@ pub(super) trait TableRows {
     const HAS_ORDER: bool = false;
     /// As what operators read it, if they do.
     const READ_AS: Option<ReadAs>;
+
+    /// The columns of all tables of the kind, where nobody chooses them.
+    fn own_columns() -> Option<Vec<Column>> {
+        None
+    }
 
     /// The columns by which a row is found, by index; none where rows have numbers.
     fn key_columns(_kind: &TableKind) -> &[usize] {
@@ -158,6 +171,11 @@ pub(super) trait TableRows {
 
     /// The table in PAX pages, if it is one.
     fn pax(&self) -> Option<&PaxTable> {
+        None
+    }
+
+    /// The raw tree, if it is one.
+    fn raw(&self) -> Option<Tree> {
         None
     }
 
@@ -264,6 +282,10 @@ macro_rules! of_kind {
                 type $rows = PaxRows;
                 $answer
             }
+            TableKind::Raw => {
+                type $rows = RawRows;
+                $answer
+            }
         }
     };
 }
@@ -275,12 +297,13 @@ macro_rules! of_rows {
             Rows::Heap($rows) => $answer,
             Rows::Clustered($rows) => $answer,
             Rows::Pax($rows) => $answer,
+            Rows::Raw($rows) => $answer,
         }
     };
 }
 
 impl TableKind {
-    /// Its name: `heap`, `clustered` or `pax`.
+    /// Its name: `heap`, `clustered`, `pax` or `raw`.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         of_kind!(self, Kind => Kind::LABEL)
@@ -301,6 +324,12 @@ impl TableKind {
     #[must_use]
     pub const fn takes_changes(&self) -> bool {
         of_kind!(self, Kind => Kind::TAKES_CHANGES)
+    }
+
+    /// The columns of all tables of the kind, where nobody chooses them.
+    #[must_use]
+    pub fn own_columns(&self) -> Option<Vec<Column>> {
+        of_kind!(self, Kind => Kind::own_columns())
     }
 
     /// The columns by which a row is found, by index, most significant first; none where rows have numbers.
@@ -425,6 +454,12 @@ impl Rows {
         of_rows!(self, rows => rows.pax())
     }
 
+    /// See [`TableRows::raw`].
+    #[inline]
+    pub(super) fn raw(&self) -> Option<Tree> {
+        of_rows!(self, rows => rows.raw())
+    }
+
     /// See [`TableRows::page_count`].
     pub(super) fn page_count(&self, engine: &Engine) -> Result<Option<u32>, StorageError> {
         of_rows!(self, rows => rows.page_count(engine))
@@ -526,6 +561,7 @@ impl StoredScan {
             Self::Heap(scan) => scan.advance(pages, row_number),
             Self::Clustered(scan) => scan.advance(pages),
             Self::Pax(scan) => scan.advance(pages, row_number),
+            Self::Raw(scan) => scan.advance(pages),
         }
     }
 
@@ -536,6 +572,7 @@ impl StoredScan {
             Self::Heap(scan) => scan.record(),
             Self::Clustered(scan) => scan.record(),
             Self::Pax(scan) => scan.record(),
+            Self::Raw(scan) => scan.record(),
         }
     }
 
@@ -545,6 +582,7 @@ impl StoredScan {
             Self::Heap(_) => HeapRows::LABEL,
             Self::Clustered(_) => ClusteredRows::LABEL,
             Self::Pax(_) => PaxRows::LABEL,
+            Self::Raw(_) => RawRows::LABEL,
         }
     }
 }
