@@ -18,6 +18,8 @@ mod heap;
 mod keyed;
 mod pax;
 mod raw;
+#[cfg(test)]
+mod tests;
 
 pub(super) use heap::{HeapReader, open_heap};
 

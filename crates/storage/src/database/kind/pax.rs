@@ -113,7 +113,9 @@ impl TableRows for PaxRows {
         let Some((pax_page, _)) = self.0.place_of(row_number) else { return Ok(None) };
         let mut look = Some(look);
         let mut answer = None;
-        let looked = self.0.look_at(&tables.view, pax_page, |number, record| {
+        // That of a transaction that locks what it reads is of no moment before it reads.
+        let pages = &*tables.statement()?;
+        let looked = self.0.look_at(pages, pax_page, |number, record| {
             if number == row_number
                 && let Some(look) = look.take()
             {
