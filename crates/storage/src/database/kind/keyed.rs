@@ -131,7 +131,7 @@ pub(super) fn create(
     engine.act(|pages| Tree::create(pages, definition.file).map(drop))
 }
 
-/// See [`super::TableRows::insert`].
+/// Does what [`super::TableRows::insert`] says.
 pub(super) fn insert(
     core: &mut Core,
     tree: Tree,

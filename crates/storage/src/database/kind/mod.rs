@@ -367,17 +367,17 @@ impl TableDefinition {
         self.kind.key_columns()
     }
 
-    /// See [`TableRows::check`].
+    /// Does what [`TableRows::check`] says.
     pub(super) fn check_kind(&self) -> Result<(), StorageError> {
         of_kind!(&self.kind, Kind => Kind::check(self))
     }
 
-    /// See [`TableRows::create`].
+    /// Does what [`TableRows::create`] says.
     pub(super) fn create(&self, engine: &mut Engine) -> Result<(), StorageError> {
         of_kind!(&self.kind, Kind => Kind::create(engine, self))
     }
 
-    /// See [`TableRows::begin_load`].
+    /// Does what [`TableRows::begin_load`] says.
     pub(super) fn begin_load<'l>(
         &self,
         pages: &mut UnloggedPages<'_>,
@@ -387,13 +387,13 @@ impl TableDefinition {
         of_kind!(&self.kind, Kind => Kind::begin_load(pages, self, options, heap))
     }
 
-    /// See [`TableRows::encode_key`].
+    /// Does what [`TableRows::encode_key`] says.
     #[inline]
     pub(super) fn encode_key(&self, row: &[ValueRef<'_>], key: &mut Vec<u8>) {
         of_kind!(&self.kind, Kind => Kind::encode_key(self, row, key));
     }
 
-    /// See [`TableRows::encode_value`].
+    /// Does what [`TableRows::encode_value`] says.
     #[inline]
     pub(super) fn encode_value<'v>(
         &self,
@@ -403,7 +403,7 @@ impl TableDefinition {
         of_kind!(&self.kind, Kind => Kind::encode_value(row, value));
     }
 
-    /// See [`TableRows::record_of`].
+    /// Does what [`TableRows::record_of`] says.
     #[inline]
     pub(super) fn record_of<'r>(
         &self,
@@ -414,13 +414,13 @@ impl TableDefinition {
         of_kind!(&self.kind, Kind => Kind::record_of(key, value, buffer))
     }
 
-    /// See [`TableRows::key_of`].
+    /// Does what [`TableRows::key_of`] says.
     #[inline]
     pub(super) fn key_of(&self, values: &[ValueRef<'_>]) -> Result<Vec<u8>, StorageError> {
         of_kind!(&self.kind, Kind => Kind::key_of(self, values))
     }
 
-    /// See [`TableRows::key_bounds`].
+    /// Does what [`TableRows::key_bounds`] says.
     pub(super) fn key_bounds(
         &self,
         bounds: (Bound<&[ValueRef<'_>]>, Bound<&[ValueRef<'_>]>),
@@ -430,7 +430,7 @@ impl TableDefinition {
 }
 
 impl Rows {
-    /// See [`TableRows::open`].
+    /// Does what [`TableRows::open`] says.
     pub(super) fn open(
         engine: &Engine,
         definition: &TableDefinition,
@@ -439,35 +439,35 @@ impl Rows {
         of_kind!(&definition.kind, Kind => Kind::open(engine, definition, known))
     }
 
-    /// See [`TableRows::heap`].
+    /// Does what [`TableRows::heap`] says.
     #[inline]
     pub(super) fn heap(&self) -> Result<&Arc<HeapReader>, &'static str> {
         of_rows!(self, rows => rows.heap())
     }
 
-    /// See [`TableRows::keyed`].
+    /// Does what [`TableRows::keyed`] says.
     #[inline]
     pub(super) fn keyed(&self) -> Result<Tree, &'static str> {
         of_rows!(self, rows => rows.keyed())
     }
 
-    /// See [`TableRows::pax`].
+    /// Does what [`TableRows::pax`] says.
     pub(super) fn pax(&self) -> Option<&PaxTable> {
         of_rows!(self, rows => rows.pax())
     }
 
-    /// See [`TableRows::raw`].
+    /// Does what [`TableRows::raw`] says.
     #[inline]
     pub(super) fn raw(&self) -> Option<Tree> {
         of_rows!(self, rows => rows.raw())
     }
 
-    /// See [`TableRows::page_count`].
+    /// Does what [`TableRows::page_count`] says.
     pub(super) fn page_count(&self, engine: &Engine) -> Result<Option<u32>, StorageError> {
         of_rows!(self, rows => rows.page_count(engine))
     }
 
-    /// See [`TableRows::get`].
+    /// Does what [`TableRows::get`] says.
     #[inline]
     pub(super) fn get<R>(
         &self,
@@ -479,7 +479,7 @@ impl Rows {
         of_rows!(self, rows => rows.get(tables, table, row_number, look))
     }
 
-    /// See [`TableRows::insert`].
+    /// Does what [`TableRows::insert`] says.
     pub(super) fn insert(
         &self,
         core: &mut Core,
@@ -490,7 +490,7 @@ impl Rows {
         of_rows!(self, rows => rows.insert(core, table, row, value))
     }
 
-    /// See [`TableRows::scan`].
+    /// Does what [`TableRows::scan`] says.
     pub(super) fn scan(
         &self,
         view: &EngineView,
@@ -500,7 +500,7 @@ impl Rows {
         of_rows!(self, rows => rows.scan(view, range, bounds))
     }
 
-    /// See [`TableRows::check_rows`].
+    /// Does what [`TableRows::check_rows`] says.
     pub(super) fn check(
         &self,
         check: &mut Check<'_>,
@@ -509,7 +509,7 @@ impl Rows {
         of_rows!(self, rows => rows.check_rows(check, table))
     }
 
-    /// See [`TableRows::stat`].
+    /// Does what [`TableRows::stat`] says.
     pub(super) fn stat(
         &self,
         tables: &Tables,
