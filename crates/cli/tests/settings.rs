@@ -89,6 +89,7 @@ fn commands_that_open_a_database_reach_what_does_not_stay() {
         assert!(told.contains("log_bytes=1GiB: shop was made with another"), "{command}: {told}");
         stdout_of(directory, &with(command, &["--set=pool_bytes=1MiB".to_owned()]));
     }
-    let told = failure_of(directory, &["db", "scan", "shop", "t", "--set=pool_bytes=1EiB"], 2);
+    let told =
+        failure_of(directory, &["db", "scan", "shop", "t", "--set=pool_bytes=1000000TiB"], 2);
     assert!(told.contains("of memory"), "{told}");
 }

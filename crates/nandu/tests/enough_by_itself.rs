@@ -35,15 +35,21 @@ fn sources(root: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// The lines of a type, without what is said about them.
+/// The lines of a type, without what is said about them: of a struct the fields that anybody can fill in.
 fn lines_of<'s>(sources: &'s [String], name: &str) -> Option<Vec<&'s str>> {
-    let starts = ["struct", "enum"].map(|kind| format!("\npub {kind} {name}"));
-    let body = sources.iter().find_map(|source| {
+    let starts = ["struct", "enum"].map(|kind| (kind, format!("\npub {kind} {name}")));
+    let (kind, body) = sources.iter().find_map(|source| {
         let is_whole = |rest: &&str| !rest.starts_with(|next: char| next.is_alphanumeric());
-        starts.iter().find_map(|start| source.split(start.as_str()).nth(1).filter(is_whole))
+        starts.iter().find_map(|(kind, start)| {
+            let body = source.split(start.as_str()).nth(1).filter(is_whole)?;
+            Some((*kind, body))
+        })
     })?;
     let lines = body.lines().take_while(|line| *line != "}").map(str::trim);
-    Some(lines.filter(|line| !line.starts_with("//") && !line.starts_with('#')).collect())
+    let is_open =
+        |(place, line): &(usize, &str)| kind == "enum" || *place == 0 || line.starts_with("pub ");
+    let open = lines.enumerate().filter(is_open).map(|(_, line)| line);
+    Some(open.filter(|line| !line.starts_with("//") && !line.starts_with('#')).collect())
 }
 
 /// The types that a line names: behind a colon, or in parentheses.
