@@ -17,6 +17,7 @@
 
 mod fence;
 
+pub(crate) use fence::{FENCE_KEY_BYTES_MAX, FencedRuns};
 use fence::{Fence, Fences};
 
 use crate::execution::{Limits, Memory};
@@ -56,7 +57,8 @@ pub struct Bucket {
     page_count: u64,
     cell_bytes: u64,
     tuple_count: u64,
-    fences: Vec<Fence>,
+    /// There may be very many buckets: without fences it takes little.
+    fences: Box<[Fence]>,
 }
 
 /// Writes rows to a bucket.
@@ -453,6 +455,7 @@ impl<'x> SpillWriter<'x> {
         self.wait()?;
         let mut bucket = std::mem::take(&mut self.bucket);
         bucket.fences = self.take_fences();
+        bucket.extents.shrink_to_fit();
         if let Some(last) = bucket.extents.last_mut() {
             let used = last.start + self.extent_used;
             let rest = used..last.end;
@@ -576,6 +579,8 @@ impl SpillStream<'_> {
                 }
             };
             let here = missing.min(held - self.start);
+            // Each run that is merged has one: it is no longer than the row.
+            self.carry.reserve_exact(to_index(self.left_bytes.min(missing as u64)));
             self.carry.extend_from_slice(&page[self.start..self.start + here]);
             self.start += here;
             self.carry_is_whole = missing_bytes(&self.carry) == Some(0);
@@ -597,6 +602,9 @@ impl SpillStream<'_> {
             at += length;
         }
         carry.clear();
+        // A row that was longer than a page does not stay in memory.
+        carry.shrink_to(page.len());
+        carry.reserve_exact(body.len() - at);
         carry.extend_from_slice(&body[at..]);
         *left_bytes -= held as u64;
         *start = body.len();

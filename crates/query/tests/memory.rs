@@ -4,11 +4,11 @@
 //! 2. On top of the allotment an operator has its fixed parts: batches of pairs, addresses of the rows of a
 //!    batch, the spill file's books. They do not grow with tables or memory: [`fixed_bytes`].
 //! 3. It has a row for each of its inputs besides, which may be longer than its memory, and a merge one for
-//!    each of its runs: [`Shape::row_bytes`].
+//!    each of its runs: [`Shape::row_bytes`]. Of several workers each merges a range of all runs.
 //!
 //! Tables have rows of one length; one key in a third of the rows of both sides, so that buckets are joined in
-//! chunks with a bit for each row that met a partner, and groups do not fit; rows of up to four pages; or they are
-//! trees, or lie in PAX pages.
+//! chunks with a bit for each row that met a partner, and groups do not fit; rows of up to four pages; one key in four
+//! fifths of the smaller side; or they are trees, or lie in PAX pages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "an allocator is unsafe by its trait; it hands everything on")]
@@ -19,11 +19,12 @@ use common::{POOL_PAGES, controlled_device, execution_on, is_device_at_work};
 use nandu_base::{Permutation, Rng, to_index};
 use nandu_query::cost::{CostModel, CpuCosts, DeviceCosts, IndexStats, JoinQuestion, JoinSide};
 use nandu_query::index::{ClusteredIndex, IndexLookup, SecondaryIndex};
-use nandu_query::join::{Join, JoinInput, JoinStream, JoinType};
+use nandu_query::join::{ColumnPairs, ColumnSink, Join, JoinInput, JoinStream, JoinType};
+use nandu_query::key::KeyColumn;
 use nandu_query::plan::{Budget, ChunkRule, Indexes, Plan, plans};
 use nandu_query::relation::{ClusteredRelation, HeapRelation, PaxRelation, TupleStream};
-use nandu_query::sort::{RunFormation, Settings, Sort};
-use nandu_query::{JoinKind, Key, Limits, PairBatch, Relation};
+use nandu_query::sort::{RunFormation, Settings, Sort, sort_by_workers};
+use nandu_query::{JoinKind, Key, Limits, PairBatch, QueryError, Relation, TupleBatch};
 use nandu_storage::database::{
     Column, ColumnType, Database, LoadOptions, NewTable, TableKind, Tables, WriteTransaction,
 };
@@ -46,19 +47,20 @@ enum Shape {
     Long,
     Trees,
     Pax,
+    /// Four fifths of the smaller side have one key.
+    Heavy,
 }
 
 /// What operators take beside their allotment, as measured, rounded up to whole KiB and a quarter more; a join that
 /// is not named may take what the largest of the others do.
 fn fixed_bytes(kind: Option<JoinKind>) -> i64 {
     let kib = match kind {
-        None => 100,
+        None => 64,
         Some(JoinKind::NestedLoops) => 96,
         Some(JoinKind::BlockNestedLoops) => 64,
         Some(JoinKind::IndexNestedLoops) => 128,
         Some(JoinKind::IndexSortMerge) => 200,
-        // Workers keep fences of each run.
-        Some(JoinKind::SortMerge) => 140,
+        Some(JoinKind::SortMerge) => 64,
         Some(JoinKind::GraceHash) => 80,
         Some(JoinKind::HybridHash) => 240,
         Some(_) => 260,
@@ -106,7 +108,8 @@ fn peak_of(work: impl FnOnce()) -> i64 {
 }
 
 impl Shape {
-    const ALL: [Self; 5] = [Self::Even, Self::Skewed, Self::Long, Self::Trees, Self::Pax];
+    const ALL: [Self; 6] =
+        [Self::Even, Self::Skewed, Self::Long, Self::Trees, Self::Pax, Self::Heavy];
 
     const fn row_counts(self) -> [u64; 2] {
         match self {
@@ -114,6 +117,7 @@ impl Shape {
             Self::Trees => [4000, 40_000],
             Self::Skewed => [900, 6000],
             Self::Long => [250, 1000],
+            Self::Heavy => [12_000, 6000],
         }
     }
 
@@ -124,6 +128,7 @@ impl Shape {
     fn pad(self, side: usize, rng: &mut Rng) -> usize {
         match self {
             Self::Long if rng.below(4) == 0 => to_index(rng.below(4 * u64::from(PAGE_BYTES))),
+            Self::Heavy => [4, 200][side],
             _ => common::PAD_BYTES[side],
         }
     }
@@ -131,6 +136,8 @@ impl Shape {
     fn key(self, side: usize, number: u64, rng: &mut Rng) -> u64 {
         match self {
             Self::Skewed if rng.below(3) == 0 => 7,
+            Self::Heavy if side == 0 && rng.below(5) > 0 => 7,
+            Self::Heavy => number % 6000,
             _ if side == 0 => number,
             _ => number % self.row_counts()[0],
         }
@@ -158,6 +165,7 @@ impl Shape {
     fn join_types(self) -> Vec<JoinType> {
         match self {
             Self::Even | Self::Trees | Self::Pax => vec![JoinType::Inner, JoinType::Full],
+            Self::Heavy => vec![JoinType::Inner],
             Self::Skewed | Self::Long => JoinType::ALL.to_vec(),
         }
     }
@@ -176,11 +184,11 @@ impl Shape {
                 kind: match self {
                     Self::Trees => TableKind::Clustered { key: vec![0, 2] },
                     Self::Pax => TableKind::Pax { span_pages: 8 },
-                    Self::Even | Self::Skewed | Self::Long => TableKind::Heap,
+                    Self::Even | Self::Skewed | Self::Long | Self::Heavy => TableKind::Heap,
                 },
                 indexes: match self {
                     Self::Trees | Self::Pax => Vec::new(),
-                    Self::Even | Self::Skewed | Self::Long => {
+                    Self::Even | Self::Skewed | Self::Long | Self::Heavy => {
                         vec![("by_key".to_owned(), vec!["key".to_owned()])]
                     }
                 },
@@ -286,11 +294,11 @@ impl Extras {
         }
     }
 
-    /// Tells all; what passes so many times the fixed parts comes back.
+    /// Tells all; what passes its limit comes back.
     #[allow(clippy::print_stdout, reason = "how near to its limits each is")]
-    fn wrong(self, who: &str, count: i64) -> Vec<String> {
+    fn wrong(self, who: &str, limit_of: impl Fn(Option<JoinKind>) -> i64) -> Vec<String> {
         let told = self.0.into_iter().map(|(kind, (bytes, told))| {
-            let (name, limit) = (kind.map_or("a sort", JoinKind::name), count * fixed_bytes(kind));
+            let (name, limit) = (kind.map_or("a sort", JoinKind::name), limit_of(kind));
             let line = format!("{name}, {who}: {bytes} bytes more, {limit} allowed: {told}");
             println!("{line}");
             (bytes > limit).then_some(line)
@@ -313,19 +321,63 @@ fn peak_of_workers(
     })
 }
 
+/// The most that workers take for a plan of which the keys and the numbers of rows are wanted, by column.
+fn peak_of_columns(
+    tables: &Tables,
+    plan: &Plan,
+    limits: &Limits,
+    (join, indexes): (Join<'_>, Indexes<'_>),
+) -> i64 {
+    let wanted = [KeyColumn::Stored(0), KeyColumn::Stored(2)];
+    let rule = (indexes, ChunkRule::ByBytes);
+    peak_of(|| {
+        let execution = execution_on(tables, limits.clone());
+        let mut sinks: Vec<_> = (0..WORKER_COUNT).map(|_| Ignored).collect();
+        plan.run_columns(&execution, join, [&wanted; 2], rule, &mut sinks).unwrap();
+    })
+}
+
+/// The most that several workers take for a sort.
+fn peak_of_sort(tables: &Tables, relation: &dyn Relation, limits: &Limits, sort: Settings) -> i64 {
+    let key = Key::of(&[0]);
+    peak_of(|| {
+        let execution = execution_on(tables, limits.clone());
+        let mut sinks: Vec<_> = (0..WORKER_COUNT).map(|_| |_: TupleBatch<'_>| Ok(())).collect();
+        sort_by_workers(&execution, relation, &key, sort, &mut sinks).unwrap();
+    })
+}
+
+/// Takes pairs and forgets them.
+struct Ignored;
+
+impl ColumnSink for Ignored {
+    fn take(&mut self, _: ColumnPairs<'_>) -> Result<(), QueryError> {
+        Ok(())
+    }
+}
+
 #[test]
 fn joins_and_sorts_stay_within_their_allotment() {
     let database = database(controlled_device(128 << 20).0);
     let tables = database.read();
     let key = Key::of(&[0]);
     let (mut extras, mut of_workers) = (Extras::default(), Extras::default());
+    let mut of_columns = Extras::default();
     for shape in Shape::ALL {
         let sides = [0, 1].map(|side| Side::open(&tables, shape, side));
-        for (memory_pages, reads_ahead) in [(20, false), (20, true), (64, true), (300, true)] {
+        for (memory_pages, reads_ahead) in
+            [(20, false), (20, true), (64, true), (150, true), (200, false), (300, true)]
+        {
             let limits = common::limits(PAGE_BYTES, memory_pages, reads_ahead);
             let allotted = |kind| {
                 i64::from(memory_pages) * i64::from(PAGE_BYTES)
                     + shape.row_bytes(kind, memory_pages)
+            };
+            // Each merges a range of the runs of all, which are as long as a share.
+            let share_pages = memory_pages / u32::try_from(WORKER_COUNT).unwrap();
+            let allotted_to_workers = |kind| {
+                i64::from(memory_pages) * i64::from(PAGE_BYTES)
+                    + WORKER_COUNT * shape.row_bytes(kind, share_pages)
             };
             for join_type in shape.join_types() {
                 for plan in plans_of(&sides, join_type, (memory_pages, reads_ahead)) {
@@ -348,9 +400,10 @@ fn joins_and_sorts_stay_within_their_allotment() {
                     extras.note(Some(plan.kind), peak - allotted(Some(plan.kind)), told.clone());
                     if plan.kind.is_shared() && memory_pages >= 64 {
                         let peak = peak_of_workers(&tables, &plan, &limits, (join, indexes));
-                        let rows = shape.row_bytes(Some(plan.kind), memory_pages);
-                        let allotted = allotted(Some(plan.kind)) + (WORKER_COUNT - 1) * rows;
-                        of_workers.note(Some(plan.kind), peak - allotted, told);
+                        let allotted = allotted_to_workers(Some(plan.kind));
+                        of_workers.note(Some(plan.kind), peak - allotted, told.clone());
+                        let peak = peak_of_columns(&tables, &plan, &limits, (join, indexes));
+                        of_columns.note(Some(plan.kind), peak - allotted, told);
                     }
                 }
             }
@@ -366,12 +419,23 @@ fn joins_and_sorts_stay_within_their_allotment() {
                     while sort.advance().unwrap() {}
                 });
                 let told = format!("{shape:?} {formation:?} in {memory_pages} pages");
-                extras.note(None, peak - allotted(None), told);
+                extras.note(None, peak - allotted(None), told.clone());
+                if memory_pages >= 64 {
+                    let peak = peak_of_sort(&tables, relation, &limits, settings);
+                    of_workers.note(None, peak - allotted_to_workers(None), told);
+                }
             }
         }
     }
     assert_eq!(extras.0.len(), JoinKind::ALL.len() + 1, "every join and a sort");
-    assert_eq!(of_workers.0.len(), 3, "block nested loops, hybrid hash and sort-merge");
-    let wrong = [extras.wrong("one", 1), of_workers.wrong("workers", WORKER_COUNT)].concat();
+    assert_eq!(of_workers.0.len(), 4, "block nested loops, hybrid hash, sort-merge and a sort");
+    let of_worker = |kind| WORKER_COUNT * fixed_bytes(kind);
+    let wrong = [
+        extras.wrong("one", fixed_bytes),
+        of_workers.wrong("workers", of_worker),
+        // Pairs of rows are decoded, a batch at a time.
+        of_columns.wrong("workers by column", |kind| of_worker(kind) + WORKER_COUNT * (16 << 10)),
+    ]
+    .concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -563,6 +563,8 @@ impl<'x> SortMerge<'x> {
 
 impl JoinStream for SortMerge<'_> {
     fn advance(&mut self) -> Result<bool, QueryError> {
+        // Of rows in memory, nobody else asks.
+        self.execution.check_stop()?;
         self.begin_batch();
         loop {
             let has_batch = match self.stage {

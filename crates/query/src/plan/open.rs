@@ -122,12 +122,12 @@ impl Plan {
         sinks: &mut [S],
     ) -> Result<usize, QueryError> {
         let opening = Opening { execution, join, outer: self.outer_side(), indexes, rule };
-        let worker_count = worker_count_in(sinks.len(), execution.limits().memory_pages, &join);
-        let shared = match worker_count {
-            0 | 1 => None,
-            _ => self.division.join().shared(&opening, worker_count),
-        };
-        if let Some(shared) = shared {
+        let most = worker_count_in(sinks.len(), execution.limits().memory_pages, &join);
+        // A kind may need more of a share than others.
+        let shared = (2..=most).rev().find_map(|worker_count| {
+            Some((worker_count, self.division.join().shared(&opening, worker_count)?))
+        });
+        if let Some((worker_count, shared)) = shared {
             shared.run(execution, join, &mut sinks[..worker_count])?;
             return Ok(worker_count);
         }

@@ -14,6 +14,7 @@ use crate::execution::Memory;
 use crate::tuple::{Area, Tuple, TupleBatch};
 use crate::work::Work;
 use crate::{Execution, QueryError};
+use nandu_storage::StorageError;
 use nandu_storage::btree::{Cursor, Direction, LeafPlace, Tree};
 use nandu_storage::database::{ColumnType, EngineView, Tables};
 use std::ops::Bound;
@@ -46,8 +47,6 @@ struct ClusteredStream<'x> {
     cursor: Cursor,
     /// Where the first row that was not given yet lies.
     place: Option<LeafPlace>,
-    /// Where the part ends, if the tree goes on there.
-    end: Option<LeafPlace>,
     /// Whether the cursor's entry is yet to be given.
     is_pending: bool,
     area: Vec<u8>,
@@ -85,6 +84,25 @@ pub(crate) fn clustered_size(
     Ok((size, leaves))
 }
 
+impl ClusteredRelation<'_> {
+    /// A scan from one place to another. It ends by the key there: leaves without entries may lie before it.
+    fn cursor(
+        &self,
+        start: Option<LeafPlace>,
+        end: Option<LeafPlace>,
+    ) -> Result<Cursor, StorageError> {
+        let end = match end {
+            None => None,
+            Some(place) => self.tree.key_at(self.engine, place)?,
+        };
+        let upper = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        match start {
+            None => Ok(self.tree.scan((Bound::Unbounded, upper), Direction::Forward)),
+            Some(place) => self.tree.scan_from(self.engine, place, upper),
+        }
+    }
+}
+
 impl Relation for ClusteredRelation<'_> {
     fn column_types(&self) -> Option<&[ColumnType]> {
         Some(&self.types)
@@ -120,13 +138,8 @@ impl Relation for ClusteredRelation<'_> {
     ) -> Result<Box<dyn TupleStream + 'x>, QueryError> {
         execution.check_page_bytes(self.engine)?;
         let (start, is_at_end) = span.from.leaf_place();
-        let everything = (Bound::Unbounded, Bound::Unbounded);
-        let cursor = match start {
-            None => self.tree.scan(everything, Direction::Forward),
-            Some(place) => execution.through_pool(self.engine, || {
-                self.tree.scan_from(self.engine, place, Bound::Unbounded)
-            })?,
-        };
+        let end = span.to.and_then(|to| to.leaf_place().0);
+        let cursor = execution.through_pool(self.engine, || self.cursor(start, end))?;
         let ahead_count = if execution.limits().reads_ahead { LEAVES_AHEAD } else { 0 };
         let area_bytes = memory.bytes().saturating_sub(execution.page_bytes());
         Ok(Box::new(ClusteredStream {
@@ -134,7 +147,6 @@ impl Relation for ClusteredRelation<'_> {
             execution,
             cursor: cursor.with_ahead_count(nandu_base::to_index(ahead_count)),
             place: start,
-            end: span.to.and_then(|to| to.leaf_place().0),
             is_pending: false,
             area: Vec::with_capacity(area_bytes),
             area_bytes,
@@ -174,7 +186,7 @@ impl ClusteredStream<'_> {
             tuple.push_cell(&mut self.area);
             self.is_pending = false;
             self.place = self.cursor.place();
-            self.is_at_end = self.place.is_none() || self.place == self.end;
+            self.is_at_end = self.place.is_none();
         }
         Ok(())
     }

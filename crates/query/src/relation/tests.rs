@@ -207,6 +207,48 @@ fn parts_have_every_row_once_in_order_and_are_about_as_large() {
     }
 }
 
+/// A tree from which ranges of rows were deleted, so that it has leaves without entries.
+fn with_gaps(seed: u64) -> Database {
+    let database = database(512, PropagationKind::InPlace);
+    let row = |number: i64| {
+        // Long keys make nodes with few children.
+        let key = Value::Text(format!("{number:080}"));
+        vec![key, Value::Integer(0), Value::Null, Value::Integer(number)]
+    };
+    let rows: Vec<_> = (0..500).map(row).collect();
+    store(&database, "tree", ColumnType::Text, true, &rows);
+    let mut rng = Rng::new(seed);
+    let mut writing = database.write().unwrap();
+    for _ in 0..3 {
+        let from = rng.below(500).cast_signed();
+        for number in from..(from + rng.below(200).cast_signed()).min(500) {
+            let row = row(number);
+            writing.delete_by_key("tree", &[row[0].as_ref(), row[3].as_ref()]).unwrap();
+        }
+    }
+    writing.commit().unwrap();
+    database
+}
+
+#[test]
+fn parts_of_a_tree_whose_leaves_lost_their_entries_have_every_row_once() {
+    for seed in 0..60 {
+        let database = with_gaps(seed);
+        let tables = database.read();
+        let tree = ClusteredRelation::open(&tables, "tree").unwrap();
+        let execution = execution(&tables, seed % 2 == 0);
+        let wanted = plain(&tables, "tree");
+        for count in [1, 2, 5, 64] {
+            assert!(scan_parts(&tree, &execution, count) == wanted, "{count} parts, seed {seed}");
+        }
+        let (_, stops) = scan(&tree, &execution, 1, Span::ALL).unwrap();
+        for (row_count, position) in stops {
+            let (rest, _) = scan(&tree, &execution, 1, position).unwrap();
+            assert!(rest == wanted[row_count..], "from row {row_count}, seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn rows_that_only_the_pool_has_are_seen() {
     let database = stored(512, PropagationKind::InPlace, 300);

@@ -21,7 +21,7 @@ use super::runs::{RunWriter, SharedRuns};
 use super::workspace::Workspace;
 use crate::execution::Memory;
 use crate::relation::TupleStream;
-use crate::spill::{Bucket, SpillStream};
+use crate::spill::{Bucket, FencedRuns, SpillStream};
 use crate::tuple::Tuple;
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
@@ -445,6 +445,8 @@ pub(crate) fn reduce<'x>(
     loop {
         let count: usize = sets.iter().map(|set| set.runs.len()).sum();
         if count <= limit {
+            // There were perhaps very many.
+            sets.iter_mut().for_each(|set| set.runs.shrink_to_fit());
             return Ok(merge_count);
         }
         let fan_in = (pages as usize).saturating_sub(1);
@@ -461,10 +463,12 @@ pub(crate) fn reduce<'x>(
         };
         let set = cheapest(sets, wanted);
         let wanted = wanted.min(set.runs.len());
-        let rest = set.runs.split_off(wanted);
-        let merged = merge_into_one(execution, set, pages)?;
-        set.runs = rest;
+        let taken = set.runs.drain(..wanted).collect();
+        let merged = merge_into_one(execution, (set.key, set.has_fences), taken, pages)?;
         set.runs.extend(merged);
+        if set.has_fences {
+            set.runs = FencedRuns::of(std::mem::take(&mut set.runs)).into_runs();
+        }
         merge_count += 1;
     }
 }
@@ -488,11 +492,10 @@ fn cheapest<'s, 'x>(sets: &'s mut [RunSet<'x>], wanted: usize) -> &'s mut RunSet
 /// One merge in between.
 fn merge_into_one<'x>(
     execution: &'x Execution,
-    set: &mut RunSet<'x>,
+    (key, has_fences): (&'x Key, bool),
+    buckets: Vec<Bucket>,
     pages: u32,
 ) -> Result<Vec<Bucket>, QueryError> {
-    let RunSet { key, has_fences, .. } = *set;
-    let buckets = std::mem::take(&mut set.runs);
     let count = nandu_base::to_u32(buckets.len() as u64);
     let each = pages / (count + 1);
     let expected_pages = buckets.iter().map(Bucket::page_count).sum();

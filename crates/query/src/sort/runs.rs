@@ -12,7 +12,7 @@
 
 use super::workspace::Workspace;
 use crate::execution::Memory;
-use crate::spill::{Bucket, SpillWriter};
+use crate::spill::{Bucket, FencedRuns, SpillWriter};
 use crate::tuple::{Area, Tuple};
 use crate::work::Work;
 use crate::{Execution, Key, QueryError};
@@ -66,7 +66,7 @@ pub(crate) struct RunWriter<'x> {
     memory: Option<Memory<'x>>,
     writer: Option<SpillWriter<'x>>,
     expected_pages: u64,
-    runs: Vec<Bucket>,
+    runs: FencedRuns,
     copy_count: u64,
     /// What runs are sorted by that are to have fences.
     fence_key: Option<&'x Key>,
@@ -165,17 +165,13 @@ impl<'x> SortedRows<'x> {
 
 impl<'x> RunWriter<'x> {
     /// A writer of runs of about `expected_pages`, through `memory`.
-    pub(crate) const fn new(
-        execution: &'x Execution,
-        memory: Memory<'x>,
-        expected_pages: u64,
-    ) -> Self {
+    pub(crate) fn new(execution: &'x Execution, memory: Memory<'x>, expected_pages: u64) -> Self {
         Self {
             execution,
             memory: Some(memory),
             writer: None,
             expected_pages,
-            runs: Vec::new(),
+            runs: FencedRuns::default(),
             copy_count: 0,
             fence_key: None,
             key_bytes: Vec::new(),
@@ -236,6 +232,6 @@ impl<'x> RunWriter<'x> {
     /// Ends the last run; returns all of them.
     pub(crate) fn finish(mut self) -> Result<Vec<Bucket>, QueryError> {
         self.end_run()?;
-        Ok(std::mem::take(&mut self.runs))
+        Ok(self.runs.into_runs())
     }
 }

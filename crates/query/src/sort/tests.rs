@@ -155,26 +155,38 @@ proptest! {
     }
 }
 
+/// How many rows each of so many workers gives, and how many workers there were.
+fn rows_of_workers(
+    execution: &Execution,
+    rows: &Rows,
+    settings: Settings,
+    wanted_count: usize,
+) -> Result<(usize, Vec<usize>), QueryError> {
+    let mut counts = vec![0_usize; wanted_count];
+    let mut sinks: Vec<_> = counts
+        .iter_mut()
+        .map(|count| {
+            move |batch: TupleBatch<'_>| {
+                *count += batch.cells.len();
+                Ok(())
+            }
+        })
+        .collect();
+    let used = sort_by_workers(execution, rows, &Key::of(&[0]), settings, &mut sinks)?;
+    drop(sinks);
+    Ok((used, counts))
+}
+
 #[test]
 fn each_worker_gets_about_its_part_of_the_rows_in_memory_and_from_runs() {
     let mut rng = Rng::new(4);
     let rows = rows_of((0..20_000).map(|_| rng.below(1 << 30).cast_signed()));
-    let key = Key::of(&[0]);
     for (worker_count, workspace_pages) in [(2, 4000), (2, 200), (3, 300), (4, 400)] {
         for formation in BOTH {
             let settings = Settings { input_pages: 8, output_pages: 8, workspace_pages, formation };
             let execution = execution(limits(1024, settings.memory_pages()));
-            let mut counts = vec![0_usize; worker_count];
-            let mut sinks: Vec<_> = counts
-                .iter_mut()
-                .map(|count| {
-                    move |batch: TupleBatch<'_>| {
-                        *count += batch.cells.len();
-                        Ok(())
-                    }
-                })
-                .collect();
-            let used = sort_by_workers(&execution, &rows, &key, settings, &mut sinks).unwrap();
+            let (used, counts) =
+                rows_of_workers(&execution, &rows, settings, worker_count).unwrap();
             assert_eq!(used, worker_count);
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
             assert!(most - least < 20_000 / worker_count / 5, "{counts:?} in {workspace_pages}");
@@ -293,4 +305,91 @@ fn the_write_budget_stops_a_sort() {
     drop(sort);
     execution.audit();
     assert_eq!(execution.free_pages(), 10);
+}
+
+#[test]
+fn workers_sort_no_rows_and_one() {
+    for row_count in 0..2 {
+        let rows = rows_of(0..row_count);
+        for formation in BOTH {
+            for (wanted_count, workspace_pages) in [(1, 8), (2, 8), (3, 60), (5, 4)] {
+                let settings =
+                    Settings { input_pages: 1, output_pages: 1, workspace_pages, formation };
+                let execution = execution(limits(1024, settings.memory_pages()));
+                let (_, counts) =
+                    rows_of_workers(&execution, &rows, settings, wanted_count).unwrap();
+                let sum: usize = counts.into_iter().sum();
+                assert_eq!(sum as i64, row_count);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_heavy_key_is_one_workers_and_the_rest_the_others() {
+    let mut rng = Rng::new(5);
+    for (heavy, name) in [(0, "first"), (2000, "middle"), (3999, "last")] {
+        let keys = (0..20_000).map(|_| match rng.below(10) {
+            0..5 => heavy,
+            _ => rng.below(4000).cast_signed(),
+        });
+        let rows = rows_of(keys);
+        for workspace_pages in [4000, 300] {
+            for worker_count in [2, 3, 4] {
+                let formation = RunFormation::ReplacementSelection;
+                let settings =
+                    Settings { input_pages: 8, output_pages: 8, workspace_pages, formation };
+                let execution = execution(limits(1024, settings.memory_pages()));
+                let (used, counts) =
+                    rows_of_workers(&execution, &rows, settings, worker_count).unwrap();
+                assert_eq!(used, worker_count);
+                // Half of the rows have one key; its range may have some more.
+                let most = *counts.iter().max().unwrap();
+                let limit = if heavy == 2000 && worker_count == 2 { 16_000 } else { 12_000 };
+                assert!(most < limit, "{name}: {counts:?} in {workspace_pages}");
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_that_begin_alike_are_divided_and_long_ones_in_bounded_memory() {
+    let mut rows = Rows::new("rows", 1024);
+    let mut rng = Rng::new(6);
+    for _ in 0..6000 {
+        let text = format!("{}{:020}", "https://example.org/".repeat(5), rng.below(1 << 40));
+        rows.push(&[Value::Text(text), Value::Null]);
+    }
+    for workspace_pages in [4000, 300] {
+        let formation = RunFormation::ReplacementSelection;
+        let settings = Settings { input_pages: 8, output_pages: 8, workspace_pages, formation };
+        let execution = execution(limits(1024, settings.memory_pages()));
+        let (used, counts) = rows_of_workers(&execution, &rows, settings, 3).unwrap();
+        assert_eq!(used, 3);
+        assert!(counts.iter().all(|count| (1500..2500).contains(count)), "{counts:?}");
+    }
+}
+
+#[test]
+fn who_asks_workers_to_stop_need_not_wait_for_the_end() {
+    let rows = rows_of((0..20_000).map(|number| number * 7 % 20_000));
+    let formation = RunFormation::ReplacementSelection;
+    let settings = Settings { input_pages: 8, output_pages: 8, workspace_pages: 4000, formation };
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let io = crate::testing::memory_io(64 << 20);
+    let limits = limits(1024, settings.memory_pages());
+    let execution = Execution::new(limits, io.clone(), io, None, std::sync::Arc::clone(&stop));
+    let mut sinks: Vec<_> = (0..2)
+        .map(|_| {
+            let (stop, mut count) = (&stop, 0);
+            move |_: TupleBatch<'_>| {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                count += 1;
+                assert!(count < 3, "it was asked to stop");
+                Ok(())
+            }
+        })
+        .collect();
+    let answer = sort_by_workers(&execution, &rows, &Key::of(&[0]), settings, &mut sinks);
+    assert_eq!(answer, Err(QueryError::Cancelled));
 }

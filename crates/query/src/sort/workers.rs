@@ -7,19 +7,21 @@
 //!   worker 2 ── parts ─► runs, or rows in memory ┘      └ keys from s2 on  ─► merge ─► rows in order
 //! ```
 //!
-//! The bounds come from what was sorted: fences of runs, and rows in memory, each with the bytes up to the next
-//! one. So ranges are equal up to that, but for a key that has many rows: these stay together.
+//! The bounds come from what was sorted: fences of runs, and some of the rows in memory, each taken for the bytes
+//! about it. The largest range is as small as these allow. Rows of equal keys stay together, and so do those
+//! whose keys are alike as far as fences keep them; a range is off by what lies between two fences of each run, and
+//! by more where there are so many runs that most have none.
 //!
 //! 1. Each row is in one range; rows of equal keys are in the same one.
 //! 2. A worker has its share of the memory and no more; in the last pass all have a block for each run.
 //! 3. What was written is given back when all have read it.
 
 use super::merge::{KeyRange, Merge, RunSet, reduce};
-use super::runs::{SharedRuns, Sorted};
+use super::runs::{SharedRuns, Sorted, SortedRows};
 use super::{Settings, feed, former};
 use crate::execution::Memory;
 use crate::relation::{Relation, RelationSize};
-use crate::spill::Bucket;
+use crate::spill::{Bucket, FENCE_KEY_BYTES_MAX};
 use crate::tuple::{Area, TupleBatch};
 use crate::work::Work;
 use crate::workers::{Barrier, Morsels, run_workers};
@@ -27,7 +29,7 @@ use crate::{Execution, Key, QueryError};
 use std::sync::Arc;
 
 const OPERATOR: &str = "a sort by several workers";
-/// Rows in memory that are looked at to find bounds.
+/// Rows in memory of one side of one worker that are looked at to find bounds.
 const SAMPLE_COUNT: usize = 64;
 
 /// Who takes the sorted rows of one range of keys.
@@ -62,39 +64,56 @@ pub(crate) struct AllSorted<const SIDES: usize> {
     bounds: Vec<Vec<u8>>,
 }
 
-/// Keys of rows, and how many bytes are about as near to each as to any other one.
+/// Keys of what was sorted, or what these begin with, each with the bytes that are about as near to it as to others.
 #[derive(Default)]
-struct Samples {
-    keys: Vec<(Vec<u8>, u64)>,
-    total_bytes: u64,
-}
+struct Samples<'s>(Vec<(&'s [u8], u64)>);
 
-impl Samples {
-    /// Takes keys in order, with the bytes from each to the next one: half of them belong to that.
-    fn add(&mut self, keys: impl Iterator<Item = (Vec<u8>, u64)>) {
-        let mut rest_bytes = 0;
-        for (key_bytes, bytes) in keys {
-            self.keys.push((key_bytes, rest_bytes + bytes / 2));
-            self.total_bytes += bytes;
-            rest_bytes = bytes.div_ceil(2);
+impl<'s> Samples<'s> {
+    /// Takes keys in order, with the bytes from each to the next one.
+    fn add(&mut self, keys: impl Iterator<Item = (&'s [u8], u64)>) {
+        let mut keys = keys.peekable();
+        let mut carried_bytes = 0;
+        while let Some((key, bytes)) = keys.next() {
+            // Half of them are nearer to the next one.
+            let carried = if keys.peek().is_some() { bytes / 2 } else { 0 };
+            self.0.push((key, carried_bytes + bytes - carried));
+            carried_bytes = carried;
         }
     }
 
-    /// Keys that cut what was sorted into ranges of about equal bytes, one for each worker.
+    /// Keys that cut what was sorted into ranges, one for each worker, of which the largest is as small as these keys
+    /// allow. Where there are fewer keys than workers, some ranges are empty.
     fn bounds(mut self, worker_count: usize) -> Vec<Vec<u8>> {
-        self.keys.sort_unstable();
-        let (mut bounds, mut before_bytes) = (Vec::with_capacity(worker_count - 1), 0);
-        for (key_bytes, bytes) in self.keys {
-            before_bytes += bytes;
-            let wanted = |number: usize| self.total_bytes / worker_count as u64 * number as u64;
-            while bounds.len() + 1 < worker_count && before_bytes >= wanted(bounds.len() + 1) {
-                bounds.push(key_bytes.clone());
+        self.0.sort_unstable();
+        self.0.dedup_by(|(key, bytes), (kept, sum)| {
+            let is_same = key == kept;
+            *sum += if is_same { *bytes } else { 0 };
+            is_same
+        });
+        let total: u64 = self.0.iter().map(|(_, bytes)| bytes).sum();
+        let largest = self.0.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        let (mut least, mut most) = (largest, total);
+        while least < most {
+            let middle = least.midpoint(most);
+            match self.starts(middle).count() < worker_count {
+                true => most = middle,
+                false => least = middle + 1,
             }
         }
-        // Nobody has rows beyond: ranges that are left over are empty.
-        let last = bounds.last().cloned();
-        bounds.resize_with(worker_count - 1, || last.clone().unwrap_or_default());
+        let mut bounds: Vec<_> = self.starts(most).map(<[u8]>::to_vec).collect();
+        let last = bounds.last().cloned().unwrap_or_default();
+        bounds.resize(worker_count - 1, last);
         bounds
+    }
+
+    /// Where ranges begin, all but the first, that are filled up to so many bytes one after the other.
+    fn starts(&self, bytes_max: u64) -> impl Iterator<Item = &'s [u8]> + '_ {
+        let mut sum = 0;
+        self.0.iter().filter_map(move |&(key, bytes)| {
+            let is_start = sum > 0 && sum + bytes > bytes_max;
+            sum = if is_start { bytes } else { sum + bytes };
+            is_start.then_some(key)
+        })
     }
 }
 
@@ -173,41 +192,37 @@ impl<'x> Sorter<'x> {
         &self,
         sides: [(Sorted<'x>, &'x Key); SIDES],
     ) -> Result<(Arc<AllSorted<SIDES>>, Vec<Memory<'x>>), QueryError> {
-        let (mut samples, mut memory) = (Samples::default(), Vec::new());
+        let (mut samples, mut memory) = (Vec::new(), Vec::new());
         let mut mine: [SharedRuns; SIDES] = std::array::from_fn(|_| SharedRuns::default());
         for ((sorted, key), shared) in sides.into_iter().zip(&mut mine) {
             let (rows, runs) = sorted.into_parts();
-            for run in &runs {
-                samples.add(run.fences_with_bytes());
-            }
-            if let Some(rows) = rows {
-                let step = rows.len().div_ceil(SAMPLE_COUNT).max(1);
-                let mut keys = Vec::with_capacity(SAMPLE_COUNT);
-                for index in (0..rows.len()).step_by(step) {
-                    let (tuple, mut key_bytes) = (rows.tuple(index), Vec::new());
-                    key.encode(tuple, &mut key_bytes)?;
-                    keys.push((key_bytes, (step * tuple.cell_bytes()) as u64));
-                }
-                samples.add(keys.into_iter());
+            shared.runs = runs;
+            if let Some(rows) = rows.filter(|rows| rows.len() > 0) {
+                samples.push(sample(&rows, key)?);
                 let (rows, its_memory) = rows.into_shared();
                 shared.rows.push(rows);
                 memory.push(its_memory);
             }
-            shared.runs = runs;
         }
         let worker_count = self.barrier.worker_count();
         let all = self.barrier.meet(self.number, (mine, samples), |all| {
             let mut sides: [SharedRuns; SIDES] = std::array::from_fn(|_| SharedRuns::default());
-            let mut samples = Samples::default();
+            let mut of_rows = Vec::new();
             for (its_sides, mut its_samples) in all {
-                samples.keys.append(&mut its_samples.keys);
-                samples.total_bytes += its_samples.total_bytes;
+                of_rows.append(&mut its_samples);
                 for (side, mut its_side) in sides.iter_mut().zip(its_sides) {
                     side.runs.append(&mut its_side.runs);
                     side.rows.append(&mut its_side.rows);
                 }
             }
-            AllSorted { sides, bounds: samples.bounds(worker_count) }
+            let mut samples = Samples::default();
+            let runs = sides.iter().flat_map(|side| &side.runs);
+            runs.for_each(|run: &Bucket| samples.add(run.fences_with_bytes()));
+            for its_keys in &of_rows {
+                samples.add(its_keys.iter().map(|(key, bytes)| (key.as_slice(), *bytes)));
+            }
+            let bounds = samples.bounds(worker_count);
+            AllSorted { sides, bounds }
         })?;
         Ok((all, memory))
     }
@@ -238,6 +253,7 @@ impl<'x> Sorter<'x> {
         let mut merge = Merge::open_range(execution, key, side, all.range(number), memory)?;
         let (mut copies, mut cells) = (Vec::with_capacity(page.bytes()), Vec::new());
         loop {
+            execution.check_stop()?;
             copies.clear();
             cells.clear();
             while let Some(tuple) = merge.tuple() {
@@ -255,6 +271,21 @@ impl<'x> Sorter<'x> {
             sink.take(TupleBatch { area: Area::Piece(&copies), cells: &cells })?;
         }
     }
+}
+
+/// Some keys of sorted rows, or what these begin with, with about the bytes from each to the next one.
+fn sample(rows: &SortedRows<'_>, key: &Key) -> Result<Vec<(Vec<u8>, u64)>, QueryError> {
+    let step = rows.len().div_ceil(SAMPLE_COUNT);
+    let (mut samples, mut key_bytes) = (Vec::with_capacity(SAMPLE_COUNT), Vec::new());
+    for index in (0..rows.len()).step_by(step) {
+        let tuple = rows.tuple(index);
+        key_bytes.clear();
+        key.encode(tuple, &mut key_bytes)?;
+        let kept = key_bytes[..key_bytes.len().min(FENCE_KEY_BYTES_MAX)].to_vec();
+        let count = step.min(rows.len() - index);
+        samples.push((kept, (count * tuple.cell_bytes()) as u64));
+    }
+    Ok(samples)
 }
 
 impl<const SIDES: usize> AllSorted<SIDES> {
@@ -284,7 +315,7 @@ pub fn sort_by_workers<S: RowSink>(
     sinks: &mut [S],
 ) -> Result<usize, QueryError> {
     let input_min = relation.scan_pages_min();
-    let most = (1..=sinks.len()).rev();
+    let most = (2..=sinks.len()).rev();
     // A block for a run of each worker, and the page that is handed on.
     let fits = |share: &Settings, count: usize| share.memory_pages() as usize > 2 * count + 1;
     let found = most.filter_map(|count| Some((count, settings.share(count, input_min)?)));
@@ -307,4 +338,50 @@ pub fn sort_by_workers<S: RowSink>(
         sorter.release(&all)
     })?;
     Ok(worker_count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Bytes of each range.
+    fn parts(samples: &[(Vec<u8>, u64)], bounds: &[Vec<u8>]) -> Vec<u64> {
+        let mut parts = vec![0; bounds.len() + 1];
+        for (key, bytes) in samples {
+            parts[bounds.iter().filter(|bound| *bound <= key).count()] += bytes;
+        }
+        parts
+    }
+
+    /// The least that the largest of so many ranges can have, by trying all ways.
+    fn best(keys: &[u64], worker_count: usize) -> u64 {
+        if worker_count == 1 {
+            return keys.iter().sum();
+        }
+        let cut = |at: usize| {
+            let first: u64 = keys[..at].iter().sum();
+            first.max(best(&keys[at..], worker_count - 1))
+        };
+        (0..=keys.len()).map(cut).min().unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn no_bounds_are_better(
+            samples in proptest::collection::vec((0_u8..12, prop_oneof![0_u64..9, 0_u64..100]), 0..30),
+            worker_count in 2_usize..5,
+        ) {
+            let samples: Vec<_> =
+                samples.into_iter().map(|(key, bytes)| (vec![7; usize::from(key)], bytes)).collect();
+            let lent = samples.iter().map(|(key, bytes)| (key.as_slice(), *bytes));
+            let bounds = Samples(lent.collect()).bounds(worker_count);
+            prop_assert_eq!(bounds.len(), worker_count - 1);
+            prop_assert!(bounds.is_sorted());
+            let mut keys = [0; 12];
+            samples.iter().for_each(|(key, bytes)| keys[key.len()] += bytes);
+            let largest = parts(&samples, &bounds).into_iter().max().unwrap();
+            prop_assert_eq!(largest, best(&keys, worker_count));
+        }
+    }
 }

@@ -7,8 +7,10 @@
 //! ```
 //!
 //! 1. A fence is the first row that begins on its page or later; fences come in the order of the run.
-//! 2. A run has no more than [`FENCE_COUNT_MAX`], each with at most [`FENCE_BYTES_MAX`] of its key: beside the
-//!    memory that is granted, as much as about 2 kB for each run.
+//! 2. A run has no more than [`FENCE_COUNT_MAX`], each with at most [`FENCE_KEY_BYTES_MAX`] of its key, and in all no
+//!    more than [`RUN_FENCE_BYTES_MAX`].
+//! 3. Fences lie beside the memory that is granted, so those of a side of one worker take [`FENCE_BYTES_MAX`] at
+//!    most, however many runs it has: with more runs each has fewer, or none.
 
 use super::{Bucket, SpillStream, SpillWriter};
 use crate::execution::Memory;
@@ -17,9 +19,13 @@ use crate::{Execution, QueryError};
 use nandu_base::to_u32;
 
 /// Fences of a run at most.
-pub(crate) const FENCE_COUNT_MAX: usize = 32;
-/// Bytes of a key that a fence keeps at most.
-pub(crate) const FENCE_BYTES_MAX: usize = 24;
+const FENCE_COUNT_MAX: usize = 32;
+/// Bytes of a key that a fence keeps at most: keys that are alike so far are in one range.
+pub(crate) const FENCE_KEY_BYTES_MAX: usize = 256;
+/// Bytes of the fences of a run at most.
+const RUN_FENCE_BYTES_MAX: usize = 4 << 10;
+/// Bytes of the fences of all runs of one side of one worker at most.
+const FENCE_BYTES_MAX: usize = 64 << 10;
 
 /// A row of a run, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +49,22 @@ pub(super) struct Fences {
     distance_pages: u64,
 }
 
+/// Runs with fences, evenly spread over all of them where they would be too many.
+#[derive(Debug)]
+pub(crate) struct FencedRuns {
+    runs: Vec<Bucket>,
+    /// Of the fences that were made, each so-manieth is kept.
+    distance: usize,
+    made_count: usize,
+    fence_bytes: usize,
+}
+
 impl Fence {
+    /// What it takes.
+    const fn bytes(&self) -> usize {
+        size_of::<Self>() + self.key_bytes.len()
+    }
+
     /// Whether its key is certainly less than `bound`, so that all rows before it are.
     fn is_before(&self, bound: &[u8]) -> bool {
         self.key_bytes.as_slice() < &bound[..bound.len().min(self.key_bytes.len())]
@@ -57,7 +78,7 @@ impl Default for Fences {
 }
 
 impl Fences {
-    /// Keeps every second one.
+    /// Keeps every second one, and the first of all.
     fn thin_out(&mut self) {
         let mut number = 0;
         self.made.retain(|_| {
@@ -66,6 +87,53 @@ impl Fences {
         });
         self.distance_pages *= 2;
     }
+
+    fn are_too_many(&self) -> bool {
+        let bytes: usize = self.made.iter().map(Fence::bytes).sum();
+        self.made.len() >= FENCE_COUNT_MAX || bytes > RUN_FENCE_BYTES_MAX
+    }
+}
+
+impl Default for FencedRuns {
+    fn default() -> Self {
+        Self { runs: Vec::new(), distance: 1, made_count: 0, fence_bytes: 0 }
+    }
+}
+
+impl FencedRuns {
+    /// Takes a run.
+    pub(crate) fn push(&mut self, mut run: Bucket) {
+        run.keep_fences(self.distance, &mut self.made_count);
+        self.fence_bytes += run.fence_bytes();
+        self.runs.push(run);
+        while self.fence_bytes > FENCE_BYTES_MAX {
+            self.distance *= 2;
+            self.fence_bytes = thin_out(&mut self.runs);
+        }
+    }
+
+    /// Takes some that are within the limit by themselves.
+    pub(crate) fn of(runs: Vec<Bucket>) -> Self {
+        let mut all = Self::default();
+        runs.into_iter().for_each(|run| all.push(run));
+        all
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// The runs, in the order in which they came.
+    pub(crate) fn into_runs(self) -> Vec<Bucket> {
+        self.runs
+    }
+}
+
+/// Keeps every second fence of all runs; gives the bytes of these.
+fn thin_out(runs: &mut [Bucket]) -> usize {
+    let mut number = 0;
+    runs.iter_mut().for_each(|run| run.keep_fences(2, &mut number));
+    runs.iter().map(Bucket::fence_bytes).sum()
 }
 
 impl SpillWriter<'_> {
@@ -94,28 +162,43 @@ impl SpillWriter<'_> {
         let (page, offset) = self.place();
         let bytes_before = self.bucket.cell_bytes;
         let Some(fences) = &mut self.fences else { return };
-        let key_bytes = key_bytes[..key_bytes.len().min(FENCE_BYTES_MAX)].to_vec();
+        let key_bytes = key_bytes[..key_bytes.len().min(FENCE_KEY_BYTES_MAX)].to_vec();
         fences.made.push(Fence { key_bytes, page: to_u32(page), offset, bytes_before });
-        if fences.made.len() == FENCE_COUNT_MAX {
+        while fences.are_too_many() {
             fences.thin_out();
         }
         fences.next_page = page + fences.distance_pages;
     }
 
     /// The fences that were made.
-    pub(super) fn take_fences(&mut self) -> Vec<Fence> {
-        self.fences.take().map(|fences| fences.made).unwrap_or_default()
+    pub(super) fn take_fences(&mut self) -> Box<[Fence]> {
+        self.fences.take().map(|fences| fences.made).unwrap_or_default().into()
     }
 }
 
 impl Bucket {
-    /// What the keys of its fences begin with, which is as good a bound as all of them, in the order of its rows, and
-    /// the bytes from each to the next one.
-    pub(crate) fn fences_with_bytes(&self) -> impl Iterator<Item = (Vec<u8>, u64)> + '_ {
-        let next = self.fences.iter().skip(1).map(|fence| fence.bytes_before);
-        let ends = next.chain([self.cell_bytes]);
-        let fences = self.fences.iter().zip(ends);
-        fences.map(|(fence, end)| (fence.key_bytes.clone(), end - fence.bytes_before))
+    /// What the keys of its fences begin with, in the order of its rows, each with the bytes up to the next one; the
+    /// first has what is before it, too.
+    pub(crate) fn fences_with_bytes(&self) -> impl Iterator<Item = (&[u8], u64)> + '_ {
+        let starts = [0].into_iter().chain(self.fences.iter().skip(1).map(|it| it.bytes_before));
+        let ends = self.fences.iter().skip(1).map(|fence| fence.bytes_before);
+        let parts = starts.zip(ends.chain([self.cell_bytes]));
+        let fences = self.fences.iter().zip(parts);
+        fences.map(|(fence, (start, end))| (fence.key_bytes.as_slice(), end - start))
+    }
+
+    fn fence_bytes(&self) -> usize {
+        self.fences.iter().map(Fence::bytes).sum()
+    }
+
+    /// Keeps each so-manieth fence, counted on from those of other runs.
+    fn keep_fences(&mut self, distance: usize, number: &mut usize) {
+        let all = std::mem::take(&mut self.fences).into_iter();
+        let kept = all.filter(|_| {
+            *number += 1;
+            number.is_multiple_of(distance)
+        });
+        self.fences = kept.collect();
     }
 
     /// Reads it in blocks of `memory`, from some row on before which no key is as large as `bound`.
@@ -163,7 +246,7 @@ mod tests {
             lengths in proptest::collection::vec(prop_oneof![0_usize..80, 0_usize..3000], 1..300),
             (write_pages, read_pages, expected_pages) in (1_u32..6, 1_u32..6, 0_u64..20),
             equal_count in 1_u64..40,
-            tail_bytes in 0_usize..40,
+            tail_bytes in prop_oneof![0_usize..40, 200_usize..300],
             reads_ahead: bool,
         ) {
             let execution = execution(crate::Limits { reads_ahead, ..limits(512, 20) });
@@ -185,6 +268,9 @@ mod tests {
             let (bucket, memory) = writer.finish().unwrap();
             drop(memory);
             prop_assert!((1..FENCE_COUNT_MAX).contains(&bucket.fences.len()));
+            prop_assert!(bucket.fence_bytes() <= RUN_FENCE_BYTES_MAX);
+            let told: u64 = bucket.fences_with_bytes().map(|(_, bytes)| bytes).sum();
+            prop_assert_eq!(told, bucket.cell_bytes);
             let count = lengths.len() as u64;
             for bound in 0..=count / equal_count + 1 {
                 let bound = key_of(bound * equal_count);
@@ -208,5 +294,35 @@ mod tests {
                 prop_assert_eq!(first == 0, passed.count() == 0);
             }
         }
+    }
+
+    #[test]
+    fn however_many_runs_there_are_their_fences_take_a_bounded_memory_and_are_spread_evenly() {
+        let execution = execution(limits(512, 20));
+        let mut runs = FencedRuns::default();
+        for run in 0_u64..9000 {
+            let memory = execution.take("test", 1).unwrap();
+            let mut writer = SpillWriter::new(&execution, memory, 1).unwrap();
+            writer.make_fences();
+            for number in 0..1 + run % 3 {
+                let key_bytes = (run << 8 | number).to_be_bytes();
+                if writer.wants_fence() {
+                    writer.note_fence(&key_bytes);
+                }
+                let record = [7; 400];
+                writer.push(Tuple { row_number: 0, record: &record }).unwrap();
+            }
+            runs.push(writer.finish().unwrap().0);
+            assert!(runs.fence_bytes <= FENCE_BYTES_MAX);
+            assert_eq!(runs.fence_bytes, runs.runs.iter().map(Bucket::fence_bytes).sum::<usize>());
+        }
+        let runs = runs.into_runs();
+        assert_eq!(runs.len(), 9000);
+        // Each tenth of the runs has about a tenth of them.
+        let counts: Vec<usize> =
+            runs.chunks(900).map(|runs| runs.iter().map(|run| run.fences.len()).sum()).collect();
+        let total: usize = counts.iter().sum();
+        assert!(total > 500, "{counts:?}");
+        assert!(counts.iter().all(|&count| count.abs_diff(total / 10) < total / 50), "{counts:?}");
     }
 }

@@ -130,21 +130,57 @@ impl Tree {
 }
 
 impl Tree {
-    /// A scan forward from the entry at `place` to `upper`.
+    /// A scan forward from the entry at `place`, or the first one behind it, to `upper`.
     ///
     /// # Errors
-    /// If the page cannot be read, or has no such entry: the tree has changed.
+    /// As [`Self::key_at`].
     pub fn scan_from<P: ReadPages>(
         &self,
         pages: &P,
         place: LeafPlace,
         upper: Bound<&[u8]>,
     ) -> Result<Cursor, StorageError> {
-        let key = self.node(pages, place.page, |node| match node.is_leaf() {
-            true => node.key(place.slot as usize),
-            false => Err("it was a leaf when a scan stopped there"),
-        })?;
-        Ok(self.scan((Bound::Included(&key), upper), Direction::Forward))
+        let key = self.key_at(pages, place)?;
+        let lower = key.as_deref().map_or(Bound::Unbounded, Bound::Included);
+        let mut cursor = self.scan((lower, upper), Direction::Forward);
+        if key.is_none() {
+            cursor.state = State::After;
+        }
+        Ok(cursor)
+    }
+
+    /// The key of the entry at `place`, or of the first one behind it: a leaf may be empty. `None` if none follows.
+    ///
+    /// # Errors
+    /// If a page cannot be read, or has no such place: the tree has changed.
+    pub fn key_at<P: ReadPages>(
+        &self,
+        pages: &P,
+        place: LeafPlace,
+    ) -> Result<Option<Vec<u8>>, StorageError> {
+        let LeafPlace { mut page, slot } = place;
+        let mut slot = slot as usize;
+        // A damaged chain may go round in a circle.
+        let mut left_count = None;
+        loop {
+            let (key, next) = self.node(pages, page, |node| match node.count() {
+                _ if !node.is_leaf() => Err("it was a leaf when a scan stopped there"),
+                count if slot < count => Ok((Some(node.key(slot)?), 0)),
+                count if slot > count => Err("it had more entries when a scan stopped there"),
+                _ => Ok((None, node.next())),
+            })?;
+            if key.is_some() || next == 0 {
+                return Ok(key);
+            }
+            let left = match left_count {
+                None => self.page_count(pages)?,
+                Some(left) => left,
+            };
+            if left == 0 {
+                return Err(corrupt(self.address(page), "its leaves go round in a circle"));
+            }
+            (page, slot, left_count) = (next, 0, Some(left - 1));
+        }
     }
 }
 

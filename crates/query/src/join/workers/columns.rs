@@ -157,6 +157,9 @@ impl<'r> ColumnJoin<'r> {
         let share_pages = pages / to_u32(worker_count as u64);
         let least = sides.map(|input| input.relation.scan_pages_min());
         let input_pages = (share_pages / 8).max(least[0]).max(least[1]);
+        if input_pages > share_pages / 2 {
+            return None;
+        }
         let keys = Keys { built: built_keys, other: other_keys, are_integers };
         let roles = Roles::of(join.join_type, built);
         let mut this = Self {
@@ -172,10 +175,9 @@ impl<'r> ColumnJoin<'r> {
             is_divided: false,
             range_max: RANGE_MAX,
         };
-        let is_better = input_pages <= share_pages / 2 && this.is_narrow();
         let pass_count = this.expected_pass_count(execution);
         this.is_divided = pass_count > 1;
-        (is_better && pass_count <= passes::PASS_COUNT_MAX).then_some(this)
+        (this.is_narrow() && pass_count <= passes::PASS_COUNT_MAX).then_some(this)
     }
 
     /// How many workers there are.
@@ -318,10 +320,9 @@ impl<'r> ColumnJoin<'r> {
                     continue;
                 }
                 let rows: usize = mine.iter().map(ColumnBatch::row_count).sum();
-                let columns: usize = mine.iter().map(ColumnBatch::capacity_bytes).sum();
-                // While a range is put together it is there twice.
-                let twice = if self.worker_count == 1 { 0 } else { columns / RANGES_PER_WORKER };
-                let bytes = columns + twice + rows * ROW_BYTES;
+                let columns = mine.iter().map(|range| range.capacity_bytes() as u64);
+                let bytes = bytes_with_copies(columns, self.worker_count);
+                let bytes = nandu_base::to_index(bytes) + rows * ROW_BYTES;
                 let more = bytes.saturating_sub(claimed_bytes);
                 let used_bytes = filling.used_bytes.fetch_add(more, Ordering::Relaxed) + more;
                 claimed_bytes = bytes.max(claimed_bytes);
@@ -569,6 +570,25 @@ impl<S: ColumnSink> PairSink for PairDecoder<'_, S> {
 /// Where pairs go.
 type Sink<'s> = &'s mut dyn FnMut(ColumnPairs<'_>) -> Result<(), QueryError>;
 
+/// Bytes of the columns of all ranges, with copies: while several workers put a range together, each has one, which is
+/// there twice. Whose these are nobody knows before; the largest are the worst.
+fn bytes_with_copies(ranges: impl Iterator<Item = u64>, worker_count: usize) -> u64 {
+    if worker_count == 1 {
+        return ranges.sum();
+    }
+    let mut ranges: Vec<u64> = ranges.collect();
+    ranges.sort_unstable();
+    let largest = ranges.iter().rev().take(worker_count);
+    ranges.iter().chain(largest).sum()
+}
+
+/// The range of so many in which a key is; keys with a NULL are in the first.
+#[inline]
+fn range_of(hash: u64, range_count: usize) -> usize {
+    // Slots follow the high bits.
+    if hash == EMPTY { 0 } else { slot_index(hash.rotate_left(32), range_count) }
+}
+
 /// What all workers have, range by range.
 fn by_range(all: Vec<Vec<ColumnBatch>>) -> Vec<Parts> {
     let range_count = all.iter().map(Vec::len).max().unwrap_or(0);
@@ -592,13 +612,10 @@ impl Probe {
             if !pass.has(hash) {
                 continue;
             }
-            let range = match hash {
-                EMPTY if !keeps_null_keys => continue,
-                EMPTY => 0,
-                // Slots follow the high bits.
-                _ => slot_index(hash.rotate_left(32), count),
-            };
-            self.by_range[range].push(row);
+            if hash == EMPTY && !keeps_null_keys {
+                continue;
+            }
+            self.by_range[range_of(hash, count)].push(row);
         }
     }
 }

@@ -80,3 +80,55 @@ fn a_scan_goes_on_from_the_place_where_another_stopped() {
         assert_eq!(collect(rest, &pages), all[taken..]);
     }
 }
+
+#[test]
+fn a_scan_goes_on_behind_leaves_that_lost_all_their_entries() {
+    let (mut empty_leaf_count, mut seeds_with_empty) = (0, 0);
+    for seed in 0..40 {
+        let mut rng = Rng::new(seed);
+        let (mut pages, tree) = empty(512);
+        let mut model = Model::new();
+        for key in 0..700 {
+            // Long keys make nodes with few children.
+            let key = [&number(key)[..], &[0; 80]].concat();
+            tree.insert(&mut pages, &key, &[1; 20], &mut Vec::new()).unwrap();
+            model.insert(key, vec![1; 20]);
+        }
+        let everything_sorted: Vec<_> = model.keys().cloned().collect();
+        // Some ranges go, from either end.
+        for _ in 0..3 {
+            let from = nandu_base::to_index(rng.below(700));
+            let to = (from + nandu_base::to_index(rng.below(300))).min(700);
+            let mut keys = everything_sorted[from..to].to_vec();
+            if rng.below(2) == 0 {
+                keys.reverse();
+            }
+            for key in keys {
+                tree.delete(&mut pages, &key, &mut Vec::new()).unwrap();
+                model.remove(&key);
+            }
+        }
+        assert_same(&pages, &tree, &model);
+        let all = collect(tree.scan(everything(), Direction::Forward), &pages);
+        let mut cursor = tree.scan(everything(), Direction::Forward);
+        let mut has_empty = false;
+        for taken in 1..=all.len() {
+            cursor.next(&pages).unwrap();
+            let Some(place) = cursor.place() else {
+                assert_eq!(taken, all.len(), "only the end has no place");
+                continue;
+            };
+            let count = tree.node(&pages, place.page, |node| Ok(node.count())).unwrap();
+            if place.slot as usize == count {
+                empty_leaf_count += 1;
+                has_empty = true;
+            }
+            let next = all.get(taken).map(|(key, _)| key.clone());
+            assert_eq!(tree.key_at(&pages, place).unwrap(), next);
+            let rest = tree.scan_from(&pages, place, Bound::Unbounded).unwrap();
+            assert_eq!(collect(rest, &pages), all[taken..]);
+        }
+        seeds_with_empty += u32::from(has_empty);
+    }
+    assert!(empty_leaf_count > 0, "no leaf was empty: {seeds_with_empty}");
+}

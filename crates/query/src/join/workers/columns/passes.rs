@@ -7,9 +7,8 @@
 //!
 //! 1. What a pass needs was counted: it fits.
 
-use super::{ColumnJoin, EMPTY, OPERATOR, ROW_BYTES, hash};
+use super::{ColumnJoin, EMPTY, OPERATOR, ROW_BYTES, bytes_with_copies, hash, range_of};
 use crate::columns::{ColumnBatch, Values};
-use crate::join::workers::RANGES_PER_WORKER;
 use crate::workers::{Morsels, run_workers};
 use crate::{Execution, QueryError};
 use nandu_base::to_index;
@@ -28,13 +27,21 @@ pub(super) struct Pass {
     pub(super) is_counted: bool,
 }
 
-/// What the rows of each piece of the built side need.
+/// What the rows of the built side need.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
-    /// Bytes with all that belongs to a row.
-    bytes: [u64; PIECE_COUNT],
+    /// Of each piece.
+    pieces: Vec<Piece>,
+}
+
+/// What the rows of a piece need.
+#[derive(Clone, Debug)]
+struct Piece {
+    /// Bytes of columns, for each range of the table.
+    ranges: Vec<u64>,
+    row_count: u64,
     /// Rows, or bytes of texts, whichever are more: a range of a table has so many at most.
-    units: [u64; PIECE_COUNT],
+    units: u64,
 }
 
 impl Pass {
@@ -57,11 +64,32 @@ const fn piece_of(hash: u64) -> u64 {
     hash % PIECE_COUNT as u64
 }
 
-impl Counts {
-    const NONE: Self = Self { bytes: [0; PIECE_COUNT], units: [0; PIECE_COUNT] };
+impl Piece {
+    fn add(&mut self, other: &Self) {
+        self.ranges.iter_mut().zip(&other.ranges).for_each(|(sum, more)| *sum += more);
+        self.row_count += other.row_count;
+        self.units += other.units;
+    }
 
-    fn add(&mut self, batch: &ColumnBatch, hashes: &[u64]) {
+    /// Bytes of a table of it, filled by so many workers. Vectors are up to twice as long as what is in them.
+    fn bytes(&self, worker_count: usize) -> u64 {
+        let columns = self.ranges.iter().map(|bytes| 2 * bytes);
+        bytes_with_copies(columns, worker_count) + self.row_count * ROW_BYTES as u64
+    }
+}
+
+impl Counts {
+    fn new(range_count: usize) -> Self {
+        let none = Piece { ranges: vec![0; range_count], row_count: 0, units: 0 };
+        Self { pieces: vec![none; PIECE_COUNT] }
+    }
+
+    /// Counts rows; those whose key has a NULL only if they are kept.
+    fn add(&mut self, batch: &ColumnBatch, hashes: &[u64], keeps_null_keys: bool) {
         for (row, &hash) in hashes.iter().enumerate() {
+            if hash == EMPTY && !keeps_null_keys {
+                continue;
+            }
             let piece = if hash == EMPTY { 0 } else { to_index(piece_of(hash)) };
             let (mut bytes, mut units) = (0, 1);
             for column in batch.columns() {
@@ -74,38 +102,41 @@ impl Counts {
                     }
                 } + 1;
             }
-            // Vectors are up to twice as long as what is in them, and while a range is put together it is there twice.
-            self.bytes[piece] +=
-                bytes * 2 + bytes * 2 / RANGES_PER_WORKER as u64 + ROW_BYTES as u64;
-            self.units[piece] += units;
+            let piece = &mut self.pieces[piece];
+            let range = range_of(hash, piece.ranges.len());
+            piece.ranges[range] += bytes;
+            piece.row_count += 1;
+            piece.units += units;
         }
     }
 
     fn add_all(&mut self, other: &Self) {
-        self.bytes.iter_mut().zip(other.bytes).for_each(|(sum, more)| *sum += more);
-        self.units.iter_mut().zip(other.units).for_each(|(sum, more)| *sum += more);
+        self.pieces.iter_mut().zip(&other.pieces).for_each(|(sum, more)| sum.add(more));
     }
 
-    /// Passes of at most so many bytes and units; `None` if there are too many, or a piece has more by itself.
-    fn passes(&self, bytes_max: u64, units_max: u64) -> Option<Vec<Pass>> {
-        let pass = |first_piece: usize| Pass {
-            first_piece: first_piece as u64,
-            piece_count: 0,
-            is_counted: true,
-        };
-        let (mut passes, mut bytes, mut units) = (vec![pass(0)], 0, 0);
-        for piece in 0..PIECE_COUNT {
-            let (its_bytes, its_units) = (self.bytes[piece], self.units[piece]);
-            if its_bytes > bytes_max || its_units > units_max {
-                return None;
+    /// Passes of at most so many bytes and units for so many workers; `None` if there are too many, or a piece has
+    /// more by itself.
+    fn passes(&self, (bytes_max, units_max): (u64, u64), worker_count: usize) -> Option<Vec<Pass>> {
+        let fits = |rows: &Piece| rows.bytes(worker_count) <= bytes_max && rows.units <= units_max;
+        let mut passes: Vec<Pass> = Vec::new();
+        let mut rows: Option<Piece> = None;
+        for (number, piece) in (0..).zip(&self.pieces) {
+            let with_it = rows.as_ref().map(|rows| {
+                let mut sum = rows.clone();
+                sum.add(piece);
+                sum
+            });
+            match with_it.filter(fits) {
+                Some(sum) => {
+                    passes.last_mut()?.piece_count += 1;
+                    rows = Some(sum);
+                }
+                None if fits(piece) => {
+                    passes.push(Pass { first_piece: number, piece_count: 1, is_counted: true });
+                    rows = Some(piece.clone());
+                }
+                None => return None,
             }
-            if bytes + its_bytes > bytes_max || units + its_units > units_max {
-                passes.push(pass(piece));
-                (bytes, units) = (0, 0);
-            }
-            bytes += its_bytes;
-            units += its_units;
-            passes.last_mut()?.piece_count += 1;
         }
         (passes.len() as u64 <= PASS_COUNT_MAX).then_some(passes)
     }
@@ -118,7 +149,8 @@ impl ColumnJoin<'_> {
         execution: &Execution,
         built: &Morsels,
     ) -> Result<Option<Vec<Pass>>, QueryError> {
-        let mut counts = vec![Counts::NONE; self.worker_count];
+        let mut counts = vec![Counts::new(self.range_count()); self.worker_count];
+        let keeps_null_keys = self.roles.keeps_null_keys();
         run_workers(execution, &mut counts, |execution, _, _, counts| {
             let (input, columns) = (self.input(self.built), self.columns_of(self.built));
             let mut hashes = Vec::new();
@@ -127,15 +159,16 @@ impl ColumnJoin<'_> {
                 let mut stream = part.scan_columns(input.relation, execution, memory, columns)?;
                 while stream.advance()? {
                     hash(stream.batch(), &self.keys.built, &mut hashes);
-                    counts.add(stream.batch(), &hashes);
+                    counts.add(stream.batch(), &hashes, keeps_null_keys);
                 }
             }
             Ok(())
         })?;
-        let mut all = Counts::NONE;
+        let mut all = Counts::new(self.range_count());
         counts.iter().for_each(|counts| all.add_all(counts));
         let units_max = (self.range_max / self.worker_count) as u64;
-        Ok(all.passes(self.budget_bytes(execution) as u64, units_max))
+        let most = (self.budget_bytes(execution) as u64, units_max);
+        Ok(all.passes(most, self.worker_count))
     }
 }
 
@@ -145,15 +178,15 @@ mod tests {
 
     #[test]
     fn each_piece_is_in_one_pass_and_none_has_too_much() {
-        let mut counts = Counts::NONE;
-        for (piece, bytes) in (0..).zip(&mut counts.bytes) {
-            *bytes = 100 + piece;
+        let mut counts = Counts::new(1);
+        for (piece, rows) in (0..).zip(&mut counts.pieces) {
+            *rows = Piece { ranges: vec![100 + piece], row_count: 0, units: 1 };
         }
-        counts.units = [1; PIECE_COUNT];
-        let total: u64 = counts.bytes.iter().sum();
-        assert_eq!(counts.passes(total, 64), Some(vec![Pass { is_counted: true, ..Pass::all() }]));
+        let total: u64 = counts.pieces.iter().map(|piece| piece.bytes(1)).sum();
+        let passes = |bytes_max, units_max| counts.passes((bytes_max, units_max), 1);
+        assert_eq!(passes(total, 64), Some(vec![Pass { is_counted: true, ..Pass::all() }]));
         for (bytes_max, units_max) in [(total - 1, 64), (total / 3, 64), (total, 16), (total, 63)] {
-            let passes = counts.passes(bytes_max, units_max).unwrap();
+            let passes = passes(bytes_max, units_max).unwrap();
             assert!(passes.len() > 1);
             for piece in 0..PIECE_COUNT as u64 {
                 let hash = 7 << 20 | piece;
@@ -161,13 +194,24 @@ mod tests {
             }
             for pass in &passes {
                 let pieces = (0..PIECE_COUNT).filter(|&piece| pass.has(piece as u64));
-                let bytes: u64 = pieces.clone().map(|piece| counts.bytes[piece]).sum();
+                let bytes: u64 = pieces.clone().map(|piece| counts.pieces[piece].bytes(1)).sum();
                 assert!(bytes <= bytes_max && pieces.count() as u64 <= units_max);
             }
             assert_eq!(passes.iter().filter(|pass| pass.has(EMPTY)).count(), 1);
         }
-        assert_eq!(counts.passes(total / 6, 64), None, "too many passes");
-        assert_eq!(counts.passes(150, 64), None, "a piece that does not fit");
-        assert_eq!(counts.passes(total, 0), None);
+        assert_eq!(passes(total / 6, 64), None, "too many passes");
+        assert_eq!(passes(300, 64), None, "a piece that does not fit");
+        assert_eq!(passes(total, 0), None);
+    }
+
+    #[test]
+    fn a_range_that_has_most_rows_is_there_twice_while_it_is_put_together() {
+        // 100 bytes in each of 12 ranges, and 5000 in one of them, of three workers.
+        let mut ranges = vec![100; 12];
+        let piece = |ranges: Vec<u64>| Piece { ranges, row_count: 0, units: 0 };
+        assert_eq!(piece(ranges.clone()).bytes(3), 2 * (1200 + 300));
+        ranges[7] = 5000;
+        assert_eq!(piece(ranges.clone()).bytes(3), 2 * (6100 + 5200));
+        assert_eq!(piece(ranges).bytes(1), 2 * 6100);
     }
 }
