@@ -16,11 +16,10 @@
 
 use crate::file::{self, FileDrive, ScratchFile};
 use crate::profile::{Drive, DriveKind, MakeConfig, MakeError, Profile, ProfileError, SimOptions};
-use crate::raw_flash::NandFlash;
 use crate::target::{OpenOptions, Target, TargetError, can_direct, open_existing};
 use nandu_array::{ArrayConfig, ArrayDevice, ArrayError, Layout, WriteReturn};
 use nandu_base::{ByteCount, Nanos, to_u32};
-use nandu_device::{Device, DeviceError, Geometry};
+use nandu_device::{Device, Geometry};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -99,23 +98,8 @@ impl MakeConfig for ArrayDriveConfig {
         self.has_member(Profile::needs_filling)
     }
 
-    /// Its counters are those of its requests.
-    fn counts_flash(&self) -> bool {
-        false
-    }
-
     fn has_write_cache(&self) -> Option<bool> {
         None
-    }
-
-    /// None: each member has its own.
-    fn raw_flash(
-        &self,
-        _name: &str,
-        _geometry: Geometry,
-        _options: SimOptions,
-    ) -> Result<Option<NandFlash>, DeviceError> {
-        Ok(None)
     }
 }
 

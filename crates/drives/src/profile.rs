@@ -70,8 +70,11 @@ pub(crate) trait MakeConfig {
     /// If a member is unknown.
     fn needs_filling(&self) -> Result<bool, ProfileError>;
 
-    /// Whether what its own flash chips did, and how they wear, can be read off its counters.
-    fn counts_flash(&self) -> bool;
+    /// Whether what its own flash chips did, and how they wear, can be read off its counters. No drive has chips
+    /// that are its own unless it says so: an array's members have theirs.
+    fn counts_flash(&self) -> bool {
+        false
+    }
 
     /// Whether writes may be completed out of its memory; `None` where what the drive itself says is
     /// all that is known.
@@ -84,10 +87,12 @@ pub(crate) trait MakeConfig {
     /// If the parts do not fit together.
     fn raw_flash(
         &self,
-        name: &str,
-        geometry: Geometry,
-        options: SimOptions,
-    ) -> Result<Option<NandFlash>, DeviceError>;
+        _name: &str,
+        _geometry: Geometry,
+        _options: SimOptions,
+    ) -> Result<Option<NandFlash>, DeviceError> {
+        Ok(None)
+    }
 }
 
 /// A simulated drive, open.

@@ -9,7 +9,6 @@
 //! 2. What is written is durable: a flush has nothing to do.
 
 use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
-use crate::raw_flash::NandFlash;
 use nandu_base::{ByteCount, Nanos, SectorIndex, VirtualClock};
 use nandu_device::queue::InFlight;
 use nandu_device::{
@@ -63,21 +62,8 @@ impl MakeConfig for ScmConfig {
         Ok(false)
     }
 
-    fn counts_flash(&self) -> bool {
-        false
-    }
-
     fn has_write_cache(&self) -> Option<bool> {
         Some(false)
-    }
-
-    fn raw_flash(
-        &self,
-        _name: &str,
-        _geometry: Geometry,
-        _options: SimOptions,
-    ) -> Result<Option<NandFlash>, DeviceError> {
-        Ok(None)
     }
 }
 

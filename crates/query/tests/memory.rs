@@ -356,82 +356,110 @@ impl ColumnSink for Ignored {
     }
 }
 
+/// What was taken beyond allotments, by one and by several.
+#[derive(Default)]
+struct Measured {
+    of_one: Extras,
+    of_workers: Extras,
+    of_columns: Extras,
+}
+
+/// Tables of one shape, and how much memory there is for what is done with them.
+struct Trial<'t> {
+    tables: &'t Tables,
+    shape: Shape,
+    sides: &'t [Side<'t>; 2],
+    memory: (u32, bool),
+    limits: Limits,
+}
+
+impl Trial<'_> {
+    fn allotted(&self, kind: Option<JoinKind>) -> i64 {
+        let memory_pages = self.memory.0;
+        i64::from(memory_pages) * i64::from(PAGE_BYTES) + self.shape.row_bytes(kind, memory_pages)
+    }
+
+    /// Each worker merges a range of the runs of all, which are as long as a share.
+    fn allotted_to_workers(&self, kind: Option<JoinKind>) -> i64 {
+        let memory_pages = self.memory.0;
+        let share_pages = memory_pages / u32::try_from(WORKER_COUNT).unwrap();
+        let row_bytes = WORKER_COUNT * self.shape.row_bytes(kind, share_pages);
+        i64::from(memory_pages) * i64::from(PAGE_BYTES) + row_bytes
+    }
+
+    fn measure_joins(&self, join_type: JoinType, measured: &mut Measured) {
+        let (Self { tables, shape, sides, memory, limits }, key) = (self, Key::of(&[0]));
+        let input = |side: usize| JoinInput { relation: sides[side].relation.as_ref(), key: &key };
+        let join = Join { left: input(0), right: input(1), join_type };
+        let index = |side: usize| sides[side].index.as_deref();
+        let indexes = Indexes { left: index(0), right: index(1) };
+        let (memory_pages, reads_ahead) = *memory;
+        let told =
+            format!("{shape:?} {} in {memory_pages} pages, ahead: {reads_ahead}", join_type.name());
+        for plan in plans_of(sides, join_type, *memory) {
+            let kind = Some(plan.kind);
+            let peak = peak_of(|| {
+                let execution = execution_on(tables, limits.clone());
+                let stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes);
+                go_through(stream.unwrap().as_mut(), plan.kind);
+            });
+            measured.of_one.note(kind, peak - self.allotted(kind), told.clone());
+            if plan.kind.is_shared() && memory_pages >= 64 {
+                let allotted = self.allotted_to_workers(kind);
+                let peak = peak_of_workers(tables, &plan, limits, (join, indexes));
+                measured.of_workers.note(kind, peak - allotted, told.clone());
+                let peak = peak_of_columns(tables, &plan, limits, (join, indexes));
+                measured.of_columns.note(kind, peak - allotted, told.clone());
+            }
+        }
+    }
+
+    fn measure_sorts(&self, measured: &mut Measured) {
+        let (Self { tables, shape, sides, limits, .. }, key) = (self, Key::of(&[0]));
+        let memory_pages = self.memory.0;
+        for formation in [RunFormation::ReplacementSelection, RunFormation::Quicksort] {
+            let relation = sides[1].relation.as_ref();
+            let input_pages = relation.scan_pages_min().max(4);
+            let workspace_pages = memory_pages - input_pages - 4;
+            let settings = Settings { input_pages, output_pages: 4, workspace_pages, formation };
+            let peak = peak_of(|| {
+                let execution = execution_on(tables, limits.clone());
+                let mut sort = Sort::new(&execution, relation, &key, settings).unwrap();
+                while sort.advance().unwrap() {}
+            });
+            let told = format!("{shape:?} {formation:?} in {memory_pages} pages");
+            measured.of_one.note(None, peak - self.allotted(None), told.clone());
+            if memory_pages >= 64 {
+                let peak = peak_of_sort(tables, relation, limits, settings);
+                measured.of_workers.note(None, peak - self.allotted_to_workers(None), told);
+            }
+        }
+    }
+}
+
 #[test]
 fn joins_and_sorts_stay_within_their_allotment() {
     let database = database(controlled_device(128 << 20).0);
     let tables = database.read();
-    let key = Key::of(&[0]);
-    let (mut extras, mut of_workers) = (Extras::default(), Extras::default());
-    let mut of_columns = Extras::default();
+    let mut measured = Measured::default();
     for shape in Shape::ALL {
         let sides = [0, 1].map(|side| Side::open(&tables, shape, side));
-        for (memory_pages, reads_ahead) in
-            [(20, false), (20, true), (64, true), (150, true), (200, false), (300, true)]
+        for memory in [(20, false), (20, true), (64, true), (150, true), (200, false), (300, true)]
         {
-            let limits = common::limits(PAGE_BYTES, memory_pages, reads_ahead);
-            let allotted = |kind| {
-                i64::from(memory_pages) * i64::from(PAGE_BYTES)
-                    + shape.row_bytes(kind, memory_pages)
-            };
-            // Each merges a range of the runs of all, which are as long as a share.
-            let share_pages = memory_pages / u32::try_from(WORKER_COUNT).unwrap();
-            let allotted_to_workers = |kind| {
-                i64::from(memory_pages) * i64::from(PAGE_BYTES)
-                    + WORKER_COUNT * shape.row_bytes(kind, share_pages)
-            };
+            let limits = common::limits(PAGE_BYTES, memory.0, memory.1);
+            let trial = Trial { tables: &tables, shape, sides: &sides, memory, limits };
             for join_type in shape.join_types() {
-                for plan in plans_of(&sides, join_type, (memory_pages, reads_ahead)) {
-                    let input = |side: usize| JoinInput {
-                        relation: sides[side].relation.as_ref(),
-                        key: &key,
-                    };
-                    let join = Join { left: input(0), right: input(1), join_type };
-                    let index = |side: usize| sides[side].index.as_deref();
-                    let indexes = Indexes { left: index(0), right: index(1) };
-                    let peak = peak_of(|| {
-                        let execution = execution_on(&tables, limits.clone());
-                        let stream = plan.open(&execution, join, indexes, ChunkRule::ByBytes);
-                        go_through(stream.unwrap().as_mut(), plan.kind);
-                    });
-                    let told = format!(
-                        "{shape:?} {} in {memory_pages} pages, ahead: {reads_ahead}",
-                        join_type.name()
-                    );
-                    extras.note(Some(plan.kind), peak - allotted(Some(plan.kind)), told.clone());
-                    if plan.kind.is_shared() && memory_pages >= 64 {
-                        let peak = peak_of_workers(&tables, &plan, &limits, (join, indexes));
-                        let allotted = allotted_to_workers(Some(plan.kind));
-                        of_workers.note(Some(plan.kind), peak - allotted, told.clone());
-                        let peak = peak_of_columns(&tables, &plan, &limits, (join, indexes));
-                        of_columns.note(Some(plan.kind), peak - allotted, told);
-                    }
-                }
+                trial.measure_joins(join_type, &mut measured);
             }
-            for formation in [RunFormation::ReplacementSelection, RunFormation::Quicksort] {
-                let relation = sides[1].relation.as_ref();
-                let input_pages = relation.scan_pages_min().max(4);
-                let workspace_pages = memory_pages - input_pages - 4;
-                let settings =
-                    Settings { input_pages, output_pages: 4, workspace_pages, formation };
-                let peak = peak_of(|| {
-                    let execution = execution_on(&tables, limits.clone());
-                    let mut sort = Sort::new(&execution, relation, &key, settings).unwrap();
-                    while sort.advance().unwrap() {}
-                });
-                let told = format!("{shape:?} {formation:?} in {memory_pages} pages");
-                extras.note(None, peak - allotted(None), told.clone());
-                if memory_pages >= 64 {
-                    let peak = peak_of_sort(&tables, relation, &limits, settings);
-                    of_workers.note(None, peak - allotted_to_workers(None), told);
-                }
-            }
+            trial.measure_sorts(&mut measured);
         }
     }
-    assert_eq!(extras.0.len(), JoinKind::ALL.len() + 1, "every join and a sort");
+    let Measured { of_one, of_workers, of_columns } = measured;
+    assert_eq!(of_one.0.len(), JoinKind::ALL.len() + 1, "every join and a sort");
     assert_eq!(of_workers.0.len(), 4, "block nested loops, hybrid hash, sort-merge and a sort");
     let of_worker = |kind| WORKER_COUNT * fixed_bytes(kind);
     let wrong = [
-        extras.wrong("one", fixed_bytes),
+        of_one.wrong("one", fixed_bytes),
         of_workers.wrong("workers", of_worker),
         // Pairs of rows are decoded, a batch at a time.
         of_columns.wrong("workers by column", |kind| of_worker(kind) + WORKER_COUNT * (16 << 10)),

@@ -28,7 +28,6 @@ mod tests;
 pub use config::{HddCacheConfig, HddConfig, HddModel, HddPowerConfig, MechanicsConfig, SeekShape};
 
 use crate::profile::{Drive, MakeConfig, MakeError, ProfileError, SimOptions};
-use crate::raw_flash::NandFlash;
 use engine::{Command, Engine};
 use nandu_base::{Nanos, Picojoules, SectorIndex, VirtualClock};
 use nandu_device::queue::InFlight;
@@ -77,21 +76,8 @@ impl MakeConfig for HddConfig {
         Ok(false)
     }
 
-    fn counts_flash(&self) -> bool {
-        false
-    }
-
     fn has_write_cache(&self) -> Option<bool> {
         None
-    }
-
-    fn raw_flash(
-        &self,
-        _name: &str,
-        _geometry: Geometry,
-        _options: SimOptions,
-    ) -> Result<Option<NandFlash>, DeviceError> {
-        Ok(None)
     }
 }
 
