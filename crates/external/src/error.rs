@@ -1,0 +1,96 @@
+//! What can go wrong beyond memory, said so that the user knows what to do.
+
+use nandu_base::ByteCount;
+use nandu_base::words::counted;
+use nandu_storage::StorageError;
+use std::fmt;
+
+/// Trouble with what lies beyond memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExternalError {
+    /// The volume or the device below failed, has no room left, or gave back other bytes.
+    Storage(StorageError),
+    /// The memory granted is too little for this operator.
+    TooLittleMemory {
+        /// The operator's name.
+        operator: String,
+        /// Bytes that it needs at least.
+        needed_bytes: u64,
+        /// Bytes that it was given, or that are left of the grant.
+        granted_bytes: u64,
+    },
+    /// There is no element of this number.
+    OutOfRange {
+        /// Of what.
+        what: String,
+        /// The number that was asked for, from 0.
+        index: u64,
+        /// How many there are.
+        count: u64,
+    },
+    /// What was given or asked makes no sense; says why, where, and what would do.
+    Invalid {
+        /// Why it makes no sense, where, and what would do.
+        what: String,
+    },
+}
+
+impl fmt::Display for ExternalError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage(error) => error.fmt(formatter),
+            Self::TooLittleMemory { operator, needed_bytes, granted_bytes } => write!(
+                formatter,
+                "{operator} needs {} of memory and was given {}; give it more, or make blocks \
+                 smaller",
+                ByteCount(*needed_bytes),
+                ByteCount(*granted_bytes)
+            ),
+            Self::OutOfRange { what, index, count } => {
+                write!(
+                    formatter,
+                    "{what} has {}, none is number {index}",
+                    counted(*count, "element")
+                )
+            }
+            Self::Invalid { what } => formatter.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ExternalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Storage(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<StorageError> for ExternalError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+/// The first failure of a structure, after which it refuses all: what it holds would have a gap.
+#[derive(Debug, Default)]
+pub(crate) struct Failure {
+    first: Option<ExternalError>,
+}
+
+impl Failure {
+    /// Refuses if there was a failure.
+    pub(crate) fn check(&self) -> Result<(), ExternalError> {
+        self.first.clone().map_or(Ok(()), Err)
+    }
+
+    /// Keeps the error of `result`, if it is one.
+    pub(crate) fn note<T>(&mut self, result: Result<T, ExternalError>) -> Result<T, ExternalError> {
+        if let Err(error) = &result {
+            self.first = Some(error.clone());
+        }
+        result
+    }
+}

@@ -1,0 +1,143 @@
+//! The three rankings beside each other, and what they move.
+
+use super::*;
+use crate::testing::{GRANT_BYTES, store, store_with};
+use crate::{RecordStream, Store, Vector};
+use nandu_base::Rng;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// A list over all elements in random order, and its head.
+fn random_list(count: u64, rng: &mut Rng) -> (Vec<u64>, u64) {
+    let mut order: Vec<u64> = (0..count).collect();
+    rng.shuffle(&mut order);
+    let mut successors = vec![END; to_index(count)];
+    for pair in order.windows(2) {
+        successors[to_index(pair[0])] = pair[1];
+    }
+    (successors, order.first().copied().unwrap_or_default())
+}
+
+fn stored(store: &Store, values: &[u64]) -> Vector<u64> {
+    let mut writer = Vector::writer(store).unwrap();
+    values.iter().for_each(|&value| writer.push(value).unwrap());
+    writer.finish().unwrap()
+}
+
+fn loaded(vector: &Vector<u64>) -> Vec<u64> {
+    let mut scanner = vector.scanner().unwrap();
+    std::iter::from_fn(|| scanner.next_record().unwrap()).collect()
+}
+
+/// The least memory for blocks of 512 bytes and so many requests in flight.
+const fn least_bytes(in_flight: u64) -> u64 {
+    2 * (in_flight + 1 + 4) * 512
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn all_rankings_agree(
+        count in 0_u64..3000, more in 0_u64..4096, in_flight in 0_u32..3, seed: u64,
+    ) {
+        let store = store(512, 1, in_flight);
+        let mut rng = Rng::new(seed);
+        let (successors, head) = random_list(count, &mut rng);
+        let expected = rank_in_memory(&successors, head).unwrap();
+        let vector = stored(&store, &successors);
+        let bytes = least_bytes(u64::from(in_flight)) + more;
+        let ranks = rank(&vector, head, bytes, &mut rng).unwrap();
+        prop_assert_eq!(loaded(&ranks), &expected[..]);
+        ranks.audit();
+        drop(ranks);
+        prop_assert_eq!(store.used_blocks(), vector.block_count());
+        prop_assert!(store.grant().peak_bytes() <= bytes.max(6 * 512));
+
+        let mut paged = vector.paged(3).unwrap();
+        let mut walked = vec![END; expected.len()];
+        let note = |element, rank| walked[to_index(element)] = rank;
+        let visited = rank_paged(&mut paged, head, note);
+        prop_assert_eq!(visited, Ok(count));
+        prop_assert_eq!(walked, expected);
+        drop(paged);
+        prop_assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, GRANT_BYTES));
+    }
+
+    #[test]
+    fn what_is_no_list_is_an_error_of_all(
+        count in 2_u64..1500, element: Index, target: Index, kind in 0_u8..3, seed: u64,
+    ) {
+        let store = store(512, 1, 1);
+        let mut rng = Rng::new(seed);
+        let (mut successors, head) = random_list(count, &mut rng);
+        let element = element.index(successors.len());
+        let other = match kind {
+            // A circle, or two elements before one; out of range; an end within.
+            0 => target.index(successors.len()) as u64,
+            1 => count + target.index(1000) as u64,
+            _ => END,
+        };
+        prop_assume!(successors[element] != other);
+        successors[element] = other;
+        prop_assert!(rank_in_memory(&successors, head).is_err());
+        let vector = stored(&store, &successors);
+        let error = rank(&vector, head, least_bytes(1), &mut rng).unwrap_err();
+        prop_assert!(error.to_string().contains("element"), "{}", error);
+        prop_assert_eq!(store.used_blocks(), vector.block_count());
+        drop(vector);
+        prop_assert_eq!(store.grant().free_bytes(), GRANT_BYTES);
+    }
+}
+
+#[test]
+fn many_circles_beside_a_list_end_in_an_error() {
+    // Every element but the head follows itself, or they follow each other in pairs.
+    for pairs in [false, true] {
+        let store = store(512, 1, 0);
+        let mut successors: Vec<u64> =
+            (0..5001_u64).map(|n| if pairs { ((n - n.min(1)) ^ 1) + 1 } else { n }).collect();
+        successors[0] = END;
+        let vector = stored(&store, &successors);
+        let error = rank(&vector, 0, least_bytes(0), &mut Rng::new(1)).unwrap_err();
+        assert!(error.to_string().contains("circle"), "{error}");
+    }
+}
+
+#[test]
+fn the_walk_misses_nearly_always_and_contraction_moves_a_few_sorts() {
+    let (block_bytes, bytes) = (8192_u32, 40 * 8192);
+    let store = store_with(block_bytes, 1, 1, 1 << 20);
+    let count = 100_000;
+    let mut rng = Rng::new(11);
+    let (successors, head) = random_list(count, &mut rng);
+    let vector = stored(&store, &successors);
+    let before = store.counts();
+    let ranks = rank(&vector, head, bytes, &mut rng).unwrap();
+    assert_eq!(loaded(&ranks), rank_in_memory(&successors, head).unwrap());
+    let moved = store.counts().since(&before);
+    // A round of n arcs of 24 bytes moves 8 times their blocks, as many again being read as
+    // written, and the next one has 3/4 as many: 32 times those of the first. What fits into memory
+    // is not moved.
+    let arc_blocks = count * 24 / u64::from(block_bytes);
+    let total = moved.read_blocks + moved.write_blocks;
+    assert!(total < 32 * arc_blocks, "{total} of {arc_blocks} blocks of arcs");
+    drop(ranks);
+
+    // As much memory holds 40 of 98 blocks: three of five elements miss.
+    let mut paged = vector.paged(39).unwrap();
+    rank_paged(&mut paged, head, |_, _| {}).unwrap();
+    let share = paged.miss_count() * 100 / count;
+    assert!((55..65).contains(&share), "{share} %");
+    assert!(paged.miss_count() > 5 * total);
+}
+
+#[test]
+fn too_little_memory_is_refused() {
+    let store = store(512, 1, 1);
+    let vector = stored(&store, &[1, END]);
+    let error = rank(&vector, 0, least_bytes(1) - 1, &mut Rng::new(1)).unwrap_err();
+    assert!(error.to_string().contains("list ranking needs"), "{error}");
+    assert!(rank(&vector, 2, least_bytes(1), &mut Rng::new(1)).is_err());
+    let ranks = rank(&vector, 0, least_bytes(1), &mut Rng::new(1)).unwrap();
+    assert_eq!(loaded(&ranks), [0, 1]);
+}

@@ -1,0 +1,173 @@
+//! Sorts beside a sort in memory; their blocks beside a count that knows the method and no data.
+
+use super::*;
+use crate::testing::{GRANT_BYTES, faulty_io, memory_io, store};
+use crate::{By, Grant, Natural, Settings};
+use nandu_base::Rng;
+use nandu_device::FaultPlan;
+use nandu_storage::StorageError;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn collect<S: RecordStream>(mut stream: S) -> Vec<S::Record> {
+    let mut records = Vec::new();
+    while let Some(record) = stream.next_record().unwrap() {
+        records.push(record);
+    }
+    assert_eq!(stream.next_record(), Ok(None));
+    records
+}
+
+/// Blocks that a sort writes, which it reads again, each once: runs of full memory, then merges of
+/// the smallest, the first of them as small as it may be. From the table in the head of the module.
+fn expected_blocks(count: u64, memory: u64, block: u64, in_flight: u64, sizes: (u64, u64)) -> u64 {
+    let (record_bytes, record_in_memory) = sizes;
+    let blocks = memory / block;
+    let w = in_flight.min(blocks / 5);
+    let per_run = (memory - (1 + w) * block) / record_in_memory;
+    let per_block = (block - 8) / record_bytes;
+    if count <= per_run {
+        return 0;
+    }
+    let mut runs = vec![per_run; usize::try_from(count / per_run).unwrap()];
+    runs.extend((!count.is_multiple_of(per_run)).then_some(count % per_run));
+    let (fan_in, last) = (blocks - 1 - 2 * w, blocks - w);
+    let mut written: u64 = runs.iter().map(|run| run.div_ceil(per_block)).sum();
+    while runs.len() as u64 > last {
+        runs.sort_unstable();
+        // The least number that lets full merges do the rest.
+        let rest_is_full =
+            |taken: u64| (runs.len() as u64 - (taken - 1) - last).is_multiple_of(fan_in - 1);
+        let taken = (2..=fan_in)
+            .find(|&taken| runs.len() as u64 - (taken - 1) >= last && rest_is_full(taken));
+        let merged = runs.drain(..usize::try_from(taken.unwrap()).unwrap()).sum::<u64>();
+        written += merged.div_ceil(per_block);
+        runs.push(merged);
+    }
+    written
+}
+
+proptest! {
+    #[test]
+    fn what_comes_out_is_what_went_in_in_order(
+        count in 0_usize..3000, key_count in 1_u64..5000, shape in 0_u8..3,
+        memory_blocks in 3_u64..20, odd in 0_u64..512, volumes in 1_usize..3, in_flight in 0_u32..5,
+        seed: u64,
+    ) {
+        let store = store(512, volumes, in_flight);
+        let mut rng = Rng::new(seed);
+        let mut records: Vec<(u64, u32)> =
+            (0..count).map(|n| (rng.below(key_count), u32::try_from(n).unwrap())).collect();
+        match shape {
+            0 => {}
+            1 => records.sort_unstable(),
+            _ => records.sort_unstable_by(|left, right| right.cmp(left)),
+        }
+        let bytes = memory_blocks * 512 + odd;
+        let mut sorter = Sorter::with_bytes(&store, Natural, bytes).unwrap();
+        records.iter().for_each(|&record| sorter.push(record).unwrap());
+        sorter.audit();
+        prop_assert_eq!(sorter.len(), count as u64);
+        let stream = sorter.finish().unwrap();
+        prop_assert_eq!(stream.left_count(), Some(count as u64));
+        let sorted = collect(stream);
+        records.sort_unstable();
+        prop_assert_eq!(sorted, records);
+        let sizes = (12, size_of::<(u64, u32)>() as u64);
+        let expected = expected_blocks(count as u64, bytes, 512, u64::from(in_flight), sizes);
+        let counts = store.counts();
+        prop_assert_eq!((counts.write_blocks, counts.read_blocks), (expected, expected));
+        prop_assert!(store.grant().peak_bytes() <= bytes);
+        prop_assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, GRANT_BYTES));
+        store.audit();
+    }
+
+    #[test]
+    fn an_order_by_a_key_sorts_by_it(values in vec(any::<(u16, u64)>(), 0..500)) {
+        let store = store(512, 1, 1);
+        let order = By(|record: &(u16, u64)| record.1 % 8);
+        let mut sorter = Sorter::with_bytes(&store, order, 2048).unwrap();
+        values.iter().for_each(|&value| sorter.push(value).unwrap());
+        let mut expected = values;
+        expected.sort_unstable_by_key(|&record| (record.1 % 8, record));
+        prop_assert_eq!(collect(sorter.finish().unwrap()), expected);
+    }
+}
+
+#[test]
+fn a_sort_of_ten_times_the_memory_reads_and_writes_twice() {
+    // As in table 2.1: runs are written and merged once, the input and the result are vectors.
+    let store = store(4096, 1, 2);
+    let mut rng = Rng::new(7);
+    let mut writer = Vector::writer(&store).unwrap();
+    let memory = 64 * 4096;
+    let count = 10 * memory / 8;
+    (0..count).for_each(|_| writer.push(rng.next_u64()).unwrap());
+    let input = writer.finish().unwrap();
+    let (before, blocks) = (store.counts(), input.block_count());
+    let sorted = sort(input, Natural, memory).unwrap().store_in(&store).unwrap();
+    let counts = store.counts().since(&before);
+    let runs = count.div_ceil((memory - 3 * 4096) / 8);
+    assert!((2 * blocks..2 * blocks + runs).contains(&counts.read_blocks), "{counts:?}");
+    assert_eq!(counts.read_blocks, counts.write_blocks);
+    // The input's room went to the runs, theirs to nobody: it comes free here and there.
+    assert!(store.peak_blocks() <= 2 * blocks + blocks / 4, "{} of {blocks}", store.peak_blocks());
+    assert_eq!(sorted.len(), count);
+}
+
+#[test]
+fn too_little_memory_is_refused() {
+    let store = store(512, 1, 4);
+    let error = Sorter::<u64, _>::with_bytes(&store, Natural, 1535).unwrap_err();
+    assert!(error.to_string().contains("a sort needs"), "{error}");
+    assert!(Sorter::<u64, _>::with_bytes(&store, Natural, 3 * 512).is_ok());
+    assert!(Sorter::<[u8; 600], _>::with_bytes(&store, Natural, 4096).is_err());
+}
+
+#[test]
+fn a_full_volume_ends_a_sort_and_gives_its_room_back() {
+    let io = memory_io(64 << 10);
+    let settings = Settings { block_bytes: 512, in_flight: 2 };
+    let store = Store::new(std::slice::from_ref(&io), settings, Grant::new(1 << 20)).unwrap();
+    let mut sorter = Sorter::with_bytes(&store, Natural, 4096).unwrap();
+    let error = (0..1 << 20).find_map(|n: u64| sorter.push(n).err()).unwrap();
+    assert!(matches!(error, ExternalError::Storage(StorageError::NoSpace { .. })), "{error}");
+    assert_eq!(sorter.push(1), Err(error.clone()));
+    assert_eq!(sorter.finish().map(drop), Err(error));
+    assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, 1 << 20));
+}
+
+#[test]
+fn a_device_that_fails_anywhere_ends_a_sort_in_an_error() {
+    let mut failed_count = 0;
+    for request in (0..400).step_by(7) {
+        let plan = FaultPlan { fail_requests: vec![request], ..FaultPlan::default() };
+        let Ok(io) = faulty_io(1 << 20, plan) else { continue };
+        let settings = Settings { block_bytes: 512, in_flight: 2 };
+        let Ok(store) = Store::new(std::slice::from_ref(&io), settings, Grant::new(1 << 20)) else {
+            continue;
+        };
+        let mut given = Vec::new();
+        let mut run = || -> Result<(), ExternalError> {
+            let mut sorter = Sorter::with_bytes(&store, Natural, 5 * 512)?;
+            let mut rng = Rng::new(request);
+            (0..5000).try_for_each(|_| sorter.push(rng.below(1000)))?;
+            let mut stream = sorter.finish()?;
+            let error = loop {
+                match stream.next_record() {
+                    Ok(Some(record)) => given.push(record),
+                    Ok(None) => return Ok(()),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(stream.next_record(), Err(error.clone()), "a gap is not passed over");
+            Err(error)
+        };
+        let outcome = run();
+        failed_count += u64::from(outcome.is_err());
+        assert!(outcome.is_err() || given.len() == 5000);
+        assert!(given.is_sorted());
+        assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, 1 << 20));
+    }
+    assert!(failed_count > 40, "{failed_count} runs met a failure");
+}

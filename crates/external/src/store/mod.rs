@@ -1,0 +1,403 @@
+//! A store: blocks of temporary files on one volume or several, and the requests that move them.
+//!
+//! ```text
+//!   block  0   1   2   3   4   5        of the store
+//!          │   │   │   │   │   │
+//!   file   A0  B0  A1  B1  A2  B2       of the volumes A and B, in turn
+//!
+//!   block: ┌ records, one after the other │ zeros ┬ stamp, 4 bytes ┬ checksum, 4 bytes ┐
+//! ```
+//!
+//! 1. A block that is not what its owner wrote is an error, never other records: the checksum knows
+//!    the file and the place, the stamp knows the extent. A file that was cut reads as zeros, which
+//!    no block is.
+//! 2. The files go with the last who holds the store, whatever ended it. After a crash nothing
+//!    refers to them; the next opening of a database removes those that lie beside its files.
+//! 3. Every buffer comes from the grant.
+//! 4. Every request is waited for, also by who gives up.
+
+mod blocks;
+mod buffers;
+mod room;
+
+pub(crate) use blocks::{Blocks, Place};
+pub(crate) use buffers::{Buffers, ReadAhead, WriteBehind};
+
+use crate::{ExternalError, Grant, Record};
+use nandu_base::{Nanos, to_index, to_u32};
+use nandu_device::{DeviceError, IoBuffer, Operation};
+use nandu_storage::page::{page_is_sound, seal_page};
+use nandu_storage::volume::{Io, IoOwner};
+use nandu_storage::{FileId, PageAddress, StorageError};
+use nandu_workers::sync::Mutex;
+use room::{Extent, Room};
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of a block that hold no records.
+pub const TRAILER_BYTES: usize = 8;
+
+/// How a store reads and writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of a block, a multiple of the sectors of all volumes: a request moves one.
+    pub block_bytes: u32,
+    /// Requests that one stream has in flight beside the block at hand; 0 waits for each.
+    pub in_flight: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { block_bytes: 1 << 20, in_flight: 4 }
+    }
+}
+
+/// What a store did to its volumes, and how long it waited for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct IoCounts {
+    /// Blocks that were read.
+    pub read_blocks: u64,
+    /// Blocks that were written.
+    pub write_blocks: u64,
+    /// Bytes of the blocks that were read.
+    pub read_bytes: u64,
+    /// Bytes of the blocks that were written.
+    pub write_bytes: u64,
+    /// Time spent waiting.
+    pub wait_ns: u64,
+}
+
+impl IoCounts {
+    /// What was done since `before`.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            read_blocks: self.read_blocks - before.read_blocks,
+            write_blocks: self.write_blocks - before.write_blocks,
+            read_bytes: self.read_bytes - before.read_bytes,
+            write_bytes: self.write_bytes - before.write_bytes,
+            wait_ns: self.wait_ns - before.wait_ns,
+        }
+    }
+}
+
+/// Blocks beyond memory. Clones are the same store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    grant: Grant,
+    lanes: Vec<Lane>,
+    alignment: usize,
+    room: Mutex<Room>,
+    read_blocks: AtomicU64,
+    write_blocks: AtomicU64,
+    wait_ns: AtomicU64,
+}
+
+/// A file of the store, removed when dropped.
+#[derive(Debug)]
+struct Lane {
+    io: Io,
+    file: FileId,
+    name: String,
+}
+
+/// A block on its way, waited for when dropped.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    store: Store,
+    place: Place,
+    ticket: Option<u64>,
+    is_write: bool,
+}
+
+impl Store {
+    /// A store on `volumes`, over which blocks go round, with buffers from `grant`.
+    ///
+    /// # Errors
+    /// If there is no volume, blocks are not of whole sectors or have no room for a record, or a
+    /// file cannot be made.
+    pub fn new(volumes: &[Io], settings: Settings, grant: Grant) -> Result<Self, ExternalError> {
+        let invalid = |what: String| Err(ExternalError::Invalid { what });
+        if volumes.is_empty() {
+            return invalid("a store needs a volume".to_owned());
+        }
+        let block_bytes = settings.block_bytes;
+        for io in volumes {
+            let sector_bytes = io.sector_bytes();
+            if block_bytes == 0 || !block_bytes.is_multiple_of(sector_bytes) {
+                return invalid(format!(
+                    "blocks of {block_bytes} bytes are not of whole sectors of {sector_bytes} \
+                     bytes, as {} has them",
+                    io.name()
+                ));
+            }
+        }
+        if block_bytes as usize <= TRAILER_BYTES {
+            return invalid(format!("blocks of {block_bytes} bytes have no room for records"));
+        }
+        let lanes = volumes.iter().map(Lane::new).collect::<Result<Vec<_>, _>>()?;
+        let alignment = volumes.iter().map(Io::buffer_alignment).max().unwrap_or(1).max(512);
+        let room = Mutex::new(Room::new(lanes.len()));
+        let alignment = to_index(u64::from(alignment));
+        let [read_blocks, write_blocks, wait_ns] = [const { AtomicU64::new(0) }; 3];
+        let shared =
+            Shared { settings, grant, lanes, alignment, room, read_blocks, write_blocks, wait_ns };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// How it reads and writes.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        self.shared.settings
+    }
+
+    /// Where its memory comes from.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.shared.grant
+    }
+
+    /// Bytes of a block.
+    #[must_use]
+    pub fn block_bytes(&self) -> u64 {
+        u64::from(self.shared.settings.block_bytes)
+    }
+
+    /// Records of one kind that a block holds.
+    ///
+    /// # Errors
+    /// If it holds none.
+    pub fn per_block<R: Record>(&self) -> Result<u64, ExternalError> {
+        let room = self.shared.settings.block_bytes as usize - TRAILER_BYTES;
+        match room.checked_div(R::BYTES) {
+            Some(0) => {
+                let what = format!(
+                    "a record of {} bytes does not fit into a block that has {room} bytes for \
+                     records; make blocks larger",
+                    R::BYTES
+                );
+                Err(ExternalError::Invalid { what })
+            }
+            None => {
+                let what = "records without bytes are not stored".to_owned();
+                Err(ExternalError::Invalid { what })
+            }
+            Some(count) => Ok(count as u64),
+        }
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn counts(&self) -> IoCounts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (read_blocks, write_blocks) =
+            (load(&self.shared.read_blocks), load(&self.shared.write_blocks));
+        IoCounts {
+            read_blocks,
+            write_blocks,
+            read_bytes: read_blocks * self.block_bytes(),
+            write_bytes: write_blocks * self.block_bytes(),
+            wait_ns: load(&self.shared.wait_ns),
+        }
+    }
+
+    /// The present, on the clock of the first volume.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.shared.lanes[0].io.present()
+    }
+
+    /// Blocks that structures hold at present.
+    #[must_use]
+    pub fn used_blocks(&self) -> u64 {
+        self.shared.room.lock().used_count()
+    }
+
+    /// The most blocks for which the files had room.
+    #[must_use]
+    pub fn peak_blocks(&self) -> u64 {
+        self.shared.room.lock().peak_count()
+    }
+
+    /// Asserts the invariants of the room and of the grant.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn audit(&self) {
+        self.shared.room.lock().audit();
+        self.shared.grant.audit();
+    }
+
+    /// Whether both are the same store.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// A block of memory that has been granted.
+    fn buffer(&self) -> IoBuffer {
+        IoBuffer::with_alignment(self.shared.settings.block_bytes as usize, self.shared.alignment)
+    }
+
+    fn allocate(&self, wanted: u64) -> Result<Extent, ExternalError> {
+        self.shared.room.lock().allocate(wanted)
+    }
+
+    fn release(&self, extent: Extent) {
+        self.shared.room.lock().release(extent);
+    }
+
+    /// The file in which a block lies, and where.
+    fn locate(&self, place: Place) -> (&Lane, u64) {
+        let lanes = &self.shared.lanes;
+        let count = lanes.len() as u64;
+        (&lanes[to_index(place.block % count)], place.block / count * self.block_bytes())
+    }
+
+    /// Begins to read a block.
+    pub(crate) fn read(&self, place: Place, buffer: IoBuffer) -> Result<Flight, ExternalError> {
+        self.submit(place, Operation::Read, buffer)
+    }
+
+    /// Seals a block and begins to write it.
+    pub(crate) fn write(
+        &self,
+        place: Place,
+        mut buffer: IoBuffer,
+    ) -> Result<Flight, ExternalError> {
+        let stamp_at = buffer.len() - TRAILER_BYTES;
+        buffer[stamp_at..stamp_at + 4].copy_from_slice(&place.stamp.to_be_bytes());
+        seal_page(&mut buffer, self.address(place));
+        self.submit(place, Operation::Write, buffer)
+    }
+
+    fn submit(
+        &self,
+        place: Place,
+        operation: Operation,
+        buffer: IoBuffer,
+    ) -> Result<Flight, ExternalError> {
+        let (lane, offset_bytes) = self.locate(place);
+        let submitted =
+            lane.io.submit_ahead(IoOwner::Operator, lane.file, operation, offset_bytes, buffer);
+        let is_write = operation == Operation::Write;
+        let ticket = submitted.map_err(|error| match error {
+            StorageError::NoSpace { .. } => lane.no_room(),
+            error => error,
+        })?;
+        let count = if is_write { &self.shared.write_blocks } else { &self.shared.read_blocks };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(Flight { store: self.clone(), place, ticket: Some(ticket), is_write })
+    }
+
+    /// What the checksum of a block knows of its place.
+    fn address(&self, place: Place) -> PageAddress {
+        let (lane, offset_bytes) = self.locate(place);
+        PageAddress::new(lane.file, to_u32(offset_bytes / self.block_bytes()))
+    }
+
+    /// Whether a block is what was written there.
+    fn is_sound(&self, place: Place, bytes: &[u8]) -> bool {
+        let stamp_at = bytes.len() - TRAILER_BYTES;
+        bytes[stamp_at..stamp_at + 4] == place.stamp.to_be_bytes()
+            && page_is_sound(bytes, self.address(place))
+    }
+}
+
+impl Lane {
+    fn new(io: &Io) -> Result<Self, ExternalError> {
+        let names: Vec<String> = io.files().into_iter().map(|(_, name)| name).collect();
+        let named = (1_u32..).map(|number| format!("external-{number}"));
+        let name = { named }.find(|name| !names.contains(name));
+        let name = name.expect("there are fewer files than numbers");
+        let file = io.create(&name).map_err(|error| match error {
+            StorageError::NoSpace { .. } => no_room(io, &name),
+            error => error,
+        })?;
+        Ok(Self { io: io.clone(), file, name })
+    }
+
+    /// That the file cannot grow, and what would help.
+    fn no_room(&self) -> StorageError {
+        no_room(&self.io, &self.name)
+    }
+
+    /// Where a block lies, for people.
+    fn place(&self, offset_bytes: u64) -> String {
+        format!("the temporary file {} in {}, at byte {offset_bytes}", self.name, self.io.name())
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if let Err(StorageError::NoSpace { .. }) = self.io.remove(self.file) {
+            // The list of files is written anew, for which the file may have taken the last room.
+            let _ = self.io.set_byte_count(self.file, 0);
+            let _ = self.io.remove(self.file);
+        }
+    }
+}
+
+fn no_room(io: &Io, name: &str) -> StorageError {
+    let what = format!(
+        "the temporary file {name} cannot grow in {}; make room there, or give more memory, so \
+         that less is written",
+        io.name()
+    );
+    StorageError::NoSpace { what }
+}
+
+impl Flight {
+    /// Waits for the block, and checks one that was read.
+    pub(crate) fn wait(mut self) -> Result<IoBuffer, ExternalError> {
+        let ticket = self.ticket.take().expect("a flight is waited for once");
+        let (lane, offset_bytes) = self.store.locate(self.place);
+        let before = lane.io.present();
+        let completion = lane.io.wait(ticket);
+        let waited = lane.io.now().saturating_sub(before);
+        self.store.shared.wait_ns.fetch_add(waited.0, Ordering::Relaxed);
+        if let Err(error) = completion.result {
+            let what = if self.is_write { "writing" } else { "reading" };
+            let error = match error {
+                DeviceError::NoSpace => lane.no_room(),
+                error => {
+                    let what = format!("{what} {}", lane.place(offset_bytes));
+                    StorageError::Device { what, error }
+                }
+            };
+            return Err(error.into());
+        }
+        let buffer = completion.buffer.expect("a request gives its buffer back");
+        if !self.is_write && !self.store.is_sound(self.place, &buffer) {
+            let what = "it is not what was written there: the file was cut or changed, or the \
+                        drive lost it";
+            let (place, what) = (lane.place(offset_bytes), what.to_owned());
+            return Err(StorageError::Corrupt { place, what }.into());
+        }
+        Ok(buffer)
+    }
+
+    /// Whether it is on its way to or from `place`.
+    pub(crate) fn is_at(&self, place: Place) -> bool {
+        self.place.block == place.block
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            let (lane, _) = self.store.locate(self.place);
+            lane.io.wait(ticket);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

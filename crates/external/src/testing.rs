@@ -1,0 +1,57 @@
+//! For tests: stores on devices in memory.
+
+use crate::{Grant, Settings, Store};
+use nandu_device::{FaultPlan, FaultyDevice, Geometry, MemoryConfig, MemoryDevice};
+use nandu_storage::StorageError;
+use nandu_storage::volume::{DeviceVolume, Io};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Bytes of the grant of [`store`].
+pub const GRANT_BYTES: u64 = 1 << 20;
+
+fn device(capacity_bytes: u64) -> MemoryDevice {
+    let geometry = Geometry { sector_bytes: 512, sector_count: capacity_bytes / 512 };
+    MemoryDevice::new(MemoryConfig { geometry, ..MemoryConfig::default() })
+}
+
+/// A volume in memory of `capacity_bytes`.
+///
+/// # Panics
+/// If it is too small for a volume.
+#[must_use]
+pub fn memory_io(capacity_bytes: u64) -> Io {
+    let device = Box::new(device(capacity_bytes));
+    let volume = DeviceVolume::format(device).expect("the device is empty");
+    Io::new(Box::new(volume), Arc::new(AtomicU64::new(0)))
+}
+
+/// A volume in memory that fails as `plan` says.
+///
+/// # Errors
+/// If it fails while it is made.
+pub fn faulty_io(capacity_bytes: u64, plan: FaultPlan) -> Result<Io, StorageError> {
+    let device = Box::new(FaultyDevice::new(device(capacity_bytes), plan));
+    let volume = DeviceVolume::format(device)?;
+    Ok(Io::new(Box::new(volume), Arc::new(AtomicU64::new(0))))
+}
+
+/// A store on `volumes` volumes in memory, with [`GRANT_BYTES`] of memory.
+///
+/// # Panics
+/// If blocks are not of whole sectors of 512 bytes.
+#[must_use]
+pub fn store(block_bytes: u32, volumes: usize, in_flight: u32) -> Store {
+    store_with(block_bytes, volumes, in_flight, GRANT_BYTES)
+}
+
+/// The same with `grant_bytes` of memory.
+///
+/// # Panics
+/// If blocks are not of whole sectors of 512 bytes.
+#[must_use]
+pub fn store_with(block_bytes: u32, volumes: usize, in_flight: u32, grant_bytes: u64) -> Store {
+    let volumes: Vec<Io> = (0..volumes).map(|_| memory_io(16 << 20)).collect();
+    let settings = Settings { block_bytes, in_flight };
+    Store::new(&volumes, settings, Grant::new(grant_bytes)).expect("the settings fit")
+}
