@@ -29,6 +29,8 @@ pub enum ExternalError {
         /// How many there are.
         count: u64,
     },
+    /// The user asked to stop.
+    Cancelled,
     /// What was given or asked makes no sense; says why, where, and what would do.
     Invalid {
         /// Why it makes no sense, where, and what would do.
@@ -54,6 +56,7 @@ impl fmt::Display for ExternalError {
                     counted(*count, "element")
                 )
             }
+            Self::Cancelled => formatter.write_str("stopped on request"),
             Self::Invalid { what } => formatter.write_str(what),
         }
     }

@@ -15,6 +15,7 @@
 
 pub mod basic;
 mod error;
+pub mod graph;
 pub mod list_ranking;
 mod loser_tree;
 mod memory;
@@ -37,4 +38,4 @@ pub use sort::{SortedStream, Sorter};
 pub use stack::Stack;
 pub use store::{IoCounts, Settings, Store, TRAILER_BYTES};
 pub use stream::{Ahead, Mapped, RecordStream};
-pub use vector::{Drain, PagedVector, Scanner, Vector, VectorWriter};
+pub use vector::{Drain, PagedVector, Scanner, Vector, VectorReader, VectorWriter};

@@ -14,7 +14,7 @@
 use crate::error::Failure;
 use crate::loser_tree::LoserTree;
 use crate::store::{Blocks, Buffers, Flight};
-use crate::{ExternalError, Memory, Order, Record, RecordStream, Vector};
+use crate::{ExternalError, Memory, Order, Record, Vector};
 use nandu_base::to_index;
 use nandu_device::IoBuffer;
 
@@ -222,47 +222,5 @@ impl<R: Record> Run<R> {
         let buffer = self.at_hand.take().expect("a run that is left has a block at hand");
         self.blocks.pop_front();
         self.ask(buffer)
-    }
-}
-
-/// Records in order.
-#[derive(Debug)]
-pub struct SortedStream<R, O> {
-    source: Source<R, O>,
-}
-
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one of them for a sort")]
-enum Source<R, O> {
-    Memory { records: std::vec::IntoIter<R>, _memory: Memory },
-    Merge(Merge<R, O>),
-}
-
-impl<R: Record, O: Order<R>> SortedStream<R, O> {
-    pub(super) fn in_memory(records: Vec<R>, memory: Memory) -> Self {
-        Self { source: Source::Memory { records: records.into_iter(), _memory: memory } }
-    }
-
-    pub(super) const fn merging(merge: Merge<R, O>) -> Self {
-        Self { source: Source::Merge(merge) }
-    }
-}
-
-impl<R: Record, O: Order<R>> RecordStream for SortedStream<R, O> {
-    type Record = R;
-
-    #[inline]
-    fn next_record(&mut self) -> Result<Option<R>, ExternalError> {
-        match &mut self.source {
-            Source::Memory { records, .. } => Ok(records.next()),
-            Source::Merge(merge) => merge.next(),
-        }
-    }
-
-    fn left_count(&self) -> Option<u64> {
-        Some(match &self.source {
-            Source::Memory { records, .. } => records.len() as u64,
-            Source::Merge(merge) => merge.left_count(),
-        })
     }
 }

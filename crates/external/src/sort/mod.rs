@@ -2,7 +2,7 @@
 //! what is sorted nor the result has to be a vector.
 //!
 //! ```text
-//!   push ──► memory full: sort, write a run ──► … finish ──► merges in between, if runs are too many
+//!   push ──► memory full: sort, write a run ──► … finish ──► merges in between, if runs are many
 //!                                                   │                          │
 //!                                     all in memory ▼                          ▼
 //!                                             SortedStream ◄──────── last merge, one block a run
@@ -18,14 +18,16 @@
 //! 3. Where all fits into a run's memory nothing is written.
 
 mod merge;
+mod sorted;
 
-pub use merge::SortedStream;
+pub use sorted::SortedStream;
 
 use crate::error::Failure;
 use crate::store::Buffers;
 use crate::{ExternalError, Memory, Order, Record, RecordStream, Store, Vector, VectorWriter};
 use merge::Merge;
 use nandu_base::to_index;
+use sorted::Source;
 
 /// Fewest blocks of memory with which records are sorted: two to be merged, one to be written.
 const BLOCK_COUNT_MIN: u64 = 3;
@@ -203,9 +205,10 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
     pub fn finish(mut self) -> Result<SortedStream<R, O>, ExternalError> {
         self.failure.check()?;
         if self.runs.is_empty() {
-            let order = &self.order;
-            self.records.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
-            return Ok(SortedStream::in_memory(self.records, self.memory));
+            let Self { store, order, division, mut records, limit, memory, .. } = self;
+            records.sort_unstable_by(|left, right| order.compare_by_prefix(left, right));
+            let source = Source::Memory { records, next: 0, limit, memory };
+            return Ok(SortedStream::new(source, store, order, division));
         }
         if !self.records.is_empty() {
             self.write_run()?;
@@ -215,8 +218,9 @@ impl<R: Record, O: Order<R>> Sorter<R, O> {
         while self.runs.len() as u64 > self.division.last_fan_in {
             self.merge_some()?;
         }
-        let merge = Merge::new(self.runs, self.order, self.memory, self.division.ahead_blocks)?;
-        Ok(SortedStream::merging(merge))
+        let Self { store, order, division, runs, memory, .. } = self;
+        let merge = Merge::new(runs, order.clone(), memory, division.ahead_blocks)?;
+        Ok(SortedStream::new(Source::Merge(merge), store, order, division))
     }
 
     /// Merges as many of the smallest runs as make later merges full.

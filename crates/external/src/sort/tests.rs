@@ -116,6 +116,28 @@ fn a_sort_of_ten_times_the_memory_reads_and_writes_twice() {
 }
 
 #[test]
+fn a_sorter_is_used_again() {
+    let store = store(512, 1, 1);
+    let mut sorter = Sorter::with_bytes(&store, Natural, 4096).unwrap();
+    for count in [100_u64, 3000, 0, 10, 400, 5] {
+        (0..count).for_each(|n| sorter.push(count - n).unwrap());
+        let mut stream = sorter.finish().unwrap();
+        for n in 0..count {
+            assert_eq!(stream.next_record(), Ok(Some(n + 1)));
+        }
+        assert_eq!(stream.next_record(), Ok(None));
+        sorter = stream.into_sorter();
+        sorter.audit();
+        assert!(sorter.is_empty() && store.used_blocks() == 0);
+        assert_eq!(store.grant().free_bytes(), GRANT_BYTES - 4096);
+    }
+    // Also one of which not all was taken.
+    (0..3000).for_each(|n| sorter.push(n).unwrap());
+    assert_eq!(sorter.finish().unwrap().into_sorter().len(), 0);
+    assert_eq!(store.used_blocks(), 0);
+}
+
+#[test]
 fn too_little_memory_is_refused() {
     let store = store(512, 1, 4);
     let error = Sorter::<u64, _>::with_bytes(&store, Natural, 1535).unwrap_err();

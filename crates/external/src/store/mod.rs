@@ -33,7 +33,7 @@ use nandu_workers::sync::Mutex;
 use room::{Extent, Room};
 use serde::Serialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a block that hold no records.
 pub const TRAILER_BYTES: usize = 8;
@@ -95,6 +95,7 @@ struct Shared {
     lanes: Vec<Lane>,
     alignment: usize,
     room: Mutex<Room>,
+    stop: Arc<AtomicBool>,
     read_blocks: AtomicU64,
     write_blocks: AtomicU64,
     wait_ns: AtomicU64,
@@ -124,6 +125,20 @@ impl Store {
     /// If there is no volume, blocks are not of whole sectors or have no room for a record, or a
     /// file cannot be made.
     pub fn new(volumes: &[Io], settings: Settings, grant: Grant) -> Result<Self, ExternalError> {
+        Self::stoppable(volumes, settings, grant, Arc::default())
+    }
+
+    /// The same for one whose requests are refused with [`ExternalError::Cancelled`] once `stop` is
+    /// set: whatever works on it ends, and gives all back.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn stoppable(
+        volumes: &[Io],
+        settings: Settings,
+        grant: Grant,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, ExternalError> {
         let invalid = |what: String| Err(ExternalError::Invalid { what });
         if volumes.is_empty() {
             return invalid("a store needs a volume".to_owned());
@@ -147,8 +162,17 @@ impl Store {
         let room = Mutex::new(Room::new(lanes.len()));
         let alignment = to_index(u64::from(alignment));
         let [read_blocks, write_blocks, wait_ns] = [const { AtomicU64::new(0) }; 3];
-        let shared =
-            Shared { settings, grant, lanes, alignment, room, read_blocks, write_blocks, wait_ns };
+        let shared = Shared {
+            settings,
+            grant,
+            lanes,
+            alignment,
+            room,
+            stop,
+            read_blocks,
+            write_blocks,
+            wait_ns,
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -284,6 +308,9 @@ impl Store {
         operation: Operation,
         buffer: IoBuffer,
     ) -> Result<Flight, ExternalError> {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return Err(ExternalError::Cancelled);
+        }
         let (lane, offset_bytes) = self.locate(place);
         let submitted =
             lane.io.submit_ahead(IoOwner::Operator, lane.file, operation, offset_bytes, buffer);

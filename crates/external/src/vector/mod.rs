@@ -11,10 +11,12 @@
 //! 1. Block i holds the records from i * n on, n of them, the last block the rest.
 
 mod paged;
+mod reader;
 mod scanner;
 mod writer;
 
 pub use paged::PagedVector;
+pub use reader::VectorReader;
 pub use scanner::{Drain, Scanner};
 pub use writer::VectorWriter;
 
@@ -110,6 +112,14 @@ impl<R: Record> Vector<R> {
             return Err(self.out_of_range(range.end.max(range.start)));
         }
         Scanner::new(self, range, ahead)
+    }
+
+    /// Reads records anywhere, through the one block that was read last.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn reader(&self) -> Result<VectorReader<'_, R>, ExternalError> {
+        VectorReader::new(self)
     }
 
     /// All records in order; the room of those that were read is given back.

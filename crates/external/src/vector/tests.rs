@@ -10,6 +10,8 @@ use nandu_storage::volume::{Io, IoOwner};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 type Triple = (u64, u32, [u8; 5]);
 
@@ -214,6 +216,22 @@ fn a_file_that_was_cut_is_an_error_with_its_place() {
     assert_eq!(errors, 1000 - 4 * 63);
     drop(stream);
     assert_eq!(store.used_blocks(), 0);
+}
+
+#[test]
+fn who_is_stopped_ends_with_an_error_and_gives_all_back() {
+    let (io, stop) = (memory_io(1 << 20), Arc::new(AtomicBool::new(false)));
+    let settings = Settings { block_bytes: 512, in_flight: 1 };
+    let volumes = std::slice::from_ref(&io);
+    let store = Store::stoppable(volumes, settings, Grant::new(4096), Arc::clone(&stop)).unwrap();
+    let mut stream = vector_of(&store, &[3_u64; 630]).into_stream().unwrap();
+    (0..100).for_each(|_| assert_eq!(stream.next_record(), Ok(Some(3))));
+    stop.store(true, Ordering::Relaxed);
+    let error = (0..630).find_map(|_| stream.next_record().err());
+    assert_eq!(error, Some(ExternalError::Cancelled));
+    assert_eq!(stream.next_record(), Err(ExternalError::Cancelled));
+    drop(stream);
+    assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, 4096));
 }
 
 #[test]

@@ -1,0 +1,116 @@
+//! Undirected graphs beyond memory, in adjacency arrays, and breadth-first search over them.
+//!
+//! ```text
+//!   nodes    (0, 2) (2, 1) (3, 1) …       where the neighbours of node i begin, and how many
+//!              │      │      │
+//!   edges    1  2   0      0 …            neighbours, ascending; an edge is there from both ends
+//! ```
+//!
+//! 1. The neighbours of node i are those from its offset on; offsets ascend without a gap.
+//! 2. No node is a neighbour of its own, none is twice a neighbour of another.
+
+mod generate;
+mod mr_bfs;
+
+pub use generate::{EdgeStream, GraphClass};
+pub use mr_bfs::{Bfs, mr_bfs};
+
+use crate::{ExternalError, Natural, RecordStream, Sorter, Store, Vector};
+
+/// An undirected graph.
+#[derive(Debug)]
+pub struct Graph {
+    /// Where the neighbours of a node begin, and how many there are.
+    nodes: Vector<(u64, u64)>,
+    edges: Vector<u64>,
+}
+
+impl Graph {
+    /// Sorts `edges`, each given once or more, in either direction, within `bytes` of memory beside
+    /// what the stream takes.
+    ///
+    /// # Errors
+    /// If an edge leads from a node to itself or to none of the `node_count`; if the stream fails,
+    /// there is no memory, no room, or the device fails.
+    pub fn build<S: RecordStream<Record = (u64, u64)>>(
+        store: &Store,
+        node_count: u64,
+        mut edges: S,
+        bytes: u64,
+    ) -> Result<Self, ExternalError> {
+        let writer_bytes = (u64::from(store.settings().in_flight) + 1) * store.block_bytes();
+        let sort_bytes = bytes.saturating_sub(2 * writer_bytes);
+        let mut sorter = Sorter::with_bytes(store, Natural, sort_bytes)?;
+        let mut number = 0_u64;
+        while let Some((left, right)) = edges.next_record()? {
+            check_edge(number, (left, right), node_count)?;
+            sorter.push((left, right))?;
+            sorter.push((right, left))?;
+            number += 1;
+        }
+        drop(edges);
+        let mut sorted = sorter.finish()?.ahead();
+        let mut nodes = Vector::writer_of(store, node_count)?;
+        let mut targets = Vector::writer_of(store, 2 * number)?;
+        for node in 0..node_count {
+            let offset = targets.len();
+            let mut last = None;
+            while let Some((_, target)) = sorted.peek()?.filter(|&(source, _)| source == node) {
+                sorted.next_record()?;
+                if last != Some(target) {
+                    targets.push(target)?;
+                    last = Some(target);
+                }
+            }
+            nodes.push((offset, targets.len() - offset))?;
+        }
+        Ok(Self { nodes: nodes.finish()?, edges: targets.finish()? })
+    }
+
+    /// How many nodes it has.
+    #[must_use]
+    pub const fn node_count(&self) -> u64 {
+        self.nodes.len()
+    }
+
+    /// How many edges it has, each counted once.
+    #[must_use]
+    pub const fn edge_count(&self) -> u64 {
+        self.edges.len() / 2
+    }
+
+    /// The store in which it lies.
+    #[must_use]
+    pub const fn store(&self) -> &Store {
+        self.nodes.store()
+    }
+
+    /// Asserts that its vectors are whole.
+    ///
+    /// # Panics
+    /// If one is not.
+    pub fn audit(&self) {
+        self.nodes.audit();
+        self.edges.audit();
+        assert!(self.edges.len().is_multiple_of(2), "an edge is there from both its ends");
+    }
+}
+
+fn check_edge(
+    number: u64,
+    (left, right): (u64, u64),
+    node_count: u64,
+) -> Result<(), ExternalError> {
+    let what = if left == right {
+        format!("edge {number}, from 0, leads from node {left} to itself")
+    } else if left.max(right) >= node_count {
+        let none = if left >= node_count { left } else { right };
+        format!("edge {number}, from 0, has node {none}; there are {node_count}, from 0")
+    } else {
+        return Ok(());
+    };
+    Err(ExternalError::Invalid { what })
+}
+
+#[cfg(test)]
+mod tests;

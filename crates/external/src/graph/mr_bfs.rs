@@ -1,0 +1,180 @@
+//! Breadth-first search of Munagala and Ranade (SODA 1999), the baseline of S002 chapter 4.
+//!
+//! ```text
+//!   level t - 1 ──► neighbours of its nodes ──► sorter ──► each once, not of t - 1, t - 2 ──► level t
+//! ```
+//!
+//! Neighbours of level t - 1 lie in the levels t - 2, t - 1 and t, since edges go both ways; so two
+//! levels are enough to tell what is new. Levels are sorted: both differences are scans, and the
+//! nodes of a level are looked up in ascending order.
+//!
+//! 1. Levels ascend and have no node in common.
+//! 2. A level that fits into a block of memory is not written.
+//! 3. It reads at most a block of nodes and the blocks of its neighbours for each node, and moves
+//!    what sorting all neighbours moves.
+
+use super::Graph;
+use crate::sort::Sorter;
+use crate::stream::Ahead;
+use crate::{ExternalError, Memory, Natural, RecordStream, Scanner, Store, Vector, VectorWriter};
+use nandu_base::to_index;
+
+/// What a search found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bfs {
+    /// Nodes that were reached, the source among them.
+    pub node_count: u64,
+    /// How many levels there are: one more than the greatest distance.
+    pub level_count: u64,
+}
+
+/// The levels that are at hand: two, and the one that is being made.
+const LEVEL_COUNT: u64 = 3;
+/// Blocks of the readers of nodes and of edges.
+const READER_COUNT: u64 = 2;
+
+/// A level: in memory, or a vector if it is long.
+#[derive(Debug)]
+struct Level {
+    nodes: Vec<u64>,
+    limit: usize,
+    writer: Option<VectorWriter<u64>>,
+    vector: Option<Vector<u64>>,
+    _memory: Memory,
+}
+
+/// The nodes of a level, ascending.
+enum LevelStream<'l> {
+    Memory(std::slice::Iter<'l, u64>),
+    Vector(Box<Scanner<'l, u64>>),
+}
+
+impl RecordStream for LevelStream<'_> {
+    type Record = u64;
+
+    #[inline]
+    fn next_record(&mut self) -> Result<Option<u64>, ExternalError> {
+        match self {
+            Self::Memory(nodes) => Ok(nodes.next().copied()),
+            Self::Vector(scanner) => scanner.next_record(),
+        }
+    }
+}
+
+impl Level {
+    fn new(store: &Store) -> Result<Self, ExternalError> {
+        let memory = store.grant().take("a level", store.block_bytes())?;
+        let limit = to_index(store.block_bytes() / 8);
+        let nodes = Vec::with_capacity(limit);
+        Ok(Self { nodes, limit, writer: None, vector: None, _memory: memory })
+    }
+
+    fn push(&mut self, store: &Store, node: u64) -> Result<(), ExternalError> {
+        if let Some(writer) = &mut self.writer {
+            return writer.push(node);
+        }
+        if self.nodes.len() < self.limit {
+            self.nodes.push(node);
+            return Ok(());
+        }
+        let mut writer = Vector::writer(store)?;
+        for &earlier in &self.nodes {
+            writer.push(earlier)?;
+        }
+        self.nodes.clear();
+        self.writer.insert(writer).push(node)
+    }
+
+    /// Ends what was pushed.
+    fn settle(&mut self) -> Result<(), ExternalError> {
+        if let Some(writer) = self.writer.take() {
+            self.vector = Some(writer.finish()?);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.nodes.clear();
+        self.vector = None;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.vector.is_none()
+    }
+
+    fn stream(&self) -> Result<LevelStream<'_>, ExternalError> {
+        match &self.vector {
+            Some(vector) => Ok(LevelStream::Vector(Box::new(vector.scanner()?))),
+            None => Ok(LevelStream::Memory(self.nodes.iter())),
+        }
+    }
+}
+
+/// Searches from `source` and tells `visit` of each node that is reached and of its level, levels
+/// in order, nodes of a level ascending. Takes `bytes` of the store's grant.
+///
+/// # Errors
+/// If there is no node `source`, there is not so much memory or it is too little, no room, or the
+/// device fails; and as `visit`.
+pub fn mr_bfs(
+    graph: &Graph,
+    source: u64,
+    bytes: u64,
+    mut visit: impl FnMut(u64, u64) -> Result<(), ExternalError>,
+) -> Result<Bfs, ExternalError> {
+    let (store, count) = (graph.store(), graph.node_count());
+    if source >= count {
+        let what = "a graph".to_owned();
+        return Err(ExternalError::OutOfRange { what, index: source, count });
+    }
+    // Two levels that are scanned and one that is written, where they are long.
+    let in_streams = LEVEL_COUNT * (u64::from(store.settings().in_flight) + 1);
+    let beside_sort = (in_streams + LEVEL_COUNT + READER_COUNT) * store.block_bytes();
+    let mut sorter = Sorter::with_bytes(store, Natural, bytes.saturating_sub(beside_sort))?;
+    let (mut nodes, mut edges) = (graph.nodes.reader()?, graph.edges.reader()?);
+    let (mut before, mut current, mut next) =
+        (Level::new(store)?, Level::new(store)?, Level::new(store)?);
+    current.push(store, source)?;
+    visit(source, 0)?;
+    let mut found = Bfs { node_count: 1, level_count: 1 };
+    loop {
+        let mut level = current.stream()?;
+        while let Some(node) = level.next_record()? {
+            let (offset, degree) = nodes.get(node)?;
+            for index in offset..offset + degree {
+                sorter.push(edges.get(index)?)?;
+            }
+        }
+        drop(level);
+        let mut neighbours = sorter.finish()?;
+        let (mut current_ahead, mut before_ahead) =
+            (current.stream()?.ahead(), before.stream()?.ahead());
+        let mut last = None;
+        while let Some(node) = neighbours.next_record()? {
+            let is_known = last == Some(node)
+                || contains(&mut current_ahead, node)?
+                || contains(&mut before_ahead, node)?;
+            last = Some(node);
+            if !is_known {
+                next.push(store, node)?;
+                visit(node, found.level_count)?;
+                found.node_count += 1;
+            }
+        }
+        drop((current_ahead, before_ahead));
+        sorter = neighbours.into_sorter();
+        next.settle()?;
+        if next.is_empty() {
+            return Ok(found);
+        }
+        found.level_count += 1;
+        before.clear();
+        std::mem::swap(&mut before, &mut current);
+        std::mem::swap(&mut current, &mut next);
+    }
+}
+
+/// Whether an ascending stream has a node; those before it are passed over.
+fn contains(stream: &mut Ahead<LevelStream<'_>>, node: u64) -> Result<bool, ExternalError> {
+    Ok(stream.skip_while(|&other| other < node)? == Some(node))
+}

@@ -1,0 +1,182 @@
+//! Graphs and searches beside those in memory, and the blocks that a search reads.
+
+use super::*;
+use crate::testing::{GRANT_BYTES, store};
+use nandu_base::{Rng, to_index};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+
+/// The distance of each node from the source, if it is reached, and who is beside whom.
+struct Plain {
+    neighbours: Vec<Vec<u64>>,
+    levels: Vec<Option<u64>>,
+}
+
+impl Plain {
+    fn new(node_count: u64, mut edges: EdgeStream, source: u64) -> Self {
+        let mut neighbours = vec![Vec::new(); to_index(node_count)];
+        while let Some((left, right)) = edges.next_record().unwrap() {
+            neighbours[to_index(left)].push(right);
+            neighbours[to_index(right)].push(left);
+        }
+        for list in &mut neighbours {
+            list.sort_unstable();
+            list.dedup();
+        }
+        let mut levels = vec![None; to_index(node_count)];
+        levels[to_index(source)] = Some(0);
+        let mut queue = VecDeque::from([source]);
+        while let Some(node) = queue.pop_front() {
+            let next = levels[to_index(node)].map(|level| level + 1);
+            for &other in &neighbours[to_index(node)] {
+                let level = &mut levels[to_index(other)];
+                if level.is_none() {
+                    *level = next;
+                    queue.push_back(other);
+                }
+            }
+        }
+        Self { neighbours, levels }
+    }
+
+    /// Nodes of each level, ascending.
+    fn by_level(&self) -> Vec<Vec<u64>> {
+        let mut by_level = Vec::new();
+        for (node, level) in (0_u64..).zip(&self.levels) {
+            if let Some(level) = level.map(to_index) {
+                by_level.resize_with(by_level.len().max(level + 1), Vec::new);
+                by_level[level].push(node);
+            }
+        }
+        by_level
+    }
+}
+
+fn classes() -> impl Strategy<Value = GraphClass> {
+    prop_oneof![
+        (1_u64..300).prop_map(|nodes| GraphClass::Line { nodes }),
+        (1_u64..25, 1_u64..25).prop_map(|(width, height)| GraphClass::Grid { width, height }),
+        (1_u64..40, 0_u64..20).prop_map(|(paths, levels)| GraphClass::Paths { paths, levels }),
+        (2_u64..600, 0_u64..1500).prop_map(|(nodes, edges)| GraphClass::Random { nodes, edges }),
+    ]
+}
+
+/// The least memory of a search for blocks of 512 bytes and so many requests in flight.
+const fn least_bytes(in_flight: u64) -> u64 {
+    (3 * (in_flight + 1) + 3 + 2 + 4) * 512
+}
+
+fn found_by_level(graph: &Graph, source: u64, bytes: u64) -> Vec<Vec<u64>> {
+    let mut by_level: Vec<Vec<u64>> = Vec::new();
+    let found = mr_bfs(graph, source, bytes, |node, level| {
+        by_level.resize_with(to_index(level + 1), Vec::new);
+        by_level[to_index(level)].push(node);
+        Ok(())
+    });
+    let node_count = by_level.iter().map(|nodes| nodes.len() as u64).sum();
+    assert_eq!(found, Ok(Bfs { node_count, level_count: by_level.len() as u64 }));
+    by_level
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn levels_are_those_of_a_search_in_memory(
+        class in classes(), is_shuffled: bool, in_flight in 0_u32..3, more in 0_u64..2048,
+        seed: u64,
+    ) {
+        let store = store(512, 1, in_flight);
+        let edges = || if is_shuffled { class.shuffled_edges(seed) } else { class.edges(seed) };
+        let source = Rng::new(seed).below(class.node_count());
+        let plain = Plain::new(class.node_count(), edges(), source);
+        let bytes = least_bytes(u64::from(in_flight)) + more;
+        let graph = Graph::build(&store, class.node_count(), edges(), bytes).unwrap();
+        graph.audit();
+        let edge_count = plain.neighbours.iter().map(Vec::len).sum::<usize>() as u64 / 2;
+        let counts = (graph.node_count(), graph.edge_count());
+        prop_assert_eq!(counts, (class.node_count(), edge_count));
+        prop_assert_eq!(found_by_level(&graph, source, bytes), plain.by_level());
+        prop_assert!(store.grant().peak_bytes() <= bytes);
+        drop(graph);
+        prop_assert_eq!((store.used_blocks(), store.grant().free_bytes()), (0, GRANT_BYTES));
+        store.audit();
+    }
+
+    #[test]
+    fn a_search_whose_levels_fit_reads_what_its_nodes_need(class in classes(), seed: u64) {
+        let store = store(1024, 1, 1);
+        let edges = || class.shuffled_edges(seed);
+        let source = edges().node(0);
+        let plain = Plain::new(class.node_count(), edges(), source);
+        let graph = Graph::build(&store, class.node_count(), edges(), 200 << 10).unwrap();
+        let offsets: Vec<u64> = { plain.neighbours.iter() }
+            .scan(0, |end, list| {
+                let offset = *end;
+                *end += list.len() as u64;
+                Some(offset)
+            })
+            .collect();
+        // 1016 bytes hold 63 nodes of 16 bytes, or 127 edges.
+        let (mut nodes_at, mut edges_at, mut reads) = (None, None, 0);
+        for &node in plain.by_level().iter().flatten() {
+            let block = Some(node / 63);
+            reads += u64::from(block != nodes_at);
+            nodes_at = block;
+            let offset = offsets[to_index(node)];
+            for index in offset..offset + plain.neighbours[to_index(node)].len() as u64 {
+                let block = Some(index / 127);
+                reads += u64::from(block != edges_at);
+                edges_at = block;
+            }
+        }
+        let before = store.counts();
+        let levels = found_by_level(&graph, source, 200 << 10);
+        // A level in memory has 128 nodes at most.
+        prop_assume!(levels.iter().all(|nodes| nodes.len() <= 128));
+        let counts = store.counts().since(&before);
+        prop_assert_eq!((counts.read_blocks, counts.write_blocks), (reads, 0));
+    }
+}
+
+#[test]
+fn the_class_of_figure_4_1_has_as_many_nodes_in_each_level() {
+    let class = GraphClass::Paths { paths: 64, levels: 16 };
+    assert_eq!((class.node_count(), class.edge_count()), (1025, 1024));
+    let store = store(512, 2, 2);
+    for edges in [class.edges(1), class.shuffled_edges(1)] {
+        let source = edges.node(0);
+        let graph = Graph::build(&store, 1025, edges, 64 << 10).unwrap();
+        let levels = found_by_level(&graph, source, 64 << 10);
+        assert_eq!(levels.len(), 17);
+        assert!(levels[1..].iter().all(|nodes| nodes.len() == 64));
+    }
+}
+
+#[test]
+fn edges_that_are_none_are_refused_with_their_number() {
+    let store = store(512, 1, 1);
+    let pairs = |pairs: &[(u64, u64)]| {
+        let mut writer = Vector::writer(&store).unwrap();
+        pairs.iter().for_each(|&pair| writer.push(pair).unwrap());
+        writer.finish().unwrap().into_stream().unwrap()
+    };
+    for (edges, words) in [
+        ([(0, 1), (2, 2)], "edge 1, from 0, leads from node 2 to itself"),
+        ([(0, 1), (1, 3)], "edge 1, from 0, has node 3; there are 3"),
+        ([(7, 1), (1, 2)], "edge 0, from 0, has node 7"),
+    ] {
+        let error = Graph::build(&store, 3, pairs(&edges), 8192).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let graph = Graph::build(&store, 3, pairs(&[(0, 1), (1, 0), (0, 1)]), 8192).unwrap();
+    assert_eq!((graph.node_count(), graph.edge_count()), (3, 1));
+    let error = mr_bfs(&graph, 3, 16384, |_, _| Ok(())).unwrap_err();
+    assert!(error.to_string().contains("a graph has 3 elements"), "{error}");
+    assert!(mr_bfs(&graph, 0, 1024, |_, _| Ok(())).is_err(), "too little memory");
+    let found = mr_bfs(&graph, 2, 16384, |_, _| Ok(()));
+    assert_eq!(found, Ok(Bfs { node_count: 1, level_count: 1 }));
+    let stop = ExternalError::Invalid { what: "enough".to_owned() };
+    assert_eq!(mr_bfs(&graph, 0, 16384, |_, _| Err(stop.clone())), Err(stop));
+    drop(graph);
+    assert_eq!(store.used_blocks(), 0);
+}
